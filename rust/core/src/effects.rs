@@ -1,0 +1,15 @@
+//! What a step does to the outside: answers and appends, handed to a sink as they arise.
+
+use crate::{records::Record, request::Ticket, response::Answer};
+
+/// The coordinator's name for one append, counted up from 0 within an incarnation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct AppendId(pub u64);
+
+/// Takes effects in the order in which they happen. A sink must not call back into the coordinator.
+pub trait Sink {
+    /// `ticket` is answered, exactly once.
+    fn answer(&mut self, ticket: Ticket, answer: Answer<'_>);
+    /// `records` are to be appended as one batch; the caller reports the end through `Coordinator::appended`.
+    fn append(&mut self, append_id: AppendId, records: &[Record]);
+}

@@ -1,0 +1,112 @@
+//! The records of `__consumer_offsets` and their bytes, as Kafka 4.4 writes them (docs/protocol.md §14).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// One record to append, or one that was read back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// The newest offset of (group, topic, partition); `None` is a tombstone.
+    Offset {
+        /// The group.
+        group_id: Arc<str>,
+        /// The topic.
+        topic: Arc<str>,
+        /// The partition.
+        partition: i32,
+        /// `None` is a tombstone.
+        value: Option<OffsetValue>,
+    },
+    /// A whole group; `None` is a tombstone.
+    Group {
+        /// The group.
+        group_id: Arc<str>,
+        /// `None` is a tombstone.
+        value: Option<GroupValue>,
+    },
+    /// A record of another type: kept, never interpreted.
+    Unknown {
+        /// As read.
+        key: Box<[u8]>,
+        /// As read; `None` is a tombstone.
+        value: Option<Box<[u8]>>,
+    },
+}
+
+/// A committed offset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OffsetValue {
+    /// As committed; not range-checked.
+    pub offset: i64,
+    /// -1: none.
+    pub leader_epoch: i32,
+    /// "" if none.
+    pub metadata: Arc<str>,
+    /// Wall milliseconds.
+    pub commit_timestamp_ms: i64,
+    /// Only when the commit carried a retention time.
+    pub expire_timestamp_ms: Option<i64>,
+    /// 0: not known.
+    pub topic_id: u128,
+}
+
+/// A group as one record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupValue {
+    /// "" if none.
+    pub protocol_type: Arc<str>,
+    /// The generation.
+    pub generation: i32,
+    /// The chosen protocol.
+    pub protocol_name: Option<Arc<str>>,
+    /// The leader's member id.
+    pub leader: Option<Arc<str>>,
+    /// When the group entered its state, wall milliseconds; -1 in records before version 2.
+    pub state_timestamp_ms: i64,
+    /// In joining order.
+    pub members: Vec<MemberValue>,
+}
+
+/// One member inside a group record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberValue {
+    /// The member.
+    pub member_id: Arc<str>,
+    /// Static members only.
+    pub instance_id: Option<Arc<str>>,
+    /// As it joined first.
+    pub client_id: Arc<str>,
+    /// As it joined first.
+    pub client_host: Arc<str>,
+    /// How long a rebalance waits for it.
+    pub rebalance_timeout_ms: i32,
+    /// How long it may be silent.
+    pub session_timeout_ms: i32,
+    /// Its metadata for the chosen protocol.
+    pub subscription: Arc<[u8]>,
+    /// The leader's bytes for it.
+    pub assignment: Arc<[u8]>,
+}
+
+/// Why bytes are not a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordError {
+    /// The bytes end inside a field.
+    Truncated {
+        /// Which field.
+        field: &'static str,
+    },
+    /// A length or string that no writer produces.
+    Malformed {
+        /// Which field.
+        field: &'static str,
+    },
+    /// A value version that this reader does not know.
+    UnsupportedVersion {
+        /// `offset` or `group`.
+        record: &'static str,
+        /// The version found.
+        version: i16,
+    },
+}

@@ -1,0 +1,60 @@
+//! The five states of a group and the table of its transitions (docs/protocol.md §2).
+
+use serde::{Deserialize, Serialize};
+
+/// A group's state. `name` is the word on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum State {
+    /// No member; offsets may be stored.
+    Empty,
+    /// Collecting JoinGroup requests.
+    PreparingRebalance,
+    /// Collecting SyncGroup requests, waiting for the leader's plan.
+    CompletingRebalance,
+    /// Every member can have its assignment.
+    Stable,
+    /// Unloaded or deleted; accepts nothing.
+    Dead,
+}
+
+/// The legal transitions, (from, to). Everything else is a bug (S5).
+pub const TRANSITIONS: &[(State, State)] = &[
+    (State::Empty, State::PreparingRebalance),
+    (State::PreparingRebalance, State::CompletingRebalance),
+    (State::PreparingRebalance, State::Empty),
+    (State::CompletingRebalance, State::Stable),
+    (State::CompletingRebalance, State::PreparingRebalance),
+    (State::Stable, State::PreparingRebalance),
+    (State::Empty, State::Dead),
+    (State::PreparingRebalance, State::Dead),
+    (State::CompletingRebalance, State::Dead),
+    (State::Stable, State::Dead),
+    (State::Dead, State::Dead),
+];
+
+impl State {
+    /// All five, in the order of the protocol page.
+    pub const ALL: [State; 5] =
+        [State::Empty, State::PreparingRebalance, State::CompletingRebalance, State::Stable, State::Dead];
+
+    /// The word on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Empty => "Empty",
+            State::PreparingRebalance => "PreparingRebalance",
+            State::CompletingRebalance => "CompletingRebalance",
+            State::Stable => "Stable",
+            State::Dead => "Dead",
+        }
+    }
+
+    /// Whether `next` may follow.
+    pub fn may_become(self, next: State) -> bool {
+        TRANSITIONS.contains(&(self, next))
+    }
+
+    /// Whether a rebalance can begin here.
+    pub const fn can_rebalance(self) -> bool {
+        matches!(self, State::Empty | State::CompletingRebalance | State::Stable)
+    }
+}
