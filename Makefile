@@ -1,0 +1,77 @@
+# What a person can do here. Each target is the command that CI runs; `make` alone lists them.
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# How many pytest workers: the client tests mostly wait, so more than one per core is right.
+WORKERS ?= auto
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+
+# One setting for every cargo call, so that clippy, the tests and the module share what they compile.
+export PYO3_BUILD_EXTENSION_MODULE := 1
+export VIRTUAL_ENV := $(abspath $(VENV))
+# The binding crate holds conversions only; its tests are Python's.
+CARGO_TESTED := --workspace --exclude rota-python
+
+.PHONY: help venv develop lint lint-python lint-rust format test-rust test-python test wheel check-wheel demo clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: $(BIN)/maturin ## create .venv with the build tool
+
+$(BIN)/maturin:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
+
+develop: venv ## build the Rust module (debug) and install rota with its test tools into .venv
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin develop --extras demo,test --quiet
+
+lint: lint-python lint-rust ## all linters and type checks
+
+lint-python: develop ## ruff, mypy --strict, and the stub against the built module
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml rota._rota
+
+lint-rust: ## rustfmt and clippy, warnings are errors
+	cargo fmt --all --check
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
+
+format: develop ## let ruff and rustfmt rewrite what they can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	cargo fmt --all
+
+test-rust: ## the Rust tests
+	cargo test --quiet $(CARGO_TESTED)
+
+test-python: develop ## the Python tests: models, transcripts, real clients (PYTEST_ARGS='-k ...' narrows)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+test: ## everything, in this order: build, linters, Rust tests, Python tests
+	$(MAKE) develop
+	$(MAKE) lint-python lint-rust
+	$(MAKE) test-rust
+	$(MAKE) test-python
+
+wheel: venv ## sdist and wheel (release build) into dist/
+	rm -rf dist
+	$(BIN)/maturin sdist --out dist
+	$(BIN)/maturin build --release --out dist
+
+check-wheel: ## install dist/*.whl where there is no Rust toolchain, and run the demo from it
+	PYTHON=$(PYTHON) scripts/check-wheel dist
+
+demo: develop ## watch a group live, about 30 s (DEMO_ARGS=--json for a summary)
+	$(BIN)/rota demo $(DEMO_ARGS)
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) dist build target .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find python tests specs -name __pycache__ -type d -prune -exec rm -rf {} +
