@@ -6,12 +6,15 @@
 pub mod config;
 pub mod coordinator;
 pub mod effects;
+pub mod embedded;
 pub mod error;
 pub mod explain;
+pub mod purgatory;
 pub mod records;
 pub mod request;
 pub mod response;
 pub mod states;
+pub mod wheel;
 
 pub use config::Config;
 pub use coordinator::{Coordinator, LogEntry};

@@ -1,0 +1,188 @@
+//! The purgatory: operations that wait for a condition or for their deadline (`docs/protocol.md` §16).
+//!
+//! An operation is watched under any number of keys. Whoever changes something under a key asks [`Purgatory::check`]
+//! which operations wait there, tests them, and [`completes`](Purgatory::complete) those that are done; an operation
+//! that nobody completes expires at its deadline. Either way it leaves the purgatory once: the first caller gets it, and
+//! its deadline and all its watches go with it. There are no callbacks and no threads.
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::wheel::Due;
+use crate::wheel::{TimerId, Wheel};
+
+/// Names one operation of a purgatory; dead once it was completed or expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OpId(TimerId);
+
+impl OpId {
+    /// The id as one number, never zero.
+    pub const fn number(self) -> u64 {
+        self.0.number()
+    }
+
+    /// The id with that [`number`](Self::number); `None` for a number that no id has.
+    pub const fn from_number(number: u64) -> Option<Self> {
+        match TimerId::from_number(number) {
+            Some(id) => Some(Self(id)),
+            None => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Watched<K, T> {
+    /// The operation's place in the watching order.
+    watching: u64,
+    keys: Vec<K>,
+    operation: T,
+}
+
+/// Operations of type `T`, each with a deadline and watched under keys of type `K`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Stored<K, T>")]
+#[serde(bound(serialize = "K: Serialize, T: Serialize"))]
+#[serde(bound(deserialize = "K: Ord + Clone + Deserialize<'de>, T: Deserialize<'de>"))]
+pub struct Purgatory<K: Ord + Clone, T> {
+    wheel: Wheel<Watched<K, T>>,
+    /// Watchings so far: the last place in the watching order given.
+    watchings: u64,
+    /// Per key the operations in watching order; a key that nothing watches is absent.
+    #[serde(skip)]
+    watchers: BTreeMap<K, BTreeMap<u64, OpId>>,
+}
+
+impl<K: Ord + Clone, T> Purgatory<K, T> {
+    /// An empty purgatory whose time is `now_ms`.
+    pub fn new(now_ms: u64) -> Self {
+        Self { wheel: Wheel::new(now_ms), watchings: 0, watchers: BTreeMap::new() }
+    }
+
+    /// The time of the last advance that moved it, in ms.
+    pub fn now_ms(&self) -> u64 {
+        self.wheel.now_ms()
+    }
+
+    /// Operations that wait.
+    pub fn len(&self) -> usize {
+        self.wheel.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.wheel.is_empty()
+    }
+
+    /// Lets `operation` wait until `deadline_ms`, watched under `keys`; a key named twice counts once.
+    ///
+    /// Without keys it only has its deadline, which can be re-armed or cancelled by its id.
+    pub fn watch(&mut self, deadline_ms: u64, keys: &[K], operation: T) -> OpId {
+        self.watchings += 1;
+        let watching = self.watchings;
+        let id = OpId(self.wheel.arm(deadline_ms, Watched { watching, keys: keys.to_vec(), operation }));
+        for key in keys {
+            self.watchers.entry(key.clone()).or_default().insert(watching, id);
+        }
+        id
+    }
+
+    /// The operations that `key` watches, in watching order: for the caller to test, and to complete where done.
+    pub fn check(&self, key: &K) -> Vec<OpId> {
+        self.watchers.get(key).map_or_else(Vec::new, |operations| operations.values().copied().collect())
+    }
+
+    /// How many operations `key` watches.
+    pub fn watched(&self, key: &K) -> usize {
+        self.watchers.get(key).map_or(0, BTreeMap::len)
+    }
+
+    /// An operation that waits; `None` if it is gone.
+    pub fn get(&self, id: OpId) -> Option<&T> {
+        self.wheel.get(id.0).map(|watched| &watched.operation)
+    }
+
+    /// An operation that waits, to be changed; `None` if it is gone.
+    pub fn get_mut(&mut self, id: OpId) -> Option<&mut T> {
+        self.wheel.get_mut(id.0).map(|watched| &mut watched.operation)
+    }
+
+    /// The operation's deadline in ms; `None` if it is gone.
+    pub fn deadline(&self, id: OpId) -> Option<u64> {
+        self.wheel.deadline(id.0)
+    }
+
+    /// Every operation with its deadline, in no meaningful but in a deterministic order.
+    pub fn iter(&self) -> impl Iterator<Item = (OpId, u64, &T)> {
+        self.wheel.iter().map(|(id, deadline_ms, watched)| (OpId(id), deadline_ms, &watched.operation))
+    }
+
+    /// Gives the operation a new deadline, in O(1) and without allocation; false if it is gone.
+    pub fn rearm(&mut self, id: OpId, deadline_ms: u64) -> bool {
+        self.wheel.rearm(id.0, deadline_ms)
+    }
+
+    /// Takes the operation out, with its deadline and its watches; `None` if someone did before, or it expired.
+    pub fn complete(&mut self, id: OpId) -> Option<T> {
+        let watched = self.wheel.cancel(id.0)?;
+        Some(self.unwatch(watched))
+    }
+
+    /// Moves time to `now_ms` and finds the operations that expired, by (deadline, arming); see [`Wheel::advance`].
+    pub fn advance(&mut self, now_ms: u64) -> Due {
+        self.wheel.advance(now_ms)
+    }
+
+    /// Takes the next expired operation out, with its watches; those completed or re-armed meanwhile are skipped.
+    pub fn take_expired(&mut self, due: &mut Due) -> Option<(OpId, u64, T)> {
+        let (id, deadline_ms, watched) = self.wheel.take_due(due)?;
+        Some((OpId(id), deadline_ms, self.unwatch(watched)))
+    }
+
+    /// When to advance next, in ms: at or before every deadline; `None` when nothing waits.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.wheel.next_deadline()
+    }
+
+    fn unwatch(&mut self, watched: Watched<K, T>) -> T {
+        for key in &watched.keys {
+            if let Some(operations) = self.watchers.get_mut(key) {
+                operations.remove(&watched.watching);
+                if operations.is_empty() {
+                    self.watchers.remove(key);
+                }
+            }
+        }
+        watched.operation
+    }
+}
+
+/// A purgatory as it is stored: the watchers are left out, and made again from each operation's keys.
+#[derive(Deserialize)]
+struct Stored<K, T> {
+    wheel: Wheel<Watched<K, T>>,
+    watchings: u64,
+}
+
+impl<K: Ord + Clone, T> TryFrom<Stored<K, T>> for Purgatory<K, T> {
+    type Error = &'static str;
+
+    fn try_from(stored: Stored<K, T>) -> Result<Self, Self::Error> {
+        let Stored { wheel, watchings } = stored;
+        if watchings > u64::MAX / 2 {
+            return Err("the purgatory's watching number is out of range");
+        }
+        let mut watchers: BTreeMap<K, BTreeMap<u64, OpId>> = BTreeMap::new();
+        for (id, _, watched) in wheel.iter() {
+            if watched.watching > watchings {
+                return Err("an operation of the purgatory was watched after the last watching");
+            }
+            for key in &watched.keys {
+                let before = watchers.entry(key.clone()).or_default().insert(watched.watching, OpId(id));
+                if before.is_some_and(|other| other != OpId(id)) {
+                    return Err("two operations of the purgatory have one watching number");
+                }
+            }
+        }
+        Ok(Self { wheel, watchings, watchers })
+    }
+}

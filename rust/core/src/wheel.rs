@@ -1,0 +1,454 @@
+//! A hierarchical timing wheel: deadlines in, due entries out (`docs/protocol.md` §16).
+//!
+//! One tick is 1 ms. A level has 64 slots and a slot of level `n` spans `64^n` ms, so eleven levels cover every `u64`
+//! and no deadline is ever clamped. An entry lives in the lowest level at which its deadline and the wheel's time share
+//! a slot's parent; every occupied slot therefore *starts later* than the wheel's time, and time reaching a slot's start
+//! empties that slot: its entries are due, or move to a lower level. Each level has one `u64` of occupancy, so a jump of
+//! any length costs the entries it touches and nothing for the time it skips.
+//!
+//! Re-arming is lazy. A deadline that is not before the start of the entry's slot is only written into the entry, and
+//! the entry finds its new slot when the old one comes due: a heartbeat costs two stores. An earlier deadline relinks.
+//!
+//! The wheel has no clock, no hash order and no callback: [`Wheel::advance`] is told the time, and what is due is sorted
+//! by (deadline, arming number).
+use serde::{Deserialize, Serialize};
+
+/// Levels of the wheel: `6 * 11 >= 64`, so that every deadline has a slot.
+pub const LEVELS: u32 = 11;
+/// Slots of one level, as many as an occupancy word has bits.
+pub const SLOTS: u32 = 64;
+/// Bits of a deadline that choose the slot within one level.
+const LEVEL_BITS: u32 = SLOTS.trailing_zeros();
+/// The place of entries whose slot has come due and that nobody has taken.
+const OVERDUE: u16 = (LEVELS * SLOTS) as u16;
+/// All lists: one for each slot, and the overdue one.
+const LISTS: usize = OVERDUE as usize + 1;
+/// The end of a list. No entry has this index.
+const NIL: u32 = u32::MAX;
+
+/// The slot of level `level` that holds the instant `time_ms`.
+pub const fn slot_of(time_ms: u64, level: u32) -> u32 {
+    ((time_ms >> (level * LEVEL_BITS)) & (SLOTS as u64 - 1)) as u32
+}
+
+/// The level for a deadline later than `now_ms`: where the highest bit in which the two differ lies.
+pub const fn level_of(now_ms: u64, deadline_ms: u64) -> u32 {
+    let differing = (now_ms ^ deadline_ms) | 1;
+    (u64::BITS - 1 - differing.leading_zeros()) / LEVEL_BITS
+}
+
+/// The first instant of slot `slot` of level `level` in the turn of that level that holds `now_ms`.
+pub const fn slot_start(now_ms: u64, level: u32, slot: u32) -> u64 {
+    let turn = match u64::MAX.checked_shl((level + 1) * LEVEL_BITS) {
+        Some(above) => now_ms & above,
+        None => 0,
+    };
+    turn | ((slot as u64) << (level * LEVEL_BITS))
+}
+
+/// The slots of `level` whose start is passed or reached when time moves from `from_ms` to the later `to_ms`, as bits.
+///
+/// Bits of slots that cannot be occupied at `from_ms` may be set as well.
+pub const fn slots_reached(from_ms: u64, to_ms: u64, level: u32) -> u64 {
+    if from_ms == to_ms {
+        return 0;
+    }
+    let highest = level_of(from_ms, to_ms);
+    if level < highest {
+        u64::MAX
+    } else if level == highest {
+        u64::MAX >> (SLOTS - 1 - slot_of(to_ms, level))
+    } else {
+        0
+    }
+}
+
+/// Names one armed entry; dead once the entry fired or was cancelled, even when its memory is used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TimerId {
+    index: u32,
+    generation: u32,
+}
+
+impl TimerId {
+    /// The id as one number, never zero; small for the first entries of a wheel.
+    pub const fn number(self) -> u64 {
+        ((self.generation as u64) << 32) | (self.index as u64 + 1)
+    }
+
+    /// The id with that [`number`](Self::number); `None` for a number that no id has.
+    pub const fn from_number(number: u64) -> Option<Self> {
+        match (number as u32).checked_sub(1) {
+            Some(index) => Some(Self { index, generation: (number >> 32) as u32 }),
+            None => None,
+        }
+    }
+}
+
+/// One cell of the slab; vacant when it has no payload.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Entry<T> {
+    generation: u32,
+    /// `level * 64 + slot`, or [`OVERDUE`].
+    place: u16,
+    deadline_ms: u64,
+    arming: u64,
+    payload: Option<T>,
+    #[serde(skip)]
+    next: u32,
+    #[serde(skip)]
+    previous: u32,
+}
+
+/// What one [`Wheel::advance`] found due, earliest first; taken with [`Wheel::take_due`].
+#[derive(Clone, Debug, Default)]
+pub struct Due {
+    /// (deadline, arming number, id), latest first, so that the next is popped from the end.
+    pending: Vec<(u64, u64, TimerId)>,
+}
+
+impl Due {
+    /// How many may still be taken: some may have been cancelled or re-armed since.
+    pub fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether nothing is left to take.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+}
+
+/// The timing wheel; `T` is what an entry carries.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Stored<T>")]
+pub struct Wheel<T> {
+    now_ms: u64,
+    /// Armings so far: the last arming number given.
+    armings: u64,
+    /// No overdue entry has a deadline before this; `u64::MAX` when there is none.
+    overdue_from_ms: u64,
+    entries: Vec<Entry<T>>,
+    /// Vacant cells of `entries`, the next to be used last.
+    free: Vec<u32>,
+    #[serde(skip)]
+    armed: usize,
+    #[serde(skip)]
+    occupied: [u64; LEVELS as usize],
+    /// The first entry of each list.
+    #[serde(skip)]
+    heads: Vec<u32>,
+}
+
+impl<T> Wheel<T> {
+    /// An empty wheel whose time is `now_ms`.
+    pub fn new(now_ms: u64) -> Self {
+        Self {
+            now_ms,
+            armings: 0,
+            overdue_from_ms: u64::MAX,
+            entries: Vec::new(),
+            free: Vec::new(),
+            armed: 0,
+            occupied: [0; LEVELS as usize],
+            heads: vec![NIL; LISTS],
+        }
+    }
+
+    /// The time of the last advance that moved it, in ms.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Entries armed, including those due and not taken.
+    pub fn len(&self) -> usize {
+        self.armed
+    }
+
+    /// Whether nothing is armed.
+    pub fn is_empty(&self) -> bool {
+        self.armed == 0
+    }
+
+    /// Arms `payload` for `deadline_ms` with the next arming number. A deadline that has passed fires at the next advance.
+    ///
+    /// # Panics
+    /// With more than 2^32 - 2 entries.
+    pub fn arm(&mut self, deadline_ms: u64, payload: T) -> TimerId {
+        self.armings += 1;
+        let (arming, payload) = (self.armings, Some(payload));
+        let index = if let Some(index) = self.free.pop() {
+            let entry = &mut self.entries[index as usize];
+            (entry.deadline_ms, entry.arming, entry.payload) = (deadline_ms, arming, payload);
+            index
+        } else {
+            let index = self.entries.len() as u32;
+            assert!(index < NIL - 1, "a wheel holds at most 2^32 - 2 entries");
+            let place = OVERDUE;
+            self.entries.push(Entry { generation: 0, place, deadline_ms, arming, payload, next: NIL, previous: NIL });
+            index
+        };
+        self.armed += 1;
+        self.link(index);
+        TimerId { index, generation: self.entries[index as usize].generation }
+    }
+
+    /// Gives an entry a new deadline and the next arming number, in O(1) and without allocation; false if it is dead.
+    pub fn rearm(&mut self, id: TimerId, deadline_ms: u64) -> bool {
+        let now_ms = self.now_ms;
+        let arming = self.armings + 1;
+        let Some(entry) = self.entry_mut(id) else { return false };
+        let place = entry.place;
+        entry.deadline_ms = deadline_ms;
+        entry.arming = arming;
+        self.armings = arming;
+        if place == OVERDUE {
+            self.overdue_from_ms = self.overdue_from_ms.min(deadline_ms);
+        } else if deadline_ms < place_start(now_ms, place) {
+            self.unlink(id.index);
+            self.link(id.index);
+        }
+        true
+    }
+
+    /// Disarms an entry and returns what it carried; `None` if it is dead.
+    pub fn cancel(&mut self, id: TimerId) -> Option<T> {
+        self.entry(id)?;
+        self.unlink(id.index);
+        self.armed -= 1;
+        let entry = &mut self.entries[id.index as usize];
+        // A cell whose generations are used up is never used again, so that no id is given twice.
+        if let Some(generation) = entry.generation.checked_add(1) {
+            entry.generation = generation;
+            self.free.push(id.index);
+        }
+        entry.payload.take()
+    }
+
+    /// The deadline of the entry's last arming, in ms; `None` if it is dead.
+    pub fn deadline(&self, id: TimerId) -> Option<u64> {
+        self.entry(id).map(|entry| entry.deadline_ms)
+    }
+
+    /// What the entry carries; `None` if it is dead.
+    pub fn get(&self, id: TimerId) -> Option<&T> {
+        self.entry(id)?.payload.as_ref()
+    }
+
+    /// What the entry carries, to be changed; `None` if it is dead.
+    pub fn get_mut(&mut self, id: TimerId) -> Option<&mut T> {
+        self.entry_mut(id)?.payload.as_mut()
+    }
+
+    /// Every armed entry with its deadline, in no meaningful but in a deterministic order.
+    pub fn iter(&self) -> impl Iterator<Item = (TimerId, u64, &T)> {
+        self.entries.iter().enumerate().filter_map(|(index, entry)| {
+            let id = TimerId { index: index as u32, generation: entry.generation };
+            entry.payload.as_ref().map(|payload| (id, entry.deadline_ms, payload))
+        })
+    }
+
+    /// Moves time to `now_ms` and collects every entry whose deadline it reached, by (deadline, arming number).
+    ///
+    /// A `now_ms` before the wheel's time counts as the wheel's time. The entries stay armed until they are taken; what
+    /// is not taken is collected again by the next advance.
+    pub fn advance(&mut self, now_ms: u64) -> Due {
+        let now_ms = now_ms.max(self.now_ms);
+        // All reached lists become one chain before any entry is placed again: no entry is touched twice.
+        let mut chain = NIL;
+        self.splice(OVERDUE, &mut chain);
+        for level in 0..LEVELS {
+            let mut reached = self.occupied[level as usize] & slots_reached(self.now_ms, now_ms, level);
+            self.occupied[level as usize] &= !reached;
+            while reached != 0 {
+                self.splice(place_of(level, reached.trailing_zeros()), &mut chain);
+                reached &= reached - 1;
+            }
+        }
+        self.now_ms = now_ms;
+        self.overdue_from_ms = u64::MAX;
+        let mut due = Due::default();
+        while chain != NIL {
+            let index = chain;
+            let entry = &self.entries[index as usize];
+            chain = entry.next;
+            if entry.deadline_ms <= now_ms {
+                let id = TimerId { index, generation: entry.generation };
+                due.pending.push((entry.deadline_ms, entry.arming, id));
+            }
+            self.link(index);
+        }
+        due.pending.sort_unstable_by(|a, b| b.cmp(a));
+        due
+    }
+
+    /// Takes the next due entry off the wheel: its id (now dead), its deadline in ms and what it carried.
+    ///
+    /// Entries cancelled or re-armed since the advance are skipped. One that was re-armed waits for the next advance,
+    /// even with a deadline that has passed.
+    pub fn take_due(&mut self, due: &mut Due) -> Option<(TimerId, u64, T)> {
+        while let Some((deadline_ms, arming, id)) = due.pending.pop() {
+            if self.entry(id).is_some_and(|entry| entry.arming == arming) {
+                return self.cancel(id).map(|payload| (id, deadline_ms, payload));
+            }
+        }
+        None
+    }
+
+    /// When to advance next, in ms: at or before every deadline; `None` when nothing is armed.
+    ///
+    /// It reads the occupancy only, so it may be early: advancing to it then moves entries nearer to their deadlines.
+    pub fn next_deadline(&self) -> Option<u64> {
+        if self.heads[OVERDUE as usize] != NIL {
+            return Some(self.overdue_from_ms);
+        }
+        let level = (0..LEVELS).find(|&level| self.occupied[level as usize] != 0)?;
+        Some(slot_start(self.now_ms, level, self.occupied[level as usize].trailing_zeros()))
+    }
+
+    fn entry(&self, id: TimerId) -> Option<&Entry<T>> {
+        let entry = self.entries.get(id.index as usize)?;
+        (entry.generation == id.generation && entry.payload.is_some()).then_some(entry)
+    }
+
+    fn entry_mut(&mut self, id: TimerId) -> Option<&mut Entry<T>> {
+        let entry = self.entries.get_mut(id.index as usize)?;
+        (entry.generation == id.generation && entry.payload.is_some()).then_some(entry)
+    }
+
+    /// Moves a whole list in front of `chain`, which is linked by `next` only.
+    fn splice(&mut self, place: u16, chain: &mut u32) {
+        let mut index = std::mem::replace(&mut self.heads[place as usize], NIL);
+        while index != NIL {
+            let entry = &mut self.entries[index as usize];
+            let next = std::mem::replace(&mut entry.next, *chain);
+            *chain = index;
+            index = next;
+        }
+    }
+
+    /// Puts an unlinked entry where its deadline belongs.
+    fn link(&mut self, index: u32) {
+        let deadline_ms = self.entries[index as usize].deadline_ms;
+        let place = if deadline_ms <= self.now_ms {
+            OVERDUE
+        } else {
+            let level = level_of(self.now_ms, deadline_ms);
+            place_of(level, slot_of(deadline_ms, level))
+        };
+        self.link_at(index, place);
+    }
+
+    fn link_at(&mut self, index: u32, place: u16) {
+        let next = std::mem::replace(&mut self.heads[place as usize], index);
+        let entry = &mut self.entries[index as usize];
+        (entry.place, entry.next, entry.previous) = (place, next, NIL);
+        if place == OVERDUE {
+            self.overdue_from_ms = self.overdue_from_ms.min(entry.deadline_ms);
+        } else {
+            let (level, slot) = level_and_slot(place);
+            self.occupied[level as usize] |= 1 << slot;
+        }
+        if next != NIL {
+            self.entries[next as usize].previous = index;
+        }
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let entry = &self.entries[index as usize];
+        let (place, next, previous) = (entry.place, entry.next, entry.previous);
+        if next != NIL {
+            self.entries[next as usize].previous = previous;
+        }
+        if previous != NIL {
+            self.entries[previous as usize].next = next;
+            return;
+        }
+        self.heads[place as usize] = next;
+        if next == NIL {
+            if place == OVERDUE {
+                self.overdue_from_ms = u64::MAX;
+            } else {
+                let (level, slot) = level_and_slot(place);
+                self.occupied[level as usize] &= !(1 << slot);
+            }
+        }
+    }
+}
+
+const fn place_of(level: u32, slot: u32) -> u16 {
+    (level * SLOTS + slot) as u16
+}
+
+const fn level_and_slot(place: u16) -> (u32, u32) {
+    (place as u32 / SLOTS, place as u32 % SLOTS)
+}
+
+const fn place_start(now_ms: u64, place: u16) -> u64 {
+    let (level, slot) = level_and_slot(place);
+    slot_start(now_ms, level, slot)
+}
+
+/// A wheel as it is stored: the lists are left out, and made again from each entry's place.
+#[derive(Deserialize)]
+struct Stored<T> {
+    now_ms: u64,
+    armings: u64,
+    overdue_from_ms: u64,
+    entries: Vec<Entry<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> TryFrom<Stored<T>> for Wheel<T> {
+    type Error = &'static str;
+
+    fn try_from(stored: Stored<T>) -> Result<Self, Self::Error> {
+        let mut wheel = Self::new(stored.now_ms);
+        if stored.armings > u64::MAX / 2 {
+            return Err("the wheel's arming number is out of range");
+        }
+        if stored.entries.len() >= NIL as usize {
+            return Err("the wheel has too many entries");
+        }
+        (wheel.armings, wheel.overdue_from_ms) = (stored.armings, stored.overdue_from_ms);
+        (wheel.entries, wheel.free) = (stored.entries, stored.free);
+        let mut vacant: Vec<bool> = wheel.entries.iter().map(|entry| entry.payload.is_none()).collect();
+        for &index in &wheel.free {
+            match vacant.get_mut(index as usize) {
+                Some(cell) if *cell => *cell = false,
+                _ => return Err("a free cell of the wheel is in use, listed twice or beyond its end"),
+            }
+        }
+        for index in 0..wheel.entries.len() {
+            let entry = &wheel.entries[index];
+            if entry.payload.is_none() {
+                continue;
+            }
+            let place = entry.place;
+            if entry.arming > wheel.armings {
+                return Err("an entry of the wheel was armed after the last arming");
+            }
+            if !wheel.belongs(place, entry.deadline_ms) {
+                return Err("an entry of the wheel is in a place where its deadline cannot be");
+            }
+            wheel.armed += 1;
+            wheel.link_at(index as u32, place);
+        }
+        if wheel.heads[OVERDUE as usize] == NIL {
+            wheel.overdue_from_ms = u64::MAX;
+        }
+        Ok(wheel)
+    }
+}
+
+impl<T> Wheel<T> {
+    /// Whether an entry with that deadline may lie at `place` now: the place starts after now and not after the deadline.
+    fn belongs(&self, place: u16, deadline_ms: u64) -> bool {
+        let (level, slot) = level_and_slot(place);
+        place == OVERDUE
+            || level < LEVELS
+                && slot_of(slot_start(self.now_ms, level, slot), level) == slot
+                && slot > slot_of(self.now_ms, level)
+                && slot_start(self.now_ms, level, slot) <= deadline_ms
+    }
+}
