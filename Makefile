@@ -30,7 +30,7 @@ $(BIN)/maturin:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
 
 develop: venv ## build the Rust module (debug) and install rota with its test tools into .venv
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin develop --extras demo,test --quiet
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin develop --extras demo,test --quiet >/dev/null
 
 lint: lint-python lint-rust ## all linters and type checks
 
