@@ -1,0 +1,421 @@
+//! The group requests, decoded in place: strings and bytes are views into the frame.
+//!
+//! Each `read` takes the body behind the header; what a version does not carry gets the default that the protocol's
+//! schema names. Bytes behind a decodable body are ignored (docs/protocol.md §17.2).
+
+use std::ops::Range;
+
+use rota_core::request::{
+    Assignment, CommitPartition, CommitTopic, FetchTopic, Heartbeat, JoinGroup, LeaveGroup, LeaveIdentity, ListGroups,
+    OffsetCommit, OffsetFetch, Protocol, SyncGroup,
+};
+
+use crate::{
+    read::{Reader, WireError},
+    versions::{self, Api},
+};
+
+/// What the arrays of a decoded request reserve at most before their elements have been seen.
+const RESERVED_ELEMENTS_MAX: usize = 1_024;
+
+fn reader(key: i16, version: i16, body: &[u8]) -> Result<Reader<'_>, WireError> {
+    let unsupported = WireError::Unsupported { api_key: key, version };
+    let api: &Api = versions::find(key).filter(|api| api.serves(version)).ok_or(unsupported)?;
+    Ok(Reader::new(body, api.flexible(version)))
+}
+
+/// Reads `count` elements, with the tagged fields behind each.
+fn elements<'a, T>(
+    reader: &mut Reader<'a>,
+    count: usize,
+    mut element: impl FnMut(&mut Reader<'a>) -> Result<T, WireError>,
+) -> Result<Vec<T>, WireError> {
+    let mut read = Vec::with_capacity(count.min(RESERVED_ELEMENTS_MAX));
+    for _ in 0..count {
+        read.push(element(reader)?);
+        reader.skip_tags()?;
+    }
+    Ok(read)
+}
+
+/// A field that only versions from `since` on carry.
+fn since<T: Default>(version: i16, since: i16, read: impl FnOnce() -> Result<T, WireError>) -> Result<T, WireError> {
+    if version >= since { read() } else { Ok(T::default()) }
+}
+
+/// A decoded `JoinGroup`, v0–9.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinGroupBody<'a> {
+    version: i16,
+    group_id: &'a str,
+    session_timeout_ms: i32,
+    rebalance_timeout_ms: i32,
+    member_id: &'a str,
+    instance_id: Option<&'a str>,
+    protocol_type: &'a str,
+    protocols: Vec<Protocol<'a>>,
+    reason: Option<&'a str>,
+}
+
+impl<'a> JoinGroupBody<'a> {
+    /// Reads the body of a request of `version`.
+    pub fn read(version: i16, body: &'a [u8]) -> Result<JoinGroupBody<'a>, WireError> {
+        let mut reader = reader(versions::JOIN_GROUP, version, body)?;
+        let group_id = reader.str("group_id")?;
+        let session_timeout_ms = reader.i32("session_timeout_ms")?;
+        let rebalance_timeout_ms = if version >= 1 { reader.i32("rebalance_timeout_ms")? } else { -1 };
+        let member_id = reader.str("member_id")?;
+        let instance_id = since(version, 5, || reader.nullable_id_prefix("group_instance_id"))?;
+        let protocol_type = reader.str("protocol_type")?;
+        let count = reader.count("protocols")?;
+        let protocols = elements(&mut reader, count, |reader| {
+            Ok(Protocol { name: reader.str("name")?, metadata: reader.bytes("metadata")? })
+        })?;
+        let reason = since(version, 8, || reader.nullable_str("reason"))?;
+        reader.skip_tags()?;
+        Ok(JoinGroupBody {
+            version,
+            group_id,
+            session_timeout_ms,
+            rebalance_timeout_ms,
+            member_id,
+            instance_id,
+            protocol_type,
+            protocols,
+            reason,
+        })
+    }
+
+    /// As the core takes it. `client_host` is as `/127.0.0.1`.
+    pub fn request<'r>(&'r self, client_id: &'r str, client_host: &'r str) -> JoinGroup<'r> {
+        JoinGroup {
+            version: self.version,
+            group_id: Some(self.group_id),
+            member_id: self.member_id,
+            instance_id: self.instance_id,
+            client_id,
+            client_host,
+            session_timeout_ms: self.session_timeout_ms,
+            rebalance_timeout_ms: self.rebalance_timeout_ms,
+            protocol_type: self.protocol_type,
+            protocols: &self.protocols,
+            reason: self.reason,
+        }
+    }
+}
+
+/// A decoded `SyncGroup`, v0–5.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncGroupBody<'a> {
+    version: i16,
+    group_id: &'a str,
+    generation: i32,
+    member_id: &'a str,
+    instance_id: Option<&'a str>,
+    protocol_type: Option<&'a str>,
+    protocol_name: Option<&'a str>,
+    assignments: Vec<Assignment<'a>>,
+}
+
+impl<'a> SyncGroupBody<'a> {
+    /// Reads the body of a request of `version`.
+    pub fn read(version: i16, body: &'a [u8]) -> Result<SyncGroupBody<'a>, WireError> {
+        let mut reader = reader(versions::SYNC_GROUP, version, body)?;
+        let group_id = reader.str("group_id")?;
+        let generation = reader.i32("generation_id")?;
+        let member_id = reader.str("member_id")?;
+        let instance_id = since(version, 3, || reader.nullable_str("group_instance_id"))?;
+        let protocol_type = since(version, 5, || reader.nullable_str("protocol_type"))?;
+        let protocol_name = since(version, 5, || reader.nullable_str("protocol_name"))?;
+        let count = reader.count("assignments")?;
+        let assignments = elements(&mut reader, count, |reader| {
+            Ok(Assignment { member_id: reader.str("member_id")?, assignment: reader.bytes("assignment")? })
+        })?;
+        reader.skip_tags()?;
+        Ok(SyncGroupBody {
+            version,
+            group_id,
+            generation,
+            member_id,
+            instance_id,
+            protocol_type,
+            protocol_name,
+            assignments,
+        })
+    }
+
+    /// As the core takes it.
+    pub fn request(&self) -> SyncGroup<'_> {
+        SyncGroup {
+            version: self.version,
+            group_id: Some(self.group_id),
+            generation: self.generation,
+            member_id: self.member_id,
+            instance_id: self.instance_id,
+            protocol_type: self.protocol_type,
+            protocol_name: self.protocol_name,
+            assignments: &self.assignments,
+        }
+    }
+}
+
+/// Reads the body of a `Heartbeat`, v0–4. Allocates nothing.
+pub fn read_heartbeat(version: i16, body: &[u8]) -> Result<Heartbeat<'_>, WireError> {
+    let mut reader = reader(versions::HEARTBEAT, version, body)?;
+    let group_id = Some(reader.str("group_id")?);
+    let generation = reader.i32("generation_id")?;
+    let member_id = reader.str("member_id")?;
+    let instance_id = since(version, 3, || reader.nullable_str("group_instance_id"))?;
+    reader.skip_tags()?;
+    Ok(Heartbeat { group_id, generation, member_id, instance_id })
+}
+
+/// A decoded `LeaveGroup`, v0–5; up to v2 it names one member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaveGroupBody<'a> {
+    version: i16,
+    group_id: &'a str,
+    members: Vec<LeaveIdentity<'a>>,
+}
+
+impl<'a> LeaveGroupBody<'a> {
+    /// Reads the body of a request of `version`.
+    pub fn read(version: i16, body: &'a [u8]) -> Result<LeaveGroupBody<'a>, WireError> {
+        let mut reader = reader(versions::LEAVE_GROUP, version, body)?;
+        let group_id = reader.str("group_id")?;
+        let members = if version <= 2 {
+            vec![LeaveIdentity { member_id: reader.str("member_id")?, instance_id: None, reason: None }]
+        } else {
+            let count = reader.count("members")?;
+            elements(&mut reader, count, |reader| {
+                Ok(LeaveIdentity {
+                    member_id: reader.str("member_id")?,
+                    instance_id: reader.nullable_str("group_instance_id")?,
+                    reason: since(version, 5, || reader.nullable_str("reason"))?,
+                })
+            })?
+        };
+        reader.skip_tags()?;
+        Ok(LeaveGroupBody { version, group_id, members })
+    }
+
+    /// As the core takes it.
+    pub fn request(&self) -> LeaveGroup<'_> {
+        LeaveGroup { version: self.version, group_id: Some(self.group_id), members: &self.members }
+    }
+}
+
+/// One topic of a decoded `OffsetCommit`; `partitions` is a range of [`OffsetCommitBody::partitions`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitTopicBody<'a> {
+    /// The topic's name.
+    pub name: &'a str,
+    /// Where its partitions are.
+    pub partitions: Range<usize>,
+}
+
+/// A decoded `OffsetCommit`, v2–9.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffsetCommitBody<'a> {
+    version: i16,
+    /// The group.
+    pub group_id: &'a str,
+    generation: i32,
+    member_id: &'a str,
+    instance_id: Option<&'a str>,
+    retention_time_ms: Option<i64>,
+    /// In the order of the request.
+    pub topics: Vec<CommitTopicBody<'a>>,
+    /// The partitions of all topics.
+    pub partitions: Vec<CommitPartition<'a>>,
+}
+
+impl<'a> OffsetCommitBody<'a> {
+    /// Reads the body of a request of `version`.
+    pub fn read(version: i16, body: &'a [u8]) -> Result<OffsetCommitBody<'a>, WireError> {
+        let mut reader = reader(versions::OFFSET_COMMIT, version, body)?;
+        let group_id = reader.str("group_id")?;
+        let generation = reader.i32("generation_id_or_member_epoch")?;
+        let member_id = reader.str("member_id")?;
+        let instance_id = since(version, 7, || reader.nullable_str("group_instance_id"))?;
+        let retention_time_ms = if version <= 4 { reader.i64("retention_time_ms")? } else { -1 };
+        let mut partitions = Vec::new();
+        let count = reader.count("topics")?;
+        let topics = elements(&mut reader, count, |reader| {
+            let name = reader.str("name")?;
+            let first = partitions.len();
+            let count = reader.count("partitions")?;
+            for _ in 0..count {
+                partitions.push(CommitPartition {
+                    index: reader.i32("partition_index")?,
+                    offset: reader.i64("committed_offset")?,
+                    leader_epoch: if version >= 6 { reader.i32("committed_leader_epoch")? } else { -1 },
+                    metadata: reader.nullable_str("committed_metadata")?,
+                });
+                reader.skip_tags()?;
+            }
+            Ok(CommitTopicBody { name, partitions: first..partitions.len() })
+        })?;
+        reader.skip_tags()?;
+        let retention_time_ms = (retention_time_ms != -1).then_some(retention_time_ms);
+        Ok(OffsetCommitBody {
+            version,
+            group_id,
+            generation,
+            member_id,
+            instance_id,
+            retention_time_ms,
+            topics,
+            partitions,
+        })
+    }
+
+    /// As the core takes it, for the topics that the front-end let through.
+    pub fn request<'r>(&'r self, topics: &'r [CommitTopic<'r>]) -> OffsetCommit<'r> {
+        OffsetCommit {
+            version: self.version,
+            group_id: Some(self.group_id),
+            generation: self.generation,
+            member_id: self.member_id,
+            instance_id: self.instance_id,
+            retention_time_ms: self.retention_time_ms,
+            topics,
+        }
+    }
+
+    /// The sender's member id; "" if it is not a member.
+    pub fn member_id(&self) -> &'a str {
+        self.member_id
+    }
+}
+
+/// One group of a decoded `OffsetFetch`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchGroupBody<'a> {
+    /// The group.
+    pub group_id: &'a str,
+    /// `None` asks for every partition with a committed offset. Ranges of [`OffsetFetchBody::partitions`].
+    pub topics: Option<Vec<(&'a str, Range<usize>)>>,
+}
+
+/// A decoded `OffsetFetch`, v1–9; up to v7 it names one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffsetFetchBody<'a> {
+    /// In the order of the request.
+    pub groups: Vec<FetchGroupBody<'a>>,
+    /// The partitions of all topics of all groups.
+    pub partitions: Vec<i32>,
+    require_stable: bool,
+}
+
+impl<'a> OffsetFetchBody<'a> {
+    /// Reads the body of a request of `version`.
+    pub fn read(version: i16, body: &'a [u8]) -> Result<OffsetFetchBody<'a>, WireError> {
+        let mut reader = reader(versions::OFFSET_FETCH, version, body)?;
+        let mut partitions = Vec::new();
+        let groups = if version <= 7 {
+            let group_id = reader.str("group_id")?;
+            let topics = read_fetch_topics(&mut reader, version >= 2, &mut partitions)?;
+            vec![FetchGroupBody { group_id, topics }]
+        } else {
+            let count = reader.count("groups")?;
+            elements(&mut reader, count, |reader| {
+                let group_id = reader.str("group_id")?;
+                if version >= 9 {
+                    // Only groups of the newer consumer protocol compare these two.
+                    reader.nullable_str("member_id")?;
+                    reader.i32("member_epoch")?;
+                }
+                Ok(FetchGroupBody { group_id, topics: read_fetch_topics(reader, true, &mut partitions)? })
+            })?
+        };
+        let require_stable = since(version, 7, || reader.bool("require_stable"))?;
+        reader.skip_tags()?;
+        Ok(OffsetFetchBody { groups, partitions, require_stable })
+    }
+
+    /// The topics of one of `groups`, as the core takes them.
+    pub fn topics<'r>(&'r self, group: &'r FetchGroupBody<'a>) -> Option<Vec<FetchTopic<'r>>> {
+        let topics = group.topics.as_ref()?.iter();
+        Some(topics.map(|(name, range)| FetchTopic { name, partitions: &self.partitions[range.clone()] }).collect())
+    }
+
+    /// The request about one group, as the core takes it.
+    pub fn request<'r>(&self, group_id: &'r str, topics: Option<&'r [FetchTopic<'r>]>) -> OffsetFetch<'r> {
+        OffsetFetch { group_id: Some(group_id), require_stable: self.require_stable, topics }
+    }
+}
+
+type FetchTopics<'a> = Option<Vec<(&'a str, Range<usize>)>>;
+
+fn read_fetch_topics<'a>(
+    reader: &mut Reader<'a>,
+    nullable: bool,
+    partitions: &mut Vec<i32>,
+) -> Result<FetchTopics<'a>, WireError> {
+    let Some(count) = reader.nullable_count("topics")? else {
+        return if nullable { Ok(None) } else { Err(WireError::Null { field: "topics" }) };
+    };
+    let topics = elements(reader, count, |reader| {
+        let name = reader.str("name")?;
+        let first = partitions.len();
+        for _ in 0..reader.count("partition_indexes")? {
+            partitions.push(reader.i32("partition_indexes")?);
+        }
+        Ok((name, first..partitions.len()))
+    })?;
+    Ok(Some(topics))
+}
+
+/// A decoded `DescribeGroups`, v0–6.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribeGroupsBody<'a> {
+    /// In the order of the request.
+    pub group_ids: Vec<&'a str>,
+    /// Whether the answer says what the client may do with the group (v3+).
+    pub include_authorized_operations: bool,
+}
+
+impl<'a> DescribeGroupsBody<'a> {
+    /// Reads the body of a request of `version`.
+    pub fn read(version: i16, body: &'a [u8]) -> Result<DescribeGroupsBody<'a>, WireError> {
+        let mut reader = reader(versions::DESCRIBE_GROUPS, version, body)?;
+        let group_ids = read_strs(&mut reader, "groups")?;
+        let include_authorized_operations = since(version, 3, || reader.bool("include_authorized_operations"))?;
+        reader.skip_tags()?;
+        Ok(DescribeGroupsBody { group_ids, include_authorized_operations })
+    }
+}
+
+/// A decoded `ListGroups`, v0–5.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListGroupsBody<'a> {
+    states: Vec<&'a str>,
+    types: Vec<&'a str>,
+}
+
+impl<'a> ListGroupsBody<'a> {
+    /// Reads the body of a request of `version`.
+    pub fn read(version: i16, body: &'a [u8]) -> Result<ListGroupsBody<'a>, WireError> {
+        let mut reader = reader(versions::LIST_GROUPS, version, body)?;
+        let states = since(version, 4, || read_strs(&mut reader, "states_filter"))?;
+        let types = since(version, 5, || read_strs(&mut reader, "types_filter"))?;
+        reader.skip_tags()?;
+        Ok(ListGroupsBody { states, types })
+    }
+
+    /// As the core takes it.
+    pub fn request(&self) -> ListGroups<'_> {
+        ListGroups { states: &self.states, types: &self.types }
+    }
+}
+
+/// An array of strings; such elements have no tagged fields.
+pub(crate) fn read_strs<'a>(reader: &mut Reader<'a>, field: &'static str) -> Result<Vec<&'a str>, WireError> {
+    let count = reader.count(field)?;
+    let mut read = Vec::with_capacity(count.min(RESERVED_ELEMENTS_MAX));
+    for _ in 0..count {
+        read.push(reader.str(field)?);
+    }
+    Ok(read)
+}

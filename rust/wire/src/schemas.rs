@@ -1,0 +1,143 @@
+//! The schemas of the requests that are decoded by the `kafka-protocol` crate, as far as [`crate::schema`] needs
+//! them: the order, shape and versions of the fields.
+
+use crate::{
+    schema::{Field, Kind},
+    versions,
+};
+
+const INT8: Kind = Kind::Fixed(1);
+const INT16: Kind = Kind::Fixed(2);
+const INT32: Kind = Kind::Fixed(4);
+const INT64: Kind = Kind::Fixed(8);
+const UUID: Kind = Kind::Fixed(16);
+static INT32S: Kind = INT32;
+static STRS: Kind = Kind::Str;
+
+static PRODUCE: [Field; 4] = [
+    Field::new("transactional_id", Kind::Str).nullable(3),
+    Field::new("acks", INT16),
+    Field::new("timeout_ms", INT32),
+    Field::new("topic_data", Kind::Array(&Kind::Struct(&PRODUCE_TOPIC))),
+];
+static PRODUCE_TOPIC: [Field; 3] = [
+    Field::new("name", Kind::Str).to(12),
+    Field::new("topic_id", UUID).from(13),
+    Field::new("partition_data", Kind::Array(&Kind::Struct(&PRODUCE_PARTITION))),
+];
+static PRODUCE_PARTITION: [Field; 2] = [Field::new("index", INT32), Field::new("records", Kind::Bytes).nullable(0)];
+
+static FETCH: [Field; 12] = [
+    Field::new("cluster_id", Kind::Str).from(12).nullable(12).tagged(0),
+    Field::new("replica_id", INT32).to(14),
+    Field::new("replica_state", Kind::Struct(&FETCH_REPLICA_STATE)).from(15).tagged(1),
+    Field::new("max_wait_ms", INT32),
+    Field::new("min_bytes", INT32),
+    Field::new("max_bytes", INT32),
+    Field::new("isolation_level", INT8),
+    Field::new("session_id", INT32).from(7),
+    Field::new("session_epoch", INT32).from(7),
+    Field::new("topics", Kind::Array(&Kind::Struct(&FETCH_TOPIC))),
+    Field::new("forgotten_topics_data", Kind::Array(&Kind::Struct(&FETCH_FORGOTTEN))).from(7),
+    Field::new("rack_id", Kind::Str).from(11),
+];
+static FETCH_REPLICA_STATE: [Field; 2] = [Field::new("replica_id", INT32), Field::new("replica_epoch", INT64)];
+static FETCH_TOPIC: [Field; 3] = [
+    Field::new("topic", Kind::Str).to(12),
+    Field::new("topic_id", UUID).from(13),
+    Field::new("partitions", Kind::Array(&Kind::Struct(&FETCH_PARTITION))),
+];
+static FETCH_PARTITION: [Field; 8] = [
+    Field::new("partition", INT32),
+    Field::new("current_leader_epoch", INT32).from(9),
+    Field::new("fetch_offset", INT64),
+    Field::new("last_fetched_epoch", INT32).from(12),
+    Field::new("log_start_offset", INT64).from(5),
+    Field::new("partition_max_bytes", INT32),
+    Field::new("replica_directory_id", UUID).from(17).tagged(0),
+    Field::new("high_watermark", INT64).from(18).tagged(1),
+];
+static FETCH_FORGOTTEN: [Field; 3] = [
+    Field::new("topic", Kind::Str).to(12),
+    Field::new("topic_id", UUID).from(13),
+    Field::new("partitions", Kind::Array(&INT32S)),
+];
+
+static LIST_OFFSETS: [Field; 4] = [
+    Field::new("replica_id", INT32),
+    Field::new("isolation_level", INT8).from(2),
+    Field::new("topics", Kind::Array(&Kind::Struct(&LIST_OFFSETS_TOPIC))),
+    Field::new("timeout_ms", INT32).from(10),
+];
+static LIST_OFFSETS_TOPIC: [Field; 2] =
+    [Field::new("name", Kind::Str), Field::new("partitions", Kind::Array(&Kind::Struct(&LIST_OFFSETS_PARTITION)))];
+static LIST_OFFSETS_PARTITION: [Field; 3] = [
+    Field::new("partition_index", INT32),
+    Field::new("current_leader_epoch", INT32).from(4),
+    Field::new("timestamp", INT64),
+];
+
+static METADATA: [Field; 4] = [
+    Field::new("topics", Kind::Array(&Kind::Struct(&METADATA_TOPIC))).nullable(1),
+    Field::new("allow_auto_topic_creation", INT8).from(4),
+    Field::new("include_cluster_authorized_operations", INT8).from(8).to(10),
+    Field::new("include_topic_authorized_operations", INT8).from(8),
+];
+static METADATA_TOPIC: [Field; 2] = [Field::new("topic_id", UUID).from(10), Field::new("name", Kind::Str).nullable(10)];
+
+static CREATE_TOPICS: [Field; 3] = [
+    Field::new("topics", Kind::Array(&Kind::Struct(&CREATE_TOPICS_TOPIC))),
+    Field::new("timeout_ms", INT32),
+    Field::new("validate_only", INT8).from(1),
+];
+static CREATE_TOPICS_TOPIC: [Field; 5] = [
+    Field::new("name", Kind::Str),
+    Field::new("num_partitions", INT32),
+    Field::new("replication_factor", INT16),
+    Field::new("assignments", Kind::Array(&Kind::Struct(&CREATE_TOPICS_ASSIGNMENT))),
+    Field::new("configs", Kind::Array(&Kind::Struct(&CREATE_TOPICS_CONFIG))),
+];
+static CREATE_TOPICS_ASSIGNMENT: [Field; 2] =
+    [Field::new("partition_index", INT32), Field::new("broker_ids", Kind::Array(&INT32S))];
+static CREATE_TOPICS_CONFIG: [Field; 2] = [Field::new("name", Kind::Str), Field::new("value", Kind::Str).nullable(0)];
+
+static DELETE_TOPICS: [Field; 3] = [
+    Field::new("topics", Kind::Array(&Kind::Struct(&DELETE_TOPICS_TOPIC))).from(6),
+    Field::new("topic_names", Kind::Array(&STRS)).to(5),
+    Field::new("timeout_ms", INT32),
+];
+static DELETE_TOPICS_TOPIC: [Field; 2] = [Field::new("name", Kind::Str).nullable(6), Field::new("topic_id", UUID)];
+
+static CREATE_PARTITIONS: [Field; 3] = [
+    Field::new("topics", Kind::Array(&Kind::Struct(&CREATE_PARTITIONS_TOPIC))),
+    Field::new("timeout_ms", INT32),
+    Field::new("validate_only", INT8),
+];
+static CREATE_PARTITIONS_TOPIC: [Field; 3] = [
+    Field::new("name", Kind::Str),
+    Field::new("count", INT32),
+    Field::new("assignments", Kind::Array(&Kind::Struct(&CREATE_PARTITIONS_ASSIGNMENT))).nullable(0),
+];
+static CREATE_PARTITIONS_ASSIGNMENT: [Field; 1] = [Field::new("broker_ids", Kind::Array(&INT32S))];
+
+static INIT_PRODUCER_ID: [Field; 4] = [
+    Field::new("transactional_id", Kind::Str).nullable(0),
+    Field::new("transaction_timeout_ms", INT32),
+    Field::new("producer_id", INT64).from(3),
+    Field::new("producer_epoch", INT16).from(3),
+];
+
+/// The schema of a request that `kafka-protocol` decodes.
+pub(crate) fn schema(api_key: i16) -> Option<&'static [Field]> {
+    match api_key {
+        versions::PRODUCE => Some(&PRODUCE),
+        versions::FETCH => Some(&FETCH),
+        versions::LIST_OFFSETS => Some(&LIST_OFFSETS),
+        versions::METADATA => Some(&METADATA),
+        versions::CREATE_TOPICS => Some(&CREATE_TOPICS),
+        versions::DELETE_TOPICS => Some(&DELETE_TOPICS),
+        versions::CREATE_PARTITIONS => Some(&CREATE_PARTITIONS),
+        versions::INIT_PRODUCER_ID => Some(&INIT_PRODUCER_ID),
+        _ => None,
+    }
+}

@@ -1,0 +1,104 @@
+//! Which APIs are served, in which versions (docs/protocol.md §17.3). One table; everything else reads it.
+
+/// Key of `Produce`.
+pub const PRODUCE: i16 = 0;
+/// Key of `Fetch`.
+pub const FETCH: i16 = 1;
+/// Key of `ListOffsets`.
+pub const LIST_OFFSETS: i16 = 2;
+/// Key of `Metadata`.
+pub const METADATA: i16 = 3;
+/// Key of `OffsetCommit`.
+pub const OFFSET_COMMIT: i16 = 8;
+/// Key of `OffsetFetch`.
+pub const OFFSET_FETCH: i16 = 9;
+/// Key of `FindCoordinator`.
+pub const FIND_COORDINATOR: i16 = 10;
+/// Key of `JoinGroup`.
+pub const JOIN_GROUP: i16 = 11;
+/// Key of `Heartbeat`.
+pub const HEARTBEAT: i16 = 12;
+/// Key of `LeaveGroup`.
+pub const LEAVE_GROUP: i16 = 13;
+/// Key of `SyncGroup`.
+pub const SYNC_GROUP: i16 = 14;
+/// Key of `DescribeGroups`.
+pub const DESCRIBE_GROUPS: i16 = 15;
+/// Key of `ListGroups`.
+pub const LIST_GROUPS: i16 = 16;
+/// Key of `ApiVersions`.
+pub const API_VERSIONS: i16 = 18;
+/// Key of `CreateTopics`.
+pub const CREATE_TOPICS: i16 = 19;
+/// Key of `DeleteTopics`.
+pub const DELETE_TOPICS: i16 = 20;
+/// Key of `InitProducerId`.
+pub const INIT_PRODUCER_ID: i16 = 22;
+/// Key of `CreatePartitions`.
+pub const CREATE_PARTITIONS: i16 = 37;
+
+/// One API as it is served.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Api {
+    /// Its number.
+    pub key: i16,
+    /// Its name.
+    pub name: &'static str,
+    /// Lowest version advertised.
+    pub min: i16,
+    /// Highest version advertised and served.
+    pub max: i16,
+    /// Lowest version served.
+    pub served_from: i16,
+    /// First version in the compact layout.
+    pub flexible_from: i16,
+}
+
+impl Api {
+    /// Whether `version` is answered.
+    pub const fn serves(&self, version: i16) -> bool {
+        self.served_from <= version && version <= self.max
+    }
+
+    /// Whether requests of `version` are in the compact layout.
+    pub const fn flexible(&self, version: i16) -> bool {
+        version >= self.flexible_from
+    }
+
+    /// Whether the header of an answer has a section of tagged fields. That of `ApiVersions` never has one: a
+    /// client reads it before it knows what the server speaks.
+    pub const fn tagged_answer_header(&self, version: i16) -> bool {
+        self.key != API_VERSIONS && self.flexible(version)
+    }
+}
+
+const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i16) -> Api {
+    Api { key, name, min, max, served_from: min, flexible_from }
+}
+
+/// Every API, by key. `Produce` is advertised from 0 because librdkafka looks for that, and served from 3.
+pub static APIS: [Api; 18] = [
+    Api { served_from: 3, ..api(PRODUCE, "Produce", 0, 13, 9) },
+    api(FETCH, "Fetch", 4, 18, 12),
+    api(LIST_OFFSETS, "ListOffsets", 1, 10, 6),
+    api(METADATA, "Metadata", 0, 13, 9),
+    api(OFFSET_COMMIT, "OffsetCommit", 2, 9, 8),
+    api(OFFSET_FETCH, "OffsetFetch", 1, 9, 6),
+    api(FIND_COORDINATOR, "FindCoordinator", 0, 6, 3),
+    api(JOIN_GROUP, "JoinGroup", 0, 9, 6),
+    api(HEARTBEAT, "Heartbeat", 0, 4, 4),
+    api(LEAVE_GROUP, "LeaveGroup", 0, 5, 4),
+    api(SYNC_GROUP, "SyncGroup", 0, 5, 4),
+    api(DESCRIBE_GROUPS, "DescribeGroups", 0, 6, 5),
+    api(LIST_GROUPS, "ListGroups", 0, 5, 3),
+    api(API_VERSIONS, "ApiVersions", 0, 5, 3),
+    api(CREATE_TOPICS, "CreateTopics", 2, 7, 5),
+    api(DELETE_TOPICS, "DeleteTopics", 1, 6, 4),
+    api(INIT_PRODUCER_ID, "InitProducerId", 0, 5, 2),
+    api(CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2),
+];
+
+/// The API with this key, if it is served.
+pub fn find(key: i16) -> Option<&'static Api> {
+    APIS.binary_search_by_key(&key, |api| api.key).ok().map(|index| &APIS[index])
+}
