@@ -1,0 +1,1 @@
+"""Transcripts: readable scenarios in protocol terms, and the runner that plays them to a subject (README.md)."""

@@ -1,0 +1,59 @@
+"""`python -m tests.transcripts [FILE ...] [--rewrite] [--coverage]`: play, regenerate, or list rows."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from . import coverage, runner
+from .text import parse
+
+
+def main() -> int:
+    """Exit code 0 if everything matches (or was rewritten, or every row is covered)."""
+    parser = argparse.ArgumentParser(prog="python -m tests.transcripts", description=__doc__)
+    parser.add_argument("files", nargs="*", type=Path, help="transcripts; all of tests/vectors if none is named")
+    parser.add_argument("--rewrite", action="store_true", help="write what happened into the files")
+    parser.add_argument("--coverage", action="store_true", help="list row -> transcripts")
+    options = parser.parse_args()
+    if options.coverage:
+        return list_coverage()
+    files = [path.resolve() for path in options.files] or runner.transcripts()
+    return rewrite(files) if options.rewrite else check(files)
+
+
+def list_coverage() -> int:
+    """One line per row."""
+    for row, files in coverage.rows().items():
+        print(f"{row:8} {', '.join(files) or '-'}")
+    return 1 if coverage.uncovered_rows() else 0
+
+
+def rewrite(files: list[Path]) -> int:
+    """Regenerate each file."""
+    from .core_subject import CoreSubject
+
+    for path in files:
+        print("rewritten" if runner.rewrite(path, CoreSubject) else "unchanged", path)
+    return 0
+
+
+def check(files: list[Path]) -> int:
+    """Play each file; print what differs."""
+    from .core_subject import CoreSubject
+
+    played = differing = 0
+    for path in files:
+        for run in runner.runs(parse(path)):
+            outcome = runner.play(run, CoreSubject(run.config))
+            played += 1
+            if not outcome.matches:
+                differing += 1
+                print(runner.report(run, outcome), end="\n\n")
+    print(f"{played} runs of {len(files)} transcripts, {differing} differ")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+"""From the line of a step to a request. What the line leaves out comes from the actor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .cast import Actor, Cast, StepError, duration_ms
+from .subject import Request
+
+NULLABLE = {"null": None, '""': ""}
+
+
+def nullable(text: str) -> str | None:
+    """`null`, `""`, or the text itself."""
+    return NULLABLE.get(text, text)
+
+
+class Words:
+    """The words of one request line: positional ones, and options `key=value`, each of which must be used."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.positional = [word for word in words if "=" not in word or "/" in word.split("=")[0]]
+        self.options = dict(word.split("=", 1) for word in words if word not in self.positional)
+
+    def option(self, key: str, default: str) -> str:
+        """Its text, used up."""
+        return self.options.pop(key, default)
+
+    def flag(self, word: str) -> bool:
+        """Whether the bare word is there, used up."""
+        if word in self.positional:
+            self.positional.remove(word)
+            return True
+        return False
+
+    def end(self) -> None:
+        """Complain about what nobody asked for."""
+        rest = self.positional + list(self.options)
+        if rest:
+            raise StepError(f"`{rest[0]}` means nothing here")
+
+
+def declare_member(cast: Cast, text: str) -> None:
+    """`member c range:Sc,sticky:S2 session=6s rebalance=5m version=3 type=consumer`: what c offers from now on."""
+    name, *rest = text.split()
+    actor, words = cast.actor(name), Words(rest)
+    if words.positional:
+        actor.protocols = protocols(words.positional.pop(0))
+    actor.session_ms = duration_ms(words.option("session", f"{actor.session_ms}ms"))
+    actor.rebalance_ms = duration_ms(words.option("rebalance", f"{actor.rebalance_ms}ms"))
+    actor.version = int(words.option("version", str(actor.version)))
+    actor.protocol_type = words.option("type", actor.protocol_type).strip('"')
+    words.end()
+
+
+def protocols(text: str) -> list[tuple[str, bytes]]:
+    """`range:Sa,sticky:Sb`, or `none`."""
+    if text == "none":
+        return []
+    return [(name, metadata.encode()) for name, _, metadata in (part.partition(":") for part in text.split(","))]
+
+
+def build(cast: Cast, connection: str, api: str, rest: list[str]) -> Request:
+    """The request that `connection` sends."""
+    if api not in BUILDERS:
+        raise StepError(f"`{api}` is no request (expected one of {', '.join(BUILDERS)})")
+    words = Words(rest)
+    fields: dict[str, Any] = {"group_id": nullable(words.option("group", "g"))} if api != "ListGroups" else {}
+    fields |= BUILDERS[api](cast, cast.actor(connection), words)
+    words.end()
+    return Request(api, fields)
+
+
+def _identity(cast: Cast, actor: Actor, words: Words) -> dict[str, Any]:
+    return {
+        "member_id": cast.find_id(words.option("id", actor.member_id or '""')),
+        "instance_id": nullable(words.option("instance", "null")),
+    }
+
+
+def _generation(cast: Cast, actor: Actor, words: Words) -> dict[str, Any]:
+    return {"generation": cast.find_generation(words.option("generation", str(actor.generation)))}
+
+
+def _join(cast: Cast, actor: Actor, words: Words) -> dict[str, Any]:
+    actor.version = int(words.option("v", str(actor.version)))
+    if "protocols" in words.options:
+        actor.protocols = protocols(words.option("protocols", ""))
+    return _identity(cast, actor, words) | {
+        "version": actor.version,
+        "client_id": actor.name,
+        "client_host": "/127.0.0.1",
+        "session_timeout_ms": duration_ms(words.option("session", f"{actor.session_ms}ms")),
+        "rebalance_timeout_ms": duration_ms(words.option("rebalance", f"{actor.rebalance_ms}ms")),
+        "protocol_type": words.option("type", actor.protocol_type).strip('"'),
+        "protocols": actor.protocols,
+    }
+
+
+def _sync(cast: Cast, actor: Actor, words: Words) -> dict[str, Any]:
+    plan = words.option("plan", "none")
+    assignments = []
+    for part in [] if plan == "none" else plan.split(","):
+        who, _, what = part.partition(":")
+        assignments.append((cast.find_id(who), (what or f"X{who}").encode()))
+    fields = _identity(cast, actor, words) | _generation(cast, actor, words)
+    return fields | {
+        "version": int(words.option("v", "5")),
+        "protocol_type": nullable(words.option("type", actor.told[0] or "null")),
+        "protocol_name": nullable(words.option("name", actor.told[1] or "null")),
+        "assignments": assignments,
+    }
+
+
+def _heartbeat(cast: Cast, actor: Actor, words: Words) -> dict[str, Any]:
+    return _identity(cast, actor, words) | _generation(cast, actor, words)
+
+
+def _leave(cast: Cast, actor: Actor, words: Words) -> dict[str, Any]:
+    leavers = words.option("members", actor.member_id or '""')
+    members = []
+    for part in [] if leavers == "none" else leavers.split(","):
+        who, _, instance = part.partition("/")
+        members.append((cast.find_id(who or '""'), instance or None))
+    return {"version": int(words.option("v", "5")), "members": members}
+
+
+def _commit(cast: Cast, actor: Actor, words: Words) -> dict[str, Any]:
+    """`t/0=5 t/1=6@3:meta`: topic, partition, offset, leader epoch, metadata (`m*4097`: 4,097 times m)."""
+    fields = _identity(cast, actor, words) | _generation(cast, actor, words)
+    retention = words.option("retention", "")
+    topics: dict[str, list[tuple[int, int, int, str | None]]] = {}
+    for word in words.positional:
+        place, _, value = word.partition("=")
+        topic, _, partition = place.partition("/")
+        number, _, metadata = value.partition(":")
+        offset, _, epoch = number.partition("@")
+        text, _, times = metadata.partition("*")
+        shown = None if metadata == "null" else text * int(times or 1)
+        topics.setdefault(topic, []).append((int(partition), int(offset), int(epoch or -1), shown))
+    words.positional = []
+    return fields | {
+        "version": int(words.option("v", "9")),
+        "retention_time_ms": duration_ms(retention) if retention else None,
+        "topics": list(topics.items()),
+    }
+
+
+def _fetch(_cast: Cast, _actor: Actor, words: Words) -> dict[str, Any]:
+    """`t/0 t/1`, or `all`; `stable` asks for require_stable."""
+    stable, everything = words.flag("stable"), words.flag("all")
+    topics: dict[str, list[int]] = {}
+    for word in words.positional:
+        topic, _, partition = word.partition("/")
+        topics.setdefault(topic, []).append(int(partition))
+    words.positional = []
+    return {"require_stable": stable, "topics": None if everything else list(topics.items())}
+
+
+def _describe(_cast: Cast, _actor: Actor, words: Words) -> dict[str, Any]:
+    return {"version": int(words.option("v", "6"))}
+
+
+def _list(_cast: Cast, _actor: Actor, words: Words) -> dict[str, Any]:
+    states, types = words.option("states", ""), words.option("types", "")
+    return {
+        "states": [state.replace("_", " ") for state in states.split(",") if state],
+        "types": [kind for kind in types.split(",") if kind],
+    }
+
+
+BUILDERS: dict[str, Callable[[Cast, Actor, Words], dict[str, Any]]] = {
+    "JoinGroup": _join,
+    "SyncGroup": _sync,
+    "Heartbeat": _heartbeat,
+    "LeaveGroup": _leave,
+    "OffsetCommit": _commit,
+    "OffsetFetch": _fetch,
+    "DescribeGroup": _describe,
+    "ListGroups": _list,
+}
