@@ -1,18 +1,25 @@
 //! The verbs: one partition of `__consumer_offsets` as a fold over events.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::{Deserialize, Serialize};
 
 use crate::{
+    appends::{Append, RecordKey},
     config::Config,
     effects::{AppendId, Sink},
     error::ErrorCode,
-    explain::Explanation,
+    gate,
+    group::{Group, GroupHandle, Member, MemberHandle},
+    operations::{Operation, WatchKey},
+    purgatory::Purgatory,
     records::Record,
     request::{Entropy, Now, Request, Ticket},
+    slots::Slots,
 };
 
 /// One committed log entry, as `replay` takes it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
     /// Its offset in the partition.
     pub offset: u64,
@@ -22,56 +29,186 @@ pub struct LogEntry {
     pub record: Record,
 }
 
-/// The coordinator of one partition of `__consumer_offsets`.
-#[derive(Clone, Debug)]
-pub struct Coordinator {
-    #[allow(dead_code)]
-    config: Config,
+/// What the coordinator can do at the moment (docs/protocol.md §3, §15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Phase {
+    /// From `new` to `loaded`.
+    Loading,
+    /// Answers requests.
+    Active,
+    /// Loading failed: `NOT_COORDINATOR` until a new incarnation.
+    Failed,
+    /// Ownership is lost.
+    Unloaded,
 }
 
-#[allow(unused_variables, clippy::needless_pass_by_value, clippy::unused_self, missing_docs)]
+/// What one event brings along: the time, and where effects go.
+pub(crate) struct Step<'s> {
+    pub now: Now,
+    pub sink: &'s mut dyn Sink,
+}
+
+impl Step<'_> {
+    /// The instant `after_ms` from now.
+    pub fn deadline(&self, after_ms: i32) -> u64 {
+        self.now.mono_ms.saturating_add(after_ms.max(0) as u64)
+    }
+}
+
+/// The coordinator of one partition of `__consumer_offsets`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Coordinator {
+    pub(crate) config: Config,
+    pub(crate) partition: u32,
+    pub(crate) epoch: u32,
+    pub(crate) phase: Phase,
+    pub(crate) groups: Slots<Group>,
+    pub(crate) group_ids: BTreeMap<Arc<str>, GroupHandle>,
+    pub(crate) members: Slots<Member>,
+    pub(crate) purgatory: Purgatory<WatchKey, Operation>,
+    pub(crate) appends: BTreeMap<AppendId, Append>,
+    /// Records that nobody waited for and whose append failed: they go with the next append.
+    pub(crate) unsaved: BTreeMap<RecordKey, Record>,
+    pub(crate) next_append: AppendId,
+    pub(crate) next_joining_order: u64,
+    pub(crate) clock: Now,
+}
+
 impl Coordinator {
     /// Starts loading: until `loaded`, every request gets the gate's answer (§3).
     pub fn new(config: Config, partition: u32, epoch: u32) -> Coordinator {
-        Coordinator { config }
+        Coordinator {
+            config,
+            partition,
+            epoch,
+            phase: Phase::Loading,
+            groups: Slots::default(),
+            group_ids: BTreeMap::new(),
+            members: Slots::default(),
+            purgatory: Purgatory::new(0),
+            appends: BTreeMap::new(),
+            unsaved: BTreeMap::new(),
+            next_append: AppendId(0),
+            next_joining_order: 0,
+            clock: Now { mono_ms: 0, wall_ms: 0 },
+        }
     }
-    pub fn replay(&mut self, entry: LogEntry) {
-        todo!()
+
+    /// The partition of `__consumer_offsets` that it owns.
+    pub fn partition(&self) -> u32 {
+        self.partition
     }
-    pub fn loaded(&mut self, now: Now, sink: &mut impl Sink) {
-        todo!()
+
+    /// The epoch of its ownership.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
     }
-    pub fn load_failed(&mut self, error: ErrorCode) {
-        todo!()
+
+    /// What it can do at the moment.
+    pub fn phase(&self) -> Phase {
+        self.phase
     }
-    pub fn submit(&mut self, now: Now, ticket: Ticket, entropy: Entropy, request: Request<'_>, sink: &mut impl Sink) {
-        todo!()
+
+    /// One request. It is answered exactly once, now or later (S18).
+    pub fn submit(&mut self, now: Now, ticket: Ticket, entropy: Entropy, request: Request<'_>, sink: &mut dyn Sink) {
+        let step = &mut Step { now: self.observe(now), sink };
+        if gate::refuse(self, step, ticket, &request) {
+            return;
+        }
+        match request {
+            Request::JoinGroup(request) => self.join_group(step, ticket, entropy, &request),
+            Request::SyncGroup(request) => self.sync_group(step, ticket, &request),
+            Request::Heartbeat(request) => self.heartbeat(step, ticket, &request),
+            Request::LeaveGroup(request) => self.leave_group(step, ticket, &request),
+            Request::OffsetCommit(request) => self.offset_commit(step, ticket, &request),
+            Request::OffsetFetch(request) => self.offset_fetch(step, ticket, &request),
+            Request::DescribeGroup(request) => self.describe_group(step, ticket, &request),
+            Request::ListGroups(request) => self.list_groups(step, ticket, &request),
+        }
+        self.debug_check(request.group_id());
     }
-    /// Fires every deadline <= now that was armed before this call, by (deadline, arming order).
-    pub fn advance(&mut self, now: Now, sink: &mut impl Sink) {
-        todo!()
+
+    /// Fires every deadline <= now that was armed before this call, by (deadline, arming order); emits nothing if none
+    /// is due. What is armed meanwhile waits for the next call.
+    pub fn advance(&mut self, now: Now, sink: &mut dyn Sink) {
+        let step = &mut Step { now: self.observe(now), sink };
+        let mut due = self.purgatory.advance(step.now.mono_ms);
+        let mut fired = false;
+        while let Some((_, _, operation)) = self.purgatory.take_expired(&mut due) {
+            fired = true;
+            match operation {
+                Operation::Session(member) => self.session_expired(step, member),
+                Operation::NewMember(member) => self.new_member_expired(step, member),
+                Operation::Pending(group, member_id) => self.pending_expired(step, group, &member_id),
+                Operation::InitialDelay(group) => self.initial_delay_over(step, group),
+                Operation::Join(group) => self.join_deadline_passed(step, group),
+                Operation::Sync(group) => self.sync_deadline_passed(step, group),
+                Operation::Append(append_id) => self.append_deadline_passed(step, append_id),
+                Operation::StableFetch(fetch) => {
+                    Self::answer_fetch_error(step, fetch.ticket, &fetch.group_id, ErrorCode::NotCoordinator);
+                }
+            }
+        }
+        if fired {
+            self.debug_check(None);
+        }
     }
-    /// A lower bound, in monotonic milliseconds.
+
+    /// When `advance` has something to do, in monotonic milliseconds: a lower bound, never late.
     pub fn next_deadline(&self) -> Option<u64> {
-        todo!()
+        self.purgatory.next_deadline()
     }
-    pub fn appended(&mut self, append_id: AppendId, result: Result<u64, ErrorCode>, now: Now, sink: &mut impl Sink) {
-        todo!()
+
+    /// The log made an append durable, at this offset, or did not (§6.4, §10.3).
+    pub fn appended(&mut self, append_id: AppendId, result: Result<u64, ErrorCode>, now: Now, sink: &mut dyn Sink) {
+        let step = &mut Step { now: self.observe(now), sink };
+        self.append_ended(step, append_id, result.err());
+        self.debug_check(None);
     }
-    pub fn topics_deleted(&mut self, topics: &[&str], now: Now, sink: &mut impl Sink) {
-        todo!()
+
+    /// These topics are gone, and so are their offsets, in every group and state.
+    pub fn topics_deleted(&mut self, topics: &[&str], now: Now, sink: &mut dyn Sink) {
+        let step = &mut Step { now: self.observe(now), sink };
+        self.forget_topics(step, topics);
+        self.debug_check(None);
     }
-    pub fn unload(&mut self, now: Now, sink: &mut impl Sink) {
-        todo!()
+
+    /// Ownership is lost: whoever waits is answered `NOT_COORDINATOR`, and nothing is kept (§15.2).
+    pub fn unload(&mut self, now: Now, sink: &mut dyn Sink) {
+        let step = &mut Step { now: self.observe(now), sink };
+        self.unload_all(step);
     }
-    pub fn explain(&self, group_id: &str) -> Option<Explanation> {
-        todo!()
-    }
-    pub fn digest(&self, group_id: &str) -> Option<u64> {
-        todo!()
-    }
+
     /// Ids of all groups, sorted.
     pub fn group_ids(&self) -> Vec<Arc<str>> {
-        todo!()
+        self.group_ids.keys().cloned().collect()
+    }
+
+    /// A number for a member that finds it without its name; stale numbers are unknown members.
+    pub fn member_handle(&self, group_id: &str, member_id: &str) -> Option<u64> {
+        self.find_member(group_id, member_id).map(MemberHandle::to_bits)
+    }
+
+    /// The time never goes back, whatever the caller's clock does.
+    fn observe(&mut self, now: Now) -> Now {
+        self.clock = Now { mono_ms: now.mono_ms.max(self.clock.mono_ms), wall_ms: now.wall_ms };
+        self.clock
+    }
+
+    /// The group with this id.
+    pub(crate) fn find_group(&self, group_id: &str) -> Option<GroupHandle> {
+        self.group_ids.get(group_id).copied()
+    }
+
+    /// The member with this id: by the slot that the id names, else by the group's table. The whole id is compared, so
+    /// a forged hint is just unknown (§4.5).
+    pub(crate) fn find_member(&self, group_id: &str, member_id: &str) -> Option<MemberHandle> {
+        if let Some((handle, member)) = crate::ids::hinted_slot(member_id).and_then(|slot| self.members.at(slot))
+            && *member.id == *member_id
+            && *self.groups[member.group].id == *group_id
+        {
+            return Some(handle);
+        }
+        self.groups[self.find_group(group_id)?].members.get(member_id).copied()
     }
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::{effects::AppendId, group::Group, states::State};
+
 /// Why a rebalance began (docs/protocol.md §5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
@@ -29,8 +31,23 @@ pub enum Cause {
     StaticReplaced,
     /// More members were loaded than the group may have.
     OverCapacity,
-    /// A member was refused because the group is full, and removed by that.
-    RefusedOverCapacity,
+}
+
+impl Cause {
+    /// All causes, by name.
+    pub const ALL: [Cause; 11] = [
+        Cause::MemberJoined,
+        Cause::MetadataChanged,
+        Cause::LeaderRejoined,
+        Cause::MemberLeft,
+        Cause::PendingLeft,
+        Cause::SessionExpired,
+        Cause::NewMemberExpired,
+        Cause::SyncExpired,
+        Cause::AssignmentNotStored,
+        Cause::StaticReplaced,
+        Cause::OverCapacity,
+    ];
 }
 
 /// One rebalance.
@@ -73,6 +90,11 @@ pub enum Waiting {
     Append,
 }
 
+impl Waiting {
+    /// The names of all of them, as the vocabulary has them.
+    pub const NAMES: [&'static str; 6] = ["InitialDelay", "Rejoin", "Pending", "LeaderSync", "Sync", "Append"];
+}
+
 /// One thing waited for, and until when at the latest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -86,7 +108,7 @@ pub struct Wait {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// The group's state.
-    pub state: crate::states::State,
+    pub state: State,
     /// Its generation.
     pub generation: i32,
     /// Since when it is in this state, monotonic milliseconds.
@@ -95,4 +117,72 @@ pub struct Explanation {
     pub waiting: Vec<Wait>,
     /// The last rebalances, oldest first.
     pub rebalances: Vec<Rebalance>,
+}
+
+impl crate::Coordinator {
+    /// What a group is doing, whom it waits for and until when, and why it rebalanced lately. `None`: no such group.
+    pub fn explain(&self, group_id: &str) -> Option<Explanation> {
+        let group = &self.groups[self.find_group(group_id)?];
+        Some(Explanation {
+            state: group.state,
+            generation: group.generation,
+            since_ms: group.since_ms,
+            waiting: self.waits(group),
+            rebalances: group.rebalances.iter().cloned().collect(),
+        })
+    }
+
+    fn waits(&self, group: &Group) -> Vec<Wait> {
+        if let Some(append_id) = group.creating.filter(|_| group.join_held) {
+            return self.wait_for_append(append_id).into_iter().collect();
+        }
+        match group.state {
+            State::PreparingRebalance => self.waits_of_join(group),
+            State::CompletingRebalance => self.waits_of_sync(group),
+            State::Empty | State::Stable | State::Dead => Vec::new(),
+        }
+    }
+
+    fn wait_for_append(&self, append_id: AppendId) -> Option<Wait> {
+        let deadline = self.appends.get(&append_id)?.deadline?;
+        Some(Wait { what: Waiting::Append, until_ms: self.purgatory.deadline(deadline)? })
+    }
+
+    /// A member or id is waited for until its own deadline or the phase's, whichever comes first.
+    fn waits_of_join(&self, group: &Group) -> Vec<Wait> {
+        let phase_ends = group.join_deadline.and_then(|deadline| self.purgatory.deadline(deadline)).unwrap_or(u64::MAX);
+        if group.initial.is_some() {
+            return vec![Wait { what: Waiting::InitialDelay, until_ms: phase_ends }];
+        }
+        let until = |deadline: Option<u64>| deadline.map_or(phase_ends, |deadline| deadline.min(phase_ends));
+        let absent = group.joined.values().map(|member| &self.members[*member]).filter(|member| member.join.is_none());
+        let rejoins = absent.map(|member| Wait {
+            what: Waiting::Rejoin(Arc::clone(&member.id)),
+            until_ms: until(member.session.and_then(|session| self.purgatory.deadline(session))),
+        });
+        let pending = group.pending.iter().map(|(member_id, pending)| Wait {
+            what: Waiting::Pending(Arc::clone(member_id)),
+            until_ms: until(self.purgatory.deadline(pending.expiry)),
+        });
+        rejoins.chain(pending).collect()
+    }
+
+    fn waits_of_sync(&self, group: &Group) -> Vec<Wait> {
+        if let Some(assigning) = &group.assigning {
+            return self.wait_for_append(assigning.append_id).into_iter().collect();
+        }
+        let phase_ends = group.sync_deadline.and_then(|deadline| self.purgatory.deadline(deadline)).unwrap_or(u64::MAX);
+        let late = group.joined.values().filter(|member| self.members[**member].owes_sync);
+        late.map(|handle| {
+            let member = &self.members[*handle];
+            let session = member.session.and_then(|session| self.purgatory.deadline(session));
+            let id = Arc::clone(&member.id);
+            let leads = group.leader == Some(*handle);
+            Wait {
+                what: if leads { Waiting::LeaderSync(id) } else { Waiting::Sync(id) },
+                until_ms: session.map_or(phase_ends, |session| session.min(phase_ends)),
+            }
+        })
+        .collect()
+    }
 }

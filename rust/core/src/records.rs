@@ -1,4 +1,4 @@
-//! The records of `__consumer_offsets` and their bytes, as Kafka 4.4 writes them (docs/protocol.md §14).
+//! The records of `__consumer_offsets` (docs/protocol.md §14). Their bytes are `record_bytes`'s affair.
 
 use std::sync::Arc;
 
@@ -110,3 +110,17 @@ pub enum RecordError {
         version: i16,
     },
 }
+
+impl std::fmt::Display for RecordError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RecordError::Truncated { field } => write!(formatter, "the record ends inside its {field}"),
+            RecordError::Malformed { field } => write!(formatter, "the record's {field} is not what a writer produces"),
+            RecordError::UnsupportedVersion { record, version } => {
+                write!(formatter, "{record} value version {version} is not known")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RecordError {}

@@ -4,7 +4,7 @@
 //! codec's affair (docs/protocol.md §17.3).
 
 /// One reading of both clocks. Deadlines live on the monotonic one; wall time is only for records and retention.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Now {
     /// Monotonic milliseconds since any fixed instant; never goes back.
     pub mono_ms: u64,

@@ -1,16 +1,16 @@
 //! A hierarchical timing wheel: deadlines in, due entries out (`docs/protocol.md` §16).
 //!
 //! One tick is 1 ms. A level has 64 slots and a slot of level `n` spans `64^n` ms, so eleven levels cover every `u64`
-//! and no deadline is ever clamped. An entry lives in the lowest level at which its deadline and the wheel's time share
-//! a slot's parent; every occupied slot therefore *starts later* than the wheel's time, and time reaching a slot's start
-//! empties that slot: its entries are due, or move to a lower level. Each level has one `u64` of occupancy, so a jump of
-//! any length costs the entries it touches and nothing for the time it skips.
+//! and no deadline is ever clamped. An entry is placed at the highest level at which its deadline and the wheel's time
+//! fall into different slots. Every occupied slot therefore *starts later* than the wheel's time, and time that reaches
+//! a slot's start empties it: its entries are due, or find a lower level. Each level has one `u64` of occupancy, so a
+//! jump of any length costs the entries it touches and nothing for the time it skips.
 //!
 //! Re-arming is lazy. A deadline that is not before the start of the entry's slot is only written into the entry, and
 //! the entry finds its new slot when the old one comes due: a heartbeat costs two stores. An earlier deadline relinks.
 //!
-//! The wheel has no clock, no hash order and no callback: [`Wheel::advance`] is told the time, and what is due is sorted
-//! by (deadline, arming number).
+//! The wheel has no clock, no hash order and no callback: [`Wheel::advance`] is told the time, and what is due is
+//! sorted by (deadline, arming number).
 use serde::{Deserialize, Serialize};
 
 /// Levels of the wheel: `6 * 11 >= 64`, so that every deadline has a slot.
@@ -170,7 +170,7 @@ impl<T> Wheel<T> {
         self.armed == 0
     }
 
-    /// Arms `payload` for `deadline_ms` with the next arming number. A deadline that has passed fires at the next advance.
+    /// Arms `payload` for `deadline_ms` with the next arming number; a deadline in the past fires at the next advance.
     ///
     /// # Panics
     /// With more than 2^32 - 2 entries.
@@ -442,7 +442,7 @@ impl<T> TryFrom<Stored<T>> for Wheel<T> {
 }
 
 impl<T> Wheel<T> {
-    /// Whether an entry with that deadline may lie at `place` now: the place starts after now and not after the deadline.
+    /// Whether an entry with that deadline may lie at `place` now: it starts after now and not after the deadline.
     fn belongs(&self, place: u16, deadline_ms: u64) -> bool {
         let (level, slot) = level_and_slot(place);
         place == OVERDUE

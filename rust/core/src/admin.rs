@@ -1,0 +1,106 @@
+//! Describing and listing groups (docs/protocol.md §12).
+
+use crate::{
+    coordinator::{Coordinator, Step},
+    error::ErrorCode,
+    group::Group,
+    request::{DescribeGroup, ListGroups, Ticket},
+    response::{Answer, DescribeAnswer, DescribedMember, ListAnswer, ListedGroup},
+    states::State,
+};
+
+/// From this version on a missing group is an error.
+const FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: i16 = 6;
+
+/// The only type of the groups that this coordinator has.
+const GROUP_TYPE: &str = "classic";
+
+impl Coordinator {
+    pub(crate) fn describe_group(&self, step: &mut Step<'_>, ticket: Ticket, request: &DescribeGroup<'_>) {
+        let group_id = request.group_id.unwrap_or("");
+        let group = self.find_group(group_id).map(|group| &self.groups[group]).filter(|group| group.is_visible());
+        let Some(group) = group else {
+            return answer_missing_group(step, ticket, request.version, group_id);
+        };
+        let chosen = match group.state {
+            State::Stable => group.protocol_name.as_deref(),
+            _ => None,
+        };
+        let members: Vec<DescribedMember<'_>> = group
+            .joined
+            .values()
+            .map(|member| {
+                let member = &self.members[*member];
+                DescribedMember {
+                    member_id: &member.id,
+                    instance_id: member.instance_id.as_deref(),
+                    client_id: &member.client_id,
+                    client_host: &member.client_host,
+                    metadata: chosen.map_or(&[], |protocol| member.metadata(protocol)),
+                    assignment: &member.assignment,
+                }
+            })
+            .collect();
+        let answer = DescribeAnswer {
+            error: ErrorCode::None,
+            error_message: None,
+            group_id,
+            state: group.state.name(),
+            protocol_type: group.protocol_type.as_deref().unwrap_or(""),
+            protocol_name: chosen.unwrap_or(""),
+            members: &members,
+        };
+        step.sink.answer(ticket, Answer::DescribeGroup(answer));
+    }
+
+    pub(crate) fn list_groups(&self, step: &mut Step<'_>, ticket: Ticket, request: &ListGroups<'_>) {
+        let wanted = |group: &&Group| {
+            let state_matches = |state: &&str| state.trim().eq_ignore_ascii_case(group.state.name());
+            let type_matches = |name: &&str| name.trim().eq_ignore_ascii_case(GROUP_TYPE);
+            (request.states.is_empty() || request.states.iter().any(state_matches))
+                && (request.types.is_empty() || request.types.iter().any(type_matches))
+        };
+        let groups: Vec<ListedGroup<'_>> = self
+            .group_ids
+            .values()
+            .map(|group| &self.groups[*group])
+            .filter(|group| group.is_visible())
+            .filter(wanted)
+            .map(|group| ListedGroup {
+                group_id: &group.id,
+                protocol_type: group.protocol_type.as_deref().unwrap_or(""),
+                state: group.state.name(),
+            })
+            .collect();
+        step.sink.answer(ticket, Answer::ListGroups(ListAnswer { error: ErrorCode::None, groups: &groups }));
+    }
+}
+
+fn answer_missing_group(step: &mut Step<'_>, ticket: Ticket, version: i16, group_id: &str) {
+    let message = format!("Group {group_id} not found.");
+    let says_so = version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND;
+    let answer = DescribeAnswer {
+        error: if says_so { ErrorCode::GroupIdNotFound } else { ErrorCode::None },
+        error_message: says_so.then_some(&*message),
+        group_id,
+        state: State::Dead.name(),
+        protocol_type: "",
+        protocol_name: "",
+        members: &[],
+    };
+    step.sink.answer(ticket, Answer::DescribeGroup(answer));
+}
+
+/// A gate error: no state, no message.
+pub(crate) fn answer_describe_error(step: &mut Step<'_>, ticket: Ticket, group_id: &str, error: ErrorCode) {
+    let answer = DescribeAnswer {
+        error,
+        error_message: None,
+        group_id,
+        state: "",
+        protocol_type: "",
+        protocol_name: "",
+        members: &[],
+    };
+    step.sink.answer(ticket, Answer::DescribeGroup(answer));
+}

@@ -1,0 +1,289 @@
+//! Appends in flight: what each is for, and what its end, failure or delay means (docs/protocol.md §6.4, §10.3).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    coordinator::{Coordinator, Step},
+    effects::AppendId,
+    error::ErrorCode,
+    group::{Group, GroupHandle},
+    join::JoinRefusal,
+    operations::{Operation, WatchKey},
+    purgatory::OpId,
+    records::Record,
+    request::Ticket,
+    response::CommittedTopic,
+    statics::Replacement,
+};
+
+/// What an append is for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Purpose {
+    /// The record of a group that came into being (§4.10).
+    NewGroup(GroupHandle),
+    /// The leader's plan (§6.3).
+    Assignment(GroupHandle),
+    /// A static replacement in Stable (§9.3).
+    Replacement(Box<Replacement>),
+    /// Offsets; the ticket is gone once it was answered (§10.3).
+    Commit(Option<Ticket>, Vec<CommittedTopic>),
+    /// Nobody waits for it: a group that emptied, offsets of a deleted topic.
+    Unattended,
+}
+
+/// An append in flight.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Append {
+    /// The group it is about; "" if several.
+    pub group_id: Arc<str>,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// What is written, records of earlier failed appends first.
+    pub records: Vec<Record>,
+    /// How many of them come from earlier failed appends.
+    pub carried: usize,
+    /// When whoever waits for it is told that it takes too long; none if nobody waits.
+    pub deadline: Option<OpId>,
+}
+
+/// What a record is the newest word on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RecordKey {
+    /// A group.
+    Group(Arc<str>),
+    /// An offset.
+    Offset(Arc<str>, Arc<str>, i32),
+    /// Something of another type.
+    Unknown(Box<[u8]>),
+}
+
+impl RecordKey {
+    /// The key of a record.
+    pub fn of(record: &Record) -> RecordKey {
+        match record {
+            Record::Group { group_id, .. } => RecordKey::Group(Arc::clone(group_id)),
+            Record::Offset { group_id, topic, partition, .. } => {
+                RecordKey::Offset(Arc::clone(group_id), Arc::clone(topic), *partition)
+            }
+            Record::Unknown { key, .. } => RecordKey::Unknown(key.clone()),
+        }
+    }
+}
+
+impl Coordinator {
+    /// Sends records to the log as one batch, together with those that an earlier append failed to store.
+    pub(crate) fn append(
+        &mut self,
+        step: &mut Step<'_>,
+        group_id: Arc<str>,
+        purpose: Purpose,
+        records: Vec<Record>,
+    ) -> AppendId {
+        let append_id = self.next_append;
+        self.next_append = AppendId(append_id.0 + 1);
+        for record in &records {
+            self.unsaved.remove(&RecordKey::of(record));
+        }
+        let mut batch: Vec<Record> = std::mem::take(&mut self.unsaved).into_values().collect();
+        let carried = batch.len();
+        batch.extend(records);
+        let deadline = (!matches!(purpose, Purpose::Unattended)).then(|| {
+            let deadline = step.now.mono_ms + u64::from(self.config.offsets_commit_timeout_ms);
+            self.purgatory.watch(deadline, &[], Operation::Append(append_id))
+        });
+        step.sink.append(append_id, &batch);
+        self.appends.insert(append_id, Append { group_id, purpose, records: batch, carried, deadline });
+        append_id
+    }
+
+    /// The log has spoken. Late, unknown and outdated ends change nothing that anybody was told.
+    pub(crate) fn append_ended(&mut self, step: &mut Step<'_>, append_id: AppendId, error: Option<ErrorCode>) {
+        let Some(append) = self.appends.remove(&append_id) else { return };
+        if let Some(deadline) = append.deadline {
+            self.purgatory.complete(deadline);
+        }
+        if error.is_some() {
+            self.keep_unsaved(append_id, &append);
+        }
+        match append.purpose {
+            Purpose::NewGroup(group) => self.group_created(step, append_id, group, &append.group_id, error),
+            Purpose::Assignment(group) if self.is_assigning(group, append_id) => self.plan_stored(step, group, error),
+            Purpose::Assignment(_) | Purpose::Unattended => {}
+            Purpose::Replacement(replacement) => self.replacement_stored(step, *replacement, error),
+            Purpose::Commit(ticket, topics) => {
+                if error.is_none() {
+                    self.apply_commit(step.now, &append.records[append.carried..]);
+                }
+                if let Some(ticket) = ticket {
+                    Self::answer_commit(step, ticket, topics, error.map(ErrorCode::for_offset_append));
+                }
+            }
+        }
+        self.answer_waiting_fetches(step, append_id, error);
+    }
+
+    /// It takes too long: whoever waits is told so. It may still become durable, and then counts (§10.3).
+    pub(crate) fn append_deadline_passed(&mut self, step: &mut Step<'_>, append_id: AppendId) {
+        let append = self.appends.get_mut(&append_id).expect("an append in flight has the deadline");
+        append.deadline = None;
+        let error = Some(ErrorCode::RequestTimedOut);
+        match &mut append.purpose {
+            Purpose::NewGroup(group) => {
+                let group = *group;
+                let group_id = Arc::clone(&append.group_id);
+                self.group_created(step, append_id, group, &group_id, error);
+            }
+            Purpose::Assignment(group) => {
+                let group = *group;
+                if self.is_assigning(group, append_id) {
+                    self.plan_stored(step, group, error);
+                }
+            }
+            Purpose::Replacement(replacement) => {
+                let replacement = Replacement::clone(replacement);
+                append.purpose = Purpose::Unattended;
+                self.replacement_stored(step, replacement, error);
+            }
+            Purpose::Commit(ticket, topics) => {
+                if let Some(ticket) = ticket.take() {
+                    let topics = topics.clone();
+                    Self::answer_commit(step, ticket, topics, error.map(ErrorCode::for_offset_append));
+                }
+            }
+            Purpose::Unattended => {}
+        }
+    }
+
+    /// Keeps what nobody waits for and the log refused, unless a newer append speaks of the same thing.
+    fn keep_unsaved(&mut self, append_id: AppendId, append: &Append) {
+        let unattended = match append.purpose {
+            Purpose::Unattended => append.records.len(),
+            _ => append.carried,
+        };
+        for record in &append.records[..unattended] {
+            let key = RecordKey::of(record);
+            let newer = self.appends.range(append_id..).any(|(_, newer)| newer.speaks_of(&key));
+            if !newer {
+                self.unsaved.insert(key, record.clone());
+            }
+        }
+    }
+
+    fn is_assigning(&self, group: GroupHandle, append_id: AppendId) -> bool {
+        let group = self.groups.get(group);
+        group.and_then(|group| group.assigning.as_ref()).is_some_and(|assigning| assigning.append_id == append_id)
+    }
+
+    /// The record of a new group is in the log, or is not (§4.10).
+    fn group_created(
+        &mut self,
+        step: &mut Step<'_>,
+        append_id: AppendId,
+        handle: GroupHandle,
+        group_id: &Arc<str>,
+        error: Option<ErrorCode>,
+    ) {
+        let Some(group) = self.groups.get_mut(handle).filter(|group| group.creating == Some(append_id)) else {
+            if error.is_none() {
+                self.appear(step, group_id);
+            }
+            return;
+        };
+        group.creating = None;
+        match error {
+            Some(error) if !group.durable => self.dissolve(step, handle, error.for_group_append(), false),
+            _ => {
+                group.durable = true;
+                if group.join_held {
+                    self.complete_join(step, handle);
+                }
+            }
+        }
+    }
+
+    /// A group whose creation took too long is in the log after all: it exists, without members (S22).
+    fn appear(&mut self, step: &Step<'_>, group_id: &Arc<str>) {
+        if self.find_group(group_id).is_none() {
+            let mut group = Group::new(Arc::clone(group_id), step.now);
+            group.durable = true;
+            let handle = self.groups.insert(group);
+            self.group_ids.insert(Arc::clone(group_id), handle);
+        }
+    }
+
+    /// Takes a group out of memory; whoever is parked in it gets `error`, with its own id if it is to come back.
+    fn dissolve(&mut self, step: &mut Step<'_>, handle: GroupHandle, error: ErrorCode, echo: bool) {
+        for (member, parked, sync) in self.remove_group(handle) {
+            if let Some(ticket) = parked {
+                let member_id = if echo { &*member } else { "" };
+                JoinRefusal { error, member_id }.answer(step, ticket);
+            }
+            if let Some(ticket) = sync {
+                Self::answer_sync_error(step, ticket, error);
+            }
+        }
+    }
+
+    /// Removes a group with its members, pending ids and deadlines, and returns what its members had parked, in
+    /// joining order.
+    fn remove_group(&mut self, handle: GroupHandle) -> Vec<(Arc<str>, Option<Ticket>, Option<Ticket>)> {
+        self.end_join_deadline(handle);
+        let pending: Vec<Arc<str>> = self.groups[handle].pending.keys().cloned().collect();
+        for member_id in pending {
+            self.remove_pending(handle, &member_id);
+        }
+        let members: Vec<_> = self.groups[handle].joined.values().copied().collect();
+        let parked = members
+            .into_iter()
+            .map(|member| {
+                let removed = self.remove_member(member);
+                (removed.id, removed.join.map(|parked| parked.ticket), removed.sync)
+            })
+            .collect();
+        let group = self.groups.release(handle).expect("the caller found this group");
+        self.group_ids.remove(&group.id);
+        parked
+    }
+
+    /// Answers the fetches that waited for this append (§11.3).
+    fn answer_waiting_fetches(&mut self, step: &mut Step<'_>, append_id: AppendId, error: Option<ErrorCode>) {
+        for operation in self.purgatory.check(&WatchKey::Append(append_id)) {
+            let Some(Operation::StableFetch(fetch)) = self.purgatory.complete(operation) else { continue };
+            match error {
+                None => self.answer_fetch(step, &fetch),
+                Some(error) => {
+                    Self::answer_fetch_error(step, fetch.ticket, &fetch.group_id, error.for_stable_fetch());
+                }
+            }
+        }
+    }
+
+    /// Everybody who waits for anything is told that this is not the coordinator any more (§15.2).
+    pub(crate) fn unload_all(&mut self, step: &mut Step<'_>) {
+        let error = ErrorCode::NotCoordinator;
+        let handles: Vec<GroupHandle> = self.group_ids.values().copied().collect();
+        for handle in handles {
+            self.dissolve(step, handle, error, true);
+        }
+        for (append_id, append) in std::mem::take(&mut self.appends) {
+            if let Purpose::Commit(Some(ticket), topics) = append.purpose {
+                Self::answer_commit(step, ticket, topics, Some(error));
+            }
+            self.answer_waiting_fetches(step, append_id, Some(error));
+        }
+        *self = Coordinator {
+            phase: crate::coordinator::Phase::Unloaded,
+            next_append: self.next_append,
+            clock: self.clock,
+            ..Coordinator::new(self.config.clone(), self.partition, self.epoch)
+        };
+    }
+}
+
+impl Append {
+    fn speaks_of(&self, key: &RecordKey) -> bool {
+        self.records.iter().any(|record| RecordKey::of(record) == *key)
+    }
+}

@@ -1,0 +1,93 @@
+//! The gate: what is refused before any group is looked at (docs/protocol.md §3).
+
+use crate::{
+    admin,
+    coordinator::{Coordinator, Phase, Step},
+    error::ErrorCode,
+    join::JoinRefusal,
+    request::{Request, Ticket},
+    response::{Answer, LeaveAnswer, ListAnswer},
+};
+
+impl<'a> Request<'a> {
+    /// The group that it is about, if it is about one.
+    pub(crate) fn group_id(&self) -> Option<&'a str> {
+        match self {
+            Request::JoinGroup(request) => request.group_id,
+            Request::SyncGroup(request) => request.group_id,
+            Request::Heartbeat(request) => request.group_id,
+            Request::LeaveGroup(request) => request.group_id,
+            Request::OffsetCommit(request) => request.group_id,
+            Request::OffsetFetch(request) => request.group_id,
+            Request::DescribeGroup(request) => request.group_id,
+            Request::ListGroups(_) => Some(""),
+        }
+    }
+
+    /// Null is never a legal group id; "" is one where no membership is involved.
+    fn has_legal_group_id(&self) -> bool {
+        let may_be_empty = !matches!(
+            self,
+            Request::JoinGroup(_) | Request::SyncGroup(_) | Request::Heartbeat(_) | Request::LeaveGroup(_)
+        );
+        self.group_id().is_some_and(|group_id| may_be_empty || !group_id.is_empty())
+    }
+}
+
+/// Answers a request that may not pass, and says whether it did so.
+pub fn refuse(coordinator: &Coordinator, step: &mut Step<'_>, ticket: Ticket, request: &Request<'_>) -> bool {
+    // The front-end of Kafka looks at this before the coordinator is asked at all (§6.1).
+    if let Request::SyncGroup(sync) = request
+        && sync.version >= 5
+        && (sync.protocol_type.is_none() || sync.protocol_name.is_none())
+    {
+        Coordinator::answer_sync_error(step, ticket, ErrorCode::InconsistentGroupProtocol);
+        return true;
+    }
+    let Some(error) = verdict(coordinator, request) else { return false };
+    match request {
+        Request::JoinGroup(join) => {
+            let echo = matches!(error, ErrorCode::InvalidGroupId | ErrorCode::InvalidSessionTimeout);
+            JoinRefusal { error, member_id: if echo { join.member_id } else { "" } }.answer(step, ticket);
+        }
+        Request::SyncGroup(_) => Coordinator::answer_sync_error(step, ticket, error),
+        // A member that beats while its group is loading is told that all is well.
+        Request::Heartbeat(_) if error == ErrorCode::CoordinatorLoadInProgress => {
+            step.sink.answer(ticket, Answer::Heartbeat(ErrorCode::None));
+        }
+        Request::Heartbeat(_) => step.sink.answer(ticket, Answer::Heartbeat(error)),
+        Request::LeaveGroup(_) => {
+            step.sink.answer(ticket, Answer::LeaveGroup(LeaveAnswer { error, members: &[] }));
+        }
+        Request::OffsetCommit(commit) => Coordinator::answer_commit_error(step, ticket, commit.topics, error),
+        Request::OffsetFetch(fetch) => {
+            Coordinator::answer_fetch_error(step, ticket, fetch.group_id.unwrap_or(""), error);
+        }
+        Request::DescribeGroup(describe) => {
+            admin::answer_describe_error(step, ticket, describe.group_id.unwrap_or(""), error);
+        }
+        Request::ListGroups(_) => {
+            step.sink.answer(ticket, Answer::ListGroups(ListAnswer { error, groups: &[] }));
+        }
+    }
+    true
+}
+
+/// The gate's checks, in order.
+fn verdict(coordinator: &Coordinator, request: &Request<'_>) -> Option<ErrorCode> {
+    if !request.has_legal_group_id() {
+        return Some(ErrorCode::InvalidGroupId);
+    }
+    if let Request::JoinGroup(join) = request {
+        let config = &coordinator.config;
+        let legal = config.group_min_session_timeout_ms..=config.group_max_session_timeout_ms;
+        if !legal.contains(&join.session_timeout_ms) {
+            return Some(ErrorCode::InvalidSessionTimeout);
+        }
+    }
+    match coordinator.phase {
+        Phase::Active => None,
+        Phase::Loading => Some(ErrorCode::CoordinatorLoadInProgress),
+        Phase::Failed | Phase::Unloaded => Some(ErrorCode::NotCoordinator),
+    }
+}

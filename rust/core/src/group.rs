@@ -1,0 +1,286 @@
+//! A group and its members: data, and the small operations that keep its counters right (docs/protocol.md §1).
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    effects::AppendId,
+    explain::Rebalance,
+    purgatory::OpId,
+    records::{GroupValue, MemberValue, OffsetValue},
+    request::{Now, Protocol, Ticket},
+    slots::Handle,
+    states::State,
+};
+
+/// Names a member.
+pub type MemberHandle = Handle<Member>;
+/// Names a group.
+pub type GroupHandle = Handle<Group>;
+
+/// A protocol that a member offers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnedProtocol {
+    /// Such as `range`.
+    pub name: Arc<str>,
+    /// Opaque.
+    pub metadata: Arc<[u8]>,
+}
+
+/// A `JoinGroup` that waits for the end of the join phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParkedJoin {
+    /// Whom to answer.
+    pub ticket: Ticket,
+    /// The request's version: what a static leader is told depends on it (§9).
+    pub version: i16,
+}
+
+/// A member.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Member {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its group.
+    pub group: GroupHandle,
+    /// Its place in the joining order.
+    pub order: u64,
+    /// Static members only.
+    pub instance_id: Option<Arc<str>>,
+    /// As it joined first.
+    pub client_id: Arc<str>,
+    /// As it joined first.
+    pub client_host: Arc<str>,
+    /// How long it may be silent.
+    pub session_timeout_ms: i32,
+    /// How long a rebalance waits for it.
+    pub rebalance_timeout_ms: i32,
+    /// In order of preference, each name once.
+    pub protocols: Vec<OwnedProtocol>,
+    /// The leader's bytes for it.
+    pub assignment: Arc<[u8]>,
+    /// Its `JoinGroup`, parked.
+    pub join: Option<ParkedJoin>,
+    /// Its `SyncGroup`, parked.
+    pub sync: Option<Ticket>,
+    /// It has not sent `SyncGroup` for this generation.
+    pub owes_sync: bool,
+    /// It has never seen a join phase complete.
+    pub is_new: bool,
+    /// Its session or new-member deadline; none while it is parked and not new (S19).
+    pub session: Option<OpId>,
+}
+
+impl Member {
+    /// Parked members do not expire, unless they are new.
+    pub fn is_parked(&self) -> bool {
+        self.join.is_some() || self.sync.is_some()
+    }
+
+    /// Its metadata for a protocol; empty if it does not list it.
+    pub fn metadata(&self, protocol: &str) -> &[u8] {
+        self.protocols.iter().find(|offer| &*offer.name == protocol).map_or(&[], |offer| &offer.metadata)
+    }
+
+    /// Whether a request offers just what the member offered before: same names, same order, same bytes (§4.2).
+    pub fn offers_the_same(&self, protocols: &[Protocol<'_>]) -> bool {
+        let offered = distinct(protocols);
+        offered.len() == self.protocols.len()
+            && offered
+                .iter()
+                .zip(&self.protocols)
+                .all(|(new, old)| new.name == &*old.name && new.metadata == &*old.metadata)
+    }
+}
+
+/// A name that is listed twice counts once, with its first metadata (departure D4).
+pub fn distinct<'a>(protocols: &[Protocol<'a>]) -> Vec<Protocol<'a>> {
+    let mut seen = BTreeSet::new();
+    protocols.iter().filter(|protocol| seen.insert(protocol.name)).copied().collect()
+}
+
+/// An id that was handed out and has not joined (§4.6).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PendingMember {
+    /// The slot that its member will have.
+    pub slot: MemberHandle,
+    /// Its deadline.
+    pub expiry: OpId,
+}
+
+/// The initial delay of a rebalance that began from Empty (§5.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InitialDelay {
+    /// The delay that runs now.
+    pub delay_ms: u64,
+    /// How much may still be added.
+    pub remaining_ms: u64,
+}
+
+/// The leader's plan on its way to the log (§6.3).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Assigning {
+    /// Its append.
+    pub append_id: AppendId,
+    /// One entry per member, in joining order.
+    pub plan: Vec<(MemberHandle, Arc<[u8]>)>,
+}
+
+/// A group.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Group {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its state.
+    pub state: State,
+    /// Since when, monotonic milliseconds.
+    pub since_ms: u64,
+    /// Since when, wall milliseconds; absent in groups loaded from old records.
+    pub state_timestamp_ms: Option<i64>,
+    /// +1 whenever a join phase completes.
+    pub generation: i32,
+    /// From the first member of a member-less group; kept when the group empties.
+    pub protocol_type: Option<Arc<str>>,
+    /// Chosen at join completion.
+    pub protocol_name: Option<Arc<str>>,
+    /// Present iff there is a member (S3).
+    pub leader: Option<MemberHandle>,
+    /// By id.
+    pub members: BTreeMap<Arc<str>, MemberHandle>,
+    /// By joining order.
+    pub joined: BTreeMap<u64, MemberHandle>,
+    /// The members that have an instance id, by it (S16).
+    pub instances: BTreeMap<Arc<str>, MemberHandle>,
+    /// Ids handed out with `MEMBER_ID_REQUIRED`.
+    pub pending: BTreeMap<Arc<str>, PendingMember>,
+    /// How many members list each name.
+    pub support: BTreeMap<Arc<str>, u32>,
+    /// How many members have a parked join (S21).
+    pub awaiting_join: u32,
+    /// How many members owe a SyncGroup (S21).
+    pub owing_sync: u32,
+    /// Set while the rebalance began from Empty.
+    pub initial: Option<InitialDelay>,
+    /// Somebody joined during the initial delay.
+    pub new_member_added: bool,
+    /// The join or initial-delay deadline.
+    pub join_deadline: Option<OpId>,
+    /// The sync deadline.
+    pub sync_deadline: Option<OpId>,
+    /// The join phase is over but for the record of the new group (§4.10).
+    pub join_held: bool,
+    /// The log has something of this group.
+    pub durable: bool,
+    /// The record of the new group, in flight.
+    pub creating: Option<AppendId>,
+    /// The leader's plan, in flight.
+    pub assigning: Option<Assigning>,
+    /// Topics that members subscribe to; `None` is unknown.
+    pub subscribed_topics: Option<BTreeSet<Arc<str>>>,
+    /// Durable offsets by topic and partition.
+    pub offsets: BTreeMap<Arc<str>, BTreeMap<i32, OffsetValue>>,
+    /// The last rebalances.
+    pub rebalances: VecDeque<Rebalance>,
+}
+
+impl Group {
+    /// A new, Empty group.
+    pub fn new(id: Arc<str>, now: Now) -> Group {
+        Group {
+            id,
+            state: State::Empty,
+            since_ms: now.mono_ms,
+            state_timestamp_ms: Some(now.wall_ms),
+            generation: 0,
+            protocol_type: None,
+            protocol_name: None,
+            leader: None,
+            members: BTreeMap::new(),
+            joined: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            support: BTreeMap::new(),
+            awaiting_join: 0,
+            owing_sync: 0,
+            initial: None,
+            new_member_added: false,
+            join_deadline: None,
+            sync_deadline: None,
+            join_held: false,
+            durable: false,
+            creating: None,
+            assigning: None,
+            subscribed_topics: None,
+            offsets: BTreeMap::new(),
+            rebalances: VecDeque::new(),
+        }
+    }
+
+    /// "All joined": every member is parked and no id is pending; true without members (§5.2).
+    pub fn all_joined(&self) -> bool {
+        self.members.len() == self.awaiting_join as usize && self.pending.is_empty()
+    }
+
+    /// Whether the outside can see it: a group whose first record is in flight is still "Dead" (§12.1).
+    pub fn is_visible(&self) -> bool {
+        self.durable && self.state != State::Dead
+    }
+
+    /// Goes to `state`. INVARIANT: S5, only legal edges.
+    pub fn enter(&mut self, state: State, now: Now) {
+        assert!(self.state.may_become(state), "group {:?} cannot go from {:?} to {state:?}", self.id, self.state);
+        self.state = state;
+        self.since_ms = now.mono_ms;
+        self.state_timestamp_ms = Some(now.wall_ms);
+    }
+
+    /// Counts a member's protocols in, or out again.
+    pub fn count_protocols(&mut self, protocols: &[OwnedProtocol], joining: bool) {
+        for protocol in protocols {
+            let count = self.support.entry(Arc::clone(&protocol.name)).or_insert(0);
+            if joining {
+                *count += 1;
+            } else {
+                *count -= 1;
+                if *count == 0 {
+                    self.support.remove(&protocol.name);
+                }
+            }
+        }
+    }
+
+    /// The rebalance that is going on, to be completed in `rebalances`.
+    pub fn open_rebalance(&mut self) -> Option<&mut Rebalance> {
+        self.rebalances.back_mut().filter(|rebalance| rebalance.settled_ms.is_none())
+    }
+
+    /// The group as a record without members: new, or emptied (§14).
+    pub fn empty_record(&self) -> GroupValue {
+        GroupValue {
+            protocol_type: self.protocol_type.clone().unwrap_or_else(|| "".into()),
+            generation: self.generation,
+            protocol_name: None,
+            leader: None,
+            state_timestamp_ms: self.state_timestamp_ms.unwrap_or(-1),
+            members: Vec::new(),
+        }
+    }
+}
+
+/// A member as part of a group record.
+pub fn member_record(member: &Member, protocol: &str, assignment: &Arc<[u8]>) -> MemberValue {
+    MemberValue {
+        member_id: Arc::clone(&member.id),
+        instance_id: member.instance_id.clone(),
+        client_id: Arc::clone(&member.client_id),
+        client_host: Arc::clone(&member.client_host),
+        rebalance_timeout_ms: member.rebalance_timeout_ms,
+        session_timeout_ms: member.session_timeout_ms,
+        subscription: member.metadata(protocol).into(),
+        assignment: Arc::clone(assignment),
+    }
+}

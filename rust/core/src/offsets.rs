@@ -1,0 +1,251 @@
+//! OffsetCommit and OffsetFetch (docs/protocol.md §10, §11).
+
+use std::sync::Arc;
+
+use crate::{
+    appends::Purpose,
+    coordinator::{Coordinator, Step},
+    error::ErrorCode,
+    group::{Group, GroupHandle, MemberHandle},
+    operations::{Operation, WaitingFetch, WatchKey},
+    records::{OffsetValue, Record},
+    request::{CommitPartition, CommitTopic, Now, OffsetCommit, OffsetFetch, Ticket},
+    response::{Answer, CommitAnswer, CommittedTopic, FetchAnswer, FetchedOffset, FetchedTopic},
+    states::State,
+};
+
+/// From this version on a commit to a missing group says that it is missing.
+const FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: i16 = 9;
+
+const NO_OFFSET: i64 = -1;
+const NO_EPOCH: i32 = -1;
+
+impl Coordinator {
+    pub(crate) fn offset_commit(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &OffsetCommit<'_>) {
+        match self.may_commit(request) {
+            Ok(Some(member)) => self.refresh_session(step.now, member),
+            Ok(None) => {}
+            Err(error) => return Self::answer_commit_error(step, ticket, request.topics, error),
+        }
+        let group_id: Arc<str> = request.group_id.unwrap_or("").into();
+        let mut records = Vec::new();
+        let mut results = Vec::with_capacity(request.topics.len());
+        for topic in request.topics {
+            let name: Arc<str> = topic.name.into();
+            let mut partitions = Vec::with_capacity(topic.partitions.len());
+            for partition in topic.partitions {
+                let error = self.check_metadata(partition);
+                partitions.push((partition.index, error));
+                if error == ErrorCode::None {
+                    records.push(Record::Offset {
+                        group_id: Arc::clone(&group_id),
+                        topic: Arc::clone(&name),
+                        partition: partition.index,
+                        value: Some(offset_value(step.now, request, topic, partition)),
+                    });
+                }
+            }
+            results.push(CommittedTopic { name: topic.name.into(), topic_id: topic.topic_id, partitions });
+        }
+        if records.is_empty() {
+            Self::answer_commit(step, ticket, results, None);
+        } else {
+            self.append(step, group_id, Purpose::Commit(Some(ticket), results), records);
+        }
+    }
+
+    /// Who may commit in which state (§10.1); gives the member whose session the commit extends. INVARIANT: S15.
+    fn may_commit(&self, request: &OffsetCommit<'_>) -> Result<Option<MemberHandle>, ErrorCode> {
+        let group_id = request.group_id.unwrap_or("");
+        let anonymous = request.generation < 0;
+        let Some(group) = self.find_group(group_id).map(|group| &self.groups[group]) else {
+            return match (anonymous, request.version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND) {
+                (true, _) => Ok(None),
+                (false, true) => Err(ErrorCode::GroupIdNotFound),
+                (false, false) => Err(ErrorCode::IllegalGeneration),
+            };
+        };
+        if anonymous && group.state == State::Empty {
+            return Ok(None);
+        }
+        if anonymous && request.member_id.is_empty() && request.instance_id.is_none() {
+            return Err(ErrorCode::UnknownMemberId);
+        }
+        let member = self.identify(group_id, request.member_id, request.instance_id)?;
+        if request.generation != group.generation {
+            return Err(ErrorCode::IllegalGeneration);
+        }
+        if group.state == State::CompletingRebalance {
+            return Err(ErrorCode::RebalanceInProgress);
+        }
+        Ok(Some(member))
+    }
+
+    /// The limit counts UTF-16 units, as Java's strings do.
+    fn check_metadata(&self, partition: &CommitPartition<'_>) -> ErrorCode {
+        let units = partition.metadata.map_or(0, |metadata| metadata.encode_utf16().count());
+        if units > self.config.offset_metadata_max_bytes as usize {
+            ErrorCode::OffsetMetadataTooLarge
+        } else {
+            ErrorCode::None
+        }
+    }
+
+    /// A durable commit is seen from now on, in log order (S31). It brings a group without members into being.
+    pub(crate) fn apply_commit(&mut self, now: Now, records: &[Record]) {
+        for record in records {
+            if let Record::Offset { group_id, topic, partition, value: Some(value) } = record {
+                let handle = self.find_or_insert_simple(now, group_id);
+                let group = &mut self.groups[handle];
+                group.offsets.entry(Arc::clone(topic)).or_default().insert(*partition, value.clone());
+                group.durable = true;
+            }
+        }
+    }
+
+    /// The group, or a new one that only stores offsets.
+    pub(crate) fn find_or_insert_simple(&mut self, now: Now, group_id: &Arc<str>) -> GroupHandle {
+        if let Some(handle) = self.find_group(group_id) {
+            return handle;
+        }
+        let mut group = Group::new(Arc::clone(group_id), now);
+        group.durable = true;
+        let handle = self.groups.insert(group);
+        self.group_ids.insert(Arc::clone(group_id), handle);
+        handle
+    }
+
+    /// The offsets of topics that are gone go too, in any state, and tombstones say so.
+    pub(crate) fn forget_topics(&mut self, step: &mut Step<'_>, topics: &[&str]) {
+        let mut tombstones = Vec::new();
+        let handles: Vec<GroupHandle> = self.group_ids.values().copied().collect();
+        for handle in handles {
+            let group = &mut self.groups[handle];
+            for topic in topics {
+                let Some((topic, partitions)) = group.offsets.remove_entry(*topic) else { continue };
+                tombstones.extend(partitions.into_keys().map(|partition| Record::Offset {
+                    group_id: Arc::clone(&group.id),
+                    topic: Arc::clone(&topic),
+                    partition,
+                    value: None,
+                }));
+            }
+        }
+        if !tombstones.is_empty() {
+            self.append(step, "".into(), Purpose::Unattended, tombstones);
+        }
+    }
+
+    /// Every partition gets the same error.
+    pub(crate) fn answer_commit_error(
+        step: &mut Step<'_>,
+        ticket: Ticket,
+        topics: &[CommitTopic<'_>],
+        error: ErrorCode,
+    ) {
+        let topics: Vec<CommittedTopic> = topics
+            .iter()
+            .map(|topic| CommittedTopic {
+                name: topic.name.into(),
+                topic_id: topic.topic_id,
+                partitions: topic.partitions.iter().map(|partition| (partition.index, error)).collect(),
+            })
+            .collect();
+        step.sink.answer(ticket, Answer::OffsetCommit(CommitAnswer { topics: &topics }));
+    }
+
+    /// The results; a failed append fails every partition of its request.
+    pub(crate) fn answer_commit(
+        step: &mut Step<'_>,
+        ticket: Ticket,
+        mut topics: Vec<CommittedTopic>,
+        error: Option<ErrorCode>,
+    ) {
+        if let Some(error) = error {
+            for (_, code) in topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+                *code = error;
+            }
+        }
+        step.sink.answer(ticket, Answer::OffsetCommit(CommitAnswer { topics: &topics }));
+    }
+
+    pub(crate) fn offset_fetch(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &OffsetFetch<'_>) {
+        let topics = request
+            .topics
+            .map(|topics| topics.iter().map(|topic| (Arc::from(topic.name), topic.partitions.to_vec())).collect());
+        let fetch = WaitingFetch { ticket, group_id: request.group_id.unwrap_or("").into(), topics };
+        match self.newest_commit_in_flight(&fetch.group_id) {
+            Some(append_id) if request.require_stable => {
+                let deadline = step.now.mono_ms + u64::from(self.config.offsets_commit_timeout_ms);
+                let operation = Operation::StableFetch(Box::new(fetch));
+                self.purgatory.watch(deadline, &[WatchKey::Append(append_id)], operation);
+            }
+            _ => self.answer_fetch(step, &fetch),
+        }
+    }
+
+    fn newest_commit_in_flight(&self, group_id: &str) -> Option<crate::AppendId> {
+        let of_group = self
+            .appends
+            .iter()
+            .rev()
+            .find(|(_, append)| matches!(append.purpose, Purpose::Commit(..)) && *append.group_id == *group_id);
+        of_group.map(|(append_id, _)| *append_id)
+    }
+
+    /// What is durable now. INVARIANT: S25.
+    pub(crate) fn answer_fetch(&self, step: &mut Step<'_>, fetch: &WaitingFetch) {
+        let offsets = self.find_group(&fetch.group_id).map(|group| &self.groups[group].offsets);
+        let topics: Vec<FetchedTopic<'_>> = match (&fetch.topics, offsets) {
+            (Some(topics), offsets) => topics
+                .iter()
+                .map(|(name, partitions)| {
+                    let stored = offsets.and_then(|offsets| offsets.get(name));
+                    let lookup = |index: &i32| fetched(*index, stored.and_then(|stored| stored.get(index)));
+                    FetchedTopic { name, partitions: partitions.iter().map(lookup).collect() }
+                })
+                .collect(),
+            (None, Some(offsets)) => offsets
+                .iter()
+                .map(|(name, stored)| {
+                    let partitions = stored.iter().map(|(index, value)| fetched(*index, Some(value))).collect();
+                    FetchedTopic { name, partitions }
+                })
+                .collect(),
+            (None, None) => Vec::new(),
+        };
+        let answer = FetchAnswer { error: ErrorCode::None, group_id: &fetch.group_id, topics: &topics };
+        step.sink.answer(fetch.ticket, Answer::OffsetFetch(answer));
+    }
+
+    pub(crate) fn answer_fetch_error(step: &mut Step<'_>, ticket: Ticket, group_id: &str, error: ErrorCode) {
+        step.sink.answer(ticket, Answer::OffsetFetch(FetchAnswer { error, group_id, topics: &[] }));
+    }
+}
+
+fn offset_value(
+    now: Now,
+    request: &OffsetCommit<'_>,
+    topic: &CommitTopic<'_>,
+    partition: &CommitPartition<'_>,
+) -> OffsetValue {
+    OffsetValue {
+        offset: partition.offset,
+        leader_epoch: partition.leader_epoch,
+        metadata: partition.metadata.unwrap_or("").into(),
+        commit_timestamp_ms: now.wall_ms,
+        expire_timestamp_ms: request.retention_time_ms.map(|retention_ms| now.wall_ms.saturating_add(retention_ms)),
+        topic_id: topic.topic_id,
+    }
+}
+
+fn fetched(index: i32, value: Option<&OffsetValue>) -> FetchedOffset<'_> {
+    FetchedOffset {
+        index,
+        offset: value.map_or(NO_OFFSET, |value| value.offset),
+        leader_epoch: value.map_or(NO_EPOCH, |value| value.leader_epoch),
+        metadata: value.map_or("", |value| &value.metadata),
+        topic_id: value.map_or(0, |value| value.topic_id),
+        error: ErrorCode::None,
+    }
+}

@@ -1,0 +1,56 @@
+//! What has a deadline, and what is watched (docs/protocol.md §16.2).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    effects::AppendId,
+    group::{GroupHandle, MemberHandle},
+    request::Ticket,
+};
+
+/// Every deadline that the coordinator knows (S19).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Operation {
+    /// A member's session ends (§7.3).
+    Session(MemberHandle),
+    /// A new member's first join must have ended (§4.7).
+    NewMember(MemberHandle),
+    /// An id that was handed out is dropped (§4.6).
+    Pending(GroupHandle, Arc<str>),
+    /// The initial delay, or one of its extensions, is over (§5.3).
+    InitialDelay(GroupHandle),
+    /// The join phase ends with whoever is there (§5.4).
+    Join(GroupHandle),
+    /// Who has not sent `SyncGroup` by now is removed (§6.5).
+    Sync(GroupHandle),
+    /// Whoever waits for this append is told that it takes too long (§10.3).
+    Append(AppendId),
+    /// A fetch that waits for commits in flight is given up (§11.3).
+    StableFetch(Box<WaitingFetch>),
+}
+
+impl Operation {
+    /// The names of all of them, as the vocabulary has them.
+    pub const NAMES: [&'static str; 8] =
+        ["Session", "NewMember", "Pending", "InitialDelay", "Join", "Sync", "Append", "StableFetch"];
+}
+
+/// A fetch that waits for an append.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WaitingFetch {
+    /// Whom to answer.
+    pub ticket: Ticket,
+    /// The group asked about.
+    pub group_id: Arc<str>,
+    /// What was asked for; `None` is everything.
+    pub topics: Option<Vec<(Arc<str>, Vec<i32>)>>,
+}
+
+/// What an operation can watch besides its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum WatchKey {
+    /// The end of an append.
+    Append(AppendId),
+}

@@ -1,0 +1,152 @@
+//! One group's state in the vocabulary's terms, for comparison with a model, and its digest.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::{
+    coordinator::Coordinator,
+    group::{Group, Member},
+    operations::Operation,
+    purgatory::OpId,
+    records::OffsetValue,
+    states::State,
+};
+
+/// One group as plain data; every list is in a stated order, every deadline is the logical one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Projection {
+    /// The group.
+    pub group_id: Arc<str>,
+    /// Its state.
+    pub state: State,
+    /// Since when, monotonic milliseconds.
+    pub since_ms: u64,
+    /// Its generation.
+    pub generation: i32,
+    /// Kept when the group empties.
+    pub protocol_type: Option<Arc<str>>,
+    /// The chosen protocol.
+    pub protocol_name: Option<Arc<str>>,
+    /// The leader's member id.
+    pub leader: Option<Arc<str>>,
+    /// In joining order.
+    pub members: Vec<ProjectedMember>,
+    /// Ids handed out, with their deadlines, by id.
+    pub pending: Vec<(Arc<str>, u64)>,
+    /// The initial-delay, join and sync deadlines that are armed, by name.
+    pub timers: Vec<(&'static str, u64)>,
+    /// Appends about this group that are in flight, by number.
+    pub in_flight: Vec<u64>,
+    /// Whether the log has something of this group.
+    pub durable: bool,
+    /// Topics that members subscribe to, sorted; `None` is unknown.
+    pub subscribed_topics: Option<Vec<Arc<str>>>,
+    /// Durable offsets by topic and partition.
+    pub offsets: Vec<(Arc<str>, i32, OffsetValue)>,
+}
+
+/// One member as plain data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProjectedMember {
+    /// The member.
+    pub member_id: Arc<str>,
+    /// Static members only.
+    pub instance_id: Option<Arc<str>>,
+    /// How long it may be silent.
+    pub session_timeout_ms: i32,
+    /// How long a rebalance waits for it.
+    pub rebalance_timeout_ms: i32,
+    /// (name, metadata), in order of preference.
+    pub protocols: Vec<(Arc<str>, Arc<[u8]>)>,
+    /// The leader's bytes for it.
+    pub assignment: Arc<[u8]>,
+    /// It has a parked `JoinGroup`.
+    pub awaits_join: bool,
+    /// It has a parked `SyncGroup`.
+    pub awaits_sync: bool,
+    /// It has not sent `SyncGroup` for this generation.
+    pub owes_sync: bool,
+    /// It has never seen a join phase complete.
+    pub is_new: bool,
+    /// Its session or new-member deadline.
+    pub deadline_ms: Option<u64>,
+}
+
+impl Coordinator {
+    /// One group as plain data. `None`: no such group.
+    pub fn project(&self, group_id: &str) -> Option<Projection> {
+        let group = &self.groups[self.find_group(group_id)?];
+        let in_flight = self.appends.iter().filter(|(_, append)| *append.group_id == *group_id);
+        Some(Projection {
+            group_id: Arc::clone(&group.id),
+            state: group.state,
+            since_ms: group.since_ms,
+            generation: group.generation,
+            protocol_type: group.protocol_type.clone(),
+            protocol_name: group.protocol_name.clone(),
+            leader: group.leader.map(|leader| Arc::clone(&self.members[leader].id)),
+            members: group.joined.values().map(|member| self.project_member(&self.members[*member])).collect(),
+            pending: group
+                .pending
+                .iter()
+                .filter_map(|(id, pending)| Some((Arc::clone(id), self.purgatory.deadline(pending.expiry)?)))
+                .collect(),
+            timers: self.timers(group),
+            in_flight: in_flight.map(|(append_id, _)| append_id.0).collect(),
+            durable: group.durable,
+            subscribed_topics: group.subscribed_topics.as_ref().map(|topics| topics.iter().cloned().collect()),
+            offsets: group
+                .offsets
+                .iter()
+                .flat_map(|(topic, partitions)| {
+                    partitions.iter().map(|(partition, value)| (Arc::clone(topic), *partition, value.clone()))
+                })
+                .collect(),
+        })
+    }
+
+    fn project_member(&self, member: &Member) -> ProjectedMember {
+        ProjectedMember {
+            member_id: Arc::clone(&member.id),
+            instance_id: member.instance_id.clone(),
+            session_timeout_ms: member.session_timeout_ms,
+            rebalance_timeout_ms: member.rebalance_timeout_ms,
+            protocols: member
+                .protocols
+                .iter()
+                .map(|protocol| (Arc::clone(&protocol.name), Arc::clone(&protocol.metadata)))
+                .collect(),
+            assignment: Arc::clone(&member.assignment),
+            awaits_join: member.join.is_some(),
+            awaits_sync: member.sync.is_some(),
+            owes_sync: member.owes_sync,
+            is_new: member.is_new,
+            deadline_ms: member.session.and_then(|session| self.purgatory.deadline(session)),
+        }
+    }
+
+    fn timers(&self, group: &Group) -> Vec<(&'static str, u64)> {
+        let named = |operation: OpId| {
+            let name = match self.purgatory.get(operation)? {
+                Operation::InitialDelay(_) => "InitialDelay",
+                Operation::Join(_) => "Join",
+                Operation::Sync(_) => "Sync",
+                _ => return None,
+            };
+            Some((name, self.purgatory.deadline(operation)?))
+        };
+        [group.join_deadline, group.sync_deadline].into_iter().flatten().filter_map(named).collect()
+    }
+
+    /// 64 bits that differ when a group's projection differs (but for a collision). `None`: no such group.
+    pub fn digest(&self, group_id: &str) -> Option<u64> {
+        let bytes = postcard::to_allocvec(&self.project(group_id)?).expect("plain data can be written");
+        Some(fnv_1a(&bytes))
+    }
+}
+
+/// FNV-1a, 64 bits: the same everywhere, which a standard hasher does not promise.
+fn fnv_1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,346 @@
+//! The join phase: how a rebalance begins, how long it waits, and how it ends (docs/protocol.md §5).
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use crate::{
+    appends::Purpose,
+    coordinator::{Coordinator, Step},
+    embedded,
+    error::ErrorCode,
+    explain::{Cause, Rebalance},
+    group::{Group, GroupHandle, InitialDelay, Member, MemberHandle, ParkedJoin},
+    operations::Operation,
+    records::Record,
+    response::{Answer, JoinAnswer, JoinedMember},
+    states::State,
+    vote,
+};
+
+impl Coordinator {
+    /// Begins a rebalance: parked syncs are sent back, then either the initial delay or the join phase runs (§5.1).
+    pub(crate) fn begin_rebalance(
+        &mut self,
+        step: &mut Step<'_>,
+        handle: GroupHandle,
+        cause: Cause,
+        member_id: &Arc<str>,
+        reason: &str,
+    ) {
+        match self.groups[handle].state {
+            State::CompletingRebalance => {
+                self.drop_assignments(handle);
+                self.answer_parked_syncs_with(step, handle, ErrorCode::RebalanceInProgress);
+            }
+            State::Stable => self.answer_overtaken_replacements(step, handle),
+            State::Empty | State::PreparingRebalance | State::Dead => {}
+        }
+        self.clear_owed_syncs(handle);
+        self.remember_rebalance(step, handle, cause, member_id, reason);
+        let wait_ms = self.longest_rebalance_timeout(handle);
+        let group = &mut self.groups[handle];
+        let from_empty = group.state == State::Empty;
+        group.assigning = None;
+        group.enter(State::PreparingRebalance, step.now);
+        if from_empty {
+            let delay_ms = u64::from(self.config.group_initial_rebalance_delay_ms);
+            let remaining_ms = (wait_ms.max(0) as u64).saturating_sub(delay_ms);
+            group.initial = Some(InitialDelay { delay_ms, remaining_ms });
+            let deadline = step.now.mono_ms + delay_ms;
+            group.join_deadline = Some(self.purgatory.watch(deadline, &[], Operation::InitialDelay(handle)));
+        } else if self.groups[handle].all_joined() {
+            self.complete_join(step, handle);
+        } else {
+            self.arm_join_deadline(step, handle, wait_ms);
+        }
+    }
+
+    fn remember_rebalance(
+        &mut self,
+        step: &Step<'_>,
+        handle: GroupHandle,
+        cause: Cause,
+        member_id: &Arc<str>,
+        reason: &str,
+    ) {
+        let kept = self.config.rebalance_history as usize;
+        let group = &mut self.groups[handle];
+        while group.rebalances.len() >= kept.max(1) {
+            group.rebalances.pop_front();
+        }
+        group.rebalances.push_back(Rebalance {
+            cause,
+            member_id: Arc::clone(member_id),
+            reason: reason.into(),
+            from_generation: group.generation,
+            to_generation: None,
+            began_ms: step.now.mono_ms,
+            began_wall_ms: step.now.wall_ms,
+            joined_ms: None,
+            settled_ms: None,
+        });
+    }
+
+    fn arm_join_deadline(&mut self, step: &Step<'_>, handle: GroupHandle, wait_ms: i32) {
+        self.end_join_deadline(handle);
+        let deadline = step.deadline(wait_ms);
+        self.groups[handle].join_deadline = Some(self.purgatory.watch(deadline, &[], Operation::Join(handle)));
+    }
+
+    pub(crate) fn end_join_deadline(&mut self, handle: GroupHandle) {
+        if let Some(operation) = self.groups[handle].join_deadline.take() {
+            self.purgatory.complete(operation);
+        }
+    }
+
+    /// R: how long a join phase or a sync phase that begins now may take.
+    pub(crate) fn longest_rebalance_timeout(&self, handle: GroupHandle) -> i32 {
+        let group = &self.groups[handle];
+        group.joined.values().map(|member| self.members[*member].rebalance_timeout_ms).max().unwrap_or(0)
+    }
+
+    /// After a join or a leave: the phase is over if nobody is missing, but an initial delay runs its course (§5.2).
+    pub(crate) fn complete_join_unless_initial(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
+        let group = &self.groups[handle];
+        if group.state == State::PreparingRebalance && group.initial.is_none() {
+            self.complete_join_if_all_joined(step, handle);
+        }
+    }
+
+    /// After an expiry: the phase is over if nobody is missing, even within an initial delay (§5.2).
+    pub(crate) fn complete_join_if_all_joined(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
+        if self.groups[handle].all_joined() {
+            self.complete_join(step, handle);
+        }
+    }
+
+    pub(crate) fn join_deadline_passed(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
+        self.groups[handle].join_deadline = None;
+        self.complete_join(step, handle);
+    }
+
+    /// Extends the initial delay if somebody joined during it and the budget allows (§5.3).
+    pub(crate) fn initial_delay_over(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
+        let group = &mut self.groups[handle];
+        group.join_deadline = None;
+        let initial = group.initial.expect("only an initial rebalance has an initial delay");
+        if !group.new_member_added || initial.remaining_ms == 0 {
+            self.complete_join(step, handle);
+            return;
+        }
+        group.new_member_added = false;
+        let delay_ms = u64::from(self.config.group_initial_rebalance_delay_ms).min(initial.remaining_ms);
+        let remaining_ms = initial.remaining_ms.saturating_sub(initial.delay_ms);
+        group.initial = Some(InitialDelay { delay_ms, remaining_ms });
+        let deadline = step.now.mono_ms + delay_ms;
+        group.join_deadline = Some(self.purgatory.watch(deadline, &[], Operation::InitialDelay(handle)));
+    }
+
+    /// Ends the join phase with whoever is there (§5.4).
+    pub(crate) fn complete_join(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
+        if self.groups[handle].creating.is_some() && !self.groups[handle].durable {
+            // INVARIANT: S26, nobody is told of a group that the log does not have (departure D9).
+            self.end_join_deadline(handle);
+            self.groups[handle].join_held = true;
+            return;
+        }
+        self.remove_absent_dynamic_members(handle);
+        if !self.elect_joined_leader(handle) && !self.groups[handle].members.is_empty() {
+            let wait_ms = self.longest_rebalance_timeout(handle);
+            self.arm_join_deadline(step, handle, wait_ms);
+            return;
+        }
+        self.end_join_deadline(handle);
+        self.clear_owed_syncs(handle);
+        let group = &mut self.groups[handle];
+        group.join_held = false;
+        group.initial = None;
+        group.generation = group.generation.checked_add(1).unwrap_or(1);
+        let generation = group.generation;
+        if let Some(rebalance) = group.open_rebalance() {
+            rebalance.to_generation = Some(generation);
+            rebalance.joined_ms = Some(step.now.mono_ms);
+        }
+        if group.members.is_empty() {
+            self.become_empty(step, handle);
+        } else {
+            self.begin_generation(step, handle);
+        }
+    }
+
+    fn remove_absent_dynamic_members(&mut self, handle: GroupHandle) {
+        let group = &self.groups[handle];
+        let absent: Vec<MemberHandle> = group
+            .joined
+            .values()
+            .copied()
+            .filter(|member| {
+                let member = &self.members[*member];
+                member.join.is_none() && member.instance_id.is_none()
+            })
+            .collect();
+        for member in absent {
+            self.remove_member(member);
+        }
+    }
+
+    /// Keeps a leader that has joined, else gives the lead to the first in joining order that has (§5.6).
+    fn elect_joined_leader(&mut self, handle: GroupHandle) -> bool {
+        let group = &mut self.groups[handle];
+        let has_joined = |member: &MemberHandle| self.members[*member].join.is_some();
+        if group.leader.as_ref().is_some_and(has_joined) {
+            return true;
+        }
+        match group.joined.values().find(|member| has_joined(member)) {
+            Some(member) => {
+                group.leader = Some(*member);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn become_empty(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
+        let group = &mut self.groups[handle];
+        group.protocol_name = None;
+        group.subscribed_topics = subscribed_topics(group, &[]);
+        group.enter(State::Empty, step.now);
+        if let Some(rebalance) = group.open_rebalance() {
+            rebalance.settled_ms = Some(step.now.mono_ms);
+        }
+        let group_id = Arc::clone(&group.id);
+        let value = Some(group.empty_record());
+        let record = Record::Group { group_id: Arc::clone(&group_id), value };
+        self.append(step, group_id, Purpose::Unattended, vec![record]);
+    }
+
+    fn begin_generation(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
+        let group = &self.groups[handle];
+        let members: Vec<MemberHandle> = group.joined.values().copied().collect();
+        let states: Vec<&Member> = members.iter().map(|member| &self.members[*member]).collect();
+        // Joins are only let in when a common name remains, so there is one; a group that was loaded from a record
+        // keeps its own.
+        let protocol =
+            vote::select(&group.support, states.iter().copied()).expect("members of a group have a protocol in common");
+        let group = &mut self.groups[handle];
+        group.protocol_name = Some(protocol);
+        group.subscribed_topics = subscribed_topics(group, &states);
+        group.enter(State::CompletingRebalance, step.now);
+        let wait_ms = self.longest_rebalance_timeout(handle);
+        let parked: Vec<(MemberHandle, ParkedJoin)> =
+            members.iter().filter_map(|member| Some((*member, self.take_parked_join(*member)?))).collect();
+        for member in &members {
+            self.end_session(*member);
+            self.members[*member].is_new = false;
+            self.refresh_session(step.now, *member);
+            self.set_owes_sync(*member, true);
+        }
+        for (member, parked) in parked {
+            self.answer_join(step, member, parked, JoinTerms::default());
+        }
+        let deadline = step.deadline(wait_ms);
+        self.groups[handle].sync_deadline = Some(self.purgatory.watch(deadline, &[], Operation::Sync(handle)));
+    }
+
+    /// Takes a member's parked join, and keeps the count of parked joins (S21).
+    pub(crate) fn take_parked_join(&mut self, handle: MemberHandle) -> Option<ParkedJoin> {
+        let member = &mut self.members[handle];
+        let parked = member.join.take()?;
+        self.groups[member.group].awaiting_join -= 1;
+        Some(parked)
+    }
+
+    /// Marks whether a member still has to send `SyncGroup`; the deadline goes with the last that does (§6.5).
+    pub(crate) fn set_owes_sync(&mut self, handle: MemberHandle, owes: bool) {
+        let member = &mut self.members[handle];
+        if member.owes_sync == owes {
+            return;
+        }
+        member.owes_sync = owes;
+        let group = &mut self.groups[member.group];
+        if owes {
+            group.owing_sync += 1;
+            return;
+        }
+        group.owing_sync -= 1;
+        if group.owing_sync == 0
+            && let Some(operation) = group.sync_deadline.take()
+        {
+            self.purgatory.complete(operation);
+        }
+    }
+
+    fn clear_owed_syncs(&mut self, handle: GroupHandle) {
+        let members: Vec<MemberHandle> = self.groups[handle].joined.values().copied().collect();
+        for member in members {
+            self.set_owes_sync(member, false);
+        }
+        if let Some(operation) = self.groups[handle].sync_deadline.take() {
+            self.purgatory.complete(operation);
+        }
+    }
+
+    /// Tells a member that it is in: the leader with the list of members (S9).
+    pub(crate) fn answer_join(
+        &self,
+        step: &mut Step<'_>,
+        handle: MemberHandle,
+        parked: ParkedJoin,
+        terms: JoinTerms<'_>,
+    ) {
+        let member = &self.members[handle];
+        let group = &self.groups[member.group];
+        let leads = group.leader == Some(handle) && !terms.without_list;
+        let leader = group.leader.expect("a group with a member has a leader");
+        let protocol = group.protocol_name.as_deref().unwrap_or("");
+        let members: Vec<JoinedMember<'_>> = if leads {
+            group.joined.values().map(|member| joined_member(&self.members[*member], protocol)).collect()
+        } else {
+            Vec::new()
+        };
+        step.sink.answer(
+            parked.ticket,
+            Answer::JoinGroup(JoinAnswer {
+                error: ErrorCode::None,
+                generation: group.generation,
+                protocol_type: group.protocol_type.as_deref(),
+                protocol_name: group.protocol_name.as_deref(),
+                leader: terms.leader.unwrap_or(&self.members[leader].id),
+                skip_assignment: terms.skip_assignment,
+                member_id: &member.id,
+                members: &members,
+            }),
+        );
+    }
+}
+
+/// How an answer to a join differs from the usual one: only static replacements need it (§9.3).
+#[derive(Clone, Copy, Default)]
+pub(crate) struct JoinTerms<'a> {
+    /// Told as the leader instead of the group's.
+    pub leader: Option<&'a str>,
+    /// The leader gets no list.
+    pub without_list: bool,
+    /// The leader need not compute a plan.
+    pub skip_assignment: bool,
+}
+
+fn joined_member<'a>(member: &'a Member, protocol: &str) -> JoinedMember<'a> {
+    JoinedMember {
+        member_id: &member.id,
+        instance_id: member.instance_id.as_deref(),
+        metadata: member.metadata(protocol),
+    }
+}
+
+/// The topics that a consumer group's members subscribe to; unknown for other types and for unreadable metadata (§13.2).
+pub(crate) fn subscribed_topics(group: &Group, members: &[&Member]) -> Option<BTreeSet<Arc<str>>> {
+    if group.protocol_type.as_deref() != Some("consumer") {
+        return None;
+    }
+    let protocol = group.protocol_name.as_deref().unwrap_or("");
+    let mut topics = BTreeSet::new();
+    for member in members {
+        topics.extend(embedded::topics(member.metadata(protocol))?.into_iter().map(Arc::from));
+    }
+    Some(topics)
+}

@@ -1,0 +1,465 @@
+//! Records as bytes, and back: the versions that Kafka 4.4 writes, and every one that it can read (docs/protocol.md §14).
+
+use std::sync::Arc;
+
+use crate::records::{GroupValue, MemberValue, OffsetValue, Record, RecordError};
+
+/// Key types. 0 is an old alias of 1.
+const KEY_OFFSET_OLD: i16 = 0;
+const KEY_OFFSET: i16 = 1;
+const KEY_GROUP: i16 = 2;
+
+/// What is written: offsets in version 4, or 1 if they carry an expiry; groups in version 3.
+const OFFSET_VERSION: i16 = 4;
+const OFFSET_VERSION_WITH_EXPIRY: i16 = 1;
+const GROUP_VERSION: i16 = 3;
+
+/// The tag of the topic id in version 4 of an offset value.
+const TAG_TOPIC_ID: u32 = 0;
+
+impl Record {
+    /// The record's key. Ids and names are at most 32,767 bytes long, as on the wire; longer ones do not get here.
+    pub fn key_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match self {
+            Record::Offset { group_id, topic, partition, .. } => {
+                put_i16(&mut bytes, KEY_OFFSET);
+                put_string(&mut bytes, group_id);
+                put_string(&mut bytes, topic);
+                put_i32(&mut bytes, *partition);
+            }
+            Record::Group { group_id, .. } => {
+                put_i16(&mut bytes, KEY_GROUP);
+                put_string(&mut bytes, group_id);
+            }
+            Record::Unknown { key, .. } => bytes.extend_from_slice(key),
+        }
+        bytes
+    }
+
+    /// The record's value; `None` is a tombstone.
+    pub fn value_bytes(&self) -> Option<Vec<u8>> {
+        match self {
+            Record::Offset { value, .. } => value.as_ref().map(offset_bytes),
+            Record::Group { value, .. } => value.as_ref().map(group_bytes),
+            Record::Unknown { value, .. } => value.as_ref().map(|value| value.to_vec()),
+        }
+    }
+
+    /// The record that these bytes are. Unknown key types are records too; unknown value versions are errors.
+    pub fn decode(key: &[u8], value: Option<&[u8]>) -> Result<Record, RecordError> {
+        let mut reader = Reader { bytes: key };
+        match reader.i16("key type")? {
+            KEY_OFFSET_OLD | KEY_OFFSET => Ok(Record::Offset {
+                group_id: reader.string("group")?,
+                topic: reader.string("topic")?,
+                partition: reader.i32("partition")?,
+                value: value.map(decode_offset).transpose()?,
+            }),
+            KEY_GROUP => {
+                Ok(Record::Group { group_id: reader.string("group")?, value: value.map(decode_group).transpose()? })
+            }
+            _ => Ok(Record::Unknown { key: key.into(), value: value.map(Box::from) }),
+        }
+    }
+}
+
+fn offset_bytes(value: &OffsetValue) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(expire_timestamp_ms) = value.expire_timestamp_ms {
+        put_i16(&mut bytes, OFFSET_VERSION_WITH_EXPIRY);
+        put_i64(&mut bytes, value.offset);
+        put_string(&mut bytes, &value.metadata);
+        put_i64(&mut bytes, value.commit_timestamp_ms);
+        put_i64(&mut bytes, expire_timestamp_ms);
+        return bytes;
+    }
+    put_i16(&mut bytes, OFFSET_VERSION);
+    put_i64(&mut bytes, value.offset);
+    put_i32(&mut bytes, value.leader_epoch);
+    put_varint(&mut bytes, value.metadata.len() as u32 + 1);
+    bytes.extend_from_slice(value.metadata.as_bytes());
+    put_i64(&mut bytes, value.commit_timestamp_ms);
+    if value.topic_id == 0 {
+        put_varint(&mut bytes, 0);
+    } else {
+        let topic_id = value.topic_id.to_be_bytes();
+        put_varint(&mut bytes, 1);
+        put_varint(&mut bytes, TAG_TOPIC_ID);
+        put_varint(&mut bytes, topic_id.len() as u32);
+        bytes.extend_from_slice(&topic_id);
+    }
+    bytes
+}
+
+fn group_bytes(value: &GroupValue) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_i16(&mut bytes, GROUP_VERSION);
+    put_string(&mut bytes, &value.protocol_type);
+    put_i32(&mut bytes, value.generation);
+    put_nullable_string(&mut bytes, value.protocol_name.as_deref());
+    put_nullable_string(&mut bytes, value.leader.as_deref());
+    put_i64(&mut bytes, value.state_timestamp_ms);
+    put_i32(&mut bytes, value.members.len() as i32);
+    for member in &value.members {
+        put_string(&mut bytes, &member.member_id);
+        put_nullable_string(&mut bytes, member.instance_id.as_deref());
+        put_string(&mut bytes, &member.client_id);
+        put_string(&mut bytes, &member.client_host);
+        put_i32(&mut bytes, member.rebalance_timeout_ms);
+        put_i32(&mut bytes, member.session_timeout_ms);
+        put_bytes(&mut bytes, &member.subscription);
+        put_bytes(&mut bytes, &member.assignment);
+    }
+    bytes
+}
+
+fn decode_offset(bytes: &[u8]) -> Result<OffsetValue, RecordError> {
+    let mut reader = Reader { bytes };
+    let version = reader.i16("offset value version")?;
+    if !(0..=OFFSET_VERSION).contains(&version) {
+        return Err(RecordError::UnsupportedVersion { record: "offset", version });
+    }
+    let flexible = version >= 4;
+    let offset = reader.i64("offset")?;
+    let leader_epoch = if version >= 3 { reader.i32("leader epoch")? } else { -1 };
+    let metadata = if flexible { reader.compact_string("metadata")? } else { reader.string("metadata")? };
+    let commit_timestamp_ms = reader.i64("commit timestamp")?;
+    let expire_timestamp_ms = if version == 1 { Some(reader.i64("expire timestamp")?) } else { None };
+    let topic_id = if flexible { reader.topic_id_tag()? } else { 0 };
+    let expire_timestamp_ms = expire_timestamp_ms.filter(|timestamp_ms| *timestamp_ms != -1);
+    Ok(OffsetValue { offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id })
+}
+
+fn decode_group(bytes: &[u8]) -> Result<GroupValue, RecordError> {
+    let mut reader = Reader { bytes };
+    let version = reader.i16("group value version")?;
+    if !(0..=4).contains(&version) {
+        return Err(RecordError::UnsupportedVersion { record: "group", version });
+    }
+    let flexible = version >= 4;
+    let protocol_type = reader.either_string(flexible, "protocol type")?;
+    let generation = reader.i32("generation")?;
+    let protocol_name = reader.either_nullable_string(flexible, "protocol")?;
+    let leader = reader.either_nullable_string(flexible, "leader")?;
+    let state_timestamp_ms = if version >= 2 { reader.i64("state timestamp")? } else { -1 };
+    let count = if flexible { i64::from(reader.varint("members")?) - 1 } else { i64::from(reader.i32("members")?) };
+    if count < 0 {
+        return Err(RecordError::Malformed { field: "members" });
+    }
+    let mut members = Vec::new();
+    for _ in 0..count {
+        members.push(decode_member(&mut reader, version, flexible)?);
+    }
+    Ok(GroupValue { protocol_type, generation, protocol_name, leader, state_timestamp_ms, members })
+}
+
+fn decode_member(reader: &mut Reader<'_>, version: i16, flexible: bool) -> Result<MemberValue, RecordError> {
+    let member_id = reader.either_string(flexible, "member id")?;
+    let instance_id = if version >= 3 { reader.either_nullable_string(flexible, "instance id")? } else { None };
+    let client_id = reader.either_string(flexible, "client id")?;
+    let client_host = reader.either_string(flexible, "client host")?;
+    let rebalance_timeout_ms = if version >= 1 { reader.i32("rebalance timeout")? } else { -1 };
+    let session_timeout_ms = reader.i32("session timeout")?;
+    let subscription = reader.either_bytes(flexible, "subscription")?;
+    let assignment = reader.either_bytes(flexible, "assignment")?;
+    if flexible {
+        reader.skip_tags()?;
+    }
+    Ok(MemberValue {
+        member_id,
+        instance_id,
+        client_id,
+        client_host,
+        rebalance_timeout_ms,
+        session_timeout_ms,
+        subscription,
+        assignment,
+    })
+}
+
+fn put_i16(bytes: &mut Vec<u8>, value: i16) {
+    bytes.extend_from_slice(&value.to_be_bytes());
+}
+
+fn put_i32(bytes: &mut Vec<u8>, value: i32) {
+    bytes.extend_from_slice(&value.to_be_bytes());
+}
+
+fn put_i64(bytes: &mut Vec<u8>, value: i64) {
+    bytes.extend_from_slice(&value.to_be_bytes());
+}
+
+fn put_string(bytes: &mut Vec<u8>, text: &str) {
+    put_i16(bytes, text.len() as i16);
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+fn put_nullable_string(bytes: &mut Vec<u8>, text: Option<&str>) {
+    match text {
+        Some(text) => put_string(bytes, text),
+        None => put_i16(bytes, -1),
+    }
+}
+
+fn put_bytes(bytes: &mut Vec<u8>, data: &[u8]) {
+    put_i32(bytes, data.len() as i32);
+    bytes.extend_from_slice(data);
+}
+
+fn put_varint(bytes: &mut Vec<u8>, mut value: u32) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+/// Takes fields off the front; every length is held against what is left before anything is allocated.
+struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize, field: &'static str) -> Result<&'a [u8], RecordError> {
+        let (taken, rest) = self.bytes.split_at_checked(length).ok_or(RecordError::Truncated { field })?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], RecordError> {
+        let (taken, rest) = self.bytes.split_first_chunk::<N>().ok_or(RecordError::Truncated { field })?;
+        self.bytes = rest;
+        Ok(*taken)
+    }
+
+    fn i16(&mut self, field: &'static str) -> Result<i16, RecordError> {
+        self.array(field).map(i16::from_be_bytes)
+    }
+
+    fn i32(&mut self, field: &'static str) -> Result<i32, RecordError> {
+        self.array(field).map(i32::from_be_bytes)
+    }
+
+    fn i64(&mut self, field: &'static str) -> Result<i64, RecordError> {
+        self.array(field).map(i64::from_be_bytes)
+    }
+
+    fn varint(&mut self, field: &'static str) -> Result<u32, RecordError> {
+        let mut value: u32 = 0;
+        for shift in (0..35).step_by(7) {
+            let [byte] = self.array(field)?;
+            let bits = u32::from(byte & 0x7f);
+            if shift == 28 && bits > 0xf {
+                break;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(RecordError::Malformed { field })
+    }
+
+    /// `None` for a length of -1, which stands for null.
+    fn data(&mut self, length: i64, field: &'static str) -> Result<Option<&'a [u8]>, RecordError> {
+        match length {
+            -1 => Ok(None),
+            0.. => {
+                let length = usize::try_from(length).map_err(|_| RecordError::Malformed { field })?;
+                self.take(length, field).map(Some)
+            }
+            _ => Err(RecordError::Malformed { field }),
+        }
+    }
+
+    fn either_nullable_string(&mut self, flexible: bool, field: &'static str) -> Result<Option<Arc<str>>, RecordError> {
+        let length = if flexible { i64::from(self.varint(field)?) - 1 } else { i64::from(self.i16(field)?) };
+        let data = self.data(length, field)?;
+        data.map(|data| std::str::from_utf8(data).map(Arc::from).map_err(|_| RecordError::Malformed { field }))
+            .transpose()
+    }
+
+    fn either_string(&mut self, flexible: bool, field: &'static str) -> Result<Arc<str>, RecordError> {
+        self.either_nullable_string(flexible, field)?.ok_or(RecordError::Malformed { field })
+    }
+
+    fn string(&mut self, field: &'static str) -> Result<Arc<str>, RecordError> {
+        self.either_string(false, field)
+    }
+
+    fn compact_string(&mut self, field: &'static str) -> Result<Arc<str>, RecordError> {
+        self.either_string(true, field)
+    }
+
+    fn either_bytes(&mut self, flexible: bool, field: &'static str) -> Result<Arc<[u8]>, RecordError> {
+        let length = if flexible { i64::from(self.varint(field)?) - 1 } else { i64::from(self.i32(field)?) };
+        self.data(length, field)?.map(Arc::from).ok_or(RecordError::Malformed { field })
+    }
+
+    /// The tag section of an offset value: the topic id if it is there, tags of later versions skipped.
+    fn topic_id_tag(&mut self) -> Result<u128, RecordError> {
+        let mut topic_id = 0;
+        self.each_tag(|tag, data| {
+            if tag == TAG_TOPIC_ID {
+                let id = data.try_into().map_err(|_| RecordError::Malformed { field: "topic id" })?;
+                topic_id = u128::from_be_bytes(id);
+            }
+            Ok(())
+        })?;
+        Ok(topic_id)
+    }
+
+    fn skip_tags(&mut self) -> Result<(), RecordError> {
+        self.each_tag(|_, _| Ok(()))
+    }
+
+    fn each_tag(&mut self, mut visit: impl FnMut(u32, &[u8]) -> Result<(), RecordError>) -> Result<(), RecordError> {
+        for _ in 0..self.varint("tags")? {
+            let tag = self.varint("tag")?;
+            let length = self.varint("tag length")? as usize;
+            visit(tag, self.take(length, "tag data")?)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(text: &str) -> Vec<u8> {
+        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+    }
+
+    fn offset(value: OffsetValue) -> Record {
+        Record::Offset { group_id: "g".into(), topic: "t".into(), partition: 0, value: Some(value) }
+    }
+
+    fn plain() -> OffsetValue {
+        OffsetValue {
+            offset: 100,
+            leader_epoch: -1,
+            metadata: "".into(),
+            commit_timestamp_ms: 1_700_000_000_000,
+            expire_timestamp_ms: None,
+            topic_id: 0,
+        }
+    }
+
+    fn group(protocol_type: &str, generation: i32, members: Vec<MemberValue>) -> Record {
+        let named = !members.is_empty();
+        Record::Group {
+            group_id: "g".into(),
+            value: Some(GroupValue {
+                protocol_type: protocol_type.into(),
+                generation,
+                protocol_name: named.then(|| "range".into()),
+                leader: named.then(|| "m-1".into()),
+                state_timestamp_ms: 1_700_000_000_000,
+                members,
+            }),
+        }
+    }
+
+    fn member() -> MemberValue {
+        MemberValue {
+            member_id: "m-1".into(),
+            instance_id: None,
+            client_id: "c".into(),
+            client_host: "/127.0.0.1".into(),
+            rebalance_timeout_ms: 300_000,
+            session_timeout_ms: 45_000,
+            subscription: Arc::new([0, 0]),
+            assignment: Arc::new([]),
+        }
+    }
+
+    /// Key and value bytes that a Kafka 4.4 broker wrote for these records.
+    fn written_by_kafka() -> Vec<(Record, &'static str, &'static str)> {
+        let topic_id = 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff;
+        let offset_key = "000100016700017400000000";
+        let group_key = "0002000167";
+        vec![
+            (
+                offset(OffsetValue { topic_id, ..plain() }),
+                offset_key,
+                "00040000000000000064ffffffff010000018bcfe5680001001000112233445566778899aabbccddeeff",
+            ),
+            (offset(plain()), offset_key, "00040000000000000064ffffffff010000018bcfe5680000"),
+            (
+                offset(OffsetValue { offset: 5, leader_epoch: 7, metadata: "m".into(), topic_id, ..plain() }),
+                offset_key,
+                "0004000000000000000500000007026d0000018bcfe5680001001000112233445566778899aabbccddeeff",
+            ),
+            (
+                offset(OffsetValue { expire_timestamp_ms: Some(1_700_000_001_234), ..plain() }),
+                offset_key,
+                "0001000000000000006400000000018bcfe568000000018bcfe56cd2",
+            ),
+            (group("", 0, vec![]), group_key, "0003000000000000ffffffff0000018bcfe5680000000000"),
+            (
+                group("consumer", 1, vec![member()]),
+                group_key,
+                concat!(
+                    "00030008636f6e73756d657200000001000572616e676500036d2d310000018bcfe568000000000100036d2d31ffff",
+                    "000163000a2f3132372e302e302e31000493e00000afc800000002000000000000"
+                ),
+            ),
+        ]
+    }
+
+    #[test]
+    fn records_have_the_bytes_that_kafka_writes_and_reads() {
+        for (record, key, value) in written_by_kafka() {
+            assert_eq!(record.key_bytes(), hex(key));
+            assert_eq!(record.value_bytes(), Some(hex(value)));
+            assert_eq!(Record::decode(&hex(key), Some(&hex(value))), Ok(record));
+        }
+    }
+
+    #[test]
+    fn old_offset_values_are_readable() {
+        let key = hex("000000016700017400000000");
+        for (value, epoch) in [
+            ("0000000000000000006400000000018bcfe56800", -1),
+            ("0002000000000000006400000000018bcfe56800", -1),
+            ("000300000000000000640000000900000000018bcfe56800", 9),
+        ] {
+            let expected = offset(OffsetValue { leader_epoch: epoch, ..plain() });
+            assert_eq!(Record::decode(&key, Some(&hex(value))), Ok(expected), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_tombstone_has_a_key_and_no_value() {
+        let tombstone = Record::Group { group_id: "g".into(), value: None };
+        assert_eq!((tombstone.key_bytes(), tombstone.value_bytes()), (hex("0002000167"), None));
+        assert_eq!(Record::decode(&hex("0002000167"), None), Ok(tombstone));
+    }
+
+    #[test]
+    fn an_unknown_key_type_is_kept_and_an_unknown_value_version_is_an_error() {
+        let unknown = Record::decode(&hex("0003abcd"), Some(&[1])).unwrap();
+        assert_eq!((unknown.key_bytes(), unknown.value_bytes()), (hex("0003abcd"), Some(vec![1])));
+        let error = RecordError::UnsupportedVersion { record: "group", version: 5 };
+        assert_eq!(Record::decode(&hex("0002000167"), Some(&hex("0005"))), Err(error));
+    }
+
+    #[test]
+    fn every_truncation_and_every_flipped_byte_is_an_error_or_a_record() {
+        for (_, key, value) in written_by_kafka() {
+            let (key, value) = (hex(key), hex(value));
+            for end in 0..value.len() {
+                assert!(Record::decode(&key, Some(&value[..end])).is_err(), "truncated at {end}");
+            }
+            for at in 0..value.len() {
+                for byte in 0..=u8::MAX {
+                    let mut damaged = value.clone();
+                    damaged[at] = byte;
+                    drop(Record::decode(&key, Some(&damaged)));
+                }
+            }
+        }
+    }
+}

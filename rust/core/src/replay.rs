@@ -1,0 +1,166 @@
+//! From records to state (docs/protocol.md §15.1).
+
+use std::sync::Arc;
+
+use crate::{
+    coordinator::{Coordinator, LogEntry, Phase, Step},
+    effects::Sink,
+    explain::Cause,
+    group::{Group, GroupHandle, Member, MemberHandle, OwnedProtocol},
+    rebalance::subscribed_topics,
+    records::{GroupValue, MemberValue, OffsetValue, Record},
+    request::Now,
+    states::State,
+};
+
+impl Coordinator {
+    /// Folds one committed log entry; only before `loaded`. Can be called in slices.
+    pub fn replay(&mut self, entry: &LogEntry) {
+        assert!(self.phase == Phase::Loading, "replay belongs between `new` and `loaded`");
+        match &entry.record {
+            Record::Offset { group_id, topic, partition, value } => {
+                self.replay_offset(group_id, topic, *partition, value.as_ref());
+            }
+            Record::Group { group_id, value: Some(value) } => self.replay_group(group_id, value),
+            Record::Group { group_id, value: None } => self.replay_group_tombstone(group_id),
+            // Records of other types are the log's to keep; no state comes of them.
+            Record::Unknown { .. } => {}
+        }
+    }
+
+    fn replay_offset(&mut self, group_id: &Arc<str>, topic: &Arc<str>, partition: i32, value: Option<&OffsetValue>) {
+        match (value, self.find_group(group_id)) {
+            (Some(value), _) => {
+                let handle = self.find_or_insert_simple(self.clock, group_id);
+                let topics = &mut self.groups[handle].offsets;
+                topics.entry(Arc::clone(topic)).or_default().insert(partition, value.clone());
+            }
+            (None, Some(handle)) => {
+                let topics = &mut self.groups[handle].offsets;
+                if let Some(partitions) = topics.get_mut(topic) {
+                    partitions.remove(&partition);
+                    if partitions.is_empty() {
+                        topics.remove(topic);
+                    }
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// A group record replaces the whole group but for its offsets.
+    fn replay_group(&mut self, group_id: &Arc<str>, value: &GroupValue) {
+        let handle = self.reset_group(group_id);
+        let group = &mut self.groups[handle];
+        group.generation = value.generation;
+        group.protocol_type = (!value.protocol_type.is_empty()).then(|| Arc::clone(&value.protocol_type));
+        group.state_timestamp_ms = (value.state_timestamp_ms != -1).then_some(value.state_timestamp_ms);
+        if value.members.is_empty() {
+            group.subscribed_topics = subscribed_topics(group, &[]);
+            return;
+        }
+        let protocol = value.protocol_name.clone().unwrap_or_else(|| "".into());
+        group.protocol_name = Some(Arc::clone(&protocol));
+        group.state = State::Stable;
+        for member in &value.members {
+            self.replay_member(handle, member, &protocol);
+        }
+        let group = &mut self.groups[handle];
+        let named = value.leader.as_ref().and_then(|leader| group.members.get(leader));
+        // INVARIANT: S3, also for a record whose leader is none of its members.
+        group.leader = named.or_else(|| group.joined.values().next()).copied();
+        let states: Vec<&Member> = group.joined.values().map(|member| &self.members[*member]).collect();
+        group.subscribed_topics = subscribed_topics(group, &states);
+    }
+
+    /// Only the chosen protocol is known after a load: a member that comes back with its full list differs (§15.1).
+    fn replay_member(&mut self, handle: GroupHandle, value: &MemberValue, protocol: &Arc<str>) {
+        let group = &mut self.groups[handle];
+        let repeated_instance = value.instance_id.as_ref().is_some_and(|id| group.instances.contains_key(id));
+        if group.members.contains_key(&value.member_id) || repeated_instance {
+            return;
+        }
+        let order = self.next_joining_order;
+        self.next_joining_order += 1;
+        let protocols = vec![OwnedProtocol { name: Arc::clone(protocol), metadata: Arc::clone(&value.subscription) }];
+        group.count_protocols(&protocols, true);
+        let rebalance_timeout_ms =
+            if value.rebalance_timeout_ms == -1 { value.session_timeout_ms } else { value.rebalance_timeout_ms };
+        let member = self.members.insert(Member {
+            id: Arc::clone(&value.member_id),
+            group: handle,
+            order,
+            instance_id: value.instance_id.clone(),
+            client_id: Arc::clone(&value.client_id),
+            client_host: Arc::clone(&value.client_host),
+            session_timeout_ms: value.session_timeout_ms,
+            rebalance_timeout_ms,
+            protocols,
+            assignment: Arc::clone(&value.assignment),
+            join: None,
+            sync: None,
+            owes_sync: false,
+            is_new: false,
+            session: None,
+        });
+        let group = &mut self.groups[handle];
+        group.members.insert(Arc::clone(&value.member_id), member);
+        group.joined.insert(order, member);
+        if let Some(instance_id) = &value.instance_id {
+            group.instances.insert(Arc::clone(instance_id), member);
+        }
+    }
+
+    fn replay_group_tombstone(&mut self, group_id: &Arc<str>) {
+        if self.find_group(group_id).is_none() {
+            return;
+        }
+        let handle = self.reset_group(group_id);
+        if self.groups[handle].offsets.is_empty() {
+            self.groups.release(handle);
+            self.group_ids.remove(group_id);
+        }
+    }
+
+    /// The group without anything but its offsets.
+    fn reset_group(&mut self, group_id: &Arc<str>) -> GroupHandle {
+        let handle = self.find_or_insert_simple(self.clock, group_id);
+        let members: Vec<MemberHandle> = self.groups[handle].joined.values().copied().collect();
+        for member in members {
+            self.members.release(member);
+        }
+        let offsets = std::mem::take(&mut self.groups[handle].offsets);
+        self.groups[handle] = Group { offsets, durable: true, ..Group::new(Arc::clone(group_id), self.clock) };
+        handle
+    }
+
+    /// Loading is over: every member gets a full session, and groups with too many members rebalance (§15.1).
+    pub fn loaded(&mut self, now: Now, sink: &mut dyn Sink) {
+        assert!(self.phase == Phase::Loading, "`loaded` ends the loading");
+        self.phase = Phase::Active;
+        self.clock = now;
+        self.purgatory.advance(now.mono_ms);
+        let step = &mut Step { now, sink };
+        let handles: Vec<GroupHandle> = self.group_ids.values().copied().collect();
+        for handle in &handles {
+            self.groups[*handle].since_ms = now.mono_ms;
+            let members: Vec<MemberHandle> = self.groups[*handle].joined.values().copied().collect();
+            for member in members {
+                self.refresh_session(now, member);
+            }
+        }
+        for handle in handles {
+            if self.groups[handle].members.len() > self.config.group_max_size as usize {
+                self.begin_rebalance(step, handle, Cause::OverCapacity, &"".into(), "");
+            }
+        }
+        self.debug_check(None);
+    }
+
+    /// The log could not be read: `NOT_COORDINATOR` until another incarnation.
+    pub fn load_failed(&mut self) {
+        assert!(self.phase == Phase::Loading, "`load_failed` ends the loading");
+        *self =
+            Coordinator { phase: Phase::Failed, ..Coordinator::new(self.config.clone(), self.partition, self.epoch) };
+    }
+}

@@ -1,0 +1,86 @@
+//! Who is still alive: session, new-member and pending deadlines (docs/protocol.md §7.2, §7.3).
+
+use std::sync::Arc;
+
+use crate::{
+    config::NEW_MEMBER_JOIN_TIMEOUT_MS,
+    coordinator::{Coordinator, Step},
+    error::ErrorCode,
+    explain::Cause,
+    group::{GroupHandle, MemberHandle},
+    join::JoinRefusal,
+    operations::Operation,
+    request::Now,
+    states::State,
+};
+
+impl Coordinator {
+    /// Gives a member a full session from now, unless it is parked. A new member that beats while it is parked trades
+    /// its five minutes for its session timeout.
+    pub(crate) fn refresh_session(&mut self, now: Now, handle: MemberHandle) {
+        let member = &mut self.members[handle];
+        let deadline = now.mono_ms + member.session_timeout_ms.max(0) as u64;
+        match member.session {
+            Some(_) if member.is_parked() && !member.is_new => self.end_session(handle),
+            Some(operation) => {
+                self.purgatory.rearm(operation, deadline);
+            }
+            None if member.is_parked() => {}
+            None => member.session = Some(self.purgatory.watch(deadline, &[], Operation::Session(handle))),
+        }
+    }
+
+    /// A new member has five minutes for its first join, whatever its session timeout (§4.7).
+    pub(crate) fn begin_new_member(&mut self, now: Now, handle: MemberHandle) {
+        let deadline = now.mono_ms + NEW_MEMBER_JOIN_TIMEOUT_MS;
+        self.members[handle].session = Some(self.purgatory.watch(deadline, &[], Operation::NewMember(handle)));
+    }
+
+    /// No deadline until the next `refresh_session`.
+    pub(crate) fn end_session(&mut self, handle: MemberHandle) {
+        if let Some(operation) = self.members[handle].session.take() {
+            self.purgatory.complete(operation);
+        }
+    }
+
+    pub(crate) fn session_expired(&mut self, step: &mut Step<'_>, handle: MemberHandle) {
+        self.members[handle].session = None;
+        self.expire_member(step, handle, Cause::SessionExpired);
+    }
+
+    pub(crate) fn new_member_expired(&mut self, step: &mut Step<'_>, handle: MemberHandle) {
+        self.members[handle].session = None;
+        self.expire_member(step, handle, Cause::NewMemberExpired);
+    }
+
+    fn expire_member(&mut self, step: &mut Step<'_>, handle: MemberHandle, cause: Cause) {
+        let group = self.members[handle].group;
+        let removed = self.remove_member(handle);
+        if let Some(parked) = removed.join {
+            JoinRefusal { error: ErrorCode::UnknownMemberId, member_id: "" }.answer(step, parked.ticket);
+        }
+        if let Some(ticket) = removed.sync {
+            Self::answer_sync_error(step, ticket, ErrorCode::UnknownMemberId);
+        }
+        match self.groups[group].state {
+            State::Stable | State::CompletingRebalance => self.begin_rebalance(step, group, cause, &removed.id, ""),
+            State::PreparingRebalance => self.complete_join_if_all_joined(step, group),
+            State::Empty | State::Dead => {}
+        }
+    }
+
+    pub(crate) fn pending_expired(&mut self, step: &mut Step<'_>, group: GroupHandle, member_id: &Arc<str>) {
+        self.remove_pending(group, member_id);
+        if self.groups[group].state == State::PreparingRebalance {
+            self.complete_join_if_all_joined(step, group);
+        }
+    }
+
+    /// Forgets an id that was handed out; says whether there was one.
+    pub(crate) fn remove_pending(&mut self, group: GroupHandle, member_id: &str) -> bool {
+        let Some(pending) = self.groups[group].pending.remove(member_id) else { return false };
+        self.purgatory.complete(pending.expiry);
+        self.members.release(pending.slot);
+        true
+    }
+}

@@ -1,0 +1,196 @@
+//! A slab with generation-checked handles.
+//!
+//! A slot can be *reserved* before anything lives in it: an id that is handed out with `MEMBER_ID_REQUIRED` carries the
+//! number of the slot that its member will have (docs/protocol.md §4.5).
+
+use std::marker::PhantomData;
+
+use serde::{Deserialize, Serialize};
+
+/// Names a slot at one time of its life; stale handles find nothing.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Handle<T> {
+    index: u32,
+    generation: u32,
+    #[serde(skip)]
+    kind: PhantomData<fn() -> T>,
+}
+
+// Derives would ask for `T: Clone` and so on, which a handle does not need.
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Handle<T> {}
+impl<T> PartialEq for Handle<T> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.index, self.generation) == (other.index, other.generation)
+    }
+}
+impl<T> Eq for Handle<T> {}
+impl<T> PartialOrd for Handle<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<T> Ord for Handle<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.index, self.generation).cmp(&(other.index, other.generation))
+    }
+}
+
+impl<T> Handle<T> {
+    /// The slot's number, which member ids carry as a hint.
+    pub fn index(self) -> u32 {
+        self.index
+    }
+
+    /// As one number, for callers that keep handles in arrays.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// The inverse of `to_bits`; any number gives a handle, if perhaps a stale one.
+    pub fn from_bits(bits: u64) -> Self {
+        Handle { index: bits as u32, generation: (bits >> 32) as u32, kind: PhantomData }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Slot<T> {
+    Free,
+    Reserved,
+    Full(T),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Entry<T> {
+    generation: u32,
+    slot: Slot<T>,
+}
+
+/// The slab.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Slots<T> {
+    entries: Vec<Entry<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Slots { entries: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slots<T> {
+    /// Takes a slot that `fill` will use later.
+    pub fn reserve(&mut self) -> Handle<T> {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry { generation: 0, slot: Slot::Free });
+            self.entries.len() as u32 - 1
+        });
+        let entry = &mut self.entries[index as usize];
+        entry.slot = Slot::Reserved;
+        Handle { index, generation: entry.generation, kind: PhantomData }
+    }
+
+    /// Puts a value into a reserved slot.
+    pub fn fill(&mut self, handle: Handle<T>, value: T) {
+        let entry = &mut self.entries[handle.index as usize];
+        assert!(
+            entry.generation == handle.generation && matches!(entry.slot, Slot::Reserved),
+            "only a reserved slot can be filled"
+        );
+        entry.slot = Slot::Full(value);
+    }
+
+    /// Takes a slot and fills it.
+    pub fn insert(&mut self, value: T) -> Handle<T> {
+        let handle = self.reserve();
+        self.fill(handle, value);
+        handle
+    }
+
+    /// Frees a slot, full or reserved; every handle to it becomes stale.
+    pub fn release(&mut self, handle: Handle<T>) -> Option<T> {
+        let entry = self.entries.get_mut(handle.index as usize)?;
+        if entry.generation != handle.generation || matches!(entry.slot, Slot::Free) {
+            return None;
+        }
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(handle.index);
+        match std::mem::replace(&mut entry.slot, Slot::Free) {
+            Slot::Full(value) => Some(value),
+            Slot::Free | Slot::Reserved => None,
+        }
+    }
+
+    /// The value, if the handle is not stale.
+    pub fn get(&self, handle: Handle<T>) -> Option<&T> {
+        match self.entries.get(handle.index as usize) {
+            Some(Entry { generation, slot: Slot::Full(value) }) if *generation == handle.generation => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The value, if the handle is not stale.
+    pub fn get_mut(&mut self, handle: Handle<T>) -> Option<&mut T> {
+        match self.entries.get_mut(handle.index as usize) {
+            Some(Entry { generation, slot: Slot::Full(value) }) if *generation == handle.generation => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Whatever lives in a slot now, with its current handle.
+    pub fn at(&self, index: u32) -> Option<(Handle<T>, &T)> {
+        match self.entries.get(index as usize) {
+            Some(Entry { generation, slot: Slot::Full(value) }) => {
+                Some((Handle { index, generation: *generation, kind: PhantomData }, value))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<T> std::ops::Index<Handle<T>> for Slots<T> {
+    type Output = T;
+
+    fn index(&self, handle: Handle<T>) -> &T {
+        self.get(handle).expect("a handle that the state holds is live")
+    }
+}
+
+impl<T> std::ops::IndexMut<Handle<T>> for Slots<T> {
+    fn index_mut(&mut self, handle: Handle<T>) -> &mut T {
+        self.get_mut(handle).expect("a handle that the state holds is live")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_handle_finds_nothing_after_its_slot_was_taken_again() {
+        let mut slots = Slots::default();
+        let first = slots.insert("first");
+        assert_eq!(slots.release(first), Some("first"));
+        let second = slots.insert("second");
+        assert_eq!(second.index(), first.index());
+        assert_eq!((slots.get(first), slots.get(second)), (None, Some(&"second")));
+        assert_eq!(slots.release(first), None);
+    }
+
+    #[test]
+    fn a_reserved_slot_keeps_its_number_until_it_is_filled_or_released() {
+        let mut slots = Slots::default();
+        let reserved = slots.reserve();
+        let other = slots.insert(1);
+        assert_ne!(reserved.index(), other.index());
+        assert_eq!(slots.get(reserved), None);
+        slots.fill(reserved, 2);
+        assert_eq!(slots.at(reserved.index()), Some((reserved, &2)));
+        assert_eq!(Handle::from_bits(reserved.to_bits()), reserved);
+    }
+}

@@ -1,0 +1,40 @@
+//! The whole state as bytes, and back.
+
+use std::fmt;
+
+use crate::{coordinator::Coordinator, invariants::Violation};
+
+/// Why bytes are not a coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestoreError {
+    /// They are not what `snapshot` writes.
+    Unreadable(String),
+    /// They describe a state that breaks an invariant.
+    Broken(Violation),
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RestoreError::Unreadable(what) => write!(formatter, "not a snapshot of this version: {what}"),
+            RestoreError::Broken(violation) => write!(formatter, "the snapshot's state is broken: {violation}"),
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {}
+
+impl Coordinator {
+    /// The whole state, parked requests and deadlines included. The same state gives the same bytes.
+    pub fn snapshot(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).expect("plain data can be written")
+    }
+
+    /// The state that `snapshot` wrote. INVARIANT: a state that breaks one is refused.
+    pub fn restore(bytes: &[u8]) -> Result<Coordinator, RestoreError> {
+        let coordinator: Coordinator =
+            postcard::from_bytes(bytes).map_err(|error| RestoreError::Unreadable(error.to_string()))?;
+        coordinator.check_invariants().map_err(RestoreError::Broken)?;
+        Ok(coordinator)
+    }
+}

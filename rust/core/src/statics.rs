@@ -1,0 +1,236 @@
+//! Static membership: a new process takes the place of the one that had its `group.instance.id` (docs/protocol.md §9).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    appends::Purpose,
+    coordinator::{Coordinator, Step},
+    error::ErrorCode,
+    explain::Cause,
+    group::{GroupHandle, Member, MemberHandle, ParkedJoin},
+    join::JoinRefusal,
+    rebalance::JoinTerms,
+    records::Record,
+    request::{JoinGroup, Ticket},
+    response::{Answer, JoinAnswer},
+    states::State,
+    vote,
+};
+
+/// From this version on a static leader may be told the list and that it need not compute a plan.
+const FIRST_VERSION_WITH_SKIP_ASSIGNMENT: i16 = 9;
+
+/// A replacement in Stable, on its way to the log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Replacement {
+    /// The newcomer.
+    pub member: MemberHandle,
+    /// The newcomer's id.
+    pub member_id: Arc<str>,
+    /// The newcomer's request; `None` once it was answered.
+    pub parked: Option<ParkedJoin>,
+    /// What it replaced, to be put back if the append fails.
+    pub predecessor: Member,
+    /// Who led when the replacement began.
+    pub leader_id: Arc<str>,
+    /// When the session of the newcomer ends if it stays silent: the predecessor's timeout from the replacement on.
+    pub session_deadline_ms: u64,
+}
+
+impl Coordinator {
+    /// A join without a member id whose instance id is taken (§9.3).
+    pub(crate) fn replace_static_member(
+        &mut self,
+        step: &mut Step<'_>,
+        ticket: Ticket,
+        predecessor: MemberHandle,
+        slot: MemberHandle,
+        member_id: &Arc<str>,
+        request: &JoinGroup<'_>,
+    ) {
+        let leader = self.groups[self.members[predecessor].group].leader.expect("a group with a member has a leader");
+        let leader_id = Arc::clone(&self.members[leader].id);
+        let mut old = self.exchange(predecessor, slot, |old| Member {
+            id: Arc::clone(member_id),
+            is_new: false,
+            join: None,
+            sync: None,
+            session: None,
+            ..old.clone()
+        });
+        if let Some(parked) = old.join.take() {
+            JoinRefusal { error: ErrorCode::FencedInstanceId, member_id: &old.id }.answer(step, parked.ticket);
+        }
+        if let Some(ticket) = old.sync.take() {
+            Self::answer_sync_error(step, ticket, ErrorCode::FencedInstanceId);
+        }
+        let handle = old.group;
+        let session_deadline_ms = step.deadline(old.session_timeout_ms);
+        let parked = ParkedJoin { ticket, version: request.version };
+        self.update_member(step, slot, parked, request);
+        match self.groups[handle].state {
+            State::PreparingRebalance => self.complete_join_unless_initial(step, handle),
+            State::Stable if self.keeps_protocol(handle) => {
+                let replacement = Replacement {
+                    member: slot,
+                    member_id: Arc::clone(member_id),
+                    parked: Some(parked),
+                    predecessor: old,
+                    leader_id,
+                    session_deadline_ms,
+                };
+                self.store_replacement(step, handle, replacement);
+            }
+            _ => {
+                let reason = request.reason.unwrap_or("");
+                self.begin_rebalance(step, handle, Cause::StaticReplaced, member_id, reason);
+            }
+        }
+    }
+
+    /// Puts another member into a member's place: its order, its lead, its instance id, its owed sync (departure D6).
+    fn exchange(&mut self, from: MemberHandle, to: MemberHandle, successor: impl FnOnce(&Member) -> Member) -> Member {
+        self.end_session(from);
+        let old = self.members.release(from).expect("only a live member is replaced");
+        let new = successor(&old);
+        let group = &mut self.groups[old.group];
+        group.count_protocols(&old.protocols, false);
+        group.count_protocols(&new.protocols, true);
+        group.members.remove(&old.id);
+        group.members.insert(Arc::clone(&new.id), to);
+        group.joined.insert(old.order, to);
+        if let Some(instance_id) = &new.instance_id {
+            group.instances.insert(Arc::clone(instance_id), to);
+        }
+        if group.leader == Some(from) {
+            group.leader = Some(to);
+        }
+        if old.join.is_some() {
+            group.awaiting_join -= 1;
+        }
+        self.members.fill(to, new);
+        old
+    }
+
+    fn keeps_protocol(&self, handle: GroupHandle) -> bool {
+        let group = &self.groups[handle];
+        let members = group.joined.values().map(|member| &self.members[*member]);
+        vote::select(&group.support, members) == group.protocol_name
+    }
+
+    /// The group goes to the log with its generation and assignments unchanged, and nobody rebalances.
+    fn store_replacement(&mut self, step: &mut Step<'_>, handle: GroupHandle, replacement: Replacement) {
+        let group = &self.groups[handle];
+        let plan: Vec<(MemberHandle, Arc<[u8]>)> =
+            group.joined.values().map(|member| (*member, Arc::clone(&self.members[*member].assignment))).collect();
+        let group_id = Arc::clone(&group.id);
+        let value = Some(self.group_record(handle, &plan));
+        let record = Record::Group { group_id: Arc::clone(&group_id), value };
+        self.append(step, group_id, Purpose::Replacement(Box::new(replacement)), vec![record]);
+    }
+
+    /// A rebalance overtakes replacements that are in flight: their requests join it by coming back (departure D3).
+    pub(crate) fn answer_overtaken_replacements(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
+        let mut overtaken = Vec::new();
+        for append in self.appends.values_mut() {
+            let Purpose::Replacement(replacement) = &mut append.purpose else { continue };
+            let member = self.members.get(replacement.member).filter(|member| member.group == handle);
+            if member.is_some_and(|member| member.join == replacement.parked) && replacement.parked.take().is_some() {
+                overtaken.push(replacement.member);
+            }
+        }
+        for member in overtaken {
+            if let Some(parked) = self.take_parked_join(member) {
+                JoinRefusal { error: ErrorCode::RebalanceInProgress, member_id: "" }.answer(step, parked.ticket);
+                self.refresh_session(step.now, member);
+            }
+        }
+    }
+
+    /// The append of a replacement ended, or took too long.
+    pub(crate) fn replacement_stored(
+        &mut self,
+        step: &mut Step<'_>,
+        replacement: Replacement,
+        error: Option<ErrorCode>,
+    ) {
+        let member = replacement.member;
+        if self.members.get(member).is_none() {
+            if error.is_some() {
+                self.skip_failed_link(replacement);
+            }
+            return;
+        }
+        match error {
+            None => {
+                let Some(parked) = replacement.parked else { return };
+                self.take_parked_join(member);
+                let deadline = replacement.session_deadline_ms.max(step.now.mono_ms);
+                self.members[member].session =
+                    Some(self.purgatory.watch(deadline, &[], crate::operations::Operation::Session(member)));
+                self.answer_replacement(step, member, parked, &replacement.leader_id);
+            }
+            Some(error) => self.revert_replacement(step, replacement, error.for_group_append()),
+        }
+    }
+
+    /// The newcomer was itself replaced meanwhile: should that fail too, what comes back is what was there before both.
+    fn skip_failed_link(&mut self, failed: Replacement) {
+        for append in self.appends.values_mut() {
+            if let Purpose::Replacement(later) = &mut append.purpose
+                && later.predecessor.id == failed.member_id
+            {
+                later.predecessor = failed.predecessor;
+                return;
+            }
+        }
+    }
+
+    fn answer_replacement(&self, step: &mut Step<'_>, member: MemberHandle, parked: ParkedJoin, leader_id: &str) {
+        let leads = self.groups[self.members[member].group].leader == Some(member);
+        let terms = if parked.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT {
+            JoinTerms { skip_assignment: leads, ..JoinTerms::default() }
+        } else {
+            // An older client that hears it leads would compute a plan: it is told of its predecessor.
+            JoinTerms { leader: leads.then_some(leader_id), without_list: true, skip_assignment: false }
+        };
+        self.answer_join(step, member, parked, terms);
+    }
+
+    /// The predecessor is back, with its timeouts and protocols, and the newcomer is told (S17).
+    fn revert_replacement(&mut self, step: &mut Step<'_>, replacement: Replacement, error: ErrorCode) {
+        let owes_sync = self.members[replacement.member].owes_sync;
+        let assignment = Arc::clone(&self.members[replacement.member].assignment);
+        let restored = self.members.reserve();
+        let predecessor = replacement.predecessor;
+        let new = self.exchange(replacement.member, restored, |_| Member {
+            owes_sync,
+            assignment,
+            join: None,
+            sync: None,
+            session: None,
+            ..predecessor
+        });
+        self.refresh_session(step.now, restored);
+        if let Some(ticket) = new.sync {
+            Self::answer_sync_error(step, ticket, ErrorCode::UnknownMemberId);
+        }
+        let Some(parked) = new.join else { return };
+        let group = &self.groups[new.group];
+        step.sink.answer(
+            parked.ticket,
+            Answer::JoinGroup(JoinAnswer {
+                error,
+                generation: group.generation,
+                protocol_type: group.protocol_type.as_deref(),
+                protocol_name: group.protocol_name.as_deref(),
+                leader: &replacement.leader_id,
+                skip_assignment: false,
+                member_id: "",
+                members: &[],
+            }),
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! SyncGroup (docs/protocol.md §6): the leader's plan is durable before anybody is told of it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    appends::Purpose,
+    coordinator::{Coordinator, Step},
+    error::ErrorCode,
+    explain::Cause,
+    group::{Assigning, GroupHandle, MemberHandle, member_record},
+    records::{GroupValue, Record},
+    request::{SyncGroup, Ticket},
+    response::{Answer, SyncAnswer},
+    states::State,
+};
+
+impl Coordinator {
+    pub(crate) fn sync_group(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &SyncGroup<'_>) {
+        let member = match self.may_sync(request) {
+            Ok(member) => member,
+            Err(error) => return Self::answer_sync_error(step, ticket, error),
+        };
+        let handle = self.members[member].group;
+        match self.groups[handle].state {
+            State::Empty | State::Dead => Self::answer_sync_error(step, ticket, ErrorCode::UnknownMemberId),
+            State::PreparingRebalance => Self::answer_sync_error(step, ticket, ErrorCode::RebalanceInProgress),
+            State::CompletingRebalance => {
+                self.park_sync(step, ticket, member);
+                // INVARIANT: S2, the first plan of a generation wins (departure D5).
+                if self.groups[handle].leader == Some(member) && self.groups[handle].assigning.is_none() {
+                    self.store_plan(step, handle, request);
+                }
+            }
+            State::Stable => {
+                self.set_owes_sync(member, false);
+                self.answer_sync(step, ticket, member);
+            }
+        }
+    }
+
+    /// The guards, in order (§6.1). Type and name are compared only where both sides have one.
+    fn may_sync(&self, request: &SyncGroup<'_>) -> Result<MemberHandle, ErrorCode> {
+        let member = self.identify(request.group_id.unwrap_or(""), request.member_id, request.instance_id)?;
+        let group = &self.groups[self.members[member].group];
+        if request.generation != group.generation {
+            return Err(ErrorCode::IllegalGeneration);
+        }
+        let differs = |sent: Option<&str>, own: &Option<Arc<str>>| matches!((sent, own), (Some(sent), Some(own)) if *sent != **own);
+        if differs(request.protocol_type, &group.protocol_type) || differs(request.protocol_name, &group.protocol_name)
+        {
+            return Err(ErrorCode::InconsistentGroupProtocol);
+        }
+        Ok(member)
+    }
+
+    fn park_sync(&mut self, step: &mut Step<'_>, ticket: Ticket, member: MemberHandle) {
+        if let Some(superseded) = self.members[member].sync.replace(ticket) {
+            Self::answer_sync_error(step, superseded, ErrorCode::NotCoordinator);
+        }
+        self.end_session(member);
+        self.set_owes_sync(member, false);
+    }
+
+    /// Appends the group with the leader's plan: a member that it leaves out gets empty bytes, ids that are no members
+    /// are ignored, of repeated ids the last counts (§6.3).
+    fn store_plan(&mut self, step: &mut Step<'_>, handle: GroupHandle, request: &SyncGroup<'_>) {
+        let entries: BTreeMap<&str, &[u8]> =
+            request.assignments.iter().map(|entry| (entry.member_id, entry.assignment)).collect();
+        let group = &self.groups[handle];
+        let plan: Vec<(MemberHandle, Arc<[u8]>)> = group
+            .joined
+            .values()
+            .map(|member| (*member, entries.get(&*self.members[*member].id).copied().unwrap_or(&[]).into()))
+            .collect();
+        let value = self.group_record(handle, &plan);
+        let group_id = Arc::clone(&self.groups[handle].id);
+        let record = Record::Group { group_id: Arc::clone(&group_id), value: Some(value) };
+        let append_id = self.append(step, group_id, Purpose::Assignment(handle), vec![record]);
+        self.groups[handle].assigning = Some(Assigning { append_id, plan });
+    }
+
+    /// The group with its members as one record.
+    pub(crate) fn group_record(&self, handle: GroupHandle, plan: &[(MemberHandle, Arc<[u8]>)]) -> GroupValue {
+        let group = &self.groups[handle];
+        let protocol = group.protocol_name.as_deref().unwrap_or("");
+        let members = plan.iter().map(|(member, bytes)| member_record(&self.members[*member], protocol, bytes));
+        GroupValue {
+            protocol_name: group.protocol_name.clone(),
+            leader: group.leader.map(|leader| Arc::clone(&self.members[leader].id)),
+            members: members.collect(),
+            ..group.empty_record()
+        }
+    }
+
+    /// The plan's append ended; it counts only if the group still waits for it (§6.4).
+    pub(crate) fn plan_stored(&mut self, step: &mut Step<'_>, handle: GroupHandle, error: Option<ErrorCode>) {
+        let group = &mut self.groups[handle];
+        let assigning = group.assigning.take().expect("the caller found this append");
+        if let Some(error) = error {
+            self.drop_assignments(handle);
+            self.answer_parked_syncs_with(step, handle, error.for_group_append());
+            self.begin_rebalance(step, handle, Cause::AssignmentNotStored, &"".into(), "");
+            return;
+        }
+        group.enter(State::Stable, step.now);
+        if let Some(rebalance) = group.open_rebalance() {
+            rebalance.settled_ms = Some(step.now.mono_ms);
+        }
+        let members: Vec<MemberHandle> = assigning.plan.iter().map(|(member, _)| *member).collect();
+        for (member, assignment) in assigning.plan {
+            self.members[member].assignment = assignment;
+        }
+        for member in members {
+            if let Some(ticket) = self.members[member].sync.take() {
+                self.answer_sync(step, ticket, member);
+                self.refresh_session(step.now, member);
+            }
+        }
+    }
+
+    /// The sync deadline: whoever has not sent `SyncGroup` is removed, static members too (§6.5).
+    pub(crate) fn sync_deadline_passed(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
+        let group = &mut self.groups[handle];
+        group.sync_deadline = None;
+        let late: Vec<MemberHandle> =
+            group.joined.values().copied().filter(|member| self.members[*member].owes_sync).collect();
+        let mut first: Arc<str> = "".into();
+        for (place, member) in late.into_iter().enumerate() {
+            let removed = self.remove_member(member);
+            if place == 0 {
+                first = removed.id;
+            }
+        }
+        self.begin_rebalance(step, handle, Cause::SyncExpired, &first, "");
+    }
+
+    pub(crate) fn drop_assignments(&mut self, handle: GroupHandle) {
+        for member in self.groups[handle].joined.values() {
+            self.members[*member].assignment = Arc::new([]);
+        }
+    }
+
+    /// Sends every parked `SyncGroup` back, and gives its sender a full session (§7.2).
+    pub(crate) fn answer_parked_syncs_with(&mut self, step: &mut Step<'_>, handle: GroupHandle, error: ErrorCode) {
+        let members: Vec<MemberHandle> = self.groups[handle].joined.values().copied().collect();
+        for member in members {
+            if let Some(ticket) = self.members[member].sync.take() {
+                Self::answer_sync_error(step, ticket, error);
+                self.refresh_session(step.now, member);
+            }
+        }
+    }
+
+    fn answer_sync(&self, step: &mut Step<'_>, ticket: Ticket, member: MemberHandle) {
+        let member = &self.members[member];
+        let group = &self.groups[member.group];
+        step.sink.answer(
+            ticket,
+            Answer::SyncGroup(SyncAnswer {
+                error: ErrorCode::None,
+                protocol_type: group.protocol_type.as_deref(),
+                protocol_name: group.protocol_name.as_deref(),
+                assignment: &member.assignment,
+            }),
+        );
+    }
+
+    pub(crate) fn answer_sync_error(step: &mut Step<'_>, ticket: Ticket, error: ErrorCode) {
+        let answer = SyncAnswer { error, protocol_type: None, protocol_name: None, assignment: &[] };
+        step.sink.answer(ticket, Answer::SyncGroup(answer));
+    }
+}

@@ -1,0 +1,98 @@
+//! Which protocol a generation uses, and which offers a group can accept (docs/protocol.md §4.3, §5.5).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::group::{Group, Member};
+
+/// Whether a member that offers this may join `group`: in Empty anything but nothing, else the group's type and a name
+/// that every member lists. The sender's own old list still counts (row J24).
+pub fn acceptable<'a>(group: &Group, protocol_type: &str, mut names: impl Iterator<Item = &'a str>) -> bool {
+    if group.state == crate::State::Empty {
+        return !protocol_type.is_empty() && names.next().is_some();
+    }
+    let members = group.members.len();
+    group.protocol_type.as_deref() == Some(protocol_type)
+        && names.any(|name| group.support.get(name).copied().unwrap_or(0) as usize == members)
+}
+
+/// The protocol that most members vote for among those that all of them list. `None` if there is no such protocol.
+pub fn select<'a>(support: &BTreeMap<Arc<str>, u32>, members: impl Iterator<Item = &'a Member>) -> Option<Arc<str>> {
+    let members: Vec<&Member> = members.collect();
+    let common = |name: &str| support.get(name).is_some_and(|count| *count as usize == members.len());
+    // In the order in which each name was voted for first, the last resort among ties.
+    let mut ballots: Vec<(&Arc<str>, u32)> = Vec::new();
+    for member in &members {
+        let choice = member.protocols.iter().find(|protocol| common(&protocol.name))?;
+        match ballots.iter_mut().find(|(name, _)| *name == &choice.name) {
+            Some((_, votes)) => *votes += 1,
+            None => ballots.push((&choice.name, 1)),
+        }
+    }
+    let most = ballots.iter().map(|(_, votes)| *votes).max()?;
+    let buckets = bucket_count(ballots.len());
+    ballots
+        .iter()
+        .filter(|(_, votes)| *votes == most)
+        .min_by_key(|(name, _)| bucket(name, buckets))
+        .map(|(name, _)| Arc::clone(name))
+}
+
+/// Kafka keeps the ballots in a hash table and takes the first of the winners it meets: the one in the lowest bucket.
+fn bucket(name: &str, buckets: u32) -> u32 {
+    let hash = java_hash(name).cast_unsigned();
+    (hash ^ hash >> 16) & (buckets - 1)
+}
+
+/// The size of such a table: 16 buckets, doubled while it is more than three quarters full.
+fn bucket_count(names: usize) -> u32 {
+    let mut buckets = 16;
+    while names > buckets as usize / 4 * 3 {
+        buckets *= 2;
+    }
+    buckets
+}
+
+/// Java's string hash: 31·h + c over UTF-16 units, wrapping (§19).
+pub fn java_hash(text: &str) -> i32 {
+    text.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
+}
+
+/// The partition of `__consumer_offsets` that owns a group (§19).
+pub fn partition_for(group_id: &str, partitions: u32) -> u32 {
+    let hash = java_hash(group_id);
+    let positive = if hash == i32::MIN { 0 } else { hash.unsigned_abs() };
+    positive % partitions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_go_to_the_partitions_that_kafka_gives_them() {
+        for (group_id, partition) in [
+            ("", 0),
+            ("a", 47),
+            ("groupId", 18),
+            ("group-id", 13),
+            ("otherGroup", 13),
+            ("my-consumer-group", 13),
+            ("polygenelubricants", 0),
+            ("grüppe", 12),
+            ("😀", 49),
+        ] {
+            assert_eq!(partition_for(group_id, 50), partition, "{group_id}");
+        }
+    }
+
+    #[test]
+    fn ties_go_to_the_lowest_bucket_of_a_table_of_sixteen() {
+        let buckets = ["sticky", "range", "roundrobin", "cooperative-sticky"].map(|name| bucket(name, 16));
+        assert_eq!(buckets, [8, 9, 10, 15]);
+    }
+
+    #[test]
+    fn the_table_doubles_beyond_three_quarters() {
+        assert_eq!([0, 12, 13, 24, 25].map(bucket_count), [16, 16, 32, 32, 64]);
+    }
+}
