@@ -1,0 +1,1 @@
+"""`rota.Wheel` and `rota.Purgatory` against their plain models (docs/protocol.md §16)."""
