@@ -1,5 +1,9 @@
-"""`docs/rows.toml` says which transcript shows which row of the conformance table; here it is held to the files."""
+"""`docs/rows.toml` says which transcript shows which row of the conformance table; here it is held to the files.
 
+`python -m tests.test_rows` writes the transcripts into the table, from the `rows` line in the header of each.
+"""
+
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -8,16 +12,32 @@ import pytest
 
 from tests.tidy import ROOT, sections_of
 
-ROWS: dict[str, dict[str, Any]] = {
-    row: entry
-    for table in tomllib.loads((ROOT / "docs/rows.toml").read_text(encoding="utf-8")).values()
-    for row, entry in table.items()
-}
+TABLE = ROOT / "docs/rows.toml"
 VECTORS = ROOT / "tests/vectors"
 SECTIONS = sections_of((ROOT / "docs/protocol.md").read_text(encoding="utf-8"))
 
 
-def complaints(row: str, entry: dict[str, Any], vectors: Path = VECTORS) -> list[str]:
+def rows_of(table: str) -> dict[str, dict[str, Any]]:
+    """Every line of the table, by row."""
+    return {row: entry for part in tomllib.loads(table).values() for row, entry in part.items()}
+
+
+def header(path: Path) -> dict[str, list[str]]:
+    """What a transcript says of itself before its first section: `rows J25`, `doc 4.8 4.9`."""
+    found: dict[str, list[str]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("---"):
+            break
+        key, *words = line.split() or [""]
+        found.setdefault(key, []).extend(words)
+    return found
+
+
+HEADERS = {path.relative_to(VECTORS).as_posix(): header(path) for path in sorted(VECTORS.rglob("*.txt"))}
+ROWS = rows_of(TABLE.read_text(encoding="utf-8"))
+
+
+def complaints(row: str, entry: dict[str, Any], headers: dict[str, dict[str, list[str]]]) -> list[str]:
     """What is wrong with one line of the table."""
     found = []
     if entry.get("section") not in SECTIONS:
@@ -32,18 +52,53 @@ def complaints(row: str, entry: dict[str, Any], vectors: Path = VECTORS) -> list
         found.append(f"{row} is neither covered nor for later")
     elif not transcripts and not tests:
         found.append(f"{row} is covered by nothing")
-    found += [f"{row}: no such transcript: {name}" for name in transcripts if not (vectors / name).is_file()]
+    for name in transcripts:
+        if name not in headers:
+            found.append(f"{row}: no such transcript: {name}")
+        elif row not in headers[name].get("rows", []):
+            found.append(f"{row}: {name} does not name it")
     found += [f"{row}: no such test: {name}" for name in tests if not (ROOT / name).is_file()]
     return found
 
 
+def rewritten(table: str, headers: dict[str, dict[str, list[str]]]) -> str:
+    """The table with the transcripts that name each row; what was for later and has one now is covered."""
+    named: dict[str, list[str]] = {}
+    for name, words in headers.items():
+        for row in words.get("rows", []):
+            named.setdefault(row, []).append(name)
+
+    def line(match: re.Match[str]) -> str:
+        if match[1] not in named:
+            return match[0]
+        listed = ", ".join(f'"{name}"' for name in named[match[1]])
+        covered = re.sub(r'later = "[^"]*"', 'status = "covered", transcripts = []', match[0])
+        return re.sub(r"transcripts = \[[^\]]*\]", lambda _: f"transcripts = [{listed}]", covered)
+
+    return re.sub(r"^([A-Z0-9-]+) = \{.*$", line, table, flags=re.MULTILINE)
+
+
 @pytest.mark.parametrize("row", ROWS)
 def test_each_row_is_covered_or_for_later(row: str) -> None:
-    assert not complaints(row, ROWS[row])
+    assert not complaints(row, ROWS[row], HEADERS)
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_each_transcript_names_rows_and_sections_that_exist(name: str) -> None:
+    assert set(HEADERS[name].get("rows", [])) <= set(ROWS)
+    assert set(HEADERS[name].get("doc", [])) <= SECTIONS
+
+
+def test_the_table_is_as_the_transcripts_say() -> None:
+    table = TABLE.read_text(encoding="utf-8")
+    assert rewritten(table, HEADERS) == table, "run `python -m tests.test_rows`"
 
 
 def test_the_table_lists_every_trap() -> None:
     assert [row for row in ROWS if row.startswith("TRAP-")] == [f"TRAP-{number:02}" for number in range(1, 21)]
+
+
+GOOD = {"a/b.txt": {"rows": ["X01", "X02"], "doc": ["4"]}}
 
 
 @pytest.mark.parametrize(
@@ -60,9 +115,23 @@ def test_the_table_lists_every_trap() -> None:
     ],
 )
 def test_a_planted_bad_row_is_found(planted: dict[str, Any]) -> None:
-    assert complaints("X01", planted)
+    assert complaints("X01", planted, GOOD)
 
 
-def test_a_good_row_is_left_alone() -> None:
-    assert not complaints("X01", {"says": "x", "section": "4.10", "later": "retention"})
-    assert not complaints("X01", {"says": "x", "section": "4", "status": "covered", "tests": ["tests/test_rows.py"]})
+def test_a_transcript_that_does_not_name_its_row_is_found() -> None:
+    line = {"says": "x", "section": "4", "status": "covered", "transcripts": ["a/b.txt"]}
+    assert complaints("X03", line, GOOD)
+    assert not complaints("X02", line, GOOD)
+
+
+def test_a_row_for_later_becomes_covered_when_a_transcript_names_it() -> None:
+    table = (
+        'X01 = { says = "x", section = "4", later = "retention" }\nX03 = { says = "y", section = "4", later = "z" }\n'
+    )
+    first, second = rows_of("[part]\n" + rewritten(table, GOOD)).values()
+    assert first == {"says": "x", "section": "4", "status": "covered", "transcripts": ["a/b.txt"]}
+    assert second["later"] == "z"
+
+
+if __name__ == "__main__":
+    TABLE.write_text(rewritten(TABLE.read_text(encoding="utf-8"), HEADERS), encoding="utf-8")
