@@ -48,6 +48,8 @@ def complaints(row: str, entry: dict[str, Any], headers: dict[str, dict[str, lis
     if "later" in entry:
         if not entry["later"] or "status" in entry or transcripts:
             found.append(f"{row} is for later, and so has no status and no transcripts")
+        early = [name for name, words in headers.items() if row in words.get("rows", [])]
+        found += [f"{row} is for later, but {name} names it" for name in early]
     elif entry.get("status") != "covered":
         found.append(f"{row} is neither covered nor for later")
     elif not transcripts and not tests:
@@ -62,7 +64,7 @@ def complaints(row: str, entry: dict[str, Any], headers: dict[str, dict[str, lis
 
 
 def rewritten(table: str, headers: dict[str, dict[str, list[str]]]) -> str:
-    """The table with the transcripts that name each row; what was for later and has one now is covered."""
+    """The table with the transcripts that name each row; rows for later are left alone."""
     named: dict[str, list[str]] = {}
     for name, words in headers.items():
         for row in words.get("rows", []):
@@ -72,8 +74,7 @@ def rewritten(table: str, headers: dict[str, dict[str, list[str]]]) -> str:
         if match[1] not in named:
             return match[0]
         listed = ", ".join(f'"{name}"' for name in named[match[1]])
-        covered = re.sub(r'later = "[^"]*"', 'status = "covered", transcripts = []', match[0])
-        return re.sub(r"transcripts = \[[^\]]*\]", lambda _: f"transcripts = [{listed}]", covered)
+        return re.sub(r"transcripts = \[[^\]]*\]", lambda _: f"transcripts = [{listed}]", match[0])
 
     return re.sub(r"^([A-Z0-9-]+) = \{.*$", line, table, flags=re.MULTILINE)
 
@@ -107,8 +108,8 @@ GOOD = {"a/b.txt": {"rows": ["X01", "X02"], "doc": ["4"]}}
         {"says": "x", "section": "4", "status": "covered", "transcripts": []},
         {"says": "x", "section": "4", "status": "covered", "transcripts": ["nowhere.txt"]},
         {"says": "x", "section": "4", "status": "covered", "tests": ["tests/nowhere.py"]},
-        {"says": "x", "section": "99", "later": "retention"},
-        {"says": "", "section": "4", "later": "retention"},
+        {"says": "x", "section": "99", "tests": ["tests/test_rows.py"], "status": "covered"},
+        {"says": "", "section": "4", "tests": ["tests/test_rows.py"], "status": "covered"},
         {"says": "x", "section": "4", "later": ""},
         {"says": "x", "section": "4", "later": "retention", "status": "covered"},
         {"says": "x", "section": "4"},
@@ -124,13 +125,15 @@ def test_a_transcript_that_does_not_name_its_row_is_found() -> None:
     assert not complaints("X02", line, GOOD)
 
 
-def test_a_row_for_later_becomes_covered_when_a_transcript_names_it() -> None:
-    table = (
-        'X01 = { says = "x", section = "4", later = "retention" }\nX03 = { says = "y", section = "4", later = "z" }\n'
-    )
-    first, second = rows_of("[part]\n" + rewritten(table, GOOD)).values()
-    assert first == {"says": "x", "section": "4", "status": "covered", "transcripts": ["a/b.txt"]}
-    assert second["later"] == "z"
+def test_a_transcript_of_a_row_for_later_is_found() -> None:
+    assert complaints("X01", {"says": "x", "section": "4", "later": "retention"}, GOOD)
+    assert not complaints("X03", {"says": "x", "section": "4", "later": "retention"}, GOOD)
+
+
+def test_the_transcripts_are_written_into_the_table() -> None:
+    table = 'X01 = { says = "x", section = "4", status = "covered", transcripts = ["old.txt"] }\n'
+    other = 'X02 = { says = "y", section = "4", later = "z" }\n'
+    assert rewritten(table + other, GOOD) == table.replace("old.txt", "a/b.txt") + other
 
 
 if __name__ == "__main__":
