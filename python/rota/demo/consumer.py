@@ -1,0 +1,179 @@
+"""One consumer of the demo, in a process of its own so that it can be killed. `python -m rota.demo.consumer JSON`.
+
+It reports on stdout, one JSON object a line, and takes orders on stdin, one a line: `subscribe TOPIC ...`, `leave`.
+The end of stdin means leave, so that no consumer outlives the demo.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import signal
+import sys
+import threading
+import time
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+COMMIT_EVERY_MS = 400
+# The client says which generation it joined only in its debug log.
+GENERATION = re.compile(r"JoinGroup response: GenerationId (\d+)")
+
+
+def now_ms() -> float:
+    """The clock that all processes of the demo share."""
+    return time.monotonic() * 1000
+
+
+def say(kind: str, **fields: Any) -> None:
+    """Report one thing that happened."""
+    print(json.dumps({"kind": kind, "at_ms": now_ms(), **fields}), flush=True)
+
+
+class Generations(logging.Handler):
+    """Reads the generation out of the client's debug log."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.current: int | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Remember the generation of the last JoinGroup that succeeded."""
+        if found := GENERATION.search(record.getMessage()):
+            self.current = int(found[1])
+
+
+class Witness:
+    """A consumer that polls, commits what it read, and reports each assignment, commit and first read."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.generations = Generations()
+        logger = logging.getLogger("rota.demo.client")
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False
+        logger.addHandler(self.generations)
+        self.cooperative = config["partition.assignment.strategy"].startswith("cooperative")
+        self.consumer = Consumer(
+            {**config, "enable.auto.commit": False, "auto.offset.reset": "earliest", "debug": "cgrp"}, logger=logger
+        )
+        self.since_ms: dict[tuple[str, int], float] = {}  # what it owns, and since when
+        self.position: dict[tuple[str, int], int] = {}  # the next offset to read
+        self.committed: dict[tuple[str, int], int] = {}
+
+    def subscribe(self, topics: list[str]) -> None:
+        """Subscribe to exactly these topics from now on."""
+        self.consumer.subscribe(topics, on_assign=self.assigned, on_revoke=self.revoked, on_lost=self.lost)
+        say("subscribed", topics=topics)
+
+    def assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        """The client's callback: these are ours now (cooperative: these too)."""
+        if not self.cooperative:
+            self.forget(list(self.since_ms))
+        for partition in partitions:
+            self.since_ms[partition.topic, partition.partition] = now_ms()
+        self.say_owned("assigned")
+
+    def revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        """The client's callback: commit what was read of these, then let go of them."""
+        self.commit()
+        self.forget([(partition.topic, partition.partition) for partition in partitions])
+        self.say_owned("revoked")
+
+    def lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        """The client's callback: these went to others already, nothing may be committed."""
+        self.forget([(partition.topic, partition.partition) for partition in partitions])
+        self.say_owned("lost")
+
+    def forget(self, partitions: list[tuple[str, int]]) -> None:
+        """These are not ours any more."""
+        for partition in partitions:
+            for known in (self.since_ms, self.position, self.committed):
+                known.pop(partition, None)
+
+    def say_owned(self, kind: str) -> None:
+        """Report all that is owned now."""
+        say(
+            kind, owned=sorted(self.since_ms), generation=self.generations.current, member_id=self.consumer.memberid()
+        )
+
+    def read(self, message: Message) -> None:
+        """Take in one message."""
+        error = message.error()
+        if error is not None:
+            if error.code() != KafkaError._PARTITION_EOF:
+                say("trouble", text=str(error))
+            return
+        partition = (message.topic(), message.partition())
+        if partition not in self.since_ms:
+            return
+        if partition not in self.position:
+            say("resumed", position=[*partition, message.offset()], since_ms=self.since_ms[partition])
+        self.position[partition] = message.offset() + 1
+
+    def commit(self) -> None:
+        """Commit what was read since the last time, and report what the coordinator acknowledged."""
+        unsaved = [
+            TopicPartition(topic, index, offset)
+            for (topic, index), offset in self.position.items()
+            if self.committed.get((topic, index)) != offset
+        ]
+        if not unsaved:
+            return
+        try:
+            answers = self.consumer.commit(offsets=unsaved, asynchronous=False)
+        except KafkaException as refusal:
+            # A commit that meets a rebalance is refused; the next owner reads these messages again.
+            say("refused", text=refusal.args[0].name())
+            return
+        for answer in answers or ():
+            if answer.error is not None:
+                say("refused", text=answer.error.name())
+                continue
+            self.committed[answer.topic, answer.partition] = answer.offset
+            say("committed", position=[answer.topic, answer.partition, answer.offset])
+
+    def run(self, orders: SimpleQueue[list[str]]) -> None:
+        """Poll and commit until told to leave."""
+        commit_due_ms = now_ms() + COMMIT_EVERY_MS
+        while True:
+            try:
+                order, *words = orders.get_nowait()
+            except Empty:
+                order, words = "", []
+            if order == "leave":
+                break
+            if order == "subscribe":
+                self.subscribe(words)
+            message = self.consumer.poll(0.1)
+            if message is not None:
+                self.read(message)
+            if now_ms() >= commit_due_ms:
+                self.commit()
+                commit_due_ms = now_ms() + COMMIT_EVERY_MS
+        self.consumer.close()  # runs `revoked`, and sends LeaveGroup
+        say("left")
+
+
+def listen(orders: SimpleQueue[list[str]]) -> None:
+    """Turn stdin into orders; its end is the order to leave."""
+    for line in sys.stdin:
+        orders.put(line.split())
+    orders.put(["leave"])
+
+
+def main() -> None:
+    """Run one consumer as its only argument says: {"config": {...}, "topics": [...]}."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the demo's to handle: it tells its consumers to leave
+    order = json.loads(sys.argv[1])
+    orders: SimpleQueue[list[str]] = SimpleQueue()
+    threading.Thread(target=listen, args=(orders,), daemon=True).start()
+    witness = Witness(order["config"])
+    witness.subscribe(order["topics"])
+    witness.run(orders)
+
+
+if __name__ == "__main__":
+    main()

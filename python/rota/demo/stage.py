@@ -1,0 +1,224 @@
+"""One run of the demo: sets the stage, plays the script, asks for the verdict."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rota.demo.cast import Cast, now_ms
+from rota.demo.causes import Doing, doing
+from rota.demo.evidence import Checkpoint, Evidence, Snapshot
+from rota.demo.script import STEPS, TOPICS, Step
+from rota.demo.verdict import checkpoint_faults, judge
+from rota.demo.witness import Feed, Observer
+
+if TYPE_CHECKING:
+    from rota.server import Server
+
+SESSION_MS = 6_000
+SETTLE_WITHIN_S = 30.0
+REDRAW_EVERY_S = 0.1
+
+
+@dataclass(frozen=True)
+class News:
+    """One line of what happened, `at_s` seconds after the start."""
+
+    at_s: float
+    who: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a person can choose."""
+
+    duration_s: float = 30.0
+    assignor: str = "cooperative-sticky"
+    bootstrap_servers: str | None = None
+    """An existing broker to run against; None starts a rota server for the run."""
+
+
+class Audience(Protocol):
+    """Whoever watches; called from the main thread only."""
+
+    def look(self, stage: Stage) -> None:
+        """Something may have changed."""
+
+
+@dataclass
+class Result:
+    """How the run went. `failures` is empty if everything that the demo promises was seen to hold."""
+
+    failures: list[str]
+    summary: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether all was well."""
+        return not self.failures
+
+
+class Stage:
+    """Everything that exists during one run."""
+
+    def __init__(self, settings: Settings, server: Server | None, audience: Audience) -> None:
+        """`server` is the rota server that the run uses; None if it uses somebody else's broker."""
+        run = "" if server is not None else f"rota-demo-{uuid.uuid4().hex[:8]}-"
+        self.settings = settings
+        self.server = server
+        self.bootstrap_servers = server.bootstrap_servers if server is not None else str(settings.bootstrap_servers)
+        self.group = f"{run}roster"
+        self.names = {topic: f"{run}{topic}" for topic in TOPICS}
+        self.topics = {self.names[topic]: count for topic, count in TOPICS.items()}
+        self.evidence = Evidence()
+        self.news: deque[News] = deque()
+        self.step = "setting the stage"
+        self.doing: Doing | None = None
+        self.began_ms = now_ms()
+        self._audience = audience
+        self._changed = threading.Event()
+        self._told_rebalances: set[tuple[Any, ...]] = set()
+        config = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "group.id": self.group,
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": 500,
+            "partition.assignment.strategy": settings.assignor,
+        }
+        self.cast = Cast(config, {name: topic for topic, name in self.names.items()}, self.evidence, self.tell)
+        self.feed = Feed(self.bootstrap_servers, self.topics)
+        self.observer = Observer(self.bootstrap_servers, self.group, self._seen)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the start."""
+        return (now_ms() - self.began_ms) / 1000
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The last description of the group."""
+        return self.evidence.snapshots[-1] if self.evidence.snapshots else None
+
+    def tell(self, who: str, text: str) -> None:
+        """Add a line to the news; any thread may."""
+        self.news.append(News(self.elapsed_s, who, text))
+        self._changed.set()
+
+    def play(self) -> Result:
+        """Play the whole script. Raises KafkaException if the broker cannot be reached or will not create the topics."""
+        failures: list[str] = []
+        try:
+            self.observer.create(self.topics)
+            self.feed.start()
+            self.observer.start()
+            self._play_steps()
+            self.step = "everybody leaves"
+            for actor in self.cast.running():
+                self.cast.leave(actor.name)
+                self._look()
+            failures += self.cast.accidents()
+        finally:
+            self.feed.stop()
+            self.observer.stop()
+            self.cast.close()
+        self.step = "reading the commits back"
+        self.evidence.committed = self.observer.committed()
+        if self.server is None:
+            self.observer.delete(self.topics)
+        if self.feed.failed:
+            failures.append(f"producing failed: {self.feed.failed}")
+        verdict = judge(self.evidence, self.topics, [step.title for step in STEPS])
+        failures += verdict.failures
+        self.step = "done" if not failures else "failed"
+        self._look()
+        return Result(failures, self._summary(failures, verdict.generations, verdict.stable_snapshots))
+
+    def _play_steps(self) -> None:
+        beat_s = self.settings.duration_s / (len(STEPS) + 1)
+        for number, step in enumerate(STEPS):
+            self._wait(lambda due_s=beat_s * number: self.elapsed_s >= due_s)
+            self.step = step.title
+            self.tell("script", step.title)
+            if not self._settles(step):
+                return
+        self._wait(lambda: self.elapsed_s >= self.settings.duration_s)
+
+    def _settles(self, step: Step) -> bool:
+        """Let one thing happen and wait until the group has settled; records the checkpoint, settled or not."""
+        began_ms = now_ms()
+        step.act(self.cast, self.names)
+        deadline_ms = now_ms() + SETTLE_WITHIN_S * 1000
+        settled = False
+        while not settled and now_ms() < deadline_ms and not self.cast.accidents():
+            self._wait_for_news()
+            checkpoint = self._checkpoint(step)
+            described = checkpoint.by_coordinator
+            heard_ms = max((actor.heard_ms for actor in self.cast.actors.values()), default=began_ms)
+            settled = (
+                described is not None
+                and described.at_ms > max(began_ms, heard_ms)
+                and not any(checkpoint_faults(checkpoint, self.topics))
+            )
+        if not settled:
+            checkpoint = self._checkpoint(step)
+        self.evidence.checkpoints.append(checkpoint)
+        took_s = (now_ms() - began_ms) / 1000
+        self.tell("script", f"settled after {took_s:.1f} s" if settled else f"not settled after {took_s:.1f} s")
+        return settled
+
+    def _checkpoint(self, step: Step) -> Checkpoint:
+        running = self.cast.running()
+        return Checkpoint(
+            step.title,
+            {actor.name: actor.topics for actor in running},
+            {actor.name: actor.owned for actor in running},
+            self.snapshot,
+        )
+
+    def _seen(self, snapshot: Snapshot) -> None:
+        """The observer's thread: the coordinator was asked, and a rota server says why as well."""
+        self.evidence.snapshots.append(snapshot)
+        if self.server is not None:
+            self.doing = doing(self.server.explain(self.group))
+            for rebalance in self.doing.rebalances if self.doing else ():
+                if rebalance.key not in self._told_rebalances:
+                    self._told_rebalances.add(rebalance.key)
+                    self.tell("rota", f"rebalance after generation {rebalance.from_generation}: {rebalance.why}")
+        self._changed.set()
+
+    def _wait(self, enough: Callable[[], bool]) -> None:
+        while not enough() and not self.cast.accidents():
+            self._wait_for_news()
+
+    def _wait_for_news(self) -> None:
+        self._changed.wait(REDRAW_EVERY_S)
+        self._changed.clear()
+        self._look()
+
+    def _look(self) -> None:
+        self._audience.look(self)
+
+    def _summary(self, failures: list[str], generations: tuple[int, ...], stable_snapshots: int) -> dict[str, Any]:
+        causes: Mapping[Any, str] = {rebalance.key: rebalance.why for rebalance in (self.doing or Doing()).rebalances}
+        return {
+            "ok": not failures,
+            "failures": failures,
+            "broker": "rota" if self.server is not None else self.bootstrap_servers,
+            "assignor": self.settings.assignor,
+            "duration_s": round(self.elapsed_s, 1),
+            "members": {actor.name: actor.status for actor in self.cast.actors.values()},
+            "partitions": sum(self.topics.values()),
+            "generations": list(generations),
+            "rebalances": list(causes.values()),
+            "stable_descriptions": stable_snapshots,
+            "messages_stored": self.feed.stored,
+            "commits_acknowledged": len(self.evidence.commits),
+            "committed": {str(partition): offset for partition, offset in sorted(self.evidence.committed.items())},
+        }
+
+

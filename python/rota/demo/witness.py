@@ -1,0 +1,130 @@
+"""Clients of the demo that are no members: one produces, one asks the coordinator about the group."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from rota.demo.cast import now_ms
+from rota.demo.evidence import Partition, Snapshot
+
+PRODUCE_EVERY_S = 0.01
+DESCRIBE_EVERY_S = 0.15
+ANSWER_WITHIN_S = 10.0
+# The admin client's names of the states, as the protocol writes them.
+STATES = {
+    "STABLE": "Stable",
+    "EMPTY": "Empty",
+    "DEAD": "Dead",
+    "PREPARING_REBALANCING": "PreparingRebalance",
+    "COMPLETING_REBALANCING": "CompletingRebalance",
+}
+
+
+class Feed:
+    """Produces to every partition in turn until it is stopped."""
+
+    def __init__(self, bootstrap_servers: str, topics: dict[str, int]) -> None:
+        self.stored = 0
+        self.failed: str | None = None
+        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "client.id": "feed", "linger.ms": 5})
+        self._partitions = [Partition(topic, index) for topic, count in topics.items() for index in range(count)]
+        self._enough = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Produce no more, and wait for the answers that are due."""
+        self._enough.set()
+        if self._thread.is_alive():
+            self._thread.join(ANSWER_WITHIN_S)
+
+    def _run(self) -> None:
+        for number in itertools.count():
+            if self._enough.wait(PRODUCE_EVERY_S):
+                break
+            topic, index = self._partitions[number % len(self._partitions)]
+            self._producer.produce(topic, partition=index, value=str(number).encode(), on_delivery=self._delivered)
+            self._producer.poll(0)
+        unanswered = self._producer.flush(ANSWER_WITHIN_S)
+        if unanswered:
+            self.failed = f"{unanswered} messages were never acknowledged"
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            self.stored += 1
+        else:
+            self.failed = str(error)
+
+
+class Observer:
+    """Asks the coordinator to describe the group, over and over, as any admin client can."""
+
+    def __init__(self, bootstrap_servers: str, group: str, seen: Callable[[Snapshot], None]) -> None:
+        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "client.id": "observer"})
+        self._group = group
+        self._seen = seen
+        self._enough = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._enough.set()
+        if self._thread.is_alive():
+            self._thread.join(ANSWER_WITHIN_S)
+
+    def create(self, topics: dict[str, int]) -> None:
+        """Create topics (name to number of partitions). Raises KafkaException if the broker will not, or is not there."""
+        wanted = [NewTopic(name, count, 1) for name, count in topics.items()]
+        for created in self._admin.create_topics(wanted, operation_timeout=ANSWER_WITHIN_S).values():
+            created.result(ANSWER_WITHIN_S * 3)
+
+    def delete(self, topics: dict[str, int]) -> None:
+        """Delete topics, as far as the broker lets us."""
+        for deleted in self._admin.delete_topics(list(topics)).values():
+            try:
+                deleted.result(ANSWER_WITHIN_S)
+            except KafkaException:
+                pass
+
+    def committed(self) -> dict[Partition, int]:
+        """The group's committed offsets, as a client that is no member reads them."""
+        asked = [ConsumerGroupTopicPartitions(self._group)]
+        answers = self._admin.list_consumer_group_offsets(asked, require_stable=False)
+        found = answers[self._group].result(ANSWER_WITHIN_S).topic_partitions
+        return {Partition(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+    def _run(self) -> None:
+        while not self._enough.wait(DESCRIBE_EVERY_S):
+            # Taken before the question: what the consumers said earlier than this, the answer knows.
+            asked_ms = now_ms()
+            try:
+                answers = self._admin.describe_consumer_groups([self._group], request_timeout=ANSWER_WITHIN_S)
+                described = answers[self._group].result(ANSWER_WITHIN_S)
+            except (KafkaException, TimeoutError):
+                continue  # the group does not exist yet, or the broker is busy: what is missing, the verdict says
+            self._seen(_snapshot(asked_ms, described))
+
+
+def _snapshot(asked_ms: float, described: Any) -> Snapshot:
+    owners = {
+        member.member_id: frozenset(
+            Partition(each.topic, each.partition)
+            for each in (member.assignment.topic_partitions if member.assignment else ())
+        )
+        for member in described.members
+    }
+    name = described.state.name
+    return Snapshot(asked_ms, STATES.get(name, name), owners)

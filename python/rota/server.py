@@ -1,0 +1,122 @@
+"""A rota server inside this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from rota import _rota
+from rota.clock import VirtualClock
+
+if TYPE_CHECKING:
+    Setting = str | int | bool
+
+__all__ = ["Server"]
+
+
+class Server:
+    """A Kafka-compatible server: topics in memory, and the coordinator of every group that connects.
+
+    It listens from the moment it is made until `stop()`, or until the end of its `with` block:
+
+    >>> with rota.Server(settings={"group.initial.rebalance.delay.ms": 0}) as server:
+    ...     consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": "g"})
+
+    listen     HOST:PORT to listen on; port 0 picks a free one.
+    advertise  HOST:PORT that clients are told to connect to, where it differs (containers, other hosts).
+    settings   Kafka's broker settings by their Kafka names (`rota settings` lists them); the rest have Kafka's defaults.
+    clock      a VirtualClock to take the coordinator's time from, instead of the machine's.
+
+    Raises ValueError for an address or a setting that cannot be, OSError if the address cannot be listened on.
+    """
+
+    def __init__(
+        self,
+        listen: str = "127.0.0.1:0",
+        *,
+        advertise: str | None = None,
+        settings: Mapping[str, Setting] | None = None,
+        clock: VirtualClock | None = None,
+    ) -> None:
+        written = {name: _written(value) for name, value in (settings or {}).items()}
+        self._inner = _rota.Server(listen, advertise, written, clock is not None)
+        self._clock = clock
+        if clock is not None:
+            clock._drive(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<rota.Server on {self.bootstrap_servers}>"
+
+    @property
+    def host(self) -> str:
+        """The address it listens on."""
+        return self._inner.host
+
+    @property
+    def port(self) -> int:
+        """The port it listens on: the one that was picked if 0 was asked for."""
+        return self._inner.port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT, as Kafka clients want it in `bootstrap.servers`."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def clock(self) -> VirtualClock | None:
+        """The virtual clock that it was given, if any."""
+        return self._clock
+
+    def stop(self) -> None:
+        """Answer every parked request, close every connection and stop listening. A second call does nothing."""
+        if self._clock is not None:
+            self._clock._release(self)
+        self._inner.stop()
+
+    def settings(self) -> dict[str, str]:
+        """Every setting by its Kafka name, as this server runs with it."""
+        return self._inner.settings()
+
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Create a topic. Raises rota.RotaError if it exists or the name is not one."""
+        self._inner.create_topic(name, partitions)
+
+    def groups(self) -> list[Any]:
+        """The groups that this server knows, as `_rota.Server.groups` gives them."""
+        return list(self._inner.groups())
+
+    def explain(self, group: str) -> Any:
+        """What a group is doing: its state, what it waits for and until when, and the cause of its last rebalances."""
+        return self._inner.explain(group)
+
+    def hold_appends(self) -> None:
+        """From now on the log makes nothing durable: what waits for an append waits until `release_appends`."""
+        self._inner.hold_appends()
+
+    def release_appends(self) -> None:
+        """Make durable what was held, in order, and hold no more."""
+        self._inner.release_appends()
+
+    def fail_appends(self, error: str, times: int = 1) -> None:
+        """Let the next `times` appends fail with a Kafka error by its name, such as "NOT_ENOUGH_REPLICAS"."""
+        self._inner.fail_appends(error, times)
+
+    def _advance(self, ms: int, expire: list[str]) -> None:
+        self._inner.advance(ms, expire)
+
+
+def _written(value: Setting) -> str:
+    """A setting as Kafka's own files write it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
