@@ -1,0 +1,68 @@
+//! Time as the node sees it: real, or standing still until it is moved.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rota_core::request::Now;
+
+/// Both clocks of the coordinators, and when the real one will show an instant.
+#[derive(Clone, Copy, Debug)]
+pub enum Clock {
+    /// Monotonic time counts from the start of the server.
+    Real {
+        /// Monotonic zero.
+        started: Instant,
+    },
+    /// Stands still.
+    Virtual {
+        /// Monotonic milliseconds, from 0.
+        mono_ms: u64,
+        /// Wall milliseconds at monotonic zero.
+        epoch_wall_ms: i64,
+    },
+}
+
+fn wall_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+impl Clock {
+    /// The real clock.
+    pub fn real() -> Clock {
+        Clock::Real { started: Instant::now() }
+    }
+
+    /// A clock that stands at monotonic zero and the wall time of this moment.
+    pub fn standing() -> Clock {
+        Clock::Virtual { mono_ms: 0, epoch_wall_ms: wall_ms() }
+    }
+
+    /// One reading of both.
+    pub fn now(&self) -> Now {
+        match *self {
+            Clock::Real { started } => Now { mono_ms: started.elapsed().as_millis() as u64, wall_ms: wall_ms() },
+            Clock::Virtual { mono_ms, epoch_wall_ms } => {
+                Now { mono_ms, wall_ms: epoch_wall_ms.saturating_add(mono_ms as i64) }
+            }
+        }
+    }
+
+    /// When real time reaches this monotonic millisecond; `None` on a virtual clock.
+    pub fn instant(&self, mono_ms: u64) -> Option<Instant> {
+        match *self {
+            Clock::Real { started } => started.checked_add(Duration::from_millis(mono_ms)),
+            Clock::Virtual { .. } => None,
+        }
+    }
+
+    /// Whether it stands still by itself.
+    pub fn is_virtual(&self) -> bool {
+        matches!(self, Clock::Virtual { .. })
+    }
+
+    /// Moves a virtual clock forward to `to_ms`; never back.
+    pub fn move_to(&mut self, to_ms: u64) {
+        if let Clock::Virtual { mono_ms, .. } = self {
+            *mono_ms = to_ms.max(*mono_ms);
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! One connection: bytes in, requests in order, answers out (docs/protocol.md §17.1).
+//!
+//! Requests are handled one at a time. Behind a parked one nothing is handled until it is answered, though up to
+//! [`AHEAD_BYTES_MAX`] are read, so that the end of the connection is noticed. Everything that is there is handled
+//! before anything is written.
+
+use std::{
+    cell::{Cell, RefCell},
+    io,
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+};
+
+use bytes::{Buf, BytesMut};
+use rota_wire::frame::{LENGTH_BYTES, frame_length};
+use tokio::{net::TcpStream, select, sync::Notify};
+
+use crate::{
+    dispatch::{self, Handled},
+    fetching::{self, FetchWait},
+    shared::Shared,
+};
+
+/// What is read behind a parked request.
+const AHEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Answers are written when so much has gathered, even if more requests are there.
+const WRITE_BYTES: usize = 256 * 1024;
+
+/// Buffers above this size are not kept while a connection is quiet.
+const KEPT_BYTES_MAX: usize = 16 * 1024;
+
+/// How a connection is told to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    /// It goes on.
+    No,
+    /// When its answers are written.
+    AfterWriting,
+    /// At once.
+    Now,
+}
+
+/// What the rest of the node sees of a connection.
+#[derive(Debug)]
+pub struct Connection {
+    /// Counted up from 1.
+    pub id: u64,
+    /// As `/127.0.0.1`, the way Java writes an address.
+    pub client_host: Box<str>,
+    /// Our side's address.
+    pub local: SocketAddr,
+    /// Answers that are not written yet.
+    pub out: RefCell<BytesMut>,
+    /// A request waits for its answer.
+    pub parked: Cell<bool>,
+    /// Its task waits for that answer.
+    awaiting: Cell<bool>,
+    /// The client has closed its side, or we ours.
+    pub gone: Cell<bool>,
+    /// Set by `end`.
+    pub ending: Cell<Ending>,
+    /// Bytes in its buffers.
+    pub held_bytes: Cell<usize>,
+    /// When bytes moved last, in milliseconds of [`Shared::uptime_ms`].
+    pub active_ms: Cell<u64>,
+    /// Its task is to look again.
+    pub wake: Notify,
+    /// A partition that its fetch waits for has data.
+    pub data: Arc<Notify>,
+}
+
+impl Connection {
+    /// A connection that has just been accepted.
+    pub fn new(id: u64, peer: SocketAddr, local: SocketAddr) -> Connection {
+        Connection {
+            id,
+            client_host: client_host(peer),
+            local,
+            out: RefCell::default(),
+            parked: Cell::new(false),
+            awaiting: Cell::new(false),
+            gone: Cell::new(false),
+            ending: Cell::new(Ending::No),
+            held_bytes: Cell::new(0),
+            active_ms: Cell::new(0),
+            wake: Notify::new(),
+            data: Arc::default(),
+        }
+    }
+
+    /// Tells its task to end.
+    pub fn end(&self, ending: Ending) {
+        self.ending.set(self.ending.get().max(ending));
+        self.wake.notify_one();
+    }
+
+    /// The request that was parked has its answer in `out`.
+    pub fn answered(&self) {
+        self.parked.set(false);
+        if self.awaiting.get() {
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// The peer as Java's `InetAddress` prints it: no host name, and IPv6 without `::`.
+fn client_host(peer: SocketAddr) -> Box<str> {
+    match peer.ip().to_canonical() {
+        std::net::IpAddr::V4(ip) => format!("/{ip}").into(),
+        std::net::IpAddr::V6(ip) => {
+            let groups: Vec<String> = ip.segments().iter().map(|group| format!("{group:x}")).collect();
+            format!("/{}", groups.join(":")).into()
+        }
+    }
+}
+
+/// What a connection does when all it could handle is handled.
+enum Next {
+    /// Read more.
+    Read,
+    /// Write, then handle more of what is there.
+    Write,
+    /// Wait for the answer of a parked request.
+    Parked,
+    /// Wait for data to fetch.
+    Fetch(Box<FetchWait>),
+    /// Write, then close.
+    Close,
+}
+
+/// The task of one connection.
+pub struct Channel {
+    shared: Rc<Shared>,
+    connection: Rc<Connection>,
+    stream: TcpStream,
+    /// Bytes that were read and not handled: an unfinished frame, or what came behind a parked request.
+    buffered: BytesMut,
+    end_of_stream: bool,
+}
+
+impl Channel {
+    /// A channel over an accepted stream.
+    pub fn new(shared: Rc<Shared>, connection: Rc<Connection>, stream: TcpStream) -> Channel {
+        Channel { shared, connection, stream, buffered: BytesMut::new(), end_of_stream: false }
+    }
+
+    /// Serves until either side closes.
+    pub async fn serve(mut self) {
+        // An error of the socket ends the connection like a close: there is nobody to tell.
+        let _ended = self.run().await;
+        self.connection.gone.set(true);
+        self.shared.forget(&self.connection);
+    }
+
+    async fn run(&mut self) -> io::Result<()> {
+        loop {
+            let next = self.handle_buffered();
+            self.write().await?;
+            match next {
+                Next::Close => return Ok(()),
+                Next::Write => {}
+                _ if self.connection.ending.get() != Ending::No => return Ok(()),
+                Next::Parked => self.wait_for_answer().await?,
+                Next::Fetch(wait) => self.wait_for_data(*wait).await?,
+                Next::Read if self.end_of_stream => return Ok(()),
+                Next::Read => self.read().await?,
+            }
+        }
+    }
+
+    fn handle_buffered(&mut self) -> Next {
+        let (handled, next) = self.handle(&self.buffered);
+        if handled == self.buffered.len() {
+            self.buffered.clear();
+            if self.buffered.capacity() > KEPT_BYTES_MAX {
+                self.buffered = BytesMut::new();
+            }
+        } else {
+            self.buffered.advance(handled);
+        }
+        self.account();
+        next
+    }
+
+    /// Handles the frames that `bytes` begins with; returns how many bytes they took.
+    fn handle(&self, bytes: &[u8]) -> (usize, Next) {
+        let mut handled = 0;
+        while !self.connection.parked.get() {
+            let rest = &bytes[handled..];
+            let length = match frame_length(rest, self.shared.request_max_bytes) {
+                Ok(Some(length)) if rest.len() - LENGTH_BYTES >= length => length,
+                Ok(_) => return (handled, Next::Read),
+                Err(_) => return (handled, Next::Close),
+            };
+            let frame = &rest[LENGTH_BYTES..LENGTH_BYTES + length];
+            handled += LENGTH_BYTES + length;
+            match dispatch::handle(&mut self.shared.node.borrow_mut(), &self.connection, frame) {
+                Ok(Handled::Answered) if self.connection.out.borrow().len() >= WRITE_BYTES => {
+                    return (handled, Next::Write);
+                }
+                Ok(Handled::Answered) => {}
+                Ok(Handled::Parked) => break,
+                Ok(Handled::Fetch(wait)) => return (handled, Next::Fetch(wait)),
+                Ok(Handled::Close) | Err(_) => return (handled, Next::Close),
+            }
+        }
+        (handled, Next::Parked)
+    }
+
+    /// Waits for bytes, and reads once.
+    async fn read(&mut self) -> io::Result<()> {
+        select! {
+            ready = self.stream.readable() => ready?,
+            () = self.connection.wake.notified() => return Ok(()),
+        }
+        self.read_ready()
+    }
+
+    fn read_ready(&mut self) -> io::Result<()> {
+        let mut scratch = self.shared.scratch.borrow_mut();
+        let count = match self.stream.try_read(&mut scratch) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        self.end_of_stream = count == 0;
+        self.connection.active_ms.set(self.shared.uptime_ms());
+        self.buffered.extend_from_slice(&scratch[..count]);
+        drop(scratch);
+        self.account();
+        Ok(())
+    }
+
+    /// Waits until the parked request is answered. A client that closes meanwhile changes nothing for its member;
+    /// whole requests that it sent before are handled still, in their turn.
+    async fn wait_for_answer(&mut self) -> io::Result<()> {
+        self.connection.awaiting.set(true);
+        let result = self.read_ahead_until_answered().await;
+        self.connection.awaiting.set(false);
+        result
+    }
+
+    async fn read_ahead_until_answered(&mut self) -> io::Result<()> {
+        while self.connection.parked.get() && self.connection.ending.get() == Ending::No {
+            let reads = !self.end_of_stream && self.buffered.len() < AHEAD_BYTES_MAX;
+            select! {
+                () = self.connection.wake.notified() => {}
+                ready = self.stream.readable(), if reads => {
+                    ready?;
+                    self.read_ready()?;
+                    self.connection.gone.set(self.end_of_stream);
+                }
+            }
+            if self.end_of_stream && !self.whole_frame_waits() {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn whole_frame_waits(&self) -> bool {
+        let length = frame_length(&self.buffered, self.shared.request_max_bytes);
+        matches!(length, Ok(Some(length)) if self.buffered.len() - LENGTH_BYTES >= length)
+    }
+
+    /// Waits until there is enough to fetch, or time is up, and answers.
+    async fn wait_for_data(&mut self, wait: FetchWait) -> io::Result<()> {
+        loop {
+            let watch = fetching::watch(&mut self.shared.node.borrow_mut(), &self.connection, &wait);
+            let reads = !self.end_of_stream && self.buffered.len() < AHEAD_BYTES_MAX;
+            let ready = select! {
+                () = self.connection.data.notified() => Ok(()),
+                () = tokio::time::sleep_until(wait.until) => Ok(()),
+                () = self.connection.wake.notified() => Ok(()),
+                ready = self.stream.readable(), if reads => ready.and_then(|()| self.read_ready()),
+            };
+            let node = &mut self.shared.node.borrow_mut();
+            fetching::unwatch(node, watch);
+            ready?;
+            let over = self.connection.ending.get() != Ending::No;
+            if self.end_of_stream && !self.whole_frame_waits() {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            if fetching::finish(node, &self.connection, &wait, over) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes everything that is answered.
+    async fn write(&mut self) -> io::Result<()> {
+        loop {
+            let mut out = self.connection.out.take();
+            if out.is_empty() {
+                if out.capacity() <= KEPT_BYTES_MAX {
+                    self.connection.out.replace(out);
+                }
+                return Ok(());
+            }
+            let result = self.write_all(&mut out).await;
+            self.connection.active_ms.set(self.shared.uptime_ms());
+            result?;
+            if self.connection.out.borrow().is_empty() {
+                out.clear();
+                self.connection.out.replace(out);
+            }
+            self.account();
+        }
+    }
+
+    async fn write_all(&self, out: &mut BytesMut) -> io::Result<()> {
+        while !out.is_empty() {
+            match self.stream.try_write(out) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => out.advance(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    select! {
+                        ready = self.stream.writable() => ready?,
+                        () = self.connection.wake.notified() => {}
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            if self.connection.ending.get() == Ending::Now {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn account(&self) {
+        let held = self.buffered.len() + self.connection.out.borrow().len();
+        self.shared.hold(&self.connection, held);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_host_is_written_as_java_writes_it() {
+        let host = |address: &str| client_host(address.parse().unwrap());
+        assert_eq!(&*host("127.0.0.1:1"), "/127.0.0.1");
+        assert_eq!(&*host("[::1]:1"), "/0:0:0:0:0:0:0:1");
+        assert_eq!(&*host("[::ffff:10.0.0.7]:1"), "/10.0.0.7");
+    }
+}

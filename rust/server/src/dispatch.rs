@@ -1,0 +1,158 @@
+//! From an API key to its handler. One table.
+
+use std::rc::Rc;
+
+use rota_wire::{
+    RequestHeader, WireError, Writer,
+    discovery::{self, ApiVersionsBody, FindCoordinatorBody, FoundCoordinator},
+    versions,
+    write::{begin_answer, end_answer},
+};
+
+use crate::{
+    connection::Connection,
+    fetching::{self, FetchWait},
+    groups,
+    node::Node,
+    place::NODE_ID,
+    tickets::Address,
+    topic_apis,
+};
+
+/// What became of a request.
+pub enum Handled {
+    /// Its answer is in the connection's buffer, or it has none.
+    Answered,
+    /// It waits for its answer.
+    Parked,
+    /// It waits for data.
+    Fetch(Box<FetchWait>),
+    /// The connection is to be closed.
+    Close,
+}
+
+impl Handled {
+    /// Of a request that was handed to coordinators.
+    pub fn after(connection: &Connection) -> Handled {
+        if connection.parked.get() { Handled::Parked } else { Handled::Answered }
+    }
+}
+
+/// Handles one request of `connection`: its header, and the body behind it.
+pub type Handler = fn(&mut Node, &Rc<Connection>, &RequestHeader<'_>, &[u8]) -> Result<Handled, WireError>;
+
+/// Every API that is served, by key.
+static HANDLERS: [(i16, Handler); 18] = [
+    (versions::PRODUCE, topic_apis::produce),
+    (versions::FETCH, fetching::fetch),
+    (versions::LIST_OFFSETS, topic_apis::list_offsets),
+    (versions::METADATA, topic_apis::metadata),
+    (versions::OFFSET_COMMIT, groups::offset_commit),
+    (versions::OFFSET_FETCH, groups::offset_fetch),
+    (versions::FIND_COORDINATOR, find_coordinator),
+    (versions::JOIN_GROUP, groups::join_group),
+    (versions::HEARTBEAT, groups::heartbeat),
+    (versions::LEAVE_GROUP, groups::leave_group),
+    (versions::SYNC_GROUP, groups::sync_group),
+    (versions::DESCRIBE_GROUPS, groups::describe_groups),
+    (versions::LIST_GROUPS, groups::list_groups),
+    (versions::API_VERSIONS, api_versions),
+    (versions::CREATE_TOPICS, topic_apis::create_topics),
+    (versions::DELETE_TOPICS, topic_apis::delete_topics),
+    (versions::INIT_PRODUCER_ID, topic_apis::init_producer_id),
+    (versions::CREATE_PARTITIONS, topic_apis::create_partitions),
+];
+
+/// Handles the request in `frame`. An error closes the connection: there is no answer to what cannot be read.
+pub fn handle(node: &mut Node, connection: &Rc<Connection>, frame: &[u8]) -> Result<Handled, WireError> {
+    let (header, body) = RequestHeader::read(frame)?;
+    match HANDLERS.binary_search_by_key(&header.api.key, |(key, _)| *key) {
+        Ok(index) => HANDLERS[index].1(node, connection, &header, body),
+        Err(_) => Ok(Handled::Close),
+    }
+}
+
+const UNSUPPORTED_VERSION_LAYOUT: i16 = 0;
+const INVALID_REQUEST: i16 = 42;
+const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: i16 = 53;
+const REBOOTSTRAP_REQUIRED: i16 = 129;
+
+/// `ApiVersions` (docs/protocol.md §17.3). A version that is not served is answered in the layout of version 0.
+fn api_versions(
+    node: &mut Node,
+    connection: &Rc<Connection>,
+    header: &RequestHeader<'_>,
+    body: &[u8],
+) -> Result<Handled, WireError> {
+    if !header.api.serves(header.version) {
+        let out = &mut *connection.out.borrow_mut();
+        let start = begin_answer(out, header.correlation_id, false);
+        discovery::api_versions_unsupported(&mut Writer::new(out, header.api.flexible(UNSUPPORTED_VERSION_LAYOUT)));
+        end_answer(out, start);
+        return Ok(Handled::Answered);
+    }
+    let body = ApiVersionsBody::read(header.version, body)?;
+    let error = if body.names_valid_software() { check_cluster(node, &body) } else { INVALID_REQUEST };
+    Address::of(connection, header).answer(|out| discovery::api_versions(out, header.version, error));
+    Ok(Handled::Answered)
+}
+
+/// A client that names the cluster and node it means is told if it has reached another one; naming only one of the
+/// two makes no sense.
+fn check_cluster(node: &Node, body: &ApiVersionsBody<'_>) -> i16 {
+    match (body.cluster_id, body.node_id) {
+        (None, -1) => 0,
+        (None, _) | (Some(_), -1) => INVALID_REQUEST,
+        (Some(cluster_id), NODE_ID) if cluster_id == node.place.cluster_id => 0,
+        _ => REBOOTSTRAP_REQUIRED,
+    }
+}
+
+const KEY_TYPE_GROUP: i8 = 0;
+const KEY_TYPE_TRANSACTION: i8 = 1;
+
+/// What a transactional client is told. Every client takes error 53 as final; with any other it would ask again.
+const NO_TRANSACTIONS: &str = "this server has no transactions: configure the producer without a transactional id";
+
+const BAD_KEY_TYPE: &str = "this server coordinates consumer groups only: key type 0";
+
+/// `FindCoordinator` (docs/protocol.md §19): this node coordinates every group.
+fn find_coordinator(
+    node: &mut Node,
+    connection: &Rc<Connection>,
+    header: &RequestHeader<'_>,
+    body: &[u8],
+) -> Result<Handled, WireError> {
+    let body = FindCoordinatorBody::read(header.version, body)?;
+    let refused = |error, message| FoundCoordinator { error, message: Some(message), node_id: -1, host: "", port: -1 };
+    let host = node.place.host_for(connection);
+    let found = match body.key_type {
+        KEY_TYPE_GROUP => FoundCoordinator {
+            error: 0,
+            message: None,
+            node_id: NODE_ID,
+            host: &host,
+            port: i32::from(node.place.port),
+        },
+        KEY_TYPE_TRANSACTION => refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS),
+        _ => refused(INVALID_REQUEST, BAD_KEY_TYPE),
+    };
+    Address::of(connection, header)
+        .answer(|out| discovery::find_coordinator(out, header.version, &body.keys, found));
+    Ok(Handled::Answered)
+}
+
+#[cfg(test)]
+mod tests {
+    use rota_wire::versions::APIS;
+
+    use super::HANDLERS;
+
+    #[test]
+    fn every_api_that_is_advertised_has_a_handler_and_no_other() {
+        let advertised: Vec<i16> = APIS.iter().map(|api| api.key).collect();
+        let handled: Vec<i16> = HANDLERS.iter().map(|(key, _)| *key).collect();
+        assert_eq!(handled, advertised);
+        assert!(handled.is_sorted());
+    }
+}

@@ -1,0 +1,92 @@
+//! Where clients find the node.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+use crate::{connection::Connection, error::ServerError};
+
+/// The node's id. There is one node.
+pub const NODE_ID: i32 = 1;
+
+/// What the node says about itself.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// A UUID in Kafka's notation.
+    pub cluster_id: String,
+    /// The host that clients are sent to; `None` is the address that a client has reached us at.
+    pub host: Option<String>,
+    /// The port that clients are sent to.
+    pub port: u16,
+}
+
+impl Place {
+    /// Where the client behind `connection` is to look for this node.
+    pub fn host_for(&self, connection: &Connection) -> String {
+        self.host.clone().unwrap_or_else(|| connection.local.ip().to_canonical().to_string())
+    }
+}
+
+/// Splits `HOST:PORT`; an IPv6 address stands in brackets.
+pub fn split_address(what: &'static str, address: &str) -> Result<(String, u16), ServerError> {
+    let bad = || ServerError::BadAddress { what, address: address.to_owned() };
+    let (host, port) = address.rsplit_once(':').ok_or_else(bad)?;
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let host = bare.unwrap_or(host);
+    if host.is_empty() || (bare.is_none() && host.contains(':')) {
+        return Err(bad());
+    }
+    Ok((host.to_owned(), port.parse().map_err(|_| bad())?))
+}
+
+/// The socket addresses of `HOST:PORT`.
+pub fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ServerError> {
+    match (host, port).to_socket_addrs() {
+        Ok(addresses) => Ok(addresses.collect()),
+        Err(source) => Err(ServerError::UnknownHost { address: format!("{host}:{port}"), source }),
+    }
+}
+
+/// The host to send clients to when none was given: the one that was listened on, unless that stands for all.
+pub fn default_host(listen_host: &str) -> Option<String> {
+    let all = listen_host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
+    (!all).then(|| listen_host.to_owned())
+}
+
+/// 128 bits as Kafka writes a UUID: URL-safe base64 without padding.
+pub fn kafka_uuid(bits: u128) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    // 22 digits of 6 bits are 132 bits: the last four are zeros.
+    (0..22).map(|place| {
+        let digit = if place == 21 { bits << 4 } else { bits >> (122 - 6 * place) };
+        char::from(DIGITS[(digit & 63) as usize])
+    }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_host_and_a_port() {
+        assert_eq!(split_address("listen", "localhost:0").unwrap(), ("localhost".to_owned(), 0));
+        assert_eq!(split_address("listen", "[::1]:9092").unwrap(), ("::1".to_owned(), 9092));
+        for bad in ["localhost", ":9092", "::1:9092", "host:port", "host:70000", "", "[]:1"] {
+            let error = split_address("listen", bad).unwrap_err();
+            assert!(error.to_string().contains("expected HOST:PORT"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_stands_for_all_is_not_advertised() {
+        assert_eq!(default_host("0.0.0.0"), None);
+        assert_eq!(default_host("::"), None);
+        assert_eq!(default_host("localhost"), Some("localhost".to_owned()));
+    }
+
+    #[test]
+    fn a_uuid_is_written_in_kafkas_notation() {
+        assert_eq!(kafka_uuid(0), "AAAAAAAAAAAAAAAAAAAAAA");
+        assert_eq!(kafka_uuid(u128::MAX), "_____________________w");
+        // From Java: Uuid.fromString("...").
+        assert_eq!(kafka_uuid(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff), "ABEiM0RVZneImaq7zN3u_w");
+    }
+}

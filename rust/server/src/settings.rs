@@ -1,0 +1,298 @@
+//! The settings that the server honours, under Kafka's names and with the defaults of Kafka 4.4. One table.
+
+use std::fmt;
+
+use rota_core::config::Config;
+
+use crate::topics::TopicSettings;
+
+/// What a setting takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number from the first to the second, both included.
+    Int(i64, i64),
+    /// `true` or `false`.
+    Bool,
+}
+
+/// One setting.
+#[derive(Debug)]
+pub struct Setting {
+    /// Kafka's name.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// Kafka's default, as text.
+    pub default: &'static str,
+    /// What it does.
+    pub effect: &'static str,
+}
+
+const INT_MAX: i64 = i32::MAX as i64;
+
+macro_rules! settings {
+    ($($constant:ident = $name:literal, $kind:expr, $default:literal, $effect:literal;)+) => {
+        /// Every setting, by name.
+        pub static SETTINGS: &[Setting] = &[$(
+            Setting { name: $name, kind: $kind, default: $default, effect: $effect },
+        )+];
+
+        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "numbers the constants below")]
+        enum Index { $($constant,)+ }
+        $(const $constant: usize = Index::$constant as usize;)+
+    };
+}
+
+settings! {
+    AUTO_CREATE_TOPICS_ENABLE = "auto.create.topics.enable", Kind::Bool, "true",
+        "whether Metadata creates the topics that it is asked about";
+    CONNECTIONS_MAX_IDLE_MS = "connections.max.idle.ms", Kind::Int(-1, i64::MAX / 2), "600000",
+        "a connection that is silent for so long, with no request waiting, is closed; -1: never";
+    GROUP_INITIAL_REBALANCE_DELAY_MS = "group.initial.rebalance.delay.ms", Kind::Int(0, INT_MAX), "3000",
+        "how long an empty group waits for more members";
+    GROUP_MAX_SESSION_TIMEOUT_MS = "group.max.session.timeout.ms", Kind::Int(0, INT_MAX), "1800000",
+        "the longest session timeout that a member may ask for";
+    GROUP_MAX_SIZE = "group.max.size", Kind::Int(1, INT_MAX), "2147483647",
+        "how many members a group may have";
+    GROUP_MIN_SESSION_TIMEOUT_MS = "group.min.session.timeout.ms", Kind::Int(0, INT_MAX), "6000",
+        "the shortest session timeout that a member may ask for";
+    MAX_CONNECTIONS = "max.connections", Kind::Int(0, INT_MAX), "2147483647",
+        "how many connections may be open; one more is closed at once";
+    MESSAGE_MAX_BYTES = "message.max.bytes", Kind::Int(0, INT_MAX), "1048588",
+        "the largest record batch that Produce takes";
+    NUM_PARTITIONS = "num.partitions", Kind::Int(1, 100_000), "1",
+        "partitions of a topic that is created without a number";
+    OFFSET_METADATA_MAX_BYTES = "offset.metadata.max.bytes", Kind::Int(0, INT_MAX), "4096",
+        "how long the metadata string of a commit may be";
+    OFFSETS_COMMIT_TIMEOUT_MS = "offsets.commit.timeout.ms", Kind::Int(1, INT_MAX), "5000",
+        "how long a request waits for the log";
+    OFFSETS_TOPIC_NUM_PARTITIONS = "offsets.topic.num.partitions", Kind::Int(1, 10_000), "50",
+        "partitions of __consumer_offsets, each with a coordinator of its own";
+    SOCKET_REQUEST_MAX_BYTES = "socket.request.max.bytes", Kind::Int(1, INT_MAX), "104857600",
+        "the largest request; a connection that announces more is closed";
+}
+
+/// Why a setting was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingError {
+    /// No setting has this name.
+    Unknown {
+        /// As given.
+        name: String,
+        /// The setting whose name is closest.
+        nearest: &'static str,
+    },
+    /// The value is not what the setting takes.
+    BadValue {
+        /// The setting.
+        name: &'static str,
+        /// As given.
+        value: String,
+        /// What it takes.
+        kind: Kind,
+    },
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SettingError::Unknown { name, nearest } => {
+                write!(out, "unknown setting `{name}`; the nearest one is `{nearest}`")
+            }
+            SettingError::BadValue { name, value, kind } => {
+                write!(out, "`{name}` is `{value}`, expected {kind}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SettingError {}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Int(low, high) => write!(out, "a whole number from {low} to {high}"),
+            Kind::Bool => write!(out, "`true` or `false`"),
+        }
+    }
+}
+
+impl Kind {
+    /// The number that `text` stands for, with 1 for `true`.
+    fn parse(self, text: &str) -> Option<i64> {
+        let text = text.trim();
+        match self {
+            Kind::Int(low, high) => text.parse().ok().filter(|value| (low..=high).contains(value)),
+            Kind::Bool if text.eq_ignore_ascii_case("true") => Some(1),
+            Kind::Bool if text.eq_ignore_ascii_case("false") => Some(0),
+            Kind::Bool => None,
+        }
+    }
+
+    fn text(self, value: i64) -> String {
+        match self {
+            Kind::Int(..) => value.to_string(),
+            Kind::Bool => (value != 0).to_string(),
+        }
+    }
+}
+
+/// The values of all settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    values: Vec<i64>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let default = |setting: &Setting| setting.kind.parse(setting.default).unwrap_or_default();
+        Settings { values: SETTINGS.iter().map(default).collect() }
+    }
+}
+
+impl Settings {
+    /// Sets one setting from text.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+        let Some(index) = SETTINGS.iter().position(|setting| setting.name == name.trim()) else {
+            return Err(SettingError::Unknown { name: name.to_owned(), nearest: nearest(name) });
+        };
+        let Setting { name, kind, .. } = SETTINGS[index];
+        let bad_value = || SettingError::BadValue { name, value: value.to_owned(), kind };
+        self.values[index] = kind.parse(value).ok_or_else(bad_value)?;
+        Ok(())
+    }
+
+    /// (name, default, value) of every setting, by name.
+    pub fn rows(&self) -> Vec<(&'static str, &'static str, String)> {
+        let row = |(setting, value): (&Setting, &i64)| (setting.name, setting.default, setting.kind.text(*value));
+        SETTINGS.iter().zip(&self.values).map(row).collect()
+    }
+
+    fn int(&self, index: usize) -> i64 {
+        self.values[index]
+    }
+
+    /// The settings of every coordinator partition.
+    pub fn coordinator(&self) -> Config {
+        Config {
+            group_min_session_timeout_ms: self.int(GROUP_MIN_SESSION_TIMEOUT_MS) as i32,
+            group_max_session_timeout_ms: self.int(GROUP_MAX_SESSION_TIMEOUT_MS) as i32,
+            group_initial_rebalance_delay_ms: self.int(GROUP_INITIAL_REBALANCE_DELAY_MS) as u32,
+            group_max_size: self.int(GROUP_MAX_SIZE) as u32,
+            offset_metadata_max_bytes: self.int(OFFSET_METADATA_MAX_BYTES) as u32,
+            offsets_commit_timeout_ms: self.int(OFFSETS_COMMIT_TIMEOUT_MS) as u32,
+            ..Config::default()
+        }
+    }
+
+    /// `offsets.topic.num.partitions`
+    pub fn offsets_partitions(&self) -> u32 {
+        self.int(OFFSETS_TOPIC_NUM_PARTITIONS) as u32
+    }
+
+    /// `group.min.session.timeout.ms`
+    pub fn min_session_timeout_ms(&self) -> u64 {
+        self.int(GROUP_MIN_SESSION_TIMEOUT_MS) as u64
+    }
+
+    /// `socket.request.max.bytes`
+    pub fn request_max_bytes(&self) -> usize {
+        self.int(SOCKET_REQUEST_MAX_BYTES) as usize
+    }
+
+    /// `max.connections`
+    pub fn max_connections(&self) -> usize {
+        self.int(MAX_CONNECTIONS) as usize
+    }
+
+    /// `connections.max.idle.ms`; `None` is never.
+    pub fn max_idle_ms(&self) -> Option<u64> {
+        u64::try_from(self.int(CONNECTIONS_MAX_IDLE_MS)).ok()
+    }
+
+    /// The settings of the topics.
+    pub fn topics(&self) -> TopicSettings {
+        TopicSettings
+    }
+
+    /// `auto.create.topics.enable`
+    pub fn auto_create_topics(&self) -> bool {
+        self.int(AUTO_CREATE_TOPICS_ENABLE) != 0
+    }
+
+    /// `num.partitions`
+    pub fn num_partitions(&self) -> i32 {
+        self.int(NUM_PARTITIONS) as i32
+    }
+
+    /// `message.max.bytes`
+    pub fn message_max_bytes(&self) -> usize {
+        self.int(MESSAGE_MAX_BYTES) as usize
+    }
+}
+
+/// The setting whose name takes the fewest edits to reach from `name`.
+fn nearest(name: &str) -> &'static str {
+    let nearest = SETTINGS.iter().min_by_key(|setting| edits(name, setting.name));
+    nearest.map_or("", |setting| setting.name)
+}
+
+/// How many characters have to be put in, taken out or exchanged to turn one name into the other.
+fn edits(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (above, from) in from.chars().take(200).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = above + 1;
+        for (index, to) in to.iter().enumerate() {
+            let exchanged = diagonal + usize::from(from != *to);
+            diagonal = row[index + 1];
+            row[index + 1] = exchanged.min(row[index] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_every_default_is_a_legal_value() {
+        assert!(SETTINGS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        for setting in SETTINGS {
+            assert!(setting.kind.parse(setting.default).is_some(), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_core() {
+        assert_eq!(Settings::default().coordinator(), Config::default());
+    }
+
+    #[test]
+    fn an_unknown_setting_is_refused_with_the_nearest_name() {
+        let error = Settings::default().set("group.max.sise", "3").unwrap_err();
+        assert_eq!(error.to_string(), "unknown setting `group.max.sise`; the nearest one is `group.max.size`");
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_with_what_was_expected() {
+        let mut settings = Settings::default();
+        let error = settings.set("group.max.size", "0").unwrap_err();
+        assert_eq!(error.to_string(), "`group.max.size` is `0`, expected a whole number from 1 to 2147483647");
+        let error = settings.set("auto.create.topics.enable", "yes").unwrap_err();
+        assert_eq!(error.to_string(), "`auto.create.topics.enable` is `yes`, expected `true` or `false`");
+        assert_eq!(settings, Settings::default());
+    }
+
+    #[test]
+    fn a_setting_that_was_set_shows_in_its_row_and_in_the_coordinators_config() {
+        let mut settings = Settings::default();
+        settings.set("group.initial.rebalance.delay.ms", "0").unwrap();
+        settings.set("auto.create.topics.enable", "FALSE").unwrap();
+        assert!(settings.rows().contains(&("group.initial.rebalance.delay.ms", "3000", "0".to_owned())));
+        assert_eq!(settings.coordinator().group_initial_rebalance_delay_ms, 0);
+        assert!(!settings.auto_create_topics());
+    }
+}

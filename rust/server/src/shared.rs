@@ -1,0 +1,104 @@
+//! What the tasks of one event loop share: the node and the room that connections take up.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    connection::{Connection, Ending},
+    node::Node,
+};
+
+/// Bytes that one read takes at most.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Bytes in the buffers of all connections together. Beyond it, the connection that holds most is closed.
+pub const HELD_BYTES_MAX: usize = 1024 * 1024 * 1024;
+
+/// Everything of one event loop. No lock guards it: it never leaves its thread.
+pub struct Shared {
+    /// The node's state.
+    pub node: RefCell<Node>,
+    /// Where bytes are read to before they are handled.
+    pub scratch: RefCell<Box<[u8]>>,
+    /// `socket.request.max.bytes`
+    pub request_max_bytes: usize,
+    connections: RefCell<HashMap<u64, Rc<Connection>>>,
+    held_bytes: Cell<usize>,
+    started: Instant,
+}
+
+impl Shared {
+    /// Around a node.
+    pub fn new(node: Node) -> Rc<Shared> {
+        Rc::new(Shared {
+            request_max_bytes: node.settings.request_max_bytes(),
+            node: RefCell::new(node),
+            scratch: RefCell::new(vec![0; READ_BYTES].into()),
+            connections: RefCell::default(),
+            held_bytes: Cell::new(0),
+            started: Instant::now(),
+        })
+    }
+
+    /// Real milliseconds since the start.
+    pub fn uptime_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    /// How many connections are open.
+    pub fn connection_count(&self) -> usize {
+        self.connections.borrow().len()
+    }
+
+    /// Knows a new connection.
+    pub fn remember(&self, connection: &Rc<Connection>) {
+        connection.active_ms.set(self.uptime_ms());
+        self.connections.borrow_mut().insert(connection.id, Rc::clone(connection));
+    }
+
+    /// The connection's task has ended.
+    pub fn forget(&self, connection: &Connection) {
+        self.connections.borrow_mut().remove(&connection.id);
+        let held = self.held_bytes.get();
+        self.held_bytes.set(held.saturating_sub(connection.held_bytes.take()));
+    }
+
+    /// `connection` has `bytes` in its buffers. When all of them hold too much, whoever holds most is closed: a
+    /// client with ordinary requests is never the one.
+    pub fn hold(&self, connection: &Connection, bytes: usize) {
+        let before = connection.held_bytes.replace(bytes);
+        let held = (self.held_bytes.get() + bytes).saturating_sub(before);
+        self.held_bytes.set(held);
+        if bytes > before && held > HELD_BYTES_MAX {
+            let connections = self.connections.borrow();
+            if let Some(largest) = connections.values().max_by_key(|connection| connection.held_bytes.get()) {
+                largest.end(Ending::Now);
+            }
+        }
+    }
+
+    /// Ends every connection.
+    pub fn end_all(&self, ending: Ending) {
+        for connection in self.connections.borrow().values() {
+            connection.end(ending);
+        }
+    }
+
+    /// Closes connections on which nothing has moved for `max_idle_ms`; a request that waits is not idleness.
+    pub async fn sweep_idle(self: Rc<Shared>, max_idle_ms: u64) {
+        let pause = Duration::from_millis((max_idle_ms / 8).clamp(50, 60_000));
+        loop {
+            tokio::time::sleep(pause).await;
+            let now_ms = self.uptime_ms();
+            let connections = self.connections.borrow();
+            let idle = connections.values().filter(|connection| {
+                !connection.parked.get() && now_ms.saturating_sub(connection.active_ms.get()) > max_idle_ms
+            });
+            idle.for_each(|connection| connection.end(Ending::Now));
+        }
+    }
+}
