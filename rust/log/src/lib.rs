@@ -1,1 +1,32 @@
-//! log
+//! The log that the coordinator and the topics stand on: record batches (version 2, Kafka's), an in-memory log of a
+//! topic's partition, and the fenced log behind `__consumer_offsets`.
+//!
+//! | item | what it is |
+//! |---|---|
+//! | [`BatchHeader`], [`Batch`], [`batches`] | a record batch read in place, checked, iterated |
+//! | [`rewrite_header`], [`stamp_append_time`] | offsets, epoch and append time written into a batch in place |
+//! | [`BatchWriter`] | an uncompressed batch, written |
+//! | [`PartitionLog`] | a user topic's partition: batches as they came, offsets assigned, reads and look-ups by time |
+//! | [`FencedLog`] | the log of `__consumer_offsets` as a trait: epochs, appends, flush, ordered completions, reads |
+//! | [`MemoryLog`] | its memory implementation, whose completions can be held, reordered across partitions and failed |
+//!
+//! Nothing here reads a clock, starts a thread or draws random numbers.
+
+mod batch;
+mod compression;
+mod fenced;
+mod memory_log;
+mod partition_log;
+mod records;
+mod writer;
+
+pub use batch::{
+    Batch, BatchError, BatchHeader, Batches, Compression, HEADER_BYTES, LEADING_BYTES, batches, rewrite_header,
+    stamp_append_time,
+};
+pub use compression::decompress;
+pub use fenced::{Completion, FencedLog, LogAppendId, LogError, LogRecord, StoredRecord};
+pub use memory_log::MemoryLog;
+pub use partition_log::{PartitionLog, TimestampedOffset};
+pub use records::{RecordView, Records};
+pub use writer::BatchWriter;

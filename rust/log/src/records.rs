@@ -1,0 +1,117 @@
+//! The records inside a batch: a varint length, then attributes, timestamp delta, offset delta, key, value, headers.
+
+use crate::batch::BatchError;
+
+/// One record, where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordView<'a> {
+    /// Counts from the batch's base timestamp, milliseconds.
+    pub timestamp_delta_ms: i64,
+    /// Counts from the batch's base offset.
+    pub offset_delta: i32,
+    /// `None` is null.
+    pub key: Option<&'a [u8]>,
+    /// `None` is null.
+    pub value: Option<&'a [u8]>,
+    /// How many headers follow.
+    pub header_count: u32,
+}
+
+/// The records of one batch in order. After an error there is nothing more.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    rest: &'a [u8],
+    index: u32,
+    count: u32,
+}
+
+impl<'a> Records<'a> {
+    pub(crate) fn new(payload: &'a [u8], count: i32) -> Records<'a> {
+        Records { rest: payload, index: 0, count: u32::try_from(count).unwrap_or(0) }
+    }
+
+    /// Goes through all records: offset deltas count up from 0 and nothing is left over. Errors: `BadRecord`.
+    pub(crate) fn check_all(mut self) -> Result<(), BatchError> {
+        for expected in 0..self.count {
+            let record = self.next().unwrap_or(Err(BatchError::BadRecord { index: expected, field: "length" }))?;
+            if u32::try_from(record.offset_delta) != Ok(expected) {
+                return Err(BatchError::BadRecord { index: expected, field: "offset delta" });
+            }
+        }
+        if self.rest.is_empty() { Ok(()) } else { Err(BatchError::BadRecord { index: self.count, field: "length" }) }
+    }
+
+    fn read(&mut self) -> Result<RecordView<'a>, &'static str> {
+        let length = usize::try_from(varint(&mut self.rest).ok_or("length")?).map_err(|_| "length")?;
+        let mut body = take(&mut self.rest, length).ok_or("length")?;
+        take(&mut body, 1).ok_or("attributes")?;
+        let timestamp_delta_ms = varlong(&mut body).ok_or("timestamp delta")?;
+        let offset_delta = varint(&mut body).ok_or("offset delta")?;
+        let key = nullable(&mut body, "key")?;
+        let value = nullable(&mut body, "value")?;
+        let header_count = u32::try_from(varint(&mut body).ok_or("header count")?).map_err(|_| "header count")?;
+        for _ in 0..header_count {
+            nullable(&mut body, "header key")?.ok_or("header key")?;
+            nullable(&mut body, "header value")?;
+        }
+        if !body.is_empty() {
+            return Err("length");
+        }
+        Ok(RecordView { timestamp_delta_ms, offset_delta, key, value, header_count })
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<RecordView<'a>, BatchError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.index >= self.count {
+            return None;
+        }
+        let index = self.index;
+        let read = self.read();
+        self.index = if read.is_ok() { index + 1 } else { self.count };
+        Some(read.map_err(|field| BatchError::BadRecord { index, field }))
+    }
+}
+
+fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+    let (taken, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    Some(taken)
+}
+
+/// Bytes behind a varint length, of which -1 is null.
+fn nullable<'a>(rest: &mut &'a [u8], field: &'static str) -> Result<Option<&'a [u8]>, &'static str> {
+    match varint(rest).ok_or(field)? {
+        -1 => Ok(None),
+        length => usize::try_from(length).ok().and_then(|length| take(rest, length)).map(Some).ok_or(field),
+    }
+}
+
+fn varint(rest: &mut &[u8]) -> Option<i32> {
+    let raw = u32::try_from(unsigned(rest, 5)?).ok()?;
+    Some((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
+}
+
+fn varlong(rest: &mut &[u8]) -> Option<i64> {
+    let raw = unsigned(rest, 10)?;
+    Some((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
+}
+
+/// Seven bits a byte, lowest first, at most `bytes_max` bytes.
+fn unsigned(rest: &mut &[u8], bytes_max: u32) -> Option<u64> {
+    let mut raw = 0_u64;
+    for shift in (0..bytes_max * 7).step_by(7) {
+        let (&byte, after) = rest.split_first()?;
+        *rest = after;
+        if shift == 63 && byte > 1 {
+            return None;
+        }
+        raw |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(raw);
+        }
+    }
+    None
+}
