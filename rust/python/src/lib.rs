@@ -1,8 +1,34 @@
 //! The Python module `rota._rota`: conversions only, no logic.
+
+mod answers;
+mod config;
+mod coordinator;
+mod embedded;
+mod errors;
+mod explain;
+mod plain;
+mod projection;
+mod purgatory;
+mod records;
+mod requests;
+mod values;
+mod vocabulary;
+
 use pyo3::prelude::*;
 
 /// The compiled half of the package `rota`.
 #[pymodule]
 fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("__version__", env!("CARGO_PKG_VERSION"))
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    errors::register(module)?;
+    requests::register(module)?;
+    records::register(module)?;
+    answers::register(module)?;
+    explain::register(module)?;
+    projection::register(module)?;
+    coordinator::register(module)?;
+    embedded::register(module)?;
+    purgatory::register(module)?;
+    vocabulary::register(module)?;
+    Ok(())
 }

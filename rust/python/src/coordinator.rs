@@ -1,0 +1,343 @@
+//! `rota.Coordinator`: the core's verbs, name for name, with the caller's own time.
+
+use std::sync::{Mutex, MutexGuard};
+
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::{
+    exceptions::{PyTypeError, PyValueError},
+    prelude::*,
+    sync::MutexExt,
+    types::{PyBytes, PyMapping, PyType},
+};
+use rota_core::{AppendId, Entropy, ErrorCode, LogEntry, Now, Phase, Record, Ticket};
+
+use crate::{
+    answers::{Effect, Effects},
+    config::config_from,
+    errors::{self, Code, InvariantViolation, RotaError, SnapshotError},
+    explain::{Explanation, explanation},
+    projection::Projection,
+    records::PyRecord,
+    requests::with_request,
+    values::Millis,
+};
+
+/// The wall time at monotonic 0, when the caller gives none: 14 November 2023.
+const EPOCH_MS: i64 = 1_700_000_000_000;
+
+/// What `member_handles` says of an unknown member. `heartbeats` answers it `UNKNOWN_MEMBER_ID`.
+const NOBODY: u64 = u64::MAX;
+
+struct Inner {
+    core: rota_core::Coordinator,
+    now_ms: u64,
+}
+
+/// The coordinator of one partition of `__consumer_offsets`, in this process and in your own time.
+#[pyclass(frozen, module = "rota")]
+pub struct Coordinator {
+    // Never held while Python code can run: effects become Python objects after it is released.
+    inner: Mutex<Inner>,
+}
+
+impl Coordinator {
+    fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Inner>> {
+        let guard = self.inner.lock_py_attached(py);
+        guard.map_err(|_| RotaError::new_err("an earlier call panicked; this coordinator cannot be used any more"))
+    }
+
+    /// One event: the clock is checked, the core is called, its effects are kept in order.
+    fn step(
+        &self,
+        py: Python<'_>,
+        now_ms: Millis,
+        wall_ms: Option<i64>,
+        verb: impl FnOnce(&mut rota_core::Coordinator, Now, &mut Effects) -> PyResult<()>,
+    ) -> PyResult<Vec<Effect>> {
+        let mut effects = Effects::default();
+        let mut inner = self.lock(py)?;
+        let now = inner.tick(now_ms, wall_ms)?;
+        verb(&mut inner.core, now, &mut effects)?;
+        Ok(effects.0)
+    }
+
+    /// The same for the verbs that belong before `loaded`.
+    fn loading(&self, py: Python<'_>, verb: &str, call: impl FnOnce(&mut rota_core::Coordinator)) -> PyResult<()> {
+        let mut inner = self.lock(py)?;
+        inner.require_loading(verb)?;
+        call(&mut inner.core);
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn tick(&mut self, now_ms: Millis, wall_ms: Option<i64>) -> PyResult<Now> {
+        if now_ms.0 < self.now_ms {
+            return Err(PyValueError::new_err(format!("now_ms went back: {} after {}", now_ms.0, self.now_ms)));
+        }
+        self.now_ms = now_ms.0;
+        Ok(Now { mono_ms: now_ms.0, wall_ms: wall_ms.unwrap_or(EPOCH_MS + now_ms.0 as i64) })
+    }
+
+    fn require_loading(&self, verb: &str) -> PyResult<()> {
+        match self.core.phase() {
+            Phase::Loading => Ok(()),
+            phase => Err(RotaError::new_err(format!("`{verb}` belongs to the loading; this coordinator is {phase:?}"))),
+        }
+    }
+}
+
+#[pymethods]
+impl Coordinator {
+    #[new]
+    #[pyo3(signature = (config=None, *, partition=0, epoch=1))]
+    fn new(config: Option<&Bound<'_, PyMapping>>, partition: u32, epoch: u32) -> PyResult<Self> {
+        let core = rota_core::Coordinator::new(config_from(config)?, partition, epoch);
+        Ok(Coordinator { inner: Mutex::new(Inner { core, now_ms: 0 }) })
+    }
+
+    /// The state that `snapshot` wrote.
+    #[classmethod]
+    fn restore(_class: &Bound<'_, PyType>, data: &[u8]) -> PyResult<Self> {
+        let core = rota_core::Coordinator::restore(data).map_err(|error| SnapshotError::new_err(error.to_string()))?;
+        Ok(Coordinator { inner: Mutex::new(Inner { core, now_ms: 0 }) })
+    }
+
+    /// The partition of `__consumer_offsets` that it owns.
+    #[getter]
+    fn partition(&self, py: Python<'_>) -> PyResult<u32> {
+        Ok(self.lock(py)?.core.partition())
+    }
+
+    /// The epoch of its ownership.
+    #[getter]
+    fn epoch(&self, py: Python<'_>) -> PyResult<u32> {
+        Ok(self.lock(py)?.core.epoch())
+    }
+
+    /// `Loading`, `Active`, `Failed` or `Unloaded`.
+    #[getter]
+    fn phase(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("{:?}", self.lock(py)?.core.phase()))
+    }
+
+    /// The newest time it was told, monotonic milliseconds.
+    #[getter]
+    fn now_ms(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.lock(py)?.now_ms)
+    }
+
+    /// Folds one committed record.
+    fn replay(&self, py: Python<'_>, record: PyRecord, offset: u64, timestamp_ms: i64) -> PyResult<()> {
+        let entry = LogEntry { offset, timestamp_ms, record: Record::from(&record) };
+        self.loading(py, "replay", |core| core.replay(&entry))
+    }
+
+    /// Ends the loading: sessions start, and groups with too many members rebalance.
+    #[pyo3(signature = (now_ms, wall_ms=None))]
+    fn loaded(&self, py: Python<'_>, now_ms: Millis, wall_ms: Option<i64>) -> PyResult<Vec<Effect>> {
+        self.lock(py)?.require_loading("loaded")?;
+        self.step(py, now_ms, wall_ms, |core, now, sink| {
+            core.loaded(now, sink);
+            Ok(())
+        })
+    }
+
+    /// Ends the loading: the log could not be read.
+    fn load_failed(&self, py: Python<'_>) -> PyResult<()> {
+        self.loading(py, "load_failed", rota_core::Coordinator::load_failed)
+    }
+
+    /// One request; answered exactly once, now or later.
+    #[pyo3(signature = (now_ms, ticket, request, *, entropy, wall_ms=None))]
+    fn submit(
+        &self,
+        py: Python<'_>,
+        now_ms: Millis,
+        ticket: u64,
+        request: &Bound<'_, PyAny>,
+        entropy: u128,
+        wall_ms: Option<i64>,
+    ) -> PyResult<Vec<Effect>> {
+        self.step(py, now_ms, wall_ms, |core, now, sink| {
+            with_request(request, |request| core.submit(now, Ticket(ticket), Entropy(entropy), request, sink))
+        })
+    }
+
+    /// Fires every deadline up to now.
+    #[pyo3(signature = (now_ms, wall_ms=None))]
+    fn advance(&self, py: Python<'_>, now_ms: Millis, wall_ms: Option<i64>) -> PyResult<Vec<Effect>> {
+        self.step(py, now_ms, wall_ms, |core, now, sink| {
+            core.advance(now, sink);
+            Ok(())
+        })
+    }
+
+    /// When `advance` has something to do: never late, sometimes early.
+    fn next_deadline(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        Ok(self.lock(py)?.core.next_deadline())
+    }
+
+    /// The log made an append durable, at this offset, or did not.
+    #[pyo3(signature = (append_id, result, now_ms, wall_ms=None))]
+    fn appended(
+        &self,
+        py: Python<'_>,
+        append_id: u64,
+        result: &Bound<'_, PyAny>,
+        now_ms: Millis,
+        wall_ms: Option<i64>,
+    ) -> PyResult<Vec<Effect>> {
+        let result = append_result(result)?;
+        self.step(py, now_ms, wall_ms, |core, now, sink| {
+            core.appended(AppendId(append_id), result, now, sink);
+            Ok(())
+        })
+    }
+
+    /// These topics are gone, and so are their offsets.
+    #[pyo3(signature = (topics, now_ms, wall_ms=None))]
+    fn topics_deleted(
+        &self,
+        py: Python<'_>,
+        topics: Vec<String>,
+        now_ms: Millis,
+        wall_ms: Option<i64>,
+    ) -> PyResult<Vec<Effect>> {
+        let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
+        self.step(py, now_ms, wall_ms, |core, now, sink| {
+            core.topics_deleted(&topics, now, sink);
+            Ok(())
+        })
+    }
+
+    /// Ownership is lost: whoever waits is answered `NOT_COORDINATOR`.
+    #[pyo3(signature = (now_ms, wall_ms=None))]
+    fn unload(&self, py: Python<'_>, now_ms: Millis, wall_ms: Option<i64>) -> PyResult<Vec<Effect>> {
+        self.step(py, now_ms, wall_ms, |core, now, sink| {
+            core.unload(now, sink);
+            Ok(())
+        })
+    }
+
+    /// What a group is doing, whom it waits for, and why it rebalanced lately.
+    fn explain(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<Explanation>> {
+        let inner = self.lock(py)?;
+        let explained = inner.core.explain(group_id);
+        Ok(explained.map(|explained| explanation(group_id, inner.now_ms, &explained)))
+    }
+
+    /// One group's whole state as plain data.
+    fn project(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<Projection>> {
+        Ok(self.lock(py)?.core.project(group_id).as_ref().map(Projection::from))
+    }
+
+    /// 64 bits that differ when a group's projection differs.
+    fn digest(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<u64>> {
+        Ok(self.lock(py)?.core.digest(group_id))
+    }
+
+    /// The ids of all groups, sorted.
+    fn group_ids(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(self.lock(py)?.core.group_ids().iter().map(ToString::to_string).collect())
+    }
+
+    /// The whole state, parked requests and deadlines included.
+    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.lock(py)?.core.snapshot();
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Raises `InvariantViolation` if the state breaks an invariant.
+    fn check_invariants(&self, py: Python<'_>) -> PyResult<()> {
+        let checked = self.lock(py)?.core.check_invariants();
+        checked.map_err(|violation| InvariantViolation::new_err(violation.to_string()))
+    }
+
+    /// Numbers that stand for these members in `heartbeats`.
+    fn member_handles<'py>(
+        &self,
+        py: Python<'py>,
+        group_id: &str,
+        member_ids: Vec<String>,
+    ) -> PyResult<Bound<'py, PyArray1<u64>>> {
+        let inner = self.lock(py)?;
+        let handle = |member_id: &String| inner.core.member_handle(group_id, member_id).unwrap_or(NOBODY);
+        let handles: Vec<u64> = member_ids.iter().map(handle).collect();
+        drop(inner);
+        Ok(PyArray1::from_vec(py, handles))
+    }
+
+    /// One heartbeat per element, with the interpreter lock released.
+    fn heartbeats<'py>(
+        &self,
+        py: Python<'py>,
+        now_ms: Millis,
+        handles: &Bound<'py, PyAny>,
+        generations: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray1<i16>>> {
+        let handles: Vec<u64> = column("handles", "uint64", handles)?;
+        let generations: Vec<i32> = column("generations", "int32", generations)?;
+        if handles.len() != generations.len() {
+            return Err(PyValueError::new_err(format!(
+                "handles and generations have one length, not {} and {}",
+                handles.len(),
+                generations.len()
+            )));
+        }
+        let codes = py.detach(|| {
+            let mut codes = vec![0_i16; handles.len()];
+            let mut inner = self.inner.lock().ok()?;
+            let now = inner.tick(now_ms, None);
+            Some(now.map(|now| {
+                inner.core.heartbeats(now, &handles, &generations, &mut codes);
+                codes
+            }))
+        });
+        let codes = codes.ok_or_else(|| RotaError::new_err("an earlier call panicked"))??;
+        Ok(PyArray1::from_vec(py, codes))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let inner = self.lock(py)?;
+        Ok(format!(
+            "<rota.Coordinator of partition {}, epoch {}: {:?}, {} groups, {} ms>",
+            inner.core.partition(),
+            inner.core.epoch(),
+            inner.core.phase(),
+            inner.core.group_ids().len(),
+            inner.now_ms
+        ))
+    }
+}
+
+/// An offset, or the error of an append that failed.
+fn append_result(result: &Bound<'_, PyAny>) -> PyResult<Result<u64, ErrorCode>> {
+    if result.is_instance(&errors::error_code_class(result.py())?)? {
+        return match result.extract::<Code>()?.0 {
+            ErrorCode::None => {
+                Err(PyValueError::new_err("ErrorCode.NONE says nothing about an append; give the offset it got"))
+            }
+            error => Ok(Err(error)),
+        };
+    }
+    let offset = result.extract::<u64>();
+    offset.map(Ok).map_err(|_| PyTypeError::new_err("the result is an offset (an int from 0) or an ErrorCode"))
+}
+
+/// A copy of a one-dimensional array: nobody else can write to it while the interpreter lock is released.
+fn column<T: numpy::Element + Copy>(name: &str, dtype: &str, array: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
+    if let Ok(array) = array.cast::<PyArray1<T>>() {
+        return Ok(array.to_vec().unwrap_or_else(|_| array.to_owned_array().into_iter().collect()));
+    }
+    let found = match (array.getattr("dtype"), array.getattr("shape")) {
+        (Ok(dtype), Ok(shape)) => format!("{dtype} of shape {shape}"),
+        _ => array.get_type().name()?.to_string(),
+    };
+    Err(PyValueError::new_err(format!("{name} must be a one-dimensional numpy array of {dtype}, not {found}")))
+}
+
+/// Adds the class to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Coordinator>()
+}

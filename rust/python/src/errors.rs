@@ -1,0 +1,91 @@
+//! The exceptions, and the protocol's error codes as `rota.ErrorCode`.
+
+use pyo3::{
+    Borrowed, create_exception,
+    exceptions::{PyException, PyValueError},
+    prelude::*,
+    sync::PyOnceLock,
+    types::PyDict,
+};
+use rota_core::ErrorCode;
+
+create_exception!(rota, RotaError, PyException, "Anything that rota refuses, or that went wrong inside it.");
+create_exception!(rota, ConfigError, RotaError, "A setting that does not exist, or a value that it cannot have.");
+create_exception!(
+    rota,
+    InvariantViolation,
+    RotaError,
+    "The coordinator's state breaks one of its invariants: a bug in rota. The message begins with the invariant's id."
+);
+create_exception!(rota, SnapshotError, RotaError, "Bytes that are not a snapshot of this version of rota.");
+create_exception!(rota, RecordError, RotaError, "Bytes that are not a record of `__consumer_offsets`.");
+create_exception!(rota, EmbeddedError, RotaError, "Bytes that are not a message of the embedded consumer protocol.");
+create_exception!(rota, ServerError, RotaError, "The server could not start, or stopped by itself.");
+
+/// An error code; in Python a member of the `IntEnum` `rota.ErrorCode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Code(pub ErrorCode);
+
+struct PythonCodes {
+    class: Py<PyAny>,
+    /// In the order of `ErrorCode::ALL`, which is that of the numbers.
+    members: Vec<Py<PyAny>>,
+}
+
+static PYTHON_CODES: PyOnceLock<PythonCodes> = PyOnceLock::new();
+
+fn python_codes(py: Python<'_>) -> PyResult<&PythonCodes> {
+    PYTHON_CODES.get_or_try_init(py, || {
+        let names: Vec<(&str, i16)> = ErrorCode::ALL.iter().map(|error| (error.name(), error.code())).collect();
+        let options = PyDict::new(py);
+        options.set_item("module", "rota")?;
+        let class = py.import("enum")?.getattr("IntEnum")?.call(("ErrorCode", names), Some(&options))?;
+        class.setattr("__doc__", "An error code of the Kafka protocol, by the protocol's own name and number.")?;
+        let members = ErrorCode::ALL
+            .iter()
+            .map(|error| class.getattr(error.name()).map(Bound::unbind))
+            .collect::<PyResult<_>>()?;
+        Ok(PythonCodes { class: class.unbind(), members })
+    })
+}
+
+impl<'py> IntoPyObject<'py> for Code {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        let at = ErrorCode::ALL.binary_search_by_key(&self.0.code(), |error| error.code());
+        let at = at.map_err(|_| PyValueError::new_err(format!("{} is not in the table", self.0.code())))?;
+        Ok(python_codes(py)?.members[at].bind(py).clone())
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Code {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Code> {
+        let number = object.extract::<i16>()?;
+        ErrorCode::from_code(number)
+            .map(Code)
+            .ok_or_else(|| PyValueError::new_err(format!("{number} is not an error code that rota uses")))
+    }
+}
+
+/// The class `rota.ErrorCode`.
+pub fn error_code_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    Ok(python_codes(py)?.class.bind(py).clone())
+}
+
+/// Adds the exceptions and `ErrorCode` to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("RotaError", py.get_type::<RotaError>())?;
+    module.add("ConfigError", py.get_type::<ConfigError>())?;
+    module.add("InvariantViolation", py.get_type::<InvariantViolation>())?;
+    module.add("SnapshotError", py.get_type::<SnapshotError>())?;
+    module.add("RecordError", py.get_type::<RecordError>())?;
+    module.add("EmbeddedError", py.get_type::<EmbeddedError>())?;
+    module.add("ServerError", py.get_type::<ServerError>())?;
+    module.add("ErrorCode", error_code_class(py)?)
+}

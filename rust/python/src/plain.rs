@@ -1,0 +1,72 @@
+//! Plain frozen classes: what `#[pyclass]` needs around a struct of values, written once.
+
+use pyo3::{prelude::*, types::PyTuple};
+
+/// `ClassName(field=value, ...)`, every value by its own `repr`.
+pub fn repr_of(object: &Bound<'_, PyAny>, fields: &[&str]) -> PyResult<String> {
+    let mut text = object.get_type().name()?.to_string();
+    text.push('(');
+    for (at, field) in fields.iter().enumerate() {
+        let separator = if at == 0 { "" } else { ", " };
+        let value = object.getattr(*field)?.repr()?;
+        text.extend([separator, field, "=", &value.to_cow()?]);
+    }
+    text.push(')');
+    Ok(text)
+}
+
+/// The names that a `case Class(...)` pattern binds, in order.
+pub fn match_args<'py>(py: Python<'py>, fields: &[&str]) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(py, fields)
+}
+
+/// A frozen class of public fields: constructor in field order (with the defaults given), equality, hash, `repr` and
+/// patterns. `shown` is the signature for people, where defaults are not literals. `methods` adds to it; a class that begins with `methods new` brings its own constructor.
+macro_rules! plain {
+    (
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty $(= $default:expr)?,)+ }
+        $(shown $signature:literal)?
+        $(methods { $($method:tt)* })?
+    ) => {
+        $crate::plain::plain! {
+            $(#[$doc])*
+            $name { $($(#[$field_doc])* $field: $type,)+ }
+            methods new {
+                #[new]
+                #[pyo3(signature = ($($field $(= $default)?),+) $(, text_signature = $signature)?)]
+                #[expect(clippy::allow_attributes, reason = "holds in some of the classes only")]
+                #[allow(clippy::too_many_arguments, reason = "a class has as many arguments as its message has fields")]
+                fn new($($field: $type),+) -> Self {
+                    $name { $($field),+ }
+                }
+                $($($method)*)?
+            }
+        }
+    };
+    (
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }
+        methods new { $($method:tt)* }
+    ) => {
+        $(#[$doc])*
+        #[pyo3::pyclass(frozen, eq, hash, get_all, from_py_object, module = "rota")]
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        pub struct $name { $($(#[$field_doc])* pub $field: $type,)+ }
+
+        #[pyo3::pymethods]
+        impl $name {
+            $($method)*
+
+            #[classattr]
+            fn __match_args__(py: pyo3::Python<'_>) -> pyo3::PyResult<pyo3::Bound<'_, pyo3::types::PyTuple>> {
+                $crate::plain::match_args(py, &[$(stringify!($field)),+])
+            }
+
+            fn __repr__(slf: &pyo3::Bound<'_, Self>) -> pyo3::PyResult<String> {
+                $crate::plain::repr_of(slf.as_any(), &[$(stringify!($field)),+])
+            }
+        }
+    };
+}
+pub(crate) use plain;

@@ -1,0 +1,127 @@
+//! One group's state as frozen Python classes, in the vocabulary's terms.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use rota_core::projection;
+
+use crate::{
+    plain::plain,
+    records::OffsetValue,
+    values::{Octets, Tuple},
+};
+
+plain! {
+    /// One group as plain data.
+    Projection {
+        /// The group.
+        group_id: String,
+        /// One of the vocabulary's `states`.
+        state: String,
+        /// Since when, monotonic milliseconds.
+        since_ms: u64,
+        /// Its generation.
+        generation: i32,
+        /// Kept when the group empties.
+        protocol_type: Option<String>,
+        /// The chosen protocol.
+        protocol_name: Option<String>,
+        /// The leader's member id.
+        leader: Option<String>,
+        /// In joining order.
+        members: Tuple<ProjectedMember>,
+        /// (id handed out, its deadline in milliseconds), by id.
+        pending: Tuple<(String, u64)>,
+        /// (`InitialDelay`, `Join` or `Sync`, its deadline in milliseconds).
+        timers: Tuple<(String, u64)>,
+        /// Ids of the appends about this group that are in flight, ascending.
+        in_flight: Tuple<u64>,
+        /// Whether the log has something of this group.
+        durable: bool,
+        /// What the members subscribe to, sorted; `None`: not known.
+        subscribed_topics: Option<Tuple<String>>,
+        /// (topic, partition, durable offset), by topic and partition.
+        offsets: Tuple<(String, i32, OffsetValue)>,
+    }
+}
+
+plain! {
+    /// One member as plain data.
+    ProjectedMember {
+        /// The member.
+        member_id: String,
+        /// Static members only.
+        instance_id: Option<String>,
+        /// How long it may be silent.
+        session_timeout_ms: i32,
+        /// How long a rebalance waits for it.
+        rebalance_timeout_ms: i32,
+        /// (name, metadata), in order of preference.
+        protocols: Tuple<(String, Octets)>,
+        /// The leader's bytes for it.
+        assignment: Octets,
+        /// It has a parked `JoinGroup`.
+        awaits_join: bool,
+        /// It has a parked `SyncGroup`.
+        awaits_sync: bool,
+        /// It has not sent `SyncGroup` for this generation.
+        owes_sync: bool,
+        /// It has never seen a join phase complete.
+        is_new: bool,
+        /// Its session or new-member deadline, monotonic milliseconds.
+        deadline_ms: Option<u64>,
+    }
+}
+
+fn owned(text: Option<&Arc<str>>) -> Option<String> {
+    text.map(ToString::to_string)
+}
+
+impl From<&projection::Projection> for Projection {
+    fn from(group: &projection::Projection) -> Projection {
+        Projection {
+            group_id: group.group_id.to_string(),
+            state: group.state.name().to_owned(),
+            since_ms: group.since_ms,
+            generation: group.generation,
+            protocol_type: owned(group.protocol_type.as_ref()),
+            protocol_name: owned(group.protocol_name.as_ref()),
+            leader: owned(group.leader.as_ref()),
+            members: group.members.iter().map(ProjectedMember::from).collect(),
+            pending: group.pending.iter().map(|(id, deadline)| (id.to_string(), *deadline)).collect(),
+            timers: group.timers.iter().map(|(name, deadline)| ((*name).to_owned(), *deadline)).collect(),
+            in_flight: group.in_flight.iter().copied().collect(),
+            durable: group.durable,
+            subscribed_topics: (group.subscribed_topics.as_ref())
+                .map(|topics| topics.iter().map(ToString::to_string).collect()),
+            offsets: (group.offsets.iter())
+                .map(|(topic, partition, value)| (topic.to_string(), *partition, OffsetValue::from(value)))
+                .collect(),
+        }
+    }
+}
+
+impl From<&projection::ProjectedMember> for ProjectedMember {
+    fn from(member: &projection::ProjectedMember) -> ProjectedMember {
+        let offers = member.protocols.iter();
+        ProjectedMember {
+            member_id: member.member_id.to_string(),
+            instance_id: owned(member.instance_id.as_ref()),
+            session_timeout_ms: member.session_timeout_ms,
+            rebalance_timeout_ms: member.rebalance_timeout_ms,
+            protocols: offers.map(|(name, metadata)| (name.to_string(), (&**metadata).into())).collect(),
+            assignment: (&*member.assignment).into(),
+            awaits_join: member.awaits_join,
+            awaits_sync: member.awaits_sync,
+            owes_sync: member.owes_sync,
+            is_new: member.is_new,
+            deadline_ms: member.deadline_ms,
+        }
+    }
+}
+
+/// Adds the classes to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Projection>()?;
+    module.add_class::<ProjectedMember>()
+}

@@ -1,0 +1,258 @@
+//! The records of `__consumer_offsets` as frozen Python classes.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use rota_core::{Record, records};
+
+use crate::{
+    plain::plain,
+    values::{Octets, Tuple},
+};
+
+plain! {
+    /// The newest offset of (group, topic, partition).
+    OffsetRecord {
+        /// The group.
+        group_id: String,
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// `None` is a tombstone.
+        value: Option<OffsetValue>,
+    }
+}
+
+plain! {
+    /// A committed offset.
+    OffsetValue {
+        /// As committed.
+        offset: i64,
+        /// -1: none.
+        leader_epoch: i32 = -1,
+        /// "" if none.
+        metadata: String = String::new(),
+        /// Milliseconds since the Unix epoch.
+        commit_timestamp_ms: i64 = 0,
+        /// Only when the commit carried a retention time.
+        expire_timestamp_ms: Option<i64> = None,
+        /// 0: not known.
+        topic_id: u128 = 0,
+    }
+    shown "(offset, leader_epoch=-1, metadata='', commit_timestamp_ms=0, expire_timestamp_ms=None, topic_id=0)"
+}
+
+plain! {
+    /// A whole group.
+    GroupRecord {
+        /// The group.
+        group_id: String,
+        /// `None` is a tombstone.
+        value: Option<GroupValue>,
+    }
+}
+
+plain! {
+    /// A group as one record.
+    GroupValue {
+        /// "" if none.
+        protocol_type: String,
+        /// The generation.
+        generation: i32,
+        /// The chosen protocol.
+        protocol_name: Option<String> = None,
+        /// The leader's member id.
+        leader: Option<String> = None,
+        /// When the group entered its state, milliseconds since the Unix epoch; -1: not known.
+        state_timestamp_ms: i64 = -1,
+        /// In joining order.
+        members: Tuple<MemberValue> = Tuple::default(),
+    }
+    shown "(protocol_type, generation, protocol_name=None, leader=None, state_timestamp_ms=-1, members=())"
+}
+
+plain! {
+    /// One member inside a group record.
+    MemberValue {
+        /// The member.
+        member_id: String,
+        /// Static members only.
+        instance_id: Option<String> = None,
+        /// As it joined first.
+        client_id: String = String::new(),
+        /// As it joined first.
+        client_host: String = String::new(),
+        /// How long a rebalance waits for it.
+        rebalance_timeout_ms: i32 = 300_000,
+        /// How long it may be silent.
+        session_timeout_ms: i32 = 45_000,
+        /// Its metadata for the chosen protocol.
+        subscription: Octets = Octets::default(),
+        /// The leader's bytes for it.
+        assignment: Octets = Octets::default(),
+    }
+    shown "(member_id, instance_id=None, client_id='', client_host='', rebalance_timeout_ms=300000, \
+        session_timeout_ms=45000, subscription=b'', assignment=b'')"
+}
+
+plain! {
+    /// A record of another type: kept, never interpreted.
+    UnknownRecord {
+        /// As read.
+        key: Octets,
+        /// As read; `None` is a tombstone.
+        value: Option<Octets>,
+    }
+}
+
+/// Any of the three.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, FromPyObject, IntoPyObject)]
+pub enum PyRecord {
+    #[pyo3(annotation = "OffsetRecord")]
+    Offset(OffsetRecord),
+    #[pyo3(annotation = "GroupRecord")]
+    Group(GroupRecord),
+    #[pyo3(annotation = "UnknownRecord")]
+    Unknown(UnknownRecord),
+}
+
+fn owned(text: Option<&Arc<str>>) -> Option<String> {
+    text.map(ToString::to_string)
+}
+
+fn shared(text: Option<&String>) -> Option<Arc<str>> {
+    text.map(|text| text.as_str().into())
+}
+
+impl From<&Record> for PyRecord {
+    fn from(record: &Record) -> PyRecord {
+        match record {
+            Record::Offset { group_id, topic, partition, value } => PyRecord::Offset(OffsetRecord {
+                group_id: group_id.to_string(),
+                topic: topic.to_string(),
+                partition: *partition,
+                value: value.as_ref().map(OffsetValue::from),
+            }),
+            Record::Group { group_id, value } => PyRecord::Group(GroupRecord {
+                group_id: group_id.to_string(),
+                value: value.as_ref().map(GroupValue::from),
+            }),
+            Record::Unknown { key, value } => {
+                PyRecord::Unknown(UnknownRecord { key: Octets(key.clone()), value: value.clone().map(Octets) })
+            }
+        }
+    }
+}
+
+impl From<&PyRecord> for Record {
+    fn from(record: &PyRecord) -> Record {
+        match record {
+            PyRecord::Offset(OffsetRecord { group_id, topic, partition, value }) => Record::Offset {
+                group_id: group_id.as_str().into(),
+                topic: topic.as_str().into(),
+                partition: *partition,
+                value: value.as_ref().map(records::OffsetValue::from),
+            },
+            PyRecord::Group(GroupRecord { group_id, value }) => Record::Group {
+                group_id: group_id.as_str().into(),
+                value: value.as_ref().map(records::GroupValue::from),
+            },
+            PyRecord::Unknown(UnknownRecord { key, value }) => {
+                Record::Unknown { key: key.0.clone(), value: value.as_ref().map(|value| value.0.clone()) }
+            }
+        }
+    }
+}
+
+impl From<&records::OffsetValue> for OffsetValue {
+    fn from(value: &records::OffsetValue) -> OffsetValue {
+        OffsetValue {
+            offset: value.offset,
+            leader_epoch: value.leader_epoch,
+            metadata: value.metadata.to_string(),
+            commit_timestamp_ms: value.commit_timestamp_ms,
+            expire_timestamp_ms: value.expire_timestamp_ms,
+            topic_id: value.topic_id,
+        }
+    }
+}
+
+impl From<&OffsetValue> for records::OffsetValue {
+    fn from(value: &OffsetValue) -> records::OffsetValue {
+        records::OffsetValue {
+            offset: value.offset,
+            leader_epoch: value.leader_epoch,
+            metadata: value.metadata.as_str().into(),
+            commit_timestamp_ms: value.commit_timestamp_ms,
+            expire_timestamp_ms: value.expire_timestamp_ms,
+            topic_id: value.topic_id,
+        }
+    }
+}
+
+impl From<&records::GroupValue> for GroupValue {
+    fn from(value: &records::GroupValue) -> GroupValue {
+        GroupValue {
+            protocol_type: value.protocol_type.to_string(),
+            generation: value.generation,
+            protocol_name: owned(value.protocol_name.as_ref()),
+            leader: owned(value.leader.as_ref()),
+            state_timestamp_ms: value.state_timestamp_ms,
+            members: value.members.iter().map(MemberValue::from).collect(),
+        }
+    }
+}
+
+impl From<&GroupValue> for records::GroupValue {
+    fn from(value: &GroupValue) -> records::GroupValue {
+        records::GroupValue {
+            protocol_type: value.protocol_type.as_str().into(),
+            generation: value.generation,
+            protocol_name: shared(value.protocol_name.as_ref()),
+            leader: shared(value.leader.as_ref()),
+            state_timestamp_ms: value.state_timestamp_ms,
+            members: value.members.0.iter().map(records::MemberValue::from).collect(),
+        }
+    }
+}
+
+impl From<&records::MemberValue> for MemberValue {
+    fn from(member: &records::MemberValue) -> MemberValue {
+        MemberValue {
+            member_id: member.member_id.to_string(),
+            instance_id: owned(member.instance_id.as_ref()),
+            client_id: member.client_id.to_string(),
+            client_host: member.client_host.to_string(),
+            rebalance_timeout_ms: member.rebalance_timeout_ms,
+            session_timeout_ms: member.session_timeout_ms,
+            subscription: (&*member.subscription).into(),
+            assignment: (&*member.assignment).into(),
+        }
+    }
+}
+
+impl From<&MemberValue> for records::MemberValue {
+    fn from(member: &MemberValue) -> records::MemberValue {
+        records::MemberValue {
+            member_id: member.member_id.as_str().into(),
+            instance_id: shared(member.instance_id.as_ref()),
+            client_id: member.client_id.as_str().into(),
+            client_host: member.client_host.as_str().into(),
+            rebalance_timeout_ms: member.rebalance_timeout_ms,
+            session_timeout_ms: member.session_timeout_ms,
+            subscription: (&*member.subscription.0).into(),
+            assignment: (&*member.assignment.0).into(),
+        }
+    }
+}
+
+/// Adds the classes to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<OffsetRecord>()?;
+    module.add_class::<OffsetValue>()?;
+    module.add_class::<GroupRecord>()?;
+    module.add_class::<GroupValue>()?;
+    module.add_class::<MemberValue>()?;
+    module.add_class::<UnknownRecord>()
+}
