@@ -1,0 +1,1 @@
+"""Real, unmodified Kafka clients against rota, or against Apache Kafka (README.md)."""

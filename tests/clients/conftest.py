@@ -1,0 +1,93 @@
+"""The broker, the scene, and the table of results at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .matrix import Result, table
+from .scene import Scene
+
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+CELL = "clients-matrix"
+"""The user property that says where in the table a test belongs: (scenario, client)."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--broker",
+        metavar="HOST:PORT",
+        help="run tests/clients against this broker (also ROTA_TEST_BROKER), not against a rota.Server of their own",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "scenario(name): the row of the clients' table of results")
+    config.addinivalue_line("markers", "only_on_rota: what Apache Kafka has and rota has not (yet)")
+
+
+def existing_broker(config: pytest.Config) -> str | None:
+    return config.getoption("broker", default=None) or os.environ.get("ROTA_TEST_BROKER") or None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        scenario = item.get_closest_marker("scenario")
+        if scenario is None:
+            continue
+        # A test is about its parameters `family` and `assignor`, or about a `mix` of families.
+        callspec = getattr(item, "callspec", None)
+        told = callspec.params if callspec is not None else {}
+        row = ", ".join(filter(None, (scenario.args[0], told.get("assignor"), told.get("mix"))))
+        item.user_properties.append((CELL, (row, told["family"].name if "family" in told else "several")))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    results: list[Result] = []
+    for outcome in ("passed", "failed", "skipped", "error"):
+        for report in terminalreporter.stats.get(outcome, []):
+            place = dict(getattr(report, "user_properties", [])).get(CELL)
+            if place is not None:
+                told = "failed" if outcome == "error" else outcome
+                results.append(Result(place[0], place[1], told, report.duration))
+    if results:
+        terminalreporter.section(f"clients on {existing_broker(config) or 'rota'}")
+        for line in table(results):
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def broker(request: pytest.FixtureRequest) -> Iterator[str]:
+    """HOST:PORT of the broker under test: the one that was named, or a rota.Server of this session."""
+    named = existing_broker(request.config)
+    if named is not None:
+        yield named
+        return
+    import rota
+
+    with rota.Server(listen="127.0.0.1:0", settings=SETTINGS) as server:
+        yield server.bootstrap_servers
+
+
+@pytest.fixture(autouse=True)
+def _applicable(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("only_on_rota") and existing_broker(request.config) is not None:
+        pytest.skip("about what rota refuses; the broker that was named may support it")
+    if "family" in request.fixturenames:
+        missing = request.getfixturevalue("family").missing()
+        if missing is not None:
+            pytest.skip(missing)
+
+
+@pytest.fixture
+def scene(broker: str, tmp_path: Path) -> Iterator[Scene]:
+    """Unique names and this test's clients, which end with it."""
+    scene = Scene(broker, tmp_path)
+    try:
+        yield scene
+    finally:
+        scene.close()

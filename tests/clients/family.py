@@ -1,0 +1,117 @@
+"""The client families: how each one's program is started, which assignors and codecs it has, where it differs."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+# A member lives for seconds: the first compiler, one collector thread and a small heap start soonest.
+JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx96m")
+
+
+@dataclass(frozen=True)
+class Family:
+    """One client library, as the tests see it."""
+
+    name: str
+    command: Callable[[], list[str]]
+    """The program that speaks the requests of README.md on its standard input and output."""
+    assignors: tuple[str, ...]
+    tells_lost: bool = True
+    """Whether it has a callback for partitions that were lost, not revoked."""
+    tells_state_in_lists: bool = True
+    """Whether its ListGroups is new enough (v4) to carry states."""
+    has_consumer_protocol: bool = False
+    """Whether it can be told `group.protocol=consumer`."""
+    codec_modules: tuple[tuple[str, str], ...] = ()
+    """Codecs that need another module to be installed."""
+
+    def missing(self) -> str | None:
+        """Why this family cannot run here, or None."""
+        if self.name == "java":
+            absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
+            return f"the Java client needs {' and '.join(absent)} on the path" if absent else None
+        return None
+
+    def missing_codec(self, codec: str) -> str | None:
+        """Why this family cannot compress with `codec` here, or None."""
+        module = dict(self.codec_modules).get(codec)
+        if module is None or importlib.util.find_spec(module) is not None:
+            return None
+        return f"{self.name} needs the module {module} for {codec}"
+
+
+def _python(program: str) -> Callable[[], list[str]]:
+    return lambda: [sys.executable, str(HERE / "programs" / program)]
+
+
+def _java() -> list[str]:
+    built = build_java()
+    level = "debug" if os.environ.get("ROTA_TEST_DEBUG", "") not in ("", "0") else "warn"
+    return [
+        "java",
+        *JAVA_FLAGS,
+        f"-Dorg.slf4j.simpleLogger.defaultLogLevel={level}",
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+        "-cp",
+        f"{built}/clients.jar:{built}/lib/*",
+        "rota.clients.Main",
+    ]
+
+
+def build_java() -> Path:
+    """The directory with the Java program, built by Maven if its sources changed since the last time."""
+    java = HERE / "java"
+    sources = [java / "pom.xml", *sorted((java / "src").rglob("*.java"))]
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+    cache = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "clients-java"
+    cache.mkdir(parents=True, exist_ok=True)
+    out = cache / digest
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # every pytest-xdist worker comes by here
+        if not (out / "built").exists():
+            command = ["mvn", "-q", "-B", "-f", str(java / "pom.xml"), "package", f"-Dout={out}"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise RuntimeError(f"the Java client does not build: {done.stdout}{done.stderr}")
+            (out / "built").touch()
+    return out
+
+
+LIBRDKAFKA = Family(
+    "librdkafka",
+    _python("with_librdkafka.py"),
+    ("range", "roundrobin", "cooperative-sticky"),
+    has_consumer_protocol=True,
+)
+KAFKA_PYTHON = Family(
+    "kafka-python",
+    _python("with_kafka_python.py"),
+    ("range", "roundrobin", "cooperative-sticky"),
+    codec_modules=(("snappy", "snappy"), ("lz4", "lz4"), ("zstd", "zstandard")),
+)
+AIOKAFKA = Family(
+    "aiokafka",
+    _python("with_aiokafka.py"),
+    ("range", "roundrobin"),
+    tells_lost=False,
+    tells_state_in_lists=False,
+    codec_modules=(("snappy", "cramjam"), ("lz4", "cramjam"), ("zstd", "cramjam")),
+)
+JAVA = Family("java", _java, ("range", "roundrobin", "cooperative-sticky"), has_consumer_protocol=True)
+
+FAMILIES = (LIBRDKAFKA, KAFKA_PYTHON, AIOKAFKA, JAVA)
+EVERY_ASSIGNOR = tuple((family, assignor) for family in FAMILIES for assignor in family.assignors)
+EAGER = ("range", "roundrobin")

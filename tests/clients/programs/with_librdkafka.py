@@ -1,0 +1,202 @@
+"""confluent-kafka (librdkafka), driven over standard input and output."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from lines import DEBUG, TURN_S, Failed, Offsets, Ownership, Request, callback, event, serve
+
+ADMIN_TIMEOUT_S = 10
+
+
+def config(request: Request) -> dict[str, Any]:
+    settings = {"bootstrap.servers": request["bootstrap"], "client.id": request.get("client_id", "librdkafka-tools")}
+    return settings | ({"debug": "cgrp,protocol"} if DEBUG else {})
+
+
+def told(error: KafkaError) -> Failed:
+    return Failed(error.name(), error.code(), error.fatal() or not error.retriable(), error.str())
+
+
+def explain(thrown: Exception) -> Failed:
+    if isinstance(thrown, KafkaException) and isinstance(thrown.args[0], KafkaError):
+        return told(thrown.args[0])
+    return Failed(type(thrown).__name__, -1, True, str(thrown))
+
+
+class Member:
+    def __init__(self, request: Request) -> None:
+        settings = config(request) | {
+            "group.id": request["group"],
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "topic.metadata.refresh.interval.ms": request["metadata_max_age_ms"],
+            "error_cb": self._error,
+        }
+        if request["group_protocol"] == "consumer":
+            settings["group.protocol"] = "consumer"
+        else:
+            settings |= {
+                "session.timeout.ms": request["session_timeout_ms"],
+                "heartbeat.interval.ms": request["heartbeat_interval_ms"],
+                "partition.assignment.strategy": request["assignor"],
+            }
+        self._read: dict[tuple[str, int], int] = {}
+        self._ownership = Ownership()
+        self._consumer = Consumer(settings)
+        self._consumer.subscribe(
+            [request["pattern"]] if request.get("pattern") else request["topics"],
+            on_assign=lambda _, partitions: callback("assigned", partitions),
+            on_revoke=lambda _, partitions: callback("revoked", partitions),
+            on_lost=lambda _, partitions: callback("lost", partitions),
+        )
+
+    @staticmethod
+    def _error(error: KafkaError) -> None:
+        event("error", **(told(error).told | {"fatal": error.fatal()}))
+
+    def turn(self) -> None:
+        message = self._consumer.poll(TURN_S)
+        self._ownership.tell(self._consumer.assignment())
+        if message is None:
+            return
+        error = message.error()
+        if error is not None:
+            event("error", **(told(error).told | {"fatal": error.fatal()}))
+            return
+        topic, partition, offset = place(message)
+        self._read[topic, partition] = offset + 1
+        event("message", topic=topic, partition=partition, offset=offset, value=text(message))
+
+    def commit(self, offsets: Offsets | None) -> Offsets:
+        if offsets is None:
+            owned = {(p.topic, p.partition) for p in self._consumer.assignment()}
+            offsets = [(topic, p, offset) for (topic, p), offset in self._read.items() if (topic, p) in owned]
+        done = self._consumer.commit(offsets=[TopicPartition(*offset) for offset in offsets], asynchronous=False)
+        for partition in done or []:
+            if partition.error is not None:
+                raise KafkaException(partition.error)
+        return [(p.topic, p.partition, p.offset) for p in done or []]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def place(message: Message) -> tuple[str, int, int]:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None and partition is not None and offset is not None
+    return topic, partition, offset
+
+
+def text(message: Message) -> str:
+    value = message.value()
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def send(producer: Producer, request: Request) -> list[int]:
+    offsets: list[int] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            offsets.append(place(message)[2])
+
+    for i, value in enumerate(request["values"]):
+        timestamps = request.get("timestamps_ms")
+        extra = {"timestamp": timestamps[i]} if timestamps else {}
+        producer.produce(
+            request["topic"], value=value, partition=request["partition"], on_delivery=delivered, **extra
+        )
+    producer.flush(ADMIN_TIMEOUT_S)
+    return offsets
+
+
+def produce(request: Request) -> list[int]:
+    settings = {
+        "compression.type": request.get("compression", "none"),
+        "enable.idempotence": request.get("idempotent", False),
+    }
+    return send(Producer(config(request) | settings), request)
+
+
+def transact(request: Request) -> None:
+    within_s = request["within_ms"] / 1000
+    producer = Producer(config(request) | {"transactional.id": request["transactional_id"]})
+    producer.init_transactions(within_s)
+    producer.begin_transaction()
+    producer.produce(request["topic"], value="in a transaction", partition=0)
+    producer.commit_transaction(within_s)
+
+
+def reader(request: Request) -> Consumer:
+    return Consumer(config(request) | {"group.id": "not-a-group", "enable.auto.commit": False})
+
+
+def fetch(request: Request) -> list[dict[str, Any]]:
+    consumer = reader(request)
+    consumer.assign([TopicPartition(request["topic"], request["partition"], 0)])
+    messages: list[dict[str, Any]] = []
+    deadline = time.monotonic() + request["within_ms"] / 1000
+    while len(messages) < request["count"] and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is None:
+            continue
+        error = message.error()
+        if error is not None:
+            raise KafkaException(error)
+        messages.append({"offset": place(message)[2], "value": text(message), "timestamp_ms": message.timestamp()[1]})
+    consumer.close()
+    return messages
+
+
+def offsets_for_times(request: Request) -> list[int | None]:
+    consumer = reader(request)
+    found: list[int | None] = []
+    for timestamp_ms in request["timestamps_ms"]:
+        asked = [TopicPartition(request["topic"], request["partition"], timestamp_ms)]
+        (partition,) = consumer.offsets_for_times(asked, ADMIN_TIMEOUT_S)
+        if partition.error is not None:
+            raise KafkaException(partition.error)
+        found.append(partition.offset if partition.offset >= 0 else None)
+    consumer.close()
+    return found
+
+
+def describe(request: Request) -> dict[str, Any]:
+    group = request["group"]
+    answers = AdminClient(config(request)).describe_consumer_groups([group], request_timeout=ADMIN_TIMEOUT_S)
+    found = answers[group].result()
+    return {
+        "state": found.state.name,
+        "protocol": found.partition_assignor,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "client_id": member.client_id,
+                "host": member.host,
+                "owned": [[p.topic, p.partition] for p in member.assignment.topic_partitions],
+            }
+            for member in found.members
+        ],
+    }
+
+
+def list_groups(request: Request) -> list[dict[str, Any]]:
+    found = AdminClient(config(request)).list_consumer_groups(request_timeout=ADMIN_TIMEOUT_S).result()
+    for error in found.errors:
+        raise KafkaException(error)
+    return [{"group": group.group_id, "state": group.state.name} for group in found.valid]
+
+
+if __name__ == "__main__":
+    tools = {
+        "produce": produce,
+        "transact": transact,
+        "fetch": fetch,
+        "offsets_for_times": offsets_for_times,
+        "describe": describe,
+        "list": list_groups,
+    }
+    serve(Member, tools, explain)

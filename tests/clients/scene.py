@@ -1,0 +1,104 @@
+"""One test's topics, group and clients, with unique names, on one broker."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from .client import Client, Owned
+from .eventually import eventually
+from .family import Family
+
+SETTLE_WITHIN_S = 30
+SESSION_TIMEOUT_MS = 6_000
+HEARTBEAT_INTERVAL_MS = 300
+METADATA_MAX_AGE_MS = 500
+ADMIN_TIMEOUT_S = 15
+
+
+class Scene:
+    """Starts clients and waits for what they should come to own."""
+
+    def __init__(self, bootstrap: str, logs: Path) -> None:
+        self.bootstrap = bootstrap
+        self.name = f"t{uuid.uuid4().hex[:12]}"
+        self.group = f"g-{self.name}"
+        self.clients: list[Client] = []
+        self._logs = logs
+        self._names = (f"c{i}" for i in itertools.count(1))
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.stop()
+
+    def topic(self, partitions: int, suffix: str = "") -> str:
+        """A new topic; its name starts with the scene's."""
+        name = f"{self.name}{suffix}"
+        self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result(ADMIN_TIMEOUT_S)
+        return name
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Raises the topic's number of partitions to `partitions`."""
+        self._admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(ADMIN_TIMEOUT_S)
+
+    def client(self, family: Family) -> Client:
+        """A client process that has not been asked for anything yet."""
+        name = f"{family.name}-{next(self._names)}"
+        client = Client(family, name, self.bootstrap, self._logs / f"{name}.log")
+        self.clients.append(client)
+        return client
+
+    def send_consume(
+        self, client: Client, topics: list[str], assignor: str = "range", pattern: str | None = None, **settings: Any
+    ) -> None:
+        """Asks a client to join the scene's group, without waiting for its reply."""
+        defaults = {
+            "group": self.group,
+            "topics": topics,
+            "pattern": pattern,
+            "assignor": assignor,
+            "session_timeout_ms": SESSION_TIMEOUT_MS,
+            "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
+            "metadata_max_age_ms": METADATA_MAX_AGE_MS,
+            "group_protocol": "classic",
+        }
+        client.send("consume", **(defaults | settings))
+
+    def member(
+        self, family: Family, topics: list[str], assignor: str = "range", pattern: str | None = None, **settings: Any
+    ) -> Client:
+        """A client that joins the scene's group."""
+        client = self.client(family)
+        self.send_consume(client, topics, assignor, pattern, **settings)
+        reply = client.reply()
+        assert reply["ok"], f"{client!r} could not subscribe: {reply['error']}"
+        return client
+
+    def settles(self, members: list[Client], partitions: Owned, within_s: float = SETTLE_WITHIN_S) -> None:
+        """Waits until the members own all the partitions, each partition once and each member some."""
+
+        def shared() -> bool:
+            shares = [member.owned for member in members]
+            assert not any(member.ended for member in members), f"a client's program ended\n{self.story(members)}"
+            whole = frozenset().union(*shares) == partitions and sum(map(len, shares)) == len(partitions)
+            return whole and all(shares)
+
+        eventually(
+            shared,
+            within_s,
+            f"{members} own the {len(partitions)} partitions, each once",
+            lambda: self.story(members),
+        )
+
+    def story(self, members: list[Client]) -> str:
+        owned = "\n".join(f"  {member!r} owns {sorted(member.owned)}" for member in members)
+        return "\n".join([owned, *(member.story() for member in members)])
+
+
+def partitions_of(topic: str, count: int) -> Owned:
+    return frozenset((topic, partition) for partition in range(count))
