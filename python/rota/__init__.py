@@ -58,6 +58,8 @@ from rota._rota import (
     encode_assignment,
     encode_subscription,
 )
+from rota.clock import VirtualClock
+from rota.server import Server
 
 __all__ = [
     "Append",
@@ -99,12 +101,14 @@ __all__ = [
     "Rebalance",
     "RecordError",
     "RotaError",
+    "Server",
     "ServerError",
     "SnapshotError",
     "Subscription",
     "SyncAnswer",
     "SyncGroup",
     "UnknownRecord",
+    "VirtualClock",
     "Wait",
     "Wheel",
     "__version__",

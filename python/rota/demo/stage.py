@@ -5,18 +5,20 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from confluent_kafka import KafkaException
+
 from rota.demo.cast import Cast, now_ms
-from rota.demo.causes import Doing, doing
 from rota.demo.evidence import Checkpoint, Evidence, Snapshot
 from rota.demo.script import STEPS, TOPICS, Step
 from rota.demo.verdict import checkpoint_faults, judge
 from rota.demo.witness import Feed, Observer
 
 if TYPE_CHECKING:
+    from rota import Explanation
     from rota.server import Server
 
 SESSION_MS = 6_000
@@ -78,11 +80,11 @@ class Stage:
         self.evidence = Evidence()
         self.news: deque[News] = deque()
         self.step = "setting the stage"
-        self.doing: Doing | None = None
+        self.explanation: Explanation | None = None
+        self.causes: dict[tuple[int, str, str], str] = {}
         self.began_ms = now_ms()
         self._audience = audience
         self._changed = threading.Event()
-        self._told_rebalances: set[tuple[Any, ...]] = set()
         config = {
             "bootstrap.servers": self.bootstrap_servers,
             "group.id": self.group,
@@ -110,7 +112,7 @@ class Stage:
         self._changed.set()
 
     def play(self) -> Result:
-        """Play the whole script. Raises KafkaException if the broker cannot be reached or will not create the topics."""
+        """Play the whole script. Raises KafkaException or TimeoutError if the broker will not create the topics."""
         failures: list[str] = []
         try:
             self.observer.create(self.topics)
@@ -127,7 +129,10 @@ class Stage:
             self.observer.stop()
             self.cast.close()
         self.step = "reading the commits back"
-        self.evidence.committed = self.observer.committed()
+        try:
+            self.evidence.committed = self.observer.committed()
+        except (KafkaException, TimeoutError) as error:
+            failures.append(f"the commits could not be read back: {error}")
         if self.server is None:
             self.observer.delete(self.topics)
         if self.feed.failed:
@@ -184,11 +189,12 @@ class Stage:
         """The observer's thread: the coordinator was asked, and a rota server says why as well."""
         self.evidence.snapshots.append(snapshot)
         if self.server is not None:
-            self.doing = doing(self.server.explain(self.group))
-            for rebalance in self.doing.rebalances if self.doing else ():
-                if rebalance.key not in self._told_rebalances:
-                    self._told_rebalances.add(rebalance.key)
-                    self.tell("rota", f"rebalance after generation {rebalance.from_generation}: {rebalance.why}")
+            self.explanation = self.server.explain(self.group)
+            for rebalance in self.explanation.rebalances if self.explanation else ():
+                key = (rebalance.began_ms, rebalance.cause, rebalance.member_id)
+                if key not in self.causes:
+                    self.tell("rota", f"rebalance {rebalance}")
+                self.causes[key] = str(rebalance)
         self._changed.set()
 
     def _wait(self, enough: Callable[[], bool]) -> None:
@@ -204,7 +210,6 @@ class Stage:
         self._audience.look(self)
 
     def _summary(self, failures: list[str], generations: tuple[int, ...], stable_snapshots: int) -> dict[str, Any]:
-        causes: Mapping[Any, str] = {rebalance.key: rebalance.why for rebalance in (self.doing or Doing()).rebalances}
         return {
             "ok": not failures,
             "failures": failures,
@@ -214,7 +219,7 @@ class Stage:
             "members": {actor.name: actor.status for actor in self.cast.actors.values()},
             "partitions": sum(self.topics.values()),
             "generations": list(generations),
-            "rebalances": list(causes.values()),
+            "rebalances": list(self.causes.values()),
             "stable_descriptions": stable_snapshots,
             "messages_stored": self.feed.stored,
             "commits_acknowledged": len(self.evidence.commits),

@@ -110,15 +110,15 @@ class LiveView(View):
         for actor in stage.cast.actors.values():
             table.add_row(*row(stage, actor), style=COLOURS.get(actor.status, ""))
         lines = [Text(f"{news.at_s:6.1f} s  {news.who:<7} {news.text}", overflow="ellipsis") for news in self._news]
-        waiting = stage.doing.waiting if stage.doing else ()
-        return Group(table, *(Text(f"waiting for {what}", style="yellow") for what in waiting), *lines)
+        doing = Text(str(stage.explanation), style="yellow") if stage.explanation else Text("")
+        return Group(table, doing, *lines)
 
 
 def heading(stage: Stage) -> str:
     """`group roster: Stable, generation 4 · ben leaves · 16 s of 30`"""
     state = stage.snapshot.state if stage.snapshot else "not there yet"
-    if stage.doing:
-        state = f"{stage.doing.state}, generation {stage.doing.generation}"
+    if stage.explanation:
+        state = f"{stage.explanation.state}, generation {stage.explanation.generation}"
     return f"group {stage.group}: {state} · {stage.step} · {stage.elapsed_s:.0f} s of {stage.settings.duration_s:.0f}"
 
 

@@ -1,0 +1,222 @@
+"""The command `rota`. Exit codes: 0 all well, 1 it failed, 2 it was called wrongly, 130 it was interrupted."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import sys
+import threading
+from enum import StrEnum
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+
+import rota
+from rota.server import Server
+
+FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+IN_MEMORY = "in memory: nothing survives a restart"
+
+app = typer.Typer(
+    help="A Kafka consumer-group coordinator that you can pip install.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+class Assignor(StrEnum):
+    """The partition assignment strategies of the demo's consumers, by their names in librdkafka."""
+
+    COOPERATIVE_STICKY = "cooperative-sticky"
+    RANGE = "range"
+    ROUNDROBIN = "roundrobin"
+
+
+def fail(code: int, message: str) -> NoReturn:
+    """End with one line on stderr: what was wrong, with what value, what to do."""
+    typer.echo(f"rota: {' '.join(message.split())}", err=True)
+    raise typer.Exit(code)
+
+
+def print_version(wanted: bool) -> None:
+    """`--version` prints the version and ends."""
+    if wanted:
+        typer.echo(f"rota {rota.__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
+
+
+@app.callback()
+def main(version: Version = False) -> None:
+    """A Kafka consumer-group coordinator that you can pip install."""
+
+
+def address(option: str, text: str, lowest_port: int) -> str:
+    """Check HOST:PORT, or [HOST]:PORT for IPv6; gives it back as it came."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit():
+        fail(MISUSED, f"{option} is `{text}`: give HOST:PORT, such as 127.0.0.1:9092")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        fail(MISUSED, f"{option} is `{text}`: write an IPv6 host in brackets, such as [::1]:9092")
+    if not lowest_port <= int(port) <= 65_535:
+        fail(MISUSED, f"{option} is `{text}`: the port is {port}, give {lowest_port} to 65535")
+    return text
+
+
+def chosen(pairs: list[str]) -> dict[str, str]:
+    """`--set KEY=VALUE ...` as a mapping; of a name that comes twice the last one counts."""
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            fail(MISUSED, f"--set is `{pair}`: give KEY=VALUE, such as group.initial.rebalance.delay.ms=0")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def started(listen: str, advertise: str | None, settings: dict[str, str]) -> Server:
+    """A running server, or the reason why not as one line on stderr."""
+    try:
+        return Server(listen, advertise=advertise, settings=settings)
+    except (rota.ConfigError, ValueError) as error:
+        fail(MISUSED, f"{error}; `rota settings` lists the settings")
+    except (rota.RotaError, OSError) as error:
+        fail(FAILED, str(error))
+
+
+class Ending:
+    """The end of a server by signal: the first SIGINT or SIGTERM stops it, a second SIGINT does not wait for that."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._ask)
+
+    def _ask(self, number: int, _: FrameType | None) -> None:
+        if number == signal.SIGINT and self.asked.is_set():
+            os._exit(INTERRUPTED)
+        self.asked.set()
+
+    def stop(self, server: Server) -> None:
+        """Stop the server while signals are still heard."""
+        stopping = threading.Thread(target=server.stop, name="stop")
+        stopping.start()
+        while stopping.is_alive():
+            stopping.join(0.1)
+
+
+@app.command()
+def serve(
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 picks a free one.")
+    ] = "127.0.0.1:9092",
+    advertise: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where clients are told to connect to, if that is somewhere else."),
+    ] = None,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A Kafka broker setting; may be given again."),
+    ] = None,
+    version: Version = False,
+) -> None:
+    """Run a server until SIGINT or SIGTERM.
+
+    Kafka clients connect to it as to any broker. Topics, messages, groups and offsets are in memory.
+    The first line on stdout says where it listens, once it does.
+
+    \b
+    Examples:
+      rota serve
+      rota serve --listen 127.0.0.1:0
+      rota serve --listen 0.0.0.0:9092 --advertise kafka.test:9092
+      rota serve --set group.initial.rebalance.delay.ms=0 --set num.partitions=12
+    """
+    ending = Ending()
+    server = started(
+        address("--listen", listen, 0),
+        None if advertise is None else address("--advertise", advertise, 1),
+        chosen(pairs or []),
+    )
+    typer.echo(f"rota {rota.__version__} ready on {server.bootstrap_servers} ({IN_MEMORY})")
+    if advertise is not None:
+        typer.echo(f"clients are told to connect to {advertise}")
+    sys.stdout.flush()
+    ending.asked.wait()
+    ending.stop(server)
+
+
+@app.command()
+def settings(as_json: AsJson = False) -> None:
+    """List the settings that `rota serve --set` takes, and Kafka's default for each."""
+    with started("127.0.0.1:0", None, {}) as server:
+        table = server.settings()
+    if as_json:
+        typer.echo(json.dumps(table, indent=2))
+        return
+    width = max(map(len, table))
+    for name, value in table.items():
+        typer.echo(f"{name:<{width}}  {value}")
+
+
+@app.command()
+def demo(
+    duration: Annotated[
+        float, typer.Option(min=0, max=3600, metavar="SECONDS", help="How long to take, if the group is not slower.")
+    ] = 30.0,
+    assignor: Annotated[Assignor, typer.Option(help="How the consumers share partitions.")] = (
+        Assignor.COOPERATIVE_STICKY
+    ),
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Run it against this broker, Apache Kafka for one, instead of rota."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines; the last one is the summary.")] = False,
+) -> None:
+    """Watch real consumers share 12 partitions while members come, go, die and change their mind.
+
+    Four confluent-kafka consumers, each in its own process, join a group one by one; one leaves, one is killed with
+    SIGKILL, one switches its subscription; all commit offsets throughout.
+
+    Exit code 0 means: no generation had two owners for a partition, every settled group owned all partitions,
+    and no acknowledged commit was lost, by the consumers' own word and by the coordinator's. Otherwise it is 1,
+    and the last lines say what went wrong.
+
+    \b
+    Examples:
+      rota demo
+      rota demo --json | tail -n 1
+      rota demo --bootstrap-server 127.0.0.1:9092 --assignor range
+    """
+    if importlib.util.find_spec("confluent_kafka") is None:
+        fail(MISUSED, "the demo needs the confluent-kafka client: pip install 'rota[demo]'")
+    if bootstrap_server is not None:
+        address("--bootstrap-server", bootstrap_server, 1)
+    from confluent_kafka import KafkaException
+
+    from rota.demo import perform
+    from rota.demo.stage import Settings
+
+    chosen_settings = Settings(duration, assignor.value, bootstrap_server)
+    try:
+        result = perform(chosen_settings, as_json=as_json)
+    except KeyboardInterrupt:
+        fail(INTERRUPTED, "interrupted; the consumers have ended")
+    except KafkaException as error:
+        reason = error.args[0].str() if error.args else str(error)
+        fail(FAILED, f"the broker at {bootstrap_server or 'rota itself'} did not do its part: {reason}")
+    except TimeoutError:
+        fail(FAILED, f"the broker at {bootstrap_server or 'rota itself'} did not answer: is it running?")
+    except rota.RotaError as error:
+        fail(FAILED, str(error))
+    raise typer.Exit(0 if result.ok else FAILED)

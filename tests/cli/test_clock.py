@@ -1,0 +1,63 @@
+"""`rota.VirtualClock` by itself, over stand-ins for servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from rota.clock import VirtualClock
+
+
+class Recorder:
+    """Stands in for a server: remembers how it was moved."""
+
+    def __init__(self) -> None:
+        self.moves: list[tuple[int, list[str]]] = []
+
+    def _advance(self, ms: int, expire: list[str]) -> None:
+        self.moves.append((ms, expire))
+
+
+def test_a_clock_stands_still_until_it_is_advanced() -> None:
+    clock = VirtualClock()
+    assert clock.now_ms == 0
+    clock.advance(45_000)
+    clock.advance(1)
+    assert clock.now_ms == 45_001
+    assert repr(clock) == "VirtualClock(now_ms=45001)"
+
+
+def test_every_server_of_a_clock_moves_with_it_until_it_is_released() -> None:
+    clock, first, second = VirtualClock(), Recorder(), Recorder()
+    clock._drive(first)
+    clock._drive(second)
+    clock.advance(10, expire=["m-1"])
+    clock._release(second)
+    clock.advance(20)
+    assert first.moves == [(10, ["m-1"]), (20, [])]
+    assert second.moves == [(10, ["m-1"])]
+
+
+def test_the_members_to_expire_may_come_from_any_iterable() -> None:
+    clock, server = VirtualClock(), Recorder()
+    clock._drive(server)
+    clock.advance(5, expire=(f"m-{number}" for number in range(2)))
+    assert server.moves == [(5, ["m-0", "m-1"])]
+
+
+def test_a_clock_does_not_keep_a_forgotten_server_alive() -> None:
+    clock, server = VirtualClock(), Recorder()
+    clock._drive(server)
+    del server
+    assert len(clock._servers) == 0
+
+
+def test_time_does_not_go_back() -> None:
+    clock = VirtualClock()
+    with pytest.raises(ValueError, match="ms is -1: time does not go back, give 0 or more"):
+        clock.advance(-1)
+    assert clock.now_ms == 0
+
+
+def test_one_member_id_is_not_taken_for_a_list_of_letters() -> None:
+    with pytest.raises(TypeError, match="expire is the string 'm-1': give a list of member ids"):
+        VirtualClock().advance(1, expire="m-1")

@@ -1,0 +1,144 @@
+"""`rota serve` and `rota settings` as processes: first line, exit codes, one-line errors."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+import rota
+
+ROTA = [sys.executable, "-m", "rota"]
+WITHIN_S = 30
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*ROTA, *arguments], capture_output=True, text=True, timeout=WITHIN_S, stdin=subprocess.DEVNULL, check=False
+    )
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server process that has said it is ready, and its first line."""
+    process = subprocess.Popen(
+        [*ROTA, "serve", "--listen", "127.0.0.1:0", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        yield process, process.stdout.readline().rstrip("\n")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def port_in(first_line: str) -> int:
+    found = re.fullmatch(
+        rf"rota {re.escape(rota.__version__)} ready on 127\.0\.0\.1:(\d+) \(in memory: nothing survives a restart\)",
+        first_line,
+    )
+    assert found, first_line
+    return int(found[1])
+
+
+def test_the_first_line_says_where_a_client_can_connect() -> None:
+    with serving() as (_, first_line):
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port_in(first_line)}"})
+        assert len(admin.list_topics(timeout=WITHIN_S).brokers) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_server_cleanly(number: signal.Signals) -> None:
+    with serving() as (process, first_line):
+        port = port_in(first_line)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=WITHIN_S)
+        assert (process.returncode, errors) == (0, "")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S)
+
+
+def test_clients_are_told_the_advertised_address() -> None:
+    with socket.socket() as spare, serving("--advertise", "localhost:9") as (process, first_line):
+        spare.bind(("127.0.0.1", 0))
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port_in(first_line)}", "log_level": 0})
+        broker = next(iter(admin.list_topics(timeout=WITHIN_S).brokers.values()))
+        assert (broker.host, broker.port) == ("localhost", 9)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "clients are told to connect to localhost:9\n"
+
+
+def test_an_address_in_use_is_a_failure_and_says_which() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        wanted = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = run("serve", "--listen", wanted)
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("rota: ")
+    assert wanted in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--listen", "9092"), "--listen is `9092`: give HOST:PORT, such as 127.0.0.1:9092"),
+        (("--listen", "localhost:http"), "--listen is `localhost:http`: give HOST:PORT, such as 127.0.0.1:9092"),
+        (("--listen", "localhost:65536"), "--listen is `localhost:65536`: the port is 65536, give 0 to 65535"),
+        (("--listen", "::1:9092"), "--listen is `::1:9092`: write an IPv6 host in brackets, such as [::1]:9092"),
+        (("--advertise", "kafka.test:0"), "--advertise is `kafka.test:0`: the port is 0, give 1 to 65535"),
+        (("--set", "num.partitions"), "--set is `num.partitions`: give KEY=VALUE"),
+        (("--set", "num.partitions=many"), "`num.partitions` is `many`"),
+        (("--set", "num.partition=3"), "unknown setting `num.partition`; the nearest one is `num.partitions`"),
+    ],
+)
+def test_a_wrong_call_says_what_was_wrong_and_what_to_do(arguments: tuple[str, ...], says: str) -> None:
+    listen = () if "--listen" in arguments else ("--listen", "127.0.0.1:0")
+    ended = run("serve", *listen, *arguments)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert ended.stderr.startswith(f"rota: {says}")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_an_unknown_option_is_a_wrong_call() -> None:
+    ended = run("serve", "--lisen", "127.0.0.1:0")
+    assert ended.returncode == 2
+    assert "--lisen" in ended.stderr
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("serve", "--version")])
+def test_the_version_is_the_packages(arguments: tuple[str, ...]) -> None:
+    ended = run(*arguments)
+    assert (ended.returncode, ended.stdout) == (0, f"rota {rota.__version__}\n")
+
+
+@pytest.mark.parametrize("command", ["serve", "demo"])
+def test_help_has_examples_one_a_line(command: str) -> None:
+    ended = run(command, "--help")
+    assert ended.returncode == 0
+    assert re.search(rf"^ +rota {command} --\w", ended.stdout, re.MULTILINE)
+
+
+def test_the_settings_are_kafkas_with_kafkas_defaults() -> None:
+    ended = run("settings", "--json")
+    assert ended.returncode == 0
+    table = json.loads(ended.stdout)
+    assert table["group.initial.rebalance.delay.ms"] == "3000"
+    assert table["group.min.session.timeout.ms"] == "6000"
+    lines = run("settings").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(table)
