@@ -24,9 +24,11 @@ def main() -> int:
 
 
 def list_coverage() -> int:
-    """One line per row."""
-    for row, files in coverage.rows().items():
-        print(f"{row:8} {', '.join(files) or '-'}")
+    """One line per row: its transcripts, or what it waits for."""
+    files = coverage.shown()
+    for row, entry in coverage.table().items():
+        others = [f"later: {entry['later']}"] if "later" in entry else entry.get("tests", [])
+        print(f"{row:8} {', '.join(files.get(row, others)) or '-'}")
     return 1 if coverage.uncovered_rows() else 0
 
 

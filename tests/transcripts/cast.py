@@ -89,10 +89,12 @@ class Cast:
             self.base_generation = None
 
     def show_id(self, member_id: str | None) -> str:
-        """The name of a member id; `""` for none."""
+        """The name of a member id, `x-?` for one that x has not been told, `""` for none."""
         if not member_id:
             return '""' if member_id == "" else "-"
-        return self.names.get(member_id, member_id)
+        minted = MINTED.search(member_id)
+        untold = f"{member_id[: minted.start()]}-?" if minted else member_id
+        return self.names.get(member_id, untold)
 
     def find_id(self, text: str) -> str:
         """`$a` or a bare actor name -> its id, `""` -> nothing, anything else as it stands."""

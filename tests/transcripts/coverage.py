@@ -1,28 +1,33 @@
-"""Which transcript shows which row."""
+"""Which transcript shows which row of docs/rows.toml."""
 
 from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
 
 from .runner import VECTORS, transcripts
 from .text import parse
 
-WANTED = VECTORS / "rows.txt"
+ROWS = Path(__file__).parent.parent.parent / "docs" / "rows.toml"
 
 
-def rows() -> dict[str, list[str]]:
-    """Row id -> transcripts that name it, for every row in rows.txt and every row that a transcript names."""
-    found: dict[str, list[str]] = {row: [] for row in wanted_rows()}
+def table() -> dict[str, dict[str, Any]]:
+    """Every row of docs/rows.toml."""
+    tables = tomllib.loads(ROWS.read_text(encoding="utf-8")).values()
+    return {row: entry for rows in tables for row, entry in rows.items()}
+
+
+def shown() -> dict[str, list[str]]:
+    """Row -> the transcripts whose header names it."""
+    found: dict[str, list[str]] = {}
     for path in transcripts():
         for row in parse(path).rows:
-            found.setdefault(row, []).append(str(path.relative_to(VECTORS.parent)))
+            found.setdefault(row, []).append(path.relative_to(VECTORS).as_posix())
     return found
 
 
-def wanted_rows() -> list[str]:
-    """The rows that must have a transcript: the first word of each line of rows.txt."""
-    lines = [line.strip() for line in WANTED.read_text().splitlines()]
-    return [line.split()[0] for line in lines if line and not line.startswith("#")]
-
-
 def uncovered_rows() -> list[str]:
-    """Rows that nobody shows."""
-    return [row for row, files in rows().items() if not files]
+    """Rows that should be shown now and are not, neither by a transcript nor by another test."""
+    files = shown()
+    return [row for row, entry in table().items() if "later" not in entry and not entry.get("tests") and row not in files]

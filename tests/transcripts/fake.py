@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .subject import Answer, Append, Effect, Explanation, Request
 
 JOIN_WAIT_MS = 3_000
@@ -16,6 +18,9 @@ class FakeSubject:
         self.storing: list[tuple[int, Request]] = []
         self.waiting: list[tuple[int, int, Request]] = []
         self.appends = 0
+
+    def replay(self, record: dict[str, Any]) -> None:
+        return
 
     def loaded(self, now_ms: int) -> list[Effect]:
         return []

@@ -175,5 +175,5 @@ def explanation(cast: Cast, told: Explanation | None, now_ms: int) -> list[str]:
         lines.append(WAITING[wait.what].format(who=cast.show_id(wait.member_id), left=left))
     if told.last_rebalance is not None:
         cause, member_id = told.last_rebalance
-        lines.append(f"because {cause} {cast.show_id(member_id)}".rstrip())
+        lines.append(f"because {cause} {cast.show_id(member_id)}" if member_id else f"because {cause}")
     return lines

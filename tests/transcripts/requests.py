@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .cast import Actor, Cast, StepError, duration_ms
+from .cast import DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Actor, Cast, StepError, duration_ms
 from .subject import Request
 
 NULLABLE = {"null": None, '""': ""}
@@ -180,3 +180,37 @@ BUILDERS: dict[str, Callable[[Cast, Actor, Words], dict[str, Any]]] = {
     "DescribeGroup": _describe,
     "ListGroups": _list,
 }
+
+
+def build_group_record(cast: Cast, words: list[str]) -> dict[str, Any]:
+    """`group g generation=7 protocol=consumer/range leader=$a members=$a:Sa:Xa`: a record to load, ids made up."""
+    if words[:1] != ["group"]:
+        raise StepError("only group records can be replayed")
+    rest = Words(words[2:])
+    protocol_type, _, protocol_name = rest.option("protocol", "consumer/range").partition("/")
+    members = [_stored_member(cast, member) for member in rest.option("members", "").split(",") if member]
+    value = {
+        "protocol_type": protocol_type,
+        "generation": int(rest.option("generation", "1")),
+        "protocol_name": protocol_name,
+        "leader": cast.find_id(rest.option("leader", "")),
+        "members": members,
+    }
+    rest.end()
+    return {"kind": "group", "group_id": words[1], "value": value}
+
+
+def _stored_member(cast: Cast, text: str) -> dict[str, Any]:
+    name, subscription, assignment = text.removeprefix("$").split(":")
+    member_id = f"{name}-00000000-0000-4000-8000-{len(cast.names):012x}"
+    cast.bind(cast.actor(name), member_id)
+    return {
+        "member_id": member_id,
+        "instance_id": None,
+        "client_id": name,
+        "client_host": "/127.0.0.1",
+        "rebalance_timeout_ms": DEFAULT_REBALANCE_MS,
+        "session_timeout_ms": DEFAULT_SESSION_MS,
+        "subscription": subscription.encode(),
+        "assignment": assignment.encode(),
+    }

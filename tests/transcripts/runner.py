@@ -90,6 +90,9 @@ class Player:
             lines = self._end_append(word, rest)
         elif word == "explain":
             lines = render.explanation(self.cast, self.subject.explain(rest[0] if rest else "g"), self.now_ms)
+        elif word == "replay":
+            self.subject.replay(requests.build_group_record(self.cast, rest))
+            return []
         elif word == "loaded":
             lines = self._show(self.subject.loaded(self.now_ms))
         elif word == "unload":

@@ -1,0 +1,208 @@
+"""The core as a subject: `rota.Coordinator`, driven in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from typing import Any
+
+import rota
+
+from .subject import Answer, Append, Effect, Explanation, Request, Wait
+
+
+class CoreSubject:
+    """One `rota.Coordinator`. Appends are numbered by the log in the order in which they were handed to it."""
+
+    shows = frozenset({"log", "explain", "unload"})
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self.coordinator = rota.Coordinator(config)
+        self.next_offset = 0
+        self.offsets: dict[int, int] = {}
+
+    def replay(self, record: dict[str, Any]) -> None:
+        """Fold one record of the log that is being loaded."""
+        self.coordinator.replay(_to_rota_record(record), self.next_offset, 0)
+        self.next_offset += 1
+
+    def loaded(self, now_ms: int) -> list[Effect]:
+        return self._plain(self.coordinator.loaded(now_ms))
+
+    def submit(self, now_ms: int, ticket: int, request: Request, entropy: int) -> list[Effect]:
+        return self._plain(self.coordinator.submit(now_ms, ticket, REQUESTS[request.api](request.fields), entropy=entropy))
+
+    def advance(self, now_ms: int) -> list[Effect]:
+        return self._plain(self.coordinator.advance(now_ms))
+
+    def next_deadline(self) -> int | None:
+        return self.coordinator.next_deadline()
+
+    def appended(self, append_id: int, error: str | None, now_ms: int) -> list[Effect]:
+        result = rota.ErrorCode[error] if error else self.offsets[append_id]
+        return self._plain(self.coordinator.appended(append_id, result, now_ms))
+
+    def unload(self, now_ms: int) -> list[Effect]:
+        return self._plain(self.coordinator.unload(now_ms))
+
+    def explain(self, group_id: str) -> Explanation | None:
+        told = self.coordinator.explain(group_id)
+        if told is None:
+            return None
+        waiting = [Wait(wait.what, wait.member_id, wait.until_ms) for wait in told.waiting]
+        last = told.rebalances[-1] if told.rebalances else None
+        open_cause = (last.cause, last.member_id) if last and last.settled_ms is None else None
+        return Explanation(told.state, told.generation, told.since_ms, waiting, open_cause)
+
+    def check_invariants(self) -> None:
+        self.coordinator.check_invariants()
+
+    def _plain(self, effects: Iterable[Any]) -> list[Effect]:
+        plain: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, rota.Append):
+                self.offsets[effect.append_id] = self.next_offset
+                self.next_offset += len(effect.records)
+                plain.append(Append(effect.append_id, [_record(record) for record in effect.records]))
+            else:
+                api, fields = ANSWERS[type(effect)]
+                plain.append(Answer(effect.ticket, api, fields(effect)))
+        return plain
+
+
+def _join_request(fields: dict[str, Any]) -> Any:
+    rest = {key: value for key, value in fields.items() if key not in ("group_id", "member_id")}
+    return rota.JoinGroup(fields["group_id"], fields["member_id"], **rest)
+
+
+def _sync_request(fields: dict[str, Any]) -> Any:
+    places = ("group_id", "member_id", "generation", "assignments")
+    rest = {key: value for key, value in fields.items() if key not in places}
+    return rota.SyncGroup(*(fields[place] for place in places), **rest)
+
+
+def _commit_request(fields: dict[str, Any]) -> Any:
+    offsets = [
+        ((topic, partition), (offset, metadata, leader_epoch))
+        for topic, partitions in fields["topics"]
+        for partition, offset, leader_epoch, metadata in partitions
+    ]
+    rest = {key: value for key, value in fields.items() if key not in ("group_id", "topics")}
+    return rota.OffsetCommit(fields["group_id"], offsets, **rest)
+
+
+def _fetch_request(fields: dict[str, Any]) -> Any:
+    topics = fields["topics"]
+    places = None if topics is None else [(topic, index) for topic, indexes in topics for index in indexes]
+    return rota.OffsetFetch(fields["group_id"], places, fields["require_stable"])
+
+
+REQUESTS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "JoinGroup": _join_request,
+    "SyncGroup": _sync_request,
+    "Heartbeat": lambda fields: rota.Heartbeat(
+        fields["group_id"], fields["member_id"], fields["generation"], instance_id=fields["instance_id"]
+    ),
+    "LeaveGroup": lambda fields: rota.LeaveGroup(fields["group_id"], fields["members"], version=fields["version"]),
+    "OffsetCommit": _commit_request,
+    "OffsetFetch": _fetch_request,
+    "DescribeGroup": lambda fields: rota.DescribeGroup(fields["group_id"], version=fields["version"]),
+    "ListGroups": lambda fields: rota.ListGroups(fields["states"], fields["types"]),
+}
+
+
+def _picked(*names: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda answer: {"error": answer.error.name} | {name: getattr(answer, name) for name in names}
+
+
+def _with_members(names: tuple[str, ...], member: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], dict[str, Any]]:
+    return lambda answer: _picked(*names)(answer) | {"members": [member(each) for each in answer.members]}
+
+
+def _by_topic(partitions: Iterable[Any], shown: Callable[[Any], tuple[Any, ...]]) -> list[tuple[str, list[Any]]]:
+    return [
+        (topic, [shown(each) for each in group]) for topic, group in groupby(partitions, key=lambda each: each.topic)
+    ]
+
+
+def _commit_answer(answer: Any) -> dict[str, Any]:
+    return {"topics": _by_topic(answer.partitions, lambda each: (each.partition, each.error.name))}
+
+
+def _fetch_answer(answer: Any) -> dict[str, Any]:
+    def fetched(each: Any) -> tuple[Any, ...]:
+        return each.partition, each.offset, each.leader_epoch, each.metadata, each.error.name
+
+    return {"error": answer.error.name, "topics": _by_topic(answer.partitions, fetched)}
+
+
+def _list_answer(answer: Any) -> dict[str, Any]:
+    groups = [(group.group_id, group.protocol_type, group.state) for group in answer.groups]
+    return {"error": answer.error.name, "groups": groups}
+
+
+JOIN_FIELDS = ("generation", "protocol_type", "protocol_name", "leader", "skip_assignment", "member_id")
+DESCRIBE_FIELDS = ("error_message", "state", "protocol_type", "protocol_name")
+ANSWERS: dict[type, tuple[str, Callable[[Any], dict[str, Any]]]] = {
+    rota.JoinAnswer: (
+        "JoinGroup",
+        _with_members(JOIN_FIELDS, lambda each: (each.member_id, each.instance_id, each.metadata)),
+    ),
+    rota.SyncAnswer: ("SyncGroup", _picked("protocol_type", "protocol_name", "assignment")),
+    rota.HeartbeatAnswer: ("Heartbeat", _picked()),
+    rota.LeaveAnswer: (
+        "LeaveGroup",
+        _with_members((), lambda each: (each.member_id, each.instance_id, each.error.name)),
+    ),
+    rota.CommitAnswer: ("OffsetCommit", _commit_answer),
+    rota.FetchAnswer: ("OffsetFetch", _fetch_answer),
+    rota.DescribeAnswer: (
+        "DescribeGroup",
+        _with_members(
+            DESCRIBE_FIELDS,
+            lambda each: (
+                each.member_id,
+                each.instance_id,
+                each.client_id,
+                each.client_host,
+                each.metadata,
+                each.assignment,
+            ),
+        ),
+    ),
+    rota.ListAnswer: ("ListGroups", _list_answer),
+}
+
+OFFSET_FIELDS = ("offset", "leader_epoch", "metadata", "commit_timestamp_ms", "expire_timestamp_ms")
+GROUP_FIELDS = ("protocol_type", "generation", "protocol_name", "leader")
+MEMBER_FIELDS = (
+    "member_id",
+    "instance_id",
+    "client_id",
+    "client_host",
+    "rebalance_timeout_ms",
+    "session_timeout_ms",
+    "subscription",
+    "assignment",
+)
+
+
+def _fields(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
+
+
+def _record(record: Any) -> dict[str, Any]:
+    value = record.value
+    if isinstance(record, rota.OffsetRecord):
+        place = {"kind": "offset"} | _fields(record, ("group_id", "topic", "partition"))
+        return place | {"value": None if value is None else _fields(value, OFFSET_FIELDS)}
+    if value is None:
+        return {"kind": "group", "group_id": record.group_id, "value": None}
+    members = [_fields(member, MEMBER_FIELDS) for member in value.members]
+    return {"kind": "group", "group_id": record.group_id, "value": _fields(value, GROUP_FIELDS) | {"members": members}}
+
+
+def _to_rota_record(record: dict[str, Any]) -> Any:
+    value = record["value"]
+    members = [rota.MemberValue(**member) for member in value["members"]]
+    return rota.GroupRecord(record["group_id"], rota.GroupValue(**(value | {"members": members})))
