@@ -1,0 +1,450 @@
+//! Requests that another codec wrote, read by ours; answers that ours wrote, read by the other: in every version.
+
+mod samples;
+
+use bytes::{Bytes, BytesMut};
+use kafka_protocol::{
+    messages::{
+        ApiVersionsResponse, DescribeGroupsResponse, FindCoordinatorResponse, HeartbeatResponse, JoinGroupResponse,
+        LeaveGroupResponse, ListGroupsResponse, OffsetCommitResponse, OffsetFetchResponse, SyncGroupResponse,
+    },
+    protocol::Decodable,
+};
+use rota_core::{
+    error::ErrorCode,
+    request::{Assignment, CommitPartition, FetchTopic, Heartbeat, LeaveIdentity, Protocol},
+    response::{
+        CommittedTopic, DescribeAnswer, DescribedMember, FetchAnswer, FetchedOffset, FetchedTopic, JoinAnswer,
+        JoinedMember, LeaveAnswer, LeftMember, ListedGroup, SyncAnswer,
+    },
+};
+use rota_wire::{
+    Writer, answers,
+    discovery::{self, ApiVersionsBody, FindCoordinatorBody, FoundCoordinator},
+    requests::{
+        DescribeGroupsBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody, OffsetFetchBody,
+        SyncGroupBody, read_heartbeat,
+    },
+    versions::{self, APIS, Api},
+};
+
+const GROUP: &str = "größe";
+
+/// Every served version of an API, with the body of a full request.
+fn requests(key: i16) -> impl Iterator<Item = (i16, Vec<u8>)> {
+    let api = versions::find(key).unwrap();
+    (api.served_from..=api.max).map(move |version| (version, samples::body(api, version)))
+}
+
+/// An answer as the other codec reads it, in every served version. It must be read to its last byte.
+fn answers<T: Decodable>(key: i16, write: impl Fn(&mut Writer<'_>, i16)) -> Vec<(i16, T)> {
+    let api: &Api = versions::find(key).unwrap();
+    let read = |version: i16| {
+        let mut out = BytesMut::new();
+        write(&mut Writer::new(&mut out, api.flexible(version)), version);
+        let mut bytes = out.freeze();
+        let answer = T::decode(&mut bytes, version).unwrap_or_else(|error| panic!("v{version}: {error}"));
+        assert_eq!(bytes, Bytes::new(), "v{version}: bytes are left");
+        (version, answer)
+    };
+    // Kafka's v5 of ApiVersions answers in the layout of v4, where the other codec stops.
+    (api.served_from..=api.max).filter(|version| api.key != versions::API_VERSIONS || *version <= 4).map(read).collect()
+}
+
+#[test]
+fn a_join_group_request_is_read_in_every_version() {
+    for (version, body) in requests(versions::JOIN_GROUP) {
+        let body = JoinGroupBody::read(version, &body).unwrap();
+        let request = body.request("client", "/127.0.0.1");
+        assert_eq!((request.version, request.group_id, request.member_id), (version, Some(GROUP), "member-1"));
+        assert_eq!((request.client_id, request.client_host), ("client", "/127.0.0.1"));
+        assert_eq!(request.session_timeout_ms, 10_000);
+        assert_eq!(request.rebalance_timeout_ms, if version >= 1 { 60_000 } else { -1 });
+        assert_eq!(request.instance_id, (version >= 5).then_some("instance-1"));
+        assert_eq!(request.protocol_type, "consumer");
+        let protocols = [Protocol { name: "range", metadata: b"\0\x01" }, Protocol { name: "sticky", metadata: b"" }];
+        assert_eq!(request.protocols, protocols);
+        assert_eq!(request.reason, (version >= 8).then_some("rejoin"));
+    }
+}
+
+#[test]
+fn a_sync_group_request_is_read_in_every_version() {
+    for (version, body) in requests(versions::SYNC_GROUP) {
+        let body = SyncGroupBody::read(version, &body).unwrap();
+        let request = body.request();
+        assert_eq!((request.version, request.group_id, request.generation), (version, Some(GROUP), 7));
+        assert_eq!(request.instance_id, (version >= 3).then_some("instance-1"));
+        assert_eq!(request.protocol_type, (version >= 5).then_some("consumer"));
+        assert_eq!(request.protocol_name, (version >= 5).then_some("range"));
+        let assignments = [
+            Assignment { member_id: "member-1", assignment: b"one" },
+            Assignment { member_id: "member-2", assignment: b"" },
+        ];
+        assert_eq!(request.assignments, assignments);
+    }
+}
+
+#[test]
+fn a_heartbeat_request_is_read_in_every_version() {
+    for (version, body) in requests(versions::HEARTBEAT) {
+        let instance_id = (version >= 3).then_some("instance-1");
+        let expected = Heartbeat { group_id: Some(GROUP), generation: 7, member_id: "member-1", instance_id };
+        assert_eq!(read_heartbeat(version, &body).unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_leave_group_request_is_read_in_every_version() {
+    for (version, body) in requests(versions::LEAVE_GROUP) {
+        let body = LeaveGroupBody::read(version, &body).unwrap();
+        let request = body.request();
+        let leaver = LeaveIdentity {
+            member_id: "member-1",
+            instance_id: (version >= 3).then_some("instance-1"),
+            reason: (version >= 5).then_some("closed"),
+        };
+        assert_eq!((request.version, request.group_id), (version, Some(GROUP)));
+        assert_eq!(request.members, vec![leaver; if version <= 2 { 1 } else { 2 }]);
+    }
+}
+
+#[test]
+fn an_offset_commit_request_is_read_in_every_version() {
+    for (version, body) in requests(versions::OFFSET_COMMIT) {
+        let body = OffsetCommitBody::read(version, &body).unwrap();
+        let request = body.request(&[]);
+        assert_eq!((request.group_id, request.generation, request.member_id), (Some(GROUP), 7, "member-1"));
+        assert_eq!(request.instance_id, (version >= 7).then_some("instance-1"));
+        assert_eq!(request.retention_time_ms, (version <= 4).then_some(86_400_000));
+        let leader_epoch = if version >= 6 { 3 } else { -1 };
+        let partitions = [
+            CommitPartition { index: 0, offset: 100, leader_epoch, metadata: Some("note") },
+            CommitPartition { index: 1, offset: 101, leader_epoch, metadata: None },
+        ];
+        assert_eq!(body.topics.len(), 1);
+        assert_eq!(
+            (body.topics[0].name, &body.partitions[body.topics[0].partitions.clone()]),
+            ("orders", &partitions[..])
+        );
+    }
+}
+
+#[test]
+fn an_offset_fetch_request_is_read_in_every_version() {
+    for (version, body) in requests(versions::OFFSET_FETCH) {
+        let body = OffsetFetchBody::read(version, &body).unwrap();
+        let topics = [FetchTopic { name: "orders", partitions: &[0, 1] }];
+        assert_eq!(body.groups.len(), if version >= 8 { 2 } else { 1 });
+        assert_eq!(body.groups[0].group_id, GROUP);
+        assert_eq!(body.topics(&body.groups[0]).as_deref(), Some(&topics[..]));
+        if version >= 8 {
+            assert_eq!((body.groups[1].group_id, body.topics(&body.groups[1])), ("all", None));
+        }
+        assert_eq!(body.request(GROUP, None).require_stable, version >= 7);
+    }
+}
+
+#[test]
+fn a_null_topic_list_asks_for_all_from_v2_on() {
+    let mut body = b"\0\x01g".to_vec();
+    body.extend_from_slice(&(-1_i32).to_be_bytes());
+    assert!(OffsetFetchBody::read(1, &body).is_err());
+    assert_eq!(OffsetFetchBody::read(2, &body).unwrap().groups[0].topics, None);
+}
+
+#[test]
+fn describing_and_listing_requests_are_read_in_every_version() {
+    for (version, body) in requests(versions::DESCRIBE_GROUPS) {
+        let read = DescribeGroupsBody::read(version, &body).unwrap();
+        assert_eq!((read.group_ids, read.include_authorized_operations), (vec![GROUP, ""], version >= 3));
+    }
+    for (version, body) in requests(versions::LIST_GROUPS) {
+        let read = ListGroupsBody::read(version, &body).unwrap();
+        let request = read.request();
+        assert_eq!(request.states, if version >= 4 { &["Stable", "Empty"][..] } else { &[] });
+        assert_eq!(request.types, if version >= 5 { &["classic"][..] } else { &[] });
+    }
+}
+
+#[test]
+fn discovery_requests_are_read_in_every_version() {
+    for (version, body) in requests(versions::FIND_COORDINATOR) {
+        let read = FindCoordinatorBody::read(version, &body).unwrap();
+        assert_eq!(read.key_type, i8::from(version >= 1));
+        assert_eq!(read.keys, if version <= 3 { vec!["g"] } else { vec!["g", "h"] });
+    }
+    for (version, body) in requests(versions::API_VERSIONS) {
+        let read = ApiVersionsBody::read(version, &body).unwrap();
+        assert_eq!(read.software, (version >= 3).then_some(("rota-test", "1.0")));
+        assert_eq!((read.cluster_id, read.node_id), if version >= 5 { (Some("cluster"), 1) } else { (None, -1) });
+        assert!(read.names_valid_software());
+    }
+}
+
+#[test]
+fn software_is_named_by_letters_and_digits_with_dots_and_dashes_inside() {
+    let valid =
+        |name| ApiVersionsBody { software: Some((name, "1")), cluster_id: None, node_id: -1 }.names_valid_software();
+    for name in ["a", "1", "apache-kafka-java", "a.b-c", "A--9"] {
+        assert!(valid(name), "{name}");
+    }
+    for name in ["", "-a", "a-", ".a", "a.", "a b", "a_b", "ä"] {
+        assert!(!valid(name), "{name}");
+    }
+}
+
+#[test]
+fn a_join_group_answer_is_written_in_every_version() {
+    let members = [
+        JoinedMember { member_id: "m1", instance_id: Some("i1"), metadata: b"meta" },
+        JoinedMember { member_id: "m2", instance_id: None, metadata: b"" },
+    ];
+    let answer = JoinAnswer {
+        error: ErrorCode::None,
+        generation: 3,
+        protocol_type: Some("consumer"),
+        protocol_name: Some("range"),
+        leader: "m1",
+        skip_assignment: true,
+        member_id: "m1",
+        members: &members,
+    };
+    for (version, read) in answers::<JoinGroupResponse>(versions::JOIN_GROUP, |out, version| {
+        answers::join_group(out, version, &answer);
+    }) {
+        assert_eq!((read.error_code, read.generation_id), (0, 3));
+        assert_eq!(read.protocol_type.as_deref(), (version >= 7).then_some("consumer"));
+        assert_eq!((read.protocol_name.as_deref(), &*read.leader, &*read.member_id), (Some("range"), "m1", "m1"));
+        assert_eq!(read.skip_assignment, version >= 9);
+        assert_eq!(
+            (read.members.len(), &read.members[0].metadata[..], &*read.members[1].member_id),
+            (2, &b"meta"[..], "m2")
+        );
+        assert_eq!(read.members[0].group_instance_id.as_deref(), (version >= 5).then_some("i1"));
+    }
+}
+
+#[test]
+fn a_join_group_error_has_an_empty_protocol_name_up_to_v6_and_a_null_one_later() {
+    let answer = JoinAnswer {
+        error: ErrorCode::MemberIdRequired,
+        generation: -1,
+        protocol_type: None,
+        protocol_name: None,
+        leader: "",
+        skip_assignment: false,
+        member_id: "m1",
+        members: &[],
+    };
+    for (version, read) in answers::<JoinGroupResponse>(versions::JOIN_GROUP, |out, version| {
+        answers::join_group(out, version, &answer);
+    }) {
+        assert_eq!((read.error_code, read.generation_id, &*read.member_id), (79, -1, "m1"));
+        assert_eq!(read.protocol_name.as_deref(), (version <= 6).then_some(""));
+    }
+}
+
+#[test]
+fn member_answers_are_written_in_every_version() {
+    let sync = SyncAnswer {
+        error: ErrorCode::None,
+        protocol_type: Some("consumer"),
+        protocol_name: Some("range"),
+        assignment: b"plan",
+    };
+    for (version, read) in
+        answers::<SyncGroupResponse>(versions::SYNC_GROUP, |out, version| answers::sync_group(out, version, &sync))
+    {
+        assert_eq!((read.error_code, &read.assignment[..]), (0, &b"plan"[..]));
+        assert_eq!(read.protocol_name.as_deref(), (version >= 5).then_some("range"));
+    }
+    for (_, read) in answers::<HeartbeatResponse>(versions::HEARTBEAT, |out, version| {
+        answers::heartbeat(out, version, ErrorCode::RebalanceInProgress);
+    }) {
+        assert_eq!(read.error_code, 27);
+    }
+    let members = [LeftMember { member_id: "m1", instance_id: Some("i1"), error: ErrorCode::FencedInstanceId }];
+    let leave = LeaveAnswer { error: ErrorCode::None, members: &members };
+    for (version, read) in
+        answers::<LeaveGroupResponse>(versions::LEAVE_GROUP, |out, version| answers::leave_group(out, version, &leave))
+    {
+        let members: Vec<_> = read.members.iter().map(|member| (&*member.member_id, member.error_code)).collect();
+        assert_eq!(members, if version >= 3 { vec![("m1", 82)] } else { vec![] });
+    }
+}
+
+#[test]
+fn a_commit_answer_lists_what_was_refused_first_and_a_topic_once() {
+    let refused = [
+        ("gone".into(), vec![(0, ErrorCode::UnknownTopicOrPartition)]),
+        ("orders".into(), vec![(9, ErrorCode::UnknownTopicOrPartition)]),
+    ];
+    let topic = |name: &str, partitions| CommittedTopic { name: name.into(), topic_id: 0, partitions };
+    let answered =
+        [topic("orders", vec![(0, ErrorCode::None)]), topic("clicks", vec![(1, ErrorCode::IllegalGeneration)])];
+    for (_, read) in answers::<OffsetCommitResponse>(versions::OFFSET_COMMIT, |out, version| {
+        answers::offset_commit(out, version, &refused, &answered);
+    }) {
+        let codes: Vec<(&str, Vec<(i32, i16)>)> = read
+            .topics
+            .iter()
+            .map(|topic| {
+                (&**topic.name, topic.partitions.iter().map(|it| (it.partition_index, it.error_code)).collect())
+            })
+            .collect();
+        assert_eq!(codes, [("gone", vec![(0, 3)]), ("orders", vec![(9, 3), (0, 0)]), ("clicks", vec![(1, 22)])]);
+    }
+}
+
+fn fetched<'a>(error: ErrorCode, topics: &'a [FetchedTopic<'a>]) -> FetchAnswer<'a> {
+    FetchAnswer { error, group_id: "g", topics }
+}
+
+#[test]
+fn a_fetch_answer_is_written_in_every_version() {
+    let offset =
+        FetchedOffset { index: 2, offset: 9, leader_epoch: 4, metadata: "note", topic_id: 1, error: ErrorCode::None };
+    let topics = [FetchedTopic { name: "orders", partitions: vec![offset] }];
+    let answer = fetched(ErrorCode::None, &topics);
+    for (version, read) in answers::<OffsetFetchResponse>(versions::OFFSET_FETCH, |out, version| {
+        write_fetch(out, version, &answer);
+    }) {
+        if version >= 8 {
+            let group = &read.groups[0];
+            let partition = &group.topics[0].partitions[0];
+            assert_eq!((&**group.group_id, &**group.topics[0].name, group.error_code), ("g", "orders", 0));
+            assert_eq!(
+                (partition.partition_index, partition.committed_offset, partition.committed_leader_epoch),
+                (2, 9, 4)
+            );
+        } else {
+            let partition = &read.topics[0].partitions[0];
+            assert_eq!((&**read.topics[0].name, partition.committed_offset), ("orders", 9));
+            assert_eq!(partition.committed_leader_epoch, if version >= 5 { 4 } else { -1 });
+            assert_eq!(partition.metadata.as_deref(), Some("note"));
+        }
+    }
+}
+
+#[test]
+fn a_fetch_error_is_at_the_top_from_v2_in_the_group_from_v8_and_on_each_partition_in_v1() {
+    let answer = fetched(ErrorCode::NotCoordinator, &[]);
+    for (version, read) in answers::<OffsetFetchResponse>(versions::OFFSET_FETCH, |out, version| {
+        write_fetch(out, version, &answer);
+    }) {
+        let on_partitions: Vec<i16> =
+            read.topics.iter().flat_map(|topic| &topic.partitions).map(|partition| partition.error_code).collect();
+        let in_groups: Vec<i16> = read.groups.iter().map(|group| group.error_code).collect();
+        let expected = match version {
+            1 => (0, vec![16, 16], vec![]),
+            2..=7 => (16, vec![], vec![]),
+            _ => (0, vec![], vec![16]),
+        };
+        assert_eq!((read.error_code, on_partitions, in_groups), expected, "v{version}");
+    }
+}
+
+fn write_fetch(out: &mut Writer<'_>, version: i16, answer: &FetchAnswer<'_>) {
+    if version <= 7 {
+        answers::offset_fetch_single(out, version, answer, &[("orders".into(), vec![0, 1])]);
+    } else {
+        let mut part = BytesMut::new();
+        answers::offset_fetch_group(&mut Writer::new(&mut part, true), version, answer);
+        answers::multi(out, true, [&part[..]].into_iter());
+    }
+}
+
+#[test]
+fn a_description_is_written_in_every_version() {
+    let members = [DescribedMember {
+        member_id: "m1",
+        instance_id: Some("i1"),
+        client_id: "client",
+        client_host: "/127.0.0.1",
+        metadata: b"meta",
+        assignment: b"plan",
+    }];
+    let answer = DescribeAnswer {
+        error: ErrorCode::GroupIdNotFound,
+        error_message: Some("Group g not found."),
+        group_id: "g",
+        state: "Stable",
+        protocol_type: "consumer",
+        protocol_name: "range",
+        members: &members,
+    };
+    for (version, read) in answers::<DescribeGroupsResponse>(versions::DESCRIBE_GROUPS, |out, version| {
+        let mut part = BytesMut::new();
+        answers::described_group(&mut Writer::new(&mut part, version >= 5), version, &answer, 328);
+        answers::multi(out, version >= 1, [&part[..]].into_iter());
+    }) {
+        let group = &read.groups[0];
+        assert_eq!((group.error_code, &**group.group_id, &*group.group_state), (69, "g", "Stable"));
+        assert_eq!(group.error_message.as_deref(), (version >= 6).then_some("Group g not found."));
+        assert_eq!((&*group.protocol_type, &*group.protocol_data), ("consumer", "range"));
+        assert_eq!(group.authorized_operations, if version >= 3 { 328 } else { i32::MIN });
+        let member = &group.members[0];
+        assert_eq!(member.group_instance_id.as_deref(), (version >= 4).then_some("i1"));
+        assert_eq!((&*member.client_host, &member.member_assignment[..]), ("/127.0.0.1", &b"plan"[..]));
+    }
+}
+
+#[test]
+fn a_listing_is_written_in_every_version() {
+    let group = ListedGroup { group_id: "g", protocol_type: "consumer", state: "Empty" };
+    for (version, read) in answers::<ListGroupsResponse>(versions::LIST_GROUPS, |out, version| {
+        let mut line = BytesMut::new();
+        answers::listed_group(&mut Writer::new(&mut line, version >= 3), version, &group);
+        answers::list_groups(out, version, ErrorCode::None, 1, &line);
+    }) {
+        let group = &read.groups[0];
+        assert_eq!((&**group.group_id, &*group.protocol_type), ("g", "consumer"));
+        assert_eq!(&*group.group_state, if version >= 4 { "Empty" } else { "" });
+        assert_eq!(&*group.group_type, if version >= 5 { "classic" } else { "" });
+    }
+}
+
+#[test]
+fn api_versions_lists_every_api_in_every_version() {
+    for (_, read) in answers::<ApiVersionsResponse>(versions::API_VERSIONS, |out, version| {
+        discovery::api_versions(out, version, 0);
+    }) {
+        let listed: Vec<_> = read.api_keys.iter().map(|api| (api.api_key, api.min_version, api.max_version)).collect();
+        let served: Vec<_> = APIS.iter().map(|api| (api.key, api.min, api.max)).collect();
+        assert_eq!((read.error_code, listed), (0, served));
+    }
+}
+
+#[test]
+fn an_api_versions_request_that_is_too_new_is_answered_in_version_0() {
+    let mut out = BytesMut::new();
+    discovery::api_versions_unsupported(&mut Writer::new(&mut out, false));
+    assert_eq!(&out[..], b"\0\x23\0\0\0\x01\0\x12\0\0\0\x05");
+}
+
+#[test]
+fn a_coordinator_is_found_in_every_version() {
+    let found = FoundCoordinator { error: 0, message: None, node_id: 1, host: "here", port: 9092 };
+    for (version, read) in answers::<FindCoordinatorResponse>(versions::FIND_COORDINATOR, |out, version| {
+        discovery::find_coordinator(out, version, &["g"], found);
+    }) {
+        if version <= 3 {
+            assert_eq!((read.error_code, read.node_id.0, &*read.host, read.port), (0, 1, "here", 9092));
+            assert_eq!(read.error_message.as_deref(), Some(if version >= 1 { "NONE" } else { "" }));
+        } else {
+            let found = &read.coordinators[0];
+            assert_eq!((&*found.key, found.error_code, found.node_id.0, &*found.host), ("g", 0, 1, "here"));
+            assert_eq!(found.error_message.as_deref(), Some(""));
+        }
+    }
+}
+
+#[test]
+fn what_is_served_is_inside_what_the_other_codec_knows() {
+    assert!(APIS.is_sorted_by_key(|api| api.key));
+    for api in &APIS {
+        assert!(api.min <= api.served_from && api.served_from <= api.max, "{}", api.name);
+        assert_eq!(versions::find(api.key), Some(api));
+    }
+}
