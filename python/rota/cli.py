@@ -57,7 +57,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text
 
 
 @app.callback()
-def main(version: Version = False) -> None:
+def main(_version: Version = False) -> None:
     """A Kafka consumer-group coordinator that you can pip install."""
 
 
@@ -128,7 +128,7 @@ def serve(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A Kafka broker setting; may be given again."),
     ] = None,
-    version: Version = False,
+    _version: Version = False,
 ) -> None:
     """Run a server until SIGINT or SIGTERM.
 

@@ -25,7 +25,7 @@ class Server:
 
     listen     HOST:PORT to listen on; port 0 picks a free one.
     advertise  HOST:PORT that clients are told to connect to, where it differs (containers, other hosts).
-    settings   Kafka's broker settings by their Kafka names (`rota settings` lists them); the rest have Kafka's defaults.
+    settings   Kafka's broker settings by their Kafka names (`rota settings` lists them), over Kafka's defaults.
     clock      a VirtualClock to take the coordinator's time from, instead of the machine's.
 
     Raises ValueError for an address or a setting that cannot be, OSError if the address cannot be listened on.

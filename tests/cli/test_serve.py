@@ -65,7 +65,8 @@ def test_a_signal_ends_the_server_cleanly(number: signal.Signals) -> None:
         port = port_in(first_line)
         process.send_signal(number)
         _, errors = process.communicate(timeout=WITHIN_S)
-        assert (process.returncode, errors) == (0, "")
+        assert process.returncode == 0
+        assert errors == ""
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S)
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,11 +47,9 @@ class Actor:
     def order(self, *words: str) -> None:
         """Tell it something; a process that has ended does not mind."""
         assert self.process.stdin is not None
-        try:
+        with suppress(BrokenPipeError, ValueError):
             self.process.stdin.write(" ".join(words) + "\n")
             self.process.stdin.flush()
-        except (BrokenPipeError, ValueError):
-            pass
 
 
 class Cast:
@@ -59,7 +58,7 @@ class Cast:
     def __init__(
         self, config: dict[str, Any], short: dict[str, str], evidence: Evidence, tell: Callable[[str, str], None]
     ) -> None:
-        """`config` is for every consumer's client; `short` has a topic's name in the script by its name at the broker."""
+        """`config` is for every consumer's client; `short` has the script's name of a topic by the broker's."""
         self.actors: dict[str, Actor] = {}
         self.short = short
         self._config = config
@@ -153,10 +152,8 @@ class Cast:
         for actor in self.actors.values():
             for pipe in (actor.process.stdin, actor.process.stdout, actor.process.stderr):
                 if pipe is not None:
-                    try:
+                    with suppress(BrokenPipeError):
                         pipe.close()
-                    except BrokenPipeError:
-                        pass
 
     def _ended(self, actor: Actor) -> None:
         actor.owned = frozenset()

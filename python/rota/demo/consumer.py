@@ -95,9 +95,7 @@ class Witness:
 
     def say_owned(self, kind: str) -> None:
         """Report all that is owned now."""
-        say(
-            kind, owned=sorted(self.since_ms), generation=self.generations.current, member_id=self.consumer.memberid()
-        )
+        say(kind, owned=sorted(self.since_ms), generation=self.generations.current, member_id=self.consumer.memberid())
 
     def read(self, message: Message) -> None:
         """Take in one message."""
@@ -106,12 +104,15 @@ class Witness:
             if error.code() != KafkaError._PARTITION_EOF:
                 say("trouble", text=str(error))
             return
-        partition = (message.topic(), message.partition())
-        if partition not in self.since_ms:
+        topic, index, offset = message.topic(), message.partition(), message.offset()
+        assert topic is not None, "a message without an error has a topic"
+        assert index is not None, "and a partition"
+        assert offset is not None, "and an offset"
+        if (topic, index) not in self.since_ms:
             return
-        if partition not in self.position:
-            say("resumed", position=[*partition, message.offset()], since_ms=self.since_ms[partition])
-        self.position[partition] = message.offset() + 1
+        if (topic, index) not in self.position:
+            say("resumed", position=[topic, index, offset], since_ms=self.since_ms[topic, index])
+        self.position[topic, index] = offset + 1
 
     def commit(self) -> None:
         """Commit what was read since the last time, and report what the coordinator acknowledged."""

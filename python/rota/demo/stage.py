@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -146,12 +145,12 @@ class Stage:
     def _play_steps(self) -> None:
         beat_s = self.settings.duration_s / (len(STEPS) + 1)
         for number, step in enumerate(STEPS):
-            self._wait(lambda due_s=beat_s * number: self.elapsed_s >= due_s)
+            self._wait(beat_s * number)
             self.step = step.title
             self.tell("script", step.title)
             if not self._settles(step):
                 return
-        self._wait(lambda: self.elapsed_s >= self.settings.duration_s)
+        self._wait(self.settings.duration_s)
 
     def _settles(self, step: Step) -> bool:
         """Let one thing happen and wait until the group has settled; records the checkpoint, settled or not."""
@@ -197,8 +196,9 @@ class Stage:
                 self.causes[key] = str(rebalance)
         self._changed.set()
 
-    def _wait(self, enough: Callable[[], bool]) -> None:
-        while not enough() and not self.cast.accidents():
+    def _wait(self, until_s: float) -> None:
+        """Let the group run on until so many seconds after the start."""
+        while self.elapsed_s < until_s and not self.cast.accidents():
             self._wait_for_news()
 
     def _wait_for_news(self) -> None:
@@ -225,5 +225,3 @@ class Stage:
             "commits_acknowledged": len(self.evidence.commits),
             "committed": {str(partition): offset for partition, offset in sorted(self.evidence.committed.items())},
         }
-
-

@@ -57,10 +57,10 @@ def judge(evidence: Evidence, topics: Mapping[str, int], steps: Iterable[str]) -
         *resumptions_early(evidence),
         *evidence_missing(evidence, topics, steps),
     ]
-    told_generations = {told.generation for told in evidence.ownerships if told.assigned and told.generation is not None}
+    generations = {told.generation for told in evidence.ownerships if told.assigned and told.generation is not None}
     return Verdict(
         failures=tuple(failures),
-        generations=tuple(sorted(told_generations)),
+        generations=tuple(sorted(generations)),
         stable_snapshots=sum(snapshot.state == STABLE for snapshot in evidence.snapshots),
         commits_acknowledged=len(evidence.commits),
     )
@@ -98,8 +98,8 @@ def tenures(ownerships: Iterable[Ownership], endings: Iterable[Ended]) -> list[T
     for event in events:
         held = since[event.member]
         owned = event.partitions if isinstance(event, Ownership) else frozenset()
-        for partition in sorted(held.keys() - owned):
-            found.append(Tenure(event.member, partition, held.pop(partition), event.at_ms))
+        gone = sorted(held.keys() - owned)
+        found.extend(Tenure(event.member, partition, held.pop(partition), event.at_ms) for partition in gone)
         for partition in owned - held.keys():
             held[partition] = event.at_ms
     for member, held in since.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Message, Producer
@@ -86,7 +87,7 @@ class Observer:
             self._thread.join(ANSWER_WITHIN_S)
 
     def create(self, topics: dict[str, int]) -> None:
-        """Create topics (name to number of partitions). Raises KafkaException if the broker will not, or is not there."""
+        """Create topics (name to number of partitions). Raises KafkaException or TimeoutError if that fails."""
         wanted = [NewTopic(name, count, 1) for name, count in topics.items()]
         for created in self._admin.create_topics(wanted, operation_timeout=ANSWER_WITHIN_S).values():
             created.result(ANSWER_WITHIN_S * 3)
@@ -94,10 +95,8 @@ class Observer:
     def delete(self, topics: dict[str, int]) -> None:
         """Delete topics, as far as the broker lets us."""
         for deleted in self._admin.delete_topics(list(topics)).values():
-            try:
+            with suppress(KafkaException, TimeoutError):
                 deleted.result(ANSWER_WITHIN_S)
-            except KafkaException:
-                pass
 
     def committed(self) -> dict[Partition, int]:
         """The group's committed offsets, as a client that is no member reads them."""
