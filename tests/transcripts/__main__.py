@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import coverage, runner
-from .text import parse
+from tests.transcripts import coverage, runner
+from tests.transcripts.text import parse
 
 
 def main() -> int:
@@ -34,7 +34,7 @@ def list_coverage() -> int:
 
 def rewrite(files: list[Path]) -> int:
     """Regenerate each file."""
-    from .core_subject import CoreSubject
+    from tests.transcripts.core_subject import CoreSubject
 
     for path in files:
         print("rewritten" if runner.rewrite(path, CoreSubject) else "unchanged", path)
@@ -43,7 +43,7 @@ def rewrite(files: list[Path]) -> int:
 
 def check(files: list[Path]) -> int:
     """Play each file; print what differs."""
-    from .core_subject import CoreSubject
+    from tests.transcripts.core_subject import CoreSubject
 
     played = differing = 0
     for path in files:

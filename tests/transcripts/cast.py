@@ -26,10 +26,9 @@ def duration_ms(text: str) -> int:
 
 def duration_text(ms: int) -> str:
     """The shortest of `5m`, `10s`, `250ms` that is exact."""
-    for unit, size in (("m", 60_000), ("s", 1_000)):
-        if ms and ms % size == 0 and (unit == "m" and abs(ms) > 60_000 or unit == "s"):
-            return f"{ms // size}{unit}"
-    return f"{ms}ms"
+    if ms % 1_000 or not ms:
+        return f"{ms}ms"
+    return f"{ms // 1_000}s" if ms % 60_000 or abs(ms) <= 60_000 else f"{ms // 60_000}m"
 
 
 @dataclass
@@ -109,8 +108,8 @@ class Cast:
         return known.member_id if known and known.ids else text
 
     def show_generation(self, generation: int) -> str:
-        """Relative to G after a given part, else the number."""
-        if self.base_generation is None or generation < 0:
+        """Relative to G after a given part, else the number; 0 is always a new group's."""
+        if self.base_generation is None or generation <= 0:
             return str(generation)
         distance = generation - self.base_generation
         return f"G{distance:+d}" if distance else "G"

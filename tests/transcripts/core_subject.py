@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import Any
 
 import rota
-
-from .subject import Answer, Append, Effect, Explanation, Request, Wait
+from tests.transcripts.subject import Answer, Append, Effect, Explanation, Request, Wait
 
 
 class CoreSubject:
@@ -30,7 +29,8 @@ class CoreSubject:
         return self._plain(self.coordinator.loaded(now_ms))
 
     def submit(self, now_ms: int, ticket: int, request: Request, entropy: int) -> list[Effect]:
-        return self._plain(self.coordinator.submit(now_ms, ticket, REQUESTS[request.api](request.fields), entropy=entropy))
+        asked = REQUESTS[request.api](request.fields)
+        return self._plain(self.coordinator.submit(now_ms, ticket, asked, entropy=entropy))
 
     def advance(self, now_ms: int) -> list[Effect]:
         return self._plain(self.coordinator.advance(now_ms))

@@ -1,10 +1,11 @@
 """A subject for testing the runner itself: answers JoinGroup when the log has stored, Heartbeat at once."""
 
+# ruff: noqa: ARG002  (the interface of a subject; a fake needs little of it)
 from __future__ import annotations
 
 from typing import Any
 
-from .subject import Answer, Append, Effect, Explanation, Request
+from tests.transcripts.subject import Answer, Append, Effect, Explanation, Request
 
 JOIN_WAIT_MS = 3_000
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .cast import DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Cast, duration_text
-from .subject import Answer, Append, Explanation
+from tests.transcripts.cast import DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Cast, duration_text
+from tests.transcripts.subject import Answer, Append, Explanation
 
 Fields = dict[str, Any]
 
@@ -45,7 +45,7 @@ def _join(cast: Cast, fields: Fields) -> str:
 
 
 def _sync(_cast: Cast, fields: Fields) -> str:
-    line = fields["error"] + _protocol(fields)
+    line = f"{fields['error']}{_protocol(fields)}"
     if fields["error"] == "NONE" or fields["assignment"]:
         line += f" assignment={text(fields['assignment'])}"
     return line
@@ -157,11 +157,11 @@ def _stored_member(cast: Cast, member: Fields) -> str:
 
 WAITING = {
     "InitialDelay": "waiting for the initial delay, ends in {left}",
-    "Rejoin": "waiting for {who} to rejoin",
-    "Pending": "waiting for pending {who}, expires in {left}",
-    "LeaderSync": "waiting for the leader {who} to sync, until {left}",
-    "Sync": "waiting for {who} to sync, until {left}",
-    "Append": "waiting for the log",
+    "Rejoin": "waiting for {who} to rejoin, at most {left}",
+    "Pending": "waiting for pending {who}, at most {left}",
+    "LeaderSync": "waiting for the leader {who} to sync, at most {left}",
+    "Sync": "waiting for {who} to sync, at most {left}",
+    "Append": "waiting for the log, at most {left}",
 }
 
 
@@ -169,7 +169,8 @@ def explanation(cast: Cast, told: Explanation | None, now_ms: int) -> list[str]:
     """What `why` would print, one line per fact. Why a group rebalanced is shown while it rebalances."""
     if told is None:
         return ["no such group"]
-    lines = [f"{told.state} generation={cast.show_generation(told.generation)} since {duration_text(now_ms - told.since_ms)}"]
+    generation = cast.show_generation(told.generation)
+    lines = [f"{told.state} generation={generation} since {duration_text(now_ms - told.since_ms)}"]
     for wait in told.waiting:
         left = duration_text(wait.until_ms - now_ms)
         lines.append(WAITING[wait.what].format(who=cast.show_id(wait.member_id), left=left))

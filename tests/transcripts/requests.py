@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .cast import DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Actor, Cast, StepError, duration_ms
-from .subject import Request
+from tests.transcripts.cast import DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Actor, Cast, StepError, duration_ms
+from tests.transcripts.subject import Request
 
 NULLABLE = {"null": None, '""': ""}
 
@@ -84,11 +84,10 @@ def _generation(cast: Cast, actor: Actor, words: Words) -> dict[str, Any]:
 
 
 def _join(cast: Cast, actor: Actor, words: Words) -> dict[str, Any]:
-    actor.version = int(words.option("v", str(actor.version)))
     if "protocols" in words.options:
         actor.protocols = protocols(words.option("protocols", ""))
     return _identity(cast, actor, words) | {
-        "version": actor.version,
+        "version": int(words.option("v", str(actor.version))),
         "client_id": actor.name,
         "client_host": "/127.0.0.1",
         "session_timeout_ms": duration_ms(words.option("session", f"{actor.session_ms}ms")),

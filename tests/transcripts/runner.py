@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import render, requests
-from .cast import Cast, StepError, duration_ms, duration_text
-from .subject import Answer, Append, Effect, Subject
-from .text import EFFECT_INDENT, Section, Step, Transcript, parse
+from tests.transcripts import render, requests
+from tests.transcripts.cast import Cast, StepError, duration_ms, duration_text
+from tests.transcripts.subject import Answer, Append, Effect, Subject
+from tests.transcripts.text import EFFECT_INDENT, Section, Step, Transcript, parse
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 DEADLINES_AT_ONE_INSTANT_MAX = 100

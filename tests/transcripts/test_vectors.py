@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from . import runner
-from .core_subject import CoreSubject
-from .coverage import uncovered_rows
-from .text import parse
+from tests.transcripts import runner
+from tests.transcripts.core_subject import CoreSubject
+from tests.transcripts.coverage import uncovered_rows
+from tests.transcripts.text import parse
 
 RUNS = [run for path in runner.transcripts() for run in runner.runs(parse(path))]
 

@@ -138,7 +138,7 @@ def _body_line(transcript: Transcript, line: str, number: int) -> None:
         steps[-1].effects.append(line.strip())
     elif line.startswith("~ "):
         if section.kind == "failed":
-            raise TranscriptError(f"{transcript.path}:{number}: a failed section has no probes: its text is played as is")
+            raise TranscriptError(f"{transcript.path}:{number}: a failed section is played as it is, without probes")
         steps.append(Step(number, line[2:].strip(), probe=True))
     else:
         steps.append(Step(number, line))
