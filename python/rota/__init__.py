@@ -5,6 +5,7 @@ go in, answers and records to append come out. Everything that goes in or comes 
 """
 
 from rota._rota import (
+    Answer,
     Append,
     Assignment,
     CommitAnswer,
@@ -14,6 +15,7 @@ from rota._rota import (
     DescribeAnswer,
     DescribedMember,
     DescribeGroup,
+    Effect,
     EmbeddedError,
     ErrorCode,
     Explanation,
@@ -42,7 +44,9 @@ from rota._rota import (
     Projection,
     Purgatory,
     Rebalance,
+    Record,
     RecordError,
+    Request,
     RotaError,
     ServerError,
     SnapshotError,
@@ -62,6 +66,7 @@ from rota.clock import VirtualClock
 from rota.server import Server
 
 __all__ = [
+    "Answer",
     "Append",
     "Assignment",
     "CommitAnswer",
@@ -71,6 +76,7 @@ __all__ = [
     "DescribeAnswer",
     "DescribeGroup",
     "DescribedMember",
+    "Effect",
     "EmbeddedError",
     "ErrorCode",
     "Explanation",
@@ -99,7 +105,9 @@ __all__ = [
     "Projection",
     "Purgatory",
     "Rebalance",
+    "Record",
     "RecordError",
+    "Request",
     "RotaError",
     "Server",
     "ServerError",

@@ -7,7 +7,7 @@ use crate::{
     errors::Code,
     plain::plain,
     records::PyRecord,
-    values::{Octets, Tuple},
+    values::{Octets, Tuple, union},
 };
 
 plain! {
@@ -399,5 +399,18 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<DescribedMember>()?;
     module.add_class::<ListAnswer>()?;
     module.add_class::<ListedGroup>()?;
-    module.add_class::<Append>()
+    module.add_class::<Append>()?;
+    let py = module.py();
+    let answers = union(&[
+        py.get_type::<JoinAnswer>(),
+        py.get_type::<SyncAnswer>(),
+        py.get_type::<HeartbeatAnswer>(),
+        py.get_type::<LeaveAnswer>(),
+        py.get_type::<CommitAnswer>(),
+        py.get_type::<FetchAnswer>(),
+        py.get_type::<DescribeAnswer>(),
+        py.get_type::<ListAnswer>(),
+    ])?;
+    module.add("Effect", answers.bitor(py.get_type::<Append>())?)?;
+    module.add("Answer", answers)
 }

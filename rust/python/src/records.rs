@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use pyo3::prelude::*;
+use pyo3::{Borrowed, exceptions::PyTypeError, prelude::*};
 use rota_core::{Record, records};
 
 use crate::{
     plain::plain,
-    values::{Octets, Tuple},
+    values::{Octets, Tuple, union},
 };
 
 plain! {
@@ -107,14 +107,29 @@ plain! {
 }
 
 /// Any of the three.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, FromPyObject, IntoPyObject)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, IntoPyObject)]
 pub enum PyRecord {
-    #[pyo3(annotation = "OffsetRecord")]
     Offset(OffsetRecord),
-    #[pyo3(annotation = "GroupRecord")]
     Group(GroupRecord),
-    #[pyo3(annotation = "UnknownRecord")]
     Unknown(UnknownRecord),
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyRecord {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<PyRecord> {
+        if let Ok(record) = object.cast::<OffsetRecord>() {
+            return Ok(PyRecord::Offset(record.get().clone()));
+        }
+        if let Ok(record) = object.cast::<GroupRecord>() {
+            return Ok(PyRecord::Group(record.get().clone()));
+        }
+        if let Ok(record) = object.cast::<UnknownRecord>() {
+            return Ok(PyRecord::Unknown(record.get().clone()));
+        }
+        let found = object.get_type().name()?;
+        Err(PyTypeError::new_err(format!("expected OffsetRecord, GroupRecord or UnknownRecord, not {found}")))
+    }
 }
 
 fn owned(text: Option<&Arc<str>>) -> Option<String> {
@@ -254,5 +269,9 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<GroupRecord>()?;
     module.add_class::<GroupValue>()?;
     module.add_class::<MemberValue>()?;
-    module.add_class::<UnknownRecord>()
+    module.add_class::<UnknownRecord>()?;
+    let py = module.py();
+    let records =
+        union(&[py.get_type::<OffsetRecord>(), py.get_type::<GroupRecord>(), py.get_type::<UnknownRecord>()])?;
+    module.add("Record", records)
 }

@@ -5,7 +5,7 @@ use rota_core::{Request, request};
 
 use crate::{
     plain::plain,
-    values::{Octets, Tuple},
+    values::{Octets, Tuple, union},
 };
 
 /// The names of all requests, as the vocabulary has them.
@@ -205,11 +205,21 @@ impl Heartbeat {
 type Leaver = (String, Option<String>, Option<String>);
 
 /// A leaver as given: an id alone, or a tuple cut short.
-#[derive(FromPyObject)]
-enum GivenLeaver {
-    Whole(String, Option<String>, Option<String>),
-    Identity(String, Option<String>),
-    Id(String),
+struct GivenLeaver(Leaver);
+
+impl<'py> FromPyObject<'_, 'py> for GivenLeaver {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<GivenLeaver> {
+        if let Ok(member_id) = object.extract() {
+            return Ok(GivenLeaver((member_id, None, None)));
+        }
+        if let Ok((member_id, instance_id)) = object.extract() {
+            return Ok(GivenLeaver((member_id, instance_id, None)));
+        }
+        let whole = object.extract().map(GivenLeaver);
+        whole.map_err(|_| expected("member id, or (member id, instance id[, reason])", object))
+    }
 }
 
 plain! {
@@ -226,12 +236,7 @@ plain! {
         #[new]
         #[pyo3(signature = (group_id, members, *, version=5))]
         fn new(group_id: Option<String>, members: Vec<GivenLeaver>, version: i16) -> Self {
-            let leaver = |given| match given {
-                GivenLeaver::Whole(member_id, instance_id, reason) => (member_id, instance_id, reason),
-                GivenLeaver::Identity(member_id, instance_id) => (member_id, instance_id, None),
-                GivenLeaver::Id(member_id) => (member_id, None, None),
-            };
-            LeaveGroup { group_id, members: members.into_iter().map(leaver).collect(), version }
+            LeaveGroup { group_id, members: members.into_iter().map(|given| given.0).collect(), version }
         }
     }
 }
@@ -260,11 +265,29 @@ type TopicPartition = (String, i32);
 type Committed = (i64, Option<String>, i32);
 
 /// An offset as given: a number, or a tuple cut short.
-#[derive(FromPyObject)]
-enum GivenOffset {
-    Whole(i64, Option<String>, i32),
-    Pair(i64, Option<String>),
-    Alone(i64),
+struct GivenOffset(Committed);
+
+impl<'py> FromPyObject<'_, 'py> for GivenOffset {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<GivenOffset> {
+        if let Ok(offset) = object.extract() {
+            return Ok(GivenOffset((offset, None, -1)));
+        }
+        if let Ok((offset, metadata)) = object.extract() {
+            return Ok(GivenOffset((offset, metadata, -1)));
+        }
+        let whole = object.extract().map(GivenOffset);
+        whole.map_err(|_| expected("64-bit offset, or (offset, metadata[, leader epoch])", object))
+    }
+}
+
+/// A `TypeError` that shows what was given.
+fn expected(what: &str, given: Borrowed<'_, '_, PyAny>) -> PyErr {
+    match given.repr() {
+        Ok(given) => PyTypeError::new_err(format!("expected a {what}, not {given}")),
+        Err(error) => error,
+    }
 }
 
 /// The offsets of a commit: from a mapping, or from pairs, which can name a partition twice.
@@ -278,12 +301,7 @@ impl<'py> FromPyObject<'_, 'py> for GivenOffsets {
             Ok(mapping) => mapping.items()?.extract()?,
             Err(_) => object.extract()?,
         };
-        let committed = |(place, given)| match given {
-            GivenOffset::Whole(offset, metadata, leader_epoch) => (place, (offset, metadata, leader_epoch)),
-            GivenOffset::Pair(offset, metadata) => (place, (offset, metadata, -1)),
-            GivenOffset::Alone(offset) => (place, (offset, None, -1)),
-        };
-        Ok(GivenOffsets(pairs.into_iter().map(committed).collect()))
+        Ok(GivenOffsets(pairs.into_iter().map(|(place, given)| (place, given.0)).collect()))
     }
 }
 
@@ -482,5 +500,17 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<OffsetCommit>()?;
     module.add_class::<OffsetFetch>()?;
     module.add_class::<DescribeGroup>()?;
-    module.add_class::<ListGroups>()
+    module.add_class::<ListGroups>()?;
+    let py = module.py();
+    let requests = union(&[
+        py.get_type::<JoinGroup>(),
+        py.get_type::<SyncGroup>(),
+        py.get_type::<Heartbeat>(),
+        py.get_type::<LeaveGroup>(),
+        py.get_type::<OffsetCommit>(),
+        py.get_type::<OffsetFetch>(),
+        py.get_type::<DescribeGroup>(),
+        py.get_type::<ListGroups>(),
+    ])?;
+    module.add("Request", requests)
 }

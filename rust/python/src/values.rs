@@ -4,7 +4,7 @@ use pyo3::{
     Borrowed,
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
-    types::{PyByteArray, PyBytes, PyTuple},
+    types::{PyByteArray, PyBytes, PyTuple, PyType},
 };
 
 /// `bytes`. A list of integers, which PyO3 would take too, is refused.
@@ -79,6 +79,12 @@ where
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
         PyTuple::new(py, self.0)
     }
+}
+
+/// `A | B | ...`, for annotations and `isinstance`.
+pub fn union<'py>(classes: &[Bound<'py, PyType>]) -> PyResult<Bound<'py, PyAny>> {
+    let (first, rest) = classes.split_first().ok_or_else(|| PyTypeError::new_err("a union of nothing"))?;
+    rest.iter().try_fold(first.clone().into_any(), |union, class| union.bitor(class))
 }
 
 /// Monotonic milliseconds. The upper limit keeps every sum of a time and a timeout inside 64 bits.

@@ -1,0 +1,1212 @@
+"""The compiled half of `rota`. Import the names from `rota`; what they mean is said here.
+
+Times are whole milliseconds: `*_ms` on a monotonic clock of your own, `wall_ms` and `*_timestamp_ms` since the Unix
+epoch. Every class below except the coordinator, the wheel, the purgatory and the server is frozen: plain fields,
+equality, hash, and `match` patterns in field order. The rules are those of docs/protocol.md.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Any, Final, Self, TypeAlias, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Answer",
+    "Append",
+    "Assignment",
+    "CommitAnswer",
+    "CommittedPartition",
+    "ConfigError",
+    "Coordinator",
+    "DescribeAnswer",
+    "DescribeGroup",
+    "DescribedMember",
+    "Effect",
+    "EmbeddedError",
+    "ErrorCode",
+    "Explanation",
+    "FetchAnswer",
+    "FetchedOffset",
+    "GroupRecord",
+    "GroupValue",
+    "Heartbeat",
+    "HeartbeatAnswer",
+    "InvariantViolation",
+    "JoinAnswer",
+    "JoinGroup",
+    "JoinedMember",
+    "LeaveAnswer",
+    "LeaveGroup",
+    "LeftMember",
+    "ListAnswer",
+    "ListGroups",
+    "ListedGroup",
+    "MemberValue",
+    "OffsetCommit",
+    "OffsetFetch",
+    "OffsetRecord",
+    "OffsetValue",
+    "ProjectedMember",
+    "Projection",
+    "Rebalance",
+    "Record",
+    "RecordError",
+    "Request",
+    "RotaError",
+    "ServerError",
+    "SnapshotError",
+    "Subscription",
+    "SyncAnswer",
+    "SyncGroup",
+    "UnknownRecord",
+    "Wait",
+    "__version__",
+    "decode_assignment",
+    "decode_subscription",
+    "encode_assignment",
+    "encode_subscription",
+    "vocabulary",
+]
+
+__version__: str
+
+# ---- errors
+
+class RotaError(Exception):
+    """Anything that rota refuses, or that went wrong inside it. The parent of all exceptions below."""
+
+class ConfigError(RotaError):
+    """A setting that does not exist, or a value that it cannot have. The message names the nearest one that exists."""
+
+class InvariantViolation(RotaError):  # noqa: N818 - it is not an error of the caller's
+    """The state breaks an invariant: a bug in rota. The message begins with the invariant's id, such as `S3`."""
+
+class SnapshotError(RotaError):
+    """Bytes that are not a snapshot of this version of rota."""
+
+class RecordError(RotaError):
+    """Bytes that are not a record of `__consumer_offsets`."""
+
+class EmbeddedError(RotaError):
+    """Bytes that are not a message of the embedded consumer protocol, or values that have no room in one."""
+
+class ServerError(RotaError):
+    """The server could not start, or stopped by itself."""
+
+class ErrorCode(IntEnum):
+    """An error code of the Kafka protocol, by the protocol's own name and number (docs/protocol.md §1.3)."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    MESSAGE_TOO_LARGE = 10
+    OFFSET_METADATA_TOO_LARGE = 12
+    NETWORK_EXCEPTION = 13
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    INVALID_TOPIC_EXCEPTION = 17
+    RECORD_LIST_TOO_LARGE = 18
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    INVALID_REQUIRED_ACKS = 21
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    INVALID_COMMIT_OFFSET_SIZE = 28
+    INVALID_TIMESTAMP = 32
+    UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_REPLICA_ASSIGNMENT = 39
+    INVALID_CONFIG = 40
+    INVALID_REQUEST = 42
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    INVALID_PRODUCER_EPOCH = 47
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    KAFKA_STORAGE_ERROR = 56
+    UNKNOWN_PRODUCER_ID = 59
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    INVALID_FETCH_SESSION_EPOCH = 71
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    MEMBER_ID_REQUIRED = 79
+    GROUP_MAX_SIZE_REACHED = 81
+    FENCED_INSTANCE_ID = 82
+    GROUP_SUBSCRIBED_TO_TOPIC = 86
+    INVALID_RECORD = 87
+    UNSTABLE_OFFSET_COMMIT = 88
+    UNKNOWN_TOPIC_ID = 100
+
+# ---- requests
+
+_Leaver: TypeAlias = str | tuple[str, str | None] | tuple[str, str | None, str | None]
+_Offset: TypeAlias = int | tuple[int, str | None] | tuple[int, str | None, int]
+
+@final
+class JoinGroup:
+    """Become, or stay, a member. The defaults are those of a dynamic consumer that speaks the newest version."""
+
+    group_id: Final[str | None]
+    """`None` is a null group id, which is always illegal."""
+    member_id: Final[str]
+    """Empty on the first join."""
+    protocols: Final[tuple[tuple[str, bytes], ...]]
+    """(name, metadata), in order of preference."""
+    protocol_type: Final[str]
+    """`consumer` for consumers."""
+    session_timeout_ms: Final[int]
+    """How long the member may be silent."""
+    rebalance_timeout_ms: Final[int]
+    """How long a rebalance waits for the member."""
+    client_id: Final[str]
+    """Prefix of a minted member id."""
+    client_host: Final[str]
+    """As `/127.0.0.1`."""
+    instance_id: Final[str | None]
+    """`group.instance.id` of a static member."""
+    version: Final[int]
+    """The wire version, 0 to 9."""
+    reason: Final[str | None]
+    """Why the client joins; only shown."""
+    __match_args__: Final = (
+        "group_id",
+        "member_id",
+        "protocols",
+        "protocol_type",
+        "session_timeout_ms",
+        "rebalance_timeout_ms",
+        "client_id",
+        "client_host",
+        "instance_id",
+        "version",
+        "reason",
+    )
+    def __new__(
+        cls,
+        group_id: str | None,
+        member_id: str = "",
+        *,
+        protocols: Sequence[tuple[str, bytes]],
+        protocol_type: str = "consumer",
+        session_timeout_ms: int = 45000,
+        rebalance_timeout_ms: int = 300000,
+        client_id: str = "client",
+        client_host: str = "/127.0.0.1",
+        instance_id: str | None = None,
+        version: int = 9,
+        reason: str | None = None,
+    ) -> Self: ...
+
+@final
+class SyncGroup:
+    """Receive, and as the leader hand in, the assignment.
+
+    Version 5 must carry both the protocol type and name, or it is refused as INCONSISTENT_GROUP_PROTOCOL. Without a
+    version this is one of version 5 if both are given, else of version 4.
+    """
+
+    group_id: Final[str | None]
+    """`None` is a null group id."""
+    member_id: Final[str]
+    """The sender."""
+    generation: Final[int]
+    """The generation that the member believes in."""
+    assignments: Final[tuple[tuple[str, bytes], ...]]
+    """(member id, its part of the leader's plan); ignored from anybody else."""
+    protocol_type: Final[str | None]
+    """Compared if present."""
+    protocol_name: Final[str | None]
+    """Compared if present."""
+    instance_id: Final[str | None]
+    """`group.instance.id` of a static member."""
+    version: Final[int]
+    """The wire version, 0 to 5."""
+    __match_args__: Final = (
+        "group_id",
+        "member_id",
+        "generation",
+        "assignments",
+        "protocol_type",
+        "protocol_name",
+        "instance_id",
+        "version",
+    )
+    def __new__(
+        cls,
+        group_id: str | None,
+        member_id: str,
+        generation: int,
+        assignments: Sequence[tuple[str, bytes]] = (),
+        *,
+        protocol_type: str | None = None,
+        protocol_name: str | None = None,
+        instance_id: str | None = None,
+        version: int | None = None,
+    ) -> Self: ...
+
+@final
+class Heartbeat:
+    """Show that the member is alive."""
+
+    group_id: Final[str | None]
+    """`None` is a null group id."""
+    member_id: Final[str]
+    """The sender."""
+    generation: Final[int]
+    """The generation that the member believes in."""
+    instance_id: Final[str | None]
+    """`group.instance.id` of a static member."""
+    __match_args__: Final = ("group_id", "member_id", "generation", "instance_id")
+    def __new__(
+        cls, group_id: str | None, member_id: str, generation: int, *, instance_id: str | None = None
+    ) -> Self: ...
+
+@final
+class LeaveGroup:
+    """Stop being a member, one or several at once.
+
+    Each leaver is a member id, or a tuple (member id, instance id) or (member id, instance id, reason). An empty
+    member id with an instance id is an administrative removal.
+    """
+
+    group_id: Final[str | None]
+    """`None` is a null group id."""
+    members: Final[tuple[tuple[str, str | None, str | None], ...]]
+    """(member id, instance id, reason), handled in this order."""
+    version: Final[int]
+    """The wire version, 0 to 5."""
+    __match_args__: Final = ("group_id", "members", "version")
+    def __new__(cls, group_id: str | None, members: Sequence[_Leaver], *, version: int = 5) -> Self: ...
+
+@final
+class OffsetCommit:
+    """Store offsets.
+
+    `offsets` maps (topic, partition) to an offset, or to (offset, metadata) or (offset, metadata, leader epoch); pairs
+    instead of a mapping can name a partition more than once. Neighbours with one topic become one entry of the
+    request. Without a member id and generation it is a commit from outside the group.
+    """
+
+    group_id: Final[str | None]
+    """`None` is a null group id; the empty string is legal here."""
+    offsets: Final[tuple[tuple[tuple[str, int], tuple[int, str | None, int]], ...]]
+    """((topic, partition), (offset, metadata, leader epoch)), in request order."""
+    member_id: Final[str]
+    """Empty: not from a member."""
+    generation: Final[int]
+    """Negative: not from a member."""
+    instance_id: Final[str | None]
+    """`group.instance.id` of a static member."""
+    retention_time_ms: Final[int | None]
+    """Retention asked for by the request (versions 2 to 4)."""
+    topic_ids: Final[tuple[tuple[str, int], ...]]
+    """(topic, id) of the topics whose id is known."""
+    version: Final[int]
+    """The wire version, 2 to 9."""
+    __match_args__: Final = (
+        "group_id",
+        "offsets",
+        "member_id",
+        "generation",
+        "instance_id",
+        "retention_time_ms",
+        "topic_ids",
+        "version",
+    )
+    def __new__(
+        cls,
+        group_id: str | None,
+        offsets: Mapping[tuple[str, int], _Offset] | Sequence[tuple[tuple[str, int], _Offset]],
+        member_id: str = "",
+        generation: int = -1,
+        *,
+        instance_id: str | None = None,
+        retention_time_ms: int | None = None,
+        topic_ids: Sequence[tuple[str, int]] = (),
+        version: int = 9,
+    ) -> Self: ...
+
+@final
+class OffsetFetch:
+    """Read committed offsets: these partitions, or with `None` every one that has an offset."""
+
+    group_id: Final[str | None]
+    """`None` is a null group id; the empty string is legal here."""
+    partitions: Final[tuple[tuple[str, int], ...] | None]
+    """(topic, partition), in request order; `None`: all that have a committed offset."""
+    require_stable: Final[bool]
+    """Wait for commits that are in flight."""
+    __match_args__: Final = ("group_id", "partitions", "require_stable")
+    def __new__(
+        cls, group_id: str | None, partitions: Sequence[tuple[str, int]] | None = None, require_stable: bool = False
+    ) -> Self: ...
+
+@final
+class DescribeGroup:
+    """Show one group."""
+
+    group_id: Final[str | None]
+    """`None` is a null group id; the empty string is legal here."""
+    version: Final[int]
+    """The wire version, 0 to 6."""
+    __match_args__: Final = ("group_id", "version")
+    def __new__(cls, group_id: str | None, *, version: int = 6) -> Self: ...
+
+@final
+class ListGroups:
+    """List the groups of one coordinator partition."""
+
+    states: Final[tuple[str, ...]]
+    """Only groups in these states; empty means all."""
+    types: Final[tuple[str, ...]]
+    """Only groups of these types; empty means all."""
+    __match_args__: Final = ("states", "types")
+    def __new__(cls, states: Sequence[str] = (), types: Sequence[str] = ()) -> Self: ...
+
+Request: TypeAlias = (
+    JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | OffsetFetch | DescribeGroup | ListGroups
+)
+
+# ---- records of __consumer_offsets
+
+@final
+class OffsetRecord:
+    """The newest offset of (group, topic, partition)."""
+
+    group_id: Final[str]
+    """The group."""
+    topic: Final[str]
+    """The topic."""
+    partition: Final[int]
+    """The partition."""
+    value: Final[OffsetValue | None]
+    """`None` is a tombstone."""
+    __match_args__: Final = ("group_id", "topic", "partition", "value")
+    def __new__(cls, group_id: str, topic: str, partition: int, value: OffsetValue | None) -> Self: ...
+
+@final
+class OffsetValue:
+    """A committed offset."""
+
+    offset: Final[int]
+    """As committed."""
+    leader_epoch: Final[int]
+    """-1: none."""
+    metadata: Final[str]
+    """"" if none."""
+    commit_timestamp_ms: Final[int]
+    """Milliseconds since the Unix epoch."""
+    expire_timestamp_ms: Final[int | None]
+    """Only when the commit carried a retention time."""
+    topic_id: Final[int]
+    """0: not known."""
+    __match_args__: Final = (
+        "offset",
+        "leader_epoch",
+        "metadata",
+        "commit_timestamp_ms",
+        "expire_timestamp_ms",
+        "topic_id",
+    )
+    def __new__(
+        cls,
+        offset: int,
+        leader_epoch: int = -1,
+        metadata: str = "",
+        commit_timestamp_ms: int = 0,
+        expire_timestamp_ms: int | None = None,
+        topic_id: int = 0,
+    ) -> Self: ...
+
+@final
+class GroupRecord:
+    """A whole group."""
+
+    group_id: Final[str]
+    """The group."""
+    value: Final[GroupValue | None]
+    """`None` is a tombstone."""
+    __match_args__: Final = ("group_id", "value")
+    def __new__(cls, group_id: str, value: GroupValue | None) -> Self: ...
+
+@final
+class GroupValue:
+    """A group as one record."""
+
+    protocol_type: Final[str]
+    """"" if none."""
+    generation: Final[int]
+    """The generation."""
+    protocol_name: Final[str | None]
+    """The chosen protocol."""
+    leader: Final[str | None]
+    """The leader's member id."""
+    state_timestamp_ms: Final[int]
+    """When the group entered its state, milliseconds since the Unix epoch; -1: not known."""
+    members: Final[tuple[MemberValue, ...]]
+    """In joining order."""
+    __match_args__: Final = ("protocol_type", "generation", "protocol_name", "leader", "state_timestamp_ms", "members")
+    def __new__(
+        cls,
+        protocol_type: str,
+        generation: int,
+        protocol_name: str | None = None,
+        leader: str | None = None,
+        state_timestamp_ms: int = -1,
+        members: Sequence[MemberValue] = (),
+    ) -> Self: ...
+
+@final
+class MemberValue:
+    """One member inside a group record."""
+
+    member_id: Final[str]
+    """The member."""
+    instance_id: Final[str | None]
+    """Static members only."""
+    client_id: Final[str]
+    """As it joined first."""
+    client_host: Final[str]
+    """As it joined first."""
+    rebalance_timeout_ms: Final[int]
+    """How long a rebalance waits for it."""
+    session_timeout_ms: Final[int]
+    """How long it may be silent."""
+    subscription: Final[bytes]
+    """Its metadata for the chosen protocol."""
+    assignment: Final[bytes]
+    """The leader's bytes for it."""
+    __match_args__: Final = (
+        "member_id",
+        "instance_id",
+        "client_id",
+        "client_host",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+        "subscription",
+        "assignment",
+    )
+    def __new__(
+        cls,
+        member_id: str,
+        instance_id: str | None = None,
+        client_id: str = "",
+        client_host: str = "",
+        rebalance_timeout_ms: int = 300000,
+        session_timeout_ms: int = 45000,
+        subscription: bytes = b"",
+        assignment: bytes = b"",
+    ) -> Self: ...
+
+@final
+class UnknownRecord:
+    """A record of another type: kept, never interpreted."""
+
+    key: Final[bytes]
+    """As read."""
+    value: Final[bytes | None]
+    """As read; `None` is a tombstone."""
+    __match_args__: Final = ("key", "value")
+    def __new__(cls, key: bytes, value: bytes | None) -> Self: ...
+
+Record: TypeAlias = OffsetRecord | GroupRecord | UnknownRecord
+
+# ---- effects
+
+@final
+class JoinAnswer:
+    """Answer to `JoinGroup`. On an error: generation -1, no leader, no protocol, no members."""
+
+    ticket: Final[int]
+    """The request's ticket."""
+    error: Final[ErrorCode]
+    """`ErrorCode.NONE` on success."""
+    generation: Final[int]
+    """-1 on an error."""
+    protocol_type: Final[str | None]
+    """`None` on an error."""
+    protocol_name: Final[str | None]
+    """`None` on an error."""
+    leader: Final[str]
+    """The leader's member id, "" on an error."""
+    skip_assignment: Final[bool]
+    """The leader is told the members but need not compute a plan."""
+    member_id: Final[str]
+    """The receiver's own id, or ""."""
+    members: Final[tuple[JoinedMember, ...]]
+    """Only for the leader."""
+    __match_args__: Final = (
+        "ticket",
+        "error",
+        "generation",
+        "protocol_type",
+        "protocol_name",
+        "leader",
+        "skip_assignment",
+        "member_id",
+        "members",
+    )
+    def __new__(
+        cls,
+        ticket: int,
+        error: ErrorCode,
+        generation: int,
+        protocol_type: str | None,
+        protocol_name: str | None,
+        leader: str,
+        skip_assignment: bool,
+        member_id: str,
+        members: Sequence[JoinedMember],
+    ) -> Self: ...
+
+@final
+class JoinedMember:
+    """One line of the list that the leader gets."""
+
+    member_id: Final[str]
+    """The member."""
+    instance_id: Final[str | None]
+    """Static members only."""
+    metadata: Final[bytes]
+    """Its metadata for the chosen protocol."""
+    __match_args__: Final = ("member_id", "instance_id", "metadata")
+    def __new__(cls, member_id: str, instance_id: str | None, metadata: bytes) -> Self: ...
+
+@final
+class SyncAnswer:
+    """Answer to `SyncGroup`. On an error: no assignment, no protocol."""
+
+    ticket: Final[int]
+    """The request's ticket."""
+    error: Final[ErrorCode]
+    """`ErrorCode.NONE` on success."""
+    protocol_type: Final[str | None]
+    """`None` on an error."""
+    protocol_name: Final[str | None]
+    """`None` on an error."""
+    assignment: Final[bytes]
+    """The leader's bytes for this member, or empty."""
+    __match_args__: Final = ("ticket", "error", "protocol_type", "protocol_name", "assignment")
+    def __new__(
+        cls, ticket: int, error: ErrorCode, protocol_type: str | None, protocol_name: str | None, assignment: bytes
+    ) -> Self: ...
+
+@final
+class HeartbeatAnswer:
+    """Answer to `Heartbeat`."""
+
+    ticket: Final[int]
+    """The request's ticket."""
+    error: Final[ErrorCode]
+    """`ErrorCode.NONE` on success."""
+    __match_args__: Final = ("ticket", "error")
+    def __new__(cls, ticket: int, error: ErrorCode) -> Self: ...
+
+@final
+class LeaveAnswer:
+    """Answer to `LeaveGroup`."""
+
+    ticket: Final[int]
+    """The request's ticket."""
+    error: Final[ErrorCode]
+    """Top level; up to version 2 the single member's error."""
+    members: Final[tuple[LeftMember, ...]]
+    """In request order, identities as requested."""
+    __match_args__: Final = ("ticket", "error", "members")
+    def __new__(cls, ticket: int, error: ErrorCode, members: Sequence[LeftMember]) -> Self: ...
+
+@final
+class LeftMember:
+    """One leaver's result."""
+
+    member_id: Final[str]
+    """As requested."""
+    instance_id: Final[str | None]
+    """As requested."""
+    error: Final[ErrorCode]
+    """`ErrorCode.NONE` when it left."""
+    __match_args__: Final = ("member_id", "instance_id", "error")
+    def __new__(cls, member_id: str, instance_id: str | None, error: ErrorCode) -> Self: ...
+
+@final
+class CommitAnswer:
+    """Answer to `OffsetCommit`."""
+
+    ticket: Final[int]
+    """The request's ticket."""
+    partitions: Final[tuple[CommittedPartition, ...]]
+    """In request order."""
+    @property
+    def error(self) -> ErrorCode:
+        """The first partition's error that is not `ErrorCode.NONE`, else `ErrorCode.NONE`."""
+    __match_args__: Final = ("ticket", "partitions")
+    def __new__(cls, ticket: int, partitions: Sequence[CommittedPartition]) -> Self: ...
+
+@final
+class CommittedPartition:
+    """One partition's result of a commit."""
+
+    topic: Final[str]
+    """The topic's name."""
+    partition: Final[int]
+    """The partition."""
+    error: Final[ErrorCode]
+    """`ErrorCode.NONE` when it was stored."""
+    topic_id: Final[int]
+    """The topic's id, 0 if unknown."""
+    __match_args__: Final = ("topic", "partition", "error", "topic_id")
+    def __new__(cls, topic: str, partition: int, error: ErrorCode, topic_id: int = 0) -> Self: ...
+
+@final
+class FetchAnswer:
+    """Answer to `OffsetFetch`."""
+
+    ticket: Final[int]
+    """The request's ticket."""
+    error: Final[ErrorCode]
+    """The group's."""
+    group_id: Final[str]
+    """The group asked about."""
+    partitions: Final[tuple[FetchedOffset, ...]]
+    """In request order, or by topic and partition; empty on an error."""
+    __match_args__: Final = ("ticket", "error", "group_id", "partitions")
+    def __new__(cls, ticket: int, error: ErrorCode, group_id: str, partitions: Sequence[FetchedOffset]) -> Self: ...
+
+@final
+class FetchedOffset:
+    """One committed offset; -1, -1, "" when there is none."""
+
+    topic: Final[str]
+    """The topic's name."""
+    partition: Final[int]
+    """The partition."""
+    offset: Final[int]
+    """-1: none."""
+    leader_epoch: Final[int]
+    """-1: none."""
+    metadata: Final[str]
+    """As committed."""
+    error: Final[ErrorCode]
+    """Why this partition could not be read, or `ErrorCode.NONE`."""
+    topic_id: Final[int]
+    """The topic id that the commit carried, 0 if none."""
+    __match_args__: Final = ("topic", "partition", "offset", "leader_epoch", "metadata", "error", "topic_id")
+    def __new__(
+        cls,
+        topic: str,
+        partition: int,
+        offset: int,
+        leader_epoch: int,
+        metadata: str,
+        error: ErrorCode,
+        topic_id: int = 0,
+    ) -> Self: ...
+
+@final
+class DescribeAnswer:
+    """Answer to `DescribeGroup`."""
+
+    ticket: Final[int]
+    """The request's ticket."""
+    error: Final[ErrorCode]
+    """The gate's, or from version 6 on `ErrorCode.GROUP_ID_NOT_FOUND`."""
+    error_message: Final[str | None]
+    """Only with `ErrorCode.GROUP_ID_NOT_FOUND`."""
+    group_id: Final[str]
+    """The group asked about."""
+    state: Final[str]
+    """`Dead` for a missing group; "" when the gate refused."""
+    protocol_type: Final[str]
+    """"" if the group has none."""
+    protocol_name: Final[str]
+    """Only while Stable."""
+    members: Final[tuple[DescribedMember, ...]]
+    """In joining order."""
+    __match_args__: Final = (
+        "ticket",
+        "error",
+        "error_message",
+        "group_id",
+        "state",
+        "protocol_type",
+        "protocol_name",
+        "members",
+    )
+    def __new__(
+        cls,
+        ticket: int,
+        error: ErrorCode,
+        error_message: str | None,
+        group_id: str,
+        state: str,
+        protocol_type: str,
+        protocol_name: str,
+        members: Sequence[DescribedMember],
+    ) -> Self: ...
+
+@final
+class DescribedMember:
+    """One member in a description."""
+
+    member_id: Final[str]
+    """The member."""
+    instance_id: Final[str | None]
+    """Static members only."""
+    client_id: Final[str]
+    """As it joined first."""
+    client_host: Final[str]
+    """As it joined first."""
+    metadata: Final[bytes]
+    """For the chosen protocol while Stable, else empty."""
+    assignment: Final[bytes]
+    """The assignment in memory."""
+    __match_args__: Final = ("member_id", "instance_id", "client_id", "client_host", "metadata", "assignment")
+    def __new__(
+        cls,
+        member_id: str,
+        instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        metadata: bytes,
+        assignment: bytes,
+    ) -> Self: ...
+
+@final
+class ListAnswer:
+    """Answer to `ListGroups` for one coordinator partition."""
+
+    ticket: Final[int]
+    """The request's ticket."""
+    error: Final[ErrorCode]
+    """The gate's."""
+    groups: Final[tuple[ListedGroup, ...]]
+    """By group id."""
+    __match_args__: Final = ("ticket", "error", "groups")
+    def __new__(cls, ticket: int, error: ErrorCode, groups: Sequence[ListedGroup]) -> Self: ...
+
+@final
+class ListedGroup:
+    """One line of a listing."""
+
+    group_id: Final[str]
+    """The group."""
+    protocol_type: Final[str]
+    """"" if it has none."""
+    state: Final[str]
+    """The group's state."""
+    __match_args__: Final = ("group_id", "protocol_type", "state")
+    def __new__(cls, group_id: str, protocol_type: str, state: str) -> Self: ...
+
+@final
+class Append:
+    """Records to append to the log as one batch.
+
+    Report the end with `Coordinator.appended`; until then whoever depends on it waits, at most
+    `offsets.commit.timeout.ms`.
+    """
+
+    append_id: Final[int]
+    """Names the append."""
+    records: Final[tuple[Record, ...]]
+    """In order."""
+    __match_args__: Final = ("append_id", "records")
+    def __new__(cls, append_id: int, records: Sequence[Record]) -> Self: ...
+
+Answer: TypeAlias = (
+    JoinAnswer | SyncAnswer | HeartbeatAnswer | LeaveAnswer | CommitAnswer | FetchAnswer | DescribeAnswer | ListAnswer
+)
+Effect: TypeAlias = Answer | Append
+
+# ---- explanations
+
+@final
+class Wait:
+    """One thing that a group waits for."""
+
+    what: Final[str]
+    """What: one of the vocabulary's `waits`."""
+    member_id: Final[str]
+    """For whom, or ""."""
+    until_ms: Final[int]
+    """When the coordinator stops waiting for it, monotonic milliseconds."""
+    __match_args__: Final = ("what", "member_id", "until_ms")
+    def __new__(cls, what: str, member_id: str, until_ms: int) -> Self: ...
+
+@final
+class Rebalance:
+    """One rebalance of a group."""
+
+    cause: Final[str]
+    """What began it: one of the vocabulary's `causes`."""
+    member_id: Final[str]
+    """Whose event that was, or ""."""
+    reason: Final[str]
+    """What the client said about it, or ""."""
+    from_generation: Final[int]
+    """The generation that it ended."""
+    to_generation: Final[int | None]
+    """The generation that came of it, once its join phase completed."""
+    began_ms: Final[int]
+    """Monotonic milliseconds."""
+    began_wall_ms: Final[int]
+    """Milliseconds since the Unix epoch."""
+    joined_ms: Final[int | None]
+    """When its join phase completed."""
+    settled_ms: Final[int | None]
+    """When the group was Stable, or Empty, again."""
+    __match_args__: Final = (
+        "cause",
+        "member_id",
+        "reason",
+        "from_generation",
+        "to_generation",
+        "began_ms",
+        "began_wall_ms",
+        "joined_ms",
+        "settled_ms",
+    )
+    def __new__(
+        cls,
+        cause: str,
+        member_id: str,
+        reason: str,
+        from_generation: int,
+        to_generation: int | None,
+        began_ms: int,
+        began_wall_ms: int,
+        joined_ms: int | None,
+        settled_ms: int | None,
+    ) -> Self: ...
+
+@final
+class Explanation:
+    """What a group is doing, whom it waits for, and why it rebalanced lately. `str()` gives it as a sentence:
+
+    `PreparingRebalance for 31.0 s: waiting for consumer-3-1f0c8a2e… to rejoin (until 14.0 s from now)`
+    """
+
+    group_id: Final[str]
+    """The group."""
+    state: Final[str]
+    """One of the vocabulary's `states`."""
+    generation: Final[int]
+    """Its generation."""
+    since_ms: Final[int]
+    """Since when it is in this state, monotonic milliseconds."""
+    now_ms: Final[int]
+    """When this was asked, monotonic milliseconds."""
+    waiting: Final[tuple[Wait, ...]]
+    """What it waits for; empty while nothing is missing."""
+    rebalances: Final[tuple[Rebalance, ...]]
+    """The last rebalances, oldest first."""
+    __match_args__: Final = ("group_id", "state", "generation", "since_ms", "now_ms", "waiting", "rebalances")
+    def __new__(
+        cls,
+        group_id: str,
+        state: str,
+        generation: int,
+        since_ms: int,
+        now_ms: int,
+        waiting: Sequence[Wait],
+        rebalances: Sequence[Rebalance],
+    ) -> Self: ...
+
+# ---- projections
+
+@final
+class Projection:
+    """One group's whole state as plain data, for comparison with a model. Every list has a stated order."""
+
+    group_id: Final[str]
+    """The group."""
+    state: Final[str]
+    """One of the vocabulary's `states`."""
+    since_ms: Final[int]
+    """Since when, monotonic milliseconds."""
+    generation: Final[int]
+    """Its generation."""
+    protocol_type: Final[str | None]
+    """Kept when the group empties."""
+    protocol_name: Final[str | None]
+    """The chosen protocol."""
+    leader: Final[str | None]
+    """The leader's member id."""
+    members: Final[tuple[ProjectedMember, ...]]
+    """In joining order."""
+    pending: Final[tuple[tuple[str, int], ...]]
+    """(id handed out, its deadline in milliseconds), by id."""
+    timers: Final[tuple[tuple[str, int], ...]]
+    """(`InitialDelay`, `Join` or `Sync`, its deadline in milliseconds)."""
+    in_flight: Final[tuple[int, ...]]
+    """Ids of the appends about this group that are in flight, ascending."""
+    durable: Final[bool]
+    """Whether the log has something of this group."""
+    subscribed_topics: Final[tuple[str, ...] | None]
+    """What the members subscribe to, sorted; `None`: not known."""
+    offsets: Final[tuple[tuple[str, int, OffsetValue], ...]]
+    """(topic, partition, durable offset), by topic and partition."""
+    __match_args__: Final = (
+        "group_id",
+        "state",
+        "since_ms",
+        "generation",
+        "protocol_type",
+        "protocol_name",
+        "leader",
+        "members",
+        "pending",
+        "timers",
+        "in_flight",
+        "durable",
+        "subscribed_topics",
+        "offsets",
+    )
+    def __new__(
+        cls,
+        group_id: str,
+        state: str,
+        since_ms: int,
+        generation: int,
+        protocol_type: str | None,
+        protocol_name: str | None,
+        leader: str | None,
+        members: Sequence[ProjectedMember],
+        pending: Sequence[tuple[str, int]],
+        timers: Sequence[tuple[str, int]],
+        in_flight: Sequence[int],
+        durable: bool,
+        subscribed_topics: Sequence[str] | None,
+        offsets: Sequence[tuple[str, int, OffsetValue]],
+    ) -> Self: ...
+
+@final
+class ProjectedMember:
+    """One member as plain data."""
+
+    member_id: Final[str]
+    """The member."""
+    instance_id: Final[str | None]
+    """Static members only."""
+    session_timeout_ms: Final[int]
+    """How long it may be silent."""
+    rebalance_timeout_ms: Final[int]
+    """How long a rebalance waits for it."""
+    protocols: Final[tuple[tuple[str, bytes], ...]]
+    """(name, metadata), in order of preference."""
+    assignment: Final[bytes]
+    """The leader's bytes for it."""
+    awaits_join: Final[bool]
+    """It has a parked `JoinGroup`."""
+    awaits_sync: Final[bool]
+    """It has a parked `SyncGroup`."""
+    owes_sync: Final[bool]
+    """It has not sent `SyncGroup` for this generation."""
+    is_new: Final[bool]
+    """It has never seen a join phase complete."""
+    deadline_ms: Final[int | None]
+    """Its session or new-member deadline, monotonic milliseconds."""
+    __match_args__: Final = (
+        "member_id",
+        "instance_id",
+        "session_timeout_ms",
+        "rebalance_timeout_ms",
+        "protocols",
+        "assignment",
+        "awaits_join",
+        "awaits_sync",
+        "owes_sync",
+        "is_new",
+        "deadline_ms",
+    )
+    def __new__(
+        cls,
+        member_id: str,
+        instance_id: str | None,
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+        protocols: Sequence[tuple[str, bytes]],
+        assignment: bytes,
+        awaits_join: bool,
+        awaits_sync: bool,
+        owes_sync: bool,
+        is_new: bool,
+        deadline_ms: int | None,
+    ) -> Self: ...
+
+# ---- the coordinator
+
+@final
+class Coordinator:
+    """The coordinator of one partition of `__consumer_offsets`, in this process and in your own time.
+
+    It is a fold over events. It reads no clock, opens no file and draws no random number: the same events give the same
+    effects. It begins by loading: `replay` the log, then call `loaded`; until then every request gets the loading
+    answers. Each call returns its effects in order: answers, each ticket exactly once, and `Append`s, whose end you
+    report with `appended`.
+
+    `config` takes Kafka's names (`group.initial.rebalance.delay.ms`, ...) and defaults, with numbers as int or str, and
+    rota's own `group.max.pending.members` and `rebalance.history`. Raises ConfigError for a name that does not exist
+    or a value out of range.
+
+    Time: `now_ms` is from 0 to 2**53 and may not go back between calls (ValueError with both values). `wall_ms`, where
+    it is left out, is 1,700,000,000,000 + `now_ms`.
+
+    Threads may share a coordinator; calls wait for each other.
+    """
+
+    def __new__(cls, config: Mapping[str, str | int] | None = None, *, partition: int = 0, epoch: int = 1) -> Self: ...
+    @classmethod
+    def restore(cls, data: bytes) -> Self:
+        """The coordinator that `snapshot` wrote, its parked requests and deadlines included.
+
+        Raises SnapshotError for any other bytes, and for a state that breaks an invariant.
+        """
+    @property
+    def partition(self) -> int:
+        """The partition of `__consumer_offsets` that it owns."""
+    @property
+    def epoch(self) -> int:
+        """The epoch of its ownership."""
+    @property
+    def phase(self) -> str:
+        """`Loading`, `Active`, `Failed` or `Unloaded`."""
+    @property
+    def now_ms(self) -> int:
+        """The newest time that it was told."""
+    def replay(self, record: Record, offset: int, timestamp_ms: int) -> None:
+        """Fold one committed record, in log order. Raises RotaError after the loading has ended."""
+    def loaded(self, now_ms: int, wall_ms: int | None = None) -> list[Effect]:
+        """End the loading: every member gets a full session, groups with too many members rebalance.
+
+        Raises RotaError if the loading has ended already.
+        """
+    def load_failed(self) -> None:
+        """End the loading, because the log could not be read: every request is answered NOT_COORDINATOR from now on."""
+    def submit(
+        self, now_ms: int, ticket: int, request: Request, *, entropy: int, wall_ms: int | None = None
+    ) -> list[Effect]:
+        """One request, answered exactly once, now or in a later call, with this `ticket` (0 to 2**64 - 1, yours).
+
+        `entropy` is 128 random bits as an int; member ids are minted from it. Raises OverflowError outside these
+        ranges, TypeError for something that is not a request.
+        """
+    def advance(self, now_ms: int, wall_ms: int | None = None) -> list[Effect]:
+        """Fire every deadline up to now, by (deadline, arming order). With nothing due there is no effect."""
+    def next_deadline(self) -> int | None:
+        """When `advance` has something to do, in monotonic milliseconds: never late, sometimes early."""
+    def appended(
+        self, append_id: int, result: int | ErrorCode, now_ms: int, wall_ms: int | None = None
+    ) -> list[Effect]:
+        """The log made the append durable at this offset, or failed with this error (not `ErrorCode.NONE`)."""
+    def topics_deleted(self, topics: Sequence[str], now_ms: int, wall_ms: int | None = None) -> list[Effect]:
+        """These topics are gone, and so are their offsets in every group."""
+    def unload(self, now_ms: int, wall_ms: int | None = None) -> list[Effect]:
+        """Ownership is lost: whoever waits is answered NOT_COORDINATOR, and nothing is kept."""
+    def explain(self, group_id: str) -> Explanation | None:
+        """What a group is doing, whom it waits for, and why it rebalanced lately. None: no such group."""
+    def project(self, group_id: str) -> Projection | None:
+        """One group's whole state as plain data. None: no such group."""
+    def digest(self, group_id: str) -> int | None:
+        """64 bits that differ when the group's projection differs, but for a collision. None: no such group."""
+    def group_ids(self) -> list[str]:
+        """The ids of all groups, sorted."""
+    def snapshot(self) -> bytes:
+        """The whole state as bytes; the same state gives the same bytes."""
+    def check_invariants(self) -> None:
+        """Check every group. Raises InvariantViolation, whose message begins with the invariant's id, such as `S3`."""
+    def member_handles(self, group_id: str, member_ids: Sequence[str]) -> NDArray[np.uint64]:
+        """A number per member for `heartbeats`, shape (len(member_ids),); 2**64 - 1 for who is not a member.
+
+        A handle is good as long as its member; then it stands for nobody.
+        """
+    def heartbeats(self, now_ms: int, handles: NDArray[np.uint64], generations: NDArray[np.int32]) -> NDArray[np.int16]:
+        """One heartbeat per element, with the interpreter lock released; the error code of each, same shape (n,).
+
+        A handle that stands for nobody gets UNKNOWN_MEMBER_ID. The arrays are copied first. Raises ValueError unless
+        both are one-dimensional, of these dtypes and of one length.
+        """
+
+# ---- the embedded consumer protocol (docs/protocol.md §18)
+
+@final
+class Subscription:
+    """What a consumer says about itself when it joins."""
+
+    topics: Final[tuple[str, ...]]
+    """In the writer's order."""
+    user_data: Final[bytes | None]
+    """The assignor's own bytes."""
+    owned_partitions: Final[tuple[tuple[str, tuple[int, ...]], ...]]
+    """(topic, partitions) that the consumer holds (version 1 and later)."""
+    generation: Final[int]
+    """In which generation it got them, -1: none (version 2 and later)."""
+    rack: Final[str | None]
+    """`client.rack` (version 3 and later)."""
+    version: Final[int]
+    """The version of the bytes."""
+    __match_args__: Final = ("topics", "user_data", "owned_partitions", "generation", "rack", "version")
+    def __new__(
+        cls,
+        topics: Sequence[str],
+        *,
+        user_data: bytes | None = None,
+        owned_partitions: Sequence[tuple[str, Sequence[int]]] = (),
+        generation: int = -1,
+        rack: str | None = None,
+        version: int = 3,
+    ) -> Self: ...
+
+@final
+class Assignment:
+    """One member's part of the leader's plan."""
+
+    partitions: Final[tuple[tuple[str, tuple[int, ...]], ...]]
+    """(topic, partitions), in the writer's order."""
+    user_data: Final[bytes | None]
+    """The assignor's own bytes."""
+    version: Final[int]
+    """The version of the bytes."""
+    __match_args__: Final = ("partitions", "user_data", "version")
+    def __new__(
+        cls, partitions: Sequence[tuple[str, Sequence[int]]], *, user_data: bytes | None = None, version: int = 3
+    ) -> Self: ...
+
+def decode_subscription(data: bytes) -> Subscription:
+    """Read the metadata that a consumer joins with. Fields that its version lacks get their defaults.
+
+    A version above 3 is read as version 3; bytes that follow are left alone. Raises EmbeddedError.
+    """
+
+def decode_assignment(data: bytes) -> Assignment:
+    """Read one member's part of the leader's plan. Raises EmbeddedError, for empty bytes too."""
+
+def encode_subscription(subscription: Subscription) -> bytes:
+    """Write a subscription in its own version, every list in the order given. Raises EmbeddedError."""
+
+def encode_assignment(assignment: Assignment) -> bytes:
+    """Write an assignment in its own version, every list in the order given. Raises EmbeddedError."""
+
+# ---- the vocabulary
+
+def vocabulary() -> dict[str, Any]:
+    """The words of the protocol as the compiled module has them, as in `specs/vocabulary.toml`.
+
+    `states`, `causes`, `waits`, `requests` and `operations` are lists of names, `transitions` a list of (from, to),
+    `errors` maps names to numbers.
+    """
