@@ -89,8 +89,8 @@ class Observer:
     def create(self, topics: dict[str, int]) -> None:
         """Create topics (name to number of partitions). Raises KafkaException or TimeoutError if that fails."""
         wanted = [NewTopic(name, count, 1) for name, count in topics.items()]
-        for created in self._admin.create_topics(wanted, operation_timeout=ANSWER_WITHIN_S).values():
-            created.result(ANSWER_WITHIN_S * 3)
+        for created in self._admin.create_topics(wanted, request_timeout=ANSWER_WITHIN_S).values():
+            created.result(ANSWER_WITHIN_S * 2)
 
     def delete(self, topics: dict[str, int]) -> None:
         """Delete topics, as far as the broker lets us."""
