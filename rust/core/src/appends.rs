@@ -1,6 +1,6 @@
 //! Appends in flight: what each is for, and what its end, failure or delay means (docs/protocol.md §6.4, §10.3).
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::{
     operations::{Operation, WatchKey},
     purgatory::OpId,
     records::Record,
-    request::Ticket,
+    request::{Now, Ticket},
     response::CommittedTopic,
     statics::Replacement,
 };
@@ -83,10 +83,7 @@ impl Coordinator {
     ) -> AppendId {
         let append_id = self.next_append;
         self.next_append = AppendId(append_id.0 + 1);
-        for record in &records {
-            self.unsaved.remove(&RecordKey::of(record));
-        }
-        let mut batch: Vec<Record> = std::mem::take(&mut self.unsaved).into_values().collect();
+        let mut batch = self.take_unsaved();
         let carried = batch.len();
         batch.extend(records);
         let deadline = (!matches!(purpose, Purpose::Unattended)).then(|| {
@@ -104,8 +101,9 @@ impl Coordinator {
         if let Some(deadline) = append.deadline {
             self.purgatory.complete(deadline);
         }
-        if error.is_some() {
-            self.keep_unsaved(append_id, &append);
+        match error {
+            Some(_) => self.keep_unsaved(&append),
+            None => self.apply_offsets(step.now, &append.records),
         }
         match append.purpose {
             Purpose::NewGroup(group) => self.group_created(step, append_id, group, &append.group_id, error),
@@ -113,9 +111,6 @@ impl Coordinator {
             Purpose::Assignment(_) | Purpose::Unattended => {}
             Purpose::Replacement(replacement) => self.replacement_stored(step, *replacement, error),
             Purpose::Commit(ticket, topics) => {
-                if error.is_none() {
-                    self.apply_commit(step.now, &append.records[append.carried..]);
-                }
                 if let Some(ticket) = ticket {
                     Self::answer_commit(step, ticket, topics, error.map(ErrorCode::for_offset_append));
                 }
@@ -156,17 +151,37 @@ impl Coordinator {
         }
     }
 
-    /// Keeps what nobody waits for and the log refused, unless a newer append speaks of the same thing.
-    fn keep_unsaved(&mut self, append_id: AppendId, append: &Append) {
+    /// What earlier appends failed to store, but for what an append in flight speaks of: written after that, it would
+    /// undo it.
+    fn take_unsaved(&mut self) -> Vec<Record> {
+        let appends = &self.appends;
+        let (waiting, ready) = std::mem::take(&mut self.unsaved)
+            .into_iter()
+            .partition(|(key, _)| appends.values().any(|append| append.speaks_of(key)));
+        self.unsaved = waiting;
+        BTreeMap::into_values(ready).collect()
+    }
+
+    /// Keeps what nobody waits for and the log refused, for the next append.
+    fn keep_unsaved(&mut self, append: &Append) {
         let unattended = match append.purpose {
             Purpose::Unattended => append.records.len(),
             _ => append.carried,
         };
         for record in &append.records[..unattended] {
-            let key = RecordKey::of(record);
-            let newer = self.appends.range(append_id..).any(|(_, newer)| newer.speaks_of(&key));
-            if !newer {
-                self.unsaved.insert(key, record.clone());
+            self.unsaved.insert(RecordKey::of(record), record.clone());
+        }
+    }
+
+    /// Durable offsets and tombstones are seen from now on, in log order (S31); what they speak of need not be written
+    /// again.
+    fn apply_offsets(&mut self, now: Now, records: &[Record]) {
+        for record in records {
+            if !self.unsaved.is_empty() {
+                self.unsaved.remove(&RecordKey::of(record));
+            }
+            if let Record::Offset { group_id, topic, partition, value } = record {
+                self.set_offset(now, group_id, topic, *partition, value.as_ref());
             }
         }
     }
@@ -277,6 +292,7 @@ impl Coordinator {
             phase: crate::coordinator::Phase::Unloaded,
             next_append: self.next_append,
             clock: self.clock,
+            checks_itself: self.checks_itself,
             ..Coordinator::new(self.config.clone(), self.partition, self.epoch)
         };
     }

@@ -72,6 +72,7 @@ pub struct Coordinator {
     pub(crate) next_append: AppendId,
     pub(crate) next_joining_order: u64,
     pub(crate) clock: Now,
+    pub(crate) checks_itself: bool,
 }
 
 impl Coordinator {
@@ -91,6 +92,7 @@ impl Coordinator {
             next_append: AppendId(0),
             next_joining_order: 0,
             clock: Now { mono_ms: 0, wall_ms: 0 },
+            checks_itself: cfg!(debug_assertions),
         }
     }
 
@@ -102,6 +104,11 @@ impl Coordinator {
     /// The epoch of its ownership.
     pub fn epoch(&self) -> u32 {
         self.epoch
+    }
+
+    /// Whether it checks its invariants after every event, and panics if one is broken: by default in debug builds.
+    pub fn check_itself(&mut self, checks: bool) {
+        self.checks_itself = checks;
     }
 
     /// What it can do at the moment.

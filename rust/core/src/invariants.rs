@@ -64,9 +64,9 @@ impl Coordinator {
         self.group_ids.values().try_for_each(|handle| self.check_group(*handle))
     }
 
-    /// In debug builds: the group of this event, or all if it may have touched several.
+    /// If it checks itself: the group of this event, or all if it may have touched several.
     pub(crate) fn debug_check(&self, group_id: Option<&str>) {
-        if !cfg!(debug_assertions) {
+        if !self.checks_itself {
             return;
         }
         let checked = match group_id.and_then(|group_id| self.find_group(group_id)) {

@@ -130,7 +130,7 @@ impl Coordinator {
         } else if request.instance_id.is_none() && request.version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED {
             self.require_member_id(step, ticket, group, slot, &member_id, request);
         } else {
-            self.add_member(step, ticket, group, slot, member_id, request);
+            self.add_member(step, ticket, group, slot, &member_id, request);
         }
     }
 
@@ -161,7 +161,7 @@ impl Coordinator {
         ticket: Ticket,
         handle: GroupHandle,
         slot: MemberHandle,
-        member_id: Arc<str>,
+        member_id: &Arc<str>,
         request: &JoinGroup<'_>,
     ) {
         let order = self.next_joining_order;
@@ -176,7 +176,7 @@ impl Coordinator {
         }
         group.leader.get_or_insert(slot);
         group.count_protocols(&protocols, true);
-        group.members.insert(Arc::clone(&member_id), slot);
+        group.members.insert(Arc::clone(member_id), slot);
         group.joined.insert(order, slot);
         let instance_id: Option<Arc<str>> = request.instance_id.map(Arc::from);
         if let Some(instance_id) = &instance_id {
@@ -186,7 +186,7 @@ impl Coordinator {
         self.members.fill(
             slot,
             Member {
-                id: Arc::clone(&member_id),
+                id: Arc::clone(member_id),
                 group: handle,
                 order,
                 instance_id,
@@ -204,7 +204,7 @@ impl Coordinator {
             },
         );
         self.begin_new_member(step.now, slot);
-        self.rebalance_or_complete(step, handle, Cause::MemberJoined, &member_id, request.reason.unwrap_or(""));
+        self.rebalance_or_complete(step, handle, Cause::MemberJoined, member_id, request.reason.unwrap_or(""));
     }
 
     fn join_with_id(&mut self, step: &mut Step<'_>, ticket: Ticket, handle: GroupHandle, request: &JoinGroup<'_>) {
@@ -217,7 +217,7 @@ impl Coordinator {
             let pending = self.groups[handle].pending.remove_entry(request.member_id);
             let (member_id, pending) = pending.expect("it was found above");
             self.purgatory.complete(pending.expiry);
-            return self.add_member(step, ticket, handle, slot, member_id, request);
+            return self.add_member(step, ticket, handle, slot, &member_id, request);
         }
         let group_id = request.group_id.unwrap_or("");
         let member = match self.identify(group_id, request.member_id, request.instance_id) {

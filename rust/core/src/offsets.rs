@@ -1,6 +1,6 @@
 //! OffsetCommit and OffsetFetch (docs/protocol.md §10, §11).
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     appends::Purpose,
@@ -91,14 +91,26 @@ impl Coordinator {
         }
     }
 
-    /// A durable commit is seen from now on, in log order (S31). It brings a group without members into being.
-    pub(crate) fn apply_commit(&mut self, now: Now, records: &[Record]) {
-        for record in records {
-            if let Record::Offset { group_id, topic, partition, value: Some(value) } = record {
-                let handle = self.find_or_insert_simple(now, group_id);
-                let group = &mut self.groups[handle];
-                group.offsets.entry(Arc::clone(topic)).or_default().insert(*partition, value.clone());
-                group.durable = true;
+    /// Sets or removes one offset. The first offset of a group without members brings it into being.
+    pub(crate) fn set_offset(
+        &mut self,
+        now: Now,
+        group_id: &Arc<str>,
+        topic: &Arc<str>,
+        partition: i32,
+        value: Option<&OffsetValue>,
+    ) {
+        if let Some(value) = value {
+            let handle = self.find_or_insert_simple(now, group_id);
+            let group = &mut self.groups[handle];
+            group.durable = true;
+            group.offsets.entry(Arc::clone(topic)).or_default().insert(partition, value.clone());
+        } else if let Some(handle) = self.find_group(group_id)
+            && let Some(partitions) = self.groups[handle].offsets.get_mut(topic)
+        {
+            partitions.remove(&partition);
+            if partitions.is_empty() {
+                self.groups[handle].offsets.remove(topic);
             }
         }
     }
@@ -115,22 +127,25 @@ impl Coordinator {
         handle
     }
 
-    /// The offsets of topics that are gone go too, in any state, and tombstones say so.
+    /// The offsets of topics that are gone go too, in any state, and tombstones say so; commits that are in flight get
+    /// theirs behind them in the log.
     pub(crate) fn forget_topics(&mut self, step: &mut Step<'_>, topics: &[&str]) {
-        let mut tombstones = Vec::new();
-        let handles: Vec<GroupHandle> = self.group_ids.values().copied().collect();
-        for handle in handles {
-            let group = &mut self.groups[handle];
-            for topic in topics {
-                let Some((topic, partitions)) = group.offsets.remove_entry(*topic) else { continue };
-                tombstones.extend(partitions.into_keys().map(|partition| Record::Offset {
-                    group_id: Arc::clone(&group.id),
-                    topic: Arc::clone(&topic),
-                    partition,
-                    value: None,
-                }));
+        let gone = |topic: &Arc<str>| topics.contains(&&**topic);
+        let mut keys = BTreeSet::new();
+        for (group_id, handle) in &self.group_ids {
+            for (topic, partitions) in self.groups[*handle].offsets.extract_if(.., |topic, _| gone(topic)) {
+                keys.extend(partitions.into_keys().map(|at| (Arc::clone(group_id), Arc::clone(&topic), at)));
             }
         }
+        for record in self.appends.values().flat_map(|append| &append.records) {
+            if let Record::Offset { group_id, topic, partition, value: Some(_) } = record
+                && gone(topic)
+            {
+                keys.insert((Arc::clone(group_id), Arc::clone(topic), *partition));
+            }
+        }
+        let tombstone = |(group_id, topic, partition)| Record::Offset { group_id, topic, partition, value: None };
+        let tombstones: Vec<Record> = keys.into_iter().map(tombstone).collect();
         if !tombstones.is_empty() {
             self.append(step, "".into(), Purpose::Unattended, tombstones);
         }

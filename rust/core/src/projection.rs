@@ -47,6 +47,7 @@ pub struct Projection {
 }
 
 /// One member as plain data.
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts, compared field by field")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProjectedMember {
     /// The member.

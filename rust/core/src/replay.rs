@@ -8,7 +8,7 @@ use crate::{
     explain::Cause,
     group::{Group, GroupHandle, Member, MemberHandle, OwnedProtocol},
     rebalance::subscribed_topics,
-    records::{GroupValue, MemberValue, OffsetValue, Record},
+    records::{GroupValue, MemberValue, Record},
     request::Now,
     states::State,
 };
@@ -19,32 +19,12 @@ impl Coordinator {
         assert!(self.phase == Phase::Loading, "replay belongs between `new` and `loaded`");
         match &entry.record {
             Record::Offset { group_id, topic, partition, value } => {
-                self.replay_offset(group_id, topic, *partition, value.as_ref());
+                self.set_offset(self.clock, group_id, topic, *partition, value.as_ref());
             }
             Record::Group { group_id, value: Some(value) } => self.replay_group(group_id, value),
             Record::Group { group_id, value: None } => self.replay_group_tombstone(group_id),
             // Records of other types are the log's to keep; no state comes of them.
             Record::Unknown { .. } => {}
-        }
-    }
-
-    fn replay_offset(&mut self, group_id: &Arc<str>, topic: &Arc<str>, partition: i32, value: Option<&OffsetValue>) {
-        match (value, self.find_group(group_id)) {
-            (Some(value), _) => {
-                let handle = self.find_or_insert_simple(self.clock, group_id);
-                let topics = &mut self.groups[handle].offsets;
-                topics.entry(Arc::clone(topic)).or_default().insert(partition, value.clone());
-            }
-            (None, Some(handle)) => {
-                let topics = &mut self.groups[handle].offsets;
-                if let Some(partitions) = topics.get_mut(topic) {
-                    partitions.remove(&partition);
-                    if partitions.is_empty() {
-                        topics.remove(topic);
-                    }
-                }
-            }
-            (None, None) => {}
         }
     }
 
