@@ -1,7 +1,7 @@
 //! Random events through the coordinator, with its invariants checked after every one of them and the history of
 //! answers checked from outside: S1, S4, S9, S11, S14, S18, S22, S23, S26.
 //!
-//! `ROTA_WALK_STEPS` sets how many events each walk has (default 4,000).
+//! `ROTA_WALK_STEPS` sets how many events each walk has (default 8,000).
 
 mod walk;
 
@@ -10,7 +10,7 @@ use walk::{History, World};
 const WALKS: u64 = 60;
 
 fn steps() -> usize {
-    std::env::var("ROTA_WALK_STEPS").ok().map_or(4_000, |steps| steps.parse().expect("a number of steps"))
+    std::env::var("ROTA_WALK_STEPS").ok().map_or(8_000, |steps| steps.parse().expect("a number of steps"))
 }
 
 #[test]

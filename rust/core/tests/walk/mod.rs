@@ -192,12 +192,13 @@ pub struct World {
     offers: BTreeMap<String, (Vec<&'static str>, [u8; 2])>,
     life: u32,
     log_fails: bool,
+    seed: u64,
 }
 
 impl World {
     pub fn new(seed: u64) -> World {
         let mut world = World {
-            coordinator: Coordinator::new(config(), 0, 0),
+            coordinator: Coordinator::new(config(seed), 0, 0),
             history: History::default(),
             transcript: Vec::new(),
             fault: None,
@@ -213,6 +214,7 @@ impl World {
             offers: BTreeMap::new(),
             life: 0,
             log_fails: true,
+            seed,
         };
         let now = world.now;
         world.event("loaded".to_owned(), |coordinator, effects| coordinator.loaded(now, effects));
@@ -605,7 +607,7 @@ impl World {
     }
 
     fn fold(&self) -> Coordinator {
-        let mut replica = Coordinator::new(config(), 0, 1);
+        let mut replica = Coordinator::new(config(self.seed), 0, 1);
         for (offset, record) in self.log.iter().enumerate() {
             let record = Record::decode(&record.key_bytes(), record.value_bytes().as_deref()).expect("own bytes");
             replica.replay(&LogEntry { offset: offset as u64, timestamp_ms: self.now.wall_ms, record });
@@ -646,10 +648,11 @@ impl World {
     }
 }
 
-fn config() -> Config {
+/// Small limits; every other world has room for replacements of static members.
+fn config(seed: u64) -> Config {
     Config {
         group_initial_rebalance_delay_ms: 500,
-        group_max_size: 3,
+        group_max_size: if seed % 2 == 0 { 3 } else { 8 },
         group_max_pending_members: 4,
         rebalance_history: 4,
         ..Config::default()
