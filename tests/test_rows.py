@@ -99,6 +99,21 @@ def test_the_table_lists_every_trap() -> None:
     assert [row for row in ROWS if row.startswith("TRAP-")] == [f"TRAP-{number:02}" for number in range(1, 21)]
 
 
+def unshown(departures: str) -> list[str]:
+    """The departures that name no transcript and do not say why not."""
+    sections = re.findall(r"^## (D\d+) (.*?)(?=^## |\Z)", departures, re.MULTILINE | re.DOTALL)
+    shown = r"\*\*Transcript\*\*: (`tests/vectors/|later, with |none; )"
+    return [departure for departure, text in sections if not re.search(shown, text)]
+
+
+def test_every_departure_has_a_transcript_or_says_why_not() -> None:
+    assert not unshown((ROOT / "docs/departures.md").read_text(encoding="utf-8"))
+
+
+def test_a_planted_departure_without_a_transcript_is_found() -> None:
+    assert unshown("## D1 x\n**Transcript**: none; why\n## D2 y\n**Transcript**: to be named.\n") == ["D2"]
+
+
 GOOD = {"a/b.txt": {"rows": ["X01", "X02"], "doc": ["4"]}}
 
 

@@ -5,8 +5,8 @@ import tomllib
 from typing import Any
 
 import pytest
-from rota import _rota
 
+from rota import _rota
 from tests.tidy import ROOT, sections_of
 
 VOCABULARY: dict[str, list[dict[str, Any]]] = tomllib.loads(
