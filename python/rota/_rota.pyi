@@ -50,6 +50,7 @@ __all__ = [
     "OffsetValue",
     "ProjectedMember",
     "Projection",
+    "Purgatory",
     "Rebalance",
     "Record",
     "RecordError",
@@ -62,6 +63,7 @@ __all__ = [
     "SyncGroup",
     "UnknownRecord",
     "Wait",
+    "Wheel",
     "__version__",
     "decode_assignment",
     "decode_subscription",
@@ -1201,6 +1203,72 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 def encode_assignment(assignment: Assignment) -> bytes:
     """Write an assignment in its own version, every list in the order given. Raises EmbeddedError."""
+
+# ---- the wheel and the purgatory (docs/protocol.md §16)
+
+@final
+class Wheel:
+    """A hierarchical timing wheel of 1 ms ticks with your own time: nothing fires but in `advance`.
+
+    Instants are ints from 0 to 2**64 - 1 ms; others raise ValueError. What is due fires by deadline, then by arming
+    order, and re-arming counts as arming. Payloads can be any object. `rota.purgatory_model` says the same with sorted
+    lists.
+    """
+
+    def __new__(cls, now_ms: int = 0) -> Self: ...
+    def __len__(self) -> int: ...
+    @property
+    def now_ms(self) -> int:
+        """The wheel's time in ms."""
+    def arm(self, deadline_ms: int, payload: Any) -> int:
+        """Arm `payload` and return its id; a deadline that has passed fires at the next advance."""
+    def rearm(self, timer_id: int, deadline_ms: int) -> bool:
+        """Give an armed entry a new deadline; False if it fired or was cancelled."""
+    def cancel(self, timer_id: int) -> Any | None:
+        """Disarm an entry and return its payload; None if it fired or was cancelled."""
+    def deadline(self, timer_id: int) -> int | None:
+        """The deadline of an entry's last arming, in ms; None if it is gone."""
+    def advance(self, now_ms: int) -> list[tuple[int, int, Any]]:
+        """Move time and return what is due as (id, deadline in ms, payload), by deadline, then arming.
+
+        Raises ValueError if time would go back.
+        """
+    def next_deadline(self) -> int | None:
+        """When to advance next, in ms: at or before every deadline; None when nothing is armed."""
+
+@final
+class Purgatory:
+    """Operations that wait for a condition or for their deadline, with your own time and without callbacks.
+
+    An operation is any object, with a deadline and keys that watch it. Who thinks that a key's condition may hold
+    asks `check` for its operations, and takes out with `complete` those that are done; the rest expires in `advance`.
+    Instants are as in `Wheel`.
+    """
+
+    def __new__(cls, now_ms: int = 0) -> Self: ...
+    def __len__(self) -> int: ...
+    @property
+    def now_ms(self) -> int:
+        """The purgatory's time in ms."""
+    def watch(self, operation: Any, deadline_ms: int, keys: Sequence[str]) -> int:
+        """Let `operation` wait until `deadline_ms`, watched under `keys`; its id."""
+    def check(self, key: str) -> list[tuple[int, Any]]:
+        """The operations that `key` watches as (id, operation), in watching order."""
+    def watched(self, key: str) -> int:
+        """How many operations `key` watches."""
+    def complete(self, operation_id: int) -> Any | None:
+        """Take an operation out, with its deadline and all its watches; None if it is gone."""
+    def rearm(self, operation_id: int, deadline_ms: int) -> bool:
+        """Give an operation a new deadline; False if it is gone."""
+    def deadline(self, operation_id: int) -> int | None:
+        """An operation's deadline in ms; None if it is gone."""
+    def advance(self, now_ms: int) -> list[tuple[int, int, Any]]:
+        """Move time and return what expired as (id, deadline in ms, operation), by deadline, then arming.
+
+        Raises ValueError if time would go back.
+        """
+    def next_deadline(self) -> int | None:
+        """When to advance next, in ms: at or before every deadline; None when nothing waits."""
 
 # ---- the vocabulary
 
