@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from rota import _rota
 from rota.clock import VirtualClock
@@ -91,24 +91,30 @@ class Server:
         """Create a topic. Raises rota.RotaError if it exists or the name is not one."""
         self._inner.create_topic(name, partitions)
 
-    def groups(self) -> list[Any]:
-        """The groups that this server knows, as `_rota.Server.groups` gives them."""
-        return list(self._inner.groups())
+    def groups(self) -> list[str]:
+        """The ids of all groups, sorted."""
+        return self._inner.groups()
 
-    def explain(self, group: str) -> Any:
-        """What a group is doing: its state, what it waits for and until when, and the cause of its last rebalances."""
+    def explain(self, group: str) -> _rota.Explanation | None:
+        """What a group is doing, whom it waits for and why it rebalanced lately; None if there is no such group.
+
+        `str()` of it is one sentence.
+        """
         return self._inner.explain(group)
 
     def hold_appends(self) -> None:
         """From now on the log makes nothing durable: what waits for an append waits until `release_appends`."""
         self._inner.hold_appends()
 
-    def release_appends(self) -> None:
-        """Make durable what was held, in order, and hold no more."""
-        self._inner.release_appends()
+    def release_appends(self) -> int:
+        """Make durable what was held, in order, and hold no more; gives how many appends those were."""
+        return self._inner.release_appends()
 
     def fail_appends(self, error: str, times: int = 1) -> None:
-        """Let the next `times` appends fail with a Kafka error by its name, such as "NOT_ENOUGH_REPLICAS"."""
+        """Let the next `times` appends fail with a Kafka error by its name, such as "NOT_ENOUGH_REPLICAS".
+
+        Raises ValueError if no error has that name.
+        """
         self._inner.fail_appends(error, times)
 
     def _advance(self, ms: int, expire: list[str]) -> None:
