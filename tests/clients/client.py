@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -12,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .family import Family
+from .family import ROOT, Family
 
 Owned = frozenset[tuple[str, int]]
 
@@ -41,7 +42,12 @@ class Client:
         self._requests = 0
         with log.open("w") as stderr:
             self._process = subprocess.Popen(
-                family.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True
+                family.command(),
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
             )
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -138,10 +144,8 @@ class Client:
             self.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                try:
+                with contextlib.suppress(OSError):  # a request that the killed program never read
                     pipe.close()
-                except OSError:
-                    pass  # a request that the killed program never read
 
     def story(self, events: int = 12, lines: int = 15) -> str:
         """What it said last and the end of its log, for a failure's message."""

@@ -34,7 +34,7 @@ def existing_broker(config: pytest.Config) -> str | None:
     return config.getoption("broker", default=None) or os.environ.get("ROTA_TEST_BROKER") or None
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         scenario = item.get_closest_marker("scenario")
         if scenario is None:

@@ -11,9 +11,7 @@ Seen = TypeVar("Seen")
 LOOK_EVERY_S = 0.02
 
 
-def eventually(
-    look: Callable[[], Seen], within_s: float, what: str, detail: Callable[[], str] | None = None
-) -> Seen:
+def eventually(look: Callable[[], Seen], within_s: float, what: str, detail: Callable[[], str] | None = None) -> Seen:
     """Looks until what it sees is true, and returns that.
 
     `look` should return something that is worth printing when it is false. Fails after `within_s` seconds with `what`

@@ -39,6 +39,7 @@ def table(results: Iterable[Result]) -> list[str]:
     columns = sorted(clients)
     rows = [["scenario", *columns], *([s, *(cell(cells[s, c]) for c in columns)] for s in scenarios)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(columns) + 1)]
-    lines = ["| " + " | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) + " |" for row in rows]
+    padded = [[text.ljust(width) for text, width in zip(row, widths, strict=True)] for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in padded]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return lines

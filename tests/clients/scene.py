@@ -7,7 +7,11 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    NewPartitions,
+    NewTopic,
+)
 
 from .client import Client, Owned
 from .eventually import eventually
@@ -37,9 +41,15 @@ class Scene:
             client.stop()
 
     def topic(self, partitions: int, suffix: str = "") -> str:
-        """A new topic; its name starts with the scene's."""
+        """A new topic that the broker's metadata has; its name starts with the scene's."""
         name = f"{self.name}{suffix}"
         self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result(ADMIN_TIMEOUT_S)
+
+        def visible() -> bool:
+            found = self._admin.list_topics(name, ADMIN_TIMEOUT_S).topics[name]
+            return found.error is None and len(found.partitions) == partitions
+
+        eventually(visible, ADMIN_TIMEOUT_S, f"topic {name} is in the metadata")
         return name
 
     def grow(self, topic: str, partitions: int) -> None:
@@ -65,6 +75,7 @@ class Scene:
             "session_timeout_ms": SESSION_TIMEOUT_MS,
             "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
             "metadata_max_age_ms": METADATA_MAX_AGE_MS,
+            "poll_ms": client.family.poll_ms,
             "group_protocol": "classic",
         }
         client.send("consume", **(defaults | settings))

@@ -18,7 +18,7 @@ def cases(some: list[tuple[Family, str]]) -> pytest.MarkDecorator:
 
 def first_time(member: Client, callback: str) -> float:
     """When (ms) the member's callback was first told of partitions."""
-    return min(e["at_ms"] for e in member.of_kind("callback") if e["name"] == callback and e["partitions"])
+    return min(float(e["at_ms"]) for e in member.of_kind("callback") if e["name"] == callback and e["partitions"])
 
 
 @pytest.mark.scenario("05 callbacks in order")

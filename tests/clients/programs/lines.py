@@ -13,14 +13,11 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 Request = dict[str, Any]
 Offsets = list[tuple[str, int, int]]
-
-TURN_S = 0.05
-"""How long one poll may block, in seconds: a request waits at most this long."""
 
 DEBUG = os.environ.get("ROTA_TEST_DEBUG", "") not in ("", "0")
 """Whether the clients log everything they do (`README.md`)."""
@@ -37,7 +34,7 @@ class GroupConsumer(Protocol):
     """A member of a group; made by the request `consume`."""
 
     def turn(self) -> None:
-        """One poll of at most TURN_S; writes what was read and what is owned."""
+        """One poll of at most `poll_ms`; writes what was read and what is owned."""
 
     def commit(self, offsets: Offsets | None) -> Offsets:
         """Commits the given offsets, or everything read from the partitions it owns; what was committed."""
@@ -46,7 +43,7 @@ class GroupConsumer(Protocol):
         """Leaves the group."""
 
 
-class Failed(Exception):
+class FailedError(Exception):
     """A client's own error, in the terms that every family shares."""
 
     def __init__(self, name: str, code: int, fatal: bool, text: str) -> None:
@@ -94,8 +91,8 @@ def _read(requests: queue.Queue[Request]) -> None:
 
 def serve(
     join: Callable[[Request], GroupConsumer],
-    tools: dict[str, Callable[[Request], Any]],
-    explain: Callable[[Exception], Failed],
+    tools: Mapping[str, Callable[[Request], Any]],
+    explain: Callable[[Exception], FailedError],
 ) -> None:
     """Answers requests until `close`; polls the consumer in between."""
     logging.basicConfig(
@@ -113,7 +110,7 @@ def serve(
             try:
                 consumer.turn()
             except Exception as thrown:
-                told = (thrown if isinstance(thrown, Failed) else explain(thrown)).told
+                told = (thrown if isinstance(thrown, FailedError) else explain(thrown)).told
                 failed = bool(told["fatal"])
                 event("error", **told)
             continue
@@ -130,7 +127,7 @@ def serve(
             else:
                 reply["result"] = tools[asked](request)
         except Exception as thrown:
-            reply |= {"ok": False, "error": (thrown if isinstance(thrown, Failed) else explain(thrown)).told}
+            reply |= {"ok": False, "error": (thrown if isinstance(thrown, FailedError) else explain(thrown)).told}
         write(reply)
         if asked == "close":
             os._exit(0)

@@ -18,7 +18,8 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.errors import KafkaError, for_code
-from lines import TURN_S, Failed, Offsets, Ownership, Partition, Request, callback, event, serve
+
+from .lines import FailedError, Offsets, Ownership, Partition, Request, callback, event, serve
 
 Result = TypeVar("Result")
 
@@ -36,10 +37,10 @@ def config(request: Request) -> dict[str, Any]:
     return {"bootstrap_servers": request["bootstrap"], "client_id": request.get("client_id", "aiokafka-tools")}
 
 
-def explain(thrown: Exception) -> Failed:
+def explain(thrown: Exception) -> FailedError:
     if isinstance(thrown, KafkaError):
-        return Failed(type(thrown).__name__, getattr(thrown, "errno", None) or -1, not thrown.retriable, str(thrown))
-    return Failed(type(thrown).__name__, -1, True, str(thrown))
+        return FailedError(type(thrown).__name__, thrown.errno or -1, not thrown.retriable, str(thrown))
+    return FailedError(type(thrown).__name__, -1, True, str(thrown))
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -53,6 +54,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 class Member:
     def __init__(self, request: Request) -> None:
         self._ownership = Ownership()
+        self._poll_ms: int = request["poll_ms"]
         self._read: dict[Any, int] = {}
         self._consumer = run(self._join(request))
 
@@ -77,7 +79,7 @@ class Member:
         return consumer
 
     def turn(self) -> None:
-        for partition, messages in run(self._consumer.getmany(timeout_ms=int(TURN_S * 1000))).items():
+        for partition, messages in run(self._consumer.getmany(timeout_ms=self._poll_ms)).items():
             for message in messages:
                 self._read[partition] = message.offset + 1
                 event(
@@ -142,10 +144,10 @@ async def fetch(request: Request) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = []
         deadline = time.monotonic() + request["within_ms"] / 1000
         while len(messages) < request["count"] and time.monotonic() < deadline:
-            for message in (await consumer.getmany(timeout_ms=200)).get(partition, []):
-                messages.append(
-                    {"offset": message.offset, "value": message.value.decode(), "timestamp_ms": message.timestamp}
-                )
+            fetched = (await consumer.getmany(timeout_ms=200)).get(partition, [])
+            messages.extend(
+                {"offset": m.offset, "value": m.value.decode(), "timestamp_ms": m.timestamp} for m in fetched
+            )
         return messages
     finally:
         await consumer.stop()

@@ -13,7 +13,8 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
-from lines import TURN_S, Failed, Offsets, Ownership, Partition, Request, callback, event, serve
+
+from .lines import FailedError, Offsets, Ownership, Partition, Request, callback, event, serve
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -27,15 +28,19 @@ def config(request: Request) -> dict[str, Any]:
     return {"bootstrap_servers": request["bootstrap"], "client_id": request.get("client_id", "kafka-python-tools")}
 
 
-def explain(thrown: Exception) -> Failed:
+def explain(thrown: Exception) -> FailedError:
     if isinstance(thrown, KafkaError):
-        return Failed(type(thrown).__name__, getattr(thrown, "errno", None) or -1, not thrown.retriable, str(thrown))
-    return Failed(type(thrown).__name__, -1, True, str(thrown))
+        return FailedError(type(thrown).__name__, thrown.errno or -1, not thrown.retriable, str(thrown))
+    return FailedError(type(thrown).__name__, -1, True, str(thrown))
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, member: Member) -> None:
+        self._member = member
+
     def on_partitions_assigned(self, assigned: Iterable[Partition]) -> None:
         callback("assigned", assigned)
+        self._member.tell_owned()  # the poll that called this may go on for long
 
     def on_partitions_revoked(self, revoked: Iterable[Partition]) -> None:
         callback("revoked", revoked)
@@ -47,6 +52,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 class Member:
     def __init__(self, request: Request) -> None:
         self._ownership = Ownership()
+        self._poll_ms: int = request["poll_ms"]
         self._read: dict[Any, int] = {}
         self._consumer = KafkaConsumer(
             group_id=request["group"],
@@ -60,12 +66,12 @@ class Member:
             **config(request),
         )
         if request.get("pattern"):
-            self._consumer.subscribe(pattern=request["pattern"], listener=Listener())
+            self._consumer.subscribe(pattern=request["pattern"], listener=Listener(self))
         else:
-            self._consumer.subscribe(topics=request["topics"], listener=Listener())
+            self._consumer.subscribe(topics=request["topics"], listener=Listener(self))
 
     def turn(self) -> None:
-        for partition, messages in self._consumer.poll(timeout_ms=int(TURN_S * 1000)).items():
+        for partition, messages in self._consumer.poll(timeout_ms=self._poll_ms).items():
             for message in messages:
                 self._read[partition] = message.offset + 1
                 event(
@@ -75,6 +81,9 @@ class Member:
                     offset=message.offset,
                     value=message.value.decode(),
                 )
+        self.tell_owned()
+
+    def tell_owned(self) -> None:
         self._ownership.tell(self._consumer.assignment())
 
     def commit(self, offsets: Offsets | None) -> Offsets:
@@ -126,10 +135,8 @@ def fetch(request: Request) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     deadline = time.monotonic() + request["within_ms"] / 1000
     while len(messages) < request["count"] and time.monotonic() < deadline:
-        for message in consumer.poll(timeout_ms=200).get(partition, []):
-            messages.append(
-                {"offset": message.offset, "value": message.value.decode(), "timestamp_ms": message.timestamp}
-            )
+        fetched = consumer.poll(timeout_ms=200).get(partition, [])
+        messages.extend({"offset": m.offset, "value": m.value.decode(), "timestamp_ms": m.timestamp} for m in fetched)
     consumer.close()
     return messages
 
@@ -152,7 +159,7 @@ def describe(request: Request) -> dict[str, Any]:
     finally:
         admin.close()
     if found["error"]:
-        raise Failed("DescribeGroups", -1, True, found["error"])
+        raise FailedError("DescribeGroups", -1, True, found["error"])
     return {
         "state": found["group_state"],
         "protocol": found["protocol_data"],

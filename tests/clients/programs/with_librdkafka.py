@@ -7,7 +7,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from lines import DEBUG, TURN_S, Failed, Offsets, Ownership, Request, callback, event, serve
+
+from .lines import DEBUG, FailedError, Offsets, Ownership, Request, callback, event, serve
 
 ADMIN_TIMEOUT_S = 10
 
@@ -17,14 +18,14 @@ def config(request: Request) -> dict[str, Any]:
     return settings | ({"debug": "cgrp,protocol"} if DEBUG else {})
 
 
-def told(error: KafkaError) -> Failed:
-    return Failed(error.name(), error.code(), error.fatal() or not error.retriable(), error.str())
+def told(error: KafkaError) -> FailedError:
+    return FailedError(error.name(), error.code(), error.fatal() or not error.retriable(), error.str())
 
 
-def explain(thrown: Exception) -> Failed:
+def explain(thrown: Exception) -> FailedError:
     if isinstance(thrown, KafkaException) and isinstance(thrown.args[0], KafkaError):
         return told(thrown.args[0])
-    return Failed(type(thrown).__name__, -1, True, str(thrown))
+    return FailedError(type(thrown).__name__, -1, True, str(thrown))
 
 
 class Member:
@@ -46,6 +47,7 @@ class Member:
             }
         self._read: dict[tuple[str, int], int] = {}
         self._ownership = Ownership()
+        self._poll_s = request["poll_ms"] / 1000
         self._consumer = Consumer(settings)
         self._consumer.subscribe(
             [request["pattern"]] if request.get("pattern") else request["topics"],
@@ -59,7 +61,7 @@ class Member:
         event("error", **(told(error).told | {"fatal": error.fatal()}))
 
     def turn(self) -> None:
-        message = self._consumer.poll(TURN_S)
+        message = self._consumer.poll(self._poll_s)
         self._ownership.tell(self._consumer.assignment())
         if message is None:
             return
@@ -87,7 +89,9 @@ class Member:
 
 def place(message: Message) -> tuple[str, int, int]:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
-    assert topic is not None and partition is not None and offset is not None
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
     return topic, partition, offset
 
 
@@ -106,9 +110,7 @@ def send(producer: Producer, request: Request) -> list[int]:
     for i, value in enumerate(request["values"]):
         timestamps = request.get("timestamps_ms")
         extra = {"timestamp": timestamps[i]} if timestamps else {}
-        producer.produce(
-            request["topic"], value=value, partition=request["partition"], on_delivery=delivered, **extra
-        )
+        producer.produce(request["topic"], value=value, partition=request["partition"], on_delivery=delivered, **extra)
     producer.flush(ADMIN_TIMEOUT_S)
     return offsets
 
@@ -166,8 +168,8 @@ def offsets_for_times(request: Request) -> list[int | None]:
 
 def describe(request: Request) -> dict[str, Any]:
     group = request["group"]
-    answers = AdminClient(config(request)).describe_consumer_groups([group], request_timeout=ADMIN_TIMEOUT_S)
-    found = answers[group].result()
+    admin = AdminClient(config(request))  # the futures end, unanswered, with the client
+    found = admin.describe_consumer_groups([group], request_timeout=ADMIN_TIMEOUT_S)[group].result()
     return {
         "state": found.state.name,
         "protocol": found.partition_assignor,
@@ -184,7 +186,8 @@ def describe(request: Request) -> dict[str, Any]:
 
 
 def list_groups(request: Request) -> list[dict[str, Any]]:
-    found = AdminClient(config(request)).list_consumer_groups(request_timeout=ADMIN_TIMEOUT_S).result()
+    admin = AdminClient(config(request))
+    found = admin.list_consumer_groups(request_timeout=ADMIN_TIMEOUT_S).result()
     for error in found.errors:
         raise KafkaException(error)
     return [{"group": group.group_id, "state": group.state.name} for group in found.valid]

@@ -24,7 +24,6 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 
 /** A member of a group: polls, and says what it owns, what its callbacks were told and what it read. */
 final class GroupConsumer implements ConsumerRebalanceListener {
-    private static final Duration TURN = Duration.ofMillis(50);
     private static final Map<String, String> ASSIGNORS = Map.of(
         "range", RangeAssignor.class.getName(),
         "roundrobin", RoundRobinAssignor.class.getName(),
@@ -34,10 +33,12 @@ final class GroupConsumer implements ConsumerRebalanceListener {
     private final KafkaConsumer<String, String> consumer;
     private final Map<TopicPartition, OffsetAndMetadata> read = new HashMap<>();
     private Set<TopicPartition> owned = new HashSet<>();
+    private final Duration poll;
     private boolean failed;
 
     GroupConsumer(Lines lines, JsonNode request) {
         this.lines = lines;
+        poll = Duration.ofMillis(request.get("poll_ms").asLong());
         Properties config = new Properties();
         config.put("bootstrap.servers", request.get("bootstrap").asText());
         config.put("group.id", request.get("group").asText());
@@ -72,7 +73,7 @@ final class GroupConsumer implements ConsumerRebalanceListener {
             return;
         }
         try {
-            for (ConsumerRecord<String, String> message : consumer.poll(TURN)) {
+            for (ConsumerRecord<String, String> message : consumer.poll(poll)) {
                 TopicPartition partition = new TopicPartition(message.topic(), message.partition());
                 read.put(partition, new OffsetAndMetadata(message.offset() + 1));
                 lines.write(lines.event("message")

@@ -1,0 +1,1 @@
+"""The client programs, one per family of Python clients."""
