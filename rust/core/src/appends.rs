@@ -87,7 +87,7 @@ impl Coordinator {
         let carried = batch.len();
         batch.extend(records);
         let deadline = (!matches!(purpose, Purpose::Unattended)).then(|| {
-            let deadline = step.now.mono_ms + u64::from(self.config.offsets_commit_timeout_ms);
+            let deadline = step.now.after(u64::from(self.config.offsets_commit_timeout_ms));
             self.purgatory.watch(deadline, &[], Operation::Append(append_id))
         });
         step.sink.append(append_id, &batch);

@@ -48,13 +48,6 @@ pub(crate) struct Step<'s> {
     pub sink: &'s mut dyn Sink,
 }
 
-impl Step<'_> {
-    /// The instant `after_ms` from now.
-    pub fn deadline(&self, after_ms: i32) -> u64 {
-        self.now.mono_ms.saturating_add(after_ms.max(0) as u64)
-    }
-}
-
 /// The coordinator of one partition of `__consumer_offsets`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Coordinator {
@@ -197,7 +190,7 @@ impl Coordinator {
     }
 
     /// The time never goes back, whatever the caller's clock does.
-    fn observe(&mut self, now: Now) -> Now {
+    pub(crate) fn observe(&mut self, now: Now) -> Now {
         self.clock = Now { mono_ms: now.mono_ms.max(self.clock.mono_ms), wall_ms: now.wall_ms };
         self.clock
     }

@@ -18,8 +18,10 @@ impl Coordinator {
     }
 
     /// Heartbeats by handle, for callers that keep members in arrays: `codes[i]` becomes the error code of the
-    /// heartbeat of `members[i]` in `generations[i]`. The three have one length.
+    /// heartbeat of `members[i]` in `generations[i]`. The three have one length. A handle is this coordinator's own: it
+    /// means nothing to another incarnation.
     pub fn heartbeats(&mut self, now: Now, members: &[u64], generations: &[i32], codes: &mut [i16]) {
+        let now = self.observe(now);
         assert!(members.len() == generations.len() && members.len() == codes.len(), "arrays of one length");
         for ((member, generation), code) in members.iter().zip(generations).zip(codes) {
             let handle = MemberHandle::from_bits(*member);

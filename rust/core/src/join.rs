@@ -148,7 +148,7 @@ impl Coordinator {
             self.members.release(slot);
             return refuse(step, ticket, ErrorCode::GroupMaxSizeReached, "");
         }
-        let deadline = step.deadline(request.session_timeout_ms);
+        let deadline = step.now.after_timeout(request.session_timeout_ms);
         let expiry = self.purgatory.watch(deadline, &[], Operation::Pending(group, Arc::clone(member_id)));
         self.groups[group].pending.insert(Arc::clone(member_id), PendingMember { slot, expiry });
         refuse(step, ticket, ErrorCode::MemberIdRequired, member_id);

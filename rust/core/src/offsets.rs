@@ -191,7 +191,7 @@ impl Coordinator {
         let fetch = WaitingFetch { ticket, group_id: request.group_id.unwrap_or("").into(), topics };
         match self.newest_commit_in_flight(&fetch.group_id) {
             Some(append_id) if request.require_stable => {
-                let deadline = step.now.mono_ms + u64::from(self.config.offsets_commit_timeout_ms);
+                let deadline = step.now.after(u64::from(self.config.offsets_commit_timeout_ms));
                 let operation = Operation::StableFetch(Box::new(fetch));
                 self.purgatory.watch(deadline, &[WatchKey::Append(append_id)], operation);
             }

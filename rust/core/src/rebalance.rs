@@ -45,7 +45,7 @@ impl Coordinator {
             let delay_ms = u64::from(self.config.group_initial_rebalance_delay_ms);
             let remaining_ms = (wait_ms.max(0) as u64).saturating_sub(delay_ms);
             group.initial = Some(InitialDelay { delay_ms, remaining_ms });
-            let deadline = step.now.mono_ms + delay_ms;
+            let deadline = step.now.after(delay_ms);
             group.join_deadline = Some(self.purgatory.watch(deadline, &[], Operation::InitialDelay(handle)));
         } else if self.groups[handle].all_joined() {
             self.complete_join(step, handle);
@@ -82,7 +82,7 @@ impl Coordinator {
 
     fn arm_join_deadline(&mut self, step: &Step<'_>, handle: GroupHandle, wait_ms: i32) {
         self.end_join_deadline(handle);
-        let deadline = step.deadline(wait_ms);
+        let deadline = step.now.after_timeout(wait_ms);
         self.groups[handle].join_deadline = Some(self.purgatory.watch(deadline, &[], Operation::Join(handle)));
     }
 
@@ -131,7 +131,7 @@ impl Coordinator {
         let delay_ms = u64::from(self.config.group_initial_rebalance_delay_ms).min(initial.remaining_ms);
         let remaining_ms = initial.remaining_ms.saturating_sub(initial.delay_ms);
         group.initial = Some(InitialDelay { delay_ms, remaining_ms });
-        let deadline = step.now.mono_ms + delay_ms;
+        let deadline = step.now.after(delay_ms);
         group.join_deadline = Some(self.purgatory.watch(deadline, &[], Operation::InitialDelay(handle)));
     }
 
@@ -237,7 +237,7 @@ impl Coordinator {
         for (member, parked) in parked {
             self.answer_join(step, member, parked, JoinTerms::default());
         }
-        let deadline = step.deadline(wait_ms);
+        let deadline = step.now.after_timeout(wait_ms);
         self.groups[handle].sync_deadline = Some(self.purgatory.watch(deadline, &[], Operation::Sync(handle)));
     }
 

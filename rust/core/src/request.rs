@@ -12,6 +12,18 @@ pub struct Now {
     pub wall_ms: i64,
 }
 
+impl Now {
+    /// The monotonic instant `wait_ms` from now; the end of time is the latest there is.
+    pub fn after(self, wait_ms: u64) -> u64 {
+        self.mono_ms.saturating_add(wait_ms)
+    }
+
+    /// The same for a timeout as the protocol has it: a negative one has passed already.
+    pub fn after_timeout(self, timeout_ms: i32) -> u64 {
+        self.after(u64::try_from(timeout_ms).unwrap_or(0))
+    }
+}
+
 /// The caller's name for one request. Each ticket is answered exactly once (S18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Ticket(pub u64);

@@ -19,7 +19,7 @@ impl Coordinator {
     /// its five minutes for its session timeout.
     pub(crate) fn refresh_session(&mut self, now: Now, handle: MemberHandle) {
         let member = &mut self.members[handle];
-        let deadline = now.mono_ms + member.session_timeout_ms.max(0) as u64;
+        let deadline = now.after_timeout(member.session_timeout_ms);
         match member.session {
             Some(_) if member.is_parked() && !member.is_new => self.end_session(handle),
             Some(operation) => {
@@ -32,7 +32,7 @@ impl Coordinator {
 
     /// A new member has five minutes for its first join, whatever its session timeout (§4.7).
     pub(crate) fn begin_new_member(&mut self, now: Now, handle: MemberHandle) {
-        let deadline = now.mono_ms + NEW_MEMBER_JOIN_TIMEOUT_MS;
+        let deadline = now.after(NEW_MEMBER_JOIN_TIMEOUT_MS);
         self.members[handle].session = Some(self.purgatory.watch(deadline, &[], Operation::NewMember(handle)));
     }
 

@@ -67,7 +67,7 @@ impl Coordinator {
             Self::answer_sync_error(step, ticket, ErrorCode::FencedInstanceId);
         }
         let handle = old.group;
-        let session_deadline_ms = step.deadline(old.session_timeout_ms);
+        let session_deadline_ms = step.now.after_timeout(old.session_timeout_ms);
         let parked = ParkedJoin { ticket, version: request.version };
         self.update_member(step, slot, parked, request);
         match self.groups[handle].state {
