@@ -1,5 +1,5 @@
-//! The topic table and its APIs: Metadata, CreateTopics, DeleteTopics, CreatePartitions, Produce, Fetch, ListOffsets
-//! and InitProducerId.
+//! The topic table and its APIs: Metadata, `CreateTopics`, `DeleteTopics`, `CreatePartitions`, Produce, Fetch,
+//! `ListOffsets` and `InitProducerId`.
 //!
 //! One [`Topics`] belongs to one thread. Nothing here does IO, reads a clock or draws random numbers: wall time comes
 //! in as `now_ms`, the bits of new topic ids through [`Entropy`]. Messages are kafka-protocol's, decoded and encoded
@@ -7,7 +7,8 @@
 //!
 //! | call | versions | gives |
 //! |---|---|---|
-//! | `Topics::new(settings, &mut entropy)` | | an empty table that knows `__consumer_offsets` |
+//! | `Topics::new(settings, &mut entropy)` | | a table with `__consumer_offsets` only |
+//! | `create(name, partitions, &mut entropy)` | | the new topic's id; for callers without a request |
 //! | `metadata(&request, version, &cluster, &mut entropy)` | 0–13 | `MetadataResponse`; may create topics |
 //! | `create_topics(&request, version, &mut entropy)` | 2–7 | `CreateTopicsResponse` |
 //! | `delete_topics(&request, version)` | 1–6 | [`Deletion`]: the response and the names that are gone, for `Coordinator::topics_deleted` |
@@ -26,28 +27,253 @@
 //! Fetches are always answered in full with session id 0 ("no session"), which every client accepts.
 //! `__consumer_offsets` is listed with its partitions and reads as empty; nobody may produce to it or delete it.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, HashMap};
 
-use kafka_protocol::{error::ResponseError, protocol::StrBytes};
+use kafka_protocol::protocol::StrBytes;
+use rota_core::error::ErrorCode;
 use rota_log::PartitionLog;
-use tokio::sync::Notify;
 use uuid::Uuid;
 
+use self::{
+    name::metric_name,
+    producers::Producers,
+    settings::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX},
+};
+
 mod admin;
+mod configs;
 mod fetch;
 mod list_offsets;
 mod metadata;
 mod name;
 mod produce;
 mod producers;
-mod settings;
+pub mod settings;
 
 pub use admin::Deletion;
-pub use fetch::FetchOutcome;
+pub use fetch::{FetchOutcome, WatchId};
 pub use metadata::{Cluster, Node};
 pub use name::{NameError, check_name};
-pub use produce::ProduceOutcome;
-pub use settings::{TopicSettings, Settings};
+pub use produce::{ProduceOutcome, TRANSACTIONS_REFUSED};
+pub use settings::TopicSettings;
+
+use self::{configs::TopicConfigs, fetch::Watch};
+
+/// The topic of committed offsets. It is there from the start.
+pub const CONSUMER_OFFSETS: &str = "__consumer_offsets";
+
+/// Every partition has had one leader only.
+const LEADER_EPOCH: i32 = 0;
+
+/// Where the bits of new ids come from.
+pub trait Entropy {
+    /// The next 128 bits.
+    fn draw(&mut self) -> u128;
+}
+
+impl Entropy for crate::entropy::RandomBits {
+    fn draw(&mut self) -> u128 {
+        crate::entropy::RandomBits::draw(self)
+    }
+}
+
+/// Why a topic cannot be made or changed: the protocol's error, and what to tell the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicError {
+    /// The protocol's error.
+    pub code: ErrorCode,
+    /// Whose fault, what was expected.
+    pub message: String,
+}
+
+impl TopicError {
+    fn new(code: ErrorCode, message: impl Into<String>) -> TopicError {
+        TopicError { code, message: message.into() }
+    }
+}
+
+impl std::fmt::Display for TopicError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code.name(), self.message)
+    }
+}
+
+impl std::error::Error for TopicError {}
+
+#[derive(Debug, Default)]
+struct Partition {
+    log: PartitionLog,
+    producers: Producers,
+    /// Whoever waits for data here.
+    watches: Vec<WatchId>,
+}
+
+#[derive(Debug)]
+struct Topic {
+    id: Uuid,
+    internal: bool,
+    configs: TopicConfigs,
+    partitions: Vec<Partition>,
+}
+
+impl Topic {
+    fn partition(&self, index: i32) -> Option<&Partition> {
+        usize::try_from(index).ok().and_then(|index| self.partitions.get(index))
+    }
+
+    fn partition_mut(&mut self, index: i32) -> Option<&mut Partition> {
+        usize::try_from(index).ok().and_then(|index| self.partitions.get_mut(index))
+    }
+}
+
+/// The topic table. See the module.
+#[derive(Debug)]
+pub struct Topics {
+    settings: TopicSettings,
+    by_name: BTreeMap<StrBytes, Topic>,
+    name_by_id: HashMap<Uuid, StrBytes>,
+    /// Names with every `.` as `_`.
+    name_by_metric_name: HashMap<String, StrBytes>,
+    partition_total: usize,
+    log_bytes: u64,
+    next_producer_id: i64,
+    watches: HashMap<WatchId, Watch>,
+    next_watch: u64,
+}
+
+impl Topics {
+    /// A table with `__consumer_offsets` only.
+    pub fn new(settings: TopicSettings, entropy: &mut impl Entropy) -> Topics {
+        let offsets_partitions = settings.offsets_partitions;
+        let mut topics = Topics {
+            settings,
+            by_name: BTreeMap::new(),
+            name_by_id: HashMap::new(),
+            name_by_metric_name: HashMap::new(),
+            partition_total: 0,
+            log_bytes: 0,
+            // A producer that outlives a server must not meet its old id in the next one: ids begin anywhere.
+            next_producer_id: (entropy.draw() >> 82) as i64,
+            watches: HashMap::new(),
+            next_watch: 0,
+        };
+        topics.insert(CONSUMER_OFFSETS, offsets_partitions as usize, TopicConfigs::default(), entropy);
+        if let Some(topic) = topics.topic_mut(CONSUMER_OFFSETS) {
+            topic.internal = true;
+        }
+        topics
+    }
+
+    /// Creates a topic; `partitions` -1 is `num.partitions`.
+    /// Errors: `InvalidTopicException`, `TopicAlreadyExists`, `InvalidPartitions`.
+    pub fn create(&mut self, name: &str, partitions: i32, entropy: &mut impl Entropy) -> Result<Uuid, TopicError> {
+        self.check_new_name(name)?;
+        let partitions = self.check_new_partitions(partitions)?;
+        Ok(self.insert(name, partitions, TopicConfigs::default(), entropy))
+    }
+
+    /// How many partitions `name` has; `None`: there is no such topic.
+    pub fn partition_count(&self, name: &str) -> Option<i32> {
+        self.topic(name).map(|topic| topic.partitions.len() as i32)
+    }
+
+    /// The id of topic `name`.
+    pub fn topic_id(&self, name: &str) -> Option<Uuid> {
+        self.topic(name).map(|topic| topic.id)
+    }
+
+    /// The topic with this id.
+    pub fn topic_name(&self, id: Uuid) -> Option<&str> {
+        self.name_by_id.get(&id).map(StrBytes::as_str)
+    }
+
+    /// All topics in the order of their names, `__consumer_offsets` among them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(StrBytes::as_str)
+    }
+
+    fn topic(&self, name: &str) -> Option<&Topic> {
+        self.by_name.get(name.as_bytes())
+    }
+
+    fn topic_mut(&mut self, name: &str) -> Option<&mut Topic> {
+        self.by_name.get_mut(name.as_bytes())
+    }
+
+    /// The topic that a request names, by id from a version on.
+    fn asked<'t>(&'t self, by_id: bool, name: &'t str, id: Uuid) -> Result<(&'t str, &'t Topic), ErrorCode> {
+        let (name, unknown) = if by_id {
+            (self.topic_name(id).ok_or(ErrorCode::UnknownTopicId)?, ErrorCode::UnknownTopicId)
+        } else {
+            (name, ErrorCode::UnknownTopicOrPartition)
+        };
+        self.topic(name).map(|topic| (name, topic)).ok_or(unknown)
+    }
+
+    fn check_new_name(&self, name: &str) -> Result<(), TopicError> {
+        check_name(name).map_err(|why| TopicError::new(ErrorCode::InvalidTopicException, why.to_string()))?;
+        if self.topic(name).is_some() {
+            return Err(TopicError::new(ErrorCode::TopicAlreadyExists, format!("topic `{name}` already exists")));
+        }
+        match self.name_by_metric_name.get(&metric_name(name)) {
+            Some(other) => Err(TopicError::new(
+                ErrorCode::InvalidTopicException,
+                format!(
+                    "topic `{name}` differs from topic `{other}` in `.` and `_` only, which metrics cannot tell apart"
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// How many partitions a new topic gets. The limits are looked at here, before anything is allocated.
+    fn check_new_partitions(&self, asked: i32) -> Result<usize, TopicError> {
+        let count = if asked == -1 { self.settings.num_partitions } else { asked };
+        if count < 1 {
+            let message =
+                format!("a topic cannot have {count} partitions: give a positive number, or -1 for the default");
+            return Err(TopicError::new(ErrorCode::InvalidPartitions, message));
+        }
+        self.check_partition_limits(count, count as usize)
+    }
+
+    fn check_partition_limits(&self, count: i32, added: usize) -> Result<usize, TopicError> {
+        let left = PARTITIONS_MAX.saturating_sub(self.partition_total);
+        let message = if count > PARTITIONS_PER_TOPIC_MAX {
+            format!("a topic cannot have {count} partitions here, the limit is {PARTITIONS_PER_TOPIC_MAX}")
+        } else if added > left {
+            format!("{added} more partitions would be too many, the limit for all topics is {PARTITIONS_MAX}")
+        } else {
+            return Ok(added);
+        };
+        Err(TopicError::new(ErrorCode::InvalidPartitions, message))
+    }
+
+    /// Adds a topic that has been checked.
+    fn insert(&mut self, name: &str, partitions: usize, configs: TopicConfigs, entropy: &mut impl Entropy) -> Uuid {
+        let mut id = uuid::Builder::from_random_bytes(entropy.draw().to_be_bytes()).into_uuid();
+        while self.name_by_id.contains_key(&id) {
+            id = Uuid::from_u128(id.as_u128().wrapping_add(1));
+        }
+        // A copy: the name in the request keeps the whole request alive.
+        let name = StrBytes::from_string(name.to_owned());
+        let partitions: Vec<Partition> = (0..partitions).map(|_| Partition::default()).collect();
+        self.partition_total += partitions.len();
+        self.name_by_id.insert(id, name.clone());
+        self.name_by_metric_name.insert(metric_name(&name), name.clone());
+        self.by_name.insert(name, Topic { id, internal: false, configs, partitions });
+        id
+    }
+
+    /// Takes a topic out and wakes whoever waits for its data.
+    fn remove(&mut self, name: &str) {
+        let Some(topic) = self.by_name.remove(name.as_bytes()) else { return };
+        self.name_by_id.remove(&topic.id);
+        self.name_by_metric_name.remove(&metric_name(name));
+        self.partition_total -= topic.partitions.len();
+        for partition in topic.partitions {
+            self.log_bytes -= partition.log.size_bytes();
+            self.fire(partition.watches);
+        }
+    }
+}

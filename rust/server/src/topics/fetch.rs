@@ -1,0 +1,204 @@
+//! Fetch, and the waiting for data.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use kafka_protocol::messages::{
+    FetchRequest, FetchResponse,
+    fetch_request::FetchPartition,
+    fetch_response::{FetchableTopicResponse, PartitionData},
+};
+use rota_core::error::ErrorCode;
+use tokio::sync::Notify;
+
+use super::{LEADER_EPOCH, Partition, Topics, settings::FETCH_BYTES_MAX};
+
+/// From this version on topics are named by id.
+const BY_ID_SINCE: i16 = 13;
+/// From this version on there are fetch sessions.
+const SESSIONS_SINCE: i16 = 7;
+/// The session epochs of a request that asks for everything by itself: "make a session" and "no session".
+const FULL_FETCH_EPOCHS: [i32; 2] = [0, -1];
+const READ_COMMITTED: i8 = 1;
+
+/// What Fetch found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FetchOutcome {
+    /// The answer as things are now.
+    pub response: FetchResponse,
+    /// Of records in it.
+    pub bytes: usize,
+    /// Whether there is no point in waiting: an error of a partition that exists, of the whole request, or nothing to
+    /// wait for.
+    pub has_error: bool,
+}
+
+impl FetchOutcome {
+    /// Whether the answer may go out now: there is enough, or waiting is not wanted or not possible.
+    pub fn is_complete(&self, request: &FetchRequest) -> bool {
+        let min_bytes = usize::try_from(request.min_bytes).unwrap_or(0);
+        self.has_error || request.max_wait_ms <= 0 || self.bytes >= min_bytes
+    }
+}
+
+/// The name of one watch. It is never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WatchId(u64);
+
+/// Who waits, and where its id is kept.
+#[derive(Debug)]
+pub(super) struct Watch {
+    notify: Arc<Notify>,
+    partitions: Vec<(String, i32)>,
+}
+
+/// What is left of a fetch's bytes.
+struct Budget {
+    left_bytes: usize,
+    /// Nothing has been found so far: the next batch goes out whatever its size.
+    at_least_one: bool,
+}
+
+impl Topics {
+    /// Versions 4–18. Whole batches in request order, as many as fit; the first one always. Session id 0 in every
+    /// answer: a session that a request continues does not exist.
+    pub fn fetch(&self, request: &FetchRequest, version: i16) -> FetchOutcome {
+        let mut outcome = FetchOutcome { response: FetchResponse::default(), bytes: 0, has_error: false };
+        if version >= SESSIONS_SINCE && !FULL_FETCH_EPOCHS.contains(&request.session_epoch) {
+            outcome.response.error_code = ErrorCode::FetchSessionIdNotFound as i16;
+            outcome.has_error = true;
+            return outcome;
+        }
+        let mut budget = Budget {
+            left_bytes: usize::try_from(request.max_bytes).unwrap_or(0).min(FETCH_BYTES_MAX),
+            at_least_one: true,
+        };
+        let mut readable = 0_usize;
+        for asked in &request.topics {
+            let found = self.asked(version >= BY_ID_SINCE, &asked.topic, asked.topic_id);
+            let mut answer =
+                FetchableTopicResponse::default().with_topic(asked.topic.clone()).with_topic_id(asked.topic_id);
+            for wanted in &asked.partitions {
+                let partition = match &found {
+                    Ok((_, topic)) => topic.partition(wanted.partition).ok_or(ErrorCode::UnknownTopicOrPartition),
+                    Err(error) => Err(*error),
+                };
+                let read = partition.and_then(|partition| {
+                    readable += 1;
+                    let read = read(partition, wanted, &mut budget);
+                    outcome.has_error |= read.is_err();
+                    read.map(|records| (partition, records))
+                });
+                outcome.bytes += read.as_ref().map_or(0, |(_, records)| records.len());
+                answer.partitions.push(partition_answer(wanted.partition, read, request.isolation_level));
+            }
+            outcome.response.responses.push(answer);
+        }
+        outcome.has_error |= readable == 0;
+        outcome
+    }
+
+    /// `notify` is told once, when a partition of the request gets data or is deleted, whichever comes first.
+    pub fn watch(&mut self, request: &FetchRequest, version: i16, notify: &Arc<Notify>) -> WatchId {
+        let id = WatchId(self.next_watch);
+        self.next_watch += 1;
+        let mut partitions = Vec::new();
+        for asked in &request.topics {
+            let Ok((name, _)) = self.asked(version >= BY_ID_SINCE, &asked.topic, asked.topic_id) else { continue };
+            let name = name.to_owned();
+            let Some(topic) = self.topic_mut(&name) else { continue };
+            for wanted in &asked.partitions {
+                if let Some(partition) = topic.partition_mut(wanted.partition) {
+                    partition.watches.push(id);
+                    partitions.push((name.clone(), wanted.partition));
+                }
+            }
+        }
+        self.watches.insert(id, Watch { notify: Arc::clone(notify), partitions });
+        id
+    }
+
+    /// Ends a watch that has not fired; does nothing to one that has.
+    pub fn unwatch(&mut self, id: WatchId) {
+        self.forget(id);
+    }
+
+    /// How many watches have neither fired nor ended.
+    pub fn watching(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// Tells whoever is behind these ids.
+    pub(super) fn fire(&mut self, ids: Vec<WatchId>) {
+        for id in ids {
+            if let Some(watch) = self.forget(id) {
+                watch.notify.notify_one();
+            }
+        }
+    }
+
+    fn forget(&mut self, id: WatchId) -> Option<Watch> {
+        let watch = self.watches.remove(&id)?;
+        for (name, index) in &watch.partitions {
+            if let Some(partition) = self.topic_mut(name).and_then(|topic| topic.partition_mut(*index)) {
+                partition.watches.retain(|watching| *watching != id);
+            }
+        }
+        Some(watch)
+    }
+}
+
+fn read(partition: &Partition, wanted: &FetchPartition, budget: &mut Budget) -> Result<Bytes, ErrorCode> {
+    check_leader_epoch(wanted.current_leader_epoch)?;
+    let log = &partition.log;
+    if !(log.first_offset()..=log.next_offset()).contains(&wanted.fetch_offset) {
+        return Err(ErrorCode::OffsetOutOfRange);
+    }
+    let max_bytes = usize::try_from(wanted.partition_max_bytes).unwrap_or(0).min(budget.left_bytes);
+    let chunks = log.read(wanted.fetch_offset, max_bytes, budget.at_least_one);
+    let records = joined(chunks);
+    budget.left_bytes = budget.left_bytes.saturating_sub(records.len());
+    budget.at_least_one &= records.is_empty();
+    Ok(records)
+}
+
+/// One piece of bytes, which for one chunk is the chunk itself.
+fn joined(mut chunks: Vec<Bytes>) -> Bytes {
+    if chunks.len() <= 1 {
+        return chunks.pop().unwrap_or_default();
+    }
+    let mut all = BytesMut::with_capacity(chunks.iter().map(Bytes::len).sum());
+    for chunk in chunks {
+        all.extend_from_slice(&chunk);
+    }
+    all.freeze()
+}
+
+/// -1: the client does not say. Errors: `FencedLeaderEpoch`, `UnknownLeaderEpoch`.
+pub(super) fn check_leader_epoch(asked: i32) -> Result<(), ErrorCode> {
+    match asked {
+        -1 | LEADER_EPOCH => Ok(()),
+        ..LEADER_EPOCH => Err(ErrorCode::FencedLeaderEpoch),
+        _ => Err(ErrorCode::UnknownLeaderEpoch),
+    }
+}
+
+fn partition_answer(index: i32, read: Result<(&Partition, Bytes), ErrorCode>, isolation_level: i8) -> PartitionData {
+    let answer = PartitionData::default()
+        .with_partition_index(index)
+        .with_aborted_transactions((isolation_level == READ_COMMITTED).then(Vec::new))
+        .with_preferred_read_replica((-1).into());
+    match read {
+        Ok((partition, records)) => answer
+            .with_high_watermark(partition.log.next_offset())
+            .with_last_stable_offset(partition.log.next_offset())
+            .with_log_start_offset(partition.log.first_offset())
+            .with_records(Some(records)),
+        Err(error) => answer
+            .with_error_code(error as i16)
+            .with_high_watermark(-1)
+            .with_last_stable_offset(-1)
+            .with_log_start_offset(-1)
+            .with_records(Some(Bytes::new())),
+    }
+}

@@ -1,0 +1,99 @@
+//! `ListOffsets`: the ends of a partition, and offsets by time.
+
+use std::collections::HashMap;
+
+use kafka_protocol::messages::{
+    ListOffsetsRequest, ListOffsetsResponse,
+    list_offsets_request::ListOffsetsPartition,
+    list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse},
+};
+use rota_core::error::ErrorCode;
+use rota_log::TimestampedOffset;
+use uuid::Uuid;
+
+use super::{LEADER_EPOCH, Partition, Topic, Topics, fetch::check_leader_epoch};
+
+/// What a negative timestamp asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Special {
+    Latest,
+    Earliest,
+    MaxTimestamp,
+    EarliestLocal,
+    LatestTiered,
+}
+
+/// Timestamp, what it asks for, the first version that has it.
+const SPECIALS: &[(i64, Special, i16)] = &[
+    (-1, Special::Latest, 1),
+    (-2, Special::Earliest, 1),
+    (-3, Special::MaxTimestamp, 7),
+    (-4, Special::EarliestLocal, 8),
+    (-5, Special::LatestTiered, 9),
+];
+
+/// Nothing that fits: offset, timestamp and epoch.
+const NOWHERE: TimestampedOffset = TimestampedOffset { offset: -1, timestamp_ms: -1, leader_epoch: -1 };
+
+impl Topics {
+    /// Versions 1–10. There is nothing uncommitted, so the isolation level makes no difference. Nothing is tiered:
+    /// the earliest local offset is the earliest, the latest tiered one is -1.
+    pub fn list_offsets(&self, request: &ListOffsetsRequest, version: i16) -> ListOffsetsResponse {
+        let mut response = ListOffsetsResponse::default();
+        for asked in &request.topics {
+            let found = self.asked(false, &asked.name, Uuid::nil()).map(|(_, topic)| topic);
+            let mut counts: HashMap<i32, u32> = HashMap::new();
+            for partition in &asked.partitions {
+                *counts.entry(partition.partition_index).or_default() += 1;
+            }
+            let mut answer = ListOffsetsTopicResponse::default().with_name(asked.name.clone());
+            for partition in &asked.partitions {
+                let looked_up = match counts.get_mut(&partition.partition_index).map(std::mem::take) {
+                    // Already answered: a partition that is asked about twice is refused once.
+                    None | Some(0) => continue,
+                    Some(1) => look_up(found, partition, version),
+                    Some(_) => Err(ErrorCode::InvalidRequest),
+                };
+                answer.partitions.push(partition_answer(partition.partition_index, looked_up));
+            }
+            response.topics.push(answer);
+        }
+        response
+    }
+}
+
+fn look_up(
+    topic: Result<&Topic, ErrorCode>,
+    asked: &ListOffsetsPartition,
+    version: i16,
+) -> Result<TimestampedOffset, ErrorCode> {
+    let partition = topic?.partition(asked.partition_index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    check_leader_epoch(asked.current_leader_epoch)?;
+    if asked.timestamp >= 0 {
+        return Ok(partition.log.offset_for_timestamp(asked.timestamp).unwrap_or(NOWHERE));
+    }
+    let special = SPECIALS.iter().find(|(timestamp, _, since)| *timestamp == asked.timestamp && version >= *since);
+    special.map(|(_, special, _)| special_offset(partition, *special)).ok_or(ErrorCode::UnsupportedVersion)
+}
+
+fn special_offset(partition: &Partition, special: Special) -> TimestampedOffset {
+    let log = &partition.log;
+    let end = |offset| TimestampedOffset { offset, timestamp_ms: -1, leader_epoch: LEADER_EPOCH };
+    match special {
+        Special::Latest => end(log.next_offset()),
+        Special::Earliest | Special::EarliestLocal => end(log.first_offset()),
+        Special::MaxTimestamp => log.offset_of_max_timestamp().unwrap_or(NOWHERE),
+        Special::LatestTiered => NOWHERE,
+    }
+}
+
+fn partition_answer(index: i32, looked_up: Result<TimestampedOffset, ErrorCode>) -> ListOffsetsPartitionResponse {
+    let code = looked_up.err().unwrap_or(ErrorCode::None);
+    let found = looked_up.unwrap_or(NOWHERE);
+    ListOffsetsPartitionResponse::default()
+        .with_partition_index(index)
+        .with_error_code(code as i16)
+        .with_timestamp(found.timestamp_ms)
+        .with_offset(found.offset)
+        .with_leader_epoch(found.leader_epoch)
+}

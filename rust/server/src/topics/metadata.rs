@@ -1,0 +1,169 @@
+//! Metadata: which nodes there are, and which topics.
+
+use std::collections::HashSet;
+
+use kafka_protocol::{
+    messages::{
+        BrokerId, MetadataRequest, MetadataResponse, TopicName,
+        metadata_request::MetadataRequestTopic,
+        metadata_response::{MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic},
+    },
+    protocol::StrBytes,
+};
+use rota_core::error::ErrorCode;
+use uuid::Uuid;
+
+use super::{Entropy, LEADER_EPOCH, Topic, Topics, name::check_name};
+
+/// The operations on a topic and on the cluster that a client without an authorizer may do, as bits.
+const TOPIC_OPERATIONS: i32 = 3_576;
+const CLUSTER_OPERATIONS: i32 = 8_096;
+/// From this version on topics may be asked for by id, and then have no name.
+const BY_ID_SINCE: i16 = 12;
+
+/// A node as clients reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its number.
+    pub id: i32,
+    /// Name or address.
+    pub host: String,
+    /// Its port.
+    pub port: i32,
+}
+
+/// The nodes. The first one is named as the controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// The cluster's id.
+    pub id: String,
+    /// Never empty.
+    pub nodes: Vec<Node>,
+}
+
+impl Topics {
+    /// Versions 0–13. Creates topics that were asked for by name and do not exist, if the settings and the request
+    /// (always before version 4) allow it; unlike Kafka, which answers `UNKNOWN_TOPIC_OR_PARTITION` once, the answer
+    /// already has them. A topic that is asked for twice is answered once.
+    pub fn metadata(
+        &mut self,
+        request: &MetadataRequest,
+        version: i16,
+        cluster: &Cluster,
+        entropy: &mut impl Entropy,
+    ) -> MetadataResponse {
+        let topic_operations = if request.include_topic_authorized_operations { TOPIC_OPERATIONS } else { i32::MIN };
+        let mut response =
+            nodes(cluster).with_cluster_authorized_operations(if request.include_cluster_authorized_operations {
+                CLUSTER_OPERATIONS
+            } else {
+                i32::MIN
+            });
+        let asked = match &request.topics {
+            Some(asked) if version > 0 || !asked.is_empty() => asked,
+            _ => {
+                response.topics = self.by_name.iter().map(|(name, topic)| self.describe(name, topic)).collect();
+                return with_operations(response, topic_operations);
+            }
+        };
+        if let Some(error) = misuse(asked, version) {
+            response.topics = asked.iter().map(|asked| refused(asked, error)).collect();
+            return with_operations(response, topic_operations);
+        }
+        let by_id = asked.iter().any(|asked| !asked.topic_id.is_nil());
+        let may_create = self.settings.auto_create_topics && (version < 4 || request.allow_auto_topic_creation);
+        let mut seen: HashSet<(Uuid, &str)> = HashSet::new();
+        for asked in asked {
+            let name = asked.name.as_deref().map_or("", StrBytes::as_str);
+            if !seen.insert((asked.topic_id, name)) {
+                continue;
+            }
+            let answer = if by_id { self.by_id(asked) } else { self.by_name(asked, name, may_create, entropy) };
+            response.topics.push(answer);
+        }
+        with_operations(response, topic_operations)
+    }
+
+    fn by_id(&self, asked: &MetadataRequestTopic) -> MetadataResponseTopic {
+        match self.name_by_id.get(&asked.topic_id).and_then(|name| self.by_name.get_key_value(name)) {
+            Some((name, topic)) => self.describe(name, topic),
+            None => refused(asked, ErrorCode::UnknownTopicId).with_name(None),
+        }
+    }
+
+    fn by_name(
+        &mut self,
+        asked: &MetadataRequestTopic,
+        name: &str,
+        may_create: bool,
+        entropy: &mut impl Entropy,
+    ) -> MetadataResponseTopic {
+        if self.topic(name).is_none() {
+            if check_name(name).is_err() {
+                return refused(asked, ErrorCode::InvalidTopicException);
+            }
+            if !may_create {
+                return refused(asked, ErrorCode::UnknownTopicOrPartition);
+            }
+            if let Err(error) = self.create(name, -1, entropy) {
+                return refused(asked, error.code);
+            }
+        }
+        match self.by_name.get_key_value(name.as_bytes()) {
+            Some((name, topic)) => self.describe(name, topic),
+            None => refused(asked, ErrorCode::UnknownTopicOrPartition),
+        }
+    }
+
+    fn describe(&self, name: &StrBytes, topic: &Topic) -> MetadataResponseTopic {
+        let leader = BrokerId(self.settings.node_id);
+        let partition = |index: usize| {
+            MetadataResponsePartition::default()
+                .with_partition_index(index as i32)
+                .with_leader_id(leader)
+                .with_leader_epoch(LEADER_EPOCH)
+                .with_replica_nodes(vec![leader])
+                .with_isr_nodes(vec![leader])
+        };
+        MetadataResponseTopic::default()
+            .with_name(Some(TopicName(name.clone())))
+            .with_topic_id(topic.id)
+            .with_is_internal(topic.internal)
+            .with_partitions((0..topic.partitions.len()).map(partition).collect())
+    }
+}
+
+/// Ids before version 12, a missing name there, and ids beside names are refused as a whole.
+fn misuse(asked: &[MetadataRequestTopic], version: i16) -> Option<ErrorCode> {
+    let by_id = asked.iter().filter(|asked| !asked.topic_id.is_nil()).count();
+    let unnamed = asked.iter().filter(|asked| asked.name.is_none()).count();
+    let misused = if version < BY_ID_SINCE { by_id + unnamed > 0 } else { unnamed > by_id };
+    misused.then_some(ErrorCode::InvalidRequest)
+}
+
+fn refused(asked: &MetadataRequestTopic, error: ErrorCode) -> MetadataResponseTopic {
+    MetadataResponseTopic::default()
+        .with_error_code(error as i16)
+        .with_name(Some(asked.name.clone().unwrap_or_default()))
+        .with_topic_id(asked.topic_id)
+}
+
+fn with_operations(mut response: MetadataResponse, topic_operations: i32) -> MetadataResponse {
+    for topic in &mut response.topics {
+        topic.topic_authorized_operations = topic_operations;
+    }
+    response
+}
+
+fn nodes(cluster: &Cluster) -> MetadataResponse {
+    let broker = |node: &Node| {
+        MetadataResponseBroker::default()
+            .with_node_id(BrokerId(node.id))
+            .with_host(StrBytes::from_string(node.host.clone()))
+            .with_port(node.port)
+    };
+    MetadataResponse::default()
+        .with_brokers(cluster.nodes.iter().map(broker).collect())
+        .with_cluster_id(Some(StrBytes::from_string(cluster.id.clone())))
+        .with_controller_id(BrokerId(cluster.nodes.first().map_or(-1, |node| node.id)))
+}

@@ -1,0 +1,51 @@
+//! Which names a topic may have.
+
+use std::fmt;
+
+/// Characters that a name may have at most.
+const NAME_CHARS_MAX: usize = 249;
+
+/// Why a name is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameError {
+    /// "".
+    Empty,
+    /// "." or "..".
+    Dots,
+    /// More than 249 characters.
+    TooLong,
+    /// Something else than ASCII letters, digits, `.`, `_` and `-`.
+    BadCharacter,
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NameError::Empty => write!(f, "a topic name cannot be empty"),
+            NameError::Dots => write!(f, "a topic name cannot be `.` or `..`"),
+            NameError::TooLong => write!(f, "a topic name has at most {NAME_CHARS_MAX} characters"),
+            NameError::BadCharacter => {
+                write!(f, "a topic name consists of ASCII letters, digits, `.`, `_` and `-`")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NameError {}
+
+/// Whether a topic may be called `name`. Kafka's rules, in Kafka's order.
+pub fn check_name(name: &str) -> Result<(), NameError> {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    match name {
+        "" => Err(NameError::Empty),
+        "." | ".." => Err(NameError::Dots),
+        _ if name.chars().count() > NAME_CHARS_MAX => Err(NameError::TooLong),
+        _ if !name.bytes().all(legal) => Err(NameError::BadCharacter),
+        _ => Ok(()),
+    }
+}
+
+/// What two topics may not share: metrics write `.` and `_` alike.
+pub(super) fn metric_name(name: &str) -> String {
+    name.replace('.', "_")
+}

@@ -1,0 +1,45 @@
+//! What the topic table is told when it is made, and the limits of a server's topics.
+
+/// Partitions that one topic may have.
+pub const PARTITIONS_PER_TOPIC_MAX: i32 = 10_000;
+/// Partitions that all topics together may have.
+pub const PARTITIONS_MAX: usize = 100_000;
+/// Idempotent producers that one partition remembers; the one that was silent for longest is forgotten first.
+pub const PRODUCERS_PER_PARTITION_MAX: usize = 10_000;
+/// Bytes that all topics together may hold.
+pub const LOG_BYTES_MAX: u64 = 4 << 30;
+/// Bytes of records that one fetch answers at most, whatever it asks for (Kafka's `fetch.max.bytes`).
+pub const FETCH_BYTES_MAX: usize = 57_671_680;
+
+/// Settings of all topics, with Kafka's defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicSettings {
+    /// The node that leads every partition.
+    pub node_id: i32,
+    /// `auto.create.topics.enable`
+    pub auto_create_topics: bool,
+    /// `num.partitions`
+    pub num_partitions: i32,
+    /// `message.max.bytes`: of one record batch.
+    pub message_max_bytes: usize,
+    /// `offsets.topic.num.partitions`
+    pub offsets_partitions: u32,
+    /// `log.retention.bytes`: of one partition; `None` keeps everything.
+    pub retention_bytes: Option<u64>,
+    /// Ours: bytes that all topics together may hold.
+    pub log_bytes_max: u64,
+}
+
+impl Default for TopicSettings {
+    fn default() -> TopicSettings {
+        TopicSettings {
+            node_id: 1,
+            auto_create_topics: true,
+            num_partitions: 1,
+            message_max_bytes: 1_048_588,
+            offsets_partitions: 50,
+            retention_bytes: None,
+            log_bytes_max: LOG_BYTES_MAX,
+        }
+    }
+}
