@@ -652,7 +652,7 @@ impl World {
 fn config(seed: u64) -> Config {
     Config {
         group_initial_rebalance_delay_ms: 500,
-        group_max_size: if seed % 2 == 0 { 3 } else { 8 },
+        group_max_size: if seed.is_multiple_of(2) { 3 } else { 8 },
         group_max_pending_members: 4,
         rebalance_history: 4,
         ..Config::default()
