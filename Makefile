@@ -12,9 +12,9 @@ WORKERS ?= auto
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 
-# One setting for every cargo call, so that clippy, the tests and the module share what they compile.
-export PYO3_BUILD_EXTENSION_MODULE := 1
 export VIRTUAL_ENV := $(abspath $(VENV))
+# maturin sets what PyO3's build script looks at; in a directory of its own clippy does not undo that build each time.
+LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
@@ -42,7 +42,7 @@ lint-python: develop ## ruff, mypy --strict, and the stub against the built modu
 
 lint-rust: ## rustfmt and clippy, warnings are errors
 	cargo fmt --all --check
-	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	CARGO_TARGET_DIR="$(LINT_TARGET)" cargo clippy --quiet --workspace --all-targets -- -D warnings
 
 format: develop ## let ruff and rustfmt rewrite what they can
 	$(BIN)/ruff check --fix .
