@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import pytest
-import rota
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -16,6 +15,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+
+import rota
 from rota.purgatory_model import PurgatoryModel
 
 from .instants import at, jumps_ms, leads_ms, starts_ms

@@ -7,9 +7,10 @@ import weakref
 from typing import Any
 
 import pytest
-import rota
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
+
+import rota
 
 from .instants import TIME_END_MS
 from .wheel_machine import AnyWheel, WheelMachine

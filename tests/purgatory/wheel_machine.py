@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-import rota
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import rota
 from rota.purgatory_model import WheelModel
 
 from .instants import at, jumps_ms, leads_ms, starts_ms
