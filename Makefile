@@ -7,8 +7,8 @@ SHELL := bash
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# How many pytest workers: the client tests mostly wait, so more than one per core is right.
-WORKERS ?= auto
+# How many pytest workers. The client tests mostly wait for sessions to expire: more than one per core is right.
+WORKERS ?= 4
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 
