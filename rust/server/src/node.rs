@@ -19,7 +19,7 @@ use crate::{
     connection::Connection,
     entropy::RandomBits,
     members::Members,
-    offsets_log::{Ended, OffsetsLog},
+    offsets_log::{EPOCH, Ended, OffsetsLog},
     place::Place,
     routing,
     settings::Settings,
@@ -59,6 +59,7 @@ struct Effects {
 struct PartitionSink<'n> {
     effects: &'n mut Effects,
     partition: u32,
+    wall_ms: i64,
 }
 
 impl Sink for PartitionSink<'_> {
@@ -69,7 +70,7 @@ impl Sink for PartitionSink<'_> {
     }
 
     fn append(&mut self, append_id: AppendId, records: &[Record]) {
-        self.effects.log.append(self.partition, append_id, records);
+        self.effects.log.append(self.partition, append_id, self.wall_ms, records);
     }
 }
 
@@ -80,8 +81,8 @@ impl Node {
         let mut random = RandomBits::default();
         let mut node = Node {
             topics: Topics::new(settings.topics(), &mut random),
-            coordinators: (0..partitions).map(|partition| Coordinator::new(settings.coordinator(), partition, 0)).collect(),
-            effects: Effects { tickets: Tickets::default(), log: OffsetsLog::new(partitions) },
+            coordinators: (0..partitions).map(|partition| Coordinator::new(settings.coordinator(), partition, EPOCH)).collect(),
+            effects: Effects { tickets: Tickets::default(), log: OffsetsLog::new(partitions, settings.message_max_bytes()) },
             settings,
             place,
             clock,
@@ -98,7 +99,7 @@ impl Node {
     fn each_partition(&mut self, mut event: impl FnMut(&mut Coordinator, Now, &mut PartitionSink<'_>)) {
         let now = self.clock.now();
         for (partition, coordinator) in (0..).zip(&mut self.coordinators) {
-            event(coordinator, now, &mut PartitionSink { effects: &mut self.effects, partition });
+            event(coordinator, now, &mut PartitionSink { effects: &mut self.effects, partition, wall_ms: now.wall_ms });
         }
         self.settle();
         self.arm_earlier(self.next_deadline());
@@ -120,7 +121,7 @@ impl Node {
         let entropy = if matches!(request, Request::JoinGroup(_)) { self.random.draw() } else { 0 };
         let ticket = self.effects.tickets.issue(reply);
         let now = self.clock.now();
-        let sink = &mut PartitionSink { effects: &mut self.effects, partition };
+        let sink = &mut PartitionSink { effects: &mut self.effects, partition, wall_ms: now.wall_ms };
         let coordinator = &mut self.coordinators[partition as usize];
         coordinator.submit(now, ticket, Entropy(entropy), request, sink);
         self.settle();
@@ -129,12 +130,18 @@ impl Node {
 
     /// Tells the coordinators which appends have ended, until none is left that has.
     pub fn settle(&mut self) {
-        while let Some(Ended { partition, append_id, result }) = self.effects.log.next_ended() {
-            let now = self.clock.now();
-            let sink = &mut PartitionSink { effects: &mut self.effects, partition };
-            let coordinator = &mut self.coordinators[partition as usize];
-            coordinator.appended(append_id, result, now, sink);
-            self.arm_earlier(self.coordinators[partition as usize].next_deadline());
+        loop {
+            let ended = self.effects.log.ended();
+            if ended.is_empty() {
+                return;
+            }
+            for Ended { partition, append_id, result } in ended {
+                let now = self.clock.now();
+                let sink = &mut PartitionSink { effects: &mut self.effects, partition, wall_ms: now.wall_ms };
+                let coordinator = &mut self.coordinators[partition as usize];
+                coordinator.appended(append_id, result, now, sink);
+                self.arm_earlier(self.coordinators[partition as usize].next_deadline());
+            }
         }
     }
 

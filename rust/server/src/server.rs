@@ -205,8 +205,7 @@ impl Server {
     /// Appends end again, those that were held back first; returns how many those are.
     pub fn release_appends(&self) -> Result<usize, ServerError> {
         self.ask(|node| {
-            let held = node.log().unended();
-            node.log().release();
+            let held = node.log().release();
             node.settle();
             held
         })
