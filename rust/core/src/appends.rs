@@ -103,7 +103,7 @@ impl Coordinator {
         }
         match error {
             Some(_) => self.keep_unsaved(&append),
-            None => self.apply_offsets(step.now, &append.records),
+            None => self.apply_offsets(step.now, append_id, &append.records),
         }
         match append.purpose {
             Purpose::NewGroup(group) => self.group_created(step, append_id, group, &append.group_id, error),
@@ -175,13 +175,13 @@ impl Coordinator {
 
     /// Durable offsets and tombstones are seen from now on, in log order (S31); what they speak of need not be written
     /// again.
-    fn apply_offsets(&mut self, now: Now, records: &[Record]) {
+    fn apply_offsets(&mut self, now: Now, append_id: AppendId, records: &[Record]) {
         for record in records {
             if !self.unsaved.is_empty() {
                 self.unsaved.remove(&RecordKey::of(record));
             }
             if let Record::Offset { group_id, topic, partition, value } = record {
-                self.set_offset(now, group_id, topic, *partition, value.as_ref());
+                self.set_offset(now, Some(append_id), group_id, topic, *partition, value.as_ref());
             }
         }
     }

@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     appends::Purpose,
     coordinator::{Coordinator, Step},
+    effects::AppendId,
     error::ErrorCode,
-    group::{Group, GroupHandle, MemberHandle},
+    group::{Group, GroupHandle, MemberHandle, StoredOffset},
     operations::{Operation, WaitingFetch, WatchKey},
     records::{OffsetValue, Record},
     request::{CommitPartition, CommitTopic, Now, OffsetCommit, OffsetFetch, Ticket},
@@ -91,10 +92,12 @@ impl Coordinator {
         }
     }
 
-    /// Sets or removes one offset. The first offset of a group without members brings it into being.
+    /// Sets or removes one offset, unless a newer append spoke of it. The first offset of a group without members
+    /// brings it into being.
     pub(crate) fn set_offset(
         &mut self,
         now: Now,
+        append_id: Option<AppendId>,
         group_id: &Arc<str>,
         topic: &Arc<str>,
         partition: i32,
@@ -104,11 +107,16 @@ impl Coordinator {
             let handle = self.find_or_insert_simple(now, group_id);
             let group = &mut self.groups[handle];
             group.durable = true;
-            group.offsets.entry(Arc::clone(topic)).or_default().insert(partition, value.clone());
+            let partitions = group.offsets.entry(Arc::clone(topic)).or_default();
+            if partitions.get(&partition).is_none_or(|stored| stored.append_id <= append_id) {
+                partitions.insert(partition, StoredOffset { append_id, value: value.clone() });
+            }
         } else if let Some(handle) = self.find_group(group_id)
             && let Some(partitions) = self.groups[handle].offsets.get_mut(topic)
         {
-            partitions.remove(&partition);
+            if partitions.get(&partition).is_some_and(|stored| stored.append_id <= append_id) {
+                partitions.remove(&partition);
+            }
             if partitions.is_empty() {
                 self.groups[handle].offsets.remove(topic);
             }
@@ -199,7 +207,7 @@ impl Coordinator {
         }
     }
 
-    fn newest_commit_in_flight(&self, group_id: &str) -> Option<crate::AppendId> {
+    fn newest_commit_in_flight(&self, group_id: &str) -> Option<AppendId> {
         let of_group = self
             .appends
             .iter()
@@ -216,14 +224,16 @@ impl Coordinator {
                 .iter()
                 .map(|(name, partitions)| {
                     let stored = offsets.and_then(|offsets| offsets.get(name));
-                    let lookup = |index: &i32| fetched(*index, stored.and_then(|stored| stored.get(index)));
+                    let lookup =
+                        |index: &i32| fetched(*index, stored.and_then(|stored| Some(&stored.get(index)?.value)));
                     FetchedTopic { name, partitions: partitions.iter().map(lookup).collect() }
                 })
                 .collect(),
             (None, Some(offsets)) => offsets
                 .iter()
                 .map(|(name, stored)| {
-                    let partitions = stored.iter().map(|(index, value)| fetched(*index, Some(value))).collect();
+                    let partitions =
+                        stored.iter().map(|(index, stored)| fetched(*index, Some(&stored.value))).collect();
                     FetchedTopic { name, partitions }
                 })
                 .collect(),

@@ -19,7 +19,7 @@ impl Coordinator {
         assert!(self.phase == Phase::Loading, "replay belongs between `new` and `loaded`");
         match &entry.record {
             Record::Offset { group_id, topic, partition, value } => {
-                self.set_offset(self.clock, group_id, topic, *partition, value.as_ref());
+                self.set_offset(self.clock, None, group_id, topic, *partition, value.as_ref());
             }
             Record::Group { group_id, value: Some(value) } => self.replay_group(group_id, value),
             Record::Group { group_id, value: None } => self.replay_group_tombstone(group_id),
