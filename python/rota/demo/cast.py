@@ -133,7 +133,7 @@ class Cast:
         """Partitions as a person writes them: `orders 0-2 5, payments 1`."""
         indexes: dict[str, list[int]] = {}
         for partition in sorted(partitions):
-            indexes.setdefault(self.short[partition.topic], []).append(partition.index)
+            indexes.setdefault(self.short[partition.topic], []).append(partition.number)
         return ", ".join(f"{topic} {_ranges(numbers)}" for topic, numbers in indexes.items()) or "nothing"
 
     def close(self) -> None:

@@ -14,10 +14,10 @@ class Partition(NamedTuple):
     """One partition of one topic."""
 
     topic: str
-    index: int
+    number: int
 
     def __str__(self) -> str:
-        return f"{self.topic}-{self.index}"
+        return f"{self.topic}-{self.number}"
 
 
 @dataclass(frozen=True)
