@@ -66,6 +66,7 @@ __all__ = [
     "Wheel",
     "__version__",
     "decode_assignment",
+    "decode_record",
     "decode_subscription",
     "encode_assignment",
     "encode_subscription",
@@ -401,6 +402,10 @@ class OffsetRecord:
     """`None` is a tombstone."""
     __match_args__: Final = ("group_id", "topic", "partition", "value")
     def __new__(cls, group_id: str, topic: str, partition: int, value: OffsetValue | None) -> Self: ...
+    def key_bytes(self) -> bytes:
+        """The key as Kafka 4.4 writes it. Raises RecordError for a string of more than 32,767 bytes."""
+    def value_bytes(self) -> bytes | None:
+        """The value as Kafka 4.4 writes it; None is a tombstone. Raises RecordError as `key_bytes` does."""
 
 @final
 class OffsetValue:
@@ -446,6 +451,10 @@ class GroupRecord:
     """`None` is a tombstone."""
     __match_args__: Final = ("group_id", "value")
     def __new__(cls, group_id: str, value: GroupValue | None) -> Self: ...
+    def key_bytes(self) -> bytes:
+        """The key as Kafka 4.4 writes it. Raises RecordError for a string of more than 32,767 bytes."""
+    def value_bytes(self) -> bytes | None:
+        """The value as Kafka 4.4 writes it; None is a tombstone. Raises RecordError as `key_bytes` does."""
 
 @final
 class GroupValue:
@@ -526,8 +535,18 @@ class UnknownRecord:
     """As read; `None` is a tombstone."""
     __match_args__: Final = ("key", "value")
     def __new__(cls, key: bytes, value: bytes | None) -> Self: ...
+    def key_bytes(self) -> bytes:
+        """The key as Kafka 4.4 writes it. Raises RecordError for a string of more than 32,767 bytes."""
+    def value_bytes(self) -> bytes | None:
+        """The value as Kafka 4.4 writes it; None is a tombstone. Raises RecordError as `key_bytes` does."""
 
 Record: TypeAlias = OffsetRecord | GroupRecord | UnknownRecord
+
+def decode_record(key: bytes, value: bytes | None) -> Record:
+    """Read a record of `__consumer_offsets` in any version that Kafka 4.4 can read (docs/protocol.md §14).
+
+    A key of another type gives an UnknownRecord. Raises RecordError for malformed bytes and unknown value versions.
+    """
 
 # ---- effects
 

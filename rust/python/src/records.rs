@@ -6,6 +6,7 @@ use pyo3::{Borrowed, exceptions::PyTypeError, prelude::*};
 use rota_core::{Record, records};
 
 use crate::{
+    errors::RecordError,
     plain::plain,
     values::{Octets, Tuple, union},
 };
@@ -21,6 +22,17 @@ plain! {
         partition: i32,
         /// `None` is a tombstone.
         value: Option<OffsetValue>,
+    }
+    methods {
+        /// The record's key as bytes.
+        fn key_bytes(&self) -> PyResult<Octets> {
+            PyRecord::Offset(self.clone()).key_bytes()
+        }
+
+        /// The record's value as bytes.
+        fn value_bytes(&self) -> PyResult<Option<Octets>> {
+            PyRecord::Offset(self.clone()).value_bytes()
+        }
     }
 }
 
@@ -50,6 +62,17 @@ plain! {
         group_id: String,
         /// `None` is a tombstone.
         value: Option<GroupValue>,
+    }
+    methods {
+        /// The record's key as bytes.
+        fn key_bytes(&self) -> PyResult<Octets> {
+            PyRecord::Group(self.clone()).key_bytes()
+        }
+
+        /// The record's value as bytes.
+        fn value_bytes(&self) -> PyResult<Option<Octets>> {
+            PyRecord::Group(self.clone()).value_bytes()
+        }
     }
 }
 
@@ -104,6 +127,17 @@ plain! {
         /// As read; `None` is a tombstone.
         value: Option<Octets>,
     }
+    methods {
+        /// The record's key as bytes.
+        fn key_bytes(&self) -> PyResult<Octets> {
+            PyRecord::Unknown(self.clone()).key_bytes()
+        }
+
+        /// The record's value as bytes.
+        fn value_bytes(&self) -> PyResult<Option<Octets>> {
+            PyRecord::Unknown(self.clone()).value_bytes()
+        }
+    }
 }
 
 /// Any of the three.
@@ -130,6 +164,57 @@ impl<'py> FromPyObject<'_, 'py> for PyRecord {
         let found = object.get_type().name()?;
         Err(PyTypeError::new_err(format!("expected OffsetRecord, GroupRecord or UnknownRecord, not {found}")))
     }
+}
+
+/// Lengths of strings have 16 bits in a record.
+const STRING_BYTES_MAX: usize = i16::MAX as usize;
+
+impl PyRecord {
+    fn key_bytes(&self) -> PyResult<Octets> {
+        self.check_lengths()?;
+        Ok(Octets(Record::from(self).key_bytes().into()))
+    }
+
+    fn value_bytes(&self) -> PyResult<Option<Octets>> {
+        self.check_lengths()?;
+        Ok(Record::from(self).value_bytes().map(|bytes| Octets(bytes.into())))
+    }
+
+    fn check_lengths(&self) -> PyResult<()> {
+        let mut strings: Vec<&str> = Vec::new();
+        match self {
+            PyRecord::Offset(record) => {
+                strings.extend([record.group_id.as_str(), &record.topic]);
+                strings.extend(record.value.iter().map(|value| value.metadata.as_str()));
+            }
+            PyRecord::Group(record) => {
+                strings.push(&record.group_id);
+                for value in &record.value {
+                    strings.push(&value.protocol_type);
+                    strings.extend(value.protocol_name.iter().chain(&value.leader).map(String::as_str));
+                    for member in &value.members.0 {
+                        strings.extend([member.member_id.as_str(), &member.client_id, &member.client_host]);
+                        strings.extend(member.instance_id.as_deref());
+                    }
+                }
+            }
+            PyRecord::Unknown(_) => {}
+        }
+        match strings.iter().map(|text| text.len()).find(|length| *length > STRING_BYTES_MAX) {
+            Some(length) => Err(RecordError::new_err(format!(
+                "a string of {length} bytes has no room in a record, which takes {STRING_BYTES_MAX}"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The record that these bytes are.
+#[pyfunction]
+#[pyo3(signature = (key, value))]
+fn decode_record(key: Octets, value: Option<Octets>) -> PyResult<PyRecord> {
+    let record = Record::decode(&key.0, value.as_ref().map(|value| &*value.0));
+    record.as_ref().map(PyRecord::from).map_err(|error| RecordError::new_err(error.to_string()))
 }
 
 fn owned(text: Option<&Arc<str>>) -> Option<String> {
@@ -273,5 +358,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let records =
         union(&[py.get_type::<OffsetRecord>(), py.get_type::<GroupRecord>(), py.get_type::<UnknownRecord>()])?;
-    module.add("Record", records)
+    module.add("Record", records)?;
+    module.add_function(wrap_pyfunction!(decode_record, module)?)
 }
