@@ -17,6 +17,8 @@ from rota.demo.evidence import Partition, Snapshot
 PRODUCE_EVERY_S = 0.01
 DESCRIBE_EVERY_S = 0.15
 ANSWER_WITHIN_S = 10.0
+# What goes wrong is known from the answers; the client's own log would only write into the picture.
+QUIET = {"log_level": 0}
 # The admin client's names of the states, as the protocol writes them.
 STATES = {
     "STABLE": "Stable",
@@ -33,7 +35,9 @@ class Feed:
     def __init__(self, bootstrap_servers: str, topics: dict[str, int]) -> None:
         self.stored = 0
         self.failed: str | None = None
-        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "client.id": "feed", "linger.ms": 5})
+        self._producer = Producer(
+            {**QUIET, "bootstrap.servers": bootstrap_servers, "client.id": "feed", "linger.ms": 5}
+        )
         self._partitions = [Partition(topic, index) for topic, count in topics.items() for index in range(count)]
         self._enough = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
@@ -70,7 +74,7 @@ class Observer:
     """Asks the coordinator to describe the group, over and over, as any admin client can."""
 
     def __init__(self, bootstrap_servers: str, group: str, seen: Callable[[Snapshot], None]) -> None:
-        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "client.id": "observer"})
+        self._admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap_servers, "client.id": "observer"})
         self._group = group
         self._seen = seen
         self._enough = threading.Event()
