@@ -11,6 +11,7 @@ mod projection;
 mod purgatory;
 mod records;
 mod requests;
+mod server;
 mod values;
 mod vocabulary;
 
@@ -29,6 +30,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     coordinator::register(module)?;
     embedded::register(module)?;
     purgatory::register(module)?;
+    server::register(module)?;
     vocabulary::register(module)?;
     Ok(())
 }

@@ -244,10 +244,10 @@ impl Channel {
 
     async fn read_ahead_until_answered(&mut self) -> io::Result<()> {
         while self.connection.parked.get() && self.connection.ending.get() == Ending::No {
-            let reads = !self.end_of_stream && self.buffered.len() < AHEAD_BYTES_MAX;
+            let ahead = !self.end_of_stream && self.buffered.len() < AHEAD_BYTES_MAX;
             select! {
                 () = self.connection.wake.notified() => {}
-                ready = self.stream.readable(), if reads => {
+                ready = self.stream.readable(), if ahead => {
                     ready?;
                     self.read_ready()?;
                     self.connection.gone.set(self.end_of_stream);
@@ -269,12 +269,12 @@ impl Channel {
     async fn wait_for_data(&mut self, wait: FetchWait) -> io::Result<()> {
         loop {
             let watch = fetching::watch(&mut self.shared.node.borrow_mut(), &self.connection, &wait);
-            let reads = !self.end_of_stream && self.buffered.len() < AHEAD_BYTES_MAX;
+            let ahead = !self.end_of_stream && self.buffered.len() < AHEAD_BYTES_MAX;
             let ready = select! {
                 () = self.connection.data.notified() => Ok(()),
                 () = tokio::time::sleep_until(wait.until) => Ok(()),
                 () = self.connection.wake.notified() => Ok(()),
-                ready = self.stream.readable(), if reads => ready.and_then(|()| self.read_ready()),
+                ready = self.stream.readable(), if ahead => ready.and_then(|()| self.read_ready()),
             };
             let node = &mut self.shared.node.borrow_mut();
             fetching::unwatch(node, watch);

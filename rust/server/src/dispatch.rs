@@ -137,8 +137,7 @@ fn find_coordinator(
         KEY_TYPE_TRANSACTION => refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS),
         _ => refused(INVALID_REQUEST, BAD_KEY_TYPE),
     };
-    Address::of(connection, header)
-        .answer(|out| discovery::find_coordinator(out, header.version, &body.keys, found));
+    Address::of(connection, header).answer(|out| discovery::find_coordinator(out, header.version, &body.keys, found));
     Ok(Handled::Answered)
 }
 

@@ -89,10 +89,9 @@ impl fmt::Display for ServerError {
             ServerError::ClockIsReal => {
                 write!(out, "the server runs on the real clock; start it with a virtual clock to advance it")
             }
-            ServerError::UnknownErrorName { name } => write!(
-                out,
-                "no error is named `{name}`; use a name of the protocol, such as NOT_ENOUGH_REPLICAS"
-            ),
+            ServerError::UnknownErrorName { name } => {
+                write!(out, "no error is named `{name}`; use a name of the protocol, such as NOT_ENOUGH_REPLICAS")
+            }
             ServerError::TopicRefused { topic, reason } => write!(out, "cannot create topic `{topic}`: {reason}"),
         }
     }

@@ -83,10 +83,8 @@ pub fn offset_commit(node: &mut Node, connection: &Rc<Connection>, header: &Requ
     let body = OffsetCommitBody::read(header.version, body)?;
     node.heard(Some(body.group_id), body.member_id(), connection);
     let (refused, kept) = refuse_unknown(node, &body);
-    let topics: Vec<CommitTopic<'_>> = kept
-        .iter()
-        .map(|(name, topic_id, partitions)| CommitTopic { name, topic_id: *topic_id, partitions })
-        .collect();
+    let topics: Vec<CommitTopic<'_>> =
+        kept.iter().map(|(name, topic_id, partitions)| CommitTopic { name, topic_id: *topic_id, partitions }).collect();
     if topics.is_empty() {
         Address::of(connection, header).answer(|out| answers::offset_commit(out, header.version, &refused, &[]));
         return Ok(Handled::Answered);
@@ -157,8 +155,7 @@ pub fn describe_groups(
     body: &[u8],
 ) -> Outcome {
     let body = DescribeGroupsBody::read(header.version, body)?;
-    let operations =
-        if body.include_authorized_operations { GROUP_OPERATIONS } else { answers::OPERATIONS_NOT_ASKED };
+    let operations = if body.include_authorized_operations { GROUP_OPERATIONS } else { answers::OPERATIONS_NOT_ASKED };
     let Some(fan_out) = fan_out(connection, header, body.group_ids.len(), operations) else {
         return Ok(Handled::Answered);
     };

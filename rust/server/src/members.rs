@@ -27,16 +27,16 @@ impl Members {
         if member_id.is_empty() {
             return;
         }
-        let voice = self.voices.entry((group_id.to_owned(), member_id.to_owned())).or_insert(Voice {
-            connection: Weak::new(),
-            kept_ms: None,
-        });
+        let voice = self
+            .voices
+            .entry((group_id.to_owned(), member_id.to_owned()))
+            .or_insert(Voice { connection: Weak::new(), kept_ms: None });
         voice.connection = Rc::downgrade(connection);
     }
 
     /// The members to keep at `now_ms`: their connection is open, no request of theirs waits, they are not in
     /// `expire`, and they were not kept within the last `session_ms`. Members whose connection is gone are forgotten.
-    pub fn to_keep(&mut self, now_ms: u64, session_ms: u64, expire: &[String]) -> Vec<(String, String)> {
+    pub fn keep(&mut self, now_ms: u64, session_ms: u64, expire: &[String]) -> Vec<(String, String)> {
         self.voices.retain(|_, voice| voice.connection.upgrade().is_some_and(|connection| !connection.gone.get()));
         let mut kept = Vec::new();
         for (key, voice) in &mut self.voices {

@@ -81,8 +81,13 @@ impl Node {
         let mut random = RandomBits::default();
         let mut node = Node {
             topics: Topics::new(settings.topics(), &mut random),
-            coordinators: (0..partitions).map(|partition| Coordinator::new(settings.coordinator(), partition, EPOCH)).collect(),
-            effects: Effects { tickets: Tickets::default(), log: OffsetsLog::new(partitions, settings.message_max_bytes()) },
+            coordinators: (0..partitions)
+                .map(|partition| Coordinator::new(settings.coordinator(), partition, EPOCH))
+                .collect(),
+            effects: Effects {
+                tickets: Tickets::default(),
+                log: OffsetsLog::new(partitions, settings.message_max_bytes()),
+            },
             settings,
             place,
             clock,
@@ -208,10 +213,9 @@ impl Node {
 
     fn keep_alive(&mut self, expire: &[String]) {
         let now_ms = self.clock.now().mono_ms;
-        for (group_id, member_id) in self.members.to_keep(now_ms, self.settings.min_session_timeout_ms(), expire) {
+        for (group_id, member_id) in self.members.keep(now_ms, self.settings.min_session_timeout_ms(), expire) {
             let Some(generation) = self.explain(&group_id).map(|explanation| explanation.generation) else { continue };
-            let request =
-                Heartbeat { group_id: Some(&group_id), generation, member_id: &member_id, instance_id: None };
+            let request = Heartbeat { group_id: Some(&group_id), generation, member_id: &member_id, instance_id: None };
             self.submit(self.partition_of(&group_id), Reply::Discard, Request::Heartbeat(request));
         }
     }

@@ -55,10 +55,12 @@ pub fn default_host(listen_host: &str) -> Option<String> {
 pub fn kafka_uuid(bits: u128) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     // 22 digits of 6 bits are 132 bits: the last four are zeros.
-    (0..22).map(|place| {
-        let digit = if place == 21 { bits << 4 } else { bits >> (122 - 6 * place) };
-        char::from(DIGITS[(digit & 63) as usize])
-    }).collect()
+    (0..22)
+        .map(|place| {
+            let digit = if place == 21 { bits << 4 } else { bits >> (122 - 6 * place) };
+            char::from(DIGITS[(digit & 63) as usize])
+        })
+        .collect()
 }
 
 #[cfg(test)]

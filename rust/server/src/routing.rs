@@ -2,9 +2,7 @@
 
 /// Java's hash of the group id, made non-negative, modulo the number of partitions.
 pub fn partition_of(group_id: &str, partitions: u32) -> u32 {
-    let hash = group_id.encode_utf16().fold(0_i32, |hash, unit| {
-        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
-    });
+    let hash = group_id.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
     // The one hash without a positive counterpart counts as 0.
     hash.checked_abs().unwrap_or(0) as u32 % partitions
 }

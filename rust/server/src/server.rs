@@ -16,8 +16,7 @@ use rota_core::{error::ErrorCode, explain::Explanation};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{
     net::{TcpListener, TcpStream},
-    runtime,
-    select,
+    runtime, select,
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     task::LocalSet,
     time::Instant,
@@ -151,9 +150,7 @@ impl Server {
                 let _panicked = thread.join();
                 Ok(())
             }
-            Err(RecvTimeoutError::Timeout) => {
-                Err(ServerError::StopTimedOut { timeout_ms: timeout.as_millis() as u64 })
-            }
+            Err(RecvTimeoutError::Timeout) => Err(ServerError::StopTimedOut { timeout_ms: timeout.as_millis() as u64 }),
         }
     }
 
@@ -225,9 +222,10 @@ impl Server {
         let topic = name.to_owned();
         self.ask(move |node| {
             let Node { topics, random, .. } = node;
-            topics
-                .create(&topic, partitions, random)
-                .map_err(|reason| ServerError::TopicRefused { topic, reason: reason.to_string() })
+            match topics.create(&topic, partitions, random) {
+                Ok(_id) => Ok(()),
+                Err(reason) => Err(ServerError::TopicRefused { topic, reason: reason.to_string() }),
+            }
         })?
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rota_core::config::Config;
 
-use crate::topics::TopicSettings;
+use crate::{place::NODE_ID, topics::TopicSettings};
 
 /// What a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ macro_rules! settings {
             Setting { name: $name, kind: $kind, default: $default, effect: $effect },
         )+];
 
-        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "numbers the constants below")]
+        #[expect(non_camel_case_types, reason = "numbers the constants below")]
         enum Index { $($constant,)+ }
         $(const $constant: usize = Index::$constant as usize;)+
     };
@@ -56,6 +56,8 @@ settings! {
         "how many members a group may have";
     GROUP_MIN_SESSION_TIMEOUT_MS = "group.min.session.timeout.ms", Kind::Int(0, INT_MAX), "6000",
         "the shortest session timeout that a member may ask for";
+    LOG_RETENTION_BYTES = "log.retention.bytes", Kind::Int(-1, i64::MAX / 2), "-1",
+        "bytes that a partition keeps, oldest dropped first; -1: all";
     MAX_CONNECTIONS = "max.connections", Kind::Int(0, INT_MAX), "2147483647",
         "how many connections may be open; one more is closed at once";
     MESSAGE_MAX_BYTES = "message.max.bytes", Kind::Int(0, INT_MAX), "1048588",
@@ -212,17 +214,15 @@ impl Settings {
 
     /// The settings of the topics.
     pub fn topics(&self) -> TopicSettings {
-        TopicSettings
-    }
-
-    /// `auto.create.topics.enable`
-    pub fn auto_create_topics(&self) -> bool {
-        self.int(AUTO_CREATE_TOPICS_ENABLE) != 0
-    }
-
-    /// `num.partitions`
-    pub fn num_partitions(&self) -> i32 {
-        self.int(NUM_PARTITIONS) as i32
+        TopicSettings {
+            node_id: NODE_ID,
+            auto_create_topics: self.int(AUTO_CREATE_TOPICS_ENABLE) != 0,
+            num_partitions: self.int(NUM_PARTITIONS) as i32,
+            message_max_bytes: self.message_max_bytes(),
+            offsets_partitions: self.offsets_partitions(),
+            retention_bytes: u64::try_from(self.int(LOG_RETENTION_BYTES)).ok(),
+            ..TopicSettings::default()
+        }
     }
 
     /// `message.max.bytes`
@@ -266,8 +266,9 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_those_of_the_core() {
+    fn the_defaults_are_those_of_the_core_and_the_topics() {
         assert_eq!(Settings::default().coordinator(), Config::default());
+        assert_eq!(Settings::default().topics(), TopicSettings::default());
     }
 
     #[test]
@@ -293,6 +294,6 @@ mod tests {
         settings.set("auto.create.topics.enable", "FALSE").unwrap();
         assert!(settings.rows().contains(&("group.initial.rebalance.delay.ms", "3000", "0".to_owned())));
         assert_eq!(settings.coordinator().group_initial_rebalance_delay_ms, 0);
-        assert!(!settings.auto_create_topics());
+        assert!(!settings.topics().auto_create_topics);
     }
 }

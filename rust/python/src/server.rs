@@ -1,0 +1,139 @@
+//! `rota._rota.Server`: a running server, from the outside. The GIL is released wherever another thread is awaited.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use pyo3::{
+    exceptions::{PyOSError, PyValueError},
+    prelude::*,
+};
+use rota_server::{Server as Running, ServerConfig, ServerError, Settings};
+
+use crate::{
+    errors,
+    explain::{Explanation, explanation},
+};
+
+/// How long `stop` waits for the server's thread.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+fn raised(error: ServerError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        ServerError::Setting(_) => errors::ConfigError::new_err(text),
+        ServerError::BadAddress { .. } | ServerError::UnknownErrorName { .. } => PyValueError::new_err(text),
+        ServerError::UnknownHost { .. } | ServerError::AddressInUse { .. } | ServerError::CannotListen { .. } => {
+            PyOSError::new_err(text)
+        }
+        ServerError::TopicRefused { .. } => errors::RotaError::new_err(text),
+        ServerError::CannotRun { .. }
+        | ServerError::Stopped
+        | ServerError::StopTimedOut { .. }
+        | ServerError::ClockIsReal => errors::ServerError::new_err(text),
+    }
+}
+
+/// A Kafka-compatible server on a thread of its own.
+#[pyclass(frozen, module = "rota._rota")]
+struct Server {
+    running: Running,
+}
+
+#[pymethods]
+impl Server {
+    /// Starts it; it answers requests when this returns.
+    #[new]
+    #[pyo3(signature = (listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false))]
+    fn new(
+        py: Python<'_>,
+        listen: &str,
+        advertise: Option<String>,
+        settings: Option<BTreeMap<String, String>>,
+        virtual_clock: bool,
+    ) -> PyResult<Server> {
+        let mut chosen = Settings::default();
+        for (name, value) in settings.unwrap_or_default() {
+            chosen.set(&name, &value).map_err(|error| raised(error.into()))?;
+        }
+        let config = ServerConfig { listen: listen.to_owned(), advertise, settings: chosen, virtual_clock };
+        let running = py.detach(|| Running::start(config)).map_err(raised)?;
+        Ok(Server { running })
+    }
+
+    /// The host at which this machine reaches it.
+    #[getter]
+    fn host(&self) -> String {
+        self.running.address().0
+    }
+
+    /// The port on which it listens.
+    #[getter]
+    fn port(&self) -> u16 {
+        self.running.address().1
+    }
+
+    /// Milliseconds on its coordinators' monotonic clock.
+    #[getter]
+    fn now_ms(&self, py: Python<'_>) -> PyResult<u64> {
+        py.detach(|| self.running.now_ms()).map_err(raised)
+    }
+
+    /// Open connections, and requests that wait for their answer.
+    fn load(&self, py: Python<'_>) -> PyResult<(usize, usize)> {
+        py.detach(|| self.running.load()).map_err(raised)
+    }
+
+    /// Answers every request that waits, closes every connection, ends the thread. A second call does nothing.
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.running.stop(STOP_TIMEOUT)).map_err(raised)
+    }
+
+    /// The value of every setting, by its Kafka name.
+    fn settings(&self) -> BTreeMap<&'static str, String> {
+        self.running.settings().into_iter().map(|(name, _, value)| (name, value)).collect()
+    }
+
+    /// Creates a topic.
+    #[pyo3(signature = (name, partitions = 1))]
+    fn create_topic(&self, py: Python<'_>, name: &str, partitions: i32) -> PyResult<()> {
+        py.detach(|| self.running.create_topic(name, partitions)).map_err(raised)
+    }
+
+    /// Ids of all groups, sorted.
+    fn groups(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        py.detach(|| self.running.groups()).map_err(raised)
+    }
+
+    /// What a group is doing and why; `None` if there is no such group.
+    fn explain(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<Explanation>> {
+        let (explained, now_ms) = py.detach(|| self.running.explain(group_id)).map_err(raised)?;
+        Ok(explained.map(|explained| explanation(group_id, now_ms, &explained)))
+    }
+
+    /// Moves a virtual clock by `ms`; gives where it stands then. `expire` names members that lapse although their
+    /// clients are connected.
+    #[pyo3(signature = (ms, expire = Vec::new()))]
+    fn advance(&self, py: Python<'_>, ms: u64, expire: Vec<String>) -> PyResult<u64> {
+        py.detach(|| self.running.advance(ms, expire)).map_err(raised)
+    }
+
+    /// From now on no append to `__consumer_offsets` ends.
+    fn hold_appends(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.running.hold_appends()).map_err(raised)
+    }
+
+    /// Appends end again, those that were held first; gives how many those are.
+    fn release_appends(&self, py: Python<'_>) -> PyResult<usize> {
+        py.detach(|| self.running.release_appends()).map_err(raised)
+    }
+
+    /// The next `times` appends fail with the Kafka error of this name.
+    #[pyo3(signature = (error, times = 1))]
+    fn fail_appends(&self, py: Python<'_>, error: &str, times: u32) -> PyResult<()> {
+        py.detach(|| self.running.fail_appends(error, times)).map_err(raised)
+    }
+}
+
+/// Adds the class to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Server>()
+}
