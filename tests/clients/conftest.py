@@ -42,8 +42,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # A test is about its parameters `family` and `assignor`, or about a `mix` of families.
         callspec = getattr(item, "callspec", None)
         told = callspec.params if callspec is not None else {}
+        family = getattr(told.get("family"), "name", "several")
+        item.add_marker("clients")
+        if family == "java":
+            item.add_marker("java")
         row = ", ".join(filter(None, (scenario.args[0], told.get("assignor"), told.get("mix"))))
-        item.user_properties.append((CELL, (row, told["family"].name if "family" in told else "several")))
+        item.user_properties.append((CELL, (row, family)))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -20,7 +20,9 @@ MIXES: dict[str, tuple[str, tuple[Family, ...]]] = {
 
 
 @pytest.mark.scenario("09 mixed group")
-@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize(
+    "mix", [pytest.param(mix, marks=[pytest.mark.java] if JAVA in mixed[1] else []) for mix, mixed in MIXES.items()]
+)
 def test_families_share_one_group(scene: Scene, mix: str) -> None:
     assignor, families = MIXES[mix]
     for family in families:
