@@ -41,6 +41,8 @@ class VirtualClock:
     def advance(self, ms: int, expire: Iterable[str] = ()) -> None:
         """Move time forward by `ms` milliseconds; every deadline that falls due on the way fires in order.
 
+        Deadlines fire only here: `advance(0)` fires those that are due already, such as an initial delay of 0.
+
         A member whose client is connected keeps its session, however far time moves: its next heartbeat counts as
         due now. `expire` names the member ids that are to lapse all the same.
 

@@ -1,0 +1,170 @@
+"""`rota.Server` in this process: its life, its clock, its log, seen by a real client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+import rota
+
+WITHIN_S = 60
+NO_DELAY = {"group.initial.rebalance.delay.ms": 0}
+
+
+@contextmanager
+def a_member(server: rota.Server) -> Iterator[Consumer]:
+    """A consumer of `news` that owns its partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": server.bootstrap_servers,
+            "group.id": "readers",
+            "client.id": "ana",
+            "enable.auto.commit": False,
+            "heartbeat.interval.ms": 200,
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.subscribe(["news"])
+        polled_until(consumer, lambda: bool(consumer.assignment()), server.clock)
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def polled_until(consumer: Consumer, holds: Callable[[], bool], clock: rota.VirtualClock | None = None) -> None:
+    deadline_s = time.monotonic() + WITHIN_S
+    while not holds():
+        if clock is not None:
+            clock.advance(0)  # an initial delay of 0 is due at once, and fires like any other deadline
+        assert time.monotonic() < deadline_s, "the condition did not come to hold"
+        consumer.poll(0.05)
+
+
+def explained(server: rota.Server) -> rota.Explanation:
+    explanation = server.explain("readers")
+    assert explanation is not None
+    return explanation
+
+
+def test_a_server_has_an_address_of_its_own_and_no_groups_yet() -> None:
+    with rota.Server() as first, rota.Server() as second:
+        assert first.host == "127.0.0.1"
+        assert first.bootstrap_servers == f"127.0.0.1:{first.port}"
+        assert first.port != second.port
+        assert repr(first) == f"<rota.Server on {first.bootstrap_servers}>"
+        assert first.clock is None
+        assert first.groups() == []
+        assert first.explain("readers") is None
+
+
+def test_an_ipv6_address_is_written_in_brackets() -> None:
+    try:
+        server = rota.Server("[::1]:0")
+    except OSError as error:
+        pytest.skip(f"this machine has no IPv6 loopback: {error}")
+    with server:
+        assert server.bootstrap_servers == f"[::1]:{server.port}"
+
+
+def test_stopping_twice_is_stopping_once() -> None:
+    server = rota.Server()
+    server.stop()
+    server.stop()
+    with pytest.raises(rota.ServerError):
+        server.groups()
+
+
+def test_an_address_in_use_is_the_operating_systems_error() -> None:
+    with rota.Server() as server, pytest.raises(OSError, match=str(server.port)):
+        rota.Server(server.bootstrap_servers)
+
+
+def test_settings_are_given_as_python_values_and_read_back_as_kafka_writes_them() -> None:
+    with rota.Server(settings={"num.partitions": 3, "auto.create.topics.enable": False}) as server:
+        found = server.settings()
+        assert found["num.partitions"] == "3"
+        assert found["auto.create.topics.enable"] == "false"
+        assert found["group.initial.rebalance.delay.ms"] == "3000"
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"num.partition": 3}, "unknown setting `num.partition`; the nearest one is `num.partitions`"),
+        ({"num.partitions": 0}, "`num.partitions` is `0`"),
+        ({"auto.create.topics.enable": 1}, "`auto.create.topics.enable` is `1`"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_by_name(settings: dict[str, int], says: str) -> None:
+    with pytest.raises(rota.ConfigError, match=says):
+        rota.Server(settings=settings)
+
+
+def test_a_topic_can_be_made_only_once() -> None:
+    with rota.Server() as server:
+        server.create_topic("news", 2)
+        with pytest.raises(rota.RotaError, match="news"):
+            server.create_topic("news", 2)
+
+
+@pytest.mark.clients
+def test_hours_pass_for_a_connected_member_without_its_losing_the_group() -> None:
+    clock = rota.VirtualClock()
+    with rota.Server(settings=NO_DELAY, clock=clock) as server:
+        assert server.clock is clock
+        server.create_topic("news")
+        with a_member(server):
+            clock.advance(3_600_000)
+            now = explained(server)
+            assert (now.state, now.generation) == ("Stable", 1)
+            assert [each.cause for each in now.rebalances] == ["MemberJoined"]
+
+
+@pytest.mark.clients
+def test_a_member_that_is_told_to_expire_does_and_comes_back() -> None:
+    clock = rota.VirtualClock()
+    with rota.Server(settings=NO_DELAY, clock=clock) as server:
+        server.create_topic("news")
+        with a_member(server) as consumer:
+            lapsing = consumer.memberid()
+            clock.advance(45_000, expire=[lapsing])
+            expired = explained(server).rebalances[-1]
+            assert (expired.cause, expired.member_id) == ("SessionExpired", lapsing)
+
+            def it_is_back() -> bool:
+                return consumer.memberid() not in {lapsing, ""} and bool(consumer.assignment())
+
+            polled_until(consumer, it_is_back, clock)
+
+
+@pytest.mark.clients
+def test_time_of_a_real_clock_cannot_be_moved() -> None:
+    with rota.Server() as server, pytest.raises(rota.ServerError):
+        server._advance(1, [])
+
+
+@pytest.mark.clients
+def test_a_commit_waits_while_appends_are_held_and_fails_when_they_do() -> None:
+    with rota.Server(settings=NO_DELAY) as server:
+        server.create_topic("news")
+        with a_member(server) as consumer:
+            wanted = [TopicPartition("news", 0, 7)]
+            server.hold_appends()
+            consumer.commit(offsets=wanted, asynchronous=True)
+            assert server.release_appends() in {0, 1}  # whether the request had come already
+            assert consumer.commit(offsets=wanted, asynchronous=False)
+            server.fail_appends("MESSAGE_TOO_LARGE", times=1)
+            with pytest.raises(KafkaException) as refused:
+                consumer.commit(offsets=[TopicPartition("news", 0, 9)], asynchronous=False)
+            assert refused.value.args[0].code() == KafkaError.UNKNOWN  # docs/protocol.md §6.6
+            assert consumer.committed([TopicPartition("news", 0)], timeout=WITHIN_S)[0].offset == 7
+
+
+def test_only_errors_of_the_protocol_can_be_injected() -> None:
+    with rota.Server() as server, pytest.raises(ValueError, match="NO_SUCH_ERROR"):
+        server.fail_appends("NO_SUCH_ERROR")
