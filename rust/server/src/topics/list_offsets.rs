@@ -32,6 +32,9 @@ const SPECIALS: &[(i64, Special, i16)] = &[
     (-5, Special::LatestTiered, 9),
 ];
 
+/// The answer has a leader epoch from this version on.
+const EPOCH_SINCE: i16 = 4;
+
 /// Nothing that fits: offset, timestamp and epoch.
 const NOWHERE: TimestampedOffset = TimestampedOffset { offset: -1, timestamp_ms: -1, leader_epoch: -1 };
 
@@ -54,7 +57,7 @@ impl Topics {
                     Some(1) => look_up(found, partition, version),
                     Some(_) => Err(ErrorCode::InvalidRequest),
                 };
-                answer.partitions.push(partition_answer(partition.partition_index, looked_up));
+                answer.partitions.push(partition_answer(partition.partition_index, looked_up, version));
             }
             response.topics.push(answer);
         }
@@ -87,7 +90,11 @@ fn special_offset(partition: &Partition, special: Special) -> TimestampedOffset 
     }
 }
 
-fn partition_answer(index: i32, looked_up: Result<TimestampedOffset, ErrorCode>) -> ListOffsetsPartitionResponse {
+fn partition_answer(
+    index: i32,
+    looked_up: Result<TimestampedOffset, ErrorCode>,
+    version: i16,
+) -> ListOffsetsPartitionResponse {
     let code = looked_up.err().unwrap_or(ErrorCode::None);
     let found = looked_up.unwrap_or(NOWHERE);
     ListOffsetsPartitionResponse::default()
@@ -95,5 +102,5 @@ fn partition_answer(index: i32, looked_up: Result<TimestampedOffset, ErrorCode>)
         .with_error_code(code as i16)
         .with_timestamp(found.timestamp_ms)
         .with_offset(found.offset)
-        .with_leader_epoch(found.leader_epoch)
+        .with_leader_epoch(if version >= EPOCH_SINCE { found.leader_epoch } else { -1 })
 }

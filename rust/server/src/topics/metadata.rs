@@ -1,6 +1,6 @@
 //! Metadata: which nodes there are, and which topics.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, ops::RangeInclusive};
 
 use kafka_protocol::{
     messages::{
@@ -18,6 +18,8 @@ use super::{Entropy, LEADER_EPOCH, Topic, Topics, name::check_name};
 /// The operations on a topic and on the cluster that a client without an authorizer may do, as bits.
 const TOPIC_OPERATIONS: i32 = 3_576;
 const CLUSTER_OPERATIONS: i32 = 8_096;
+/// Instead of operations when they were not asked for, or the version has no place for them.
+const NOT_LISTED: i32 = i32::MIN;
 /// From this version on topics may be asked for by id, and then have no name.
 const BY_ID_SINCE: i16 = 12;
 
@@ -52,13 +54,12 @@ impl Topics {
         cluster: &Cluster,
         entropy: &mut impl Entropy,
     ) -> MetadataResponse {
-        let topic_operations = if request.include_topic_authorized_operations { TOPIC_OPERATIONS } else { i32::MIN };
-        let mut response =
-            nodes(cluster).with_cluster_authorized_operations(if request.include_cluster_authorized_operations {
-                CLUSTER_OPERATIONS
-            } else {
-                i32::MIN
-            });
+        let listed = |asked: bool, versions: RangeInclusive<i16>, operations| {
+            if asked && versions.contains(&version) { operations } else { NOT_LISTED }
+        };
+        let topic_operations = listed(request.include_topic_authorized_operations, 8..=i16::MAX, TOPIC_OPERATIONS);
+        let cluster_operations = listed(request.include_cluster_authorized_operations, 8..=10, CLUSTER_OPERATIONS);
+        let mut response = nodes(cluster).with_cluster_authorized_operations(cluster_operations);
         let asked = match &request.topics {
             Some(asked) if version > 0 || !asked.is_empty() => asked,
             _ => {
