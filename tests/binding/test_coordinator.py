@@ -187,8 +187,15 @@ def test_time_does_not_go_back() -> None:
 
 @pytest.mark.parametrize("now_ms", [-1, 2**53 + 1, 2**200])
 def test_a_time_out_of_range_is_refused(now_ms: int) -> None:
-    with pytest.raises((ValueError, TypeError), match="a time is"):
+    with pytest.raises(ValueError, match=rf"a time is from 0 to 2\*\*53 ms, not {now_ms}"):
         active().coordinator.advance(now_ms)
+
+
+def test_a_time_is_whole_milliseconds() -> None:
+    untyped: Any = active().coordinator
+    for nonsense in (1.5, "1", None):
+        with pytest.raises(TypeError, match="a time is an int of milliseconds, not"):
+            untyped.advance(nonsense)
 
 
 def test_a_coordinator_is_loaded_once() -> None:

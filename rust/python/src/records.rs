@@ -189,7 +189,7 @@ impl PyRecord {
             }
             PyRecord::Group(record) => {
                 strings.push(&record.group_id);
-                for value in &record.value {
+                if let Some(value) = &record.value {
                     strings.push(&value.protocol_type);
                     strings.extend(value.protocol_name.iter().chain(&value.leader).map(String::as_str));
                     for member in &value.members.0 {

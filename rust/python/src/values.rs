@@ -4,7 +4,7 @@ use pyo3::{
     Borrowed,
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
-    types::{PyByteArray, PyBytes, PyTuple, PyType},
+    types::{PyByteArray, PyBytes, PyInt, PyTuple, PyType},
 };
 
 /// `bytes`. A list of integers, which PyO3 would take too, is refused.
@@ -98,15 +98,15 @@ impl<'py> FromPyObject<'_, 'py> for Millis {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Millis> {
-        let Ok(now_ms) = object.extract::<i128>() else {
-            return Err(PyTypeError::new_err(format!(
+        match object.extract() {
+            Ok(now_ms) if now_ms <= LAST_MS => Ok(Millis(now_ms)),
+            _ if object.is_instance_of::<PyInt>() => {
+                Err(PyValueError::new_err(format!("a time is from 0 to 2**53 ms, not {}", object.str()?)))
+            }
+            _ => Err(PyTypeError::new_err(format!(
                 "a time is an int of milliseconds, not {}",
                 object.get_type().name()?
-            )));
-        };
-        match u64::try_from(now_ms) {
-            Ok(now_ms) if now_ms <= LAST_MS => Ok(Millis(now_ms)),
-            _ => Err(PyValueError::new_err(format!("a time is between 0 and 2**53 ms, not {now_ms}"))),
+            ))),
         }
     }
 }
