@@ -191,7 +191,7 @@ class Cast:
             case Resumed() as resumed:
                 self._evidence.resumptions.append(resumed)
             case None if line["kind"] in {"refused", "trouble"}:
-                what = "its commit was refused" if line["kind"] == "refused" else "the client says"
+                what = "a commit met a rebalance and was refused" if line["kind"] == "refused" else "the client says"
                 self._tell(actor.name, f"{what}: {line['text']}")
 
 

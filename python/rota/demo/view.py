@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Literal, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -18,6 +18,15 @@ from rota.demo.cast import Actor
 from rota.demo.stage import Audience, News, Result, Stage
 
 NEWS_SHOWN = 12
+# Heading, share of the width (the same whatever is in it, so that nothing jumps), side.
+COLUMNS: tuple[tuple[str, int, Literal["left", "right"]], ...] = (
+    ("member", 2, "left"),
+    ("is", 2, "left"),
+    ("subscribes to", 3, "left"),
+    ("owns", 6, "left"),
+    ("generation", 2, "right"),
+    ("commits", 2, "right"),
+)
 COLOURS = {"member": "green", "joining": "yellow", "left": "dim", "killed": "red", "leaving": "yellow", "stuck": "red"}
 
 
@@ -100,13 +109,14 @@ class LiveView(View):
         """The verdict stays below the last picture."""
         self._live.stop()
         for line in closing(result):
-            self._console.print(line, style="bold green" if result.ok else "bold red", highlight=False, markup=False)
+            style = "bold green" if result.ok else "bold red"
+            self._console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
 
     def draw(self, stage: Stage) -> RenderableType:
         """The whole picture."""
         table = Table(title=heading(stage), title_justify="left", caption_justify="left", expand=True)
-        for column in ("member", "is", "subscribes to", "owns", "generation", "commits"):
-            table.add_column(column, justify="right" if column in {"generation", "commits"} else "left")
+        for column, width, justify in COLUMNS:
+            table.add_column(column, justify=justify, ratio=width)
         for actor in stage.cast.actors.values():
             table.add_row(*row(stage, actor), style=COLOURS.get(actor.status, ""))
         lines = [Text(f"{news.at_s:6.1f} s  {news.who:<7} {news.text}", overflow="ellipsis") for news in self._news]
