@@ -1,0 +1,184 @@
+//! Fetch: what is read, when waiting makes sense, and who is woken.
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use kafka_protocol::messages::{DeleteTopicsRequest, FetchRequest};
+use rota_log::batches;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use crate::support::{batch, fetch, fetch_request, name, produce, produce_to, table};
+
+/// Takes the notification if there is one.
+fn told(notify: &Notify) -> bool {
+    pin!(notify.notified()).poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
+}
+
+fn bytes_of(topics: &rota_server::topics::Topics, request: &FetchRequest) -> Vec<usize> {
+    let outcome = topics.fetch(request, 12);
+    let bytes: Vec<usize> = outcome.response.responses[0]
+        .partitions
+        .iter()
+        .map(|p| p.records.as_ref().map_or(0, bytes::Bytes::len))
+        .collect();
+    assert_eq!(outcome.bytes, bytes.iter().sum::<usize>());
+    bytes
+}
+
+#[test]
+fn records_come_back_as_whole_batches_with_their_offsets() {
+    let mut topics = table(1);
+    produce(&mut topics, batch(&[1, 2]));
+    produce(&mut topics, batch(&[3]));
+    let answer = fetch(&topics, &fetch_request(&[(0, 1)]));
+    let offsets: Vec<i64> =
+        batches(&answer.records.unwrap()).map(|batch| batch.unwrap().header().base_offset).collect();
+    assert_eq!(offsets, [0, 2]);
+    assert_eq!((answer.high_watermark, answer.last_stable_offset, answer.log_start_offset), (3, 3, 0));
+    assert_eq!((answer.preferred_read_replica.0, answer.aborted_transactions), (-1, None));
+}
+
+#[test]
+fn read_committed_lists_no_aborted_transactions() {
+    let answer = fetch(&table(1), &fetch_request(&[(0, 0)]).with_isolation_level(1));
+    assert_eq!(answer.aborted_transactions, Some(vec![]));
+}
+
+#[test]
+fn offsets_outside_of_the_log_are_out_of_range() {
+    let mut topics = table(1);
+    produce(&mut topics, batch(&[1]));
+    for (offset, expected) in [(-1, 1), (0, 0), (1, 0), (2, 1), (i64::MAX, 1), (i64::MIN, 1)] {
+        let answer = fetch(&topics, &fetch_request(&[(0, offset)]));
+        assert_eq!(answer.error_code, expected, "{offset}");
+        assert_eq!(answer.high_watermark, if expected == 0 { 1 } else { -1 });
+        assert!(answer.records.is_some());
+    }
+}
+
+#[test]
+fn leader_epochs_are_compared() {
+    for (epoch, expected) in [(-1, 0), (0, 0), (1, 75), (-2, 74)] {
+        let mut request = fetch_request(&[(0, 0)]);
+        request.topics[0].partitions[0].current_leader_epoch = epoch;
+        assert_eq!(fetch(&table(1), &request).error_code, expected, "{epoch}");
+    }
+}
+
+#[test]
+fn bytes_are_shared_in_request_order_and_the_first_batch_always_comes() {
+    let mut topics = table(3);
+    for partition in [1, 2, 1] {
+        produce_to(&mut topics, partition, batch(&[1]));
+    }
+    let one = batch(&[1]).len();
+    let wanted = [(0, 0), (1, 0), (2, 0)];
+    let limited = |max_bytes: usize| fetch_request(&wanted).with_max_bytes(max_bytes as i32);
+    assert_eq!(bytes_of(&topics, &fetch_request(&wanted)), [0, 2 * one, one]);
+    assert_eq!(bytes_of(&topics, &limited(0)), [0, one, 0]);
+    assert_eq!(bytes_of(&topics, &limited(3 * one - 1)), [0, 2 * one, 0]);
+    assert_eq!(bytes_of(&topics, &limited(2 * one - 1)), [0, one, 0]);
+    let mut small = fetch_request(&wanted);
+    for partition in &mut small.topics[0].partitions {
+        partition.partition_max_bytes = 1;
+    }
+    assert_eq!(bytes_of(&topics, &small), [0, one, 0]);
+    assert_eq!(bytes_of(&topics, &limited(0).with_max_bytes(i32::MIN)), [0, one, 0]);
+}
+
+#[test]
+fn topics_are_found_by_id_from_version_13_on() {
+    let topics = table(1);
+    let mut request = fetch_request(&[(0, 0)]);
+    request.topics[0].topic = name("");
+    request.topics[0].topic_id = topics.topic_id("t").unwrap();
+    assert_eq!(topics.fetch(&request, 13).response.responses[0].partitions[0].error_code, 0);
+    assert_eq!(topics.fetch(&request, 12).response.responses[0].partitions[0].error_code, 3);
+    request.topics[0].topic_id = Uuid::from_u128(9);
+    assert_eq!(topics.fetch(&request, 13).response.responses[0].partitions[0].error_code, 100);
+}
+
+#[test]
+fn there_are_no_sessions_to_continue() {
+    let topics = table(1);
+    for (id, epoch, expected) in [(0, -1, 0), (0, 0, 0), (5, -1, 0), (5, 0, 0), (5, 3, 70), (0, 1, 70)] {
+        let request = fetch_request(&[(0, 0)]).with_session_id(id).with_session_epoch(epoch);
+        let outcome = topics.fetch(&request, 12);
+        assert_eq!((outcome.response.error_code, outcome.response.session_id), (expected, 0), "{id} {epoch}");
+        assert_eq!(outcome.is_complete(&request), expected != 0);
+    }
+}
+
+#[test]
+fn waiting_makes_sense_while_there_is_too_little() {
+    let mut topics = table(1);
+    let one = batch(&[1]).len() as i32;
+    let complete =
+        |topics: &rota_server::topics::Topics, request: &FetchRequest| topics.fetch(request, 12).is_complete(request);
+    let request = fetch_request(&[(0, 0)]);
+    assert!(!complete(&topics, &request));
+    assert!(complete(&topics, &request.clone().with_min_bytes(0)));
+    assert!(complete(&topics, &request.clone().with_max_wait_ms(0)));
+    assert!(complete(&topics, &fetch_request(&[])), "nothing to wait for");
+    assert!(complete(&topics, &fetch_request(&[(9, 0)])), "only what does not exist");
+    assert!(!complete(&topics, &fetch_request(&[(0, 0), (9, 0)])), "an unknown partition beside a known one waits");
+    assert!(complete(&topics, &fetch_request(&[(0, 5)])), "out of range");
+    produce(&mut topics, batch(&[1]));
+    assert!(complete(&topics, &request));
+    assert!(!complete(&topics, &request.clone().with_min_bytes(one + 1)));
+    produce(&mut topics, batch(&[1]));
+    assert!(complete(&topics, &request.with_min_bytes(one + 1)));
+}
+
+#[test]
+fn a_watch_is_told_once_and_only_of_its_own_partitions() {
+    let mut topics = table(3);
+    let (here, there) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    topics.watch(&fetch_request(&[(0, 0), (1, 0), (1, 0), (9, 0)]), 12, &here);
+    topics.watch(&fetch_request(&[(2, 0)]), 12, &there);
+    assert_eq!(topics.watching(), 2);
+    produce_to(&mut topics, 1, batch(&[1]));
+    assert_eq!((told(&here), told(&there)), (true, false));
+    assert_eq!(topics.watching(), 1);
+    produce_to(&mut topics, 0, batch(&[1]));
+    assert!(!told(&here), "it has been told");
+    produce_to(&mut topics, 2, b"not a batch".as_slice());
+    assert!(!told(&there), "nothing was stored");
+    produce_to(&mut topics, 2, batch(&[1]));
+    assert!(told(&there));
+}
+
+#[test]
+fn a_watch_that_ended_is_not_told() {
+    let mut topics = table(2);
+    let notify = Arc::new(Notify::new());
+    let watch = topics.watch(&fetch_request(&[(0, 0), (1, 0)]), 12, &notify);
+    topics.unwatch(watch);
+    topics.unwatch(watch);
+    produce(&mut topics, batch(&[1]));
+    assert_eq!((told(&notify), topics.watching()), (false, 0));
+}
+
+#[test]
+fn deleting_a_topic_tells_who_waits_for_it() {
+    let mut topics = table(2);
+    let notify = Arc::new(Notify::new());
+    let request = fetch_request(&[(0, 0), (1, 0)]);
+    topics.watch(&request, 12, &notify);
+    topics.delete_topics(&DeleteTopicsRequest::default().with_topic_names(vec![name("t")]), 3);
+    assert_eq!((told(&notify), topics.watching()), (true, 0));
+    assert!(topics.fetch(&request, 12).is_complete(&request));
+}
+
+#[test]
+fn committed_offsets_read_as_empty() {
+    let mut request = fetch_request(&[(0, 0)]);
+    request.topics[0].topic = name("__consumer_offsets");
+    let answer = fetch(&table(1), &request);
+    assert_eq!((answer.error_code, answer.high_watermark), (0, 0));
+}
