@@ -214,6 +214,8 @@ def test_a_coordinator_is_loaded_once() -> None:
     [
         ({"group.max.sise": 3}, "unknown setting `group.max.sise`; the nearest one is `group.max.size`"),
         ({"session.timeout": 3}, "the nearest one is `group.m.*.session.timeout.ms`"),
+        ({"max.connections": 3}, "`max.connections` is a setting of the server, not of a coordinator"),
+        ({"rebalance.history": -1}, "`rebalance.history` is `-1`, expected a whole number from 0"),
         ({"group.max.size": 0}, "`group.max.size` is `0`, expected a whole number from 1 to 2147483647"),
         ({"group.max.size": "many"}, "`group.max.size` is `many`"),
         ({"group.max.size": 2**31}, "`group.max.size` is `2147483648`"),

@@ -6,40 +6,51 @@ use pyo3::{
     types::{PyBool, PyInt, PyMapping, PyString},
 };
 use rota_core::Config;
+use rota_server::{SettingError, Settings};
 
 use crate::errors::ConfigError;
 
-/// A setting: its name, its smallest value, and where it goes. No value is above 2,147,483,647.
-type Setting = (&'static str, i32, fn(&mut Config, i32));
+/// A setting that Kafka has no name for, and where its value goes.
+type OwnSetting = (&'static str, fn(&mut Config, u32));
 
-/// By name. The last two are rota's own.
-const SETTINGS: [Setting; 8] = [
-    ("group.initial.rebalance.delay.ms", 0, |config, value| config.group_initial_rebalance_delay_ms = value as u32),
-    ("group.max.session.timeout.ms", 0, |config, value| config.group_max_session_timeout_ms = value),
-    ("group.max.size", 1, |config, value| config.group_max_size = value as u32),
-    ("group.min.session.timeout.ms", 0, |config, value| config.group_min_session_timeout_ms = value),
-    ("offset.metadata.max.bytes", 0, |config, value| config.offset_metadata_max_bytes = value as u32),
-    ("offsets.commit.timeout.ms", 1, |config, value| config.offsets_commit_timeout_ms = value as u32),
-    ("group.max.pending.members", 0, |config, value| config.group_max_pending_members = value as u32),
-    ("rebalance.history", 0, |config, value| config.rebalance_history = value as u32),
+/// Settings of the core alone.
+const OWN: [OwnSetting; 2] = [
+    ("group.max.pending.members", |config, value| config.group_max_pending_members = value),
+    ("rebalance.history", |config, value| config.rebalance_history = value),
+];
+
+/// The server's settings that a coordinator has, too.
+const OF_THE_COORDINATOR: [&str; 6] = [
+    "group.initial.rebalance.delay.ms",
+    "group.max.session.timeout.ms",
+    "group.max.size",
+    "group.min.session.timeout.ms",
+    "offset.metadata.max.bytes",
+    "offsets.commit.timeout.ms",
 ];
 
 /// Kafka's defaults with these changes.
 pub fn config_from(changes: Option<&Bound<'_, PyMapping>>) -> PyResult<Config> {
-    let mut config = Config::default();
+    let mut settings = Settings::default();
+    let mut own = Vec::new();
     for pair in changes.map_or(Ok(Vec::new()), |changes| changes.items()?.extract())? {
         let (name, value): (String, Bound<'_, PyAny>) = pair;
-        let Some((name, least, set)) = SETTINGS.iter().find(|(known, ..)| *known == name.trim()) else {
-            return Err(ConfigError::new_err(format!(
-                "unknown setting `{name}`; the nearest one is `{}`",
-                nearest(&name)
-            )));
-        };
-        let text = text_of(name, &value)?;
-        let number = text.trim().parse().ok().filter(|number| number >= least);
-        let number = number.ok_or_else(|| {
-            ConfigError::new_err(format!("`{name}` is `{text}`, expected a whole number from {least} to {}", i32::MAX))
-        })?;
+        let value = text_of(&name, &value)?;
+        if let Some((name, set)) = OWN.iter().find(|(own, _)| *own == name) {
+            let number = value.trim().parse().ok().filter(|number| i32::try_from(*number).is_ok());
+            let number = number.ok_or_else(|| {
+                ConfigError::new_err(format!("`{name}` is `{value}`, expected a whole number from 0 to 2147483647"))
+            })?;
+            own.push((set, number));
+            continue;
+        }
+        if !OF_THE_COORDINATOR.contains(&name.trim()) {
+            return Err(ConfigError::new_err(no_such(&name, &value)));
+        }
+        settings.set(&name, &value).map_err(|error| ConfigError::new_err(error.to_string()))?;
+    }
+    let mut config = settings.coordinator();
+    for (set, number) in own {
         set(&mut config, number);
     }
     if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms {
@@ -59,7 +70,16 @@ fn text_of(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(value.str()?.to_string())
 }
 
-/// The setting that shares most pairs of neighbouring letters with `name`, for its length.
+fn no_such(name: &str, value: &str) -> String {
+    match Settings::default().set(name, value) {
+        Err(SettingError::Unknown { .. }) => {
+            format!("unknown setting `{name}`; the nearest one is `{}`", nearest(name))
+        }
+        _ => format!("`{name}` is a setting of the server, not of a coordinator"),
+    }
+}
+
+/// The coordinator's setting that shares most pairs of neighbouring letters with `name`, for its length.
 fn nearest(name: &str) -> &'static str {
     let pairs = |text: &str| text.to_lowercase().into_bytes().windows(2).map(<[u8]>::to_vec).collect::<Vec<_>>();
     let asked = pairs(name);
@@ -68,5 +88,6 @@ fn nearest(name: &str) -> &'static str {
         let shared = known.iter().filter(|pair| asked.contains(pair)).count();
         2_000 * shared / (known.len() + asked.len())
     };
-    SETTINGS.iter().map(|(known, ..)| *known).max_by_key(|known| likeness(known)).unwrap_or("")
+    let names = OF_THE_COORDINATOR.into_iter().chain(OWN.iter().map(|(name, _)| *name));
+    names.max_by_key(|known| likeness(known)).unwrap_or("")
 }
