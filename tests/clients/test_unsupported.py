@@ -52,4 +52,6 @@ def test_a_consumer_of_the_newer_protocol_is_refused_by_name(scene: Scene, famil
         lambda: [e for e in client.of_kind("error") if e["fatal"]], WITHIN_MS / 1000 / 2, "a fatal error", client.story
     )[0]
     print(f"{family.name}: {error}")
+    # Kafka's words when its consumer protocol is switched off: UNSUPPORTED_VERSION.
+    assert "support" in error["text"], error
     assert_at_rest(client)

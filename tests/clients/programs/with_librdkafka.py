@@ -22,6 +22,11 @@ def told(error: KafkaError) -> FailedError:
     return FailedError(error.name(), error.code(), error.fatal() or not error.retriable(), error.str())
 
 
+def tell(error: KafkaError) -> None:
+    """An error that the client goes on after, unless it is fatal."""
+    event("error", **(told(error).told | {"fatal": error.fatal() or error.code() == KafkaError._FATAL}))
+
+
 def explain(thrown: Exception) -> FailedError:
     if isinstance(thrown, KafkaException) and isinstance(thrown.args[0], KafkaError):
         return told(thrown.args[0])
@@ -35,7 +40,7 @@ class Member:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "topic.metadata.refresh.interval.ms": request["metadata_max_age_ms"],
-            "error_cb": self._error,
+            "error_cb": tell,
         }
         if request["group_protocol"] == "consumer":
             settings["group.protocol"] = "consumer"
@@ -56,10 +61,6 @@ class Member:
             on_lost=lambda _, partitions: callback("lost", partitions),
         )
 
-    @staticmethod
-    def _error(error: KafkaError) -> None:
-        event("error", **(told(error).told | {"fatal": error.fatal()}))
-
     def turn(self) -> None:
         message = self._consumer.poll(self._poll_s)
         self._ownership.tell(self._consumer.assignment())
@@ -67,7 +68,7 @@ class Member:
             return
         error = message.error()
         if error is not None:
-            event("error", **(told(error).told | {"fatal": error.fatal()}))
+            tell(error)
             return
         topic, partition, offset = place(message)
         self._read[topic, partition] = offset + 1
