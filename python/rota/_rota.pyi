@@ -56,6 +56,7 @@ __all__ = [
     "RecordError",
     "Request",
     "RotaError",
+    "Server",
     "ServerError",
     "SnapshotError",
     "Subscription",
@@ -1288,6 +1289,57 @@ class Purgatory:
         """
     def next_deadline(self) -> int | None:
         """When to advance next, in ms: at or before every deadline; None when nothing waits."""
+
+# ---- the server behind `rota.Server`
+
+@final
+class Server:
+    """A Kafka-compatible server on a thread of its own; `rota.Server` is its face. Calls release the interpreter lock.
+
+    Raises ConfigError for a bad setting, ValueError for an address that is none, OSError for one that cannot be
+    listened on. Any call raises ServerError if the server has stopped.
+    """
+
+    def __new__(
+        cls,
+        listen: str = "127.0.0.1:0",
+        advertise: str | None = None,
+        settings: dict[str, str] | None = None,
+        virtual_clock: bool = False,
+    ) -> Self: ...
+    @property
+    def host(self) -> str:
+        """The host at which this machine reaches it."""
+    @property
+    def port(self) -> int:
+        """The port on which it listens."""
+    @property
+    def now_ms(self) -> int:
+        """Milliseconds on its coordinators' monotonic clock."""
+    def load(self) -> tuple[int, int]:
+        """Open connections, and requests that wait for their answer."""
+    def stop(self) -> None:
+        """Answer every request that waits, close every connection, end the thread. A second call does nothing."""
+    def settings(self) -> dict[str, str]:
+        """The value of every setting, by its Kafka name."""
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Create a topic. Raises RotaError if it exists or cannot be."""
+    def groups(self) -> list[str]:
+        """The ids of all groups, sorted."""
+    def explain(self, group_id: str) -> Explanation | None:
+        """What a group is doing and why; None if there is no such group."""
+    def advance(self, ms: int, expire: Sequence[str] = ...) -> int:
+        """Move a virtual clock by `ms`, and return where it stands then.
+
+        `expire` names members that lapse although their clients are connected. Raises ServerError if the clock is the
+        machine's.
+        """
+    def hold_appends(self) -> None:
+        """From now on no append to `__consumer_offsets` ends."""
+    def release_appends(self) -> int:
+        """Appends end again, those that were held first; how many those are."""
+    def fail_appends(self, error: str, times: int = 1) -> None:
+        """The next `times` appends fail with the Kafka error of this name. Raises ValueError if there is none."""
 
 # ---- the vocabulary
 
