@@ -104,6 +104,11 @@ impl Coordinator {
         self.checks_itself = checks;
     }
 
+    /// The latest time that an event brought along; the monotonic part is 0 before the first.
+    pub fn now(&self) -> Now {
+        self.clock
+    }
+
     /// What it can do at the moment.
     pub fn phase(&self) -> Phase {
         self.phase

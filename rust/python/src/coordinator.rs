@@ -30,7 +30,6 @@ const NOBODY: u64 = u64::MAX;
 
 struct Inner {
     core: rota_core::Coordinator,
-    now_ms: u64,
 }
 
 /// The coordinator of one partition of `__consumer_offsets`, in this process and in your own time.
@@ -71,12 +70,13 @@ impl Coordinator {
 }
 
 impl Inner {
-    fn tick(&mut self, now_ms: Millis, wall_ms: Option<i64>) -> PyResult<Now> {
-        if now_ms.0 < self.now_ms {
-            return Err(PyValueError::new_err(format!("now_ms went back: {} after {}", now_ms.0, self.now_ms)));
+    fn tick(&self, now_ms: Millis, wall_ms: Option<i64>) -> PyResult<Now> {
+        let latest_ms = self.core.now().mono_ms;
+        if now_ms.0 < latest_ms {
+            return Err(PyValueError::new_err(format!("now_ms went back: {} after {latest_ms}", now_ms.0)));
         }
-        self.now_ms = now_ms.0;
-        Ok(Now { mono_ms: now_ms.0, wall_ms: wall_ms.unwrap_or(EPOCH_MS + now_ms.0 as i64) })
+        let since_epoch_ms = i64::try_from(now_ms.0).unwrap_or(i64::MAX);
+        Ok(Now { mono_ms: now_ms.0, wall_ms: wall_ms.unwrap_or(EPOCH_MS.saturating_add(since_epoch_ms)) })
     }
 
     fn require_loading(&self, verb: &str) -> PyResult<()> {
@@ -93,14 +93,14 @@ impl Coordinator {
     #[pyo3(signature = (config=None, *, partition=0, epoch=1))]
     fn new(config: Option<&Bound<'_, PyMapping>>, partition: u32, epoch: u32) -> PyResult<Self> {
         let core = rota_core::Coordinator::new(config_from(config)?, partition, epoch);
-        Ok(Coordinator { inner: Mutex::new(Inner { core, now_ms: 0 }) })
+        Ok(Coordinator { inner: Mutex::new(Inner { core }) })
     }
 
     /// The state that `snapshot` wrote.
     #[classmethod]
     fn restore(_class: &Bound<'_, PyType>, data: &[u8]) -> PyResult<Self> {
         let core = rota_core::Coordinator::restore(data).map_err(|error| SnapshotError::new_err(error.to_string()))?;
-        Ok(Coordinator { inner: Mutex::new(Inner { core, now_ms: 0 }) })
+        Ok(Coordinator { inner: Mutex::new(Inner { core }) })
     }
 
     /// The partition of `__consumer_offsets` that it owns.
@@ -124,7 +124,7 @@ impl Coordinator {
     /// The newest time it was told, monotonic milliseconds.
     #[getter]
     fn now_ms(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.lock(py)?.now_ms)
+        Ok(self.lock(py)?.core.now().mono_ms)
     }
 
     /// Folds one committed record.
@@ -224,7 +224,7 @@ impl Coordinator {
     fn explain(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<Explanation>> {
         let inner = self.lock(py)?;
         let explained = inner.core.explain(group_id);
-        Ok(explained.map(|explained| explanation(group_id, inner.now_ms, &explained)))
+        Ok(explained.map(|explained| explanation(group_id, inner.core.now().mono_ms, &explained)))
     }
 
     /// One group's whole state as plain data.
@@ -306,7 +306,7 @@ impl Coordinator {
             inner.core.epoch(),
             inner.core.phase(),
             inner.core.group_ids().len(),
-            inner.now_ms
+            inner.core.now().mono_ms
         ))
     }
 }
