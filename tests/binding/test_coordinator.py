@@ -133,6 +133,15 @@ def test_a_snapshot_goes_on_where_it_was_taken() -> None:
     assert again.digest("g") != rota.Coordinator.restore(data).digest("g")
 
 
+def test_a_restored_coordinator_knows_what_time_it_was() -> None:
+    coordinator = rota.Coordinator()
+    coordinator.loaded(5_000)
+    again = rota.Coordinator.restore(coordinator.snapshot())
+    assert again.now_ms == 5_000
+    with pytest.raises(ValueError, match="now_ms went back: 4999 after 5000"):
+        again.advance(4_999)
+
+
 @pytest.mark.parametrize("data", [b"", b"not a snapshot", b"\xff" * 400])
 def test_other_bytes_are_not_a_snapshot(data: bytes) -> None:
     with pytest.raises(rota.SnapshotError):
