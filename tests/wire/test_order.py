@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 
 import rota
@@ -11,11 +12,13 @@ from .raw import (
     LEAVE_GROUP,
     NONE,
     REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
     ClosedError,
     Connection,
     Member,
     frame,
     heartbeat,
+    i16,
     i32,
     join,
     member_of,
@@ -62,15 +65,26 @@ def test_requests_behind_a_parked_one_are_handled_though_the_client_has_closed(a
             assert time.monotonic() < until
         second.close()
         assert first.connection.ask(join("g", first.member_id)).i16() == NONE
-        while first.heartbeat() != 25:
+        while first.heartbeat() != UNKNOWN_MEMBER_ID:
             assert time.monotonic() < until
+
+
+def test_a_client_that_has_only_stopped_sending_still_gets_its_answers(address: Address) -> None:
+    with Member(address, "g") as first, Connection(address) as second:
+        second.send(join("g") + heartbeat("elsewhere", "m", 0, correlation=8))
+        second.socket.shutdown(socket.SHUT_WR)
+        assert second.is_silent(0.1)
+        assert first.connection.ask(join("g", first.member_id)).i16() == NONE
+        assert second.receive()[:6] == i32(7) + i16(NONE)
+        assert second.receive() == i32(8) + i16(UNKNOWN_MEMBER_ID)
+        assert second.ends()
 
 
 def test_answers_to_others_do_not_wait_for_a_parked_request(address: Address) -> None:
     with Member(address, "g") as first, Connection(address) as parked, Connection(address) as other:
         parked.send(join("g"))
         assert parked.is_silent(0.1)
-        assert other.ask(heartbeat("elsewhere", "m", 0)).i16() == 25
+        assert other.ask(heartbeat("elsewhere", "m", 0)).i16() == UNKNOWN_MEMBER_ID
         assert first.heartbeat() == REBALANCE_IN_PROGRESS
 
 
@@ -117,7 +131,7 @@ def test_a_connection_that_ends_inside_a_frame_is_forgotten(rota_server: rota.Se
 
 def test_nothing_is_answered_after_the_server_has_stopped(rota_server: rota.Server, address: Address) -> None:
     with Connection(address) as connection:
-        assert connection.ask(heartbeat("g", "m", 0)).i16() == 25
+        assert connection.ask(heartbeat("g", "m", 0)).i16() == UNKNOWN_MEMBER_ID
         rota_server.stop()
         try:
             connection.send(heartbeat("g", "m", 0))

@@ -27,6 +27,7 @@ fn raised(error: ServerError) -> PyErr {
         ServerError::TopicRefused { .. } => errors::RotaError::new_err(text),
         ServerError::CannotRun { .. }
         | ServerError::Stopped
+        | ServerError::Died
         | ServerError::StopTimedOut { .. }
         | ServerError::ClockIsReal => errors::ServerError::new_err(text),
     }

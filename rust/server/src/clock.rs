@@ -46,11 +46,11 @@ impl Clock {
         }
     }
 
-    /// When real time reaches this monotonic millisecond; `None` on a virtual clock.
+    /// When this monotonic millisecond comes by itself: on a virtual clock now, if it has come, or never.
     pub fn instant(&self, mono_ms: u64) -> Option<Instant> {
         match *self {
             Clock::Real { started } => started.checked_add(Duration::from_millis(mono_ms)),
-            Clock::Virtual { .. } => None,
+            Clock::Virtual { mono_ms: now_ms, .. } => (mono_ms <= now_ms).then(Instant::now),
         }
     }
 
@@ -64,5 +64,34 @@ impl Clock {
         if let Clock::Virtual { mono_ms, .. } = self {
             *mono_ms = to_ms.max(*mono_ms);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_virtual_clock_moves_forward_only_and_wall_time_with_it() {
+        let mut clock = Clock::standing();
+        let start = clock.now();
+        clock.move_to(1_500);
+        clock.move_to(200);
+        assert_eq!(clock.now(), Now { mono_ms: 1_500, wall_ms: start.wall_ms + 1_500 });
+    }
+
+    #[test]
+    fn on_a_virtual_clock_what_has_come_is_now_and_what_has_not_never_comes_by_itself() {
+        let mut clock = Clock::standing();
+        clock.move_to(10);
+        assert!(clock.instant(10).is_some());
+        assert!(clock.instant(11).is_none());
+    }
+
+    #[test]
+    fn a_real_clock_counts_from_its_start() {
+        let clock = Clock::real();
+        let Clock::Real { started } = clock else { unreachable!() };
+        assert_eq!(clock.instant(1_500), Some(started + Duration::from_millis(1_500)));
     }
 }

@@ -28,6 +28,9 @@ const AHEAD_BYTES_MAX: usize = 64 * 1024;
 /// Answers are written when so much has gathered, even if more requests are there.
 const WRITE_BYTES: usize = 256 * 1024;
 
+/// How often a connection that always has more goes on before others have their turn.
+const ROUNDS_IN_A_ROW: u64 = 16;
+
 /// Buffers above this size are not kept while a connection is quiet.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
 
@@ -57,8 +60,10 @@ pub struct Connection {
     pub parked: Cell<bool>,
     /// Its task waits for that answer.
     awaiting: Cell<bool>,
-    /// The client has closed its side, or we ours.
+    /// The client has closed its side. It may still read, so answers are written as long as that works.
     pub gone: Cell<bool>,
+    /// Its task has ended: nothing is written any more.
+    pub ended: Cell<bool>,
     /// Set by `end`.
     pub ending: Cell<Ending>,
     /// Bytes in its buffers.
@@ -82,6 +87,7 @@ impl Connection {
             parked: Cell::new(false),
             awaiting: Cell::new(false),
             gone: Cell::new(false),
+            ended: Cell::new(false),
             ending: Cell::new(Ending::No),
             held_bytes: Cell::new(0),
             active_ms: Cell::new(0),
@@ -151,13 +157,17 @@ impl Channel {
         // An error of the socket ends the connection like a close: there is nobody to tell.
         let _ended = self.run().await;
         self.connection.gone.set(true);
+        self.connection.ended.set(true);
         self.shared.forget(&self.connection);
     }
 
     async fn run(&mut self) -> io::Result<()> {
-        loop {
+        for round in 1_u64.. {
             let next = self.handle_buffered();
             self.write().await?;
+            if round % ROUNDS_IN_A_ROW == 0 {
+                tokio::task::yield_now().await;
+            }
             match next {
                 Next::Close => return Ok(()),
                 Next::Write => {}
@@ -168,6 +178,7 @@ impl Channel {
                 Next::Read => self.read().await?,
             }
         }
+        Ok(())
     }
 
     fn handle_buffered(&mut self) -> Next {
@@ -226,6 +237,7 @@ impl Channel {
             Err(error) => return Err(error),
         };
         self.end_of_stream = count == 0;
+        self.connection.gone.set(self.end_of_stream);
         self.connection.active_ms.set(self.shared.uptime_ms());
         self.buffered.extend_from_slice(&scratch[..count]);
         drop(scratch);
@@ -233,8 +245,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits until the parked request is answered. A client that closes meanwhile changes nothing for its member;
-    /// whole requests that it sent before are handled still, in their turn.
+    /// Waits until the parked request is answered. A client that closes meanwhile changes nothing for its member, and
+    /// whole requests that it sent before are handled in their turn.
     async fn wait_for_answer(&mut self) -> io::Result<()> {
         self.connection.awaiting.set(true);
         let result = self.read_ahead_until_answered().await;
@@ -244,33 +256,28 @@ impl Channel {
 
     async fn read_ahead_until_answered(&mut self) -> io::Result<()> {
         while self.connection.parked.get() && self.connection.ending.get() == Ending::No {
-            let ahead = !self.end_of_stream && self.buffered.len() < AHEAD_BYTES_MAX;
+            let ahead = self.may_read_ahead();
             select! {
                 () = self.connection.wake.notified() => {}
                 ready = self.stream.readable(), if ahead => {
                     ready?;
                     self.read_ready()?;
-                    self.connection.gone.set(self.end_of_stream);
                 }
-            }
-            if self.end_of_stream && !self.whole_frame_waits() {
-                return Err(io::ErrorKind::ConnectionAborted.into());
             }
         }
         Ok(())
     }
 
-    fn whole_frame_waits(&self) -> bool {
-        let length = frame_length(&self.buffered, self.shared.request_max_bytes);
-        matches!(length, Ok(Some(length)) if self.buffered.len() - LENGTH_BYTES >= length)
+    fn may_read_ahead(&self) -> bool {
+        !self.end_of_stream && self.buffered.len() < AHEAD_BYTES_MAX
     }
 
     /// Waits until there is enough to fetch, or time is up, and answers.
     async fn wait_for_data(&mut self, wait: FetchWait) -> io::Result<()> {
         loop {
             let watch = fetching::watch(&mut self.shared.node.borrow_mut(), &self.connection, &wait);
-            let ahead = !self.end_of_stream && self.buffered.len() < AHEAD_BYTES_MAX;
-            let ready = select! {
+            let ahead = self.may_read_ahead();
+            let waited = select! {
                 () = self.connection.data.notified() => Ok(()),
                 () = tokio::time::sleep_until(wait.until) => Ok(()),
                 () = self.connection.wake.notified() => Ok(()),
@@ -278,11 +285,8 @@ impl Channel {
             };
             let node = &mut self.shared.node.borrow_mut();
             fetching::unwatch(node, watch);
-            ready?;
+            waited?;
             let over = self.connection.ending.get() != Ending::No;
-            if self.end_of_stream && !self.whole_frame_waits() {
-                return Err(io::ErrorKind::ConnectionAborted.into());
-            }
             if fetching::finish(node, &self.connection, &wait, over) {
                 return Ok(());
             }
@@ -299,9 +303,7 @@ impl Channel {
                 }
                 return Ok(());
             }
-            let result = self.write_all(&mut out).await;
-            self.connection.active_ms.set(self.shared.uptime_ms());
-            result?;
+            self.write_all(&mut out).await?;
             if self.connection.out.borrow().is_empty() {
                 out.clear();
                 self.connection.out.replace(out);
@@ -314,7 +316,10 @@ impl Channel {
         while !out.is_empty() {
             match self.stream.try_write(out) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => out.advance(count),
+                Ok(count) => {
+                    out.advance(count);
+                    self.connection.active_ms.set(self.shared.uptime_ms());
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     select! {
                         ready = self.stream.writable() => ready?,

@@ -42,6 +42,8 @@ pub enum ServerError {
     Setting(SettingError),
     /// The server has been stopped.
     Stopped,
+    /// The server's thread has ended by itself: a bug in rota.
+    Died,
     /// The server did not end in time.
     StopTimedOut {
         /// How long it was given.
@@ -83,6 +85,9 @@ impl fmt::Display for ServerError {
             ServerError::CannotRun { source } => write!(out, "cannot start the server's thread: {source}"),
             ServerError::Setting(error) => error.fmt(out),
             ServerError::Stopped => write!(out, "the server has been stopped"),
+            ServerError::Died => {
+                write!(out, "the server has ended by itself: a bug in rota; standard error says where")
+            }
             ServerError::StopTimedOut { timeout_ms } => {
                 write!(out, "the server did not end within {timeout_ms} ms")
             }

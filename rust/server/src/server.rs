@@ -2,7 +2,7 @@
 
 use std::{
     fmt, io,
-    net::{Ipv4Addr, SocketAddr, TcpListener as StdListener},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener},
     rc::Rc,
     sync::{
         Mutex, PoisonError,
@@ -19,7 +19,6 @@ use tokio::{
     runtime, select,
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     task::LocalSet,
-    time::Instant,
 };
 
 use crate::{
@@ -116,8 +115,12 @@ impl Server {
             let _nobody = report.send(());
         });
         let thread = thread.map_err(|source| ServerError::CannotRun { source })?;
-        ready.recv().map_err(|_| ServerError::Stopped)?.map_err(|source| ServerError::CannotRun { source })?;
-        let host = if listen_host.parse() == Ok(Ipv4Addr::UNSPECIFIED) { "127.0.0.1".to_owned() } else { listen_host };
+        ready.recv().map_err(|_| ServerError::Died)?.map_err(|source| ServerError::CannotRun { source })?;
+        let host = match listen_host.parse() {
+            Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)) => Ipv4Addr::LOCALHOST.to_string(),
+            Ok(IpAddr::V6(Ipv6Addr::UNSPECIFIED)) => Ipv6Addr::LOCALHOST.to_string(),
+            _ => listen_host,
+        };
         let thread = Mutex::new(Some(Running { stop, ended, thread }));
         Ok(Server { host, port, settings, commands, thread })
     }
@@ -145,11 +148,7 @@ impl Server {
         // A thread that has ended already does not listen.
         let _ended = stop.send(());
         match ended.recv_timeout(timeout) {
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => {
-                // A panic on that thread has been printed there.
-                let _panicked = thread.join();
-                Ok(())
-            }
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => thread.join().map_err(|_| ServerError::Died),
             Err(RecvTimeoutError::Timeout) => Err(ServerError::StopTimedOut { timeout_ms: timeout.as_millis() as u64 }),
         }
     }
@@ -162,8 +161,18 @@ impl Server {
             // Whoever asked waits below.
             let _waits = reply.send(result);
         });
-        self.commands.send(command).map_err(|_| ServerError::Stopped)?;
-        answer.recv().map_err(|_| ServerError::Stopped)
+        self.carry_out(command, &answer)
+    }
+
+    /// Hands `command` to the server's thread and waits for its answer.
+    fn carry_out<R>(&self, command: Command, answer: &Receiver<R>) -> Result<R, ServerError> {
+        let sent = self.commands.send(command).is_ok();
+        let answered = if sent { answer.recv().ok() } else { None };
+        let stopped = || {
+            let running = self.thread.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+            if running { ServerError::Died } else { ServerError::Stopped }
+        };
+        answered.ok_or_else(stopped)
     }
 
     /// Ids of all groups, sorted.
@@ -235,8 +244,7 @@ impl Server {
         let command: Command = Box::new(move |shared| {
             let _waits = reply.send((shared.connection_count(), shared.node.borrow().waiting()));
         });
-        self.commands.send(command).map_err(|_| ServerError::Stopped)?;
-        answer.recv().map_err(|_| ServerError::Stopped)
+        self.carry_out(command, &answer)
     }
 }
 
@@ -328,10 +336,8 @@ async fn follow(
 async fn wind_up(shared: &Rc<Shared>) {
     shared.node.borrow_mut().unload();
     shared.end_all(Ending::AfterWriting);
-    let until = Instant::now() + LAST_ANSWERS;
-    while shared.connection_count() > 0 && Instant::now() < until {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    // Whoever does not read its last answers in time is closed without them.
+    let _unread = tokio::time::timeout(LAST_ANSWERS, shared.emptied()).await;
 }
 
 async fn accept(shared: Rc<Shared>, listener: TcpListener) {

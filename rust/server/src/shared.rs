@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::sync::Notify;
+
 use crate::{
     connection::{Connection, Ending},
     node::Node,
@@ -28,6 +30,7 @@ pub struct Shared {
     pub request_max_bytes: usize,
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     held_bytes: Cell<usize>,
+    emptied: Notify,
     started: Instant,
 }
 
@@ -40,6 +43,7 @@ impl Shared {
             scratch: RefCell::new(vec![0; READ_BYTES].into()),
             connections: RefCell::default(),
             held_bytes: Cell::new(0),
+            emptied: Notify::new(),
             started: Instant::now(),
         })
     }
@@ -63,6 +67,9 @@ impl Shared {
     /// The connection's task has ended.
     pub fn forget(&self, connection: &Connection) {
         self.connections.borrow_mut().remove(&connection.id);
+        if self.connection_count() == 0 {
+            self.emptied.notify_one();
+        }
         let held = self.held_bytes.get();
         self.held_bytes.set(held.saturating_sub(connection.held_bytes.take()));
     }
@@ -85,6 +92,13 @@ impl Shared {
     pub fn end_all(&self, ending: Ending) {
         for connection in self.connections.borrow().values() {
             connection.end(ending);
+        }
+    }
+
+    /// Waits until no connection is open.
+    pub async fn emptied(&self) {
+        while self.connection_count() > 0 {
+            self.emptied.notified().await;
         }
     }
 

@@ -39,7 +39,7 @@ impl Address {
 
     /// Writes a whole answer into the connection's buffer and wakes it.
     pub fn answer(&self, body: impl FnOnce(&mut Writer<'_>)) {
-        if !self.connection.gone.get() {
+        if !self.connection.ended.get() {
             let out = &mut *self.connection.out.borrow_mut();
             let start = begin_answer(out, self.correlation_id, self.api.tagged_answer_header(self.version));
             body(&mut Writer::new(out, self.api.flexible(self.version)));
