@@ -28,9 +28,6 @@ const AHEAD_BYTES_MAX: usize = 64 * 1024;
 /// Answers are written when so much has gathered, even if more requests are there.
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// How often a connection that always has more goes on before others have their turn.
-const ROUNDS_IN_A_ROW: u64 = 16;
-
 /// Buffers above this size are not kept while a connection is quiet.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
 
@@ -144,12 +141,14 @@ pub struct Channel {
     /// Bytes that were read and not handled: an unfinished frame, or what came behind a parked request.
     buffered: BytesMut,
     end_of_stream: bool,
+    /// The last read took all that one read may take: others have their turn before the next.
+    has_more: bool,
 }
 
 impl Channel {
     /// A channel over an accepted stream.
     pub fn new(shared: Rc<Shared>, connection: Rc<Connection>, stream: TcpStream) -> Channel {
-        Channel { shared, connection, stream, buffered: BytesMut::new(), end_of_stream: false }
+        Channel { shared, connection, stream, buffered: BytesMut::new(), end_of_stream: false, has_more: false }
     }
 
     /// Serves until either side closes.
@@ -162,10 +161,10 @@ impl Channel {
     }
 
     async fn run(&mut self) -> io::Result<()> {
-        for round in 1_u64.. {
+        loop {
             let next = self.handle_buffered();
             self.write().await?;
-            if round % ROUNDS_IN_A_ROW == 0 {
+            if self.has_more {
                 tokio::task::yield_now().await;
             }
             match next {
@@ -178,7 +177,6 @@ impl Channel {
                 Next::Read => self.read().await?,
             }
         }
-        Ok(())
     }
 
     fn handle_buffered(&mut self) -> Next {
@@ -237,6 +235,7 @@ impl Channel {
             Err(error) => return Err(error),
         };
         self.end_of_stream = count == 0;
+        self.has_more = count == scratch.len();
         self.connection.gone.set(self.end_of_stream);
         self.connection.active_ms.set(self.shared.uptime_ms());
         self.buffered.extend_from_slice(&scratch[..count]);

@@ -14,8 +14,8 @@ use crate::{
     node::Node,
 };
 
-/// Bytes that one read takes at most.
-const READ_BYTES: usize = 64 * 1024;
+/// Bytes that one read takes at most; also how much of one client is handled before others have their turn.
+const READ_BYTES: usize = 16 * 1024;
 
 /// Bytes in the buffers of all connections together. Beyond it, the connection that holds most is closed.
 pub const HELD_BYTES_MAX: usize = 1024 * 1024 * 1024;

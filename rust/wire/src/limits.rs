@@ -3,6 +3,9 @@
 /// Array elements, and tagged fields where they are kept, in one request.
 pub const ELEMENTS_MAX: u32 = 1_000_000;
 
+/// Groups in one request. Each is a question to a coordinator, and others wait meanwhile.
+pub const GROUPS_MAX: usize = 100_000;
+
 /// Bytes of a string that travels with a 16-bit length, which compact strings are held to as well.
 pub const STRING_BYTES_MAX: usize = 0x7fff;
 

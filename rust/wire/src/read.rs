@@ -32,7 +32,7 @@ pub enum WireError {
         /// The field's name in the protocol's schemas.
         field: &'static str,
     },
-    /// More array elements than [`ELEMENTS_MAX`] in one request.
+    /// More array elements than [`ELEMENTS_MAX`], or more groups than a request may name.
     TooManyElements {
         /// The array that went over the limit.
         field: &'static str,
@@ -62,7 +62,7 @@ impl fmt::Display for WireError {
             WireError::NotUtf8 { field } => write!(out, "`{field}` is not UTF-8"),
             WireError::BadVarint { field } => write!(out, "`{field}` is not a valid variable-length integer"),
             WireError::TooManyElements { field } => {
-                write!(out, "more than {ELEMENTS_MAX} elements in one request, counted up to `{field}`")
+                write!(out, "too many elements in one request, counted up to `{field}`")
             }
             WireError::BadTag { field } => write!(out, "the announced size of `{field}` is not its size"),
             WireError::Undecodable => write!(out, "the request cannot be decoded"),

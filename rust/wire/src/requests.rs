@@ -11,6 +11,7 @@ use rota_core::request::{
 };
 
 use crate::{
+    limits::GROUPS_MAX,
     read::{Reader, WireError},
     versions::{self, Api},
 };
@@ -319,6 +320,7 @@ impl<'a> OffsetFetchBody<'a> {
             vec![FetchGroupBody { group_id, topics }]
         } else {
             let count = reader.count("groups")?;
+            limit_groups(count)?;
             elements(&mut reader, count, |reader| {
                 let group_id = reader.str("group_id")?;
                 if version >= 9 {
@@ -344,6 +346,10 @@ impl<'a> OffsetFetchBody<'a> {
     pub fn request<'r>(&self, group_id: &'r str, topics: Option<&'r [FetchTopic<'r>]>) -> OffsetFetch<'r> {
         OffsetFetch { group_id: Some(group_id), require_stable: self.require_stable, topics }
     }
+}
+
+fn limit_groups(count: usize) -> Result<(), WireError> {
+    if count > GROUPS_MAX { Err(WireError::TooManyElements { field: "groups" }) } else { Ok(()) }
 }
 
 type FetchTopics<'a> = Option<Vec<(&'a str, Range<usize>)>>;
@@ -381,6 +387,7 @@ impl<'a> DescribeGroupsBody<'a> {
     pub fn read(version: i16, body: &'a [u8]) -> Result<DescribeGroupsBody<'a>, WireError> {
         let mut reader = reader(versions::DESCRIBE_GROUPS, version, body)?;
         let group_ids = read_strs(&mut reader, "groups")?;
+        limit_groups(group_ids.len())?;
         let include_authorized_operations = since(version, 3, || reader.bool("include_authorized_operations"))?;
         reader.skip_tags()?;
         Ok(DescribeGroupsBody { group_ids, include_authorized_operations })

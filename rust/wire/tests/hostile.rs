@@ -21,7 +21,7 @@ use rota_wire::{
     Reader, RequestHeader, WireError, decode_body,
     discovery::{ApiVersionsBody, FindCoordinatorBody},
     frame::{FrameError, frame_length},
-    limits::{ELEMENTS_MAX, ID_PREFIX_BYTES_MAX},
+    limits::{ELEMENTS_MAX, GROUPS_MAX, ID_PREFIX_BYTES_MAX},
     requests::{
         DescribeGroupsBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody, OffsetFetchBody,
         SyncGroupBody, read_heartbeat,
@@ -214,12 +214,30 @@ fn a_request_may_not_hold_more_elements_than_the_limit() {
         body.resize(4 + 2 * count as usize, 0);
         body
     };
-    assert!(DescribeGroupsBody::read(0, &filled(ELEMENTS_MAX)).is_ok());
-    let too_many = filled(ELEMENTS_MAX + 1);
-    let refused = DescribeGroupsBody::read(0, &too_many);
-    assert_eq!(refused.unwrap_err(), WireError::TooManyElements { field: "groups" });
+    assert!(decode(versions::METADATA, 1, &filled(ELEMENTS_MAX)).is_ok());
     let refused = decode_body::<MetadataRequest>(versions::METADATA, 1, &Bytes::from(filled(ELEMENTS_MAX + 1)));
     assert_eq!(refused.unwrap_err(), WireError::TooManyElements { field: "topics" });
+}
+
+#[test]
+fn a_request_may_not_name_more_groups_than_the_limit() {
+    let too_many = Err(WireError::TooManyElements { field: "groups" });
+    for (groups, expected) in [(GROUPS_MAX, Ok(())), (GROUPS_MAX + 1, too_many)] {
+        let mut describe = (groups as u32).to_be_bytes().to_vec();
+        describe.resize(4 + 2 * groups, 0);
+        assert_eq!(decode(versions::DESCRIBE_GROUPS, 0, &describe), expected);
+        // A compact count; each group an empty id, no topic list, no tagged fields.
+        let mut fetch = Vec::new();
+        let mut count = groups as u32 + 1;
+        while count >= 0x80 {
+            fetch.push((count & 0x7f) as u8 | 0x80);
+            count >>= 7;
+        }
+        fetch.push(count as u8);
+        fetch.extend(std::iter::repeat_n([1, 0, 0], groups).flatten());
+        fetch.extend_from_slice(&[0, 0]);
+        assert_eq!(decode(versions::OFFSET_FETCH, 8, &fetch), expected);
+    }
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl Topics {
                     let first_offset = partition.log.first_offset();
                     return Ok(Stored { at, first_offset, append_time_ms: at.max_timestamp_ms });
                 }
-                Err(code) => return refuse(code, out_of_order(batch)),
+                Err(code) => return refuse(code, out_of_order(code, batch)),
             }
         }
         if log_bytes.saturating_add(size_bytes as u64) > log_bytes_max {
@@ -190,12 +190,14 @@ fn check_client_batch(batch: &Batch<'_>) -> Result<(), Refusal> {
     }
 }
 
-fn out_of_order(batch: &Batch<'_>) -> String {
+fn out_of_order(code: ErrorCode, batch: &Batch<'_>) -> String {
     let header = batch.header();
-    format!(
-        "sequence number {} with epoch {} does not follow what producer {} has stored",
-        header.base_sequence, header.producer_epoch, header.producer_id
-    )
+    let (producer, epoch) = (header.producer_id, header.producer_epoch);
+    if code == ErrorCode::InvalidProducerEpoch {
+        return format!("epoch {epoch} of producer {producer} is over: there is a newer one");
+    }
+    let sequence = header.base_sequence;
+    format!("sequence number {sequence} of epoch {epoch} does not follow what producer {producer} has stored")
 }
 
 fn partition_answer(index: i32, stored: Result<Stored, Refusal>) -> PartitionProduceResponse {
