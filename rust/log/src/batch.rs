@@ -105,7 +105,7 @@ impl fmt::Display for BatchError {
             BatchError::UnknownCompression { codec } => write!(f, "compression codec {codec} does not exist"),
             BatchError::BadRecordCount { record_count, last_offset_delta } => write!(
                 f,
-                "record count {record_count} does not fit the last offset delta {last_offset_delta} (expected one less)"
+                "the last offset delta is {last_offset_delta}, expected one less than the record count, {record_count}"
             ),
             BatchError::BadRecord { index, field } => write!(f, "record {index} of the batch has a bad `{field}`"),
             BatchError::BadCompression { codec, reason } => write!(f, "{codec:?} cannot be decompressed: {reason}"),
