@@ -2,6 +2,8 @@
 //!
 //! Which field a version carries is the only knowledge here; what is in it, the core decides (docs/protocol.md §4.9).
 
+use std::collections::HashMap;
+
 use rota_core::{
     error::ErrorCode,
     response::{
@@ -96,9 +98,10 @@ pub type RefusedTopic = (Box<str>, Vec<(i32, ErrorCode)>);
 pub fn offset_commit(out: &mut Writer<'_>, version: i16, refused: &[RefusedTopic], answered: &[CommittedTopic]) {
     let mut topics: Vec<(&str, Vec<(i32, ErrorCode)>)> =
         refused.iter().map(|(name, results)| (&**name, results.clone())).collect();
+    let refused_at: HashMap<&str, usize> = topics.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect();
     for topic in answered {
-        match topics[..refused.len()].iter_mut().find(|(name, _)| *name == &*topic.name) {
-            Some((_, results)) => results.extend_from_slice(&topic.partitions),
+        match refused_at.get(&*topic.name) {
+            Some(at) => topics[*at].1.extend_from_slice(&topic.partitions),
             None => topics.push((&topic.name, topic.partitions.clone())),
         }
     }
