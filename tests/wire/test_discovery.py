@@ -8,6 +8,7 @@ import rota
 
 from .raw import (
     API_VERSIONS,
+    CONSUMER_GROUP_HEARTBEAT,
     FIND_COORDINATOR,
     PRODUCE,
     Connection,
@@ -69,7 +70,7 @@ def test_api_versions_is_answered_in_every_version_without_tagged_fields_in_its_
     with Connection(address) as connection:
         answer = connection.ask(frame(API_VERSIONS, version, software + cluster + (b"\0" if version >= 3 else b"")))
         assert answer.i16() == 0
-        assert answer.data.startswith(varint(19) if version >= 3 else i32(18))
+        assert answer.data.startswith(varint(20) if version >= 3 else i32(19))
 
 
 @pytest.mark.parametrize(("name", "version"), [("", "1"), ("-x", "1"), ("x", "1-"), ("x y", "1"), ("x_y", "1")])
@@ -126,6 +127,14 @@ def test_other_key_types_are_invalid_requests(address: Address, key_type: int) -
     with Connection(address) as connection:
         answer = connection.ask(frame(FIND_COORDINATOR, 1, string("g") + i8(key_type)))
     assert (answer.i32(), answer.i16()) == (0, 42)
+
+
+def test_the_newer_consumer_protocol_is_refused_as_by_a_kafka_that_has_it_switched_off(address: Address) -> None:
+    body = compact("g") + compact("m") + i32(0) + compact(None) * 2 + i32(-1) + varint(0) * 3 + b"\0"
+    with Connection(address) as connection:
+        answer = connection.ask(frame(CONSUMER_GROUP_HEARTBEAT, 0, body))
+    assert answer.data.startswith(b"\0" + i32(0) + i16(35))
+    assert b"group.protocol=classic" in answer.data
 
 
 def test_clients_are_sent_to_the_advertised_address() -> None:

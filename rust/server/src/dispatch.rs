@@ -2,6 +2,10 @@
 
 use std::rc::Rc;
 
+use kafka_protocol::{
+    messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse},
+    protocol::StrBytes,
+};
 use rota_wire::{
     RequestHeader, WireError, Writer,
     discovery::{self, ApiVersionsBody, FindCoordinatorBody, FoundCoordinator},
@@ -42,7 +46,7 @@ impl Handled {
 pub type Handler = fn(&mut Node, &Rc<Connection>, &RequestHeader<'_>, &[u8]) -> Result<Handled, WireError>;
 
 /// Every API that is served, by key.
-static HANDLERS: [(i16, Handler); 18] = [
+static HANDLERS: [(i16, Handler); 19] = [
     (versions::PRODUCE, topic_apis::produce),
     (versions::FETCH, fetching::fetch),
     (versions::LIST_OFFSETS, topic_apis::list_offsets),
@@ -61,6 +65,7 @@ static HANDLERS: [(i16, Handler); 18] = [
     (versions::DELETE_TOPICS, topic_apis::delete_topics),
     (versions::INIT_PRODUCER_ID, topic_apis::init_producer_id),
     (versions::CREATE_PARTITIONS, topic_apis::create_partitions),
+    (versions::CONSUMER_GROUP_HEARTBEAT, consumer_group_heartbeat),
 ];
 
 /// Handles the request in `frame`. An error closes the connection: there is no answer to what cannot be read.
@@ -73,6 +78,7 @@ pub fn handle(node: &mut Node, connection: &Rc<Connection>, frame: &[u8]) -> Res
 }
 
 const UNSUPPORTED_VERSION_LAYOUT: i16 = 0;
+const UNSUPPORTED_VERSION: i16 = 35;
 const INVALID_REQUEST: i16 = 42;
 const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: i16 = 53;
 const REBOOTSTRAP_REQUIRED: i16 = 129;
@@ -139,6 +145,22 @@ fn find_coordinator(
     };
     Address::of(connection, header).answer(|out| discovery::find_coordinator(out, header.version, &body.keys, found));
     Ok(Handled::Answered)
+}
+
+const NO_CONSUMER_PROTOCOL: &str = "this server has the classic group protocol only: set group.protocol=classic";
+
+/// `ConsumerGroupHeartbeat`: a Kafka whose newer consumer protocol is switched off answers the same.
+fn consumer_group_heartbeat(
+    _node: &mut Node,
+    connection: &Rc<Connection>,
+    header: &RequestHeader<'_>,
+    body: &[u8],
+) -> Result<Handled, WireError> {
+    let _refused: ConsumerGroupHeartbeatRequest = topic_apis::decode(header, body)?;
+    let response = ConsumerGroupHeartbeatResponse::default()
+        .with_error_code(UNSUPPORTED_VERSION)
+        .with_error_message(Some(StrBytes::from_static_str(NO_CONSUMER_PROTOCOL)));
+    Ok(topic_apis::answer(connection, header, &response))
 }
 
 #[cfg(test)]

@@ -127,6 +127,21 @@ static INIT_PRODUCER_ID: [Field; 4] = [
     Field::new("producer_epoch", INT16).from(3),
 ];
 
+static CONSUMER_GROUP_HEARTBEAT: [Field; 10] = [
+    Field::new("group_id", Kind::Str),
+    Field::new("member_id", Kind::Str),
+    Field::new("member_epoch", INT32),
+    Field::new("instance_id", Kind::Str).nullable(0),
+    Field::new("rack_id", Kind::Str).nullable(0),
+    Field::new("rebalance_timeout_ms", INT32),
+    Field::new("subscribed_topic_names", Kind::Array(&STRS)).nullable(0),
+    Field::new("subscribed_topic_regex", Kind::Str).from(1).nullable(1),
+    Field::new("server_assignor", Kind::Str).nullable(0),
+    Field::new("topic_partitions", Kind::Array(&Kind::Struct(&CONSUMER_GROUP_HEARTBEAT_TOPIC))).nullable(0),
+];
+static CONSUMER_GROUP_HEARTBEAT_TOPIC: [Field; 2] =
+    [Field::new("topic_id", UUID), Field::new("partitions", Kind::Array(&INT32S))];
+
 /// The schema of a request that `kafka-protocol` decodes.
 pub(crate) fn schema(api_key: i16) -> Option<&'static [Field]> {
     match api_key {
@@ -137,6 +152,7 @@ pub(crate) fn schema(api_key: i16) -> Option<&'static [Field]> {
         versions::CREATE_TOPICS => Some(&CREATE_TOPICS),
         versions::DELETE_TOPICS => Some(&DELETE_TOPICS),
         versions::CREATE_PARTITIONS => Some(&CREATE_PARTITIONS),
+        versions::CONSUMER_GROUP_HEARTBEAT => Some(&CONSUMER_GROUP_HEARTBEAT),
         versions::INIT_PRODUCER_ID => Some(&INIT_PRODUCER_ID),
         _ => None,
     }

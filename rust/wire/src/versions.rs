@@ -36,6 +36,8 @@ pub const DELETE_TOPICS: i16 = 20;
 pub const INIT_PRODUCER_ID: i16 = 22;
 /// Key of `CreatePartitions`.
 pub const CREATE_PARTITIONS: i16 = 37;
+/// Key of `ConsumerGroupHeartbeat`, whose only answer is that it is not there.
+pub const CONSUMER_GROUP_HEARTBEAT: i16 = 68;
 
 /// One API as it is served.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,7 +79,9 @@ const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i1
 }
 
 /// Every API, by key. `Produce` is advertised from 0 because librdkafka looks for that, and served from 3.
-pub static APIS: [Api; 18] = [
+/// `ConsumerGroupHeartbeat` is advertised, as by a Kafka whose newer consumer protocol is switched off: without it
+/// librdkafka would ask for ever, with it the client is told.
+pub static APIS: [Api; 19] = [
     Api { served_from: 3, ..api(PRODUCE, "Produce", 0, 13, 9) },
     api(FETCH, "Fetch", 4, 18, 12),
     api(LIST_OFFSETS, "ListOffsets", 1, 10, 6),
@@ -96,6 +100,7 @@ pub static APIS: [Api; 18] = [
     api(DELETE_TOPICS, "DeleteTopics", 1, 6, 4),
     api(INIT_PRODUCER_ID, "InitProducerId", 0, 5, 2),
     api(CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2),
+    api(CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, 0),
 ];
 
 /// The API with this key, if it is served.

@@ -14,8 +14,8 @@ use std::{
 
 use bytes::Bytes;
 use kafka_protocol::messages::{
-    CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, FetchRequest, InitProducerIdRequest,
-    ListOffsetsRequest, MetadataRequest, ProduceRequest,
+    ConsumerGroupHeartbeatRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, FetchRequest,
+    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest,
 };
 use rota_wire::{
     Reader, RequestHeader, WireError, decode_body,
@@ -50,6 +50,9 @@ fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
         versions::CREATE_TOPICS => decode_body::<CreateTopicsRequest>(key, version, &bytes()).map(drop),
         versions::DELETE_TOPICS => decode_body::<DeleteTopicsRequest>(key, version, &bytes()).map(drop),
         versions::CREATE_PARTITIONS => decode_body::<CreatePartitionsRequest>(key, version, &bytes()).map(drop),
+        versions::CONSUMER_GROUP_HEARTBEAT => {
+            decode_body::<ConsumerGroupHeartbeatRequest>(key, version, &bytes()).map(drop)
+        }
         versions::INIT_PRODUCER_ID => decode_body::<InitProducerIdRequest>(key, version, &bytes()).map(drop),
         key => panic!("no decoder for API {key}"),
     }

@@ -4,10 +4,12 @@
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
-        ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeGroupsRequest,
-        FetchRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest,
-        LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
-        OffsetFetchRequest, ProduceRequest, ProducerId, SyncGroupRequest, TopicName,
+        ApiVersionsRequest, ConsumerGroupHeartbeatRequest, CreatePartitionsRequest, CreateTopicsRequest,
+        DeleteTopicsRequest, DescribeGroupsRequest, FetchRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest,
+        InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest,
+        MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, ProducerId, SyncGroupRequest,
+        TopicName,
+        consumer_group_heartbeat_request::TopicPartitions,
         create_partitions_request::{CreatePartitionsAssignment, CreatePartitionsTopic},
         create_topics_request::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig},
         delete_topics_request::DeleteTopicState,
@@ -247,6 +249,15 @@ fn topics_body(key: i16, version: i16) -> Vec<u8> {
             } else {
                 DeleteTopicsRequest::default().with_topics(vec![DeleteTopicState::default().with_name(Some(topic()))])
             };
+            encoded(&request, version)
+        }
+        versions::CONSUMER_GROUP_HEARTBEAT => {
+            let owned = TopicPartitions::default().with_partitions(vec![1, 2]);
+            let request = ConsumerGroupHeartbeatRequest::default()
+                .with_group_id(group())
+                .with_subscribed_topic_names(Some(vec![topic(), topic()]))
+                .with_subscribed_topic_regex((version >= 1).then(|| text("o.*")))
+                .with_topic_partitions(Some(vec![owned]));
             encoded(&request, version)
         }
         versions::CREATE_PARTITIONS => {
