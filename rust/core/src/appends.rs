@@ -1,14 +1,14 @@
 //! Appends in flight: what each is for, and what its end, failure or delay means (docs/protocol.md §6.4, §10.3).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    coordinator::{Coordinator, Step},
+    coordinator::{Coordinator, Phase, Step},
     effects::AppendId,
     error::ErrorCode,
-    group::{Group, GroupHandle},
+    group::GroupHandle,
     join::JoinRefusal,
     operations::{Operation, WatchKey},
     purgatory::OpId,
@@ -27,6 +27,8 @@ pub enum Purpose {
     Assignment(GroupHandle),
     /// A static replacement in Stable (§9.3).
     Replacement(Box<Replacement>),
+    /// A static replacement that a rebalance overtook, or that took too long and was undone.
+    Abandoned(GroupHandle),
     /// Offsets; the ticket is gone once it was answered (§10.3).
     Commit(Option<Ticket>, Vec<CommittedTopic>),
     /// Nobody waits for it: a group that emptied, offsets of a deleted topic.
@@ -40,10 +42,8 @@ pub struct Append {
     pub group_id: Arc<str>,
     /// What it is for.
     pub purpose: Purpose,
-    /// What is written, records of earlier failed appends first.
+    /// What is written.
     pub records: Vec<Record>,
-    /// How many of them come from earlier failed appends.
-    pub carried: usize,
     /// When whoever waits for it is told that it takes too long; none if nobody waits.
     pub deadline: Option<OpId>,
 }
@@ -59,6 +59,12 @@ pub enum RecordKey {
     Unknown(Box<[u8]>),
 }
 
+/// Appends that nobody waits for stay below this size, so that they fit any log that takes ordinary ones.
+const UNATTENDED_BYTES_MAX: usize = 256 * 1024;
+
+/// What a record is besides its strings, generously.
+const RECORD_OVERHEAD_BYTES: usize = 128;
+
 impl RecordKey {
     /// The key of a record.
     pub fn of(record: &Record) -> RecordKey {
@@ -73,8 +79,38 @@ impl RecordKey {
 }
 
 impl Coordinator {
-    /// Sends records to the log as one batch, together with those that an earlier append failed to store.
+    /// Sends records to the log as one batch, behind those that an earlier append failed to store.
     pub(crate) fn append(
+        &mut self,
+        step: &mut Step<'_>,
+        group_id: Arc<str>,
+        purpose: Purpose,
+        records: Vec<Record>,
+    ) -> AppendId {
+        let unsaved = self.take_unsaved();
+        self.append_unattended(step, unsaved);
+        self.append_batch(step, group_id, purpose, records)
+    }
+
+    /// Sends records that nobody waits for, in batches of a bounded size: each stands or fails for itself.
+    pub(crate) fn append_unattended(&mut self, step: &mut Step<'_>, records: Vec<Record>) {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        for record in records {
+            let record_bytes = record.key_bytes().len() + RECORD_OVERHEAD_BYTES;
+            if bytes + record_bytes > UNATTENDED_BYTES_MAX && !batch.is_empty() {
+                self.append_batch(step, "".into(), Purpose::Unattended, std::mem::take(&mut batch));
+                bytes = 0;
+            }
+            bytes += record_bytes;
+            batch.push(record);
+        }
+        if !batch.is_empty() {
+            self.append_batch(step, "".into(), Purpose::Unattended, batch);
+        }
+    }
+
+    fn append_batch(
         &mut self,
         step: &mut Step<'_>,
         group_id: Arc<str>,
@@ -83,33 +119,43 @@ impl Coordinator {
     ) -> AppendId {
         let append_id = self.next_append;
         self.next_append = AppendId(append_id.0 + 1);
-        let mut batch = self.take_unsaved();
-        let carried = batch.len();
-        batch.extend(records);
         let deadline = (!matches!(purpose, Purpose::Unattended)).then(|| {
             let deadline = step.now.after(u64::from(self.config.offsets_commit_timeout_ms));
             self.purgatory.watch(deadline, &[], Operation::Append(append_id))
         });
-        step.sink.append(append_id, &batch);
-        self.appends.insert(append_id, Append { group_id, purpose, records: batch, carried, deadline });
+        step.sink.append(append_id, &records);
+        self.appends.insert(append_id, Append { group_id, purpose, records, deadline });
         append_id
     }
 
-    /// The log has spoken. Late, unknown and outdated ends change nothing that anybody was told.
+    /// The log has spoken. INVARIANT: S31, ends count in the order of the appends, whatever order they come in.
     pub(crate) fn append_ended(&mut self, step: &mut Step<'_>, append_id: AppendId, error: Option<ErrorCode>) {
-        let Some(append) = self.appends.remove(&append_id) else { return };
+        if !self.appends.contains_key(&append_id) {
+            return;
+        }
+        self.early_ends.insert(append_id, error);
+        while let Some(oldest) = self.appends.keys().next().copied()
+            && let Some(error) = self.early_ends.remove(&oldest)
+            && let Some(append) = self.appends.remove(&oldest)
+        {
+            self.end_append(step, oldest, append, error);
+        }
+    }
+
+    fn end_append(&mut self, step: &mut Step<'_>, append_id: AppendId, append: Append, error: Option<ErrorCode>) {
         if let Some(deadline) = append.deadline {
             self.purgatory.complete(deadline);
         }
         match error {
             Some(_) => self.keep_unsaved(&append),
-            None => self.apply_offsets(step.now, append_id, &append.records),
+            None => self.apply_offsets(step.now, &append.records),
         }
         match append.purpose {
             Purpose::NewGroup(group) => self.group_created(step, append_id, group, &append.group_id, error),
             Purpose::Assignment(group) if self.is_assigning(group, append_id) => self.plan_stored(step, group, error),
             Purpose::Assignment(_) | Purpose::Unattended => {}
             Purpose::Replacement(replacement) => self.replacement_stored(step, *replacement, error),
+            Purpose::Abandoned(group) => self.abandoned_replacement_ended(step, group, error),
             Purpose::Commit(ticket, topics) => {
                 if let Some(ticket) = ticket {
                     Self::answer_commit(step, ticket, topics, error.map(ErrorCode::for_offset_append));
@@ -138,7 +184,7 @@ impl Coordinator {
             }
             Purpose::Replacement(replacement) => {
                 let replacement = Replacement::clone(replacement);
-                append.purpose = Purpose::Unattended;
+                append.purpose = Purpose::Abandoned(replacement.predecessor.group);
                 self.replacement_stored(step, replacement, error);
             }
             Purpose::Commit(ticket, topics) => {
@@ -147,41 +193,37 @@ impl Coordinator {
                     Self::answer_commit(step, ticket, topics, error.map(ErrorCode::for_offset_append));
                 }
             }
-            Purpose::Unattended => {}
+            Purpose::Abandoned(_) | Purpose::Unattended => {}
         }
     }
 
     /// What earlier appends failed to store, but for what an append in flight speaks of: written after that, it would
     /// undo it.
     fn take_unsaved(&mut self) -> Vec<Record> {
-        let appends = &self.appends;
-        let (waiting, ready) = std::mem::take(&mut self.unsaved)
-            .into_iter()
-            .partition(|(key, _)| appends.values().any(|append| append.speaks_of(key)));
-        self.unsaved = waiting;
-        BTreeMap::into_values(ready).collect()
+        if self.unsaved.is_empty() {
+            return Vec::new();
+        }
+        let in_flight: BTreeSet<RecordKey> =
+            self.appends.values().flat_map(|append| &append.records).map(RecordKey::of).collect();
+        let ready = self.unsaved.extract_if(.., |key, _| !in_flight.contains(key));
+        ready.map(|(_, record)| record).collect()
     }
 
     /// Keeps what nobody waits for and the log refused, for the next append.
     fn keep_unsaved(&mut self, append: &Append) {
-        let unattended = match append.purpose {
-            Purpose::Unattended => append.records.len(),
-            _ => append.carried,
-        };
-        for record in &append.records[..unattended] {
-            self.unsaved.insert(RecordKey::of(record), record.clone());
+        if matches!(append.purpose, Purpose::Unattended) {
+            self.unsaved.extend(append.records.iter().map(|record| (RecordKey::of(record), record.clone())));
         }
     }
 
-    /// Durable offsets and tombstones are seen from now on, in log order (S31); what they speak of need not be written
-    /// again.
-    fn apply_offsets(&mut self, now: Now, append_id: AppendId, records: &[Record]) {
+    /// Durable offsets and tombstones are seen from now on; what they speak of need not be written again.
+    fn apply_offsets(&mut self, now: Now, records: &[Record]) {
         for record in records {
             if !self.unsaved.is_empty() {
                 self.unsaved.remove(&RecordKey::of(record));
             }
             if let Record::Offset { group_id, topic, partition, value } = record {
-                self.set_offset(now, Some(append_id), group_id, topic, *partition, value.as_ref());
+                self.set_offset(now, group_id, topic, *partition, value.as_ref());
             }
         }
     }
@@ -202,7 +244,8 @@ impl Coordinator {
     ) {
         let Some(group) = self.groups.get_mut(handle).filter(|group| group.creating == Some(append_id)) else {
             if error.is_none() {
-                self.appear(step, group_id);
+                // A group whose creation took too long is in the log after all: it exists, without members (S22).
+                self.find_or_insert_simple(step.now, group_id);
             }
             return;
         };
@@ -215,16 +258,6 @@ impl Coordinator {
                     self.complete_join(step, handle);
                 }
             }
-        }
-    }
-
-    /// A group whose creation took too long is in the log after all: it exists, without members (S22).
-    fn appear(&mut self, step: &Step<'_>, group_id: &Arc<str>) {
-        if self.find_group(group_id).is_none() {
-            let mut group = Group::new(Arc::clone(group_id), step.now);
-            group.durable = true;
-            let handle = self.groups.insert(group);
-            self.group_ids.insert(Arc::clone(group_id), handle);
         }
     }
 
@@ -288,18 +321,7 @@ impl Coordinator {
             }
             self.answer_waiting_fetches(step, append_id, Some(error));
         }
-        *self = Coordinator {
-            phase: crate::coordinator::Phase::Unloaded,
-            next_append: self.next_append,
-            clock: self.clock,
-            checks_itself: self.checks_itself,
-            ..Coordinator::new(self.config.clone(), self.partition, self.epoch)
-        };
-    }
-}
-
-impl Append {
-    fn speaks_of(&self, key: &RecordKey) -> bool {
-        self.records.iter().any(|record| RecordKey::of(record) == *key)
+        let next_append = self.next_append;
+        *self = Coordinator { phase: Phase::Unloaded, next_append, ..self.without_state() };
     }
 }

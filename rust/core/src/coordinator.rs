@@ -60,7 +60,9 @@ pub struct Coordinator {
     pub(crate) members: Slots<Member>,
     pub(crate) purgatory: Purgatory<WatchKey, Operation>,
     pub(crate) appends: BTreeMap<AppendId, Append>,
-    /// Records that nobody waited for and whose append failed: they go with the next append.
+    /// Ends that came before those of older appends.
+    pub(crate) early_ends: BTreeMap<AppendId, Option<ErrorCode>>,
+    /// Records that nobody waited for and whose append failed: they go before the next append.
     pub(crate) unsaved: BTreeMap<RecordKey, Record>,
     pub(crate) next_append: AppendId,
     pub(crate) next_joining_order: u64,
@@ -81,6 +83,7 @@ impl Coordinator {
             members: Slots::default(),
             purgatory: Purgatory::new(0),
             appends: BTreeMap::new(),
+            early_ends: BTreeMap::new(),
             unsaved: BTreeMap::new(),
             next_append: AppendId(0),
             next_joining_order: 0,
@@ -164,17 +167,21 @@ impl Coordinator {
         self.purgatory.next_deadline()
     }
 
-    /// The log made an append durable, at this offset, or did not (§6.4, §10.3).
+    /// The log made an append durable, at this offset, or did not (§6.4, §10.3). The end of an append whose elders are
+    /// still in flight counts when theirs have come.
     pub fn appended(&mut self, append_id: AppendId, result: Result<u64, ErrorCode>, now: Now, sink: &mut dyn Sink) {
         let step = &mut Step { now: self.observe(now), sink };
         self.append_ended(step, append_id, result.err());
         self.debug_check(None);
     }
 
-    /// These topics are gone, and so are their offsets, in every group and state.
+    /// These topics are gone, and so are their offsets, in every group and state. A coordinator that is loading knows
+    /// no offsets yet: it has to be told once it has loaded.
     pub fn topics_deleted(&mut self, topics: &[&str], now: Now, sink: &mut dyn Sink) {
         let step = &mut Step { now: self.observe(now), sink };
-        self.forget_topics(step, topics);
+        if self.phase == Phase::Active {
+            self.forget_topics(step, topics);
+        }
         self.debug_check(None);
     }
 
@@ -192,6 +199,12 @@ impl Coordinator {
     /// A number for a member that finds it without its name; stale numbers are unknown members.
     pub fn member_handle(&self, group_id: &str, member_id: &str) -> Option<u64> {
         self.find_member(group_id, member_id).map(MemberHandle::to_bits)
+    }
+
+    /// The same coordinator as it was before it loaded anything.
+    pub(crate) fn without_state(&self) -> Coordinator {
+        let (clock, checks_itself) = (self.clock, self.checks_itself);
+        Coordinator { clock, checks_itself, ..Coordinator::new(self.config.clone(), self.partition, self.epoch) }
     }
 
     /// The time never goes back, whatever the caller's clock does.

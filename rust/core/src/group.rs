@@ -130,15 +130,6 @@ pub struct Assigning {
     pub plan: Vec<(MemberHandle, Arc<[u8]>)>,
 }
 
-/// A durable offset, and the append that it came with: an older one that ends later does not undo it (S31).
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct StoredOffset {
-    /// `None` for an offset that was loaded.
-    pub append_id: Option<AppendId>,
-    /// The offset.
-    pub value: OffsetValue,
-}
-
 /// A group.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Group {
@@ -191,7 +182,7 @@ pub struct Group {
     /// Topics that members subscribe to; `None` is unknown.
     pub subscribed_topics: Option<BTreeSet<Arc<str>>>,
     /// Durable offsets by topic and partition.
-    pub offsets: BTreeMap<Arc<str>, BTreeMap<i32, StoredOffset>>,
+    pub offsets: BTreeMap<Arc<str>, BTreeMap<i32, OffsetValue>>,
     /// The last rebalances.
     pub rebalances: VecDeque<Rebalance>,
 }

@@ -1,7 +1,7 @@
 //! Heartbeat (docs/protocol.md §7.1), and the identity check that it shares with other requests (§9.1).
 
 use crate::{
-    coordinator::{Coordinator, Step},
+    coordinator::{Coordinator, Phase, Step},
     error::ErrorCode,
     group::MemberHandle,
     request::{Heartbeat, Now, Ticket},
@@ -23,6 +23,15 @@ impl Coordinator {
     pub fn heartbeats(&mut self, now: Now, members: &[u64], generations: &[i32], codes: &mut [i16]) {
         let now = self.observe(now);
         assert!(members.len() == generations.len() && members.len() == codes.len(), "arrays of one length");
+        let gate = match self.phase {
+            Phase::Active => None,
+            Phase::Loading => Some(ErrorCode::None),
+            Phase::Failed | Phase::Unloaded => Some(ErrorCode::NotCoordinator),
+        };
+        if let Some(error) = gate {
+            codes.fill(error.code());
+            return;
+        }
         for ((member, generation), code) in members.iter().zip(generations).zip(codes) {
             let handle = MemberHandle::from_bits(*member);
             let error = match self.members.get(handle) {

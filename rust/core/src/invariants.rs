@@ -59,9 +59,10 @@ const CHECKS: [(&str, Check); 12] = [
 ];
 
 impl Coordinator {
-    /// Checks every group; the first violation found.
+    /// Checks every group, and that everything names what names it; the first violation found.
     pub fn check_invariants(&self) -> Result<(), Violation> {
-        self.group_ids.values().try_for_each(|handle| self.check_group(*handle))
+        self.group_ids.values().try_for_each(|handle| self.check_group(*handle))?;
+        self.check_references()
     }
 
     /// If it checks itself: the group of this event, or all if it may have touched several.

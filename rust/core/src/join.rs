@@ -231,6 +231,10 @@ impl Coordinator {
         let cause = if same { Cause::LeaderRejoined } else { Cause::MetadataChanged };
         match group.state {
             State::CompletingRebalance if same => self.answer_join(step, member, parked, JoinTerms::default()),
+            // Its replacement is on its way to the log: this request takes the place of the one that waits for it.
+            State::Stable if same && self.members[member].join.is_some() => {
+                self.update_member(step, member, parked, request);
+            }
             State::Stable if same && !leads => self.answer_join(step, member, parked, JoinTerms::default()),
             State::PreparingRebalance | State::CompletingRebalance | State::Stable => {
                 self.rejoin(step, member, parked, cause, request);
@@ -296,6 +300,19 @@ impl Coordinator {
         } else {
             self.complete_join_unless_initial(step, group);
         }
+    }
+
+    /// Removes a member whose session ended or who leaves, and answers what it had parked: it will not hear of the group
+    /// again (departure D2).
+    pub(crate) fn expel_member(&mut self, step: &mut Step<'_>, handle: MemberHandle) -> Member {
+        let removed = self.remove_member(handle);
+        if let Some(parked) = removed.join {
+            refuse(step, parked.ticket, ErrorCode::UnknownMemberId, "");
+        }
+        if let Some(ticket) = removed.sync {
+            Self::answer_sync_error(step, ticket, ErrorCode::UnknownMemberId);
+        }
+        removed
     }
 
     /// Takes a member out of its group: its deadlines, its votes, its lead. What it had parked comes back with it.

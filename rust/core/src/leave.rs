@@ -7,7 +7,6 @@ use crate::{
     error::ErrorCode,
     explain::Cause,
     group::GroupHandle,
-    join::JoinRefusal,
     request::{LeaveGroup, LeaveIdentity, Ticket},
     response::{Answer, LeaveAnswer, LeftMember},
     states::State,
@@ -48,7 +47,7 @@ impl Coordinator {
         step.sink.answer(ticket, Answer::LeaveGroup(LeaveAnswer { error, members: &members }));
     }
 
-    /// One identity (§8.1). What it had parked is answered: it will not hear of the group again.
+    /// One identity (§8.1).
     fn leave(
         &mut self,
         step: &mut Step<'_>,
@@ -67,14 +66,7 @@ impl Coordinator {
             let group_id = Arc::clone(&group.id);
             self.identify(&group_id, identity.member_id, identity.instance_id)?
         };
-        let removed = self.remove_member(member);
-        if let Some(parked) = removed.join {
-            JoinRefusal { error: ErrorCode::UnknownMemberId, member_id: "" }.answer(step, parked.ticket);
-        }
-        if let Some(ticket) = removed.sync {
-            // Departure D2: Kafka 4.4.0 forgets this request, and with it the connection.
-            Self::answer_sync_error(step, ticket, ErrorCode::UnknownMemberId);
-        }
+        let removed = self.expel_member(step, member);
         Ok(Departure { member_id: removed.id, cause: Cause::MemberLeft })
     }
 

@@ -38,6 +38,7 @@ pub mod purgatory;
 mod rebalance;
 mod record_bytes;
 pub mod records;
+mod references;
 mod replay;
 pub mod request;
 pub mod response;

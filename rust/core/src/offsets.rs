@@ -7,7 +7,7 @@ use crate::{
     coordinator::{Coordinator, Step},
     effects::AppendId,
     error::ErrorCode,
-    group::{Group, GroupHandle, MemberHandle, StoredOffset},
+    group::{Group, GroupHandle, MemberHandle},
     operations::{Operation, WaitingFetch, WatchKey},
     records::{OffsetValue, Record},
     request::{CommitPartition, CommitTopic, Now, OffsetCommit, OffsetFetch, Ticket},
@@ -92,12 +92,10 @@ impl Coordinator {
         }
     }
 
-    /// Sets or removes one offset, unless a newer append spoke of it. The first offset of a group without members
-    /// brings it into being.
+    /// Sets or removes one offset. The first offset of a group without members brings it into being.
     pub(crate) fn set_offset(
         &mut self,
         now: Now,
-        append_id: Option<AppendId>,
         group_id: &Arc<str>,
         topic: &Arc<str>,
         partition: i32,
@@ -107,16 +105,11 @@ impl Coordinator {
             let handle = self.find_or_insert_simple(now, group_id);
             let group = &mut self.groups[handle];
             group.durable = true;
-            let partitions = group.offsets.entry(Arc::clone(topic)).or_default();
-            if partitions.get(&partition).is_none_or(|stored| stored.append_id <= append_id) {
-                partitions.insert(partition, StoredOffset { append_id, value: value.clone() });
-            }
+            group.offsets.entry(Arc::clone(topic)).or_default().insert(partition, value.clone());
         } else if let Some(handle) = self.find_group(group_id)
             && let Some(partitions) = self.groups[handle].offsets.get_mut(topic)
         {
-            if partitions.get(&partition).is_some_and(|stored| stored.append_id <= append_id) {
-                partitions.remove(&partition);
-            }
+            partitions.remove(&partition);
             if partitions.is_empty() {
                 self.groups[handle].offsets.remove(topic);
             }
@@ -153,10 +146,7 @@ impl Coordinator {
             }
         }
         let tombstone = |(group_id, topic, partition)| Record::Offset { group_id, topic, partition, value: None };
-        let tombstones: Vec<Record> = keys.into_iter().map(tombstone).collect();
-        if !tombstones.is_empty() {
-            self.append(step, "".into(), Purpose::Unattended, tombstones);
-        }
+        self.append_unattended(step, keys.into_iter().map(tombstone).collect());
     }
 
     /// Every partition gets the same error.
@@ -224,16 +214,14 @@ impl Coordinator {
                 .iter()
                 .map(|(name, partitions)| {
                     let stored = offsets.and_then(|offsets| offsets.get(name));
-                    let lookup =
-                        |index: &i32| fetched(*index, stored.and_then(|stored| Some(&stored.get(index)?.value)));
+                    let lookup = |index: &i32| fetched(*index, stored.and_then(|stored| stored.get(index)));
                     FetchedTopic { name, partitions: partitions.iter().map(lookup).collect() }
                 })
                 .collect(),
             (None, Some(offsets)) => offsets
                 .iter()
                 .map(|(name, stored)| {
-                    let partitions =
-                        stored.iter().map(|(index, stored)| fetched(*index, Some(&stored.value))).collect();
+                    let partitions = stored.iter().map(|(index, value)| fetched(*index, Some(value))).collect();
                     FetchedTopic { name, partitions }
                 })
                 .collect(),

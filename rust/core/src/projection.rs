@@ -101,7 +101,7 @@ impl Coordinator {
                 .offsets
                 .iter()
                 .flat_map(|(topic, partitions)| {
-                    partitions.iter().map(|(partition, stored)| (Arc::clone(topic), *partition, stored.value.clone()))
+                    partitions.iter().map(|(partition, value)| (Arc::clone(topic), *partition, value.clone()))
                 })
                 .collect(),
         })

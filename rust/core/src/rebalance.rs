@@ -16,6 +16,10 @@ use crate::{
     vote,
 };
 
+/// How long a join phase that found only absent static members waits at least before it looks again. Their own timeout
+/// may be 0, and a coordinator that does nothing but look is of no use to other groups (departure D12).
+const AGAIN_MS_MIN: i32 = 100;
+
 impl Coordinator {
     /// Begins a rebalance: parked syncs are sent back, then either the initial delay or the join phase runs (§5.1).
     pub(crate) fn begin_rebalance(
@@ -145,12 +149,11 @@ impl Coordinator {
         }
         self.remove_absent_dynamic_members(handle);
         if !self.elect_joined_leader(handle) && !self.groups[handle].members.is_empty() {
-            let wait_ms = self.longest_rebalance_timeout(handle);
+            let wait_ms = self.longest_rebalance_timeout(handle).max(AGAIN_MS_MIN);
             self.arm_join_deadline(step, handle, wait_ms);
             return;
         }
         self.end_join_deadline(handle);
-        self.clear_owed_syncs(handle);
         let group = &mut self.groups[handle];
         group.join_held = false;
         group.initial = None;

@@ -19,7 +19,7 @@ impl Coordinator {
         assert!(self.phase == Phase::Loading, "replay belongs between `new` and `loaded`");
         match &entry.record {
             Record::Offset { group_id, topic, partition, value } => {
-                self.set_offset(self.clock, None, group_id, topic, *partition, value.as_ref());
+                self.set_offset(self.clock, group_id, topic, *partition, value.as_ref());
             }
             Record::Group { group_id, value: Some(value) } => self.replay_group(group_id, value),
             Record::Group { group_id, value: None } => self.replay_group_tombstone(group_id),
@@ -118,7 +118,7 @@ impl Coordinator {
     pub fn loaded(&mut self, now: Now, sink: &mut dyn Sink) {
         assert!(self.phase == Phase::Loading, "`loaded` ends the loading");
         self.phase = Phase::Active;
-        self.clock = now;
+        let now = self.observe(now);
         self.purgatory.advance(now.mono_ms);
         let step = &mut Step { now, sink };
         let handles: Vec<GroupHandle> = self.group_ids.values().copied().collect();
@@ -140,7 +140,6 @@ impl Coordinator {
     /// The log could not be read: `NOT_COORDINATOR` until another incarnation.
     pub fn load_failed(&mut self) {
         assert!(self.phase == Phase::Loading, "`load_failed` ends the loading");
-        *self =
-            Coordinator { phase: Phase::Failed, ..Coordinator::new(self.config.clone(), self.partition, self.epoch) };
+        *self = Coordinator { phase: Phase::Failed, ..self.without_state() };
     }
 }

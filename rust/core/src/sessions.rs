@@ -5,10 +5,8 @@ use std::sync::Arc;
 use crate::{
     config::NEW_MEMBER_JOIN_TIMEOUT_MS,
     coordinator::{Coordinator, Step},
-    error::ErrorCode,
     explain::Cause,
     group::{GroupHandle, MemberHandle},
-    join::JoinRefusal,
     operations::Operation,
     request::Now,
     states::State,
@@ -55,13 +53,7 @@ impl Coordinator {
 
     fn expire_member(&mut self, step: &mut Step<'_>, handle: MemberHandle, cause: Cause) {
         let group = self.members[handle].group;
-        let removed = self.remove_member(handle);
-        if let Some(parked) = removed.join {
-            JoinRefusal { error: ErrorCode::UnknownMemberId, member_id: "" }.answer(step, parked.ticket);
-        }
-        if let Some(ticket) = removed.sync {
-            Self::answer_sync_error(step, ticket, ErrorCode::UnknownMemberId);
-        }
+        let removed = self.expel_member(step, handle);
         match self.groups[group].state {
             State::Stable | State::CompletingRebalance => self.begin_rebalance(step, group, cause, &removed.id, ""),
             State::PreparingRebalance => self.complete_join_if_all_joined(step, group),

@@ -142,6 +142,25 @@ impl<T> Slots<T> {
         }
     }
 
+    /// Whether the handle names a slot that waits to be filled.
+    pub fn is_reserved(&self, handle: Handle<T>) -> bool {
+        let entry = self.entries.get(handle.index as usize);
+        entry.is_some_and(|entry| entry.generation == handle.generation && matches!(entry.slot, Slot::Reserved))
+    }
+
+    /// How many slots are full.
+    pub fn full(&self) -> usize {
+        self.entries.iter().filter(|entry| matches!(entry.slot, Slot::Full(_))).count()
+    }
+
+    /// Whether the list of free slots is just the free slots.
+    pub fn is_sound(&self) -> bool {
+        let free: std::collections::BTreeSet<u32> = self.free.iter().copied().collect();
+        let is_free = |index: usize| matches!(self.entries[index].slot, Slot::Free);
+        free.len() == self.free.len()
+            && (0..self.entries.len()).all(|index| free.contains(&(index as u32)) == is_free(index))
+    }
+
     /// Whatever lives in a slot now, with its current handle.
     pub fn at(&self, index: u32) -> Option<(Handle<T>, &T)> {
         match self.entries.get(index as usize) {

@@ -32,8 +32,11 @@ impl Coordinator {
 
     /// The state that `snapshot` wrote. INVARIANT: a state that breaks one is refused.
     pub fn restore(bytes: &[u8]) -> Result<Coordinator, RestoreError> {
-        let coordinator: Coordinator =
-            postcard::from_bytes(bytes).map_err(|error| RestoreError::Unreadable(error.to_string()))?;
+        let (coordinator, rest): (Coordinator, &[u8]) =
+            postcard::take_from_bytes(bytes).map_err(|error| RestoreError::Unreadable(error.to_string()))?;
+        if !rest.is_empty() {
+            return Err(RestoreError::Unreadable(format!("{} bytes follow it", rest.len())));
+        }
         coordinator.check_invariants().map_err(RestoreError::Broken)?;
         Ok(coordinator)
     }

@@ -11,6 +11,7 @@ use crate::{
     explain::Cause,
     group::{GroupHandle, Member, MemberHandle, ParkedJoin},
     join::JoinRefusal,
+    operations::Operation,
     rebalance::JoinTerms,
     records::Record,
     request::{JoinGroup, Ticket},
@@ -29,8 +30,6 @@ pub struct Replacement {
     pub member: MemberHandle,
     /// The newcomer's id.
     pub member_id: Arc<str>,
-    /// The newcomer's request; `None` once it was answered.
-    pub parked: Option<ParkedJoin>,
     /// What it replaced, to be put back if the append fails.
     pub predecessor: Member,
     /// Who led when the replacement began.
@@ -76,7 +75,6 @@ impl Coordinator {
                 let replacement = Replacement {
                     member: slot,
                     member_id: Arc::clone(member_id),
-                    parked: Some(parked),
                     predecessor: old,
                     leader_id,
                     session_deadline_ms,
@@ -122,30 +120,51 @@ impl Coordinator {
 
     /// The group goes to the log with its generation and assignments unchanged, and nobody rebalances.
     fn store_replacement(&mut self, step: &mut Step<'_>, handle: GroupHandle, replacement: Replacement) {
-        let group = &self.groups[handle];
-        let plan: Vec<(MemberHandle, Arc<[u8]>)> =
-            group.joined.values().map(|member| (*member, Arc::clone(&self.members[*member].assignment))).collect();
-        let group_id = Arc::clone(&group.id);
-        let value = Some(self.group_record(handle, &plan));
-        let record = Record::Group { group_id: Arc::clone(&group_id), value };
+        let group_id = Arc::clone(&self.groups[handle].id);
+        let record = self.stable_record(handle);
         self.append(step, group_id, Purpose::Replacement(Box::new(replacement)), vec![record]);
     }
 
-    /// A rebalance overtakes replacements that are in flight: their requests join it by coming back (departure D3).
+    fn stable_record(&self, handle: GroupHandle) -> Record {
+        let group = &self.groups[handle];
+        let plan: Vec<(MemberHandle, Arc<[u8]>)> =
+            group.joined.values().map(|member| (*member, Arc::clone(&self.members[*member].assignment))).collect();
+        Record::Group { group_id: Arc::clone(&group.id), value: Some(self.group_record(handle, &plan)) }
+    }
+
+    /// A rebalance overtakes replacements that are in flight: they stand whatever the log says, as they would in any
+    /// state but Stable, and their requests join the rebalance by coming back (departure D3).
     pub(crate) fn answer_overtaken_replacements(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
+        let group_id = Arc::clone(&self.groups[handle].id);
         let mut overtaken = Vec::new();
-        for append in self.appends.values_mut() {
-            let Purpose::Replacement(replacement) = &mut append.purpose else { continue };
-            let member = self.members.get(replacement.member).filter(|member| member.group == handle);
-            if member.is_some_and(|member| member.join == replacement.parked) && replacement.parked.take().is_some() {
+        for append in self.appends.values_mut().filter(|append| append.group_id == group_id) {
+            if let Purpose::Replacement(replacement) = &append.purpose {
                 overtaken.push(replacement.member);
+                append.purpose = Purpose::Abandoned(handle);
+                if let Some(deadline) = append.deadline.take() {
+                    self.purgatory.complete(deadline);
+                }
             }
         }
+        overtaken.retain(|member| self.members.get(*member).is_some());
         for member in overtaken {
             if let Some(parked) = self.take_parked_join(member) {
                 JoinRefusal { error: ErrorCode::RebalanceInProgress, member_id: "" }.answer(step, parked.ticket);
                 self.refresh_session(step.now, member);
             }
+        }
+    }
+
+    /// A replacement that was undone because it took too long is in the log after all: the group is written as it is.
+    pub(crate) fn abandoned_replacement_ended(
+        &mut self,
+        step: &mut Step<'_>,
+        handle: GroupHandle,
+        error: Option<ErrorCode>,
+    ) {
+        if error.is_none() && self.groups.get(handle).is_some_and(|group| group.state == State::Stable) {
+            let record = self.stable_record(handle);
+            self.append_unattended(step, vec![record]);
         }
     }
 
@@ -165,11 +184,16 @@ impl Coordinator {
         }
         match error {
             None => {
-                let Some(parked) = replacement.parked else { return };
-                self.take_parked_join(member);
-                let deadline = replacement.session_deadline_ms.max(step.now.mono_ms);
-                self.members[member].session =
-                    Some(self.purgatory.watch(deadline, &[], crate::operations::Operation::Session(member)));
+                let Some(parked) = self.take_parked_join(member) else { return };
+                // An expiry while it was parked does not count (§7.3).
+                let deadline = match replacement.session_deadline_ms {
+                    passed if passed <= step.now.mono_ms => {
+                        step.now.after_timeout(self.members[member].session_timeout_ms)
+                    }
+                    to_come => to_come,
+                };
+                self.end_session(member);
+                self.members[member].session = Some(self.purgatory.watch(deadline, &[], Operation::Session(member)));
                 self.answer_replacement(step, member, parked, &replacement.leader_id);
             }
             Some(error) => self.revert_replacement(step, replacement, error.for_group_append()),

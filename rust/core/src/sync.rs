@@ -97,7 +97,6 @@ impl Coordinator {
         let group = &mut self.groups[handle];
         let assigning = group.assigning.take().expect("the caller found this append");
         if let Some(error) = error {
-            self.drop_assignments(handle);
             self.answer_parked_syncs_with(step, handle, error.for_group_append());
             self.begin_rebalance(step, handle, Cause::AssignmentNotStored, &"".into(), "");
             return;
@@ -126,7 +125,7 @@ impl Coordinator {
             group.joined.values().copied().filter(|member| self.members[*member].owes_sync).collect();
         let mut first: Arc<str> = "".into();
         for (place, member) in late.into_iter().enumerate() {
-            let removed = self.remove_member(member);
+            let removed = self.expel_member(step, member);
             if place == 0 {
                 first = removed.id;
             }

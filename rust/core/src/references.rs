@@ -1,0 +1,106 @@
+//! Whether everything that is named is there, and names what names it: deadlines and their owners (S19, L7), members
+//! and their groups (S21). A snapshot that was tampered with fails here before it can do harm.
+
+use crate::{
+    appends::Purpose,
+    coordinator::Coordinator,
+    group::{Group, GroupHandle, MemberHandle},
+    invariants::Violation,
+    operations::Operation,
+    purgatory::OpId,
+};
+
+impl Coordinator {
+    pub(crate) fn check_references(&self) -> Result<(), Violation> {
+        let broken = |id, group_id: &str, detail: &str| Violation {
+            id,
+            group_id: group_id.to_owned(),
+            detail: detail.to_owned(),
+        };
+        if !self.groups.is_sound() || !self.members.is_sound() {
+            return Err(broken("S21", "", "the free slots are not the slots that are free"));
+        }
+        for (group_id, handle) in &self.group_ids {
+            let group = self.groups.get(*handle).filter(|group| group.id == *group_id);
+            let group = group.ok_or_else(|| broken("S21", group_id, "the table names another group"))?;
+            self.check_group_references(*handle, group).map_err(|detail| broken("S21", group_id, detail))?;
+        }
+        let members: usize = self.group_ids.values().map(|handle| self.groups[*handle].joined.len()).sum();
+        if self.groups.full() != self.group_ids.len() || self.members.full() != members {
+            return Err(broken("S21", "", "a group or member is in no table"));
+        }
+        for (operation, _, what) in self.purgatory.iter() {
+            if !self.is_owned(operation, what) {
+                return Err(broken("S19", "", &format!("nobody owns the deadline of {what:?}")));
+            }
+        }
+        for (append_id, append) in &self.appends {
+            let armed = append.deadline.is_none_or(|deadline| self.is_append_deadline(deadline, *append_id));
+            if !armed || *append_id >= self.next_append {
+                return Err(broken("S19", &append.group_id, "an append in flight has somebody else's deadline"));
+            }
+            self.check_purpose(&append.purpose).map_err(|detail| broken("S21", &append.group_id, detail))?;
+        }
+        Ok(())
+    }
+
+    fn check_group_references(&self, handle: GroupHandle, group: &Group) -> Result<(), &'static str> {
+        for (order, member) in &group.joined {
+            let state = self.members.get(*member).ok_or("the joining order names a dead member")?;
+            let tabled = group.members.get(&state.id) == Some(member);
+            if state.group != handle || state.order != *order || *order >= self.next_joining_order || !tabled {
+                return Err("a member is in another group's, or another, place");
+            }
+        }
+        if group.leader.is_some_and(|leader| !self.belongs(handle, leader)) {
+            return Err("the leader is no member");
+        }
+        let assigned = group.assigning.iter().flat_map(|assigning| &assigning.plan);
+        if assigned.into_iter().any(|(member, _)| !self.belongs(handle, *member)) {
+            return Err("the plan names somebody who is no member");
+        }
+        if group.pending.values().any(|pending| !self.members.is_reserved(pending.slot)) {
+            return Err("a pending id has no slot");
+        }
+        Ok(())
+    }
+
+    fn belongs(&self, group: GroupHandle, member: MemberHandle) -> bool {
+        self.members.get(member).is_some_and(|member| member.group == group)
+    }
+
+    fn check_purpose(&self, purpose: &Purpose) -> Result<(), &'static str> {
+        let Purpose::Replacement(replacement) = purpose else { return Ok(()) };
+        // Once the newcomer is gone, nothing comes of the rest.
+        let Some(member) = self.members.get(replacement.member) else { return Ok(()) };
+        let fits = member.id == replacement.member_id && member.group == replacement.predecessor.group;
+        let same_place = member.order == replacement.predecessor.order;
+        if fits && same_place { Ok(()) } else { Err("a replacement and its predecessor are in different places") }
+    }
+
+    fn is_append_deadline(&self, deadline: OpId, append_id: crate::AppendId) -> bool {
+        matches!(self.purgatory.get(deadline), Some(Operation::Append(owner)) if *owner == append_id)
+    }
+
+    /// Whether the owner of a deadline knows of it.
+    fn is_owned(&self, operation: OpId, what: &Operation) -> bool {
+        let group = |handle: &GroupHandle| self.groups.get(*handle);
+        match what {
+            Operation::Session(member) | Operation::NewMember(member) => {
+                self.members.get(*member).is_some_and(|member| member.session == Some(operation))
+            }
+            Operation::Pending(handle, member_id) => {
+                let pending = group(handle).and_then(|group| group.pending.get(member_id));
+                pending.is_some_and(|pending| pending.expiry == operation)
+            }
+            Operation::InitialDelay(handle) | Operation::Join(handle) => {
+                group(handle).is_some_and(|group| group.join_deadline == Some(operation))
+            }
+            Operation::Sync(handle) => group(handle).is_some_and(|group| group.sync_deadline == Some(operation)),
+            Operation::Append(append_id) => {
+                self.appends.get(append_id).is_some_and(|append| append.deadline == Some(operation))
+            }
+            Operation::StableFetch(_) => true,
+        }
+    }
+}
