@@ -1,7 +1,7 @@
 //! The fenced log in memory. Its completions can be held back, reordered across partitions and failed on demand:
-//! otherwise the code that runs while an append is in flight would never run.
+//! otherwise the code that runs while an append is in flight would never run. It is compacted as it grows.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::fenced::{Completion, FencedLog, LogAppendId, LogError, LogRecord, StoredRecord};
 
@@ -19,7 +19,42 @@ struct Pending {
 #[derive(Clone, Debug, Default)]
 struct Partition {
     epoch: Option<i32>,
+    next_offset: i64,
+    /// By offset, with gaps where compaction took something away.
     records: Vec<StoredRecord>,
+    /// How many records the last compaction left.
+    compacted: usize,
+}
+
+/// A partition is compacted when it has grown to this, and to twice what the last compaction left.
+const COMPACT_RECORDS_MIN: usize = 1_024;
+
+impl Partition {
+    fn store(&mut self, records: Vec<LogRecord>, timestamp_ms: i64, epoch: i32) -> i64 {
+        let batch_base_offset = self.next_offset;
+        self.next_offset += records.len() as i64;
+        self.records.extend(records.into_iter().zip(batch_base_offset..).map(|(record, offset)| StoredRecord {
+            offset,
+            timestamp_ms,
+            epoch,
+            batch_base_offset,
+            record,
+        }));
+        if self.records.len() >= COMPACT_RECORDS_MIN.max(self.compacted * 2) {
+            self.compact();
+        }
+        batch_base_offset
+    }
+
+    /// Keeps the newest record of each key, and of those only what is no tombstone.
+    fn compact(&mut self) {
+        let mut seen = BTreeSet::new();
+        let is_newest: Vec<bool> =
+            self.records.iter().rev().map(|stored| seen.insert(stored.record.key.clone())).collect();
+        let mut newest = is_newest.into_iter().rev();
+        self.records.retain(|stored| newest.next() == Some(true) && stored.record.value.is_some());
+        self.compacted = self.records.len();
+    }
 }
 
 /// See the module. Deterministic: the same calls give the same completions in the same order.
@@ -152,15 +187,7 @@ impl MemoryLog {
         }
         let Pending { epoch, timestamp_ms, .. } = pending;
         let partition = &mut self.partitions[pending.partition as usize];
-        let batch_base_offset = partition.records.len() as i64;
-        partition.records.extend(records.into_iter().zip(batch_base_offset..).map(|(record, offset)| StoredRecord {
-            offset,
-            timestamp_ms,
-            epoch,
-            batch_base_offset,
-            record,
-        }));
-        Ok(batch_base_offset)
+        Ok(partition.store(records, timestamp_ms, epoch))
     }
 
     fn check(&self, partition: i32, epoch: i32, records: &[LogRecord]) -> Result<(), LogError> {
@@ -193,7 +220,7 @@ impl MemoryLog {
 
 impl FencedLog for MemoryLog {
     fn open(&mut self, partition: i32, epoch: i32) -> Result<i64, LogError> {
-        let next_offset = self.partition(partition)?.records.len() as i64;
+        let next_offset = self.partition(partition)?.next_offset;
         let opened = &mut self.partitions[partition as usize].epoch;
         match *opened {
             Some(current_epoch) if epoch < current_epoch => return Err(LogError::Fenced { current_epoch, epoch }),
@@ -230,7 +257,7 @@ impl FencedLog for MemoryLog {
 
     fn read(&self, partition: i32, from: i64, records_max: usize) -> Result<Vec<StoredRecord>, LogError> {
         let records = &self.partition(partition)?.records;
-        let from = usize::try_from(from).unwrap_or(0).min(records.len());
+        let from = records.partition_point(|stored| stored.offset < from);
         Ok(records[from..].iter().take(records_max).cloned().collect())
     }
 }
@@ -242,4 +269,32 @@ fn next_random(state: &mut u64) -> u64 {
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_that_is_written_for_ever_keeps_the_newest_record_of_each_key() {
+        let mut log = MemoryLog::new(1, 1_000);
+        log.open(0, 0).unwrap();
+        let key = |n: usize| vec![(n % 10) as u8];
+        let rounds = COMPACT_RECORDS_MIN * 5;
+        for n in 0..rounds {
+            let value = (n % 10 != 3).then(|| n.to_string().into_bytes());
+            log.append(0, 0, 0, vec![LogRecord { key: key(n), value }]);
+            log.flush();
+            assert_eq!(log.completions().pop().unwrap().result, Ok(n as i64), "offsets go on");
+        }
+        let records = log.read(0, 0, usize::MAX).unwrap();
+        assert!(records.len() < 2 * COMPACT_RECORDS_MIN, "{} records are kept", records.len());
+        assert!(records.is_sorted_by(|one, next| one.offset < next.offset));
+        for n in rounds - 10..rounds {
+            let newest = records.iter().rev().find(|stored| stored.record.key == key(n));
+            let value = newest.and_then(|stored| stored.record.value.clone());
+            assert_eq!(value, (n % 10 != 3).then(|| n.to_string().into_bytes()));
+        }
+        assert_eq!(log.read(0, rounds as i64 - 1, 5).unwrap().len(), 1);
+    }
 }
