@@ -200,12 +200,13 @@ def build_group_record(cast: Cast, words: list[str]) -> dict[str, Any]:
 
 
 def _stored_member(cast: Cast, text: str) -> dict[str, Any]:
-    name, subscription, assignment = text.removeprefix("$").split(":")
+    who, subscription, assignment = text.removeprefix("$").split(":")
+    name, _, instance_id = who.partition("/")
     member_id = f"{name}-00000000-0000-4000-8000-{len(cast.names):012x}"
     cast.bind(cast.actor(name), member_id)
     return {
         "member_id": member_id,
-        "instance_id": None,
+        "instance_id": instance_id or None,
         "client_id": name,
         "client_host": "/127.0.0.1",
         "rebalance_timeout_ms": DEFAULT_REBALANCE_MS,
