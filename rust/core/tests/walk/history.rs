@@ -1,0 +1,263 @@
+//! What clients were told, and what must be true of it: the checks that need more than one state.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rota_core::{
+    AppendId, ErrorCode, Projection, Record, Sink, State, Ticket,
+    response::{Answer, JoinAnswer},
+};
+
+/// What a wrong coordinator, or a wrong road from it, would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    AnswerTwice,
+    AnswerNever,
+    GenerationBack,
+    AnotherLeader,
+    ListToFollower,
+    WrongAssignment,
+    RefusalWithEffect,
+    LostRecord,
+    EarlyAnswer,
+}
+
+impl Fault {
+    /// Each fault with the check that has to catch it.
+    pub const CAUGHT_BY: [(Fault, &'static str); 9] = [
+        (Fault::AnswerTwice, "S18:"),
+        (Fault::AnswerNever, "S18:"),
+        (Fault::GenerationBack, "S4:"),
+        (Fault::AnotherLeader, "S1:"),
+        (Fault::ListToFollower, "S9:"),
+        (Fault::WrongAssignment, "S11:"),
+        (Fault::RefusalWithEffect, "S14:"),
+        (Fault::LostRecord, "S22:"),
+        (Fault::EarlyAnswer, "S26:"),
+    ];
+}
+
+/// An identity that a client knows of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub group: &'static str,
+    pub member_id: String,
+    pub instance: Option<&'static str>,
+}
+
+/// A request whose answer is outstanding.
+#[derive(Clone)]
+pub struct Open {
+    pub known: Known,
+    pub kind: &'static str,
+    pub generation: i32,
+    /// The append that its answer waits for: a commit's.
+    pub append: Option<AppendId>,
+}
+
+/// One event's effects.
+#[derive(Default)]
+pub struct Effects {
+    pub answers: Vec<(Ticket, ErrorCode, Option<Told>)>,
+    pub appends: Vec<(AppendId, Vec<Record>)>,
+    /// Everything in words, if anybody reads it.
+    pub words: Option<Vec<String>>,
+}
+
+/// The part of an answer that the history keeps.
+#[derive(Clone)]
+pub enum Told {
+    Join { member_id: String, generation: i32, leader: String, listed: Vec<String>, skip: bool },
+    Id(String),
+    Sync { assignment: Vec<u8> },
+    Commit,
+}
+
+impl Sink for Effects {
+    fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
+        if let Some(words) = &mut self.words {
+            words.push(format!("answer {ticket:?} {answer:?}"));
+        }
+        let (error, told) = match &answer {
+            Answer::JoinGroup(join) => (join.error, told_join(join)),
+            Answer::SyncGroup(sync) => {
+                let told = Told::Sync { assignment: sync.assignment.to_vec() };
+                (sync.error, (sync.error == ErrorCode::None).then_some(told))
+            }
+            Answer::Heartbeat(error) => (*error, None),
+            Answer::LeaveGroup(leave) => (leave.error, None),
+            Answer::OffsetCommit(commit) => {
+                let error = commit.topics[0].partitions[0].1;
+                (error, (error == ErrorCode::None).then_some(Told::Commit))
+            }
+            Answer::OffsetFetch(fetch) => (fetch.error, None),
+            Answer::DescribeGroup(describe) => (describe.error, None),
+            Answer::ListGroups(list) => (list.error, None),
+        };
+        self.answers.push((ticket, error, told));
+    }
+
+    fn append(&mut self, append_id: AppendId, records: &[Record]) {
+        if let Some(words) = &mut self.words {
+            words.push(format!("append {append_id:?} {records:?}"));
+        }
+        self.appends.push((append_id, records.to_vec()));
+    }
+}
+
+fn told_join(join: &JoinAnswer<'_>) -> Option<Told> {
+    match join.error {
+        ErrorCode::None => Some(Told::Join {
+            member_id: join.member_id.to_owned(),
+            generation: join.generation,
+            leader: join.leader.to_owned(),
+            listed: join.members.iter().map(|member| member.member_id.to_owned()).collect(),
+            skip: join.skip_assignment,
+        }),
+        ErrorCode::MemberIdRequired => Some(Told::Id(join.member_id.to_owned())),
+        _ => None,
+    }
+}
+
+/// A group, in one incarnation of its coordinator, in one generation.
+type Round = (&'static str, u32, i32);
+
+#[derive(Clone, Default)]
+pub struct History {
+    /// The members that were told that they lead, in order.
+    leaders: BTreeMap<Round, Vec<String>>,
+    /// The plan that the leader handed in first.
+    plans: BTreeMap<Round, BTreeMap<String, Vec<u8>>>,
+    /// What each member was told of a generation, in any incarnation.
+    assignments: BTreeMap<(&'static str, i32, String), Vec<u8>>,
+    /// The highest generation that was seen.
+    reached: BTreeMap<(&'static str, u32), i32>,
+    /// The ids that the instance of an id had before (S1).
+    chains: BTreeMap<String, BTreeSet<String>>,
+    /// Who has an instance now.
+    holders: BTreeMap<(&'static str, String), String>,
+    /// Groups of which the log has anything, with the generations of which it has the plan.
+    stored: BTreeMap<String, BTreeSet<i32>>,
+    /// Appends of this incarnation that the log has acknowledged.
+    acknowledged: BTreeSet<AppendId>,
+    sightings: BTreeMap<String, usize>,
+}
+
+impl History {
+    pub fn absorb(&mut self, other: &History) {
+        for (what, count) in &other.sightings {
+            *self.sightings.entry(what.clone()).or_default() += count;
+        }
+    }
+
+    pub fn count(&self, what: &str) -> usize {
+        self.sightings.get(what).copied().unwrap_or(0)
+    }
+
+    pub fn see(&mut self, what: String) {
+        *self.sightings.entry(what).or_default() += 1;
+    }
+
+    /// Another incarnation: what was only in memory is gone.
+    pub fn forget_memory(&mut self) {
+        self.holders.clear();
+        self.acknowledged.clear();
+    }
+
+    pub fn acknowledge(&mut self, append_id: AppendId, records: &[Record]) {
+        self.acknowledged.insert(append_id);
+        self.store(records);
+    }
+
+    /// The log has these records.
+    pub fn store(&mut self, records: &[Record]) {
+        for record in records {
+            match record {
+                Record::Group { group_id, value: Some(value) } => {
+                    let plans = self.stored.entry(group_id.to_string()).or_default();
+                    if !value.members.is_empty() {
+                        plans.insert(value.generation);
+                    }
+                }
+                Record::Offset { group_id, .. } => {
+                    self.stored.entry(group_id.to_string()).or_default();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The plan of a generation, if it is the first.
+    pub fn plan(&mut self, round: Round, plan: &BTreeMap<String, Vec<u8>>) {
+        self.plans.entry(round).or_insert_with(|| plan.clone());
+    }
+
+    /// Looks at a group after an event.
+    pub fn observe(&mut self, group: &'static str, life: u32, projection: &Projection) {
+        let reached = self.reached.entry((group, life)).or_default();
+        let generation = projection.generation;
+        assert!(generation >= *reached, "S4: generation {generation} after {reached} in {group}");
+        *reached = generation;
+        let mut gone: BTreeSet<(&'static str, String)> =
+            self.holders.keys().filter(|(of, _)| *of == group).cloned().collect();
+        for member in &projection.members {
+            let Some(instance) = &member.instance_id else { continue };
+            let place = (group, instance.to_string());
+            gone.remove(&place);
+            let id = member.member_id.to_string();
+            match self.holders.insert(place, id.clone()) {
+                Some(before) if before != id && !self.chains.contains_key(&id) => {
+                    let mut chain = self.chains.get(&before).cloned().unwrap_or_default();
+                    chain.insert(before);
+                    self.chains.insert(id, chain);
+                }
+                _ => {}
+            }
+        }
+        for place in gone {
+            self.holders.remove(&place);
+        }
+    }
+
+    /// A success of `JoinGroup`.
+    pub fn told_join(&mut self, round: Round, id: &str, leader: &str, listed: &[String], now: Option<&Projection>) {
+        assert!(self.stored.contains_key(round.0), "S26: {id} was told of {}, which the log does not have", round.0);
+        if listed.is_empty() {
+            return;
+        }
+        assert!(leader == id, "S9: {id} got the list of leader {leader}");
+        assert!(listed.iter().any(|member| member == id), "S9: the leader {id} is not on its own list");
+        if let Some(group) =
+            now.filter(|group| group.generation == round.2 && group.state == State::CompletingRebalance)
+        {
+            let members = group.members.iter().map(|member| &*member.member_id);
+            assert!(members.eq(listed.iter().map(String::as_str)), "S34: the list {listed:?} is not the group");
+        }
+        let leaders = self.leaders.entry(round).or_default();
+        let chain = self.chains.get(id);
+        let inherits = |other: &String| chain.is_some_and(|chain| chain.contains(other));
+        let succeeds = leaders.iter().all(|other| other == leader || inherits(other));
+        assert!(succeeds, "S1: {leader} after {leaders:?} in {round:?}");
+        leaders.push(leader.to_owned());
+    }
+
+    /// A success of `SyncGroup`.
+    pub fn told_assignment(&mut self, round: Round, id: &str, assignment: &[u8]) {
+        // A generation that was loaded from the log has its plan in the record.
+        if let Some(plan) = self.plans.get(&round) {
+            let mut before = self.chains.get(id).into_iter().flatten();
+            let own = plan.get(id).or_else(|| before.find_map(|other| plan.get(other)));
+            let own = own.map_or(&[][..], Vec::as_slice);
+            assert_eq!(own, assignment, "S11: the leader's bytes for {id} in {round:?}, exactly");
+        }
+        let stored = self.stored.get(round.0).is_some_and(|generations| generations.contains(&round.2));
+        assert!(stored, "S26: {id} was told of {round:?}, whose plan the log does not have");
+        let told = self.assignments.entry((round.0, round.2, id.to_owned())).or_insert_with(|| assignment.to_vec());
+        assert_eq!(told, assignment, "S4: a generation that was told is told with another assignment");
+    }
+
+    /// A success of `OffsetCommit`.
+    pub fn told_commit(&self, append: Option<AppendId>) {
+        let durable = append.is_some_and(|append_id| self.acknowledged.contains(&append_id));
+        assert!(durable, "S26: a commit was told before {append:?} was durable");
+    }
+}
