@@ -63,8 +63,10 @@ pub struct Connection {
     pub ended: Cell<bool>,
     /// Set by `end`.
     pub ending: Cell<Ending>,
-    /// Bytes in its buffers.
+    /// Bytes in its buffers, and of a fetch that waits.
     pub held_bytes: Cell<usize>,
+    /// Of those, bytes of a fetch that waits.
+    waiting_bytes: Cell<usize>,
     /// When bytes moved last, in milliseconds of [`Shared::uptime_ms`].
     pub active_ms: Cell<u64>,
     /// Its task is to look again.
@@ -87,6 +89,7 @@ impl Connection {
             ended: Cell::new(false),
             ending: Cell::new(Ending::No),
             held_bytes: Cell::new(0),
+            waiting_bytes: Cell::new(0),
             active_ms: Cell::new(0),
             wake: Notify::new(),
             data: Arc::default(),
@@ -155,9 +158,6 @@ impl Channel {
     pub async fn serve(mut self) {
         // An error of the socket ends the connection like a close: there is nobody to tell.
         let _ended = self.run().await;
-        self.connection.gone.set(true);
-        self.connection.ended.set(true);
-        self.shared.forget(&self.connection);
     }
 
     async fn run(&mut self) -> io::Result<()> {
@@ -273,21 +273,39 @@ impl Channel {
 
     /// Waits until there is enough to fetch, or time is up, and answers.
     async fn wait_for_data(&mut self, wait: FetchWait) -> io::Result<()> {
+        self.connection.waiting_bytes.set(wait.size_bytes());
+        self.account();
+        let result = self.watch_until_finished(&wait).await;
+        self.connection.waiting_bytes.set(0);
+        result
+    }
+
+    async fn watch_until_finished(&mut self, wait: &FetchWait) -> io::Result<()> {
         loop {
-            let watch = fetching::watch(&mut self.shared.node.borrow_mut(), &self.connection, &wait);
-            let ahead = self.may_read_ahead();
-            let waited = select! {
-                () = self.connection.data.notified() => Ok(()),
-                () = tokio::time::sleep_until(wait.until) => Ok(()),
-                () = self.connection.wake.notified() => Ok(()),
-                ready = self.stream.readable(), if ahead => ready.and_then(|()| self.read_ready()),
-            };
+            let watch = fetching::watch(&mut self.shared.node.borrow_mut(), &self.connection, wait);
+            let waited = self.read_ahead_until_woken(wait).await;
             let node = &mut self.shared.node.borrow_mut();
             fetching::unwatch(node, watch);
             waited?;
             let over = self.connection.ending.get() != Ending::No;
-            if fetching::finish(node, &self.connection, &wait, over) {
+            if fetching::finish(node, &self.connection, wait, over) {
                 return Ok(());
+            }
+        }
+    }
+
+    /// Bytes that come meanwhile are no reason to look at the partitions again.
+    async fn read_ahead_until_woken(&mut self, wait: &FetchWait) -> io::Result<()> {
+        loop {
+            let ahead = self.may_read_ahead();
+            select! {
+                () = self.connection.data.notified() => return Ok(()),
+                () = tokio::time::sleep_until(wait.until) => return Ok(()),
+                () = self.connection.wake.notified() => return Ok(()),
+                ready = self.stream.readable(), if ahead => {
+                    ready?;
+                    self.read_ready()?;
+                }
             }
         }
     }
@@ -335,8 +353,17 @@ impl Channel {
     }
 
     fn account(&self) {
-        let held = self.buffered.len() + self.connection.out.borrow().len();
+        let held = self.buffered.len() + self.connection.out.borrow().len() + self.connection.waiting_bytes.get();
         self.shared.hold(&self.connection, held);
+    }
+}
+
+/// However its task ends, by a panic too, nobody counts on the connection any more.
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.connection.gone.set(true);
+        self.connection.ended.set(true);
+        self.shared.forget(&self.connection);
     }
 }
 

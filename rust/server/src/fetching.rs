@@ -2,7 +2,10 @@
 
 use std::{rc::Rc, time::Duration};
 
-use kafka_protocol::messages::FetchRequest;
+use kafka_protocol::messages::{
+    FetchRequest,
+    fetch_request::{FetchPartition, FetchTopic},
+};
 use rota_wire::{RequestHeader, WireError, versions::Api};
 use tokio::time::Instant;
 
@@ -20,6 +23,8 @@ pub struct FetchWait {
     api: &'static Api,
     version: i16,
     correlation_id: i32,
+    /// Of the request as it came: names in `request` are views into it.
+    body_bytes: usize,
     /// When it is answered with whatever is there.
     pub until: Instant,
 }
@@ -27,6 +32,13 @@ pub struct FetchWait {
 impl FetchWait {
     fn header(&self) -> RequestHeader<'static> {
         RequestHeader { api: self.api, version: self.version, correlation_id: self.correlation_id, client_id: "" }
+    }
+
+    /// About how much memory it takes up while it waits.
+    pub fn size_bytes(&self) -> usize {
+        let topics = &self.request.topics;
+        let partitions: usize = topics.iter().map(|topic| topic.partitions.len()).sum();
+        self.body_bytes + topics.len() * size_of::<FetchTopic>() + partitions * size_of::<FetchPartition>()
     }
 }
 
@@ -37,7 +49,9 @@ pub fn fetch(
     header: &RequestHeader<'_>,
     body: &[u8],
 ) -> Result<Handled, WireError> {
-    let request: FetchRequest = decode(header, body)?;
+    let mut request: FetchRequest = decode(header, body)?;
+    // Without fetch sessions there is nothing to forget, and a fetch may wait for long.
+    request.forgotten_topics_data = Vec::new();
     let max_wait_ms = u64::try_from(request.max_wait_ms).unwrap_or(0);
     let outcome = node.topics.fetch(&request, header.version);
     if max_wait_ms == 0 || outcome.is_complete(&request) {
@@ -48,6 +62,7 @@ pub fn fetch(
         api: header.api,
         version: header.version,
         correlation_id: header.correlation_id,
+        body_bytes: body.len(),
         until: Instant::now() + Duration::from_millis(max_wait_ms),
     })))
 }

@@ -108,7 +108,10 @@ impl Topics {
             let name = name.to_owned();
             let Some(topic) = self.topic_mut(&name) else { continue };
             for wanted in &asked.partitions {
-                if let Some(partition) = topic.partition_mut(wanted.partition) {
+                // A partition that is named again is watched already: what a watch costs is what there is to watch.
+                if let Some(partition) = topic.partition_mut(wanted.partition)
+                    && partition.watches.last() != Some(&id)
+                {
                     partition.watches.push(id);
                     partitions.push((name.clone(), wanted.partition));
                 }
@@ -126,6 +129,11 @@ impl Topics {
     /// How many watches have neither fired nor ended.
     pub fn watching(&self) -> usize {
         self.watches.len()
+    }
+
+    /// How many partitions they watch, each counted for each watch.
+    pub fn watched_partitions(&self) -> usize {
+        self.watches.values().map(|watch| watch.partitions.len()).sum()
     }
 
     /// Tells whoever is behind these ids.

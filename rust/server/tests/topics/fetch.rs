@@ -154,6 +154,18 @@ fn a_watch_is_told_once_and_only_of_its_own_partitions() {
 }
 
 #[test]
+fn a_partition_that_is_named_many_times_is_watched_once() {
+    let mut topics = table(2);
+    let notify = Arc::new(Notify::new());
+    let named: Vec<(i32, i64)> = (0..3_000).map(|at| (i32::from(at >= 1_000), 0)).collect();
+    let watch = topics.watch(&fetch_request(&named), 12, &notify);
+    assert_eq!(topics.watched_partitions(), 2);
+    topics.unwatch(watch);
+    produce(&mut topics, batch(&[1]));
+    assert_eq!((told(&notify), topics.watched_partitions()), (false, 0));
+}
+
+#[test]
 fn a_watch_that_ended_is_not_told() {
     let mut topics = table(2);
     let notify = Arc::new(Notify::new());
