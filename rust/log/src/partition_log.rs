@@ -120,19 +120,21 @@ impl PartitionLog {
     }
 
     /// The first record whose timestamp is `timestamp_ms` or later. Batches that cannot be decompressed answer with
-    /// their first offset and their greatest timestamp.
-    pub fn offset_for_timestamp(&self, timestamp_ms: i64) -> Option<TimestampedOffset> {
+    /// their first offset and their greatest timestamp, and so do all once `bytes_left` is used up, from which the
+    /// bytes of the records that are looked at are taken.
+    pub fn offset_for_timestamp(&self, timestamp_ms: i64, bytes_left: &mut usize) -> Option<TimestampedOffset> {
         let at = self.batches.partition_point(|stored| stored.running_max_timestamp_ms < timestamp_ms);
         // A batch may claim a later timestamp than any of its records has: then a later batch answers.
-        self.batches.range(at..).find_map(|stored| find_record(stored, timestamp_ms))
+        self.batches.range(at..).find_map(|stored| find_record(stored, timestamp_ms, bytes_left))
     }
 
-    /// The first record among those with the greatest timestamp of all.
-    pub fn offset_of_max_timestamp(&self) -> Option<TimestampedOffset> {
+    /// The first record among those with the greatest timestamp of all; `bytes_left` as for
+    /// [`PartitionLog::offset_for_timestamp`].
+    pub fn offset_of_max_timestamp(&self, bytes_left: &mut usize) -> Option<TimestampedOffset> {
         let max_timestamp_ms = self.batches.back()?.running_max_timestamp_ms;
         let at = self.batches.partition_point(|stored| stored.running_max_timestamp_ms < max_timestamp_ms);
         let stored = self.batches.get(at)?;
-        find_record(stored, max_timestamp_ms).or_else(|| Some(whole_batch(&stored.batch())))
+        find_record(stored, max_timestamp_ms, bytes_left).or_else(|| Some(whole_batch(&stored.batch())))
     }
 
     /// Drops the oldest batches once there are more than `limit_bytes` bytes, down to seven eighths of it so that it
@@ -167,7 +169,7 @@ fn whole_batch(batch: &Batch<'_>) -> TimestampedOffset {
 }
 
 /// The first record of `stored` at or after `timestamp_ms`.
-fn find_record(stored: &Stored, timestamp_ms: i64) -> Option<TimestampedOffset> {
+fn find_record(stored: &Stored, timestamp_ms: i64, bytes_left: &mut usize) -> Option<TimestampedOffset> {
     let batch = stored.batch();
     debug_assert_eq!(batch.header().base_offset, stored.base_offset);
     if batch.header().max_timestamp_ms < timestamp_ms {
@@ -176,7 +178,10 @@ fn find_record(stored: &Stored, timestamp_ms: i64) -> Option<TimestampedOffset> 
     if batch.header().is_log_append_time() {
         return Some(whole_batch(&batch));
     }
-    let Ok(payload) = batch.payload(LOOKUP_PAYLOAD_BYTES_MAX) else { return Some(whole_batch(&batch)) };
+    let limit_bytes = LOOKUP_PAYLOAD_BYTES_MAX.min(*bytes_left);
+    let payload = if limit_bytes > 0 { batch.payload(limit_bytes).ok() } else { None };
+    *bytes_left = bytes_left.saturating_sub(payload.as_ref().map_or(limit_bytes, |payload| payload.len()));
+    let Some(payload) = payload else { return Some(whole_batch(&batch)) };
     for record in batch.records_in(&payload) {
         let Ok(record) = record else { return Some(whole_batch(&batch)) };
         if batch.timestamp_ms(&record) >= timestamp_ms {

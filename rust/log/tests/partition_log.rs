@@ -2,6 +2,9 @@
 
 use rota_log::{Batch, BatchWriter, PartitionLog, TimestampedOffset, batches};
 
+/// More bytes than any look-up needs.
+const ALL: usize = usize::MAX;
+
 fn append(log: &mut PartitionLog, timestamps_ms: &[i64]) -> i64 {
     let mut writer = BatchWriter::default();
     for timestamp_ms in timestamps_ms {
@@ -11,7 +14,7 @@ fn append(log: &mut PartitionLog, timestamps_ms: &[i64]) -> i64 {
 }
 
 fn found(log: &PartitionLog, timestamp_ms: i64) -> Option<(i64, i64)> {
-    log.offset_for_timestamp(timestamp_ms).map(|found| (found.offset, found.timestamp_ms))
+    log.offset_for_timestamp(timestamp_ms, &mut ALL.clone()).map(|found| (found.offset, found.timestamp_ms))
 }
 
 fn base_offsets(log: &PartitionLog, from: i64, max_bytes: usize, at_least_one: bool) -> Vec<i64> {
@@ -61,11 +64,11 @@ fn look_ups_by_time_find_the_first_record_at_or_after_it() {
     assert_eq!(found(&log, 301), Some((4, 400)));
     assert_eq!(found(&log, 401), None);
     assert_eq!(
-        log.offset_of_max_timestamp(),
+        log.offset_of_max_timestamp(&mut ALL.clone()),
         Some(TimestampedOffset { offset: 4, timestamp_ms: 400, leader_epoch: 4 }),
         "the first of the two"
     );
-    assert_eq!(PartitionLog::default().offset_of_max_timestamp(), None);
+    assert_eq!(PartitionLog::default().offset_of_max_timestamp(&mut ALL.clone()), None);
 }
 
 #[test]
@@ -91,7 +94,10 @@ fn look_ups_by_time_agree_with_a_plain_search() {
         }
         let max = all.iter().map(|(_, at)| *at).max();
         let expected = all.iter().copied().find(|(_, at)| Some(*at) == max);
-        assert_eq!(log.offset_of_max_timestamp().map(|found| (found.offset, found.timestamp_ms)), expected);
+        assert_eq!(
+            log.offset_of_max_timestamp(&mut ALL.clone()).map(|found| (found.offset, found.timestamp_ms)),
+            expected
+        );
     }
 }
 
@@ -131,4 +137,18 @@ fn trimming_drops_the_oldest_batches_but_never_the_newest() {
     assert_eq!(base_offsets(&log, 8, usize::MAX, true), [0; 0], "below the first offset");
     assert!(log.trim_to_bytes(0));
     assert_eq!((log.first_offset(), log.batch_count()), (15, 1));
+}
+
+#[test]
+fn look_ups_by_time_that_have_used_up_their_bytes_answer_with_whole_batches() {
+    let mut log = PartitionLog::default();
+    append(&mut log, &[10, 20, 30]);
+    append(&mut log, &[40, 50, 60]);
+    let mut bytes_left = 1;
+    let mut look_up = |timestamp_ms| log.offset_for_timestamp(timestamp_ms, &mut bytes_left).map(|found| found.offset);
+    assert_eq!(look_up(20), Some(1), "there was a byte left");
+    assert_eq!(look_up(20), Some(0));
+    assert_eq!(look_up(60), Some(3));
+    assert_eq!(look_up(61), None);
+    assert_eq!(log.offset_of_max_timestamp(&mut 0).map(|found| found.offset), Some(3));
 }

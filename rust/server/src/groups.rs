@@ -143,6 +143,9 @@ pub fn offset_fetch(node: &mut Node, connection: &Rc<Connection>, header: &Reque
         let topics = body.topics(group);
         let request = Request::OffsetFetch(body.request(group.group_id, topics.as_deref()));
         node.submit(node.partition_of(group.group_id), Reply::Part(Rc::clone(&fan_out), index), request);
+        if fan_out.borrow().is_too_large() {
+            return Ok(Handled::Close);
+        }
     }
     Ok(Handled::after(connection))
 }
@@ -163,6 +166,9 @@ pub fn describe_groups(
         let request = DescribeGroup { version: header.version, group_id: Some(group_id) };
         let reply = Reply::Part(Rc::clone(&fan_out), index);
         node.submit(node.partition_of(group_id), reply, Request::DescribeGroup(request));
+        if fan_out.borrow().is_too_large() {
+            return Ok(Handled::Close);
+        }
     }
     Ok(Handled::after(connection))
 }

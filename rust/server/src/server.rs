@@ -92,6 +92,7 @@ impl fmt::Debug for Server {
 impl Server {
     /// Starts a server; it answers requests when this returns.
     pub fn start(config: ServerConfig) -> Result<Server, ServerError> {
+        config.settings.check()?;
         let (listen_host, listen_port) = split_address("listen on", &config.listen)?;
         let listener = listen(&config.listen, &resolve(&listen_host, listen_port)?)?;
         let port = listener.local_addr().map_err(|source| ServerError::CannotRun { source })?.port();
@@ -301,12 +302,20 @@ fn run(
         };
         let clock = if config.virtual_clock { Clock::standing() } else { Clock::real() };
         let shared = Shared::new(Node::new(config.settings, place, clock));
-        let accepting = tokio::task::spawn_local(accept(Rc::clone(&shared), listener));
-        let timing = tokio::task::spawn_local(run_timers(Rc::clone(&shared)));
+        let mut accepting = tokio::task::spawn_local(accept(Rc::clone(&shared), listener));
+        let mut timing = tokio::task::spawn_local(run_timers(Rc::clone(&shared)));
         let max_idle_ms = shared.node.borrow().settings.max_idle_ms();
         let sweeping = max_idle_ms.map(|max| tokio::task::spawn_local(Rc::clone(&shared).sweep_idle(max)));
         let _waits = started.send(Ok(()));
-        follow(&shared, orders, stopped).await;
+        // Without deadlines or new connections a server would look alive and answer nobody: better that it dies.
+        let died = select! {
+            () = follow(&shared, orders, stopped) => None,
+            Err(error) = &mut timing => Some(error),
+            Err(error) = &mut accepting => Some(error),
+        };
+        if let Some(error) = died {
+            std::panic::resume_unwind(error.into_panic());
+        }
         accepting.abort();
         timing.abort();
         sweeping.inspect(tokio::task::JoinHandle::abort);

@@ -93,6 +93,17 @@ pub enum SettingError {
         /// What it takes.
         kind: Kind,
     },
+    /// The lowest value that is allowed is above the highest.
+    Crossed {
+        /// The setting of the lowest.
+        low: &'static str,
+        /// Its value.
+        low_value: i64,
+        /// The setting of the highest.
+        high: &'static str,
+        /// Its value.
+        high_value: i64,
+    },
 }
 
 impl fmt::Display for SettingError {
@@ -103,6 +114,9 @@ impl fmt::Display for SettingError {
             }
             SettingError::BadValue { name, value, kind } => {
                 write!(out, "`{name}` is `{value}`, expected {kind}")
+            }
+            SettingError::Crossed { low, low_value, high, high_value } => {
+                write!(out, "`{low}` is `{low_value}`, above `{high}`, which is `{high_value}`: set both")
             }
         }
     }
@@ -161,6 +175,17 @@ impl Settings {
         let Setting { name, kind, .. } = SETTINGS[index];
         let bad_value = || SettingError::BadValue { name, value: value.to_owned(), kind };
         self.values[index] = kind.parse(value).ok_or_else(bad_value)?;
+        Ok(())
+    }
+
+    /// Whether the settings agree with each other.
+    pub fn check(&self) -> Result<(), SettingError> {
+        let (low, high) = (GROUP_MIN_SESSION_TIMEOUT_MS, GROUP_MAX_SESSION_TIMEOUT_MS);
+        let (low_value, high_value) = (self.int(low), self.int(high));
+        if low_value > high_value {
+            let (low, high) = (SETTINGS[low].name, SETTINGS[high].name);
+            return Err(SettingError::Crossed { low, low_value, high, high_value });
+        }
         Ok(())
     }
 
@@ -285,6 +310,20 @@ mod tests {
         let error = settings.set("auto.create.topics.enable", "yes").unwrap_err();
         assert_eq!(error.to_string(), "`auto.create.topics.enable` is `yes`, expected `true` or `false`");
         assert_eq!(settings, Settings::default());
+    }
+
+    #[test]
+    fn session_timeouts_that_nobody_could_have_are_refused_with_both_settings() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.check(), Ok(()));
+        settings.set("group.max.session.timeout.ms", "5999").unwrap();
+        let error = settings.check().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "`group.min.session.timeout.ms` is `6000`, above `group.max.session.timeout.ms`, which is `5999`: set both"
+        );
+        settings.set("group.min.session.timeout.ms", "5999").unwrap();
+        assert_eq!(settings.check(), Ok(()));
     }
 
     #[test]

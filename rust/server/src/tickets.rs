@@ -15,7 +15,11 @@ use rota_wire::{
     write::{Writer, begin_answer, end_answer},
 };
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Ending};
+
+/// Bytes of an answer that is put together from parts. A few bytes of a request can ask for all of a large group
+/// again and again; beyond this the connection is closed.
+pub const PARTS_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Where an answer goes: a connection, and the request there.
 #[derive(Clone, Debug)]
@@ -37,13 +41,19 @@ impl Address {
         Address { connection: Rc::clone(connection), api, version, correlation_id }
     }
 
-    /// Writes a whole answer into the connection's buffer and wakes it.
+    /// Writes a whole answer into the connection's buffer and wakes it. One that is longer than its length field can
+    /// say ends the connection.
     pub fn answer(&self, body: impl FnOnce(&mut Writer<'_>)) {
         if !self.connection.ended.get() {
             let out = &mut *self.connection.out.borrow_mut();
             let start = begin_answer(out, self.correlation_id, self.api.tagged_answer_header(self.version));
             body(&mut Writer::new(out, self.api.flexible(self.version)));
-            end_answer(out, start);
+            if i32::try_from(out.len() - start).is_ok() {
+                end_answer(out, start);
+            } else {
+                out.truncate(start);
+                self.connection.end(Ending::Now);
+            }
         }
         self.connection.answered();
     }
@@ -108,6 +118,7 @@ fn write_answer(out: &mut Writer<'_>, version: i16, answer: &Answer<'_>, beside:
 pub struct FanOut {
     address: Address,
     parts: Vec<BytesMut>,
+    parts_bytes: usize,
     missing: usize,
     listed: usize,
     list_error: ErrorCode,
@@ -120,6 +131,7 @@ impl FanOut {
         Rc::new(RefCell::new(FanOut {
             address,
             parts: vec![BytesMut::new(); parts],
+            parts_bytes: 0,
             missing: parts,
             listed: 0,
             list_error: ErrorCode::None,
@@ -127,7 +139,28 @@ impl FanOut {
         }))
     }
 
+    /// The parts are too large together: there will be no answer.
+    pub fn is_too_large(&self) -> bool {
+        self.parts_bytes > PARTS_BYTES_MAX
+    }
+
     fn part(&mut self, index: usize, answer: &Answer<'_>) {
+        if !self.is_too_large() {
+            self.write_part(index, answer);
+            self.parts_bytes += self.parts[index].len();
+        }
+        if self.is_too_large() {
+            self.parts.clear();
+            self.address.connection.end(Ending::Now);
+            return;
+        }
+        self.missing -= 1;
+        if self.missing == 0 {
+            self.finish();
+        }
+    }
+
+    fn write_part(&mut self, index: usize, answer: &Answer<'_>) {
         let Address { api, version, .. } = self.address;
         let out = &mut Writer::new(&mut self.parts[index], api.flexible(version));
         match answer {
@@ -140,10 +173,6 @@ impl FanOut {
             }
             Answer::ListGroups(answer) => self.list_part(index, answer),
             _ => {}
-        }
-        self.missing -= 1;
-        if self.missing == 0 {
-            self.finish();
         }
     }
 
@@ -225,7 +254,31 @@ impl Tickets {
 
 #[cfg(test)]
 mod tests {
+    use rota_core::response::FetchAnswer;
+
     use super::*;
+
+    fn address() -> Address {
+        let nowhere = ([127, 0, 0, 1], 0).into();
+        let connection = Rc::new(Connection::new(1, nowhere, nowhere));
+        let api = versions::find(versions::OFFSET_FETCH).unwrap();
+        Address { connection, api, version: 9, correlation_id: 7 }
+    }
+
+    #[test]
+    fn parts_that_are_too_large_together_end_the_connection_without_an_answer() {
+        let answer = Answer::OffsetFetch(FetchAnswer { group_id: "g", error: ErrorCode::None, topics: &[] });
+        for (before_bytes, ending) in [(0, Ending::No), (PARTS_BYTES_MAX, Ending::Now)] {
+            let address = address();
+            let fan_out = FanOut::new(address.clone(), 2, answers::OPERATIONS_NOT_ASKED);
+            fan_out.borrow_mut().parts_bytes = before_bytes;
+            Reply::Part(Rc::clone(&fan_out), 0).write(&answer);
+            Reply::Part(Rc::clone(&fan_out), 1).write(&answer);
+            assert_eq!(fan_out.borrow().is_too_large(), ending == Ending::Now);
+            assert_eq!(address.connection.ending.get(), ending);
+            assert_eq!(address.connection.out.borrow().is_empty(), ending == Ending::Now);
+        }
+    }
 
     #[test]
     fn a_ticket_is_answered_once() {

@@ -11,7 +11,7 @@ use rota_core::error::ErrorCode;
 use rota_log::TimestampedOffset;
 use uuid::Uuid;
 
-use super::{LEADER_EPOCH, Partition, Topic, Topics, fetch::check_leader_epoch};
+use super::{LEADER_EPOCH, Partition, Topic, Topics, fetch::check_leader_epoch, settings::LOOKUP_BYTES_MAX};
 
 /// What a negative timestamp asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,7 @@ impl Topics {
     /// the earliest local offset is the earliest, the latest tiered one is -1.
     pub fn list_offsets(&self, request: &ListOffsetsRequest, version: i16) -> ListOffsetsResponse {
         let mut response = ListOffsetsResponse::default();
+        let mut bytes_left = LOOKUP_BYTES_MAX;
         for asked in &request.topics {
             let found = self.asked(false, &asked.name, Uuid::nil()).map(|(_, topic)| topic);
             let mut counts: HashMap<i32, u32> = HashMap::new();
@@ -54,7 +55,7 @@ impl Topics {
                 let looked_up = match counts.get_mut(&partition.partition_index).map(std::mem::take) {
                     // Already answered: a partition that is asked about twice is refused once.
                     None | Some(0) => continue,
-                    Some(1) => look_up(found, partition, version),
+                    Some(1) => look_up(found, partition, version, &mut bytes_left),
                     Some(_) => Err(ErrorCode::InvalidRequest),
                 };
                 answer.partitions.push(partition_answer(partition.partition_index, looked_up, version));
@@ -69,23 +70,24 @@ fn look_up(
     topic: Result<&Topic, ErrorCode>,
     asked: &ListOffsetsPartition,
     version: i16,
+    bytes_left: &mut usize,
 ) -> Result<TimestampedOffset, ErrorCode> {
     let partition = topic?.partition(asked.partition_index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     check_leader_epoch(asked.current_leader_epoch)?;
     if asked.timestamp >= 0 {
-        return Ok(partition.log.offset_for_timestamp(asked.timestamp).unwrap_or(NOWHERE));
+        return Ok(partition.log.offset_for_timestamp(asked.timestamp, bytes_left).unwrap_or(NOWHERE));
     }
     let special = SPECIALS.iter().find(|(timestamp, _, since)| *timestamp == asked.timestamp && version >= *since);
-    special.map(|(_, special, _)| special_offset(partition, *special)).ok_or(ErrorCode::UnsupportedVersion)
+    special.map(|(_, special, _)| special_offset(partition, *special, bytes_left)).ok_or(ErrorCode::UnsupportedVersion)
 }
 
-fn special_offset(partition: &Partition, special: Special) -> TimestampedOffset {
+fn special_offset(partition: &Partition, special: Special, bytes_left: &mut usize) -> TimestampedOffset {
     let log = &partition.log;
     let end = |offset| TimestampedOffset { offset, timestamp_ms: -1, leader_epoch: LEADER_EPOCH };
     match special {
         Special::Latest => end(log.next_offset()),
         Special::Earliest | Special::EarliestLocal => end(log.first_offset()),
-        Special::MaxTimestamp => log.offset_of_max_timestamp().unwrap_or(NOWHERE),
+        Special::MaxTimestamp => log.offset_of_max_timestamp(bytes_left).unwrap_or(NOWHERE),
         Special::LatestTiered => NOWHERE,
     }
 }

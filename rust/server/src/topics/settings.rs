@@ -10,6 +10,9 @@ pub const PRODUCERS_PER_PARTITION_MAX: usize = 10_000;
 pub const LOG_BYTES_MAX: u64 = 4 << 30;
 /// Bytes of records that one fetch answers at most, whatever it asks for (Kafka's `fetch.max.bytes`).
 pub const FETCH_BYTES_MAX: usize = 57_671_680;
+/// Bytes of records that one `ListOffsets` looks at, decompressed, for offsets by time; the rest is answered at the
+/// precision of whole batches.
+pub const LOOKUP_BYTES_MAX: usize = 256 << 20;
 
 /// Settings of all topics, with Kafka's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
