@@ -1,0 +1,65 @@
+//! A snapshot with a changed byte is refused, or is a coordinator that goes on: it never panics.
+//!
+//! `ROTA_DAMAGE=all` tries every other value of every byte; by default the likeliest to hurt.
+
+#[expect(dead_code, reason = "the walks use the rest of the world")]
+mod walk;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rota_core::Coordinator;
+use walk::World;
+
+/// Events that a coordinator has to survive.
+const EVENTS: usize = 50;
+
+fn changes() -> Vec<u8> {
+    match std::env::var("ROTA_DAMAGE").as_deref() {
+        Ok("all") => (1..=255).collect(),
+        _ => vec![1, 2, 3, 4, 5, 8, 16, 32, 64, 128, 252, 254, 255],
+    }
+}
+
+/// A world whose snapshot has members, pending ids, parked requests and appends in flight.
+fn mid_walk(seed: u64) -> World {
+    let mut world = World::new(seed);
+    for _ in 0..200 {
+        world.step();
+    }
+    while world.coordinator.snapshot().len() < 1_200 {
+        world.step();
+    }
+    world
+}
+
+#[test]
+fn one_changed_byte_is_refused_or_survived() {
+    let (mut refused, mut survived, mut panics) = (0, 0, Vec::new());
+    for seed in 0..4 {
+        let original = mid_walk(seed);
+        let bytes = original.coordinator.snapshot();
+        for (at, change) in (0..bytes.len()).flat_map(|at| changes().into_iter().map(move |change| (at, change))) {
+            let mut damaged = bytes.clone();
+            damaged[at] = damaged[at].wrapping_add(change);
+            let Ok(coordinator) = Coordinator::restore(&damaged) else {
+                refused += 1;
+                continue;
+            };
+            let mut world = original.clone();
+            world.coordinator = coordinator;
+            world.coordinator.check_itself(false);
+            world.is_checked = false;
+            let walk = AssertUnwindSafe(|| (0..EVENTS).for_each(|_| world.step()));
+            match catch_unwind(walk) {
+                Ok(()) => survived += 1,
+                Err(panic) => {
+                    let text = panic.downcast_ref::<String>().cloned();
+                    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+                    panics.push(format!("seed {seed}, byte {at} + {change}: {}", text.unwrap_or_default()));
+                }
+            }
+        }
+    }
+    assert!(panics.is_empty(), "{} let in and not survived:\n{}", panics.len(), panics.join("\n"));
+    assert!(refused > 0 && survived > 0, "{refused} refused, {survived} survived");
+}
