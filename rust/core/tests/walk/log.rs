@@ -25,7 +25,7 @@ impl World {
 
     /// The end of an append: of the oldest, but in some worlds of any.
     pub(super) fn end_append(&mut self) {
-        if self.in_flight.is_empty() {
+        if self.in_flight.is_empty() || self.log_is_slow && self.dice.chance(75) {
             return;
         }
         let any = self.ends_out_of_order && self.dice.chance(50);

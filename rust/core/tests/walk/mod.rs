@@ -46,6 +46,7 @@ pub struct World {
     life: u32,
     log_fails: bool,
     ends_out_of_order: bool,
+    log_is_slow: bool,
 }
 
 impl World {
@@ -68,6 +69,7 @@ impl World {
             life: 0,
             log_fails: true,
             ends_out_of_order: seed % 3 == 2,
+            log_is_slow: seed % 4 == 1,
         };
         world.coordinator.check_itself(false);
         world.load();
