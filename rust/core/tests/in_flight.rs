@@ -140,6 +140,20 @@ fn a_replacement_that_fails_is_undone_and_its_newcomer_told() {
 }
 
 #[test]
+fn a_replacement_of_a_replacement_that_fails_as_the_first_does_brings_back_who_was_before_both() {
+    let mut scene = Scene::new(config());
+    let (leader, follower) = two_stable(&mut scene);
+    let (first, replacement) = replace_i1(&mut scene);
+    let (second, replacement_of_it) = replace_i1(&mut scene);
+    assert_eq!(scene.reply(first).error, ErrorCode::FencedInstanceId);
+    scene.fail(replacement);
+    assert!(scene.is_open(second));
+    scene.fail(replacement_of_it);
+    assert_eq!(scene.reply(second).error, ErrorCode::CoordinatorNotAvailable);
+    assert_eq!(scene.member_ids(), [leader, follower]);
+}
+
+#[test]
 fn a_late_failure_of_an_undone_replacement_is_not_written_again() {
     let mut scene = Scene::new(config());
     let long = |instance| Joining { session_ms: 60_000, ..joining(instance) };

@@ -7,10 +7,18 @@ use super::{
     history::{Fault, Known},
 };
 
+/// How a world's log is.
+#[derive(Clone, Copy)]
+pub struct LogHabits {
+    pub fails: bool,
+    pub ends_out_of_order: bool,
+    pub is_slow: bool,
+}
+
 impl World {
     /// The log works for a moment, and everything that should be in it is.
     pub(super) fn calm_down(&mut self) {
-        let log_failed = std::mem::replace(&mut self.log_fails, false);
+        let log_failed = std::mem::replace(&mut self.log_habits.fails, false);
         // What an earlier append failed to store goes before the next one, so there has to be one; what another in
         // flight speaks of waits for the one after that.
         for _ in 0..2 {
@@ -20,22 +28,22 @@ impl World {
         }
         self.end_all_appends();
         self.compare_replay();
-        self.log_fails = log_failed;
+        self.log_habits.fails = log_failed;
     }
 
     /// The end of an append: of the oldest, but in some worlds of any.
     pub(super) fn end_append(&mut self) {
-        if self.in_flight.is_empty() || self.log_is_slow && self.dice.chance(75) {
+        if self.in_flight.is_empty() || self.log_habits.is_slow && self.dice.chance(75) {
             return;
         }
-        let any = self.ends_out_of_order && self.dice.chance(50);
+        let any = self.log_habits.ends_out_of_order && self.dice.chance(50);
         let at = if any { self.dice.roll(self.in_flight.len()) } else { 0 };
         if at > 0 {
             self.history.see("an end out of order".to_owned());
         }
         let (append_id, records) = self.in_flight.remove(at);
         let errors = [ErrorCode::NotLeaderOrFollower, ErrorCode::NotEnoughReplicas, ErrorCode::MessageTooLarge];
-        let succeeds = !self.log_fails || self.dice.chance(70);
+        let succeeds = !self.log_habits.fails || self.dice.chance(70);
         let result = if succeeds { Ok(append_id.0) } else { Err(self.dice.pick(&errors)) };
         if succeeds {
             self.history.acknowledge(append_id, &records);

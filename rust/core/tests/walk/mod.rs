@@ -12,6 +12,7 @@ use rota_core::{AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Record, 
 use dice::Dice;
 use history::{Effects, Known, Open, Told};
 pub use history::{Fault, History};
+use log::LogHabits;
 
 const GROUPS: [&str; 2] = ["g", "h"];
 
@@ -44,9 +45,7 @@ pub struct World {
     /// What the log has, by incarnation and append.
     log: BTreeMap<(u32, AppendId), Vec<Record>>,
     life: u32,
-    log_fails: bool,
-    ends_out_of_order: bool,
-    log_is_slow: bool,
+    log_habits: LogHabits,
 }
 
 impl World {
@@ -67,9 +66,7 @@ impl World {
             in_flight: Vec::new(),
             log: BTreeMap::new(),
             life: 0,
-            log_fails: true,
-            ends_out_of_order: seed % 3 == 2,
-            log_is_slow: seed % 4 == 1,
+            log_habits: LogHabits { fails: true, ends_out_of_order: seed % 3 == 2, is_slow: seed % 4 == 1 },
         };
         world.coordinator.check_itself(false);
         world.load();
@@ -100,7 +97,7 @@ impl World {
     /// Lets everything end: after it no request is open (L1–L4 as bounded safety).
     pub fn settle(&mut self) {
         self.calm_down();
-        self.log_fails = false;
+        self.log_habits.fails = false;
         for _ in 0..400 {
             self.end_all_appends();
             self.pass(5_000);
