@@ -180,8 +180,11 @@ impl Node {
     /// Until when the timer task may sleep; `None` is until it is woken.
     pub fn arm(&mut self) -> Option<Instant> {
         let deadline_ms = self.next_deadline();
-        self.armed_ms = deadline_ms.unwrap_or(u64::MAX);
-        self.clock.instant(deadline_ms?).map(Instant::from_std)
+        let until = deadline_ms.and_then(|deadline_ms| self.clock.instant(deadline_ms));
+        // Who sleeps until he is woken has no deadline that a new one would have to be before: a clock that is moved
+        // may leave the one he saw behind.
+        self.armed_ms = until.and(deadline_ms).unwrap_or(u64::MAX);
+        until.map(Instant::from_std)
     }
 
     /// Fires every deadline that is due.
@@ -252,5 +255,58 @@ impl Node {
     /// The next `times` appends fail.
     pub fn fail_appends(&mut self, error: ErrorCode, times: u32) {
         self.effects.log.fail(error, times);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use rota_core::request::{JoinGroup, Protocol};
+
+    use super::*;
+
+    fn join(node: &mut Node, group_id: &str) {
+        let request = JoinGroup {
+            version: 0,
+            group_id: Some(group_id),
+            member_id: "",
+            instance_id: None,
+            client_id: "c",
+            client_host: "/127.0.0.1",
+            session_timeout_ms: 10_000,
+            rebalance_timeout_ms: -1,
+            protocol_type: "consumer",
+            protocols: &[Protocol { name: "range", metadata: b"" }],
+            reason: None,
+        };
+        node.submit(node.partition_of(group_id), Reply::Discard, Request::JoinGroup(request));
+    }
+
+    /// Whether the timer task has been told to look again since this was last asked.
+    fn is_woken(node: &Node) -> bool {
+        let timer = node.timer();
+        let notified = std::pin::pin!(timer.notified());
+        notified.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn what_is_due_at_once_is_fired_without_an_advance_after_a_virtual_clock_has_moved_too() {
+        let mut settings = Settings::default();
+        settings.set("group.initial.rebalance.delay.ms", "0").unwrap();
+        let place = Place { cluster_id: String::new(), host: None, port: 0 };
+        let mut node = Node::new(settings, place, Clock::standing());
+        for group_id in ["before", "after"] {
+            if is_woken(&node) {
+                assert!(node.arm().is_none());
+            }
+            join(&mut node, group_id);
+            assert!(is_woken(&node), "{group_id}");
+            assert!(node.arm().is_some());
+            node.advance_due();
+            assert_eq!(node.waiting(), 0, "{group_id}");
+            assert!(node.arm().is_none(), "only the session is left");
+            node.advance_virtual(10_000, &[]);
+        }
     }
 }
