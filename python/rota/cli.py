@@ -18,6 +18,7 @@ import rota
 from rota.server import Server
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+LIFE_SIGN_SECONDS = 1.0
 IN_MEMORY = "in memory: nothing survives a restart"
 
 app = typer.Typer(
@@ -107,6 +108,11 @@ class Ending:
             os._exit(INTERRUPTED)
         self.asked.set()
 
+    def wait(self, server: Server) -> None:
+        """Wait for the signal. Raises rota.ServerError if the server ends by itself."""
+        while not self.asked.wait(LIFE_SIGN_SECONDS):
+            server.explain("")
+
     def stop(self, server: Server) -> None:
         """Stop the server while signals are still heard."""
         stopping = threading.Thread(target=server.stop, name="stop")
@@ -152,7 +158,10 @@ def serve(
     if advertise is not None:
         typer.echo(f"clients are told to connect to {advertise}")
     sys.stdout.flush()
-    ending.asked.wait()
+    try:
+        ending.wait(server)
+    except rota.ServerError as error:
+        fail(FAILED, str(error))
     ending.stop(server)
 
 

@@ -8,6 +8,9 @@ from weakref import WeakSet
 
 __all__ = ["VirtualClock"]
 
+#: A thousand years, to which no deadline can be added that a 64-bit number of milliseconds does not hold.
+LATEST_MS = 1_000 * 366 * 24 * 3_600_000
+
 
 class Timed(Protocol):
     """What a virtual clock drives: anything whose coordinator does not read a clock of its own."""
@@ -41,18 +44,26 @@ class VirtualClock:
     def advance(self, ms: int, expire: Iterable[str] = ()) -> None:
         """Move time forward by `ms` milliseconds; every deadline that falls due on the way fires in order.
 
-        Deadlines fire only here: `advance(0)` fires those that are due already, such as an initial delay of 0.
+        Deadlines that lie ahead fire only here; what is due at once, such as an initial delay of 0, fires by itself.
 
         A member whose client is connected keeps its session, however far time moves: its next heartbeat counts as
         due now. `expire` names the member ids that are to lapse all the same.
 
-        Raises ValueError if `ms` is negative: time does not go back.
+        Raises ValueError if `ms` is negative, because time does not go back, or leads beyond `LATEST_MS`, and
+        TypeError if it is not a whole number or `expire` is not member ids.
         """
+        if not isinstance(ms, int):
+            raise TypeError(f"ms is {ms!r}: give a whole number of milliseconds")
         if ms < 0:
             raise ValueError(f"ms is {ms}: time does not go back, give 0 or more")
         if isinstance(expire, str):
             raise TypeError(f"expire is the string {expire!r}: give a list of member ids")
+        if self._now_ms + ms > LATEST_MS:
+            raise ValueError(f"ms is {ms}: the clock ends {LATEST_MS} ms after it was made")
         lapsing = list(expire)
+        for member in lapsing:
+            if not isinstance(member, str):
+                raise TypeError(f"expire has {member!r} in it: give member ids, which are strings")
         self._now_ms += ms
         for server in list(self._servers):
             server._advance(ms, lapsing)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Server"]
 
+INT32_MAX = 2**31 - 1
+
 
 class Server:
     """A Kafka-compatible server: topics in memory, and the coordinator of every group that connects.
@@ -28,7 +30,8 @@ class Server:
     settings   Kafka's broker settings by their Kafka names (`rota settings` lists them), over Kafka's defaults.
     clock      a VirtualClock to take the coordinator's time from, instead of the machine's.
 
-    Raises ValueError for an address or a setting that cannot be, OSError if the address cannot be listened on.
+    Raises rota.ConfigError for a setting that cannot be, ValueError for such an address, OSError if the address cannot
+    be listened on.
     """
 
     def __init__(
@@ -88,7 +91,9 @@ class Server:
         return self._inner.settings()
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Create a topic. Raises rota.RotaError if it exists or the name is not one."""
+        """Create a topic. Raises rota.RotaError if it exists, or its name or partitions cannot be."""
+        if not -INT32_MAX <= partitions <= INT32_MAX:
+            raise ValueError(f"partitions is {partitions}: give a 32-bit number")
         self._inner.create_topic(name, partitions)
 
     def groups(self) -> list[str]:
@@ -113,8 +118,10 @@ class Server:
     def fail_appends(self, error: str, times: int = 1) -> None:
         """Let the next `times` appends fail with a Kafka error by its name, such as "NOT_ENOUGH_REPLICAS".
 
-        Raises ValueError if no error has that name.
+        Raises ValueError if no error has that name, or `times` is not 0 to 2,147,483,647.
         """
+        if not 0 <= times <= INT32_MAX:
+            raise ValueError(f"times is {times}: give 0 to {INT32_MAX}")
         self._inner.fail_appends(error, times)
 
     def _advance(self, ms: int, expire: list[str]) -> None:

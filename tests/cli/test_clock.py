@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
-from rota.clock import VirtualClock
+from rota.clock import LATEST_MS, VirtualClock
 
 
 class Recorder:
@@ -61,3 +63,22 @@ def test_time_does_not_go_back() -> None:
 def test_one_member_id_is_not_taken_for_a_list_of_letters() -> None:
     with pytest.raises(TypeError, match="expire is the string 'm-1': give a list of member ids"):
         VirtualClock().advance(1, expire="m-1")
+
+
+@pytest.mark.parametrize(
+    ("ms", "expire", "error", "says"),
+    [
+        (1.5, (), TypeError, "ms is 1.5: give a whole number of milliseconds"),
+        ("5", (), TypeError, "ms is '5'"),
+        (LATEST_MS + 1, (), ValueError, f"the clock ends {LATEST_MS} ms after it was made"),
+        (1, ["m-1", 5], TypeError, "expire has 5 in it: give member ids"),
+    ],
+)
+def test_a_clock_that_cannot_be_moved_so_stays_where_it_is(
+    ms: int, expire: Iterable[str], error: type[Exception], says: str
+) -> None:
+    clock, server = VirtualClock(), Recorder()
+    clock._drive(server)
+    with pytest.raises(error, match=says):
+        clock.advance(ms, expire)
+    assert (clock.now_ms, server.moves) == (0, [])

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 import rota
+from rota import cli
 
 ROTA = [sys.executable, "-m", "rota"]
 WITHIN_S = 30
@@ -143,3 +144,16 @@ def test_the_settings_are_kafkas_with_kafkas_defaults() -> None:
     assert table["group.min.session.timeout.ms"] == "6000"
     lines = run("settings").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(table)
+
+
+def test_serving_ends_when_the_server_has_ended_by_itself() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    server = rota.Server()
+    try:
+        ending = cli.Ending()
+        server.stop()
+        with pytest.raises(rota.ServerError):
+            ending.wait(server)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -30,17 +30,15 @@ def a_member(server: rota.Server) -> Iterator[Consumer]:
     )
     try:
         consumer.subscribe(["news"])
-        polled_until(consumer, lambda: bool(consumer.assignment()), server.clock)
+        polled_until(consumer, lambda: bool(consumer.assignment()))
         yield consumer
     finally:
         consumer.close()
 
 
-def polled_until(consumer: Consumer, holds: Callable[[], bool], clock: rota.VirtualClock | None = None) -> None:
+def polled_until(consumer: Consumer, holds: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + WITHIN_S
     while not holds():
-        if clock is not None:
-            clock.advance(0)  # an initial delay of 0 is due at once, and fires like any other deadline
         assert time.monotonic() < deadline_s, "the condition did not come to hold"
         consumer.poll(0.05)
 
@@ -97,6 +95,7 @@ def test_settings_are_given_as_python_values_and_read_back_as_kafka_writes_them(
     [
         ({"num.partition": 3}, "unknown setting `num.partition`; the nearest one is `num.partitions`"),
         ({"num.partitions": 0}, "`num.partitions` is `0`"),
+        ({"group.max.session.timeout.ms": 5_999}, "`group.min.session.timeout.ms` is `6000`, above"),
         ({"auto.create.topics.enable": 1}, "`auto.create.topics.enable` is `1`"),
     ],
 )
@@ -110,6 +109,12 @@ def test_a_topic_can_be_made_only_once() -> None:
         server.create_topic("news", 2)
         with pytest.raises(rota.RotaError, match="news"):
             server.create_topic("news", 2)
+
+
+@pytest.mark.parametrize("partitions", [-(2**31), 2**31])
+def test_a_number_of_partitions_that_the_protocol_cannot_say_is_refused(partitions: int) -> None:
+    with rota.Server() as server, pytest.raises(ValueError, match=f"partitions is {partitions}"):
+        server.create_topic("news", partitions)
 
 
 @pytest.mark.clients
@@ -139,7 +144,7 @@ def test_a_member_that_is_told_to_expire_does_and_comes_back() -> None:
             def it_is_back() -> bool:
                 return consumer.memberid() not in {lapsing, ""} and bool(consumer.assignment())
 
-            polled_until(consumer, it_is_back, clock)
+            polled_until(consumer, it_is_back)
 
 
 @pytest.mark.clients
@@ -168,3 +173,9 @@ def test_a_commit_waits_while_appends_are_held_and_fails_when_they_do() -> None:
 def test_only_errors_of_the_protocol_can_be_injected() -> None:
     with rota.Server() as server, pytest.raises(ValueError, match="NO_SUCH_ERROR"):
         server.fail_appends("NO_SUCH_ERROR")
+
+
+@pytest.mark.parametrize("times", [-1, 2**31])
+def test_appends_fail_so_many_times_as_can_be_counted(times: int) -> None:
+    with rota.Server() as server, pytest.raises(ValueError, match=f"times is {times}"):
+        server.fail_appends("NOT_ENOUGH_REPLICAS", times)
