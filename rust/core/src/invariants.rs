@@ -186,6 +186,9 @@ fn s19_timer_shape(view: &View<'_>) -> Result<(), String> {
         None => group.join_deadline.is_none() && (!preparing || group.join_held),
     };
     ensure(join_fits, || format!("{:?} with join deadline {join:?}, held {}", group.state, group.join_held))?;
+    ensure(!group.join_held || preparing && group.creating.is_some(), || {
+        format!("a join phase is held in {:?}, creation {:?}", group.state, group.creating)
+    })?;
     let sync = group.sync_deadline.is_some_and(|operation| purgatory.get(operation).is_some());
     ensure(sync == (group.owing_sync > 0), || format!("sync deadline {sync} with {} owing", group.owing_sync))?;
     if view.coordinator.phase == Phase::Loading {

@@ -192,7 +192,6 @@ impl Coordinator {
                     }
                     to_come => to_come,
                 };
-                self.end_session(member);
                 self.members[member].session = Some(self.purgatory.watch(deadline, &[], Operation::Session(member)));
                 self.answer_replacement(step, member, parked, &replacement.leader_id);
             }
