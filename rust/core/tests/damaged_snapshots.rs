@@ -7,7 +7,10 @@ mod walk;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rota_core::Coordinator;
+use rota_core::{
+    Answer, AppendId, Config, Coordinator, Entropy, Now, Record, Request, Sink, Ticket,
+    request::{JoinGroup, Protocol},
+};
 use walk::World;
 
 /// Events that a coordinator has to survive.
@@ -62,4 +65,52 @@ fn one_changed_byte_is_refused_or_survived() {
     }
     assert!(panics.is_empty(), "{} let in and not survived:\n{}", panics.len(), panics.join("\n"));
     assert!(refused > 0 && survived > 0, "{refused} refused, {survived} survived");
+}
+
+/// Takes no notice of effects.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn answer(&mut self, _: Ticket, _: Answer<'_>) {}
+    fn append(&mut self, _: AppendId, _: &[Record]) {}
+}
+
+/// A group that so far is one id that was handed out, and a first record on its way to the log.
+fn just_created() -> Coordinator {
+    let mut coordinator = Coordinator::new(Config::default(), 0, 0);
+    let now = Now { mono_ms: 0, wall_ms: 0 };
+    coordinator.loaded(now, &mut Nowhere);
+    let join = JoinGroup {
+        version: 4,
+        group_id: Some("h"),
+        member_id: "",
+        instance_id: None,
+        client_id: "c",
+        client_host: "/127.0.0.1",
+        session_timeout_ms: 10_000,
+        rebalance_timeout_ms: 10_000,
+        protocol_type: "consumer",
+        protocols: &[Protocol { name: "range", metadata: &[] }],
+        reason: None,
+    };
+    coordinator.submit(now, Ticket(0), Entropy(0), Request::JoinGroup(join), &mut Nowhere);
+    coordinator
+}
+
+#[test]
+fn a_changed_byte_in_a_group_whose_first_record_is_in_flight_is_refused_or_survived() {
+    let bytes = just_created().snapshot();
+    for (at, change) in (0..bytes.len()).flat_map(|at| (1..=255).map(move |change| (at, change))) {
+        let mut damaged = bytes.clone();
+        damaged[at] = damaged[at].wrapping_add(change);
+        let Ok(mut coordinator) = Coordinator::restore(&damaged) else { continue };
+        coordinator.check_itself(false);
+        let later = Now { mono_ms: 1_000_000, wall_ms: 0 };
+        let life = AssertUnwindSafe(|| {
+            coordinator.appended(AppendId(0), Ok(0), later, &mut Nowhere);
+            coordinator.advance(later, &mut Nowhere);
+            coordinator.unload(later, &mut Nowhere);
+        });
+        assert!(catch_unwind(life).is_ok(), "byte {at} + {change} was let in and not survived");
+    }
 }
