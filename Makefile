@@ -18,7 +18,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: help venv develop lint lint-python lint-rust format test-rust test-python test wheel check-wheel demo clean
+.PHONY: help venv develop lint lint-python lint-rust format test-rust test-python test wheel check-wheel bench demo clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,12 @@ wheel: venv ## sdist and wheel (release build) into dist/
 
 check-wheel: ## install dist/*.whl where there is no Rust toolchain, and run the demo from it
 	PYTHON=$(PYTHON) scripts/check-wheel dist
+
+bench: wheel ## heartbeats and start-up, with the release build, beside their floors
+	$(PYTHON) -m venv build/bench
+	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[bench]"
+	build/bench/bin/python -m pytest -c benches/pytest.ini benches
+	build/bench/bin/python benches/startup.py
 
 demo: develop ## watch a group live, about 30 s (DEMO_ARGS=--json for a summary)
 	$(BIN)/rota demo $(DEMO_ARGS)
