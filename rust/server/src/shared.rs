@@ -102,7 +102,8 @@ impl Shared {
         }
     }
 
-    /// Closes connections on which nothing has moved for `max_idle_ms`; a request that waits is not idleness.
+    /// Closes connections on which nothing has moved for `max_idle_ms`; a request that waits is not idleness, as long as
+    /// its client is there.
     pub async fn sweep_idle(self: Rc<Shared>, max_idle_ms: u64) {
         let pause = Duration::from_millis((max_idle_ms / 8).clamp(50, 60_000));
         loop {
@@ -110,7 +111,8 @@ impl Shared {
             let now_ms = self.uptime_ms();
             let connections = self.connections.borrow();
             let idle = connections.values().filter(|connection| {
-                !connection.parked.get() && now_ms.saturating_sub(connection.active_ms.get()) > max_idle_ms
+                let waits = connection.parked.get() && !connection.gone.get();
+                !waits && now_ms.saturating_sub(connection.active_ms.get()) > max_idle_ms
             });
             idle.for_each(|connection| connection.end(Ending::Now));
         }

@@ -63,12 +63,20 @@ impl Producers {
         if first == expected { Ok(None) } else { Err(ErrorCode::OutOfOrderSequenceNumber) }
     }
 
+    /// Forgets the eighth of the producers that was silent for longest: one at a time, a client that makes up producer
+    /// ids would have all of them looked through for each.
+    fn forget_silent(&mut self) {
+        let mut appends: Vec<u64> = self.by_id.values().map(|producer| producer.last_append).collect();
+        let forgotten = (appends.len() / 8).max(1);
+        let (_, newest_forgotten, _) = appends.select_nth_unstable(forgotten - 1);
+        self.by_id.retain(|_, producer| producer.last_append > *newest_forgotten);
+    }
+
     /// A batch that `check` let pass was stored.
     pub fn appended(&mut self, header: &BatchHeader, place: AppendedAt) {
         self.appends += 1;
         if self.by_id.len() >= PRODUCERS_PER_PARTITION_MAX && !self.by_id.contains_key(&header.producer_id) {
-            let silent_longest = self.by_id.iter().min_by_key(|(_, producer)| producer.last_append).map(|(id, _)| *id);
-            self.by_id.retain(|id, _| Some(*id) != silent_longest);
+            self.forget_silent();
         }
         let epoch = header.producer_epoch;
         let fresh = || Producer { epoch, batches: VecDeque::with_capacity(BATCHES_REMEMBERED), last_append: 0 };
