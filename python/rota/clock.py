@@ -17,6 +17,8 @@ class Timed(Protocol):
 
     def _advance(self, ms: int, expire: list[str]) -> None: ...
 
+    def _member_ids(self) -> set[str]: ...
+
 
 class VirtualClock:
     """The time of one or several servers, in milliseconds since the clock was made. It moves only when told to.
@@ -44,13 +46,15 @@ class VirtualClock:
     def advance(self, ms: int, expire: Iterable[str] = ()) -> None:
         """Move time forward by `ms` milliseconds; every deadline that falls due on the way fires in order.
 
-        Deadlines that lie ahead fire only here; what is due at once, such as an initial delay of 0, fires by itself.
+        Deadlines that lie ahead fire only here. One that is due already fires by itself: an initial delay of 0 needs no
+        `advance`.
 
         A member whose client is connected keeps its session, however far time moves: its next heartbeat counts as
         due now. `expire` names the member ids that are to lapse all the same.
 
-        Raises ValueError if `ms` is negative, because time does not go back, or leads beyond `LATEST_MS`, and
-        TypeError if it is not a whole number or `expire` is not member ids.
+        Raises ValueError if `ms` is negative, because time does not go back, or leads beyond `LATEST_MS`, or if
+        `expire` has an id that is no member of any group of this clock's servers, and TypeError if `ms` is not a
+        whole number or `expire` is not member ids. The clock stays where it is then.
         """
         if not isinstance(ms, int):
             raise TypeError(f"ms is {ms!r}: give a whole number of milliseconds")
@@ -64,8 +68,14 @@ class VirtualClock:
         for member in lapsing:
             if not isinstance(member, str):
                 raise TypeError(f"expire has {member!r} in it: give member ids, which are strings")
+        servers = list(self._servers)
+        if lapsing:
+            known = set[str]().union(*(server._member_ids() for server in servers))
+            for member in lapsing:
+                if member not in known:
+                    raise ValueError(f"expire has {member!r} in it: no group of this clock's servers has that member")
         self._now_ms += ms
-        for server in list(self._servers):
+        for server in servers:
             server._advance(ms, lapsing)
 
     def _drive(self, server: Timed) -> None:

@@ -10,13 +10,17 @@ from rota.clock import LATEST_MS, VirtualClock
 
 
 class Recorder:
-    """Stands in for a server: remembers how it was moved."""
+    """Stands in for a server: has members, and remembers how it was moved."""
 
-    def __init__(self) -> None:
+    def __init__(self, *members: str) -> None:
+        self.members = members
         self.moves: list[tuple[int, list[str]]] = []
 
     def _advance(self, ms: int, expire: list[str]) -> None:
         self.moves.append((ms, expire))
+
+    def _member_ids(self) -> set[str]:
+        return set(self.members)
 
 
 def test_a_clock_stands_still_until_it_is_advanced() -> None:
@@ -29,7 +33,7 @@ def test_a_clock_stands_still_until_it_is_advanced() -> None:
 
 
 def test_every_server_of_a_clock_moves_with_it_until_it_is_released() -> None:
-    clock, first, second = VirtualClock(), Recorder(), Recorder()
+    clock, first, second = VirtualClock(), Recorder("m-1"), Recorder()
     clock._drive(first)
     clock._drive(second)
     clock.advance(10, expire=["m-1"])
@@ -40,7 +44,7 @@ def test_every_server_of_a_clock_moves_with_it_until_it_is_released() -> None:
 
 
 def test_the_members_to_expire_may_come_from_any_iterable() -> None:
-    clock, server = VirtualClock(), Recorder()
+    clock, server = VirtualClock(), Recorder("m-0", "m-1")
     clock._drive(server)
     clock.advance(5, expire=(f"m-{number}" for number in range(2)))
     assert server.moves == [(5, ["m-0", "m-1"])]
@@ -72,12 +76,13 @@ def test_one_member_id_is_not_taken_for_a_list_of_letters() -> None:
         ("5", (), TypeError, "ms is '5'"),
         (LATEST_MS + 1, (), ValueError, f"the clock ends {LATEST_MS} ms after it was made"),
         (1, ["m-1", 5], TypeError, "expire has 5 in it: give member ids"),
+        (1, ["m-1", "m-9"], ValueError, "expire has 'm-9' in it: no group of this clock's servers has that member"),
     ],
 )
 def test_a_clock_that_cannot_be_moved_so_stays_where_it_is(
     ms: int, expire: Iterable[str], error: type[Exception], says: str
 ) -> None:
-    clock, server = VirtualClock(), Recorder()
+    clock, server = VirtualClock(), Recorder("m-1")
     clock._drive(server)
     with pytest.raises(error, match=says):
         clock.advance(ms, expire)

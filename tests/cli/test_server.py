@@ -148,6 +148,29 @@ def test_a_member_that_is_told_to_expire_does_and_comes_back() -> None:
 
 
 @pytest.mark.clients
+def test_only_members_of_a_group_can_be_told_to_expire() -> None:
+    clock = rota.VirtualClock()
+    with rota.Server(settings=NO_DELAY, clock=clock) as server, rota.Server(clock=clock):
+        server.create_topic("news")
+        with a_member(server) as consumer:
+            mistyped = consumer.memberid() + "x"
+            with pytest.raises(ValueError, match=f"expire has '{mistyped}' in it"):
+                clock.advance(45_000, expire=[consumer.memberid(), mistyped])
+            assert clock.now_ms == 0
+            assert explained(server).state == "Stable"
+            assert server._member_ids() == {consumer.memberid()}
+
+
+@pytest.mark.clients
+def test_a_deadline_that_is_due_already_needs_no_advance() -> None:
+    clock = rota.VirtualClock()
+    with rota.Server(settings=NO_DELAY, clock=clock) as server:
+        server.create_topic("news")
+        with a_member(server):
+            assert (clock.now_ms, explained(server).generation) == (0, 1)
+
+
+@pytest.mark.clients
 def test_time_of_a_real_clock_cannot_be_moved() -> None:
     with rota.Server() as server, pytest.raises(rota.ServerError):
         server._advance(1, [])
