@@ -8,18 +8,25 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
+import rota
 import rota.demo
 from rota.cli import app
 from rota.demo.stage import Result, Settings
 
 DEMO = [sys.executable, "-m", "rota", "demo"]
 WITHIN_S = 100
+# Shorter than the minute for which a client's commit waits for its broker.
+ENDED_WITHIN_S = 30
 
 
 @pytest.mark.clients
@@ -45,19 +52,70 @@ def test_the_demo_passes_and_ends_with_a_summary(assignor: str) -> None:
         assert cause in causes
 
 
-@pytest.mark.clients
-def test_ctrl_c_ends_the_demo_and_all_its_consumers() -> None:
-    demo = subprocess.Popen(DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0)
+def a_demo_with_a_consumer(*options: str) -> subprocess.Popen[str]:
+    """A running demo, in a process group of its own, whose first consumer has its assignment."""
+    demo = subprocess.Popen(
+        [*DEMO, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    )
     assert demo.stdout is not None
     for line in demo.stdout:
         if "ana" in line and "assigned" in line:
             break
-    os.killpg(demo.pid, signal.SIGINT)  # as a terminal does it: the consumers get it too
+    return demo
+
+
+def nobody_is_left_of(demo: subprocess.Popen[str]) -> bool:
+    """Whether the process group of the demo has no process that still runs."""
+    # Whoever lost his parent may stay a zombie where nobody collects those.
+    states = [
+        path.read_text().rpartition(")")[2].split() for path in Path("/proc").glob("[0-9]*/stat") if path.exists()
+    ]
+    return not any(int(group) == demo.pid and state != "Z" for state, _, group, *_ in states)
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize(
+    ("ending", "code", "says"),
+    [
+        (signal.SIGINT, 130, "rota: interrupted; the consumers have ended\n"),
+        (signal.SIGTERM, 143, "rota: terminated; the consumers have ended\n"),
+    ],
+)
+def test_a_signal_to_all_of_the_demo_ends_it_and_all_its_consumers(
+    ending: signal.Signals, code: int, says: str
+) -> None:
+    demo = a_demo_with_a_consumer()
+    os.killpg(demo.pid, ending)  # as a terminal does it: the consumers get it too
     _, errors = demo.communicate(timeout=WITHIN_S)
-    assert demo.returncode == 130
-    assert errors == "rota: interrupted; the consumers have ended\n"
-    with pytest.raises(ProcessLookupError):
-        os.killpg(demo.pid, 0)
+    assert (demo.returncode, errors) == (code, says)
+    assert nobody_is_left_of(demo)
+
+
+@pytest.mark.clients
+def test_a_demo_that_is_terminated_leaves_nothing_on_somebody_elses_broker() -> None:
+    with rota.Server() as broker:
+        demo = a_demo_with_a_consumer("--bootstrap-server", broker.bootstrap_servers)
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        (group,) = broker.groups()
+        demo.terminate()
+        _, errors = demo.communicate(timeout=WITHIN_S)
+        assert (demo.returncode, errors) == (143, "rota: terminated; the consumers have ended\n")
+        explained = broker.explain(group)
+        assert explained is not None, "rota does not offer DeleteGroups"
+        assert explained.state == "Empty"
+        assert [name for name in admin.list_topics(timeout=10).topics if name.startswith("rota-demo-")] == []
+        assert nobody_is_left_of(demo)
+
+
+@pytest.mark.clients
+def test_consumers_do_not_outlive_a_demo_that_was_killed_together_with_its_broker() -> None:
+    demo = a_demo_with_a_consumer()
+    demo.kill()
+    demo.communicate(timeout=WITHIN_S)
+    deadline_s = time.monotonic() + ENDED_WITHIN_S
+    while not nobody_is_left_of(demo):
+        assert time.monotonic() < deadline_s, "a consumer outlived the demo"
+        time.sleep(0.1)
 
 
 def test_a_failed_verdict_is_a_failed_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +141,7 @@ def test_without_the_client_the_demo_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setattr(importlib.util, "find_spec", find_all_but_one)
     ended = CliRunner().invoke(app, ["demo"])
     assert ended.exit_code == 2
-    assert ended.stderr == "rota: the demo needs the confluent-kafka client: pip install 'rota[demo]'\n"
+    assert ended.stderr == "rota: the demo needs the confluent-kafka client: pip install confluent-kafka\n"
 
 
 def test_a_broker_that_is_not_there_is_a_failure_and_says_which() -> None:
@@ -91,4 +149,43 @@ def test_a_broker_that_is_not_there_is_a_failure_and_says_which() -> None:
         [*DEMO, "--bootstrap-server", "127.0.0.1:1"], capture_output=True, text=True, timeout=WITHIN_S, check=False
     )
     assert ended.returncode == 1
-    assert "127.0.0.1:1" in ended.stderr.splitlines()[-1]
+    assert ended.stderr == "rota: nothing answers at 127.0.0.1:1: is a broker running there?\n"
+
+
+@pytest.mark.clients
+def test_a_consumer_that_cannot_leave_ends_all_the_same() -> None:
+    broker = subprocess.Popen(
+        [sys.executable, "-m", "rota", "serve", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert broker.stdout is not None
+        address = broker.stdout.readline().split("ready on ")[1].split()[0]
+        producer = Producer({"bootstrap.servers": address})
+        producer.produce("orders", b"1")
+        assert producer.flush(WITHIN_S) == 0
+        config = {
+            "bootstrap.servers": address,
+            "group.id": "g",
+            "partition.assignment.strategy": "range",
+            "log_level": 0,
+        }
+        order = json.dumps({"config": config, "topics": ["orders"]})
+        consumer = subprocess.Popen(
+            [sys.executable, "-m", "rota.demo.consumer", order],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert consumer.stdout is not None
+        for line in consumer.stdout:
+            if json.loads(line)["kind"] == "resumed":
+                break
+        broker.send_signal(signal.SIGSTOP)  # it is there and answers nothing: the commit of what was read waits
+        try:
+            consumer.communicate(timeout=ENDED_WITHIN_S)
+        finally:
+            consumer.kill()
+        assert consumer.returncode == 1
+    finally:
+        broker.kill()
+        broker.communicate()

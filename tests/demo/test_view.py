@@ -75,6 +75,12 @@ def test_every_json_line_is_an_object_and_the_last_is_the_summary() -> None:
     assert last == GOOD.summary
 
 
+def test_json_lines_are_written_as_people_read_them() -> None:
+    out = io.StringIO()
+    JsonView(out).show(News(1.0, "rota", "rebalance generation 1 to 2: ana-1f0c8a2e… joined"))
+    assert "ana-1f0c8a2e… joined" in out.getvalue()
+
+
 def test_the_live_picture_shows_each_member_with_what_it_owns() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=140)
     live = LiveView(console)

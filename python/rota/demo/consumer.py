@@ -1,24 +1,29 @@
 """One consumer of the demo, in a process of its own so that it can be killed. `python -m rota.demo.consumer JSON`.
 
 It reports on stdout, one JSON object a line, and takes orders on stdin, one a line: `subscribe TOPIC ...`, `leave`.
-The end of stdin means leave, so that no consumer outlives the demo.
+The end of stdin means leave, so that no consumer outlives the demo; one that cannot leave, because its broker is gone
+as well, ends all the same.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import signal
 import sys
 import threading
 import time
+import traceback
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 COMMIT_EVERY_MS = 400
+LEAVE_WITHIN_S = 5.0
 # The client says which generation it joined only in its debug log.
 GENERATION = re.compile(r"JoinGroup response: GenerationId (\d+)")
 
@@ -29,8 +34,9 @@ def now_ms() -> float:
 
 
 def say(kind: str, **fields: Any) -> None:
-    """Report one thing that happened."""
-    print(json.dumps({"kind": kind, "at_ms": now_ms(), **fields}), flush=True)
+    """Report one thing that happened. If nobody listens any more, stdin has ended too, and that is acted upon."""
+    with suppress(BrokenPipeError):
+        print(json.dumps({"kind": kind, "at_ms": now_ms(), **fields}), flush=True)
 
 
 class Generations(logging.Handler):
@@ -159,21 +165,33 @@ class Witness:
 
 
 def listen(orders: SimpleQueue[list[str]]) -> None:
-    """Turn stdin into orders; its end is the order to leave."""
+    """Turn stdin into orders; its end is the order to leave, and soon the end of this process."""
     for line in sys.stdin:
         orders.put(line.split())
     orders.put(["leave"])
+    # A commit, or the good-bye itself, waits for a broker; if that is gone, nobody is left who would end us.
+    threading.Event().wait(LEAVE_WITHIN_S)
+    os._exit(1)
 
 
 def main() -> None:
     """Run one consumer as its only argument says: {"config": {...}, "topics": [...]}."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the demo's to handle: it tells its consumers to leave
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.SIG_IGN)  # both are the demo's to handle: it tells its consumers to leave
     order = json.loads(sys.argv[1])
     orders: SimpleQueue[list[str]] = SimpleQueue()
     threading.Thread(target=listen, args=(orders,), daemon=True).start()
-    witness = Witness(order["config"])
-    witness.subscribe(order["topics"])
-    witness.run(orders)
+    code = 0
+    try:
+        witness = Witness(order["config"])
+        witness.subscribe(order["topics"])
+        witness.run(orders)
+    except BaseException:
+        code = 1
+        with suppress(BrokenPipeError):
+            traceback.print_exc()
+    # Not by returning: the client's destructor may wait for a broker that is gone, when no thread can end us any more.
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ class Stage:
         }
         self.cast = Cast(config, {name: topic for topic, name in self.names.items()}, self.evidence, self.tell)
         self.feed = Feed(self.bootstrap_servers, self.topics)
-        self.observer = Observer(self.bootstrap_servers, self.group, self._seen)
+        self.observer = Observer(self.bootstrap_servers, self.group, self._seen, SESSION_MS)
 
     @property
     def elapsed_s(self) -> float:
@@ -111,7 +111,26 @@ class Stage:
         self._changed.set()
 
     def play(self) -> Result:
-        """Play the whole script. Raises KafkaException or TimeoutError if the broker will not create the topics."""
+        """Play the whole script, and leave nothing behind on somebody else's broker.
+
+        Raises rota.RotaError if no broker answers, KafkaException or TimeoutError if it will not create the topics.
+        """
+        if self.server is None:
+            self.observer.reach()
+        try:
+            failures = self._perform()
+        finally:
+            if self.server is None:
+                self.observer.remove(self.topics)
+        if self.feed.failed:
+            failures.append(f"producing failed: {self.feed.failed}")
+        verdict = judge(self.evidence, self.topics, [step.title for step in STEPS])
+        failures += verdict.failures
+        self.step = "done" if not failures else "failed"
+        self._look()
+        return Result(failures, self._summary(failures, verdict.generations, verdict.stable_snapshots))
+
+    def _perform(self) -> list[str]:
         failures: list[str] = []
         try:
             self.observer.create(self.topics)
@@ -132,15 +151,7 @@ class Stage:
             self.evidence.committed = self.observer.committed()
         except (KafkaException, TimeoutError) as error:
             failures.append(f"the commits could not be read back: {error}")
-        if self.server is None:
-            self.observer.delete(self.topics)
-        if self.feed.failed:
-            failures.append(f"producing failed: {self.feed.failed}")
-        verdict = judge(self.evidence, self.topics, [step.title for step in STEPS])
-        failures += verdict.failures
-        self.step = "done" if not failures else "failed"
-        self._look()
-        return Result(failures, self._summary(failures, verdict.generations, verdict.stable_snapshots))
+        return failures
 
     def _play_steps(self) -> None:
         beat_s = self.settings.duration_s / (len(STEPS) + 1)

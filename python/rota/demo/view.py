@@ -78,7 +78,7 @@ class JsonView(View):
         self._write(result.summary)
 
     def _write(self, value: object) -> None:
-        print(json.dumps(value), file=self._out, flush=True)
+        print(json.dumps(value, ensure_ascii=False), file=self._out, flush=True)
 
 
 class LiveView(View):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import socket
+import struct
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -11,12 +14,16 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from rota._rota import RotaError
 from rota.demo.cast import now_ms
 from rota.demo.evidence import Partition, Snapshot
 
 PRODUCE_EVERY_S = 0.01
 DESCRIBE_EVERY_S = 0.15
 ANSWER_WITHIN_S = 10.0
+REACH_WITHIN_S = 4.0
+ASK_AGAIN_S = 0.2
+API_VERSIONS, DELETE_GROUPS = 18, 42
 # What goes wrong is known from the answers; the client's own log would only write into the picture.
 QUIET = {"log_level": 0}
 # The admin client's names of the states, as the protocol writes them.
@@ -73,7 +80,10 @@ class Feed:
 class Observer:
     """Asks the coordinator to describe the group, over and over, as any admin client can."""
 
-    def __init__(self, bootstrap_servers: str, group: str, seen: Callable[[Snapshot], None]) -> None:
+    def __init__(self, bootstrap_servers: str, group: str, seen: Callable[[Snapshot], None], session_ms: int) -> None:
+        """`session_ms` is how long the group may keep a member that was killed."""
+        self._bootstrap_servers = bootstrap_servers
+        self._session_ms = session_ms
         self._admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap_servers, "client.id": "observer"})
         self._group = group
         self._seen = seen
@@ -90,17 +100,41 @@ class Observer:
         if self._thread.is_alive():
             self._thread.join(ANSWER_WITHIN_S)
 
+    def reach(self) -> None:
+        """Ask whether there is a broker at all. Raises rota.RotaError if nothing answers."""
+        try:
+            self._admin.list_topics(timeout=REACH_WITHIN_S)
+        except KafkaException as error:
+            raise RotaError(f"nothing answers at {self._bootstrap_servers}: is a broker running there?") from error
+
     def create(self, topics: dict[str, int]) -> None:
         """Create topics (name to number of partitions). Raises KafkaException or TimeoutError if that fails."""
         wanted = [NewTopic(name, count, 1) for name, count in topics.items()]
         for created in self._admin.create_topics(wanted, request_timeout=ANSWER_WITHIN_S).values():
             created.result(ANSWER_WITHIN_S * 2)
 
-    def delete(self, topics: dict[str, int]) -> None:
-        """Delete topics, as far as the broker lets us."""
+    def remove(self, topics: dict[str, int]) -> None:
+        """Delete these topics and the group, as far as the broker lets us."""
         for deleted in self._admin.delete_topics(list(topics)).values():
             with suppress(KafkaException, TimeoutError):
                 deleted.result(ANSWER_WITHIN_S)
+        # librdkafka aborts the process when it is to send a request of this kind to a broker that lacks it.
+        if DELETE_GROUPS not in apis(self._bootstrap_servers):
+            return
+        # The coordinator keeps a consumer that was killed until its session ends, and the group until then.
+        deadline_ms = now_ms() + 2 * self._session_ms
+        while not self._removed_group() and now_ms() < deadline_ms:
+            time.sleep(ASK_AGAIN_S)
+
+    def _removed_group(self) -> bool:
+        """Whether asking again is of no use: the group is gone, or will not go."""
+        try:
+            self._admin.delete_consumer_groups([self._group])[self._group].result(ANSWER_WITHIN_S)
+        except KafkaException as refusal:
+            return bool(refusal.args[0].code() != KafkaError.NON_EMPTY_GROUP)
+        except TimeoutError:
+            return True
+        return True
 
     def committed(self) -> dict[Partition, int]:
         """The group's committed offsets, as a client that is no member reads them."""
@@ -119,6 +153,24 @@ class Observer:
             except (KafkaException, TimeoutError):
                 continue  # the group does not exist yet, or the broker is busy: what is missing, the verdict says
             self._seen(_snapshot(asked_ms, described))
+
+
+def apis(bootstrap_server: str) -> set[int]:
+    """The keys of all requests that the broker at HOST:PORT answers; none if it does not say (ApiVersions v0)."""
+    host, _, port = bootstrap_server.rpartition(":")
+    request = struct.pack(">hhih", API_VERSIONS, 0, 0, -1)
+    try:
+        with (
+            socket.create_connection((host.strip("[]"), int(port)), REACH_WITHIN_S) as connection,
+            connection.makefile("rb") as answers,
+        ):
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            (size,) = struct.unpack(">i", answers.read(4))
+            answer = answers.read(size)
+        _, _, count = struct.unpack_from(">ihi", answer)  # correlation id, error
+        return {struct.unpack_from(">hhh", answer, 10 + 6 * number)[0] for number in range(count)}
+    except (OSError, struct.error):
+        return set()
 
 
 def _snapshot(asked_ms: float, described: Any) -> Snapshot:
