@@ -1334,6 +1334,8 @@ class Server:
         `expire` names members that lapse although their clients are connected. Raises ServerError if the clock is the
         machine's.
         """
+    def member_ids(self) -> list[str]:
+        """Ids of all members of all groups."""
     def hold_appends(self) -> None:
         """From now on no append to `__consumer_offsets` ends."""
     def release_appends(self) -> int:

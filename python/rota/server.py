@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-import struct
-from collections.abc import Iterable, Iterator, Mapping
-from io import BytesIO
+from collections.abc import Mapping
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self
 
 from rota import _rota
 from rota.clock import VirtualClock
@@ -18,8 +15,6 @@ if TYPE_CHECKING:
 __all__ = ["Server"]
 
 INT32_MAX = 2**31 - 1
-DESCRIBE_GROUPS = 15
-ANSWER_WITHIN_S = 10.0
 
 
 class Server:
@@ -133,16 +128,7 @@ class Server:
         self._inner.advance(ms, expire)
 
     def _member_ids(self) -> set[str]:
-        """The member ids of all groups, asked for as any client may. Raises rota.ServerError if it does not answer."""
-        found: set[str] = set()
-        groups = self.groups()
-        try:
-            with socket.create_connection((self.host, self.port), ANSWER_WITHIN_S) as connection:
-                for group in groups:
-                    found.update(_described_members(connection, group))
-        except OSError as error:
-            raise _rota.ServerError(f"{self.bootstrap_servers} did not say which members it has: {error}") from error
-        return found
+        return set(self._inner.member_ids())
 
 
 def _written(value: Setting) -> str:
@@ -150,36 +136,3 @@ def _written(value: Setting) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
-
-
-def _described_members(connection: socket.socket, group: str) -> Iterator[str]:
-    """The member ids in the answer to a DescribeGroups v0 (docs/protocol.md §12.1)."""
-    name = group.encode()
-    header = struct.pack(">hhih", DESCRIBE_GROUPS, 0, 0, -1)
-    request = header + struct.pack(">ih", 1, len(name)) + name
-    connection.sendall(struct.pack(">i", len(request)) + request)
-    with connection.makefile("rb") as stream:
-        (size,) = _numbers(stream, ">i")
-        answer = BytesIO(stream.read(size))
-    _numbers(answer, ">iih")  # correlation id, one group, its error: a group that is gone has no members
-    _skip(answer, "hhhh")  # group id, state, protocol type, protocol
-    (members,) = _numbers(answer, ">i")
-    for _ in range(members):
-        (length,) = _numbers(answer, ">h")
-        yield answer.read(length).decode()
-        _skip(answer, "hhii")  # client id, client host, metadata, assignment
-
-
-def _numbers(stream: IO[bytes], layout: str) -> tuple[int, ...]:
-    wanted = struct.calcsize(layout)
-    data = stream.read(wanted)
-    if len(data) < wanted:
-        raise ConnectionError("the connection was closed")
-    return struct.unpack(layout, data)
-
-
-def _skip(stream: IO[bytes], lengths: Iterable[str]) -> None:
-    """Skip values, each with a length before it that is a 16-bit `h` or a 32-bit `i`; -1 is null."""
-    for layout in lengths:
-        (length,) = _numbers(stream, f">{layout}")
-        stream.read(max(length, 0))

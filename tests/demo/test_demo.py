@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import rota
 import rota.demo
 from rota.cli import app
 from rota.demo.stage import Result, Settings
+from tests.clients.eventually import eventually
 
 DEMO = [sys.executable, "-m", "rota", "demo"]
 WITHIN_S = 100
@@ -112,10 +112,7 @@ def test_consumers_do_not_outlive_a_demo_that_was_killed_together_with_its_broke
     demo = a_demo_with_a_consumer()
     demo.kill()
     demo.communicate(timeout=WITHIN_S)
-    deadline_s = time.monotonic() + ENDED_WITHIN_S
-    while not nobody_is_left_of(demo):
-        assert time.monotonic() < deadline_s, "a consumer outlived the demo"
-        time.sleep(0.1)
+    eventually(lambda: nobody_is_left_of(demo), ENDED_WITHIN_S, "every consumer ends after its demo")
 
 
 def test_a_failed_verdict_is_a_failed_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,6 +196,12 @@ impl Coordinator {
         self.group_ids.keys().cloned().collect()
     }
 
+    /// Ids of all members of all groups, by group and joining order.
+    pub fn member_ids(&self) -> impl Iterator<Item = &Arc<str>> {
+        let groups = self.group_ids.values().map(|group| &self.groups[*group]);
+        groups.flat_map(|group| group.joined.values().map(|member| &self.members[*member].id))
+    }
+
     /// A number for a member that finds it without its name; stale numbers are unknown members.
     pub fn member_handle(&self, group_id: &str, member_id: &str) -> Option<u64> {
         self.find_member(group_id, member_id).map(MemberHandle::to_bits)

@@ -63,7 +63,9 @@ impl Rebalance {
         let who = if self.member_id.is_empty() { "a member".to_owned() } else { short(&self.member_id) };
         let what = match self.cause.as_str() {
             "MemberJoined" => format!("{who} joined"),
-            "MetadataChanged" => format!("{who} rejoined with other metadata (subscription, owned partitions or protocols)"),
+            "MetadataChanged" => {
+                format!("{who} rejoined with other metadata (subscription, owned partitions or protocols)")
+            }
             "LeaderRejoined" => format!("the leader {who} rejoined"),
             "MemberLeft" => format!("{who} left"),
             "PendingLeft" => format!("pending {who} left"),

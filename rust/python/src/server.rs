@@ -117,6 +117,12 @@ impl Server {
         py.detach(|| self.running.advance(ms, expire)).map_err(raised)
     }
 
+    /// Ids of all members of all groups.
+    fn member_ids(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let ids = py.detach(|| self.running.member_ids()).map_err(raised)?;
+        Ok(ids.iter().map(ToString::to_string).collect())
+    }
+
     /// From now on no append to `__consumer_offsets` ends.
     fn hold_appends(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.running.hold_appends()).map_err(raised)

@@ -247,6 +247,11 @@ impl Node {
         group_ids
     }
 
+    /// Ids of all members of all groups.
+    pub fn member_ids(&self) -> Vec<Arc<str>> {
+        self.coordinators.iter().flat_map(Coordinator::member_ids).cloned().collect()
+    }
+
     /// What a group is doing, and why.
     pub fn explain(&self, group_id: &str) -> Option<Explanation> {
         self.coordinators[self.partition_of(group_id) as usize].explain(group_id)

@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener},
     rc::Rc,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
@@ -202,6 +202,11 @@ impl Server {
             node.advance_virtual(delta_ms, &expire);
             Ok(node.clock.now().mono_ms)
         })?
+    }
+
+    /// Ids of all members of all groups.
+    pub fn member_ids(&self) -> Result<Vec<Arc<str>>, ServerError> {
+        self.ask(|node| node.member_ids())
     }
 
     /// From now on no append to `__consumer_offsets` ends.
