@@ -18,7 +18,7 @@ LONG_FILES: dict[str, str] = {
 }
 LONG_FUNCTIONS: dict[str, str] = {}
 SLEEPERS: dict[str, str] = {
-    "python/rota/demo/witness.py": "asks a broker again to delete a group whose killed member's session has to end first",
+    "python/rota/demo/witness.py": "asks a broker again to delete a group whose killed member's session must end first",
     "tests/clients/eventually.py": "the one place that looks again and again until a condition holds, with a deadline",
 }
 
