@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::group::{Group, Member};
+use crate::{
+    group::{Group, Member},
+    java_hash::java_hash,
+};
 
 /// Whether a member that offers this may join `group`: in Empty anything but nothing, else the group's type and a name
 /// that every member lists. The sender's own old list still counts (row J24).
@@ -52,38 +55,9 @@ fn bucket_count(names: usize) -> u32 {
     buckets
 }
 
-/// Java's string hash: 31·h + c over UTF-16 units, wrapping (§19).
-pub fn java_hash(text: &str) -> i32 {
-    text.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
-}
-
-/// The partition of `__consumer_offsets` that owns a group (§19).
-pub fn partition_for(group_id: &str, partitions: u32) -> u32 {
-    let hash = java_hash(group_id);
-    let positive = if hash == i32::MIN { 0 } else { hash.unsigned_abs() };
-    positive % partitions
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn groups_go_to_the_partitions_that_kafka_gives_them() {
-        for (group_id, partition) in [
-            ("", 0),
-            ("a", 47),
-            ("groupId", 18),
-            ("group-id", 13),
-            ("otherGroup", 13),
-            ("my-consumer-group", 13),
-            ("polygenelubricants", 0),
-            ("grüppe", 12),
-            ("😀", 49),
-        ] {
-            assert_eq!(partition_for(group_id, 50), partition, "{group_id}");
-        }
-    }
 
     #[test]
     fn ties_go_to_the_lowest_bucket_of_a_table_of_sixteen() {

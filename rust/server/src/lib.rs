@@ -19,7 +19,6 @@ mod members;
 mod node;
 mod offsets_log;
 mod place;
-mod routing;
 mod server;
 pub mod settings;
 mod shared;

@@ -21,7 +21,6 @@ use crate::{
     members::Members,
     offsets_log::{EPOCH, Ended, OffsetsLog},
     place::Place,
-    routing,
     settings::Settings,
     tickets::{Reply, Tickets},
     topics::Topics,
@@ -117,7 +116,7 @@ impl Node {
 
     /// The partition of a group.
     pub fn partition_of(&self, group_id: &str) -> u32 {
-        routing::partition_of(group_id, self.partitions())
+        rota_core::partition_for(group_id, self.partitions())
     }
 
     /// Hands a request to the coordinator of `partition`. It may be answered before this returns, or any time later.
