@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,13 +39,13 @@ class View(Audience):
         while stage.news:
             self.show(stage.news.popleft())
 
+    @abstractmethod
     def show(self, news: News) -> None:
         """Show one line of news."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self, result: Result) -> None:
         """Say how it went."""
-        raise NotImplementedError
 
 
 class PlainView(View):

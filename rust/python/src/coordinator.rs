@@ -28,20 +28,16 @@ const EPOCH_MS: i64 = 1_700_000_000_000;
 /// What `member_handles` says of an unknown member. `heartbeats` answers it `UNKNOWN_MEMBER_ID`.
 const NOBODY: u64 = u64::MAX;
 
-struct Inner {
-    core: rota_core::Coordinator,
-}
-
 /// The coordinator of one partition of `__consumer_offsets`, in this process and in your own time.
 #[pyclass(frozen, module = "rota")]
 pub struct Coordinator {
     // Never held while Python code can run: effects become Python objects after it is released.
-    inner: Mutex<Inner>,
+    core: Mutex<rota_core::Coordinator>,
 }
 
 impl Coordinator {
-    fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Inner>> {
-        let guard = self.inner.lock_py_attached(py);
+    fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, rota_core::Coordinator>> {
+        let guard = self.core.lock_py_attached(py);
         guard.map_err(|_| RotaError::new_err("an earlier call panicked; this coordinator cannot be used any more"))
     }
 
@@ -54,36 +50,35 @@ impl Coordinator {
         verb: impl FnOnce(&mut rota_core::Coordinator, Now, &mut Effects) -> PyResult<()>,
     ) -> PyResult<Vec<Effect>> {
         let mut effects = Effects::default();
-        let mut inner = self.lock(py)?;
-        let now = inner.tick(now_ms, wall_ms)?;
-        verb(&mut inner.core, now, &mut effects)?;
+        let mut core = self.lock(py)?;
+        let now = tick(&core, now_ms, wall_ms)?;
+        verb(&mut core, now, &mut effects)?;
         Ok(effects.0)
     }
 
     /// The same for the verbs that belong before `loaded`.
     fn loading(&self, py: Python<'_>, verb: &str, call: impl FnOnce(&mut rota_core::Coordinator)) -> PyResult<()> {
-        let mut inner = self.lock(py)?;
-        inner.require_loading(verb)?;
-        call(&mut inner.core);
+        let mut core = self.lock(py)?;
+        require_loading(&core, verb)?;
+        call(&mut core);
         Ok(())
     }
 }
 
-impl Inner {
-    fn tick(&self, now_ms: Millis, wall_ms: Option<i64>) -> PyResult<Now> {
-        let latest_ms = self.core.now().mono_ms;
-        if now_ms.0 < latest_ms {
-            return Err(PyValueError::new_err(format!("now_ms went back: {} after {latest_ms}", now_ms.0)));
-        }
-        let since_epoch_ms = i64::try_from(now_ms.0).unwrap_or(i64::MAX);
-        Ok(Now { mono_ms: now_ms.0, wall_ms: wall_ms.unwrap_or(EPOCH_MS.saturating_add(since_epoch_ms)) })
+/// The time of an event; the clock does not go back.
+fn tick(core: &rota_core::Coordinator, now_ms: Millis, wall_ms: Option<i64>) -> PyResult<Now> {
+    let latest_ms = core.now().mono_ms;
+    if now_ms.0 < latest_ms {
+        return Err(PyValueError::new_err(format!("now_ms went back: {} after {latest_ms}", now_ms.0)));
     }
+    let since_epoch_ms = i64::try_from(now_ms.0).unwrap_or(i64::MAX);
+    Ok(Now { mono_ms: now_ms.0, wall_ms: wall_ms.unwrap_or(EPOCH_MS.saturating_add(since_epoch_ms)) })
+}
 
-    fn require_loading(&self, verb: &str) -> PyResult<()> {
-        match self.core.phase() {
-            Phase::Loading => Ok(()),
-            phase => Err(RotaError::new_err(format!("`{verb}` belongs to the loading; this coordinator is {phase:?}"))),
-        }
+fn require_loading(core: &rota_core::Coordinator, verb: &str) -> PyResult<()> {
+    match core.phase() {
+        Phase::Loading => Ok(()),
+        phase => Err(RotaError::new_err(format!("`{verb}` belongs to the loading; this coordinator is {phase:?}"))),
     }
 }
 
@@ -93,38 +88,38 @@ impl Coordinator {
     #[pyo3(signature = (config=None, *, partition=0, epoch=1))]
     fn new(config: Option<&Bound<'_, PyMapping>>, partition: u32, epoch: u32) -> PyResult<Self> {
         let core = rota_core::Coordinator::new(config_from(config)?, partition, epoch);
-        Ok(Coordinator { inner: Mutex::new(Inner { core }) })
+        Ok(Coordinator { core: Mutex::new(core) })
     }
 
     /// The state that `snapshot` wrote.
     #[classmethod]
     fn restore(_class: &Bound<'_, PyType>, data: &[u8]) -> PyResult<Self> {
         let core = rota_core::Coordinator::restore(data).map_err(|error| SnapshotError::new_err(error.to_string()))?;
-        Ok(Coordinator { inner: Mutex::new(Inner { core }) })
+        Ok(Coordinator { core: Mutex::new(core) })
     }
 
     /// The partition of `__consumer_offsets` that it owns.
     #[getter]
     fn partition(&self, py: Python<'_>) -> PyResult<u32> {
-        Ok(self.lock(py)?.core.partition())
+        Ok(self.lock(py)?.partition())
     }
 
     /// The epoch of its ownership.
     #[getter]
     fn epoch(&self, py: Python<'_>) -> PyResult<u32> {
-        Ok(self.lock(py)?.core.epoch())
+        Ok(self.lock(py)?.epoch())
     }
 
     /// `Loading`, `Active`, `Failed` or `Unloaded`.
     #[getter]
     fn phase(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!("{:?}", self.lock(py)?.core.phase()))
+        Ok(format!("{:?}", self.lock(py)?.phase()))
     }
 
     /// The newest time it was told, monotonic milliseconds.
     #[getter]
     fn now_ms(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.lock(py)?.core.now().mono_ms)
+        Ok(self.lock(py)?.now().mono_ms)
     }
 
     /// Folds one committed record.
@@ -136,7 +131,7 @@ impl Coordinator {
     /// Ends the loading: sessions start, and groups with too many members rebalance.
     #[pyo3(signature = (now_ms, wall_ms=None))]
     fn loaded(&self, py: Python<'_>, now_ms: Millis, wall_ms: Option<i64>) -> PyResult<Vec<Effect>> {
-        self.lock(py)?.require_loading("loaded")?;
+        require_loading(&*self.lock(py)?, "loaded")?;
         self.step(py, now_ms, wall_ms, |core, now, sink| {
             core.loaded(now, sink);
             Ok(())
@@ -175,7 +170,7 @@ impl Coordinator {
 
     /// When `advance` has something to do: never late, sometimes early.
     fn next_deadline(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        Ok(self.lock(py)?.core.next_deadline())
+        Ok(self.lock(py)?.next_deadline())
     }
 
     /// The log made an append durable, at this offset, or did not.
@@ -222,35 +217,35 @@ impl Coordinator {
 
     /// What a group is doing, whom it waits for, and why it rebalanced lately.
     fn explain(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<Explanation>> {
-        let inner = self.lock(py)?;
-        let explained = inner.core.explain(group_id);
-        Ok(explained.map(|explained| explanation(group_id, inner.core.now().mono_ms, &explained)))
+        let core = self.lock(py)?;
+        let explained = core.explain(group_id);
+        Ok(explained.map(|explained| explanation(group_id, core.now().mono_ms, &explained)))
     }
 
     /// One group's whole state as plain data.
     fn project(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<Projection>> {
-        Ok(self.lock(py)?.core.project(group_id).as_ref().map(Projection::from))
+        Ok(self.lock(py)?.project(group_id).as_ref().map(Projection::from))
     }
 
     /// 64 bits that differ when a group's projection differs.
     fn digest(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<u64>> {
-        Ok(self.lock(py)?.core.digest(group_id))
+        Ok(self.lock(py)?.digest(group_id))
     }
 
     /// The ids of all groups, sorted.
     fn group_ids(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        Ok(self.lock(py)?.core.group_ids().iter().map(ToString::to_string).collect())
+        Ok(self.lock(py)?.group_ids().iter().map(ToString::to_string).collect())
     }
 
     /// The whole state, parked requests and deadlines included.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.lock(py)?.core.snapshot();
+        let bytes = self.lock(py)?.snapshot();
         Ok(PyBytes::new(py, &bytes))
     }
 
     /// Raises `InvariantViolation` if the state breaks an invariant.
     fn check_invariants(&self, py: Python<'_>) -> PyResult<()> {
-        let checked = self.lock(py)?.core.check_invariants();
+        let checked = self.lock(py)?.check_invariants();
         checked.map_err(|violation| InvariantViolation::new_err(violation.to_string()))
     }
 
@@ -261,10 +256,10 @@ impl Coordinator {
         group_id: &str,
         member_ids: Vec<String>,
     ) -> PyResult<Bound<'py, PyArray1<u64>>> {
-        let inner = self.lock(py)?;
-        let handle = |member_id: &String| inner.core.member_handle(group_id, member_id).unwrap_or(NOBODY);
+        let core = self.lock(py)?;
+        let handle = |member_id: &String| core.member_handle(group_id, member_id).unwrap_or(NOBODY);
         let handles: Vec<u64> = member_ids.iter().map(handle).collect();
-        drop(inner);
+        drop(core);
         Ok(PyArray1::from_vec(py, handles))
     }
 
@@ -287,10 +282,10 @@ impl Coordinator {
         }
         let codes = py.detach(|| {
             let mut codes = vec![0_i16; handles.len()];
-            let mut inner = self.inner.lock().ok()?;
-            let now = inner.tick(now_ms, None);
+            let mut core = self.core.lock().ok()?;
+            let now = tick(&core, now_ms, None);
             Some(now.map(|now| {
-                inner.core.heartbeats(now, &handles, &generations, &mut codes);
+                core.heartbeats(now, &handles, &generations, &mut codes);
                 codes
             }))
         });
@@ -299,14 +294,14 @@ impl Coordinator {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let inner = self.lock(py)?;
+        let core = self.lock(py)?;
         Ok(format!(
             "<rota.Coordinator of partition {}, epoch {}: {:?}, {} groups, {} ms>",
-            inner.core.partition(),
-            inner.core.epoch(),
-            inner.core.phase(),
-            inner.core.group_ids().len(),
-            inner.core.now().mono_ms
+            core.partition(),
+            core.epoch(),
+            core.phase(),
+            core.group_ids().len(),
+            core.now().mono_ms
         ))
     }
 }
