@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from .matrix import Result, table
 from .scene import Scene
+
+if TYPE_CHECKING:
+    import rota
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 CELL = "clients-matrix"
@@ -65,16 +69,25 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture(scope="session")
-def broker(request: pytest.FixtureRequest) -> Iterator[str]:
-    """HOST:PORT of the broker under test: the one that was named, or a rota.Server of this session."""
-    named = existing_broker(request.config)
-    if named is not None:
-        yield named
+def own_server(request: pytest.FixtureRequest) -> Iterator[rota.Server | None]:
+    """The rota.Server of this session, unless a broker was named."""
+    if existing_broker(request.config) is not None:
+        yield None
         return
     import rota
 
     with rota.Server(listen="127.0.0.1:0", settings=SETTINGS) as server:
-        yield server.bootstrap_servers
+        yield server
+
+
+@pytest.fixture(scope="session")
+def broker(request: pytest.FixtureRequest, own_server: rota.Server | None) -> str:
+    """HOST:PORT of the broker under test."""
+    if own_server is not None:
+        return own_server.bootstrap_servers
+    named = existing_broker(request.config)
+    assert named is not None
+    return named
 
 
 @pytest.fixture(autouse=True)
@@ -88,10 +101,28 @@ def _applicable(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def scene(broker: str, tmp_path: Path) -> Iterator[Scene]:
+def scene(broker: str, own_server: rota.Server | None, tmp_path: Path) -> Iterator[Scene]:
     """Unique names and this test's clients, which end with it."""
-    scene = Scene(broker, tmp_path)
+    scene = Scene(broker, tmp_path, own_server)
     try:
         yield scene
     finally:
         scene.close()
+
+
+@pytest.fixture
+def scene_with(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Scene]]:
+    """A scene on a rota.Server of its own, with further settings."""
+    if existing_broker(request.config) is not None:
+        pytest.skip("needs a broker with settings of its own")
+    import rota
+
+    with contextlib.ExitStack() as ends:
+
+        def begin(settings: dict[str, str]) -> Scene:
+            server = ends.enter_context(rota.Server(listen="127.0.0.1:0", settings=SETTINGS | settings))
+            scene = Scene(server.bootstrap_servers, tmp_path, server)
+            ends.callback(scene.close)
+            return scene
+
+        yield begin

@@ -32,6 +32,12 @@ class Family:
     """Whether it has a callback for partitions that were lost, not revoked."""
     tells_state_in_lists: bool = True
     """Whether its ListGroups is new enough (v4) to carry states."""
+    has_instance_id_in_heartbeats: bool = True
+    """Whether its heartbeats (v3+) say which static member sends them: without that it is never fenced."""
+    tells_fencing_when_polled: bool = True
+    """Whether a poll ends with the error of a fenced member; otherwise only a commit does."""
+    knows_group_max_size: bool = True
+    """Whether it has a name for GROUP_MAX_SIZE_REACHED."""
     has_consumer_protocol: bool = False
     """Whether it can be told `group.protocol=consumer`."""
     poll_ms: int = 50
@@ -108,6 +114,7 @@ KAFKA_PYTHON = Family(
     ("range", "roundrobin", "cooperative-sticky"),
     poll_ms=1_000,
     poll_through_change_ms=60_000,
+    tells_fencing_when_polled=False,
     codec_modules=(("snappy", "snappy"), ("lz4", "lz4"), ("zstd", "zstandard")),
 )
 AIOKAFKA = Family(
@@ -115,6 +122,8 @@ AIOKAFKA = Family(
     _python("with_aiokafka"),
     ("range", "roundrobin"),
     tells_lost=False,
+    has_instance_id_in_heartbeats=False,
+    knows_group_max_size=False,
     tells_state_in_lists=False,
     codec_modules=(("snappy", "cramjam"), ("lz4", "cramjam"), ("zstd", "cramjam")),
 )

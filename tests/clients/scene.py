@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.admin import (
     AdminClient,
@@ -17,6 +17,9 @@ from .client import Client, Owned
 from .eventually import eventually
 from .family import Family
 
+if TYPE_CHECKING:
+    import rota
+
 SETTLE_WITHIN_S = 30
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_INTERVAL_MS = 300
@@ -27,8 +30,9 @@ ADMIN_TIMEOUT_S = 15
 class Scene:
     """Starts clients and waits for what they should come to own."""
 
-    def __init__(self, bootstrap: str, logs: Path) -> None:
+    def __init__(self, bootstrap: str, logs: Path, server: rota.Server | None = None) -> None:
         self.bootstrap = bootstrap
+        self._server = server
         self.name = f"t{uuid.uuid4().hex[:12]}"
         self.group = f"g-{self.name}"
         self.clients: list[Client] = []
@@ -39,6 +43,7 @@ class Scene:
     def close(self) -> None:
         for client in self.clients:
             client.stop()
+        del self._admin  # it would look for a server that is gone
 
     def topic(self, partitions: int, suffix: str = "") -> str:
         """A new topic that the broker's metadata has; its name starts with the scene's."""
@@ -77,6 +82,7 @@ class Scene:
             "metadata_max_age_ms": METADATA_MAX_AGE_MS,
             "poll_ms": client.family.poll_ms,
             "group_protocol": "classic",
+            "instance_id": None,
         }
         client.send("consume", **(defaults | settings))
 
@@ -105,6 +111,11 @@ class Scene:
             f"{members} own the {len(partitions)} partitions, each once",
             lambda: self.story(members),
         )
+
+    def generation(self) -> int | None:
+        """The group's generation; None on a broker that cannot be asked, because clients are not told of it."""
+        explained = self._server.explain(self.group) if self._server is not None else None
+        return explained.generation if explained is not None else None
 
     def story(self, members: list[Client]) -> str:
         owned = "\n".join(f"  {member!r} owns {sorted(member.owned)}" for member in members)

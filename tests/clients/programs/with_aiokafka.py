@@ -39,7 +39,8 @@ def config(request: Request) -> dict[str, Any]:
 
 def explain(thrown: Exception) -> FailedError:
     if isinstance(thrown, KafkaError):
-        return FailedError(type(thrown).__name__, thrown.errno or -1, not thrown.retriable, str(thrown))
+        code = getattr(thrown, "errno", None)  # only what a broker answered has one
+        return FailedError(type(thrown).__name__, code or -1, not thrown.retriable, str(thrown))
     return FailedError(type(thrown).__name__, -1, True, str(thrown))
 
 
@@ -62,6 +63,7 @@ class Member:
     async def _join(request: Request) -> Any:
         consumer = AIOKafkaConsumer(
             group_id=request["group"],
+            group_instance_id=request["instance_id"],
             session_timeout_ms=request["session_timeout_ms"],
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
             heartbeat_interval_ms=request["heartbeat_interval_ms"],

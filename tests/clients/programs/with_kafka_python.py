@@ -56,6 +56,7 @@ class Member:
         self._read: dict[Any, int] = {}
         self._consumer = KafkaConsumer(
             group_id=request["group"],
+            group_instance_id=request["instance_id"],
             session_timeout_ms=request["session_timeout_ms"],
             heartbeat_interval_ms=request["heartbeat_interval_ms"],
             metadata_max_age_ms=request["metadata_max_age_ms"],

@@ -50,6 +50,8 @@ class Member:
                 "heartbeat.interval.ms": request["heartbeat_interval_ms"],
                 "partition.assignment.strategy": request["assignor"],
             }
+        if request["instance_id"] is not None:
+            settings["group.instance.id"] = request["instance_id"]
         self._read: dict[tuple[str, int], int] = {}
         self._ownership = Ownership()
         self._poll_s = request["poll_ms"] / 1000

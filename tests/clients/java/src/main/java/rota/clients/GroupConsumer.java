@@ -56,6 +56,9 @@ final class GroupConsumer implements ConsumerRebalanceListener {
             config.put("heartbeat.interval.ms", request.get("heartbeat_interval_ms").asText());
             config.put("partition.assignment.strategy", ASSIGNORS.get(request.get("assignor").asText()));
         }
+        if (request.hasNonNull("instance_id")) {
+            config.put("group.instance.id", request.get("instance_id").asText());
+        }
         consumer = new KafkaConsumer<>(config);
         if (request.hasNonNull("pattern")) {
             consumer.subscribe(Pattern.compile(request.get("pattern").asText()), this);
