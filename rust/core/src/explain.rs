@@ -31,11 +31,13 @@ pub enum Cause {
     StaticReplaced,
     /// More members were loaded than the group may have.
     OverCapacity,
+    /// A test asked for it.
+    Requested,
 }
 
 impl Cause {
     /// All causes, by name.
-    pub const ALL: [Cause; 11] = [
+    pub const ALL: [Cause; 12] = [
         Cause::MemberJoined,
         Cause::MetadataChanged,
         Cause::LeaderRejoined,
@@ -47,6 +49,7 @@ impl Cause {
         Cause::AssignmentNotStored,
         Cause::StaticReplaced,
         Cause::OverCapacity,
+        Cause::Requested,
     ];
 }
 

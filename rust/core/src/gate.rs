@@ -9,6 +9,9 @@ use crate::{
     response::{Answer, LeaveAnswer, ListAnswer},
 };
 
+/// A `JoinGroup` that gets one of these is not told its member id again.
+const WITHOUT_ECHO: [ErrorCode; 2] = [ErrorCode::CoordinatorLoadInProgress, ErrorCode::NotCoordinator];
+
 impl<'a> Request<'a> {
     /// The group that it is about, if it is about one.
     pub(crate) fn group_id(&self) -> Option<&'a str> {
@@ -45,16 +48,21 @@ pub fn refuse(coordinator: &Coordinator, step: &mut Step<'_>, ticket: Ticket, re
         return true;
     }
     let Some(error) = verdict(coordinator, request) else { return false };
+    // A member that beats while its group is loading is told that all is well.
+    let is_beat = matches!(request, Request::Heartbeat(_));
+    let told = if is_beat && error == ErrorCode::CoordinatorLoadInProgress { ErrorCode::None } else { error };
+    answer(step, ticket, request, told);
+    true
+}
+
+/// Answers a request with an error for all of it, where its answer has room for that.
+pub fn answer(step: &mut Step<'_>, ticket: Ticket, request: &Request<'_>, error: ErrorCode) {
     match request {
         Request::JoinGroup(join) => {
-            let echo = matches!(error, ErrorCode::InvalidGroupId | ErrorCode::InvalidSessionTimeout);
+            let echo = !WITHOUT_ECHO.contains(&error);
             JoinRefusal { error, member_id: if echo { join.member_id } else { "" } }.answer(step, ticket);
         }
         Request::SyncGroup(_) => Coordinator::answer_sync_error(step, ticket, error),
-        // A member that beats while its group is loading is told that all is well.
-        Request::Heartbeat(_) if error == ErrorCode::CoordinatorLoadInProgress => {
-            step.sink.answer(ticket, Answer::Heartbeat(ErrorCode::None));
-        }
         Request::Heartbeat(_) => step.sink.answer(ticket, Answer::Heartbeat(error)),
         Request::LeaveGroup(_) => {
             step.sink.answer(ticket, Answer::LeaveGroup(LeaveAnswer { error, members: &[] }));
@@ -70,7 +78,6 @@ pub fn refuse(coordinator: &Coordinator, step: &mut Step<'_>, ticket: Ticket, re
             step.sink.answer(ticket, Answer::ListGroups(ListAnswer { error, groups: &[] }));
         }
     }
-    true
 }
 
 /// The gate's checks, in order.

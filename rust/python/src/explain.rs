@@ -75,6 +75,7 @@ impl Rebalance {
             "AssignmentNotStored" => "the assignment could not be stored".to_owned(),
             "StaticReplaced" => format!("a new process replaced the static member {who}"),
             "OverCapacity" => "the group was loaded with more members than it may have".to_owned(),
+            "Requested" => "a test asked for it".to_owned(),
             other => format!("{other} of {who}"),
         };
         if self.reason.is_empty() { what } else { format!("{what} (\"{}\")", self.reason) }
