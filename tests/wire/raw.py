@@ -12,7 +12,8 @@ PRODUCE, FETCH, METADATA = 0, 1, 3
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
 DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS, INIT_PRODUCER_ID = 15, 16, 18, 22
-CONSUMER_GROUP_HEARTBEAT = 68
+OFFSET_FOR_LEADER_EPOCH, DESCRIBE_CONFIGS, DELETE_GROUPS = 23, 32, 42
+OFFSET_DELETE, DESCRIBE_CLUSTER, CONSUMER_GROUP_HEARTBEAT = 47, 60, 68
 
 NONE, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS = 0, 22, 25, 27
 
@@ -31,6 +32,10 @@ FLEXIBLE_FROM = {
     LIST_GROUPS: 3,
     API_VERSIONS: 3,
     INIT_PRODUCER_ID: 2,
+    OFFSET_FOR_LEADER_EPOCH: 4,
+    DESCRIBE_CONFIGS: 4,
+    DELETE_GROUPS: 2,
+    DESCRIBE_CLUSTER: 0,
     CONSUMER_GROUP_HEARTBEAT: 0,
 }
 
@@ -125,6 +130,24 @@ class Reader:
 
     def i32(self) -> int:
         return int.from_bytes(self.take(4), "big", signed=True)
+
+    def i8(self) -> int:
+        return int.from_bytes(self.take(1), "big", signed=True)
+
+    def i64(self) -> int:
+        return int.from_bytes(self.take(8), "big", signed=True)
+
+    def varint(self) -> int:
+        value = shift = 0
+        while (byte := self.take(1)[0]) >= 0x80:
+            value |= (byte & 0x7F) << shift
+            shift += 7
+        return value | byte << shift
+
+    def compact(self) -> str | None:
+        """A string in the compact layout."""
+        length = self.varint() - 1
+        return None if length < 0 else self.take(length).decode()
 
     def string(self) -> str | None:
         length = self.i16()

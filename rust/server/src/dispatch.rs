@@ -15,6 +15,7 @@ use rota_wire::{
 
 use crate::{
     connection::Connection,
+    describing,
     fetching::{self, FetchWait},
     groups,
     node::Node,
@@ -46,7 +47,7 @@ impl Handled {
 pub type Handler = fn(&mut Node, &Rc<Connection>, &RequestHeader<'_>, &[u8]) -> Result<Handled, WireError>;
 
 /// Every API that is served, by key.
-static HANDLERS: [(i16, Handler); 19] = [
+static HANDLERS: [(i16, Handler); 22] = [
     (versions::PRODUCE, topic_apis::produce),
     (versions::FETCH, fetching::fetch),
     (versions::LIST_OFFSETS, topic_apis::list_offsets),
@@ -64,7 +65,10 @@ static HANDLERS: [(i16, Handler); 19] = [
     (versions::CREATE_TOPICS, topic_apis::create_topics),
     (versions::DELETE_TOPICS, topic_apis::delete_topics),
     (versions::INIT_PRODUCER_ID, topic_apis::init_producer_id),
+    (versions::OFFSET_FOR_LEADER_EPOCH, topic_apis::offset_for_leader_epoch),
+    (versions::DESCRIBE_CONFIGS, describing::describe_configs),
     (versions::CREATE_PARTITIONS, topic_apis::create_partitions),
+    (versions::DESCRIBE_CLUSTER, describing::describe_cluster),
     (versions::CONSUMER_GROUP_HEARTBEAT, consumer_group_heartbeat),
 ];
 

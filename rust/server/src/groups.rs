@@ -1,25 +1,28 @@
 //! The group APIs: from the wire to the coordinator of the right partition, and what spans groups or partitions.
 
-use std::{collections::HashMap, rc::Rc};
+use std::{borrow::Cow, collections::HashMap, rc::Rc};
 
 use rota_core::{
     error::ErrorCode,
-    request::{CommitPartition, CommitTopic, DescribeGroup, Request},
+    request::{CommitPartition, CommitTopic, DescribeGroup, FetchTopic, Request},
+    response::CommittedTopic,
 };
 use rota_wire::{
     RequestHeader, WireError,
-    answers::{self, AskedTopic, RefusedTopic},
+    answers::{self, AskedTopic, FetchIds},
     requests::{
-        DescribeGroupsBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody, OffsetFetchBody,
-        SyncGroupBody, read_heartbeat,
+        DescribeGroupsBody, FetchGroupBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody,
+        OffsetFetchBody, SyncGroupBody, TOPIC_IDS_SINCE, TopicRef, read_heartbeat,
     },
 };
+use uuid::Uuid;
 
 use crate::{
     connection::Connection,
     dispatch::Handled,
     node::Node,
     tickets::{Address, Beside, FanOut, Reply},
+    topics::Topics,
 };
 
 /// The operations on a group, as bits: READ, DELETE, DESCRIBE, `DESCRIBE_CONFIGS`, `ALTER_CONFIGS`. Nobody is refused
@@ -82,9 +85,9 @@ pub fn leave_group(node: &mut Node, connection: &Rc<Connection>, header: &Reques
 pub fn offset_commit(node: &mut Node, connection: &Rc<Connection>, header: &RequestHeader<'_>, body: &[u8]) -> Outcome {
     let body = OffsetCommitBody::read(header.version, body)?;
     node.heard(Some(body.group_id), body.member_id(), connection);
-    let (refused, kept) = refuse_unknown(node, &body);
+    let (refused, kept) = refuse_unknown(&node.topics, &body);
     let topics: Vec<CommitTopic<'_>> =
-        kept.iter().map(|(name, topic_id, partitions)| CommitTopic { name, topic_id: *topic_id, partitions }).collect();
+        kept.iter().map(|kept| CommitTopic { name: &kept.0, topic_id: kept.1, partitions: &kept.2 }).collect();
     if topics.is_empty() {
         Address::of(connection, header).answer(|out| answers::offset_commit(out, header.version, &refused, &[]));
         return Ok(Handled::Answered);
@@ -93,32 +96,68 @@ pub fn offset_commit(node: &mut Node, connection: &Rc<Connection>, header: &Requ
     Ok(submit(node, connection, header, body.group_id, Beside::Refused(refused), request))
 }
 
-type KeptTopic<'a> = (&'a str, u128, Vec<CommitPartition<'a>>);
+/// A topic that a request names, and how many partitions it has; 0 if there is no such topic.
+struct Named<'a> {
+    name: Cow<'a, str>,
+    topic_id: u128,
+    partitions: i32,
+    /// Why a partition that is not there is refused.
+    unknown: ErrorCode,
+}
+
+impl<'a> Named<'a> {
+    /// A topic that does not exist keeps what the request calls it.
+    fn find(topics: &Topics, topic: TopicRef<'a>) -> Named<'a> {
+        let (name, asked_id) = match topic {
+            TopicRef::Name(name) => (Some(Cow::Borrowed(name)), 0),
+            TopicRef::Id(id) => (topics.topic_name(Uuid::from_u128(id)).map(|name| Cow::Owned(name.to_owned())), id),
+        };
+        let unknown = if name.is_some() { ErrorCode::UnknownTopicOrPartition } else { ErrorCode::UnknownTopicId };
+        let name = name.unwrap_or_default();
+        let topic_id = topics.topic_id(&name).map_or(asked_id, |id| id.as_u128());
+        let partitions = topics.partition_count(&name).unwrap_or(0);
+        Named { name, topic_id, partitions, unknown }
+    }
+}
+
+/// What the front-end refused of a request by topic, in the order in which topics came first.
+#[derive(Default)]
+struct Refused {
+    topics: Vec<CommittedTopic>,
+    at: HashMap<(Box<str>, u128), usize>,
+}
+
+impl Refused {
+    fn add(&mut self, topic: &Named<'_>, partitions: impl Iterator<Item = i32>) {
+        let at = *self.at.entry(((&*topic.name).into(), topic.topic_id)).or_insert_with(|| {
+            let name = (&*topic.name).into();
+            self.topics.push(CommittedTopic { name, topic_id: topic.topic_id, partitions: Vec::new() });
+            self.topics.len() - 1
+        });
+        self.topics[at].partitions.extend(partitions.map(|index| (index, topic.unknown)));
+    }
+}
+
+/// A topic's name and id, and what to store of it.
+type KeptTopic<'a> = (Cow<'a, str>, u128, Vec<CommitPartition<'a>>);
 
 /// Parts a commit into what is refused as unknown and what the coordinator is asked to store.
-fn refuse_unknown<'a>(node: &Node, body: &OffsetCommitBody<'a>) -> (Vec<RefusedTopic>, Vec<KeptTopic<'a>>) {
-    let mut refused: Vec<RefusedTopic> = Vec::new();
-    let mut refused_at: HashMap<&str, usize> = HashMap::new();
-    let mut kept: Vec<KeptTopic<'_>> = Vec::with_capacity(body.topics.len());
+fn refuse_unknown<'a>(topics: &Topics, body: &OffsetCommitBody<'a>) -> (Vec<CommittedTopic>, Vec<KeptTopic<'a>>) {
+    let mut refused = Refused::default();
+    let mut kept = Vec::with_capacity(body.topics.len());
     for topic in &body.topics {
         let partitions = &body.partitions[topic.partitions.clone()];
-        let count = node.topics.partition_count(topic.name).unwrap_or(0);
+        let named = Named::find(topics, topic.topic);
         let (known, unknown): (Vec<CommitPartition<'_>>, Vec<CommitPartition<'_>>) =
-            partitions.iter().partition(|partition| (0..count).contains(&partition.index));
-        if !unknown.is_empty() || (partitions.is_empty() && count == 0) {
-            let at = *refused_at.entry(topic.name).or_insert_with(|| {
-                refused.push((topic.name.into(), Vec::new()));
-                refused.len() - 1
-            });
-            let codes = unknown.iter().map(|partition| (partition.index, ErrorCode::UnknownTopicOrPartition));
-            refused[at].1.extend(codes);
+            partitions.iter().partition(|partition| (0..named.partitions).contains(&partition.index));
+        if !unknown.is_empty() || (partitions.is_empty() && named.partitions == 0) {
+            refused.add(&named, unknown.iter().map(|partition| partition.index));
         }
         if !known.is_empty() {
-            let topic_id = node.topics.topic_id(topic.name).map_or(0, |id| id.as_u128());
-            kept.push((topic.name, topic_id, known));
+            kept.push((named.name, named.topic_id, known));
         }
     }
-    (refused, kept)
+    (refused.topics, kept)
 }
 
 /// `OffsetFetch` (docs/protocol.md §11): one ticket per group, answers in the order of the request.
@@ -126,7 +165,7 @@ pub fn offset_fetch(node: &mut Node, connection: &Rc<Connection>, header: &Reque
     let body = OffsetFetchBody::read(header.version, body)?;
     if header.version <= 7 {
         let Some(group) = body.groups.first() else { return Ok(Handled::Close) };
-        let topics = body.topics(group);
+        let topics = asked_by_name(&body, group);
         let beside = match &topics {
             Some(topics) if header.version == 1 => Beside::Asked(
                 topics.iter().map(|topic| -> AskedTopic { (topic.name.into(), topic.partitions.to_vec()) }).collect(),
@@ -140,14 +179,55 @@ pub fn offset_fetch(node: &mut Node, connection: &Rc<Connection>, header: &Reque
         return Ok(Handled::Answered);
     };
     for (index, group) in body.groups.iter().enumerate() {
-        let topics = body.topics(group);
+        let (names, ids) = if header.version >= TOPIC_IDS_SINCE {
+            asked_by_id(&node.topics, &body, group)
+        } else {
+            (Vec::new(), FetchIds::default())
+        };
+        let by_id = || names.iter().map(|(name, partitions)| FetchTopic { name, partitions }).collect();
+        let (topics, reply) = if header.version >= TOPIC_IDS_SINCE {
+            let topics: Option<Vec<FetchTopic<'_>>> = group.topics.as_ref().map(|_| by_id());
+            (topics, Reply::PartById(Rc::clone(&fan_out), index, ids))
+        } else {
+            (asked_by_name(&body, group), Reply::Part(Rc::clone(&fan_out), index))
+        };
         let request = Request::OffsetFetch(body.request(group.group_id, topics.as_deref()));
-        node.submit(node.partition_of(group.group_id), Reply::Part(Rc::clone(&fan_out), index), request);
+        node.submit(node.partition_of(group.group_id), reply, request);
         if fan_out.borrow().is_too_large() {
             return Ok(Handled::Close);
         }
     }
     Ok(Handled::after(connection))
+}
+
+/// The topics of one group of a fetch, as the core takes them.
+fn asked_by_name<'r>(body: &'r OffsetFetchBody<'_>, group: &'r FetchGroupBody<'_>) -> Option<Vec<FetchTopic<'r>>> {
+    let asked = group.topics.as_ref()?.iter().filter_map(|(topic, range)| match topic {
+        TopicRef::Name(name) => Some(FetchTopic { name, partitions: &body.partitions[range.clone()] }),
+        TopicRef::Id(_) => None,
+    });
+    Some(asked.collect())
+}
+
+/// The topics of one group of a fetch of version 10 that exist, by name, and the ids of all that it names.
+fn asked_by_id<'r>(
+    topics: &Topics,
+    body: &'r OffsetFetchBody<'_>,
+    group: &FetchGroupBody<'_>,
+) -> (Vec<(String, &'r [i32])>, FetchIds) {
+    let (mut names, mut ids) = (Vec::new(), FetchIds::default());
+    for (topic, range) in group.topics.iter().flatten() {
+        let TopicRef::Id(id) = *topic else { continue };
+        let partitions = &body.partitions[range.clone()];
+        match topics.topic_name(Uuid::from_u128(id)) {
+            Some(name) => {
+                names.push((name.to_owned(), partitions));
+                ids.asked.push(id);
+            }
+            None => ids.unknown.push((id, partitions.to_vec())),
+        }
+    }
+    (names, ids)
 }
 
 /// `DescribeGroups` (docs/protocol.md §12.1): one ticket per group, answers in the order of the request.

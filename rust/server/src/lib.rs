@@ -10,6 +10,7 @@
 
 mod clock;
 mod connection;
+mod describing;
 mod dispatch;
 mod entropy;
 mod error;

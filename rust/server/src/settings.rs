@@ -195,6 +195,12 @@ impl Settings {
         SETTINGS.iter().zip(&self.values).map(row).collect()
     }
 
+    /// The value of one setting, as text; `None` if there is no such setting.
+    pub fn value(&self, name: &str) -> Option<String> {
+        let index = SETTINGS.iter().position(|setting| setting.name == name)?;
+        Some(SETTINGS[index].kind.text(self.values[index]))
+    }
+
     fn int(&self, index: usize) -> i64 {
         self.values[index]
     }

@@ -6,10 +6,10 @@ use bytes::BytesMut;
 use rota_core::{
     error::ErrorCode,
     request::Ticket,
-    response::{Answer, ListAnswer},
+    response::{Answer, CommittedTopic, ListAnswer},
 };
 use rota_wire::{
-    answers::{self, AskedTopic, RefusedTopic},
+    answers::{self, AskedTopic, FetchIds},
     header::RequestHeader,
     versions::{self, Api},
     write::{Writer, begin_answer, end_answer},
@@ -66,7 +66,7 @@ pub enum Beside {
     #[default]
     Nothing,
     /// What the front-end refused of an `OffsetCommit`.
-    Refused(Vec<RefusedTopic>),
+    Refused(Vec<CommittedTopic>),
     /// What an `OffsetFetch` v1 asked for.
     Asked(Vec<AskedTopic>),
 }
@@ -78,6 +78,8 @@ pub enum Reply {
     Whole(Address, Beside),
     /// It is a part of one.
     Part(Rc<RefCell<FanOut>>, usize),
+    /// It is a part of an `OffsetFetch` v10.
+    PartById(Rc<RefCell<FanOut>>, usize, FetchIds),
     /// Nobody wants it.
     Discard,
 }
@@ -88,7 +90,8 @@ impl Reply {
             Reply::Whole(address, beside) => {
                 address.answer(|out| write_answer(out, address.version, answer, &beside));
             }
-            Reply::Part(fan_out, index) => fan_out.borrow_mut().part(index, answer),
+            Reply::Part(fan_out, index) => fan_out.borrow_mut().part(index, answer, None),
+            Reply::PartById(fan_out, index, ids) => fan_out.borrow_mut().part(index, answer, Some(&ids)),
             Reply::Discard => {}
         }
     }
@@ -101,7 +104,7 @@ fn write_answer(out: &mut Writer<'_>, version: i16, answer: &Answer<'_>, beside:
         Answer::Heartbeat(error) => answers::heartbeat(out, version, *error),
         Answer::LeaveGroup(answer) => answers::leave_group(out, version, answer),
         Answer::OffsetCommit(answer) => {
-            let refused: &[RefusedTopic] = if let Beside::Refused(refused) = beside { refused } else { &[] };
+            let refused: &[CommittedTopic] = if let Beside::Refused(refused) = beside { refused } else { &[] };
             answers::offset_commit(out, version, refused, answer.topics);
         }
         Answer::OffsetFetch(answer) => {
@@ -144,9 +147,9 @@ impl FanOut {
         self.parts_bytes > PARTS_BYTES_MAX
     }
 
-    fn part(&mut self, index: usize, answer: &Answer<'_>) {
+    fn part(&mut self, index: usize, answer: &Answer<'_>, ids: Option<&FetchIds>) {
         if !self.is_too_large() {
-            self.write_part(index, answer);
+            self.write_part(index, answer, ids);
             self.parts_bytes += self.parts[index].len();
         }
         if self.is_too_large() {
@@ -160,11 +163,14 @@ impl FanOut {
         }
     }
 
-    fn write_part(&mut self, index: usize, answer: &Answer<'_>) {
+    fn write_part(&mut self, index: usize, answer: &Answer<'_>, ids: Option<&FetchIds>) {
         let Address { api, version, .. } = self.address;
         let out = &mut Writer::new(&mut self.parts[index], api.flexible(version));
         match answer {
-            Answer::OffsetFetch(answer) => answers::offset_fetch_group(out, version, answer),
+            Answer::OffsetFetch(answer) => match ids {
+                Some(ids) => answers::offset_fetch_group_by_id(out, answer, ids),
+                None => answers::offset_fetch_group(out, version, answer),
+            },
             Answer::DescribeGroup(answer) => {
                 // Nobody is told what may be done with a group that could not be read.
                 let failed = answer.error != ErrorCode::None;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use kafka_protocol::{
     messages::{
         CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, InitProducerIdRequest, ListOffsetsRequest,
-        MetadataRequest, ProduceRequest,
+        MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
     },
     protocol::{Decodable, Encodable},
 };
@@ -42,13 +42,17 @@ pub fn answer(connection: &Connection, header: &RequestHeader<'_>, response: &im
     Handled::Answered
 }
 
+/// The nodes, as the client behind `connection` reaches them.
+pub fn cluster(node: &Node, connection: &Connection) -> Cluster {
+    let host = node.place.host_for(connection);
+    let port = i32::from(node.place.port);
+    Cluster { id: node.place.cluster_id.clone(), nodes: vec![Broker { id: NODE_ID, host, port }] }
+}
+
 /// `Metadata`: the one node, and the topics.
 pub fn metadata(node: &mut Node, connection: &Rc<Connection>, header: &RequestHeader<'_>, body: &[u8]) -> Outcome {
     let request: MetadataRequest = decode(header, body)?;
-    let cluster = Cluster {
-        id: node.place.cluster_id.clone(),
-        nodes: vec![Broker { id: NODE_ID, host: node.place.host_for(connection), port: i32::from(node.place.port) }],
-    };
+    let cluster = cluster(node, connection);
     let response = node.topics.metadata(&request, header.version, &cluster, &mut node.random);
     Ok(answer(connection, header, &response))
 }
@@ -98,6 +102,18 @@ pub fn produce(node: &mut Node, connection: &Rc<Connection>, header: &RequestHea
 pub fn list_offsets(node: &mut Node, connection: &Rc<Connection>, header: &RequestHeader<'_>, body: &[u8]) -> Outcome {
     let request: ListOffsetsRequest = decode(header, body)?;
     let response = node.topics.list_offsets(&request, header.version);
+    Ok(answer(connection, header, &response))
+}
+
+/// `OffsetForLeaderEpoch`.
+pub fn offset_for_leader_epoch(
+    node: &mut Node,
+    connection: &Rc<Connection>,
+    header: &RequestHeader<'_>,
+    body: &[u8],
+) -> Outcome {
+    let request: OffsetForLeaderEpochRequest = decode(header, body)?;
+    let response = node.topics.offset_for_leader_epoch(&request);
     Ok(answer(connection, header, &response))
 }
 

@@ -7,11 +7,12 @@ use std::collections::HashMap;
 use rota_core::{
     error::ErrorCode,
     response::{
-        CommittedTopic, DescribeAnswer, FetchAnswer, FetchedTopic, JoinAnswer, LeaveAnswer, ListedGroup, SyncAnswer,
+        CommittedTopic, DescribeAnswer, FetchAnswer, FetchedOffset, FetchedTopic, JoinAnswer, LeaveAnswer, ListedGroup,
+        SyncAnswer,
     },
 };
 
-use crate::write::Writer;
+use crate::{requests::TOPIC_IDS_SINCE, write::Writer};
 
 /// Nothing is ever throttled.
 const THROTTLE_TIME_MS: i32 = 0;
@@ -90,34 +91,69 @@ pub fn leave_group(out: &mut Writer<'_>, version: i16, answer: &LeaveAnswer<'_>)
     out.no_tags();
 }
 
-/// What the front-end refused of one topic of an `OffsetCommit`: (partition, code) under the topic's name.
-pub type RefusedTopic = (Box<str>, Vec<(i32, ErrorCode)>);
-
-/// `OffsetCommit`, v2–9: what the front-end refused comes first, the coordinator's results after it; a topic with
-/// both kinds is one entry.
-pub fn offset_commit(out: &mut Writer<'_>, version: i16, refused: &[RefusedTopic], answered: &[CommittedTopic]) {
-    let mut topics: Vec<(&str, Vec<(i32, ErrorCode)>)> =
-        refused.iter().map(|(name, results)| (&**name, results.clone())).collect();
-    let refused_at: HashMap<&str, usize> = topics.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect();
-    for topic in answered {
-        match refused_at.get(&*topic.name) {
-            Some(at) => topics[*at].1.extend_from_slice(&topic.partitions),
-            None => topics.push((&topic.name, topic.partitions.clone())),
-        }
-    }
+/// `OffsetCommit`, v2–10: what the front-end refused comes first, the coordinator's results after it; a topic with
+/// both kinds is one entry. Version 10 names topics by id.
+pub fn offset_commit(out: &mut Writer<'_>, version: i16, refused: &[CommittedTopic], answered: &[CommittedTopic]) {
     if version >= 3 {
         out.i32(THROTTLE_TIME_MS);
     }
+    results_by_topic(out, version >= TOPIC_IDS_SINCE, refused, answered.iter().map(of_commit));
+    out.no_tags();
+}
+
+/// What became of the partitions of one topic.
+type Results<'a> = (&'a str, u128, Codes<'a>);
+
+/// Partitions, and what became of each.
+type Codes<'a> = &'a [(i32, ErrorCode)];
+
+fn of_commit(topic: &CommittedTopic) -> Results<'_> {
+    (&topic.name, topic.topic_id, &topic.partitions)
+}
+
+/// Writes one entry per topic of `refused`, with what was answered about it behind; then the other topics.
+fn results_by_topic<'a>(
+    out: &mut Writer<'_>,
+    by_id: bool,
+    refused: &'a [CommittedTopic],
+    answered: impl Iterator<Item = Results<'a>>,
+) {
+    let mut topics: Vec<(&str, u128, Vec<Codes<'_>>)> = Vec::with_capacity(refused.len());
+    let mut refused_at: HashMap<(&str, u128), usize> = HashMap::with_capacity(refused.len());
+    for (name, id, results) in refused.iter().map(of_commit) {
+        refused_at.insert((name, id), topics.len());
+        topics.push((name, id, vec![results]));
+    }
+    for (name, id, results) in answered {
+        match refused_at.get(&(name, id)) {
+            Some(at) => topics[*at].2.push(results),
+            None => topics.push((name, id, vec![results])),
+        }
+    }
     out.count(topics.len());
-    for (name, results) in &topics {
-        out.str(name);
-        out.count(results.len());
-        for (partition, error) in results {
+    for (name, id, results) in topics {
+        if by_id {
+            out.uuid(id);
+        } else {
+            out.str(name);
+        }
+        out.count(results.iter().map(|results| results.len()).sum());
+        for (partition, error) in results.into_iter().flatten() {
             out.i32(*partition);
             out.i16(error.code());
             out.no_tags();
         }
         out.no_tags();
+    }
+}
+
+/// One group of a `DeleteGroups`, v0–3. The whole answer is [`multi`] of these. The message of v3 belongs to an error
+/// that classic groups do not have.
+pub fn deleted_group(out: &mut Writer<'_>, version: i16, group_id: &str, error: ErrorCode) {
+    out.str(group_id);
+    out.i16(error.code());
+    if version >= 3 {
+        out.nullable_str(None);
     }
     out.no_tags();
 }
@@ -175,11 +211,67 @@ fn fetched_topics(out: &mut Writer<'_>, version: i16, topics: &[FetchedTopic<'_>
     }
 }
 
+/// The topic ids of one group of an `OffsetFetch` v10: the coordinator answers by name.
+#[derive(Debug, Default)]
+pub struct FetchIds {
+    /// Of the topics that the coordinator was asked about, in that order; empty if it was asked for all.
+    pub asked: Vec<u128>,
+    /// What has an id that no topic has, with its partitions. It comes last.
+    pub unknown: Vec<(u128, Vec<i32>)>,
+}
+
 /// One group of an `OffsetFetch`, v8–9. The whole answer is [`multi`] of these.
 pub fn offset_fetch_group(out: &mut Writer<'_>, version: i16, answer: &FetchAnswer<'_>) {
     out.str(answer.group_id);
     fetched_topics(out, version, answer.topics);
     out.i16(answer.error.code());
+    out.no_tags();
+}
+
+/// One group of an `OffsetFetch` v10. An offset that was committed to another topic of the same name is none.
+pub fn offset_fetch_group_by_id(out: &mut Writer<'_>, answer: &FetchAnswer<'_>, ids: &FetchIds) {
+    let refused: &[(u128, Vec<i32>)] = if answer.error == ErrorCode::None { &ids.unknown } else { &[] };
+    let asked = answer.topics.iter().zip(&ids.asked).map(|(topic, id)| (topic, *id));
+    let stored = answer.topics.iter().filter_map(|topic| Some((topic, stored_id(topic)?)));
+    let topics: Vec<(&FetchedTopic<'_>, u128)> = if ids.asked.is_empty() { stored.collect() } else { asked.collect() };
+    out.str(answer.group_id);
+    out.count(topics.len() + refused.len());
+    for (topic, id) in topics {
+        out.uuid(id);
+        out.count(topic.partitions.len());
+        for fetched in &topic.partitions {
+            let same = fetched.topic_id == 0 || fetched.topic_id == id;
+            let none = FetchedOffset { offset: -1, leader_epoch: -1, metadata: "", ..*fetched };
+            fetched_offset(out, if same { fetched } else { &none });
+        }
+        out.no_tags();
+    }
+    for (id, partitions) in refused {
+        out.uuid(*id);
+        out.count(partitions.len());
+        for index in partitions {
+            let error = ErrorCode::UnknownTopicId;
+            let none =
+                FetchedOffset { index: *index, offset: -1, leader_epoch: -1, metadata: "", topic_id: *id, error };
+            fetched_offset(out, &none);
+        }
+        out.no_tags();
+    }
+    out.i16(answer.error.code());
+    out.no_tags();
+}
+
+/// The id under which a topic's offsets were committed.
+fn stored_id(topic: &FetchedTopic<'_>) -> Option<u128> {
+    topic.partitions.iter().map(|fetched| fetched.topic_id).find(|id| *id != 0)
+}
+
+fn fetched_offset(out: &mut Writer<'_>, fetched: &FetchedOffset<'_>) {
+    out.i32(fetched.index);
+    out.i64(fetched.offset);
+    out.i32(fetched.leader_epoch);
+    out.str(fetched.metadata);
+    out.i16(fetched.error.code());
     out.no_tags();
 }
 

@@ -137,6 +137,11 @@ impl<'a> Reader<'a> {
         self.array(field).map(i64::from_be_bytes)
     }
 
+    /// A UUID, its bits in the order of its bytes.
+    pub fn uuid(&mut self, field: &'static str) -> Result<u128, WireError> {
+        self.array(field).map(u128::from_be_bytes)
+    }
+
     /// A BOOLEAN: anything but zero is true.
     pub fn bool(&mut self, field: &'static str) -> Result<bool, WireError> {
         self.i8(field).map(|byte| byte != 0)

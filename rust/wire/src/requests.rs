@@ -206,16 +206,38 @@ impl<'a> LeaveGroupBody<'a> {
     }
 }
 
+/// How a request names a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TopicRef<'a> {
+    /// By name: every version before 10.
+    Name(&'a str),
+    /// By id: version 10.
+    Id(u128),
+}
+
+/// From this version on `OffsetCommit` and `OffsetFetch` name topics by id.
+pub const TOPIC_IDS_SINCE: i16 = 10;
+
+impl<'a> TopicRef<'a> {
+    fn read(reader: &mut Reader<'a>, version: i16) -> Result<TopicRef<'a>, WireError> {
+        if version >= TOPIC_IDS_SINCE {
+            reader.uuid("topic_id").map(TopicRef::Id)
+        } else {
+            reader.str("name").map(TopicRef::Name)
+        }
+    }
+}
+
 /// One topic of a decoded `OffsetCommit`; `partitions` is a range of [`OffsetCommitBody::partitions`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitTopicBody<'a> {
-    /// The topic's name.
-    pub name: &'a str,
+    /// Which topic.
+    pub topic: TopicRef<'a>,
     /// Where its partitions are.
     pub partitions: Range<usize>,
 }
 
-/// A decoded `OffsetCommit`, v2–9.
+/// A decoded `OffsetCommit`, v2–10.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetCommitBody<'a> {
     version: i16,
@@ -243,7 +265,7 @@ impl<'a> OffsetCommitBody<'a> {
         let mut partitions = Vec::new();
         let count = reader.count("topics")?;
         let topics = elements(&mut reader, count, |reader| {
-            let name = reader.str("name")?;
+            let topic = TopicRef::read(reader, version)?;
             let first = partitions.len();
             let count = reader.count("partitions")?;
             for _ in 0..count {
@@ -255,7 +277,7 @@ impl<'a> OffsetCommitBody<'a> {
                 });
                 reader.skip_tags()?;
             }
-            Ok(CommitTopicBody { name, partitions: first..partitions.len() })
+            Ok(CommitTopicBody { topic, partitions: first..partitions.len() })
         })?;
         reader.skip_tags()?;
         let retention_time_ms = (retention_time_ms != -1).then_some(retention_time_ms);
@@ -296,10 +318,10 @@ pub struct FetchGroupBody<'a> {
     /// The group.
     pub group_id: &'a str,
     /// `None` asks for every partition with a committed offset. Ranges of [`OffsetFetchBody::partitions`].
-    pub topics: Option<Vec<(&'a str, Range<usize>)>>,
+    pub topics: FetchTopics<'a>,
 }
 
-/// A decoded `OffsetFetch`, v1–9; up to v7 it names one group.
+/// A decoded `OffsetFetch`, v1–10; up to v7 it names one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetFetchBody<'a> {
     /// In the order of the request.
@@ -316,7 +338,7 @@ impl<'a> OffsetFetchBody<'a> {
         let mut partitions = Vec::new();
         let groups = if version <= 7 {
             let group_id = reader.str("group_id")?;
-            let topics = read_fetch_topics(&mut reader, version >= 2, &mut partitions)?;
+            let topics = read_fetch_topics(&mut reader, version, &mut partitions)?;
             vec![FetchGroupBody { group_id, topics }]
         } else {
             let count = reader.count("groups")?;
@@ -328,18 +350,12 @@ impl<'a> OffsetFetchBody<'a> {
                     reader.nullable_str("member_id")?;
                     reader.i32("member_epoch")?;
                 }
-                Ok(FetchGroupBody { group_id, topics: read_fetch_topics(reader, true, &mut partitions)? })
+                Ok(FetchGroupBody { group_id, topics: read_fetch_topics(reader, version, &mut partitions)? })
             })?
         };
         let require_stable = since(version, 7, || reader.bool("require_stable"))?;
         reader.skip_tags()?;
         Ok(OffsetFetchBody { groups, partitions, require_stable })
-    }
-
-    /// The topics of one of `groups`, as the core takes them.
-    pub fn topics<'r>(&'r self, group: &'r FetchGroupBody<'a>) -> Option<Vec<FetchTopic<'r>>> {
-        let topics = group.topics.as_ref()?.iter();
-        Some(topics.map(|(name, range)| FetchTopic { name, partitions: &self.partitions[range.clone()] }).collect())
     }
 
     /// The request about one group, as the core takes it.
@@ -352,25 +368,66 @@ fn limit_groups(count: usize) -> Result<(), WireError> {
     if count > GROUPS_MAX { Err(WireError::TooManyElements { field: "groups" }) } else { Ok(()) }
 }
 
-type FetchTopics<'a> = Option<Vec<(&'a str, Range<usize>)>>;
+/// The topics of an `OffsetFetch`, each with a range of [`OffsetFetchBody::partitions`].
+pub type FetchTopics<'a> = Option<Vec<(TopicRef<'a>, Range<usize>)>>;
 
 fn read_fetch_topics<'a>(
     reader: &mut Reader<'a>,
-    nullable: bool,
+    version: i16,
     partitions: &mut Vec<i32>,
 ) -> Result<FetchTopics<'a>, WireError> {
+    let nullable = version >= 2;
     let Some(count) = reader.nullable_count("topics")? else {
         return if nullable { Ok(None) } else { Err(WireError::Null { field: "topics" }) };
     };
     let topics = elements(reader, count, |reader| {
-        let name = reader.str("name")?;
+        let topic = TopicRef::read(reader, version)?;
         let first = partitions.len();
         for _ in 0..reader.count("partition_indexes")? {
             partitions.push(reader.i32("partition_indexes")?);
         }
-        Ok((name, first..partitions.len()))
+        Ok((topic, first..partitions.len()))
     })?;
     Ok(Some(topics))
+}
+
+/// Reads the body of a `DeleteGroups`, v0–3: the groups in the order of the request.
+pub fn read_delete_groups(version: i16, body: &[u8]) -> Result<Vec<&str>, WireError> {
+    let mut reader = reader(versions::DELETE_GROUPS, version, body)?;
+    let group_ids = read_strs(&mut reader, "groups_names")?;
+    limit_groups(group_ids.len())?;
+    reader.skip_tags()?;
+    Ok(group_ids)
+}
+
+/// A decoded `OffsetDelete`, v0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffsetDeleteBody<'a> {
+    /// The group.
+    pub group_id: &'a str,
+    /// In the order of the request, each with a range of `partitions`.
+    pub topics: Vec<(&'a str, Range<usize>)>,
+    /// The partitions of all topics.
+    pub partitions: Vec<i32>,
+}
+
+impl<'a> OffsetDeleteBody<'a> {
+    /// Reads the body of a request of `version`.
+    pub fn read(version: i16, body: &'a [u8]) -> Result<OffsetDeleteBody<'a>, WireError> {
+        let mut reader = reader(versions::OFFSET_DELETE, version, body)?;
+        let group_id = reader.str("group_id")?;
+        let mut partitions = Vec::new();
+        let count = reader.count("topics")?;
+        let topics = elements(&mut reader, count, |reader| {
+            let name = reader.str("name")?;
+            let first = partitions.len();
+            for _ in 0..reader.count("partitions")? {
+                partitions.push(reader.i32("partition_index")?);
+            }
+            Ok((name, first..partitions.len()))
+        })?;
+        Ok(OffsetDeleteBody { group_id, topics, partitions })
+    }
 }
 
 /// A decoded `DescribeGroups`, v0–6.

@@ -120,6 +120,34 @@ static CREATE_PARTITIONS_TOPIC: [Field; 3] = [
 ];
 static CREATE_PARTITIONS_ASSIGNMENT: [Field; 1] = [Field::new("broker_ids", Kind::Array(&INT32S))];
 
+static OFFSET_FOR_LEADER_EPOCH: [Field; 2] = [
+    Field::new("replica_id", INT32).from(3),
+    Field::new("topics", Kind::Array(&Kind::Struct(&OFFSET_FOR_LEADER_EPOCH_TOPIC))),
+];
+static OFFSET_FOR_LEADER_EPOCH_TOPIC: [Field; 2] = [
+    Field::new("topic", Kind::Str),
+    Field::new("partitions", Kind::Array(&Kind::Struct(&OFFSET_FOR_LEADER_EPOCH_PARTITION))),
+];
+static OFFSET_FOR_LEADER_EPOCH_PARTITION: [Field; 3] =
+    [Field::new("partition", INT32), Field::new("current_leader_epoch", INT32), Field::new("leader_epoch", INT32)];
+
+static DESCRIBE_CONFIGS: [Field; 3] = [
+    Field::new("resources", Kind::Array(&Kind::Struct(&DESCRIBE_CONFIGS_RESOURCE))),
+    Field::new("include_synonyms", INT8),
+    Field::new("include_documentation", INT8).from(3),
+];
+static DESCRIBE_CONFIGS_RESOURCE: [Field; 3] = [
+    Field::new("resource_type", INT8),
+    Field::new("resource_name", Kind::Str),
+    Field::new("configuration_keys", Kind::Array(&STRS)).nullable(0),
+];
+
+static DESCRIBE_CLUSTER: [Field; 3] = [
+    Field::new("include_cluster_authorized_operations", INT8),
+    Field::new("endpoint_type", INT8).from(1),
+    Field::new("include_fenced_brokers", INT8).from(2),
+];
+
 static INIT_PRODUCER_ID: [Field; 4] = [
     Field::new("transactional_id", Kind::Str).nullable(0),
     Field::new("transaction_timeout_ms", INT32),
@@ -152,6 +180,9 @@ pub(crate) fn schema(api_key: i16) -> Option<&'static [Field]> {
         versions::CREATE_TOPICS => Some(&CREATE_TOPICS),
         versions::DELETE_TOPICS => Some(&DELETE_TOPICS),
         versions::CREATE_PARTITIONS => Some(&CREATE_PARTITIONS),
+        versions::OFFSET_FOR_LEADER_EPOCH => Some(&OFFSET_FOR_LEADER_EPOCH),
+        versions::DESCRIBE_CONFIGS => Some(&DESCRIBE_CONFIGS),
+        versions::DESCRIBE_CLUSTER => Some(&DESCRIBE_CLUSTER),
         versions::CONSUMER_GROUP_HEARTBEAT => Some(&CONSUMER_GROUP_HEARTBEAT),
         versions::INIT_PRODUCER_ID => Some(&INIT_PRODUCER_ID),
         _ => None,

@@ -34,8 +34,18 @@ pub const CREATE_TOPICS: i16 = 19;
 pub const DELETE_TOPICS: i16 = 20;
 /// Key of `InitProducerId`.
 pub const INIT_PRODUCER_ID: i16 = 22;
+/// Key of `OffsetForLeaderEpoch`.
+pub const OFFSET_FOR_LEADER_EPOCH: i16 = 23;
+/// Key of `DescribeConfigs`.
+pub const DESCRIBE_CONFIGS: i16 = 32;
 /// Key of `CreatePartitions`.
 pub const CREATE_PARTITIONS: i16 = 37;
+/// Key of `DeleteGroups`.
+pub const DELETE_GROUPS: i16 = 42;
+/// Key of `OffsetDelete`.
+pub const OFFSET_DELETE: i16 = 47;
+/// Key of `DescribeCluster`.
+pub const DESCRIBE_CLUSTER: i16 = 60;
 /// Key of `ConsumerGroupHeartbeat`, whose only answer is that it is not there.
 pub const CONSUMER_GROUP_HEARTBEAT: i16 = 68;
 
@@ -81,13 +91,13 @@ const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i1
 /// Every API, by key. `Produce` is advertised from 0 because librdkafka looks for that, and served from 3.
 /// `ConsumerGroupHeartbeat` is advertised, as by a Kafka whose newer consumer protocol is switched off: without it
 /// librdkafka would ask for ever, with it the client is told.
-pub static APIS: [Api; 19] = [
+pub static APIS: [Api; 22] = [
     Api { served_from: 3, ..api(PRODUCE, "Produce", 0, 13, 9) },
     api(FETCH, "Fetch", 4, 18, 12),
     api(LIST_OFFSETS, "ListOffsets", 1, 10, 6),
     api(METADATA, "Metadata", 0, 13, 9),
-    api(OFFSET_COMMIT, "OffsetCommit", 2, 9, 8),
-    api(OFFSET_FETCH, "OffsetFetch", 1, 9, 6),
+    api(OFFSET_COMMIT, "OffsetCommit", 2, 10, 8),
+    api(OFFSET_FETCH, "OffsetFetch", 1, 10, 6),
     api(FIND_COORDINATOR, "FindCoordinator", 0, 6, 3),
     api(JOIN_GROUP, "JoinGroup", 0, 9, 6),
     api(HEARTBEAT, "Heartbeat", 0, 4, 4),
@@ -99,7 +109,10 @@ pub static APIS: [Api; 19] = [
     api(CREATE_TOPICS, "CreateTopics", 2, 7, 5),
     api(DELETE_TOPICS, "DeleteTopics", 1, 6, 4),
     api(INIT_PRODUCER_ID, "InitProducerId", 0, 5, 2),
+    api(OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, 4),
+    api(DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4),
     api(CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2),
+    api(DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
     api(CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, 0),
 ];
 

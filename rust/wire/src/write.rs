@@ -37,6 +37,11 @@ impl<'b> Writer<'b> {
         self.out.put_i64(value);
     }
 
+    /// A UUID, its bits in the order of its bytes.
+    pub fn uuid(&mut self, value: u128) {
+        self.out.put_u128(value);
+    }
+
     /// A BOOLEAN.
     pub fn bool(&mut self, value: bool) {
         self.out.put_u8(u8::from(value));

@@ -14,8 +14,9 @@ use std::{
 
 use bytes::Bytes;
 use kafka_protocol::messages::{
-    ConsumerGroupHeartbeatRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, FetchRequest,
-    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest,
+    ConsumerGroupHeartbeatRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest,
+    DescribeClusterRequest, DescribeConfigsRequest, FetchRequest, InitProducerIdRequest, ListOffsetsRequest,
+    MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
 };
 use rota_wire::{
     Reader, RequestHeader, WireError, decode_body,
@@ -50,6 +51,11 @@ fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
         versions::CREATE_TOPICS => decode_body::<CreateTopicsRequest>(key, version, &bytes()).map(drop),
         versions::DELETE_TOPICS => decode_body::<DeleteTopicsRequest>(key, version, &bytes()).map(drop),
         versions::CREATE_PARTITIONS => decode_body::<CreatePartitionsRequest>(key, version, &bytes()).map(drop),
+        versions::OFFSET_FOR_LEADER_EPOCH => {
+            decode_body::<OffsetForLeaderEpochRequest>(key, version, &bytes()).map(drop)
+        }
+        versions::DESCRIBE_CONFIGS => decode_body::<DescribeConfigsRequest>(key, version, &bytes()).map(drop),
+        versions::DESCRIBE_CLUSTER => decode_body::<DescribeClusterRequest>(key, version, &bytes()).map(drop),
         versions::CONSUMER_GROUP_HEARTBEAT => {
             decode_body::<ConsumerGroupHeartbeatRequest>(key, version, &bytes()).map(drop)
         }
@@ -270,7 +276,7 @@ fn an_unserved_key_or_version_is_an_error_except_for_api_versions() {
         frame.extend_from_slice(&[0, 0, 0, 1, 0xff, 0xff, 0]);
         RequestHeader::read(&frame).map(|(header, _)| header.version)
     };
-    for (api_key, version) in [(99, 0), (-1, 0), (12, 5), (12, -1), (8, 1), (8, 10), (0, 2)] {
+    for (api_key, version) in [(99, 0), (-1, 0), (12, 5), (12, -1), (8, 1), (8, 11), (0, 2)] {
         assert_eq!(header(api_key, version), Err(WireError::Unsupported { api_key, version }));
     }
     for version in [0, 5, 6, i16::MAX] {

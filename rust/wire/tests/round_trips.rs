@@ -12,18 +12,19 @@ use kafka_protocol::{
 };
 use rota_core::{
     error::ErrorCode,
-    request::{Assignment, CommitPartition, FetchTopic, Heartbeat, LeaveIdentity, Protocol},
+    request::{Assignment, CommitPartition, Heartbeat, LeaveIdentity, Protocol},
     response::{
         CommittedTopic, DescribeAnswer, DescribedMember, FetchAnswer, FetchedOffset, FetchedTopic, JoinAnswer,
         JoinedMember, LeaveAnswer, LeftMember, ListedGroup, SyncAnswer,
     },
 };
 use rota_wire::{
-    Writer, answers,
+    Writer,
+    answers::{self, FetchIds},
     discovery::{self, ApiVersionsBody, FindCoordinatorBody, FoundCoordinator},
     requests::{
         DescribeGroupsBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody, OffsetFetchBody,
-        SyncGroupBody, read_heartbeat,
+        SyncGroupBody, TopicRef, read_heartbeat,
     },
     versions::{self, APIS, Api},
 };
@@ -47,8 +48,13 @@ fn answers<T: Decodable>(key: i16, write: impl Fn(&mut Writer<'_>, i16)) -> Vec<
         assert_eq!(bytes, Bytes::new(), "v{version}: bytes are left");
         (version, answer)
     };
-    // Kafka's v5 of ApiVersions answers in the layout of v4, where the other codec stops.
-    (api.served_from..=api.max).filter(|version| api.key != versions::API_VERSIONS || *version <= 4).map(read).collect()
+    // Where the other codec stops. Kafka's v5 of ApiVersions answers in the layout of v4.
+    let last = match api.key {
+        versions::API_VERSIONS => 4,
+        versions::OFFSET_COMMIT | versions::OFFSET_FETCH => 9,
+        _ => api.max,
+    };
+    (api.served_from..=last).map(read).collect()
 }
 
 #[test]
@@ -109,6 +115,11 @@ fn a_leave_group_request_is_read_in_every_version() {
     }
 }
 
+/// The topic of the offset requests.
+fn named(version: i16) -> TopicRef<'static> {
+    if version >= 10 { TopicRef::Id(samples::TOPIC_ID) } else { TopicRef::Name("orders") }
+}
+
 #[test]
 fn an_offset_commit_request_is_read_in_every_version() {
     for (version, body) in requests(versions::OFFSET_COMMIT) {
@@ -124,8 +135,8 @@ fn an_offset_commit_request_is_read_in_every_version() {
         ];
         assert_eq!(body.topics.len(), 1);
         assert_eq!(
-            (body.topics[0].name, &body.partitions[body.topics[0].partitions.clone()]),
-            ("orders", &partitions[..])
+            (body.topics[0].topic, &body.partitions[body.topics[0].partitions.clone()]),
+            (named(version), &partitions[..])
         );
     }
 }
@@ -134,12 +145,12 @@ fn an_offset_commit_request_is_read_in_every_version() {
 fn an_offset_fetch_request_is_read_in_every_version() {
     for (version, body) in requests(versions::OFFSET_FETCH) {
         let body = OffsetFetchBody::read(version, &body).unwrap();
-        let topics = [FetchTopic { name: "orders", partitions: &[0, 1] }];
         assert_eq!(body.groups.len(), if version >= 8 { 2 } else { 1 });
         assert_eq!(body.groups[0].group_id, GROUP);
-        assert_eq!(body.topics(&body.groups[0]).as_deref(), Some(&topics[..]));
+        assert_eq!(body.groups[0].topics, Some(vec![(named(version), 0..2)]));
+        assert_eq!(body.partitions, [0, 1]);
         if version >= 8 {
-            assert_eq!((body.groups[1].group_id, body.topics(&body.groups[1])), ("all", None));
+            assert_eq!((body.groups[1].group_id, &body.groups[1].topics), ("all", &None));
         }
         assert_eq!(body.request(GROUP, None).require_stable, version >= 7);
     }
@@ -276,11 +287,11 @@ fn member_answers_are_written_in_every_version() {
 
 #[test]
 fn a_commit_answer_lists_what_was_refused_first_and_a_topic_once() {
-    let refused = [
-        ("gone".into(), vec![(0, ErrorCode::UnknownTopicOrPartition)]),
-        ("orders".into(), vec![(9, ErrorCode::UnknownTopicOrPartition)]),
-    ];
     let topic = |name: &str, partitions| CommittedTopic { name: name.into(), topic_id: 0, partitions };
+    let refused = [
+        topic("gone", vec![(0, ErrorCode::UnknownTopicOrPartition)]),
+        topic("orders", vec![(9, ErrorCode::UnknownTopicOrPartition)]),
+    ];
     let answered =
         [topic("orders", vec![(0, ErrorCode::None)]), topic("clicks", vec![(1, ErrorCode::IllegalGeneration)])];
     for (_, read) in answers::<OffsetCommitResponse>(versions::OFFSET_COMMIT, |out, version| {
@@ -295,6 +306,90 @@ fn a_commit_answer_lists_what_was_refused_first_and_a_topic_once() {
             .collect();
         assert_eq!(codes, [("gone", vec![(0, 3)]), ("orders", vec![(9, 3), (0, 0)]), ("clicks", vec![(1, 22)])]);
     }
+}
+
+const KNOWN_ID: u128 = 0x8c7f_2215_4272_452c_a6bd_5d23_d201_2361;
+const UNKNOWN_ID: u128 = 0x1111_1111_1111_1111_1111_1111_1111_1111;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |written, byte| written + &format!("{byte:02x}"))
+}
+
+/// The bytes in this test and the next are Apache Kafka 4.4's answers to such requests.
+#[test]
+fn a_commit_answer_by_topic_id_is_kafkas_byte_for_byte() {
+    let topic = |name: &str, topic_id, partitions| CommittedTopic { name: name.into(), topic_id, partitions };
+    let refused = [
+        topic("orders", KNOWN_ID, vec![(9, ErrorCode::UnknownTopicOrPartition)]),
+        topic("", UNKNOWN_ID, vec![(0, ErrorCode::UnknownTopicId)]),
+    ];
+    let answered = [0, 1].map(|partition| topic("orders", KNOWN_ID, vec![(partition, ErrorCode::None)]));
+    let mut out = BytesMut::new();
+    answers::offset_commit(&mut Writer::new(&mut out, true), 10, &refused, &answered);
+    let entries = [
+        "8c7f22154272452ca6bd5d23d2012361",
+        "04000000090003000000000000000000000001000000",
+        "0011111111111111111111111111111111020000000000640000",
+    ];
+    assert_eq!(hex(&out), format!("0000000003{}00", entries.concat()));
+}
+
+#[test]
+fn a_fetch_answer_by_topic_id_is_kafkas_byte_for_byte() {
+    let offset = |index, offset, topic_id| FetchedOffset {
+        index,
+        offset,
+        leader_epoch: -1,
+        metadata: if offset < 0 { "" } else { "n" },
+        topic_id,
+        error: ErrorCode::None,
+    };
+    let topics = [
+        FetchedTopic { name: "orders", partitions: vec![offset(0, 5, KNOWN_ID), offset(7, -1, 0)] },
+        FetchedTopic { name: "orders", partitions: vec![offset(0, 5, UNKNOWN_ID)] },
+    ];
+    let answer = FetchAnswer { error: ErrorCode::None, group_id: "g", topics: &topics };
+    let ids = FetchIds { asked: vec![KNOWN_ID; 2], unknown: vec![(UNKNOWN_ID, vec![1]), (0, vec![])] };
+    let none = "ffffffffffffffffffffffff01";
+    let entries = [
+        "026705".to_owned() + "8c7f22154272452ca6bd5d23d2012361",
+        "03000000000000000000000005ffffffff026e000000".to_owned() + "00000007" + none + "000000" + "00",
+        // Committed to another topic of that name.
+        "8c7f22154272452ca6bd5d23d2012361".to_owned() + "0200000000" + none + "000000" + "00",
+        "11111111111111111111111111111111".to_owned() + "0200000001" + none + "006400" + "00",
+        "00000000000000000000000000000000".to_owned() + "0100",
+    ];
+    let mut out = BytesMut::new();
+    answers::offset_fetch_group_by_id(&mut Writer::new(&mut out, true), &answer, &ids);
+    assert_eq!(hex(&out), entries.concat() + "000000");
+}
+
+#[test]
+fn a_fetch_of_all_topics_is_answered_with_the_ids_that_offsets_were_committed_to() {
+    let offset = FetchedOffset {
+        index: 0,
+        offset: 5,
+        leader_epoch: -1,
+        metadata: "n",
+        topic_id: KNOWN_ID,
+        error: ErrorCode::None,
+    };
+    let without = FetchedOffset { topic_id: 0, ..offset };
+    let topics = [
+        FetchedTopic { name: "from an old log", partitions: vec![without] },
+        FetchedTopic { name: "orders", partitions: vec![without, offset] },
+    ];
+    let answer = FetchAnswer { error: ErrorCode::None, group_id: "g", topics: &topics };
+    let mut out = BytesMut::new();
+    answers::offset_fetch_group_by_id(&mut Writer::new(&mut out, true), &answer, &FetchIds::default());
+    let partition = "000000000000000000000005ffffffff026e000000";
+    let topic = "8c7f22154272452ca6bd5d23d201236103".to_owned() + partition + partition + "00";
+    assert_eq!(hex(&out), "026702".to_owned() + &topic + "000000");
+    let failed = FetchAnswer { error: ErrorCode::NotCoordinator, group_id: "g", topics: &[] };
+    let ids = FetchIds { asked: vec![], unknown: vec![(UNKNOWN_ID, vec![1])] };
+    out.clear();
+    answers::offset_fetch_group_by_id(&mut Writer::new(&mut out, true), &failed, &ids);
+    assert_eq!(hex(&out), "026701001000");
 }
 
 fn fetched<'a>(error: ErrorCode, topics: &'a [FetchedTopic<'a>]) -> FetchAnswer<'a> {

@@ -8,42 +8,93 @@ use rota_core::error::ErrorCode;
 
 use super::TopicError;
 
-/// Every topic setting of Kafka 4.4. All are accepted; the ones in [`HONOURED`] have an effect.
-const KNOWN: &[&str] = &[
-    "cleanup.policy",
-    "compression.gzip.level",
-    "compression.lz4.level",
-    "compression.type",
-    "compression.zstd.level",
-    "delete.retention.ms",
-    "file.delete.delay.ms",
-    "flush.messages",
-    "flush.ms",
-    "follower.replication.throttled.replicas",
-    "index.interval.bytes",
-    "leader.replication.throttled.replicas",
-    "local.retention.bytes",
-    "local.retention.ms",
-    "max.compaction.lag.ms",
-    "max.message.bytes",
-    "message.timestamp.after.max.ms",
-    "message.timestamp.before.max.ms",
-    "message.timestamp.type",
-    "min.cleanable.dirty.ratio",
-    "min.compaction.lag.ms",
-    "min.insync.replicas",
-    "preallocate",
-    "remote.log.copy.disable",
-    "remote.log.delete.on.disable",
-    "remote.storage.enable",
-    "retention.bytes",
-    "retention.ms",
-    "segment.bytes",
-    "segment.index.bytes",
-    "segment.jitter.ms",
-    "segment.ms",
-    "unclean.leader.election.enable",
+/// The types of settings, by their numbers on the wire.
+pub(crate) const BOOLEAN: i8 = 1;
+/// A string.
+const STRING: i8 = 2;
+/// A 32-bit number.
+pub(crate) const INT: i8 = 3;
+/// A 64-bit number.
+pub(crate) const LONG: i8 = 5;
+/// A floating-point number.
+const DOUBLE: i8 = 6;
+/// Words with commas between them.
+pub(crate) const LIST: i8 = 7;
+
+/// Where a value comes from, by the numbers on the wire: it was set on the topic.
+pub(crate) const DYNAMIC_TOPIC_CONFIG: i8 = 1;
+/// The server was started with it.
+pub(crate) const STATIC_BROKER_CONFIG: i8 = 4;
+/// Nobody has set it.
+pub(crate) const DEFAULT_CONFIG: i8 = 5;
+
+/// A topic setting: its name, Kafka's default, its type, and the broker setting that it falls back to, or "".
+type TopicSetting = (&'static str, &'static str, i8, &'static str);
+
+/// Every topic setting of Kafka 4.4, by name. All are accepted; the ones in [`HONOURED`] have an effect.
+const KNOWN: &[TopicSetting] = &[
+    ("cleanup.policy", "delete", LIST, "log.cleanup.policy"),
+    ("compression.gzip.level", "-1", INT, "compression.gzip.level"),
+    ("compression.lz4.level", "9", INT, "compression.lz4.level"),
+    ("compression.type", "producer", STRING, "compression.type"),
+    ("compression.zstd.level", "3", INT, "compression.zstd.level"),
+    ("delete.retention.ms", "86400000", LONG, "log.cleaner.delete.retention.ms"),
+    ("errors.deadletterqueue.group.enable", "false", BOOLEAN, ""),
+    ("file.delete.delay.ms", "60000", LONG, "log.segment.delete.delay.ms"),
+    ("flush.messages", "9223372036854775807", LONG, "log.flush.interval.messages"),
+    ("flush.ms", "9223372036854775807", LONG, ""),
+    ("follower.replication.throttled.replicas", "", LIST, ""),
+    ("index.interval.bytes", "4096", INT, "log.index.interval.bytes"),
+    ("leader.replication.throttled.replicas", "", LIST, ""),
+    ("local.retention.bytes", "-2", LONG, "log.local.retention.bytes"),
+    ("local.retention.ms", "-2", LONG, "log.local.retention.ms"),
+    ("max.compaction.lag.ms", "9223372036854775807", LONG, "log.cleaner.max.compaction.lag.ms"),
+    ("max.decompressed.message.bytes", "2147483639", INT, "max.decompressed.message.bytes"),
+    ("max.message.bytes", "1048588", INT, "message.max.bytes"),
+    ("message.timestamp.after.max.ms", "3600000", LONG, "log.message.timestamp.after.max.ms"),
+    ("message.timestamp.before.max.ms", "9223372036854775807", LONG, "log.message.timestamp.before.max.ms"),
+    ("message.timestamp.type", "CreateTime", STRING, "log.message.timestamp.type"),
+    ("min.cleanable.dirty.ratio", "0.5", DOUBLE, "log.cleaner.min.cleanable.ratio"),
+    ("min.compaction.lag.ms", "0", LONG, "log.cleaner.min.compaction.lag.ms"),
+    ("min.insync.replicas", "1", INT, "min.insync.replicas"),
+    ("preallocate", "false", BOOLEAN, "log.preallocate"),
+    ("remote.copy.lag.bytes", "-1", LONG, "log.remote.copy.lag.bytes"),
+    ("remote.copy.lag.ms", "0", LONG, "log.remote.copy.lag.ms"),
+    ("remote.log.copy.disable", "false", BOOLEAN, ""),
+    ("remote.log.delete.on.disable", "false", BOOLEAN, ""),
+    ("remote.storage.enable", "false", BOOLEAN, ""),
+    ("retention.bytes", "-1", LONG, "log.retention.bytes"),
+    ("retention.ms", "604800000", LONG, ""),
+    ("segment.bytes", "1073741824", INT, "log.segment.bytes"),
+    ("segment.index.bytes", "10485760", INT, "log.index.size.max.bytes"),
+    ("segment.jitter.ms", "0", LONG, ""),
+    ("segment.ms", "604800000", LONG, ""),
+    ("unclean.leader.election.enable", "false", BOOLEAN, "unclean.leader.election.enable"),
 ];
+
+/// What Kafka sets on `__consumer_offsets`.
+const OF_CONSUMER_OFFSETS: &[(&str, &str)] =
+    &[("cleanup.policy", "compact"), ("compression.type", "producer"), ("segment.bytes", "104857600")];
+
+/// One setting as `DescribeConfigs` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigRow {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// The number of its type.
+    pub config_type: i8,
+    /// The number of where its value comes from.
+    pub source: i8,
+    /// What it does, if rota says so.
+    pub effect: Option<&'static str>,
+    /// Names, values and sources that were looked at for the value, the one that won first.
+    pub synonyms: Vec<(&'static str, String, i8)>,
+}
+
+/// The value of a broker setting, and where it comes from; `None` if this server has no such setting.
+pub type BrokerValue<'b> = &'b dyn Fn(&str) -> Option<(String, i8)>;
 
 /// How a value is taken over; `None`: it is not one.
 type Apply = fn(&mut TopicConfigs, &str) -> Option<()>;
@@ -87,7 +138,7 @@ impl TopicConfigs {
         let mut configs = TopicConfigs::default();
         for config in asked {
             let name = config.name.as_str();
-            if !KNOWN.contains(&name) {
+            if !KNOWN.iter().any(|(known, ..)| *known == name) {
                 return Err(TopicError::new(ErrorCode::InvalidConfig, format!("no topic setting is called `{name}`")));
             }
             let Some(value) = config.value.as_deref() else {
@@ -105,16 +156,37 @@ impl TopicConfigs {
         Ok(configs)
     }
 
+    /// Those of `__consumer_offsets`.
+    pub fn of_consumer_offsets() -> TopicConfigs {
+        let given = OF_CONSUMER_OFFSETS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        TopicConfigs { given: given.collect(), ..TopicConfigs::default() }
+    }
+
     /// The answer's list: what was given.
     pub fn listed(&self) -> Vec<CreatableTopicConfigs> {
-        /// `DYNAMIC_TOPIC_CONFIG`
-        const SET_ON_THE_TOPIC: i8 = 1;
         let list = |(name, value): &(String, String)| {
             CreatableTopicConfigs::default()
                 .with_name(StrBytes::from_string(name.clone()))
                 .with_value(Some(StrBytes::from_string(value.clone())))
-                .with_config_source(SET_ON_THE_TOPIC)
+                .with_config_source(DYNAMIC_TOPIC_CONFIG)
         };
         self.given.iter().map(list).collect()
+    }
+
+    /// Every setting by name, over the broker's and Kafka's defaults.
+    pub fn rows(&self, broker: BrokerValue<'_>) -> Vec<ConfigRow> {
+        let row = |(name, default, config_type, fallback): &TopicSetting| {
+            let mut synonyms = Vec::new();
+            if let Some((_, value)) = self.given.iter().find(|(given, _)| given == name) {
+                synonyms.push((*name, value.clone(), DYNAMIC_TOPIC_CONFIG));
+            }
+            let (value, source) = broker(fallback).unwrap_or_else(|| ((*default).to_owned(), DEFAULT_CONFIG));
+            if !fallback.is_empty() {
+                synonyms.push((*fallback, value.clone(), source));
+            }
+            let (value, source) = synonyms.first().map_or((value, source), |first| (first.1.clone(), first.2));
+            ConfigRow { name, value, config_type: *config_type, source, effect: None, synonyms }
+        };
+        KNOWN.iter().map(row).collect()
     }
 }

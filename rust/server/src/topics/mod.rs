@@ -17,6 +17,8 @@
 //! | `fetch(&request, version)` | 4–18 | [`FetchOutcome`]: answer it at once if `outcome.is_complete(&request)`, else wait |
 //! | `watch(&request, version, &notify)` / `unwatch(id)` | 4–18 | the waiting: `notify.notify_one()` once when a partition of the request gets data or is deleted |
 //! | `list_offsets(&request, version)` | 1–10 | `ListOffsetsResponse` |
+//! | `offset_for_leader_epoch(&request)` | 2–4 | `OffsetForLeaderEpochResponse` |
+//! | `config_rows(name, broker)` | | the topic's settings, for `DescribeConfigs` |
 //! | `init_producer_id(&request, version)` | 0–5 | `InitProducerIdResponse` |
 //! | `partition_count(name)`, `topic_id(name)`, `topic_name(id)`, `names()` | | what the front-end of the offset APIs asks |
 //!
@@ -41,8 +43,9 @@ use self::{
 };
 
 mod admin;
-mod configs;
+pub(crate) mod configs;
 mod fetch;
+mod leader_epoch;
 mod list_offsets;
 mod metadata;
 mod name;
@@ -57,7 +60,12 @@ pub use name::{NameError, check_name};
 pub use produce::{ProduceOutcome, TRANSACTIONS_REFUSED};
 pub use settings::TopicSettings;
 
-use self::{configs::TopicConfigs, fetch::Watch};
+pub use configs::ConfigRow;
+
+use self::{
+    configs::{BrokerValue, TopicConfigs},
+    fetch::Watch,
+};
 
 /// The topic of committed offsets. It is there from the start.
 pub const CONSUMER_OFFSETS: &str = "__consumer_offsets";
@@ -157,7 +165,8 @@ impl Topics {
             watches: HashMap::new(),
             next_watch: 0,
         };
-        topics.insert(CONSUMER_OFFSETS, offsets_partitions as usize, TopicConfigs::default(), entropy);
+        let configs = TopicConfigs::of_consumer_offsets();
+        topics.insert(CONSUMER_OFFSETS, offsets_partitions as usize, configs, entropy);
         if let Some(topic) = topics.topic_mut(CONSUMER_OFFSETS) {
             topic.internal = true;
         }
@@ -190,6 +199,14 @@ impl Topics {
     /// All topics in the order of their names, `__consumer_offsets` among them.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(StrBytes::as_str)
+    }
+
+    /// The settings of a topic, over those of the broker.
+    /// Errors: `InvalidTopicException`, `UnknownTopicOrPartition`.
+    pub fn config_rows(&self, name: &str, broker: BrokerValue<'_>) -> Result<Vec<ConfigRow>, TopicError> {
+        check_name(name).map_err(|why| TopicError::new(ErrorCode::InvalidTopicException, why.to_string()))?;
+        let unknown = || TopicError::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic `{name}`"));
+        Ok(self.topic(name).ok_or_else(unknown)?.configs.rows(broker))
     }
 
     fn topic(&self, name: &str) -> Option<&Topic> {

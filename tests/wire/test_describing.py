@@ -1,0 +1,228 @@
+"""DescribeConfigs, DescribeCluster and OffsetForLeaderEpoch, as Apache Kafka 4.4 answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+import rota
+
+from .raw import (
+    DESCRIBE_CLUSTER,
+    DESCRIBE_CONFIGS,
+    METADATA,
+    OFFSET_FOR_LEADER_EPOCH,
+    Connection,
+    compact,
+    frame,
+    i8,
+    i32,
+    string,
+    varint,
+)
+
+Address = tuple[str, int]
+
+NONE, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST = 0, 3, 17, 42
+FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 74, 75
+TOPIC, BROKER, GROUP = 2, 4, 32
+DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
+
+
+@pytest.fixture
+def rota_server() -> Iterator[rota.Server]:
+    settings: dict[str, str | int | bool] = {"group.initial.rebalance.delay.ms": 0, "log.retention.bytes": 1_000_000}
+    with rota.Server(settings=settings) as server:
+        yield server
+
+
+@dataclass
+class Row:
+    value: str | None
+    source: int
+    kind: int
+    synonyms: list[tuple[str | None, str | None, int]]
+    documentation: str | None
+
+
+Described = tuple[int, str | None, dict[str | None, Row]]
+
+
+def describe(address: Address, kind: int, name: str, keys: list[str] | None = None, *, more: bool = True) -> Described:
+    """One resource, by DescribeConfigs v4, with synonyms and documentation if `more`."""
+    body = varint(2) + i8(kind) + compact(name) + (varint(0) if keys is None else varint(len(keys) + 1))
+    body += b"".join(map(compact, keys or [])) + b"\0" + i8(more) + i8(more) + b"\0"
+    with Connection(address) as connection:
+        answer = connection.ask(frame(DESCRIBE_CONFIGS, 4, body))
+    assert (answer.take(1), answer.i32(), answer.varint()) == (b"\0", 0, 2)
+    error, message = answer.i16(), answer.compact()
+    assert (answer.i8(), answer.compact()) == (kind, name)
+    rows = {}
+    for _ in range(answer.varint() - 1):
+        key, value = answer.compact(), answer.compact()
+        assert answer.i8() == 1, "nothing can be altered"
+        source, sensitive, synonyms = answer.i8(), answer.i8(), []
+        assert sensitive == 0
+        for _ in range(answer.varint() - 1):
+            synonyms.append((answer.compact(), answer.compact(), answer.i8()))
+            answer.take(1)
+        rows[key] = Row(value, source, answer.i8(), synonyms, answer.compact())
+        answer.take(1)
+    assert answer.data == b"\0\0"
+    return error, message, rows
+
+
+def test_a_broker_shows_every_setting_that_it_was_started_with(rota_server: rota.Server, address: Address) -> None:
+    error, message, rows = describe(address, BROKER, "1")
+    assert (error, message) == (NONE, "")
+    for name, value in rota_server.settings().items():
+        assert rows[name].value == value, name
+    delay = rows["group.initial.rebalance.delay.ms"]
+    assert (delay.value, delay.source, delay.kind) == ("0", STATIC_BROKER_CONFIG, 3)
+    assert delay.synonyms == [
+        ("group.initial.rebalance.delay.ms", "0", STATIC_BROKER_CONFIG),
+        ("group.initial.rebalance.delay.ms", "3000", DEFAULT_CONFIG),
+    ]
+    assert delay.documentation == "how long an empty group waits for more members"
+    size = rows["group.max.size"]
+    assert (size.source, size.synonyms) == (DEFAULT_CONFIG, [("group.max.size", "2147483647", DEFAULT_CONFIG)])
+    assert rows["auto.create.topics.enable"].kind == 1
+    assert rows["log.retention.bytes"].kind == 5
+    assert rows["node.id"].value == "1"
+    assert rows["advertised.listeners"].value == f"PLAINTEXT://{address[0]}:{address[1]}"
+
+
+def test_only_the_keys_that_were_asked_for_are_shown_and_no_more_than_was_asked_about_them(address: Address) -> None:
+    _, _, rows = describe(address, BROKER, "1", ["group.max.size", "nonsense"], more=False)
+    assert list(rows) == ["group.max.size"]
+    assert (rows["group.max.size"].synonyms, rows["group.max.size"].documentation) == ([], None)
+    assert len(describe(address, BROKER, "1", [])[2]) > 10
+
+
+def test_a_topic_shows_kafkas_settings_over_the_brokers(rota_server: rota.Server, address: Address) -> None:
+    rota_server.create_topic("orders")
+    error, _, rows = describe(address, TOPIC, "orders")
+    assert (error, len(rows)) == (NONE, 37)
+    retention = rows["retention.bytes"]
+    assert (retention.value, retention.source) == ("1000000", STATIC_BROKER_CONFIG)
+    assert retention.synonyms == [("log.retention.bytes", "1000000", STATIC_BROKER_CONFIG)]
+    policy = rows["cleanup.policy"]
+    assert (policy.value, policy.source, policy.kind) == ("delete", DEFAULT_CONFIG, 7)
+    assert describe(address, TOPIC, "__consumer_offsets", ["cleanup.policy"])[2]["cleanup.policy"].value == "compact"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error", "says"),
+    [
+        (TOPIC, "nowhere", UNKNOWN_TOPIC_OR_PARTITION, "no topic `nowhere`"),
+        (TOPIC, "no where", INVALID_TOPIC_EXCEPTION, "a topic name consists of"),
+        (TOPIC, "", INVALID_TOPIC_EXCEPTION, "empty"),
+        (BROKER, "99", INVALID_REQUEST, "this is broker 1, not 99"),
+        (BROKER, "one", INVALID_REQUEST, "`one` is not a number"),
+        (GROUP, "", INVALID_REQUEST, "group id is empty"),
+        (8, "1", INVALID_REQUEST, "resources of type 8"),
+        (99, "x", INVALID_REQUEST, "resources of type 99"),
+    ],
+)
+def test_what_has_no_settings_is_an_error_that_says_why(
+    address: Address, kind: int, name: str, error: int, says: str
+) -> None:
+    code, message, rows = describe(address, kind, name)
+    assert (code, rows) == (error, {})
+    assert says in (message or "")
+
+
+def test_groups_and_all_brokers_together_have_no_settings_of_their_own(address: Address) -> None:
+    assert describe(address, GROUP, "g") == (NONE, "", {})
+    assert describe(address, BROKER, "") == (NONE, "", {})
+
+
+def test_more_resources_than_the_limit_close_the_connection(address: Address) -> None:
+    def request(count: int) -> bytes:
+        return frame(DESCRIBE_CONFIGS, 1, i32(count) + (i8(GROUP) + string("g") + i32(-1)) * count + b"\0")
+
+    with Connection(address) as connection:
+        answer = connection.ask(request(5_000))
+        assert (answer.i32(), answer.i32()) == (0, 5_000)
+        connection.send(request(5_001))
+        assert connection.ends()
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_cluster_is_the_one_of_metadata(address: Address, version: int) -> None:
+    with Connection(address) as connection:
+        metadata = connection.ask(frame(METADATA, 7, i32(0) + b"\0"))
+        metadata.i32()
+        assert metadata.i32() == 1
+        node, host, port = metadata.i32(), metadata.string() or "", metadata.i32()
+        assert metadata.string() is None
+        cluster_id, controller = metadata.string(), metadata.i32()
+        answer = connection.ask(
+            frame(DESCRIBE_CLUSTER, version, b"\1" + b"\1" * (version >= 1) + b"\0" * (version >= 2) + b"\0")
+        )
+    broker = i32(node) + compact(host) + i32(port) + compact(None) + b"\0" * (version >= 2) + b"\0"
+    expected = b"\0" + i32(0) + b"\0\0" + compact(None) + b"\1" * (version >= 1) + compact(cluster_id)
+    assert answer.data == expected + i32(controller) + varint(2) + broker + i32(8_096) + b"\0"
+
+
+@pytest.mark.parametrize(("endpoint", "error"), [(2, 114), (9, 115)])
+def test_only_brokers_are_in_the_cluster(address: Address, endpoint: int, error: int) -> None:
+    with Connection(address) as connection:
+        answer = connection.ask(frame(DESCRIBE_CLUSTER, 1, b"\0" + i8(endpoint) + b"\0"))
+    answer.take(1), answer.i32()
+    assert answer.i16() == error
+    assert "broker" in (answer.compact() or "")
+
+
+def epoch_end(address: Address, partition: int, current: int, epoch: int) -> tuple[int, int, int, int]:
+    """(error, partition, epoch, end) of one partition of `orders`, by version 2."""
+    with Connection(address) as connection:
+        body = i32(1) + string("orders") + i32(1) + i32(partition) + i32(current) + i32(epoch)
+        answer = connection.ask(frame(OFFSET_FOR_LEADER_EPOCH, 2, body))
+    assert (answer.i32(), answer.i32(), answer.string(), answer.i32()) == (0, 1, "orders", 1)
+    ended = answer.i16(), answer.i32(), answer.i32(), answer.i64()
+    assert answer.data == b""
+    return ended
+
+
+@pytest.mark.parametrize(
+    ("partition", "current", "epoch", "expected"),
+    [
+        (0, -1, 0, (NONE, 0, 0, 0)),
+        (0, 0, 0, (NONE, 0, 0, 0)),
+        (0, 0, 1, (NONE, 0, -1, -1)),
+        (0, 0, -1, (NONE, 0, -1, -1)),
+        (0, -1, -5, (NONE, 0, -5, 0)),
+        (0, 1, 0, (UNKNOWN_LEADER_EPOCH, 0, -1, -1)),
+        (0, -2, 0, (FENCED_LEADER_EPOCH, 0, -1, -1)),
+        (9, 0, 0, (UNKNOWN_TOPIC_OR_PARTITION, 9, -1, -1)),
+        (-1, 0, 0, (UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1)),
+    ],
+)
+def test_a_leader_epoch_ends_where_kafka_says(
+    rota_server: rota.Server,
+    address: Address,
+    partition: int,
+    current: int,
+    epoch: int,
+    expected: tuple[int, int, int, int],
+) -> None:
+    rota_server.create_topic("orders")
+    assert epoch_end(address, partition, current, epoch) == expected
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_topics_are_answered_as_often_as_they_are_asked_about(
+    rota_server: rota.Server, address: Address, version: int
+) -> None:
+    rota_server.create_topic("orders")
+    text, count, tags = (compact, varint, b"\0") if version >= 4 else (string, i32, b"")
+    extra = 1 if version >= 4 else 0
+    asked = text("orders") + count(1 + extra) + i32(0) + i32(-1) + i32(0) + tags + tags
+    body = (i32(-1) if version >= 3 else b"") + count(2 + extra) + asked * 2 + tags
+    with Connection(address) as connection:
+        answer = connection.ask(frame(OFFSET_FOR_LEADER_EPOCH, version, body))
+    entry = text("orders") + count(1 + extra) + b"\0\0" + i32(0) + i32(0) + b"\0" * 8 + tags + tags
+    assert answer.data == tags + i32(0) + count(2 + extra) + entry * 2 + tags
