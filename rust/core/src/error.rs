@@ -10,7 +10,7 @@ macro_rules! error_codes {
         pub enum ErrorCode { $($(#[$doc])* $variant = $code,)+ }
 
         impl ErrorCode {
-            /// Every code that the coordinator or the server can answer, in the order of their numbers.
+            /// Every code that the coordinator or the server can answer, or be made to answer by a test, in the order of their numbers.
             pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$variant,)+];
 
             /// The protocol's name, such as `UNKNOWN_MEMBER_ID`.
@@ -32,6 +32,8 @@ error_codes! {
     CorruptMessage = 2, "CORRUPT_MESSAGE";
     /// No such topic or partition.
     UnknownTopicOrPartition = 3, "UNKNOWN_TOPIC_OR_PARTITION";
+    /// The partition has no leader at the moment.
+    LeaderNotAvailable = 5, "LEADER_NOT_AVAILABLE";
     /// This node does not lead the partition.
     NotLeaderOrFollower = 6, "NOT_LEADER_OR_FOLLOWER";
     /// A wait for durability ended without an answer.
@@ -72,6 +74,12 @@ error_codes! {
     RebalanceInProgress = 27, "REBALANCE_IN_PROGRESS";
     /// An offset commit too large to store.
     InvalidCommitOffsetSize = 28, "INVALID_COMMIT_OFFSET_SIZE";
+    /// The client may not use the topic.
+    TopicAuthorizationFailed = 29, "TOPIC_AUTHORIZATION_FAILED";
+    /// The client may not use the group.
+    GroupAuthorizationFailed = 30, "GROUP_AUTHORIZATION_FAILED";
+    /// The client may not do this at all.
+    ClusterAuthorizationFailed = 31, "CLUSTER_AUTHORIZATION_FAILED";
     /// A timestamp that is not allowed.
     InvalidTimestamp = 32, "INVALID_TIMESTAMP";
     /// A version that this server does not speak.

@@ -1,0 +1,97 @@
+"""pytest fixtures: a Kafka-compatible server for each test, and the time that it lives in.
+
+Registered by rota's entry point `pytest11`: with rota installed, `rota_server` and `rota_clock` are there. `rota`
+itself does nothing until a test uses one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from rota import Server, VirtualClock
+
+MARKER = "rota(settings={...}): broker settings by their Kafka names, for this test's `rota_server`"
+
+#: What a test wants otherwise than Kafka's default: a group that starts without waiting for more members.
+SETTINGS: Mapping[str, Any] = {"group.initial.rebalance.delay.ms": 0}
+
+SERVER = pytest.StashKey["Server"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini("rota_settings", "broker settings of every rota_server, one NAME=VALUE a line", type="linelist")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.fixture
+def rota_clock() -> VirtualClock:
+    """A clock that moves only when the test moves it. A test that uses this has its `rota_server` run on it."""
+    from rota import VirtualClock
+
+    return VirtualClock()
+
+
+@pytest.fixture
+def rota_server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server of this test's own, on a free port, with no topics and no groups; it ends with the test.
+
+    It runs on real time, or on `rota_clock` if the test uses that too. A new group starts without the initial delay.
+    The marker `rota` changes settings for one test, class or module, the ini option `rota_settings` for all.
+    """
+    from rota import Server
+
+    clock = request.getfixturevalue("rota_clock") if "rota_clock" in request.fixturenames else None
+    with Server(settings=settings_of(request.node), clock=clock) as server:
+        request.node.stash[SERVER] = server
+        yield server
+
+
+def settings_of(item: pytest.Item) -> dict[str, Any]:
+    """Our defaults, then the ini option, then markers from the outermost to the test's own."""
+    settings = dict(SETTINGS)
+    for line in item.config.getini("rota_settings"):
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise pytest.UsageError(f"rota_settings has the line {line!r}: expected NAME=VALUE")
+        settings[name.strip()] = value.strip()
+    for marker in reversed(list(item.iter_markers("rota"))):
+        if marker.args or not set(marker.kwargs) <= {"settings"}:
+            given = ", ".join([*map(repr, marker.args), *marker.kwargs])
+            raise pytest.UsageError(f"the marker rota has {given}: it takes settings={{...}}")
+        settings |= marker.kwargs.get("settings", {})
+    return settings
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Adds to the report of a failed test what its groups were doing."""
+    report: pytest.TestReport = yield  # type: ignore[assignment]
+    server = item.stash.get(SERVER, None)
+    if report.failed and report.when in ("setup", "call") and server is not None:
+        report.sections.append(("rota: groups when the test failed", "\n".join(told_of(server))))
+    return report  # type: ignore[return-value]
+
+
+def told_of(server: Server) -> list[str]:
+    """A paragraph for each group: what it is doing, and its last rebalances."""
+    from rota import RotaError
+
+    try:
+        explained = {group: server.explain(group) for group in server.groups()}
+    except RotaError as error:
+        return [f"nothing can be said: {error}"]
+    if not explained:
+        return ["the server has no groups: no consumer has reached it, or none with a group id"]
+    lines = []
+    for group, explanation in explained.items():
+        if explanation is not None:  # it may have gone since it was listed
+            lines.append(f"group {group}: {explanation}")
+            lines += [f"    {rebalance}" for rebalance in explanation.rebalances]
+    return lines
