@@ -126,8 +126,8 @@ def test_every_error_that_the_page_names_is_in_the_vocabulary() -> None:
     assert named - codes == set()
 
 
-def test_every_request_goes_over_an_api() -> None:
-    assert {request["api"] for request in VOCABULARY["requests"]} <= set(names("apis"))
+def test_every_request_that_the_server_takes_goes_over_an_api() -> None:
+    assert {request["api"] for request in VOCABULARY["requests"] if "api" in request} <= set(names("apis"))
 
 
 def test_the_page_gives_the_same_versions_of_every_api() -> None:

@@ -20,6 +20,9 @@ __all__ = [
     "CommittedPartition",
     "ConfigError",
     "Coordinator",
+    "DeleteAnswer",
+    "DeleteGroup",
+    "DeletedPartition",
     "DescribeAnswer",
     "DescribeGroup",
     "DescribedMember",
@@ -45,6 +48,8 @@ __all__ = [
     "ListedGroup",
     "MemberValue",
     "OffsetCommit",
+    "OffsetDelete",
+    "OffsetDeleteAnswer",
     "OffsetFetch",
     "OffsetRecord",
     "OffsetValue",
@@ -326,7 +331,7 @@ class OffsetCommit:
     topic_ids: Final[tuple[tuple[str, int], ...]]
     """(topic, id) of the topics whose id is known."""
     version: Final[int]
-    """The wire version, 2 to 9."""
+    """The wire version, 2 to 10."""
     __match_args__: Final = (
         "group_id",
         "offsets",
@@ -360,9 +365,16 @@ class OffsetFetch:
     """(topic, partition), in request order; `None`: all that have a committed offset."""
     require_stable: Final[bool]
     """Wait for commits that are in flight."""
-    __match_args__: Final = ("group_id", "partitions", "require_stable")
+    topic_ids: Final[tuple[tuple[str, int], ...]]
+    """(topic, id) of the topics that are asked for by id: an offset of another topic of that name is not shown."""
+    __match_args__: Final = ("group_id", "partitions", "require_stable", "topic_ids")
     def __new__(
-        cls, group_id: str | None, partitions: Sequence[tuple[str, int]] | None = None, require_stable: bool = False
+        cls,
+        group_id: str | None,
+        partitions: Sequence[tuple[str, int]] | None = None,
+        require_stable: bool = False,
+        *,
+        topic_ids: Sequence[tuple[str, int]] = (),
     ) -> Self: ...
 
 @final
@@ -387,8 +399,37 @@ class ListGroups:
     __match_args__: Final = ("states", "types")
     def __new__(cls, states: Sequence[str] = (), types: Sequence[str] = ()) -> Self: ...
 
+@final
+class DeleteGroup:
+    """Remove one group with its offsets."""
+
+    group_id: Final[str | None]
+    """`None` is a null group id; the empty string is legal here."""
+    __match_args__: Final = ("group_id",)
+    def __new__(cls, group_id: str | None) -> Self: ...
+
+@final
+class OffsetDelete:
+    """Remove some offsets of one group."""
+
+    group_id: Final[str | None]
+    """`None` is a null group id."""
+    partitions: Final[tuple[tuple[str, int], ...]]
+    """(topic, partition), in request order; may be empty."""
+    __match_args__: Final = ("group_id", "partitions")
+    def __new__(cls, group_id: str | None, partitions: Sequence[tuple[str, int]]) -> Self: ...
+
 Request: TypeAlias = (
-    JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | OffsetFetch | DescribeGroup | ListGroups
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | OffsetCommit
+    | OffsetFetch
+    | DescribeGroup
+    | ListGroups
+    | DeleteGroup
+    | OffsetDelete
 )
 
 # ---- records of __consumer_offsets
@@ -854,8 +895,56 @@ class Append:
     __match_args__: Final = ("append_id", "records")
     def __new__(cls, append_id: int, records: Sequence[Record]) -> Self: ...
 
+@final
+class DeleteAnswer:
+    """Answer to `DeleteGroup`."""
+
+    ticket: Final[int]
+    """The request's ticket."""
+    error: Final[ErrorCode]
+    """`ErrorCode.NONE` when the group is gone for good."""
+    group_id: Final[str]
+    """The group asked about."""
+    __match_args__: Final = ("ticket", "error", "group_id")
+    def __new__(cls, ticket: int, error: ErrorCode, group_id: str) -> Self: ...
+
+@final
+class OffsetDeleteAnswer:
+    """Answer to `OffsetDelete`."""
+
+    ticket: Final[int]
+    """The request's ticket."""
+    error: Final[ErrorCode]
+    """The group's error."""
+    partitions: Final[tuple[DeletedPartition, ...]]
+    """In request order; empty on an error of the group."""
+    __match_args__: Final = ("ticket", "error", "partitions")
+    def __new__(cls, ticket: int, error: ErrorCode, partitions: Sequence[DeletedPartition]) -> Self: ...
+
+@final
+class DeletedPartition:
+    """One partition's result of an `OffsetDelete`."""
+
+    topic: Final[str]
+    """The topic's name."""
+    partition: Final[int]
+    """The partition."""
+    error: Final[ErrorCode]
+    """`ErrorCode.NONE`, also where no offset was stored."""
+    __match_args__: Final = ("topic", "partition", "error")
+    def __new__(cls, topic: str, partition: int, error: ErrorCode) -> Self: ...
+
 Answer: TypeAlias = (
-    JoinAnswer | SyncAnswer | HeartbeatAnswer | LeaveAnswer | CommitAnswer | FetchAnswer | DescribeAnswer | ListAnswer
+    JoinAnswer
+    | SyncAnswer
+    | HeartbeatAnswer
+    | LeaveAnswer
+    | CommitAnswer
+    | FetchAnswer
+    | DescribeAnswer
+    | ListAnswer
+    | DeleteAnswer
+    | OffsetDeleteAnswer
 )
 Effect: TypeAlias = Answer | Append
 
@@ -981,6 +1070,8 @@ class Projection:
     """(`InitialDelay`, `Join` or `Sync`, its deadline in milliseconds)."""
     in_flight: Final[tuple[int, ...]]
     """Ids of the appends about this group that are in flight, ascending."""
+    deleting: Final[int | None]
+    """The append that ends this group, if it is on its way."""
     durable: Final[bool]
     """Whether the log has something of this group."""
     subscribed_topics: Final[tuple[str, ...] | None]
@@ -999,6 +1090,7 @@ class Projection:
         "pending",
         "timers",
         "in_flight",
+        "deleting",
         "durable",
         "subscribed_topics",
         "offsets",
@@ -1016,6 +1108,7 @@ class Projection:
         pending: Sequence[tuple[str, int]],
         timers: Sequence[tuple[str, int]],
         in_flight: Sequence[int],
+        deleting: int | None,
         durable: bool,
         subscribed_topics: Sequence[str] | None,
         offsets: Sequence[tuple[str, int, OffsetValue]],

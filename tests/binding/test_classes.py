@@ -25,6 +25,8 @@ REQUESTS: dict[str, rota.Request] = {
     "OffsetFetch": rota.OffsetFetch("g", [("t", 0), ("u", 1)]),
     "DescribeGroup": rota.DescribeGroup("g"),
     "ListGroups": rota.ListGroups(states=["Stable"]),
+    "DeleteGroup": rota.DeleteGroup("g"),
+    "OffsetDelete": rota.OffsetDelete("g", [("t", 0), ("u", 1)]),
 }
 
 VALUES: list[Any] = [
@@ -46,6 +48,8 @@ VALUES: list[Any] = [
         [rota.DescribedMember("m", None, "client", "/127.0.0.1", b"s", b"plan")],
     ),
     rota.ListAnswer(1, rota.ErrorCode.NONE, [rota.ListedGroup("g", "consumer", "Stable")]),
+    rota.DeleteAnswer(1, rota.ErrorCode.GROUP_ID_NOT_FOUND, "g"),
+    rota.OffsetDeleteAnswer(1, rota.ErrorCode.NONE, [rota.DeletedPartition("t", 0, rota.ErrorCode.NONE)]),
     rota.Append(0, [rota.OffsetRecord("g", "t", 0, None)]),
     rota.Wait("Pending", "m", 5),
     rota.Rebalance("MemberJoined", "m", "", 1, 2, 3, 4, None, None),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     coordinator::{Coordinator, Phase, Step},
+    deletes::{answer_delete, answer_offset_delete, answer_offset_delete_error, refuse_deferred},
     effects::AppendId,
     error::ErrorCode,
     group::GroupHandle,
@@ -14,7 +15,7 @@ use crate::{
     purgatory::OpId,
     records::Record,
     request::{Now, Ticket},
-    response::CommittedTopic,
+    response::{CommittedTopic, OffsetDeletedTopic},
     statics::Replacement,
 };
 
@@ -31,6 +32,13 @@ pub enum Purpose {
     Abandoned(GroupHandle),
     /// Offsets; the ticket is gone once it was answered (§10.3).
     Commit(Option<Ticket>, Vec<CommittedTopic>),
+    /// The end of a group, asked for (§12.3).
+    Delete(GroupHandle, Option<Ticket>),
+    /// The end of some offsets, asked for (§12.4).
+    OffsetDelete(Option<Ticket>, Vec<OffsetDeletedTopic>),
+    /// What was kept long enough, and the groups that go with it (§13); nobody waits for it, and the next run finds it
+    /// again.
+    Retention(Vec<GroupHandle>),
     /// Nobody waits for it: a group that emptied, offsets of a deleted topic.
     Unattended,
 }
@@ -60,10 +68,22 @@ pub enum RecordKey {
 }
 
 /// Appends that nobody waits for stay below this size, so that they fit any log that takes ordinary ones.
-const UNATTENDED_BYTES_MAX: usize = 256 * 1024;
+pub const UNATTENDED_BYTES_MAX: usize = 256 * 1024;
 
 /// What a record is besides its strings, generously.
 const RECORD_OVERHEAD_BYTES: usize = 128;
+
+/// About how much a tombstone takes.
+pub fn record_bytes(record: &Record) -> usize {
+    record.key_bytes().len() + RECORD_OVERHEAD_BYTES
+}
+
+impl Purpose {
+    /// Whether somebody waits, who has to be told if it takes too long.
+    fn is_awaited(&self) -> bool {
+        !matches!(self, Purpose::Unattended | Purpose::Retention(_))
+    }
+}
 
 impl RecordKey {
     /// The key of a record.
@@ -97,7 +117,7 @@ impl Coordinator {
         let mut batch = Vec::new();
         let mut bytes = 0;
         for record in records {
-            let record_bytes = record.key_bytes().len() + RECORD_OVERHEAD_BYTES;
+            let record_bytes = record_bytes(&record);
             if bytes + record_bytes > UNATTENDED_BYTES_MAX && !batch.is_empty() {
                 self.append_batch(step, "".into(), Purpose::Unattended, std::mem::take(&mut batch));
                 bytes = 0;
@@ -119,7 +139,7 @@ impl Coordinator {
     ) -> AppendId {
         let append_id = self.next_append;
         self.next_append = AppendId(append_id.0 + 1);
-        let deadline = (!matches!(purpose, Purpose::Unattended)).then(|| {
+        let deadline = purpose.is_awaited().then(|| {
             let deadline = step.now.after(u64::from(self.config.offsets_commit_timeout_ms));
             self.purgatory.watch(deadline, &[], Operation::Append(append_id))
         });
@@ -148,7 +168,11 @@ impl Coordinator {
         }
         match error {
             Some(_) => self.keep_unsaved(&append),
-            None => self.apply_offsets(step.now, &append.records),
+            None => {
+                for handle in self.apply_offsets(step.now, &append.records) {
+                    self.complete_join(step, handle);
+                }
+            }
         }
         match append.purpose {
             Purpose::NewGroup(group) => self.group_created(step, append_id, group, &append.group_id, error),
@@ -161,8 +185,28 @@ impl Coordinator {
                     Self::answer_commit(step, ticket, topics, error.map(ErrorCode::for_offset_append));
                 }
             }
+            Purpose::Delete(group, ticket) => {
+                self.deletion_ended(append_id, group, error);
+                if let Some(ticket) = ticket {
+                    let error = error.map_or(ErrorCode::None, ErrorCode::for_offset_append);
+                    answer_delete(step, ticket, &append.group_id, error);
+                }
+            }
+            Purpose::OffsetDelete(ticket, topics) => {
+                if let Some(ticket) = ticket {
+                    match error {
+                        None => answer_offset_delete(step, ticket, &topics),
+                        Some(error) => answer_offset_delete_error(step, ticket, error.for_offset_append()),
+                    }
+                }
+            }
+            Purpose::Retention(groups) => {
+                for group in groups {
+                    self.deletion_ended(append_id, group, error);
+                }
+            }
         }
-        self.answer_waiting_fetches(step, append_id, error);
+        self.end_waits(step, append_id, error);
     }
 
     /// It takes too long: whoever waits is told so. It may still become durable, and then counts (§10.3).
@@ -193,7 +237,17 @@ impl Coordinator {
                     Self::answer_commit(step, ticket, topics, error.map(ErrorCode::for_offset_append));
                 }
             }
-            Purpose::Abandoned(_) | Purpose::Unattended => {}
+            Purpose::Delete(_, ticket) => {
+                if let Some(ticket) = ticket.take() {
+                    answer_delete(step, ticket, &append.group_id, ErrorCode::RequestTimedOut.for_offset_append());
+                }
+            }
+            Purpose::OffsetDelete(ticket, _) => {
+                if let Some(ticket) = ticket.take() {
+                    answer_offset_delete_error(step, ticket, ErrorCode::RequestTimedOut.for_offset_append());
+                }
+            }
+            Purpose::Abandoned(_) | Purpose::Unattended | Purpose::Retention(_) => {}
         }
     }
 
@@ -216,16 +270,21 @@ impl Coordinator {
         }
     }
 
-    /// Durable offsets and tombstones are seen from now on; what they speak of need not be written again.
-    fn apply_offsets(&mut self, now: Now, records: &[Record]) {
+    /// Durable offsets and tombstones are seen from now on; what they speak of need not be written again. Returns the
+    /// groups whose join phase waited for just this: that the log has anything of them.
+    fn apply_offsets(&mut self, now: Now, records: &[Record]) -> Vec<GroupHandle> {
+        let mut released = Vec::new();
         for record in records {
             if !self.unsaved.is_empty() {
                 self.unsaved.remove(&RecordKey::of(record));
             }
             if let Record::Offset { group_id, topic, partition, value } = record {
                 self.set_offset(now, group_id, topic, *partition, value.as_ref());
+                let held = |handle: &GroupHandle| self.groups[*handle].join_held && self.groups[*handle].durable;
+                released.extend(self.find_group(group_id).filter(held).filter(|handle| !released.contains(handle)));
             }
         }
+        released
     }
 
     fn is_assigning(&self, group: GroupHandle, append_id: AppendId) -> bool {
@@ -245,12 +304,15 @@ impl Coordinator {
         let Some(group) = self.groups.get_mut(handle).filter(|group| group.creating == Some(append_id)) else {
             if error.is_none() {
                 // A group whose creation took too long is in the log after all: it exists, without members (S22).
-                self.find_or_insert_simple(step.now, group_id);
+                let handle = self.find_or_insert_simple(step.now, group_id);
+                self.groups[handle].durable = true;
             }
             return;
         };
         group.creating = None;
         match error {
+            // Its deletion, on the way, decides what becomes of it.
+            Some(_) if group.deleting.is_some() => {}
             Some(error) if !group.durable => self.dissolve(step, handle, error.for_group_append(), false),
             _ => {
                 group.durable = true;
@@ -276,7 +338,7 @@ impl Coordinator {
 
     /// Removes a group with its members, pending ids and deadlines, and returns what its members had parked, in
     /// joining order.
-    fn remove_group(&mut self, handle: GroupHandle) -> Vec<(Arc<str>, Option<Ticket>, Option<Ticket>)> {
+    pub(crate) fn remove_group(&mut self, handle: GroupHandle) -> Vec<(Arc<str>, Option<Ticket>, Option<Ticket>)> {
         self.end_join_deadline(handle);
         let pending: Vec<Arc<str>> = self.groups[handle].pending.keys().cloned().collect();
         for member_id in pending {
@@ -295,15 +357,30 @@ impl Coordinator {
         parked
     }
 
-    /// Answers the fetches that waited for this append (§11.3).
-    fn answer_waiting_fetches(&mut self, step: &mut Step<'_>, append_id: AppendId, error: Option<ErrorCode>) {
+    /// Goes on with what waited for the end of this append: fetches (§11.3), and what met a deletion (§12.3).
+    fn end_waits(&mut self, step: &mut Step<'_>, append_id: AppendId, error: Option<ErrorCode>) {
         for operation in self.purgatory.check(&WatchKey::Append(append_id)) {
-            let Some(Operation::StableFetch(fetch)) = self.purgatory.complete(operation) else { continue };
-            match error {
-                None => self.answer_fetch(step, &fetch),
-                Some(error) => {
+            match (self.purgatory.complete(operation), error) {
+                (Some(Operation::StableFetch(fetch)), None) => self.answer_fetch(step, &fetch),
+                (Some(Operation::StableFetch(fetch)), Some(error)) => {
                     Self::answer_fetch_error(step, fetch.ticket, &fetch.group_id, error.for_stable_fetch());
                 }
+                (Some(Operation::AfterDeletion(deferred)), _) => self.resume(step, &deferred),
+                _ => {}
+            }
+        }
+    }
+
+    /// The same when ownership is lost.
+    fn refuse_waits(&mut self, step: &mut Step<'_>, append_id: AppendId) {
+        let error = ErrorCode::NotCoordinator;
+        for operation in self.purgatory.check(&WatchKey::Append(append_id)) {
+            match self.purgatory.complete(operation) {
+                Some(Operation::StableFetch(fetch)) => {
+                    Self::answer_fetch_error(step, fetch.ticket, &fetch.group_id, error);
+                }
+                Some(Operation::AfterDeletion(deferred)) => refuse_deferred(step, &deferred, error),
+                _ => {}
             }
         }
     }
@@ -316,10 +393,13 @@ impl Coordinator {
             self.dissolve(step, handle, error, true);
         }
         for (append_id, append) in std::mem::take(&mut self.appends) {
-            if let Purpose::Commit(Some(ticket), topics) = append.purpose {
-                Self::answer_commit(step, ticket, topics, Some(error));
+            match append.purpose {
+                Purpose::Commit(Some(ticket), topics) => Self::answer_commit(step, ticket, topics, Some(error)),
+                Purpose::Delete(_, Some(ticket)) => answer_delete(step, ticket, &append.group_id, error),
+                Purpose::OffsetDelete(Some(ticket), _) => answer_offset_delete_error(step, ticket, error),
+                _ => {}
             }
-            self.answer_waiting_fetches(step, append_id, Some(error));
+            self.refuse_waits(step, append_id);
         }
         let next_append = self.next_append;
         *self = Coordinator { phase: Phase::Unloaded, next_append, ..self.without_state() };

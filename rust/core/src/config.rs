@@ -20,6 +20,10 @@ pub struct Config {
     pub offset_metadata_max_bytes: u32,
     /// `offsets.commit.timeout.ms`
     pub offsets_commit_timeout_ms: u32,
+    /// `offsets.retention.minutes`
+    pub offsets_retention_minutes: u32,
+    /// `offsets.retention.check.interval.ms`
+    pub offsets_retention_check_interval_ms: u64,
     /// Ours, Kafka has no such limit: how many ids a group may have handed out that have not joined (S24).
     pub group_max_pending_members: u32,
     /// Ours: how many of the last rebalances `explain` remembers per group.
@@ -35,6 +39,8 @@ impl Default for Config {
             group_max_size: i32::MAX as u32,
             offset_metadata_max_bytes: 4_096,
             offsets_commit_timeout_ms: 5_000,
+            offsets_retention_minutes: 10_080,
+            offsets_retention_check_interval_ms: 600_000,
             group_max_pending_members: 100_000,
             rebalance_history: 32,
         }

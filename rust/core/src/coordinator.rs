@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     appends::{Append, RecordKey},
     config::Config,
+    deletes::refuse_deferred,
     effects::{AppendId, Sink},
     error::ErrorCode,
     gate,
@@ -15,6 +16,7 @@ use crate::{
     purgatory::Purgatory,
     records::Record,
     request::{Entropy, Now, Request, Ticket},
+    retention::Cleaner,
     slots::Slots,
 };
 
@@ -66,6 +68,7 @@ pub struct Coordinator {
     pub(crate) unsaved: BTreeMap<RecordKey, Record>,
     pub(crate) next_append: AppendId,
     pub(crate) next_joining_order: u64,
+    pub(crate) cleaner: Cleaner,
     pub(crate) clock: Now,
     pub(crate) checks_itself: bool,
 }
@@ -87,6 +90,7 @@ impl Coordinator {
             unsaved: BTreeMap::new(),
             next_append: AppendId(0),
             next_joining_order: 0,
+            cleaner: Cleaner::default(),
             clock: Now { mono_ms: 0, wall_ms: 0 },
             checks_itself: cfg!(debug_assertions),
         }
@@ -132,6 +136,8 @@ impl Coordinator {
             Request::OffsetFetch(request) => self.offset_fetch(step, ticket, &request),
             Request::DescribeGroup(request) => self.describe_group(step, ticket, &request),
             Request::ListGroups(request) => self.list_groups(step, ticket, &request),
+            Request::DeleteGroup(request) => self.delete_group(step, ticket, &request),
+            Request::OffsetDelete(request) => self.offset_delete(step, ticket, &request),
         }
         self.debug_check(request.group_id());
     }
@@ -155,6 +161,10 @@ impl Coordinator {
                 Operation::StableFetch(fetch) => {
                     Self::answer_fetch_error(step, fetch.ticket, &fetch.group_id, ErrorCode::NotCoordinator);
                 }
+                Operation::AfterDeletion(deferred) => {
+                    refuse_deferred(step, &deferred, ErrorCode::CoordinatorNotAvailable);
+                }
+                Operation::Cleaner => self.clean(step),
             }
         }
         if fired {

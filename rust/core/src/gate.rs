@@ -3,6 +3,7 @@
 use crate::{
     admin,
     coordinator::{Coordinator, Phase, Step},
+    deletes,
     error::ErrorCode,
     join::JoinRefusal,
     request::{Request, Ticket},
@@ -24,14 +25,20 @@ impl<'a> Request<'a> {
             Request::OffsetFetch(request) => request.group_id,
             Request::DescribeGroup(request) => request.group_id,
             Request::ListGroups(_) => Some(""),
+            Request::DeleteGroup(request) => request.group_id,
+            Request::OffsetDelete(request) => request.group_id,
         }
     }
 
-    /// Null is never a legal group id; "" is one where no membership is involved.
+    /// Null is never a legal group id; "" is one in the requests of §3.
     fn has_legal_group_id(&self) -> bool {
         let may_be_empty = !matches!(
             self,
-            Request::JoinGroup(_) | Request::SyncGroup(_) | Request::Heartbeat(_) | Request::LeaveGroup(_)
+            Request::JoinGroup(_)
+                | Request::SyncGroup(_)
+                | Request::Heartbeat(_)
+                | Request::LeaveGroup(_)
+                | Request::OffsetDelete(_)
         );
         self.group_id().is_some_and(|group_id| may_be_empty || !group_id.is_empty())
     }
@@ -77,6 +84,10 @@ pub fn answer(step: &mut Step<'_>, ticket: Ticket, request: &Request<'_>, error:
         Request::ListGroups(_) => {
             step.sink.answer(ticket, Answer::ListGroups(ListAnswer { error, groups: &[] }));
         }
+        Request::DeleteGroup(delete) => {
+            deletes::answer_delete(step, ticket, delete.group_id.unwrap_or(""), error);
+        }
+        Request::OffsetDelete(_) => deletes::answer_offset_delete_error(step, ticket, error),
     }
 }
 

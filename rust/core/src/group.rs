@@ -177,6 +177,8 @@ pub struct Group {
     pub durable: bool,
     /// The record of the new group, in flight.
     pub creating: Option<AppendId>,
+    /// The end of this group, in flight (§12.3, §13.3): until then nobody joins.
+    pub deleting: Option<AppendId>,
     /// The leader's plan, in flight.
     pub assigning: Option<Assigning>,
     /// Topics that members subscribe to; `None` is unknown.
@@ -213,6 +215,7 @@ impl Group {
             join_held: false,
             durable: false,
             creating: None,
+            deleting: None,
             assigning: None,
             subscribed_topics: None,
             offsets: BTreeMap::new(),
@@ -223,6 +226,16 @@ impl Group {
     /// "All joined": every member is parked and no id is pending; true without members (§5.2).
     pub fn all_joined(&self) -> bool {
         self.members.len() == self.awaiting_join as usize && self.pending.is_empty()
+    }
+
+    /// Whether the bytes of its members are the embedded consumer protocol (§18).
+    pub fn is_consumer(&self) -> bool {
+        self.protocol_type.as_deref() == Some("consumer")
+    }
+
+    /// Whether a member subscribes to the topic, as far as is known; what is unknown counts as all topics (§12.4).
+    pub fn subscribes(&self, topic: &str) -> bool {
+        self.is_consumer() && self.subscribed_topics.as_ref().is_none_or(|topics| topics.contains(topic))
     }
 
     /// Whether the outside can see it: a group whose first record is in flight is still "Dead" (§12.1).

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     appends::Purpose,
     coordinator::{Coordinator, Step},
+    deletes::{Asked, Deferred, DeferredJoin},
     error::ErrorCode,
     explain::Cause,
     group::{Group, GroupHandle, Member, MemberHandle, OwnedProtocol, ParkedJoin, PendingMember, distinct},
@@ -60,6 +61,11 @@ impl Coordinator {
             None if is_new => self.create_group(step, request.group_id.unwrap_or("")),
             None => return refuse(step, ticket, ErrorCode::UnknownMemberId, request.member_id),
         };
+        if let Some(deletion) = self.groups[group].deleting {
+            let asked = Asked::Join(Box::new(DeferredJoin::new(entropy, request)));
+            let group_id = Arc::clone(&self.groups[group].id);
+            return self.defer(step, deletion, Deferred { ticket, group_id, asked });
+        }
         if !self.has_room(group, request.member_id) {
             return self.refuse_for_capacity(step, ticket, group, request.member_id);
         }

@@ -12,7 +12,8 @@
 //! the same digest on every platform. What an answer promises is durable before it is told.
 //!
 //! The rules are in `docs/protocol.md`; a comment such as §5.4 is a section of it. One request, one file: [`join`],
-//! [`sync`], [`heartbeat`], [`leave`], [`offsets`], [`admin`]; what they share is in [`rebalance`] (the join phase),
+//! [`sync`], [`heartbeat`], [`leave`], [`offsets`], [`deletes`], [`admin`]; what nobody asks for but time is in
+//! [`retention`]; what they share is in [`rebalance`] (the join phase),
 //! [`sessions`] (who is alive), [`statics`] (static membership) and [`appends`] (what is in flight).
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ mod appends;
 pub mod config;
 pub mod controls;
 pub mod coordinator;
+mod deletes;
 pub mod effects;
 pub mod embedded;
 pub mod error;
@@ -44,6 +46,7 @@ mod references;
 mod replay;
 pub mod request;
 pub mod response;
+mod retention;
 mod sessions;
 mod slots;
 pub mod snapshot;

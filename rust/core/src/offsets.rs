@@ -8,9 +8,9 @@ use crate::{
     effects::AppendId,
     error::ErrorCode,
     group::{Group, GroupHandle, MemberHandle},
-    operations::{Operation, WaitingFetch, WatchKey},
+    operations::{Operation, WaitingFetch, WantedTopic, WatchKey},
     records::{OffsetValue, Record},
-    request::{CommitPartition, CommitTopic, Now, OffsetCommit, OffsetFetch, Ticket},
+    request::{CommitPartition, CommitTopic, FetchTopic, Now, OffsetCommit, OffsetFetch, Ticket},
     response::{Answer, CommitAnswer, CommittedTopic, FetchAnswer, FetchedOffset, FetchedTopic},
     states::State,
 };
@@ -20,6 +20,7 @@ const FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: i16 = 9;
 
 const NO_OFFSET: i64 = -1;
 const NO_EPOCH: i32 = -1;
+const NO_RETENTION: i64 = -1;
 
 impl Coordinator {
     pub(crate) fn offset_commit(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &OffsetCommit<'_>) {
@@ -183,11 +184,9 @@ impl Coordinator {
     }
 
     pub(crate) fn offset_fetch(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &OffsetFetch<'_>) {
-        let topics = request
-            .topics
-            .map(|topics| topics.iter().map(|topic| (Arc::from(topic.name), topic.partitions.to_vec())).collect());
+        let topics = request.topics.map(|topics| topics.iter().map(wanted).collect());
         let fetch = WaitingFetch { ticket, group_id: request.group_id.unwrap_or("").into(), topics };
-        match self.newest_commit_in_flight(&fetch.group_id) {
+        match self.newest_write_in_flight(&fetch.group_id) {
             Some(append_id) if request.require_stable => {
                 let deadline = step.now.after(u64::from(self.config.offsets_commit_timeout_ms));
                 let operation = Operation::StableFetch(Box::new(fetch));
@@ -197,12 +196,13 @@ impl Coordinator {
         }
     }
 
-    fn newest_commit_in_flight(&self, group_id: &str) -> Option<AppendId> {
-        let of_group = self
-            .appends
-            .iter()
-            .rev()
-            .find(|(_, append)| matches!(append.purpose, Purpose::Commit(..)) && *append.group_id == *group_id);
+    /// The newest append in flight that somebody asked for and that changes offsets of the group.
+    fn newest_write_in_flight(&self, group_id: &str) -> Option<AppendId> {
+        let writes = |purpose: &Purpose| {
+            matches!(purpose, Purpose::Commit(..) | Purpose::Delete(..) | Purpose::OffsetDelete(..))
+        };
+        let mut appends = self.appends.iter().rev();
+        let of_group = appends.find(|(_, append)| writes(&append.purpose) && *append.group_id == *group_id);
         of_group.map(|(append_id, _)| *append_id)
     }
 
@@ -212,9 +212,11 @@ impl Coordinator {
         let topics: Vec<FetchedTopic<'_>> = match (&fetch.topics, offsets) {
             (Some(topics), offsets) => topics
                 .iter()
-                .map(|(name, partitions)| {
+                .map(|(name, topic_id, partitions)| {
                     let stored = offsets.and_then(|offsets| offsets.get(name));
-                    let lookup = |index: &i32| fetched(*index, stored.and_then(|stored| stored.get(index)));
+                    let is_of_topic = |value: &&OffsetValue| is_same_topic(*topic_id, value.topic_id);
+                    let lookup =
+                        |index: &i32| fetched(*index, stored.and_then(|stored| stored.get(index)).filter(is_of_topic));
                     FetchedTopic { name, partitions: partitions.iter().map(lookup).collect() }
                 })
                 .collect(),
@@ -236,19 +238,31 @@ impl Coordinator {
     }
 }
 
+fn wanted(topic: &FetchTopic<'_>) -> WantedTopic {
+    (topic.name.into(), topic.topic_id, topic.partitions.to_vec())
+}
+
+/// A topic that was asked for by its id is another one than that of an offset whose id differs; 0 is not known (§11.1).
+fn is_same_topic(asked: u128, stored: u128) -> bool {
+    asked == 0 || stored == 0 || asked == stored
+}
+
 fn offset_value(
     now: Now,
     request: &OffsetCommit<'_>,
     topic: &CommitTopic<'_>,
     partition: &CommitPartition<'_>,
 ) -> OffsetValue {
+    let retention_ms = request.retention_time_ms.filter(|retention_ms| *retention_ms != NO_RETENTION);
+    let has_room = retention_ms.is_none();
     OffsetValue {
         offset: partition.offset,
-        leader_epoch: partition.leader_epoch,
+        // A record with an expire timestamp has no place for these two (§14): what a load would lose is not kept.
+        leader_epoch: if has_room { partition.leader_epoch } else { NO_EPOCH },
+        topic_id: if has_room { topic.topic_id } else { 0 },
         metadata: partition.metadata.unwrap_or("").into(),
         commit_timestamp_ms: now.wall_ms,
-        expire_timestamp_ms: request.retention_time_ms.map(|retention_ms| now.wall_ms.saturating_add(retention_ms)),
-        topic_id: topic.topic_id,
+        expire_timestamp_ms: retention_ms.map(|retention_ms| now.wall_ms.saturating_add(retention_ms)),
     }
 }
 

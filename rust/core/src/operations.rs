@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    deletes::Deferred,
     effects::AppendId,
     group::{GroupHandle, MemberHandle},
     request::Ticket,
@@ -29,12 +30,26 @@ pub enum Operation {
     Append(AppendId),
     /// A fetch that waits for commits in flight is given up (§11.3).
     StableFetch(Box<WaitingFetch>),
+    /// A request to a group that is being deleted is given up (§12.3).
+    AfterDeletion(Box<Deferred>),
+    /// The cleaner begins, or goes on (§13).
+    Cleaner,
 }
 
 impl Operation {
     /// The names of all of them, as the vocabulary has them.
-    pub const NAMES: [&'static str; 8] =
-        ["Session", "NewMember", "Pending", "InitialDelay", "Join", "Sync", "Append", "StableFetch"];
+    pub const NAMES: [&'static str; 10] = [
+        "Session",
+        "NewMember",
+        "Pending",
+        "InitialDelay",
+        "Join",
+        "Sync",
+        "Append",
+        "StableFetch",
+        "AfterDeletion",
+        "Cleaner",
+    ];
 }
 
 /// A fetch that waits for an append.
@@ -45,8 +60,11 @@ pub struct WaitingFetch {
     /// The group asked about.
     pub group_id: Arc<str>,
     /// What was asked for; `None` is everything.
-    pub topics: Option<Vec<(Arc<str>, Vec<i32>)>>,
+    pub topics: Option<Vec<WantedTopic>>,
 }
+
+/// A topic of a fetch: its name, the id that it was asked by (0: by name), partitions.
+pub type WantedTopic = (Arc<str>, u128, Vec<i32>);
 
 /// What an operation can watch besides its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -38,6 +38,8 @@ pub struct Projection {
     pub timers: Vec<(&'static str, u64)>,
     /// Appends about this group that are in flight, by number.
     pub in_flight: Vec<u64>,
+    /// The append that ends this group, if it is on its way.
+    pub deleting: Option<u64>,
     /// Whether the log has something of this group.
     pub durable: bool,
     /// Topics that members subscribe to, sorted; `None` is unknown.
@@ -95,6 +97,7 @@ impl Coordinator {
                 .collect(),
             timers: self.timers(group),
             in_flight: in_flight.map(|(append_id, _)| append_id.0).collect(),
+            deleting: group.deleting.map(|append_id| append_id.0),
             durable: group.durable,
             subscribed_topics: group.subscribed_topics.as_ref().map(|topics| topics.iter().cloned().collect()),
             offsets: group

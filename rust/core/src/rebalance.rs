@@ -337,7 +337,7 @@ fn joined_member<'a>(member: &'a Member, protocol: &str) -> JoinedMember<'a> {
 
 /// The topics that a consumer group's members subscribe to; unknown for other types and for unreadable metadata (§13.2).
 pub(crate) fn subscribed_topics(group: &Group, members: &[&Member]) -> Option<BTreeSet<Arc<str>>> {
-    if group.protocol_type.as_deref() != Some("consumer") {
+    if !group.is_consumer() {
         return None;
     }
     let protocol = group.protocol_name.as_deref().unwrap_or("");

@@ -100,7 +100,8 @@ impl Coordinator {
             Operation::Append(append_id) => {
                 self.appends.get(append_id).is_some_and(|append| append.deadline == Some(operation))
             }
-            Operation::StableFetch(_) => true,
+            Operation::StableFetch(_) | Operation::AfterDeletion(_) => true,
+            Operation::Cleaner => self.cleaner.deadline == Some(operation),
         }
     }
 }

@@ -129,6 +129,7 @@ impl Coordinator {
                 self.refresh_session(now, member);
             }
         }
+        self.schedule_cleaner(now);
         for handle in handles {
             if self.groups[handle].members.len() > self.config.group_max_size as usize {
                 self.begin_rebalance(step, handle, Cause::OverCapacity, &"".into(), "");

@@ -51,6 +51,10 @@ pub enum Request<'a> {
     DescribeGroup(DescribeGroup<'a>),
     /// List the groups of this partition (§12.2).
     ListGroups(ListGroups<'a>),
+    /// Remove one group with its offsets (§12.3).
+    DeleteGroup(DeleteGroup<'a>),
+    /// Remove some offsets of one group (§12.4).
+    OffsetDelete(OffsetDelete<'a>),
 }
 
 /// One protocol that a joining member offers.
@@ -213,6 +217,9 @@ pub struct OffsetFetch<'a> {
 pub struct FetchTopic<'a> {
     /// The topic's name.
     pub name: &'a str,
+    /// The topic's id if the request named the topic by it (v10), else 0. Offsets of a topic with another id are not
+    /// shown.
+    pub topic_id: u128,
     /// In the order of the request.
     pub partitions: &'a [i32],
 }
@@ -233,4 +240,29 @@ pub struct ListGroups<'a> {
     pub states: &'a [&'a str],
     /// Case-insensitive; empty means all, unknown types match nothing.
     pub types: &'a [&'a str],
+}
+
+/// `DeleteGroups` for one group (§12.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeleteGroup<'a> {
+    /// `None` is a null group id; the empty string is legal here.
+    pub group_id: Option<&'a str>,
+}
+
+/// `OffsetDelete` (§12.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetDelete<'a> {
+    /// `None` is a null group id.
+    pub group_id: Option<&'a str>,
+    /// May be empty: errors of the group are told all the same.
+    pub topics: &'a [OffsetDeleteTopic<'a>],
+}
+
+/// The partitions of one topic whose offsets are to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetDeleteTopic<'a> {
+    /// The topic's name.
+    pub name: &'a str,
+    /// In the order of the request; repetitions are answered as often as sent.
+    pub partitions: &'a [i32],
 }

@@ -21,6 +21,10 @@ pub enum Answer<'a> {
     DescribeGroup(DescribeAnswer<'a>),
     /// To `ListGroups` (§12.2).
     ListGroups(ListAnswer<'a>),
+    /// To `DeleteGroup` (§12.3).
+    DeleteGroup(DeleteAnswer<'a>),
+    /// To `OffsetDelete` (§12.4).
+    OffsetDelete(OffsetDeleteAnswer<'a>),
 }
 
 /// Answer to `JoinGroup`. On an error: generation -1, leader "", no protocol, no members (§4.9).
@@ -197,4 +201,31 @@ pub struct ListedGroup<'a> {
     pub protocol_type: &'a str,
     /// v4+.
     pub state: &'a str,
+}
+
+/// Answer to `DeleteGroups` for one group. There is never a message (v3+).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeleteAnswer<'a> {
+    /// `None` when the group is gone for good.
+    pub error: ErrorCode,
+    /// The group asked about.
+    pub group_id: &'a str,
+}
+
+/// Answer to `OffsetDelete`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetDeleteAnswer<'a> {
+    /// Top level: the group's error.
+    pub error: ErrorCode,
+    /// In request order; empty on a top-level error.
+    pub topics: &'a [OffsetDeletedTopic],
+}
+
+/// The results of one topic of an `OffsetDelete`.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct OffsetDeletedTopic {
+    /// The topic's name.
+    pub name: Box<str>,
+    /// (partition, code).
+    pub partitions: Vec<(i32, ErrorCode)>,
 }

@@ -217,6 +217,42 @@ plain! {
 }
 
 plain! {
+    /// Answer to `DeleteGroup`.
+    DeleteAnswer {
+        /// The request's ticket.
+        ticket: u64,
+        /// `ErrorCode.NONE` when the group is gone for good.
+        error: Code,
+        /// The group asked about.
+        group_id: String,
+    }
+}
+
+plain! {
+    /// Answer to `OffsetDelete`.
+    OffsetDeleteAnswer {
+        /// The request's ticket.
+        ticket: u64,
+        /// The group's error.
+        error: Code,
+        /// In request order; empty on an error of the group.
+        partitions: Tuple<DeletedPartition>,
+    }
+}
+
+plain! {
+    /// One partition's result of an `OffsetDelete`.
+    DeletedPartition {
+        /// The topic's name.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// `ErrorCode.NONE`, also where no offset was stored.
+        error: Code,
+    }
+}
+
+plain! {
     /// One line of a listing.
     ListedGroup {
         /// The group.
@@ -249,6 +285,8 @@ pub enum Effect {
     Fetch(FetchAnswer),
     Describe(DescribeAnswer),
     List(ListAnswer),
+    Delete(DeleteAnswer),
+    OffsetDelete(OffsetDeleteAnswer),
     Append(Append),
 }
 
@@ -295,6 +333,10 @@ fn effect(ticket: u64, answer: &response::Answer<'_>) -> Effect {
             error: Code(answer.error),
             groups: answer.groups.iter().map(listed).collect(),
         }),
+        response::Answer::DeleteGroup(answer) => {
+            Effect::Delete(DeleteAnswer { ticket, error: Code(answer.error), group_id: answer.group_id.to_owned() })
+        }
+        response::Answer::OffsetDelete(answer) => Effect::OffsetDelete(offset_delete(ticket, answer)),
     }
 }
 
@@ -354,6 +396,18 @@ fn fetch(ticket: u64, answer: &response::FetchAnswer<'_>) -> FetchAnswer {
     FetchAnswer { ticket, error: Code(answer.error), group_id: answer.group_id.to_owned(), partitions }
 }
 
+fn offset_delete(ticket: u64, answer: &response::OffsetDeleteAnswer<'_>) -> OffsetDeleteAnswer {
+    let mut partitions = Tuple::default();
+    for topic in answer.topics {
+        partitions.0.extend(topic.partitions.iter().map(|&(partition, error)| DeletedPartition {
+            topic: topic.name.to_string(),
+            partition,
+            error: Code(error),
+        }));
+    }
+    OffsetDeleteAnswer { ticket, error: Code(answer.error), partitions }
+}
+
 fn describe(ticket: u64, answer: &response::DescribeAnswer<'_>) -> DescribeAnswer {
     let described = |member: &response::DescribedMember<'_>| DescribedMember {
         member_id: member.member_id.to_owned(),
@@ -399,6 +453,9 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<DescribedMember>()?;
     module.add_class::<ListAnswer>()?;
     module.add_class::<ListedGroup>()?;
+    module.add_class::<DeleteAnswer>()?;
+    module.add_class::<OffsetDeleteAnswer>()?;
+    module.add_class::<DeletedPartition>()?;
     module.add_class::<Append>()?;
     let py = module.py();
     let answers = union(&[
@@ -410,6 +467,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         py.get_type::<FetchAnswer>(),
         py.get_type::<DescribeAnswer>(),
         py.get_type::<ListAnswer>(),
+        py.get_type::<DeleteAnswer>(),
+        py.get_type::<OffsetDeleteAnswer>(),
     ])?;
     module.add("Effect", answers.bitor(py.get_type::<Append>())?)?;
     module.add("Answer", answers)

@@ -20,13 +20,15 @@ const OWN: [OwnSetting; 2] = [
 ];
 
 /// The server's settings that a coordinator has, too.
-const OF_THE_COORDINATOR: [&str; 6] = [
+const OF_THE_COORDINATOR: [&str; 8] = [
     "group.initial.rebalance.delay.ms",
     "group.max.session.timeout.ms",
     "group.max.size",
     "group.min.session.timeout.ms",
     "offset.metadata.max.bytes",
     "offsets.commit.timeout.ms",
+    "offsets.retention.check.interval.ms",
+    "offsets.retention.minutes",
 ];
 
 /// Kafka's defaults with these changes.

@@ -36,6 +36,8 @@ plain! {
         timers: Tuple<(String, u64)>,
         /// Ids of the appends about this group that are in flight, ascending.
         in_flight: Tuple<u64>,
+        /// The append that ends this group, if it is on its way.
+        deleting: Option<u64>,
         /// Whether the log has something of this group.
         durable: bool,
         /// What the members subscribe to, sorted; `None`: not known.
@@ -91,6 +93,7 @@ impl From<&projection::Projection> for Projection {
             pending: group.pending.iter().map(|(id, deadline)| (id.to_string(), *deadline)).collect(),
             timers: group.timers.iter().map(|(name, deadline)| ((*name).to_owned(), *deadline)).collect(),
             in_flight: group.in_flight.iter().copied().collect(),
+            deleting: group.deleting,
             durable: group.durable,
             subscribed_topics: (group.subscribed_topics.as_ref())
                 .map(|topics| topics.iter().map(ToString::to_string).collect()),

@@ -9,8 +9,18 @@ use crate::{
 };
 
 /// The names of all requests, as the vocabulary has them.
-pub const NAMES: [&str; 8] =
-    ["JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch", "DescribeGroup", "ListGroups"];
+pub const NAMES: [&str; 10] = [
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "OffsetCommit",
+    "OffsetFetch",
+    "DescribeGroup",
+    "ListGroups",
+    "DeleteGroup",
+    "OffsetDelete",
+];
 
 plain! {
     /// Become, or stay, a member.
@@ -322,7 +332,7 @@ plain! {
         retention_time_ms: Option<i64>,
         /// (topic, id) of the topics whose id is known.
         topic_ids: Tuple<(String, u128)>,
-        /// The wire version, 2 to 9.
+        /// The wire version, 2 to 10.
         version: i16,
     }
     methods new {
@@ -390,6 +400,12 @@ fn commit_partition(committed: &(TopicPartition, Committed)) -> request::CommitP
     }
 }
 
+/// The partitions that follow each other in one topic, by topic.
+fn runs(partitions: &[TopicPartition]) -> Vec<(&str, Vec<i32>)> {
+    let same_topic = partitions.chunk_by(|left, right| left.0 == right.0);
+    same_topic.map(|run| (run[0].0.as_str(), run.iter().map(|(_, index)| *index).collect())).collect()
+}
+
 plain! {
     /// Read offsets.
     OffsetFetch {
@@ -399,25 +415,35 @@ plain! {
         partitions: Option<Tuple<TopicPartition>>,
         /// Wait for commits that are in flight.
         require_stable: bool,
+        /// (topic, id) of the topics that are asked for by id: an offset of another topic of that name is not shown.
+        topic_ids: Tuple<(String, u128)>,
     }
     methods new {
         #[new]
-        #[pyo3(signature = (group_id, partitions=None, require_stable=false))]
-        fn new(group_id: Option<String>, partitions: Option<Tuple<TopicPartition>>, require_stable: bool) -> Self {
-            OffsetFetch { group_id, partitions, require_stable }
+        #[pyo3(
+            signature = (group_id, partitions=None, require_stable=false, *, topic_ids=None),
+            text_signature = "(group_id, partitions=None, require_stable=False, *, topic_ids=())"
+        )]
+        fn new(
+            group_id: Option<String>,
+            partitions: Option<Tuple<TopicPartition>>,
+            require_stable: bool,
+            topic_ids: Option<Tuple<(String, u128)>>,
+        ) -> Self {
+            OffsetFetch { group_id, partitions, require_stable, topic_ids: topic_ids.unwrap_or_default() }
         }
     }
 }
 
 impl OffsetFetch {
     fn with<R>(&self, submit: impl FnOnce(Request<'_>) -> R) -> R {
-        let runs: Option<Vec<(&str, Vec<i32>)>> = self.partitions.as_ref().map(|partitions| {
-            let run = |run: &'_ [TopicPartition]| -> Vec<i32> { run.iter().map(|(_, index)| *index).collect() };
-            partitions.0.chunk_by(|left, right| left.0 == right.0).map(|same| (same[0].0.as_str(), run(same))).collect()
+        let topic_id = |name: &str| self.topic_ids.0.iter().find(|(topic, _)| topic == name).map_or(0, |(_, id)| *id);
+        let runs = self.partitions.as_ref().map(|partitions| runs(&partitions.0));
+        let topics: Option<Vec<_>> = runs.as_ref().map(|runs| {
+            runs.iter()
+                .map(|(name, partitions)| request::FetchTopic { name, topic_id: topic_id(name), partitions })
+                .collect()
         });
-        let topics: Option<Vec<_>> = runs
-            .as_ref()
-            .map(|runs| runs.iter().map(|(name, partitions)| request::FetchTopic { name, partitions }).collect());
         submit(Request::OffsetFetch(request::OffsetFetch {
             group_id: self.group_id.as_deref(),
             require_stable: self.require_stable,
@@ -477,6 +503,40 @@ impl ListGroups {
     }
 }
 
+plain! {
+    /// Remove one group with its offsets.
+    DeleteGroup {
+        /// `None` is a null group id; the empty string is legal here.
+        group_id: Option<String>,
+    }
+}
+
+impl DeleteGroup {
+    fn with<R>(&self, submit: impl FnOnce(Request<'_>) -> R) -> R {
+        submit(Request::DeleteGroup(request::DeleteGroup { group_id: self.group_id.as_deref() }))
+    }
+}
+
+plain! {
+    /// Remove some offsets of one group.
+    OffsetDelete {
+        /// `None` is a null group id.
+        group_id: Option<String>,
+        /// (topic, partition), in request order; may be empty.
+        partitions: Tuple<TopicPartition>,
+    }
+}
+
+impl OffsetDelete {
+    fn with<R>(&self, submit: impl FnOnce(Request<'_>) -> R) -> R {
+        let runs = runs(&self.partitions.0);
+        let topics: Vec<_> =
+            runs.iter().map(|(name, partitions)| request::OffsetDeleteTopic { name, partitions }).collect();
+        let group_id = self.group_id.as_deref();
+        submit(Request::OffsetDelete(request::OffsetDelete { group_id, topics: &topics }))
+    }
+}
+
 /// Lends the core's view of a request object to `submit`.
 pub fn with_request<R>(object: &Bound<'_, PyAny>, submit: impl FnOnce(Request<'_>) -> R) -> PyResult<R> {
     macro_rules! try_each {
@@ -486,7 +546,7 @@ pub fn with_request<R>(object: &Bound<'_, PyAny>, submit: impl FnOnce(Request<'_
             })+
         };
     }
-    try_each!(Heartbeat OffsetCommit OffsetFetch JoinGroup SyncGroup LeaveGroup DescribeGroup ListGroups);
+    try_each!(Heartbeat OffsetCommit OffsetFetch JoinGroup SyncGroup LeaveGroup DescribeGroup ListGroups DeleteGroup OffsetDelete);
     let expected = NAMES.join(", ");
     Err(PyTypeError::new_err(format!("expected a request ({expected}), not {}", object.get_type().name()?)))
 }
@@ -501,6 +561,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<OffsetFetch>()?;
     module.add_class::<DescribeGroup>()?;
     module.add_class::<ListGroups>()?;
+    module.add_class::<DeleteGroup>()?;
+    module.add_class::<OffsetDelete>()?;
     let py = module.py();
     let requests = union(&[
         py.get_type::<JoinGroup>(),
@@ -511,6 +573,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         py.get_type::<OffsetFetch>(),
         py.get_type::<DescribeGroup>(),
         py.get_type::<ListGroups>(),
+        py.get_type::<DeleteGroup>(),
+        py.get_type::<OffsetDelete>(),
     ])?;
     module.add("Request", requests)
 }

@@ -184,9 +184,11 @@ pub fn offset_fetch(node: &mut Node, connection: &Rc<Connection>, header: &Reque
         } else {
             (Vec::new(), FetchIds::default())
         };
-        let by_id = || names.iter().map(|(name, partitions)| FetchTopic { name, partitions }).collect();
+        let by_id: Vec<FetchTopic<'_>> = (names.iter().zip(&ids.asked))
+            .map(|((name, partitions), id)| FetchTopic { name, topic_id: *id, partitions })
+            .collect();
         let (topics, reply) = if header.version >= TOPIC_IDS_SINCE {
-            let topics: Option<Vec<FetchTopic<'_>>> = group.topics.as_ref().map(|_| by_id());
+            let topics = group.topics.as_ref().map(|_| by_id);
             (topics, Reply::PartById(Rc::clone(&fan_out), index, ids))
         } else {
             (asked_by_name(&body, group), Reply::Part(Rc::clone(&fan_out), index))
@@ -203,7 +205,7 @@ pub fn offset_fetch(node: &mut Node, connection: &Rc<Connection>, header: &Reque
 /// The topics of one group of a fetch, as the core takes them.
 fn asked_by_name<'r>(body: &'r OffsetFetchBody<'_>, group: &'r FetchGroupBody<'_>) -> Option<Vec<FetchTopic<'r>>> {
     let asked = group.topics.as_ref()?.iter().filter_map(|(topic, range)| match topic {
-        TopicRef::Name(name) => Some(FetchTopic { name, partitions: &body.partitions[range.clone()] }),
+        TopicRef::Name(name) => Some(FetchTopic { name, topic_id: 0, partitions: &body.partitions[range.clone()] }),
         TopicRef::Id(_) => None,
     });
     Some(asked.collect())

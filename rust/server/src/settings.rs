@@ -68,6 +68,10 @@ settings! {
         "how long the metadata string of a commit may be";
     OFFSETS_COMMIT_TIMEOUT_MS = "offsets.commit.timeout.ms", Kind::Int(1, INT_MAX), "5000",
         "how long a request waits for the log";
+    OFFSETS_RETENTION_CHECK_INTERVAL_MS = "offsets.retention.check.interval.ms", Kind::Int(1, i64::MAX / 2), "600000",
+        "how often offsets and groups that were kept long enough are looked for";
+    OFFSETS_RETENTION_MINUTES = "offsets.retention.minutes", Kind::Int(1, INT_MAX), "10080",
+        "how long offsets are kept that nobody uses any more";
     OFFSETS_TOPIC_NUM_PARTITIONS = "offsets.topic.num.partitions", Kind::Int(1, 10_000), "50",
         "partitions of __consumer_offsets, each with a coordinator of its own";
     SOCKET_REQUEST_MAX_BYTES = "socket.request.max.bytes", Kind::Int(1, INT_MAX), "104857600",
@@ -214,6 +218,8 @@ impl Settings {
             group_max_size: self.int(GROUP_MAX_SIZE) as u32,
             offset_metadata_max_bytes: self.int(OFFSET_METADATA_MAX_BYTES) as u32,
             offsets_commit_timeout_ms: self.int(OFFSETS_COMMIT_TIMEOUT_MS) as u32,
+            offsets_retention_minutes: self.int(OFFSETS_RETENTION_MINUTES) as u32,
+            offsets_retention_check_interval_ms: self.int(OFFSETS_RETENTION_CHECK_INTERVAL_MS) as u64,
             ..Config::default()
         }
     }

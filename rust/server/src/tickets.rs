@@ -111,8 +111,8 @@ fn write_answer(out: &mut Writer<'_>, version: i16, answer: &Answer<'_>, beside:
             let asked: &[AskedTopic] = if let Beside::Asked(asked) = beside { asked } else { &[] };
             answers::offset_fetch_single(out, version, answer, asked);
         }
-        // These two are always parts of an answer.
-        Answer::DescribeGroup(_) | Answer::ListGroups(_) => {}
+        // These are always parts of an answer, or nobody has asked.
+        Answer::DescribeGroup(_) | Answer::ListGroups(_) | Answer::DeleteGroup(_) | Answer::OffsetDelete(_) => {}
     }
 }
 

@@ -47,6 +47,8 @@ impl Sink for Effects {
             Answer::OffsetFetch(fetch) => Reply { error: fetch.error, ..nothing },
             Answer::DescribeGroup(describe) => Reply { error: describe.error, ..nothing },
             Answer::ListGroups(list) => Reply { error: list.error, ..nothing },
+            Answer::DeleteGroup(delete) => Reply { error: delete.error, ..nothing },
+            Answer::OffsetDelete(delete) => Reply { error: delete.error, ..nothing },
         };
         self.replies.entry(ticket).or_default().push(reply);
     }

@@ -146,7 +146,8 @@ impl World {
             plan.insert("stranger".to_owned(), b"nothing".to_vec());
         }
         if projection.is_some_and(|group| installs(&group, &known, generation)) {
-            self.history.plan((known.group, self.life, generation), &plan);
+            let era = self.history.era(known.group, self.life);
+            self.history.plan((known.group, era, generation), &plan);
         }
         let assignments: Vec<Assignment<'_>> =
             plan.iter().map(|(member_id, assignment)| Assignment { member_id, assignment }).collect();
@@ -238,7 +239,7 @@ impl World {
 
     pub(super) fn fetch(&mut self) {
         let known = self.somebody();
-        let topics = [FetchTopic { name: "t", partitions: &[0, 1] }];
+        let topics = [FetchTopic { name: "t", topic_id: 0, partitions: &[0, 1] }];
         let request = OffsetFetch {
             group_id: Some(known.group),
             require_stable: self.dice.chance(50),

@@ -92,6 +92,8 @@ impl Sink for Effects {
             Answer::OffsetFetch(fetch) => (fetch.error, None),
             Answer::DescribeGroup(describe) => (describe.error, None),
             Answer::ListGroups(list) => (list.error, None),
+            Answer::DeleteGroup(delete) => (delete.error, None),
+            Answer::OffsetDelete(delete) => (delete.error, None),
         };
         self.answers.push((ticket, error, told));
     }
@@ -118,8 +120,25 @@ fn told_join(join: &JoinAnswer<'_>) -> Option<Told> {
     }
 }
 
-/// A group, in one incarnation of its coordinator, in one generation.
-type Round = (&'static str, u32, i32);
+/// One life of a group in one incarnation of its coordinator.
+pub type Era = (u32, u32);
+
+/// A group, in one of its lives, in one generation.
+type Round = (&'static str, Era, i32);
+
+/// An incarnation, and its append.
+type LogPlace = (u32, AppendId);
+
+/// What the log has of a group in one record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stored {
+    /// An offset, or a record without a plan.
+    Something,
+    /// The plan of this generation.
+    Plan(i32),
+    /// The end of the group: nothing before it counts.
+    Tombstone,
+}
 
 #[derive(Clone, Default)]
 pub struct History {
@@ -130,13 +149,19 @@ pub struct History {
     /// What each member was told of a generation, in any incarnation.
     assignments: BTreeMap<(&'static str, i32, String), Vec<u8>>,
     /// The highest generation that was seen.
-    reached: BTreeMap<(&'static str, u32), i32>,
+    reached: BTreeMap<(&'static str, Era), i32>,
+    /// How often a group was there, and then was not.
+    ends: BTreeMap<&'static str, u32>,
+    /// The groups that the log had something of when they were seen last.
+    durable: BTreeSet<&'static str>,
+    /// How many tombstones it took for the ends of each group.
+    tombstones_used: BTreeMap<&'static str, usize>,
     /// The ids that the instance of an id had before (S1).
     chains: BTreeMap<String, BTreeSet<String>>,
     /// Who has an instance now.
     holders: BTreeMap<(&'static str, String), String>,
-    /// Groups of which the log has anything, with the generations of which it has the plan.
-    stored: BTreeMap<String, BTreeSet<i32>>,
+    /// What the log has of each group, in the order of the log.
+    stored: BTreeMap<String, Vec<(LogPlace, Stored)>>,
     /// Appends of this incarnation that the log has acknowledged.
     acknowledged: BTreeSet<AppendId>,
     sightings: BTreeMap<String, usize>,
@@ -160,30 +185,69 @@ impl History {
     /// Another incarnation: what was only in memory is gone.
     pub fn forget_memory(&mut self) {
         self.holders.clear();
+        self.durable.clear();
         self.acknowledged.clear();
     }
 
-    pub fn acknowledge(&mut self, append_id: AppendId, records: &[Record]) {
+    pub fn acknowledge(&mut self, life: u32, append_id: AppendId, records: &[Record]) {
         self.acknowledged.insert(append_id);
-        self.store(records);
+        self.store(life, append_id, records);
     }
 
     /// The log has these records.
-    pub fn store(&mut self, records: &[Record]) {
+    pub fn store(&mut self, life: u32, append_id: AppendId, records: &[Record]) {
         for record in records {
-            match record {
-                Record::Group { group_id, value: Some(value) } => {
-                    let plans = self.stored.entry(group_id.to_string()).or_default();
-                    if !value.members.is_empty() {
-                        plans.insert(value.generation);
-                    }
+            let (group_id, what) = match record {
+                Record::Group { group_id, value: Some(value) } if !value.members.is_empty() => {
+                    (group_id, Stored::Plan(value.generation))
                 }
-                Record::Offset { group_id, .. } => {
-                    self.stored.entry(group_id.to_string()).or_default();
+                Record::Group { group_id, value: None } => (group_id, Stored::Tombstone),
+                Record::Group { group_id, .. } | Record::Offset { group_id, value: Some(_), .. } => {
+                    (group_id, Stored::Something)
                 }
-                _ => {}
-            }
+                _ => continue,
+            };
+            let stored = self.stored.entry(group_id.to_string()).or_default();
+            stored.push(((life, append_id), what));
+            stored.sort_by_key(|(place, _)| *place);
         }
+    }
+
+    /// What the log has of a group since it came into being last.
+    fn stored_of(&self, group: &str) -> Vec<Stored> {
+        let all = self.stored.get(group).into_iter().flatten().map(|(_, what)| *what);
+        all.fold(Vec::new(), |mut since, what| {
+            if what == Stored::Tombstone {
+                since.clear();
+            } else {
+                since.push(what);
+            }
+            since
+        })
+    }
+
+    /// Which life of a group this is.
+    pub fn era(&self, group: &'static str, life: u32) -> Era {
+        (life, self.ends.get(group).copied().unwrap_or(0))
+    }
+
+    /// Looks for a group after an event, and it is not there.
+    pub fn observe_nothing(&mut self, group: &'static str) {
+        if self.durable.remove(group) {
+            self.end(group);
+        }
+    }
+
+    /// A group that the log had is over: its tombstone is there (S22, S29).
+    fn end(&mut self, group: &'static str) {
+        let used = self.tombstones_used.entry(group).or_default();
+        *used += 1;
+        let stored = self.stored.get(group).into_iter().flatten();
+        let tombstones = stored.filter(|(_, what)| *what == Stored::Tombstone).count();
+        assert!(*used <= tombstones, "S29: {group} ended {used} times, with {tombstones} tombstones");
+        *self.ends.entry(group).or_default() += 1;
+        self.holders.retain(|(of, _), _| *of != group);
+        self.see("a group ended".to_owned());
     }
 
     /// The plan of a generation, if it is the first.
@@ -193,8 +257,18 @@ impl History {
 
     /// Looks at a group after an event.
     pub fn observe(&mut self, group: &'static str, life: u32, projection: &Projection) {
-        let reached = self.reached.entry((group, life)).or_default();
         let generation = projection.generation;
+        if self.reached.get(&(group, self.era(group, life))).is_some_and(|reached| generation == 0 && *reached > 0) {
+            // It ended and came back in one event.
+            self.end(group);
+        }
+        if projection.durable {
+            self.durable.insert(group);
+        } else {
+            self.durable.remove(group);
+        }
+        let era = self.era(group, life);
+        let reached = self.reached.entry((group, era)).or_default();
         assert!(generation >= *reached, "S4: generation {generation} after {reached} in {group}");
         *reached = generation;
         let mut gone: BTreeSet<(&'static str, String)> =
@@ -220,7 +294,7 @@ impl History {
 
     /// A success of `JoinGroup`.
     pub fn told_join(&mut self, round: Round, id: &str, leader: &str, listed: &[String], now: Option<&Projection>) {
-        assert!(self.stored.contains_key(round.0), "S26: {id} was told of {}, which the log does not have", round.0);
+        assert!(!self.stored_of(round.0).is_empty(), "S26: {id} was told of {}, which the log does not have", round.0);
         if listed.is_empty() {
             return;
         }
@@ -249,7 +323,7 @@ impl History {
             let own = own.map_or(&[][..], Vec::as_slice);
             assert_eq!(own, assignment, "S11: the leader's bytes for {id} in {round:?}, exactly");
         }
-        let stored = self.stored.get(round.0).is_some_and(|generations| generations.contains(&round.2));
+        let stored = self.stored_of(round.0).contains(&Stored::Plan(round.2));
         assert!(stored, "S26: {id} was told of {round:?}, whose plan the log does not have");
         let told = self.assignments.entry((round.0, round.2, id.to_owned())).or_insert_with(|| assignment.to_vec());
         assert_eq!(told, assignment, "S4: a generation that was told is told with another assignment");

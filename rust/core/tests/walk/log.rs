@@ -46,8 +46,9 @@ impl World {
         let succeeds = !self.log_habits.fails || self.dice.chance(70);
         let result = if succeeds { Ok(append_id.0) } else { Err(self.dice.pick(&errors)) };
         if succeeds {
-            self.history.acknowledge(append_id, &records);
-            let is_lost = self.fault == Some(Fault::LostRecord) && append_id.0.is_multiple_of(2);
+            self.history.acknowledge(self.life, append_id, &records);
+            let ends_a_group = records.iter().any(|record| matches!(record, Record::Group { value: None, .. }));
+            let is_lost = self.fault == Some(Fault::LostRecord) && append_id.0.is_multiple_of(2) && !ends_a_group;
             if !is_lost {
                 self.log.insert((self.life, append_id), records);
             }
@@ -85,7 +86,7 @@ impl World {
         self.history.see("restore".to_owned());
     }
 
-    fn fold(&self) -> Coordinator {
+    pub(super) fn fold(&self) -> Coordinator {
         let mut replica = Coordinator::new(self.config.clone(), 0, 1);
         replica.check_itself(false);
         for (offset, record) in self.log.values().flatten().enumerate() {
@@ -104,13 +105,14 @@ impl World {
     pub(super) fn reload(&mut self) {
         let now = self.now;
         if self.dice.chance(50) {
+            self.history.forget_memory();
             self.event(|| "unload".to_owned(), |coordinator, effects| coordinator.unload(now, effects));
             assert!(self.open.is_empty() || !self.is_checked || self.fault.is_some(), "S18: unload answers everybody");
             self.history.see("unload".to_owned());
         }
         for (append_id, records) in std::mem::take(&mut self.in_flight) {
             if self.dice.chance(50) {
-                self.history.store(&records);
+                self.history.store(self.life, append_id, &records);
                 self.log.insert((self.life, append_id), records);
             }
         }

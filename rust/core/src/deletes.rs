@@ -1,0 +1,247 @@
+//! `DeleteGroups` and `OffsetDelete` (docs/protocol.md §12.3, §12.4): tombstones, and who waits for their end.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    appends::{Purpose, RecordKey},
+    coordinator::{Coordinator, Step},
+    effects::AppendId,
+    error::ErrorCode,
+    group::{Group, GroupHandle, OwnedProtocol},
+    join::JoinRefusal,
+    operations::{Operation, WatchKey},
+    records::Record,
+    request::{DeleteGroup, Entropy, JoinGroup, OffsetDelete, OffsetDeleteTopic, Protocol, Ticket},
+    response::{Answer, DeleteAnswer, OffsetDeleteAnswer, OffsetDeletedTopic},
+    states::State,
+};
+
+/// A request that waits until the deletion of its group has ended, one way or the other (§12.3).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Deferred {
+    /// Whom to answer.
+    pub ticket: Ticket,
+    /// The group that is being deleted.
+    pub group_id: Arc<str>,
+    /// What was asked.
+    pub asked: Asked,
+}
+
+/// What a request asked that has to wait.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Asked {
+    /// `JoinGroup`.
+    Join(Box<DeferredJoin>),
+    /// `DeleteGroup`.
+    DeleteGroup,
+    /// `OffsetDelete`, with the partitions by topic.
+    OffsetDelete(Vec<(Arc<str>, Vec<i32>)>),
+}
+
+/// A `JoinGroup` with strings of its own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeferredJoin {
+    version: i16,
+    entropy: u128,
+    member_id: Arc<str>,
+    instance_id: Option<Arc<str>>,
+    client_id: Arc<str>,
+    client_host: Arc<str>,
+    session_timeout_ms: i32,
+    rebalance_timeout_ms: i32,
+    protocol_type: Arc<str>,
+    protocols: Vec<OwnedProtocol>,
+    reason: Option<Arc<str>>,
+}
+
+impl DeferredJoin {
+    pub(crate) fn new(entropy: Entropy, request: &JoinGroup<'_>) -> DeferredJoin {
+        let owned =
+            |protocol: &Protocol<'_>| OwnedProtocol { name: protocol.name.into(), metadata: protocol.metadata.into() };
+        DeferredJoin {
+            version: request.version,
+            entropy: entropy.0,
+            member_id: request.member_id.into(),
+            instance_id: request.instance_id.map(Arc::from),
+            client_id: request.client_id.into(),
+            client_host: request.client_host.into(),
+            session_timeout_ms: request.session_timeout_ms,
+            rebalance_timeout_ms: request.rebalance_timeout_ms,
+            protocol_type: request.protocol_type.into(),
+            protocols: request.protocols.iter().map(owned).collect(),
+            reason: request.reason.map(Arc::from),
+        }
+    }
+
+    fn submit(&self, coordinator: &mut Coordinator, step: &mut Step<'_>, ticket: Ticket, group_id: &str) {
+        let offers = self.protocols.iter();
+        let protocols: Vec<Protocol<'_>> =
+            offers.map(|offer| Protocol { name: &offer.name, metadata: &offer.metadata }).collect();
+        let request = JoinGroup {
+            version: self.version,
+            group_id: Some(group_id),
+            member_id: &self.member_id,
+            instance_id: self.instance_id.as_deref(),
+            client_id: &self.client_id,
+            client_host: &self.client_host,
+            session_timeout_ms: self.session_timeout_ms,
+            rebalance_timeout_ms: self.rebalance_timeout_ms,
+            protocol_type: &self.protocol_type,
+            protocols: &protocols,
+            reason: self.reason.as_deref(),
+        };
+        coordinator.join_group(step, ticket, Entropy(self.entropy), &request);
+    }
+}
+
+impl Coordinator {
+    pub(crate) fn delete_group(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &DeleteGroup<'_>) {
+        let group_id = request.group_id.unwrap_or("");
+        let Some(handle) = self.find_group(group_id) else {
+            return answer_delete(step, ticket, group_id, ErrorCode::GroupIdNotFound);
+        };
+        let group = &self.groups[handle];
+        let group_id = Arc::clone(&group.id);
+        if let Some(deletion) = group.deleting {
+            let deferred = Deferred { ticket, group_id, asked: Asked::DeleteGroup };
+            return self.defer(step, deletion, deferred);
+        }
+        if group.state != State::Empty {
+            return answer_delete(step, ticket, &group_id, ErrorCode::NonEmptyGroup);
+        }
+        let mut records = tombstones(&group_id, self.offsets_in_log(group));
+        records.push(Record::Group { group_id: Arc::clone(&group_id), value: None });
+        let append_id = self.append(step, group_id, Purpose::Delete(handle, Some(ticket)), records);
+        self.groups[handle].deleting = Some(append_id);
+    }
+
+    pub(crate) fn offset_delete(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &OffsetDelete<'_>) {
+        let Some(handle) = self.find_group(request.group_id.unwrap_or("")) else {
+            return answer_offset_delete_error(step, ticket, ErrorCode::GroupIdNotFound);
+        };
+        let group = &self.groups[handle];
+        let group_id = Arc::clone(&group.id);
+        if let Some(deletion) = group.deleting {
+            let owned = |topic: &OffsetDeleteTopic<'_>| (Arc::from(topic.name), topic.partitions.to_vec());
+            let asked = Asked::OffsetDelete(request.topics.iter().map(owned).collect());
+            return self.defer(step, deletion, Deferred { ticket, group_id, asked });
+        }
+        if group.state != State::Empty && !group.is_consumer() {
+            return answer_offset_delete_error(step, ticket, ErrorCode::NonEmptyGroup);
+        }
+        let in_log = self.offsets_in_log(group);
+        let mut doomed = BTreeSet::new();
+        let mut results = Vec::with_capacity(request.topics.len());
+        for topic in request.topics {
+            let error = if group.subscribes(topic.name) { ErrorCode::GroupSubscribedToTopic } else { ErrorCode::None };
+            if error == ErrorCode::None {
+                let name: Arc<str> = topic.name.into();
+                let places = topic.partitions.iter().map(|partition| (Arc::clone(&name), *partition));
+                doomed.extend(places.filter(|place| in_log.contains(place)));
+            }
+            let partitions = topic.partitions.iter().map(|partition| (*partition, error)).collect();
+            results.push(OffsetDeletedTopic { name: topic.name.into(), partitions });
+        }
+        if doomed.is_empty() {
+            return answer_offset_delete(step, ticket, &results);
+        }
+        let records = tombstones(&group_id, doomed);
+        self.append(step, group_id, Purpose::OffsetDelete(Some(ticket), results), records);
+    }
+
+    /// Every offset of the group that the log has, or gets by an append in flight, or still has because its tombstone
+    /// could not be stored. INVARIANT: S29, what is deleted does not come back with any of them.
+    pub(crate) fn offsets_in_log(&self, group: &Group) -> BTreeSet<(Arc<str>, i32)> {
+        let stored = group
+            .offsets
+            .iter()
+            .flat_map(|(topic, partitions)| partitions.keys().map(|partition| (Arc::clone(topic), *partition)));
+        let mut places: BTreeSet<_> = stored.collect();
+        for record in self.appends.values().flat_map(|append| &append.records) {
+            if let Record::Offset { group_id, topic, partition, .. } = record
+                && *group_id == group.id
+            {
+                places.insert((Arc::clone(topic), *partition));
+            }
+        }
+        places.extend(self.unsaved_offsets(&group.id));
+        places
+    }
+
+    /// Offsets of a group that the log may still have, because their tombstones could not be stored.
+    pub(crate) fn unsaved_offsets(&self, group_id: &Arc<str>) -> impl Iterator<Item = (Arc<str>, i32)> {
+        let first = RecordKey::Offset(Arc::clone(group_id), "".into(), i32::MIN);
+        self.unsaved.range(first..).map_while(move |(key, _)| match key {
+            RecordKey::Offset(of, topic, partition) if of == group_id => Some((Arc::clone(topic), *partition)),
+            _ => None,
+        })
+    }
+
+    /// Keeps a request until the deletion of its group has ended.
+    pub(crate) fn defer(&mut self, step: &Step<'_>, deletion: AppendId, deferred: Deferred) {
+        let deadline = step.now.after(u64::from(self.config.offsets_commit_timeout_ms));
+        let operation = Operation::AfterDeletion(Box::new(deferred));
+        self.purgatory.watch(deadline, &[WatchKey::Append(deletion)], operation);
+    }
+
+    /// The deletion has ended: the request is handled as if it came now.
+    pub(crate) fn resume(&mut self, step: &mut Step<'_>, deferred: &Deferred) {
+        let group_id = &*deferred.group_id;
+        match &deferred.asked {
+            Asked::Join(join) => join.submit(self, step, deferred.ticket, group_id),
+            Asked::DeleteGroup => {
+                self.delete_group(step, deferred.ticket, &DeleteGroup { group_id: Some(group_id) });
+            }
+            Asked::OffsetDelete(topics) => {
+                let topics: Vec<OffsetDeleteTopic<'_>> =
+                    topics.iter().map(|(name, partitions)| OffsetDeleteTopic { name, partitions }).collect();
+                let request = OffsetDelete { group_id: Some(group_id), topics: &topics };
+                self.offset_delete(step, deferred.ticket, &request);
+            }
+        }
+    }
+
+    /// A deletion became durable: the group is gone, and so is each of its offsets that was before it in the log. Or it
+    /// failed, and nothing has happened.
+    pub(crate) fn deletion_ended(&mut self, append_id: AppendId, handle: GroupHandle, error: Option<ErrorCode>) {
+        let Some(group) = self.groups.get_mut(handle).filter(|group| group.deleting == Some(append_id)) else {
+            return;
+        };
+        group.deleting = None;
+        // A group whose own creation failed meanwhile was only kept for the deletion's sake.
+        let never_was = !group.durable && group.creating.is_none();
+        if error.is_none() || never_was {
+            self.remove_group(handle);
+        }
+    }
+}
+
+/// Tombstones for these offsets of a group.
+pub(crate) fn tombstones(group_id: &Arc<str>, places: impl IntoIterator<Item = (Arc<str>, i32)>) -> Vec<Record> {
+    let tombstone =
+        |(topic, partition)| Record::Offset { group_id: Arc::clone(group_id), topic, partition, value: None };
+    places.into_iter().map(tombstone).collect()
+}
+
+/// A request that waited for a deletion gets an error: it waited for too long, or ownership is lost.
+pub(crate) fn refuse_deferred(step: &mut Step<'_>, deferred: &Deferred, error: ErrorCode) {
+    match &deferred.asked {
+        Asked::Join(join) => JoinRefusal { error, member_id: &join.member_id }.answer(step, deferred.ticket),
+        Asked::DeleteGroup => answer_delete(step, deferred.ticket, &deferred.group_id, error),
+        Asked::OffsetDelete(_) => answer_offset_delete_error(step, deferred.ticket, error),
+    }
+}
+
+pub(crate) fn answer_delete(step: &mut Step<'_>, ticket: Ticket, group_id: &str, error: ErrorCode) {
+    step.sink.answer(ticket, Answer::DeleteGroup(DeleteAnswer { error, group_id }));
+}
+
+pub(crate) fn answer_offset_delete(step: &mut Step<'_>, ticket: Ticket, topics: &[OffsetDeletedTopic]) {
+    step.sink.answer(ticket, Answer::OffsetDelete(OffsetDeleteAnswer { error: ErrorCode::None, topics }));
+}
+
+pub(crate) fn answer_offset_delete_error(step: &mut Step<'_>, ticket: Ticket, error: ErrorCode) {
+    step.sink.answer(ticket, Answer::OffsetDelete(OffsetDeleteAnswer { error, topics: &[] }));
+}
