@@ -1391,7 +1391,7 @@ class Purgatory:
 
 @final
 class Server:
-    """A Kafka-compatible server on a thread of its own; `rota.Server` is its face. Calls release the interpreter lock.
+    """A Kafka-compatible server, a thread a node; `rota.Server` is its face. Calls release the interpreter lock.
 
     Raises ConfigError for a bad setting, ValueError for an address that is none, OSError for one that cannot be
     listened on. Any call raises ServerError if the server has stopped.
@@ -1403,20 +1403,36 @@ class Server:
         advertise: str | None = None,
         settings: dict[str, str] | None = None,
         virtual_clock: bool = False,
+        nodes: int = 1,
     ) -> Self: ...
     @property
     def host(self) -> str:
         """The host at which this machine reaches it."""
     @property
     def port(self) -> int:
-        """The port on which it listens."""
+        """The port on which its first node listens."""
+    def nodes(self) -> list[tuple[int, str, int]]:
+        """Of every node its id, and the host and port at which this machine reaches it."""
+    def partition_of(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` in which a group is."""
+    def owner(self, partition: int) -> int:
+        """The id of the node that owns a partition of `__consumer_offsets`. Raises ValueError if there is none such."""
+    def move_partition(self, partition: int, node_id: int) -> None:
+        """Hand a partition of `__consumer_offsets` to a node. Returns when it is loaded, or at once if loads are held.
+
+        Raises ValueError if there is no such partition or node.
+        """
+    def hold_loads(self) -> None:
+        """From now on a partition that is handed over is not loaded."""
+    def release_loads(self) -> int:
+        """Load partitions again, those that were held first; gives how many those are."""
     @property
     def now_ms(self) -> int:
         """Milliseconds on its coordinators' monotonic clock."""
     def load(self) -> tuple[int, int]:
         """Open connections, and requests that wait for their answer."""
     def stop(self) -> None:
-        """Answer every request that waits, close every connection, end the thread. A second call does nothing."""
+        """Answer every request that waits, close every connection, end the threads. A second call does nothing."""
     def settings(self) -> dict[str, str]:
         """The value of every setting, by its Kafka name."""
     def create_topic(self, name: str, partitions: int = 1) -> None:

@@ -85,10 +85,10 @@ def chosen(pairs: list[str]) -> dict[str, str]:
     return settings
 
 
-def started(listen: str, advertise: str | None, settings: dict[str, str]) -> Server:
+def started(listen: str, advertise: str | None, nodes: int, settings: dict[str, str]) -> Server:
     """A running server, or the reason why not as one line on stderr."""
     try:
-        return Server(listen, advertise=advertise, settings=settings)
+        return Server(listen, advertise=advertise, nodes=nodes, settings=settings)
     except (rota.ConfigError, ValueError) as error:
         fail(MISUSED, f"{error}; `rota settings` lists the settings")
     except (rota.RotaError, OSError) as error:
@@ -130,6 +130,15 @@ def serve(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Where clients are told to connect to, if that is somewhere else."),
     ] = None,
+    nodes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1000,
+            metavar="N",
+            help="How many brokers clients see: one thread each, on consecutive ports (free ones with port 0).",
+        ),
+    ] = 1,
     pairs: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A Kafka broker setting; may be given again."),
@@ -139,24 +148,29 @@ def serve(
     """Run a server until SIGINT or SIGTERM.
 
     Kafka clients connect to it as to any broker. Topics, messages, groups and offsets are in memory.
-    The first line on stdout says where it listens, once it does.
+    The first line on stdout says where it listens, once it does; with several nodes, where each of them does.
+    With --advertise, node 1 is advertised on the port that is given, the others on those that follow.
 
     \b
     Examples:
       rota serve
       rota serve --listen 127.0.0.1:0
       rota serve --listen 0.0.0.0:9092 --advertise kafka.test:9092
+      rota serve --nodes 3
       rota serve --set group.initial.rebalance.delay.ms=0 --set num.partitions=12
     """
     ending = Ending()
     server = started(
         address("--listen", listen, 0),
         None if advertise is None else address("--advertise", advertise, 1),
+        nodes,
         chosen(pairs or []),
     )
     typer.echo(f"rota {rota.__version__} ready on {server.bootstrap_servers} ({IN_MEMORY})")
     if advertise is not None:
-        typer.echo(f"clients are told to connect to {advertise}")
+        host, _, port = advertise.rpartition(":")
+        told = ", ".join(f"{host}:{int(port) + at}" for at in range(nodes))
+        typer.echo(f"clients are told to connect to {told}")
     sys.stdout.flush()
     try:
         ending.wait(server)
@@ -168,7 +182,7 @@ def serve(
 @app.command()
 def settings(as_json: AsJson = False) -> None:
     """List the settings that `rota serve --set` takes, and Kafka's default for each."""
-    with started("127.0.0.1:0", None, {}) as server:
+    with started("127.0.0.1:0", None, 1, {}) as server:
         table = server.settings()
     if as_json:
         typer.echo(json.dumps(table, indent=2))

@@ -27,6 +27,8 @@ class Server:
 
     listen     HOST:PORT to listen on; port 0 picks a free one.
     advertise  HOST:PORT that clients are told to connect to, where it differs (containers, other hosts).
+    nodes      how many brokers it presents itself as, with ids from 1; they listen on consecutive ports, or on free
+               ones with port 0, and are advertised on consecutive ports.
     settings   Kafka's broker settings by their Kafka names (`rota settings` lists them), over Kafka's defaults.
     clock      a VirtualClock to take the coordinator's time from, instead of the machine's.
 
@@ -39,11 +41,14 @@ class Server:
         listen: str = "127.0.0.1:0",
         *,
         advertise: str | None = None,
+        nodes: int = 1,
         settings: Mapping[str, Setting] | None = None,
         clock: VirtualClock | None = None,
     ) -> None:
         written = {name: _written(value) for name, value in (settings or {}).items()}
-        self._inner = _rota.Server(listen, advertise, written, clock is not None)
+        if not 0 <= nodes <= INT32_MAX:
+            raise ValueError(f"nodes is {nodes}: give 1 to 1000")
+        self._inner = _rota.Server(listen, advertise, written, clock is not None, nodes)
         self._clock = clock
         if clock is not None:
             clock._drive(self)
@@ -66,14 +71,53 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port it listens on: the one that was picked if 0 was asked for."""
+        """The port it listens on, its first node if it has several: the one that was picked if 0 was asked for."""
         return self._inner.port
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT, as Kafka clients want it in `bootstrap.servers`."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        """HOST:PORT of every node with commas between, as Kafka clients want it in `bootstrap.servers`."""
+        return ",".join(self.nodes().values())
+
+    def nodes(self) -> dict[int, str]:
+        """HOST:PORT of every node, by its id."""
+        return {
+            node_id: f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            for node_id, host, port in self._inner.nodes()
+        }
+
+    def partition_of(self, group: str) -> int:
+        """The partition of `__consumer_offsets` that a group is in, whether or not the group is there."""
+        return self._inner.partition_of(group)
+
+    def owner(self, partition: int) -> int:
+        """The id of the node that coordinates the groups of a partition of `__consumer_offsets`.
+
+        Raises ValueError if there is no such partition.
+        """
+        return self._inner.owner(_partition(partition))
+
+    def move_partition(self, partition: int, node: int) -> None:
+        """Hand a partition of `__consumer_offsets` to another node, while clients use its groups.
+
+        The node that has it answers every parked request NOT_COORDINATOR and forgets it; what it has not made durable
+        yet never will be. The other node loads what is durable, answers COORDINATOR_LOAD_IN_PROGRESS meanwhile, and
+        goes on: members, generations and committed offsets are as they were. Returns when it has loaded, or at once
+        after `hold_loads`. To the node that has it already, the partition is loaded anew.
+
+        Raises ValueError if there is no such partition or node.
+        """
+        if not -INT32_MAX <= node <= INT32_MAX:
+            raise ValueError(f"there is no node {node}")
+        self._inner.move_partition(_partition(partition), node)
+
+    def hold_loads(self) -> None:
+        """From now on a partition that is moved stays loading until `release_loads`: clients are told so."""
+        self._inner.hold_loads()
+
+    def release_loads(self) -> int:
+        """Load the partitions that were held, and hold no more; gives how many those were."""
+        return self._inner.release_loads()
 
     @property
     def clock(self) -> VirtualClock | None:
@@ -129,6 +173,13 @@ class Server:
 
     def _member_ids(self) -> set[str]:
         return set(self._inner.member_ids())
+
+
+def _partition(partition: int) -> int:
+    """A partition that is a number at all."""
+    if not 0 <= partition <= INT32_MAX:
+        raise ValueError(f"__consumer_offsets has no partition {partition}: give 0 or more")
+    return partition
 
 
 def _written(value: Setting) -> str:

@@ -13,14 +13,19 @@ use crate::{
     explain::{Explanation, explanation},
 };
 
-/// How long `stop` waits for the server's thread.
+/// How long `stop` waits for the server's threads.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn raised(error: ServerError) -> PyErr {
     let text = error.to_string();
     match error {
         ServerError::Setting(_) => errors::ConfigError::new_err(text),
-        ServerError::BadAddress { .. } | ServerError::UnknownErrorName { .. } => PyValueError::new_err(text),
+        ServerError::BadAddress { .. }
+        | ServerError::BadNodes { .. }
+        | ServerError::TooFewPorts { .. }
+        | ServerError::UnknownNode { .. }
+        | ServerError::UnknownPartition { .. }
+        | ServerError::UnknownErrorName { .. } => PyValueError::new_err(text),
         ServerError::UnknownHost { .. } | ServerError::AddressInUse { .. } | ServerError::CannotListen { .. } => {
             PyOSError::new_err(text)
         }
@@ -29,11 +34,12 @@ fn raised(error: ServerError) -> PyErr {
         | ServerError::Stopped
         | ServerError::Died
         | ServerError::StopTimedOut { .. }
+        | ServerError::LoadFailed { .. }
         | ServerError::ClockIsReal => errors::ServerError::new_err(text),
     }
 }
 
-/// A Kafka-compatible server on a thread of its own.
+/// A Kafka-compatible server, each of its nodes on a thread of its own.
 #[pyclass(frozen, module = "rota._rota")]
 struct Server {
     running: Running,
@@ -43,19 +49,20 @@ struct Server {
 impl Server {
     /// Starts it; it answers requests when this returns.
     #[new]
-    #[pyo3(signature = (listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false))]
+    #[pyo3(signature = (listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false, nodes = 1))]
     fn new(
         py: Python<'_>,
         listen: &str,
         advertise: Option<String>,
         settings: Option<BTreeMap<String, String>>,
         virtual_clock: bool,
+        nodes: u32,
     ) -> PyResult<Server> {
         let mut chosen = Settings::default();
         for (name, value) in settings.unwrap_or_default() {
             chosen.set(&name, &value).map_err(|error| raised(error.into()))?;
         }
-        let config = ServerConfig { listen: listen.to_owned(), advertise, settings: chosen, virtual_clock };
+        let config = ServerConfig { listen: listen.to_owned(), advertise, nodes, settings: chosen, virtual_clock };
         let running = py.detach(|| Running::start(config)).map_err(raised)?;
         Ok(Server { running })
     }
@@ -66,10 +73,40 @@ impl Server {
         self.running.address().0
     }
 
-    /// The port on which it listens.
+    /// The port on which its first node listens.
     #[getter]
     fn port(&self) -> u16 {
         self.running.address().1
+    }
+
+    /// Of every node its id, and the host and port at which this machine reaches it.
+    fn nodes(&self) -> Vec<(i32, String, u16)> {
+        self.running.addresses()
+    }
+
+    /// The partition of `__consumer_offsets` in which a group is.
+    fn partition_of(&self, group_id: &str) -> u32 {
+        self.running.partition_of(group_id)
+    }
+
+    /// The id of the node that owns a partition of `__consumer_offsets`.
+    fn owner(&self, partition: u32) -> PyResult<i32> {
+        self.running.owner(partition).map_err(raised)
+    }
+
+    /// Hands a partition of `__consumer_offsets` to a node.
+    fn move_partition(&self, py: Python<'_>, partition: u32, node_id: i32) -> PyResult<()> {
+        py.detach(|| self.running.move_partition(partition, node_id)).map_err(raised)
+    }
+
+    /// From now on a partition that is handed over is not loaded.
+    fn hold_loads(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.running.hold_loads()).map_err(raised)
+    }
+
+    /// Partitions are loaded again; gives how many were held.
+    fn release_loads(&self, py: Python<'_>) -> PyResult<usize> {
+        py.detach(|| self.running.release_loads()).map_err(raised)
     }
 
     /// Milliseconds on its coordinators' monotonic clock.
@@ -83,7 +120,7 @@ impl Server {
         py.detach(|| self.running.load()).map_err(raised)
     }
 
-    /// Answers every request that waits, closes every connection, ends the thread. A second call does nothing.
+    /// Answers every request that waits, closes every connection, ends the threads. A second call does nothing.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.running.stop(STOP_TIMEOUT)).map_err(raised)
     }

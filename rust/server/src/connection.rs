@@ -9,7 +9,10 @@ use std::{
     io,
     net::SocketAddr,
     rc::Rc,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bytes::{Buf, BytesMut};
@@ -42,6 +45,23 @@ pub enum Ending {
     Now,
 }
 
+/// A yes or no that other threads may look at: which of a client's connections are alive, when its member moves to
+/// another node.
+#[derive(Clone, Debug, Default)]
+pub struct Flag(Arc<AtomicBool>);
+
+impl Flag {
+    /// As it was set last.
+    pub fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Sets it.
+    pub fn set(&self, value: bool) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
 /// What the rest of the node sees of a connection.
 #[derive(Debug)]
 pub struct Connection {
@@ -54,11 +74,11 @@ pub struct Connection {
     /// Answers that are not written yet.
     pub out: RefCell<BytesMut>,
     /// A request waits for its answer.
-    pub parked: Cell<bool>,
+    pub parked: Flag,
     /// Its task waits for that answer.
     awaiting: Cell<bool>,
     /// The client has closed its side. It may still read, so answers are written as long as that works.
-    pub gone: Cell<bool>,
+    pub gone: Flag,
     /// Its task has ended: nothing is written any more.
     pub ended: Cell<bool>,
     /// Set by `end`.
@@ -83,9 +103,9 @@ impl Connection {
             client_host: client_host(peer),
             local,
             out: RefCell::default(),
-            parked: Cell::new(false),
+            parked: Flag::default(),
             awaiting: Cell::new(false),
-            gone: Cell::new(false),
+            gone: Flag::default(),
             ended: Cell::new(false),
             ending: Cell::new(Ending::No),
             held_bytes: Cell::new(0),

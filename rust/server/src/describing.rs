@@ -18,9 +18,8 @@ use crate::{
     connection::Connection,
     dispatch::Handled,
     node::Node,
-    place::NODE_ID,
     settings::{Kind, SETTINGS, Settings},
-    topic_apis::{answer, cluster, decode},
+    topic_apis::{answer, decode},
     topics::{
         ConfigRow,
         configs::{BOOLEAN, DEFAULT_CONFIG, INT, LIST, LONG, STATIC_BROKER_CONFIG},
@@ -86,7 +85,7 @@ fn described_cluster(
     connection: &Connection,
     request: &DescribeClusterRequest,
 ) -> DescribeClusterResponse {
-    let cluster = cluster(node, connection);
+    let cluster = node.place.cluster(connection);
     let controller = cluster.nodes.first().map_or(-1, |node| node.id);
     let brokers = cluster.nodes.into_iter().map(|node| {
         DescribeClusterBroker::default()
@@ -172,9 +171,9 @@ fn rows(node: &Node, connection: &Connection, resource: &DescribeConfigsResource
         // Settings of all brokers together, beside those of each: there are none.
         BROKER if name.is_empty() => Ok(Vec::new()),
         BROKER => match name.parse::<i32>() {
-            Ok(id) if id == NODE_ID => Ok(broker_rows(node, connection)),
-            Ok(id) => invalid(format!("this is broker {NODE_ID}, not {id}: ask that one")),
-            Err(_) => invalid(format!("broker `{name}` is not a number, expected {NODE_ID}")),
+            Ok(id) if id == node.place.node_id => Ok(broker_rows(node, connection)),
+            Ok(id) => invalid(format!("this is broker {}, not {id}: ask that one", node.place.node_id)),
+            Err(_) => invalid(format!("broker `{name}` is not a number, expected {}", node.place.node_id)),
         },
         GROUP if name.is_empty() => invalid("the group id is empty".to_owned()),
         // The settings that Kafka keeps for a group are about its newer group types.
@@ -226,12 +225,12 @@ fn broker_rows(node: &Node, connection: &Connection) -> Vec<ConfigRow> {
         value,
         config_type,
     };
-    rows.push(own("node.id", NODE_ID.to_string(), INT));
-    rows.push(own("broker.id", NODE_ID.to_string(), INT));
-    if let Some(here) = cluster(node, connection).nodes.into_iter().find(|node| node.id == NODE_ID) {
-        let host = if here.host.contains(':') { format!("[{}]", here.host) } else { here.host };
-        rows.push(own("advertised.listeners", format!("PLAINTEXT://{host}:{}", here.port), LIST));
-    }
+    let node_id = node.place.node_id;
+    rows.push(own("node.id", node_id.to_string(), INT));
+    rows.push(own("broker.id", node_id.to_string(), INT));
+    let (host, port) = (node.place.host_for(connection), node.place.port_of(node_id));
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    rows.push(own("advertised.listeners", format!("PLAINTEXT://{host}:{port}"), LIST));
     rows.sort_by_key(|row| row.name);
     rows
 }

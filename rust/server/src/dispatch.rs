@@ -1,6 +1,6 @@
 //! From an API key to its handler. One table.
 
-use std::rc::Rc;
+use std::{ops::RangeInclusive, rc::Rc};
 
 use kafka_protocol::{
     messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse},
@@ -19,7 +19,6 @@ use crate::{
     fetching::{self, FetchWait},
     groups,
     node::Node,
-    place::NODE_ID,
     tickets::Address,
     topic_apis,
 };
@@ -72,9 +71,15 @@ static HANDLERS: [(i16, Handler); 22] = [
     (versions::CONSUMER_GROUP_HEARTBEAT, consumer_group_heartbeat),
 ];
 
+/// These do not look at the topic table: what other nodes have done to it can wait for another request.
+const KNOW_NO_TOPICS: RangeInclusive<i16> = versions::JOIN_GROUP..=versions::SYNC_GROUP;
+
 /// Handles the request in `frame`. An error closes the connection: there is no answer to what cannot be read.
 pub fn handle(node: &mut Node, connection: &Rc<Connection>, frame: &[u8]) -> Result<Handled, WireError> {
     let (header, body) = RequestHeader::read(frame)?;
+    if !KNOW_NO_TOPICS.contains(&header.api.key) {
+        node.catch_up();
+    }
     match HANDLERS.binary_search_by_key(&header.api.key, |(key, _)| *key) {
         Ok(index) => HANDLERS[index].1(node, connection, &header, body),
         Err(_) => Ok(Handled::Close),
@@ -110,10 +115,11 @@ fn api_versions(
 /// A client that names the cluster and node it means is told if it has reached another one; naming only one of the
 /// two makes no sense.
 fn check_cluster(node: &Node, body: &ApiVersionsBody<'_>) -> i16 {
+    let place = &node.place;
     match (body.cluster_id, body.node_id) {
         (None, -1) => 0,
         (None, _) | (Some(_), -1) => INVALID_REQUEST,
-        (Some(cluster_id), NODE_ID) if cluster_id == node.place.cluster_id => 0,
+        (Some(cluster_id), node_id) if cluster_id == place.cluster_id && node_id == place.node_id => 0,
         _ => REBOOTSTRAP_REQUIRED,
     }
 }
@@ -126,7 +132,7 @@ const NO_TRANSACTIONS: &str = "this server has no transactions: configure the pr
 
 const BAD_KEY_TYPE: &str = "this server coordinates consumer groups only: key type 0";
 
-/// `FindCoordinator` (docs/protocol.md §19): this node coordinates every group.
+/// `FindCoordinator` (docs/protocol.md §19): the node that owns the group's partition, as things are now.
 fn find_coordinator(
     node: &mut Node,
     connection: &Rc<Connection>,
@@ -136,18 +142,16 @@ fn find_coordinator(
     let body = FindCoordinatorBody::read(header.version, body)?;
     let refused = |error, message| FoundCoordinator { error, message: Some(message), node_id: -1, host: "", port: -1 };
     let host = node.place.host_for(connection);
-    let found = match body.key_type {
-        KEY_TYPE_GROUP => FoundCoordinator {
-            error: 0,
-            message: None,
-            node_id: NODE_ID,
-            host: &host,
-            port: i32::from(node.place.port),
-        },
+    let find = |key: &str| match body.key_type {
+        KEY_TYPE_GROUP => {
+            let node_id = node.owner_of(node.partition_of(key));
+            let port = i32::from(node.place.port_of(node_id));
+            FoundCoordinator { error: 0, message: None, node_id, host: &host, port }
+        }
         KEY_TYPE_TRANSACTION => refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS),
         _ => refused(INVALID_REQUEST, BAD_KEY_TYPE),
     };
-    Address::of(connection, header).answer(|out| discovery::find_coordinator(out, header.version, &body.keys, found));
+    Address::of(connection, header).answer(|out| discovery::find_coordinator(out, header.version, &body.keys, find));
     Ok(Handled::Answered)
 }
 

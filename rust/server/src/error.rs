@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use crate::settings::SettingError;
+use crate::{server::NODES_MAX, settings::SettingError};
 
 /// Why a server did not start, or did not do what it was asked.
 #[derive(Debug)]
@@ -51,6 +51,41 @@ pub enum ServerError {
     },
     /// Only a server with a virtual clock can be moved in time.
     ClockIsReal,
+    /// A server has at least one node, and not too many.
+    BadNodes {
+        /// As given.
+        nodes: u32,
+    },
+    /// Consecutive ports for all nodes would lead beyond the last one.
+    TooFewPorts {
+        /// Of the first node.
+        port: u16,
+        /// How many there are to be.
+        nodes: u32,
+    },
+    /// There is no such node.
+    UnknownNode {
+        /// As given.
+        node_id: i32,
+        /// How many there are.
+        nodes: u32,
+    },
+    /// There is no such partition of `__consumer_offsets`.
+    UnknownPartition {
+        /// As given.
+        partition: u32,
+        /// How many there are.
+        partitions: u32,
+    },
+    /// The log of a partition cannot be read; it answers `NOT_COORDINATOR` until it is handed over again.
+    LoadFailed {
+        /// The partition.
+        partition: u32,
+        /// Where.
+        offset: i64,
+        /// What is wrong there.
+        reason: String,
+    },
     /// No error of the protocol has this name.
     UnknownErrorName {
         /// As given.
@@ -94,6 +129,22 @@ impl fmt::Display for ServerError {
             ServerError::ClockIsReal => {
                 write!(out, "the server runs on the real clock; start it with a virtual clock to advance it")
             }
+            ServerError::BadNodes { nodes } => write!(out, "nodes is {nodes}: give 1 to {NODES_MAX}"),
+            ServerError::TooFewPorts { port, nodes } => write!(
+                out,
+                "{nodes} nodes need the ports from {port} on, but the last port is 65535: choose a lower one"
+            ),
+            ServerError::UnknownNode { node_id, nodes } => {
+                write!(out, "there is no node {node_id}: give 1 to {nodes}")
+            }
+            ServerError::UnknownPartition { partition, partitions } => {
+                let last = partitions.saturating_sub(1);
+                write!(out, "__consumer_offsets has no partition {partition}: give 0 to {last}")
+            }
+            ServerError::LoadFailed { partition, offset, reason } => write!(
+                out,
+                "partition {partition} of __consumer_offsets cannot be loaded, at offset {offset}: {reason}"
+            ),
             ServerError::UnknownErrorName { name } => {
                 write!(out, "no error is named `{name}`; use a name of the protocol, such as NOT_ENOUGH_REPLICAS")
             }

@@ -1,14 +1,18 @@
 //! The TCP server around the coordinator: listener, connections, topics, control.
 //!
-//! One thread runs everything of a node, so nothing on a request's path is locked: a connection's task reads a
-//! frame, [`dispatch`] finds its handler, the group APIs ([`groups`]) hand a request with a ticket to the coordinator
+//! A server has one or several nodes, and clients take each of them for a broker. One thread runs everything of a
+//! node, so nothing on the path of a heartbeat, join or sync is locked: a connection's task reads a frame, [`dispatch`] finds its handler, the group APIs ([`groups`]) hand a request with a ticket to the coordinator
 //! of the group's partition, and the answer to that ticket is written straight into the connection's buffer
 //! ([`tickets`]), now or when the coordinator comes to it. One timer task sleeps until the earliest deadline.
 //!
-//! [`Server`] is the handle: it starts the thread, and controls it by orders that are carried out between two
+//! The nodes share little ([`commons`]): who owns which partition, the topic table, the clock, the log. Clients are
+//! sent straight to the node that owns what they ask about, and a partition can be handed over ([`handover`]).
+//!
+//! [`Server`] is the handle: it starts the threads, and controls them by orders that are carried out between two
 //! requests. Limits are in `docs/limits.md`.
 
 mod clock;
+mod commons;
 mod connection;
 mod describing;
 mod dispatch;
@@ -16,14 +20,17 @@ mod entropy;
 mod error;
 mod fetching;
 mod groups;
+mod handover;
 mod members;
 mod node;
 mod offsets_log;
+mod owners;
 mod place;
 mod server;
 pub mod settings;
 mod shared;
 mod tickets;
+mod time;
 mod topic_apis;
 pub mod topics;
 

@@ -1,12 +1,11 @@
-//! The state of one node: the coordinators of all partitions, the topics, the tickets that wait. Everything happens
-//! on one thread, one event after the other.
+//! The state of one node: the coordinators of the partitions that it owns, its topics, the tickets that wait.
+//! Everything happens on one thread, one event after the other.
 
-use std::{rc::Rc, sync::Arc};
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 use rota_core::{
     coordinator::Coordinator,
     effects::{AppendId, Sink},
-    error::ErrorCode,
     explain::Explanation,
     records::Record,
     request::{Entropy, Heartbeat, Now, Request, Ticket},
@@ -16,18 +15,17 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     clock::Clock,
+    commons::Commons,
     connection::Connection,
     entropy::RandomBits,
+    handover::Loading,
     members::Members,
-    offsets_log::{EPOCH, Ended, OffsetsLog},
+    offsets_log::{Ended, OffsetsLog},
     place::Place,
     settings::Settings,
     tickets::{Reply, Tickets},
     topics::Topics,
 };
-
-/// How many rounds of deadlines one instant of a virtual clock may have. More is a deadline that does not go away.
-const ROUNDS_AT_ONE_INSTANT_MAX: u32 = 10_000;
 
 /// One node.
 pub struct Node {
@@ -43,22 +41,39 @@ pub struct Node {
     pub random: RandomBits,
     /// Who speaks for whom; kept only on a virtual clock.
     pub members: Members,
-    coordinators: Vec<Coordinator>,
-    effects: Effects,
+    /// What it shares with the other nodes.
+    pub commons: Arc<Commons>,
+    /// By partition; `None`: another node owns it.
+    pub(crate) coordinators: Vec<Option<Coordinator>>,
+    /// Stands for all partitions that other nodes own: it refuses what comes in the order of the gate.
+    elsewhere: Coordinator,
+    /// The partitions that are being loaded.
+    pub(crate) loading: BTreeMap<u32, Loading>,
+    /// Whether loading stands still.
+    pub(crate) loads_held: bool,
+    pub(crate) effects: Effects,
     armed_ms: u64,
     timer: Rc<Notify>,
 }
 
-struct Effects {
+pub struct Effects {
     tickets: Tickets,
-    log: OffsetsLog,
+    pub(crate) log: OffsetsLog,
 }
 
 /// Takes the effects of one coordinator.
 struct PartitionSink<'n> {
     effects: &'n mut Effects,
     partition: u32,
+    epoch: u32,
     wall_ms: i64,
+}
+
+impl<'n> PartitionSink<'n> {
+    fn of(effects: &'n mut Effects, coordinator: &Coordinator, now: Now) -> PartitionSink<'n> {
+        let (partition, epoch) = (coordinator.partition(), coordinator.epoch());
+        PartitionSink { effects, partition, epoch, wall_ms: now.wall_ms }
+    }
 }
 
 impl Sink for PartitionSink<'_> {
@@ -69,47 +84,70 @@ impl Sink for PartitionSink<'_> {
     }
 
     fn append(&mut self, append_id: AppendId, records: &[Record]) {
-        self.effects.log.append(self.partition, append_id, self.wall_ms, records);
+        self.effects.log.append(self.partition, self.epoch, append_id, self.wall_ms, records);
     }
 }
 
 impl Node {
-    /// A node whose partitions are empty and loaded.
-    pub fn new(settings: Settings, place: Place, clock: Clock) -> Node {
-        let partitions = settings.offsets_partitions();
-        let mut random = RandomBits::default();
+    /// A node with the partitions that are its own at the start. What the log has of them is still to be loaded.
+    pub fn new(commons: &Arc<Commons>, node_id: i32) -> Node {
+        let (settings, owners) = (commons.settings.clone(), &commons.owners);
+        let at = Commons::place_of(node_id);
+        let mut elsewhere = Coordinator::new(settings.coordinator(), 0, 0);
+        elsewhere.load_failed();
         let mut node = Node {
-            topics: Topics::new(settings.topics(), &mut random),
-            coordinators: (0..partitions)
-                .map(|partition| Coordinator::new(settings.coordinator(), partition, EPOCH))
-                .collect(),
-            effects: Effects {
-                tickets: Tickets::default(),
-                log: OffsetsLog::new(partitions, settings.message_max_bytes()),
-            },
+            topics: Topics::of_node(Arc::clone(&commons.topics), node_id),
+            coordinators: (0..owners.partitions()).map(|_| None).collect(),
+            elsewhere,
+            loading: BTreeMap::new(),
+            loads_held: false,
+            effects: Effects { tickets: Tickets::default(), log: OffsetsLog::new(Arc::clone(&commons.log), at) },
             settings,
-            place,
-            clock,
-            random,
+            place: Place { node_id, ..commons.place.clone() },
+            clock: commons.clock.clone(),
+            commons: Arc::clone(commons),
+            random: RandomBits::default(),
             members: Members::default(),
             armed_ms: u64::MAX,
             timer: Rc::default(),
         };
-        node.each_partition(|coordinator, now, sink| coordinator.loaded(now, sink));
+        for partition in 0..owners.partitions() {
+            if let Some(owner) = owners.of(partition).filter(|owner| owner.node_id == node_id) {
+                let opened = node.take_over(partition, owner.epoch, Vec::new());
+                debug_assert!(opened.is_ok(), "nobody has opened the partition before");
+            }
+        }
         node
     }
 
-    /// Runs one event on every partition.
+    /// Runs one event on a partition that this node owns; `None`: it does not.
+    pub fn on_partition<R>(
+        &mut self,
+        partition: u32,
+        event: impl FnOnce(&mut Coordinator, Now, &mut dyn Sink) -> R,
+    ) -> Option<R> {
+        let now = self.clock.now();
+        let coordinator = self.coordinators.get_mut(partition as usize)?.as_mut()?;
+        let sink = &mut PartitionSink::of(&mut self.effects, coordinator, now);
+        let result = event(coordinator, now, sink);
+        let deadline_ms = coordinator.next_deadline();
+        self.settle();
+        self.arm_earlier(deadline_ms);
+        Some(result)
+    }
+
+    /// Runs one event on every partition of this node.
     fn each_partition(&mut self, mut event: impl FnMut(&mut Coordinator, Now, &mut PartitionSink<'_>)) {
         let now = self.clock.now();
-        for (partition, coordinator) in (0..).zip(&mut self.coordinators) {
-            event(coordinator, now, &mut PartitionSink { effects: &mut self.effects, partition, wall_ms: now.wall_ms });
+        for coordinator in self.coordinators.iter_mut().flatten() {
+            let sink = &mut PartitionSink::of(&mut self.effects, coordinator, now);
+            event(coordinator, now, sink);
         }
         self.settle();
         self.arm_earlier(self.next_deadline());
     }
 
-    /// The number of coordinator partitions.
+    /// The number of coordinator partitions, on all nodes.
     pub fn partitions(&self) -> u32 {
         self.coordinators.len() as u32
     }
@@ -119,17 +157,30 @@ impl Node {
         rota_core::partition_for(group_id, self.partitions())
     }
 
+    /// The node that owns a partition, this one or another.
+    pub fn owner_of(&self, partition: u32) -> i32 {
+        self.commons.owners.of(partition).map_or(self.place.node_id, |owner| owner.node_id)
+    }
+
+    /// The coordinator of `partition`, if this node owns it.
+    pub fn coordinator(&self, partition: u32) -> Option<&Coordinator> {
+        self.coordinators.get(partition as usize)?.as_ref()
+    }
+
     /// Hands a request to the coordinator of `partition`. It may be answered before this returns, or any time later.
     pub fn submit(&mut self, partition: u32, reply: Reply, request: Request<'_>) {
         // Only a joining member is given an id.
         let entropy = if matches!(request, Request::JoinGroup(_)) { self.random.draw() } else { 0 };
         let ticket = self.effects.tickets.issue(reply);
         let now = self.clock.now();
-        let sink = &mut PartitionSink { effects: &mut self.effects, partition, wall_ms: now.wall_ms };
-        let coordinator = &mut self.coordinators[partition as usize];
+        let owned = self.coordinators.get_mut(partition as usize).and_then(Option::as_mut);
+        let coordinator = owned.unwrap_or(&mut self.elsewhere);
+        let sink = &mut PartitionSink::of(&mut self.effects, coordinator, now);
         coordinator.submit(now, ticket, Entropy(entropy), request, sink);
+        let deadline_ms = coordinator.next_deadline();
         self.settle();
-        self.arm_earlier(self.coordinators[partition as usize].next_deadline());
+        // What settled may have armed something that is due before, and has told so itself.
+        self.arm_earlier(deadline_ms);
     }
 
     /// Tells the coordinators which appends have ended, until none is left that has.
@@ -139,19 +190,37 @@ impl Node {
             if ended.is_empty() {
                 return;
             }
-            for Ended { partition, append_id, result } in ended {
+            for Ended { partition, epoch, append_id, result } in ended {
                 let now = self.clock.now();
-                let sink = &mut PartitionSink { effects: &mut self.effects, partition, wall_ms: now.wall_ms };
-                let coordinator = &mut self.coordinators[partition as usize];
-                coordinator.appended(append_id, result, now, sink);
-                self.arm_earlier(self.coordinators[partition as usize].next_deadline());
+                let Some(coordinator) = self.coordinators[partition as usize].as_mut() else { continue };
+                if coordinator.epoch() == epoch {
+                    let sink = &mut PartitionSink::of(&mut self.effects, coordinator, now);
+                    coordinator.appended(append_id, result, now, sink);
+                    let deadline_ms = coordinator.next_deadline();
+                    self.arm_earlier(deadline_ms);
+                }
             }
         }
     }
 
-    /// The log under the coordinators.
-    pub fn log(&mut self) -> &mut OffsetsLog {
-        &mut self.effects.log
+    /// Takes what the other nodes have done to the topics.
+    pub fn catch_up(&mut self) {
+        self.topics.catch_up();
+        let deleted = self.topics.take_deleted();
+        if !deleted.is_empty() {
+            self.topics_deleted(&deleted.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+
+    /// What other threads ring when they have left something for this node.
+    pub fn bell(&self) -> Arc<Notify> {
+        Arc::clone(&self.commons.bells[Commons::place_of(self.place.node_id)])
+    }
+
+    /// The bell has been rung: looks at everything that other threads may have left.
+    pub fn look_around(&mut self) {
+        self.catch_up();
+        self.settle();
     }
 
     /// How many requests wait for their answer.
@@ -159,8 +228,9 @@ impl Node {
         self.effects.tickets.waiting()
     }
 
-    fn next_deadline(&self) -> Option<u64> {
-        self.coordinators.iter().filter_map(Coordinator::next_deadline).min()
+    /// The earliest deadline of all coordinators here.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.coordinators.iter().flatten().filter_map(Coordinator::next_deadline).min()
     }
 
     /// Wakes the timer task if it sleeps beyond `deadline_ms`.
@@ -196,21 +266,12 @@ impl Node {
         });
     }
 
-    /// Moves a virtual clock by `delta_ms`, from deadline to deadline. Before deadlines fire, members whose clients
-    /// are alive and who are not in `expire` are heard.
-    pub fn advance_virtual(&mut self, delta_ms: u64, expire: &[String]) {
-        let target_ms = self.clock.now().mono_ms.saturating_add(delta_ms);
-        let (mut instant_ms, mut rounds) = (0, 0);
-        while let Some(deadline_ms) = self.next_deadline().filter(|deadline_ms| *deadline_ms <= target_ms) {
-            self.clock.move_to(deadline_ms);
-            let now_ms = self.clock.now().mono_ms;
-            rounds = if now_ms == instant_ms { rounds + 1 } else { 0 };
-            instant_ms = now_ms;
-            assert!(rounds < ROUNDS_AT_ONE_INSTANT_MAX, "a deadline at {now_ms} ms does not go away");
-            self.keep_alive(expire);
-            self.advance_due();
-        }
-        self.clock.move_to(target_ms);
+    /// A virtual clock has reached a deadline: fires what is due. Before, members whose clients are alive and who are
+    /// not in `expire` are heard. Gives the next deadline.
+    pub fn fire(&mut self, expire: &[String]) -> Option<u64> {
+        self.keep_alive(expire);
+        self.advance_due();
+        self.next_deadline()
     }
 
     fn keep_alive(&mut self, expire: &[String]) {
@@ -229,8 +290,11 @@ impl Node {
         }
     }
 
-    /// The offsets of these topics go, in every group.
+    /// The offsets of these topics go, in every group. A partition that is being loaded is told when it is.
     pub fn topics_deleted(&mut self, topics: &[&str]) {
+        for loading in self.loading.values_mut() {
+            loading.deleted.extend(topics.iter().map(|topic| (*topic).to_owned()));
+        }
         self.each_partition(|coordinator, now, sink| coordinator.topics_deleted(topics, now, sink));
     }
 
@@ -241,24 +305,20 @@ impl Node {
 
     /// Ids of all groups, sorted.
     pub fn group_ids(&self) -> Vec<Arc<str>> {
-        let mut group_ids: Vec<Arc<str>> = self.coordinators.iter().flat_map(Coordinator::group_ids).collect();
+        let mut group_ids: Vec<Arc<str>> =
+            self.coordinators.iter().flatten().flat_map(Coordinator::group_ids).collect();
         group_ids.sort_unstable();
         group_ids
     }
 
     /// Ids of all members of all groups.
     pub fn member_ids(&self) -> Vec<Arc<str>> {
-        self.coordinators.iter().flat_map(Coordinator::member_ids).cloned().collect()
+        self.coordinators.iter().flatten().flat_map(Coordinator::member_ids).cloned().collect()
     }
 
-    /// What a group is doing, and why.
+    /// What a group is doing, and why; `None` if it is not here.
     pub fn explain(&self, group_id: &str) -> Option<Explanation> {
-        self.coordinators[self.partition_of(group_id) as usize].explain(group_id)
-    }
-
-    /// The next `times` appends fail.
-    pub fn fail_appends(&mut self, error: ErrorCode, times: u32) {
-        self.effects.log.fail(error, times);
+        self.coordinator(self.partition_of(group_id))?.explain(group_id)
     }
 }
 
@@ -269,6 +329,7 @@ mod tests {
     use rota_core::request::{JoinGroup, Protocol};
 
     use super::*;
+    use crate::owners::FIRST_NODE;
 
     fn join(node: &mut Node, group_id: &str) {
         let request = JoinGroup {
@@ -298,8 +359,9 @@ mod tests {
     fn what_is_due_at_once_is_fired_without_an_advance_after_a_virtual_clock_has_moved_too() {
         let mut settings = Settings::default();
         settings.set("group.initial.rebalance.delay.ms", "0").unwrap();
-        let place = Place { cluster_id: String::new(), host: None, port: 0 };
-        let mut node = Node::new(settings, place, Clock::standing());
+        let place = Place { cluster_id: String::new(), node_id: FIRST_NODE, host: None, ports: vec![0] };
+        let commons = Arc::new(Commons::new(settings, place, Clock::standing()));
+        let mut node = Node::new(&commons, FIRST_NODE);
         for group_id in ["before", "after"] {
             if is_woken(&node) {
                 assert!(node.arm().is_none());
@@ -310,7 +372,9 @@ mod tests {
             node.advance_due();
             assert_eq!(node.waiting(), 0, "{group_id}");
             assert!(node.arm().is_none(), "only the session is left");
-            node.advance_virtual(10_000, &[]);
+            let sessions_end_ms = node.next_deadline().unwrap();
+            node.clock.move_to(sessions_end_ms);
+            node.fire(&[]);
         }
     }
 }

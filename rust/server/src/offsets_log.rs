@@ -1,47 +1,138 @@
-//! The log under `__consumer_offsets`: from the coordinators' appends to those of the fenced log, and back.
+//! The log under `__consumer_offsets`: one for all nodes, and each node's end of it, which turns the coordinators'
+//! appends into those of the fenced log, and its completions into theirs.
+//!
+//! One lock guards the log. It is held while an append is queued, while ends are taken and while a slice is read,
+//! never while anybody waits, and a heartbeat does not come here at all (docs/decisions/0001-one-log-behind-a-lock.md).
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use rota_core::{effects::AppendId, error::ErrorCode, records::Record};
-use rota_log::{Completion, FencedLog, LogAppendId, LogError, LogRecord, MemoryLog};
+use rota_log::{Completion, FencedLog, LogAppendId, LogError, LogRecord, MemoryLog, StoredRecord};
+use tokio::sync::Notify;
 
-/// The epoch of every partition: there is one node, and it owns them from its start to its end.
-pub const EPOCH: u32 = 0;
+/// The log of all partitions, in memory, as all nodes share it.
+#[derive(Debug)]
+pub struct SharedLog {
+    state: Mutex<State>,
+    /// One of each node; it is rung when there is an end for the node that it did not ask for.
+    bells: Vec<Arc<Notify>>,
+}
+
+#[derive(Debug)]
+struct State {
+    log: MemoryLog,
+    /// Whose append it is, where there are several nodes: the place of its bell.
+    appenders: HashMap<LogAppendId, usize>,
+    /// Ends that a node has not taken yet, by the place of its bell.
+    mail: Vec<Vec<Completion>>,
+}
+
+impl SharedLog {
+    /// With so many empty partitions; an append of more than `batch_bytes_max` fails.
+    pub fn new(partitions: u32, batch_bytes_max: usize, bells: Vec<Arc<Notify>>) -> Arc<SharedLog> {
+        let mail = vec![Vec::new(); bells.len()];
+        let log = MemoryLog::new(partitions, batch_bytes_max);
+        Arc::new(SharedLog { state: Mutex::new(State { log, appenders: HashMap::new(), mail }), bells })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes `partition` over: appends of older epochs that are not durable yet never will be. Gives the offset that
+    /// the next record will have.
+    pub fn open(&self, partition: u32, epoch: u32) -> Result<i64, LogError> {
+        self.lock().log.open(partition as i32, epoch as i32)
+    }
+
+    /// Durable records of `partition` from offset `from` on.
+    pub fn read(&self, partition: u32, from: i64, records_max: usize) -> Result<Vec<StoredRecord>, LogError> {
+        self.lock().log.read(partition as i32, from, records_max)
+    }
+
+    /// From now on no append ends.
+    pub fn hold(&self) {
+        self.lock().log.hold();
+    }
+
+    /// Appends end again, those that were held back first; gives how many those are.
+    pub fn release(&self) -> usize {
+        let mut state = self.lock();
+        let held = state.log.release_all();
+        self.deliver(&mut state, None);
+        held
+    }
+
+    /// The next `times` appends to end fail with `error`.
+    pub fn fail(&self, error: ErrorCode, times: u32) {
+        self.lock().log.fail_next(LogError::Failed { code: error.code() }, u64::from(times));
+    }
+
+    /// Puts the ends that have come to whoever waits for them, and wakes those who are not `at` it anyway.
+    fn deliver(&self, state: &mut State, at: Option<usize>) {
+        let several = self.bells.len() > 1;
+        for completion in state.log.completions() {
+            let appender = if several { state.appenders.remove(&completion.append_id) } else { Some(0) };
+            let Some(appender) = appender else { continue };
+            if at != Some(appender) && state.mail[appender].is_empty() {
+                self.bells[appender].notify_one();
+            }
+            state.mail[appender].push(completion);
+        }
+    }
+}
 
 /// The end of one append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Whose append it was.
     pub partition: u32,
+    /// In which incarnation of it.
+    pub epoch: u32,
     /// The coordinator's name for it.
     pub append_id: AppendId,
     /// The first offset, or why it failed.
     pub result: Result<u64, ErrorCode>,
 }
 
-/// The log of all partitions, in memory.
+/// A coordinator's name for an append: they are counted within an incarnation.
+#[derive(Clone, Copy, Debug)]
+struct Name {
+    partition: u32,
+    epoch: u32,
+    append_id: AppendId,
+}
+
+/// One node's end of the log.
 #[derive(Debug)]
 pub struct OffsetsLog {
-    log: MemoryLog,
-    names: HashMap<LogAppendId, AppendId>,
+    shared: Arc<SharedLog>,
+    /// The place of the node's bell.
+    at: usize,
+    names: HashMap<LogAppendId, Name>,
 }
 
 impl OffsetsLog {
-    /// With so many empty partitions; an append of more than `batch_bytes_max` fails.
-    pub fn new(partitions: u32, batch_bytes_max: usize) -> OffsetsLog {
-        let mut log = MemoryLog::new(partitions, batch_bytes_max);
-        for partition in 0..partitions {
-            let opened = log.open(partition as i32, EPOCH as i32);
-            debug_assert_eq!(opened, Ok(0), "a new log has the partition and nobody has opened it");
-        }
-        OffsetsLog { log, names: HashMap::new() }
+    /// Of the node whose bell is at this place.
+    pub fn new(shared: Arc<SharedLog>, at: usize) -> OffsetsLog {
+        OffsetsLog { shared, at, names: HashMap::new() }
     }
 
     /// Takes `records` as one batch.
-    pub fn append(&mut self, partition: u32, append_id: AppendId, wall_ms: i64, records: &[Record]) {
+    pub fn append(&mut self, partition: u32, epoch: u32, append_id: AppendId, wall_ms: i64, records: &[Record]) {
         let records = records.iter().map(|record| LogRecord { key: record.key_bytes(), value: record.value_bytes() });
-        let log_append_id = self.log.append(partition as i32, EPOCH as i32, wall_ms, records.collect());
-        self.names.insert(log_append_id, append_id);
+        let records: Vec<LogRecord> = records.collect();
+        let mut state = self.shared.lock();
+        let log_append_id = state.log.append(partition as i32, epoch as i32, wall_ms, records);
+        if self.shared.bells.len() > 1 {
+            state.appenders.insert(log_append_id, self.at);
+        }
+        drop(state);
+        self.names.insert(log_append_id, Name { partition, epoch, append_id });
     }
 
     /// Makes durable what was appended, unless that is held back, and takes the ends that have arrived.
@@ -49,31 +140,24 @@ impl OffsetsLog {
         if self.names.is_empty() {
             return Vec::new();
         }
-        self.log.flush();
-        let completions = self.log.completions();
+        let mut state = self.shared.lock();
+        state.log.flush();
+        self.shared.deliver(&mut state, Some(self.at));
+        let completions = mem::take(&mut state.mail[self.at]);
+        drop(state);
         completions.into_iter().filter_map(|completion| self.translated(completion)).collect()
     }
 
     fn translated(&mut self, completion: Completion) -> Option<Ended> {
-        let append_id = self.names.remove(&completion.append_id)?;
+        let Name { partition, epoch, append_id } = self.names.remove(&completion.append_id)?;
         let error = |error: LogError| ErrorCode::from_code(error.code()).unwrap_or(ErrorCode::UnknownServerError);
         let result = completion.result.map(|offset| offset as u64).map_err(error);
-        Some(Ended { partition: completion.partition as u32, append_id, result })
+        Some(Ended { partition, epoch, append_id, result })
     }
 
-    /// From now on no append ends.
-    pub fn hold(&mut self) {
-        self.log.hold();
-    }
-
-    /// Appends end again, those that were held back first; gives how many those are.
-    pub fn release(&mut self) -> usize {
-        self.log.release_all()
-    }
-
-    /// The next `times` appends to end fail with `error`.
-    pub fn fail(&mut self, error: ErrorCode, times: u32) {
-        self.log.fail_next(LogError::Failed { code: error.code() }, u64::from(times));
+    /// Nobody here waits for the ends of this partition's appends any more.
+    pub fn forget(&mut self, partition: u32) {
+        self.names.retain(|_, name| name.partition != partition);
     }
 }
 
@@ -85,12 +169,26 @@ mod tests {
         [Record::Group { group_id: "g".into(), value: None }]
     }
 
+    /// So many nodes' ends of a log of two partitions, which epoch 0 has opened.
+    fn ends(nodes: usize, batch_bytes_max: usize) -> Vec<OffsetsLog> {
+        let bells = (0..nodes).map(|_| Arc::default()).collect();
+        let shared = SharedLog::new(2, batch_bytes_max, bells);
+        for partition in 0..2 {
+            assert_eq!(shared.open(partition, 0), Ok(0));
+        }
+        (0..nodes).map(|at| OffsetsLog::new(Arc::clone(&shared), at)).collect()
+    }
+
+    fn one(batch_bytes_max: usize) -> OffsetsLog {
+        ends(1, batch_bytes_max).remove(0)
+    }
+
     #[test]
     fn appends_end_with_the_coordinators_names_in_the_order_of_their_partition() {
-        let mut log = OffsetsLog::new(2, 1_000);
-        log.append(1, AppendId(7), 0, &group_gone());
-        log.append(0, AppendId(7), 0, &group_gone());
-        log.append(1, AppendId(8), 0, &group_gone());
+        let mut log = one(1_000);
+        log.append(1, 0, AppendId(7), 0, &group_gone());
+        log.append(0, 0, AppendId(7), 0, &group_gone());
+        log.append(1, 0, AppendId(8), 0, &group_gone());
         let ended: Vec<_> = log.ended().into_iter().map(|end| (end.partition, end.append_id.0, end.result)).collect();
         assert_eq!(ended, [(1, 7, Ok(0)), (0, 7, Ok(0)), (1, 8, Ok(1))]);
         assert!(log.ended().is_empty());
@@ -98,22 +196,69 @@ mod tests {
 
     #[test]
     fn held_appends_end_when_they_are_released() {
-        let mut log = OffsetsLog::new(1, 1_000);
-        log.hold();
-        log.append(0, AppendId(0), 0, &group_gone());
+        let mut log = one(1_000);
+        log.shared.hold();
+        log.append(0, 0, AppendId(0), 0, &group_gone());
         assert!(log.ended().is_empty());
-        assert_eq!(log.release(), 1);
+        assert_eq!(log.shared.release(), 1);
         assert_eq!(log.ended().len(), 1);
     }
 
     #[test]
     fn an_append_fails_as_it_was_asked_to_and_so_does_one_that_is_too_large() {
-        let mut log = OffsetsLog::new(1, 5);
-        log.fail(ErrorCode::NotEnoughReplicas, 1);
-        log.append(0, AppendId(0), 0, &group_gone());
-        log.append(0, AppendId(1), 0, &group_gone());
-        log.append(0, AppendId(2), 0, &[group_gone(), group_gone()].concat());
+        let mut log = one(5);
+        log.shared.fail(ErrorCode::NotEnoughReplicas, 1);
+        log.append(0, 0, AppendId(0), 0, &group_gone());
+        log.append(0, 0, AppendId(1), 0, &group_gone());
+        log.append(0, 0, AppendId(2), 0, &[group_gone(), group_gone()].concat());
         let results: Vec<_> = log.ended().into_iter().map(|end| end.result).collect();
         assert_eq!(results, [Err(ErrorCode::NotEnoughReplicas), Ok(0), Err(ErrorCode::MessageTooLarge)]);
+    }
+
+    #[test]
+    fn each_node_gets_the_ends_of_its_own_appends_and_is_woken_for_them() {
+        let mut nodes = ends(2, 1_000);
+        nodes[0].shared.hold();
+        nodes[0].append(0, 0, AppendId(1), 0, &group_gone());
+        assert!(nodes[0].ended().is_empty());
+        nodes[1].append(1, 0, AppendId(2), 0, &group_gone());
+        assert!(nodes[1].ended().is_empty());
+        assert_eq!(nodes[1].shared.release(), 2);
+        let bell = Arc::clone(&nodes[0].shared.bells[0]);
+        let woken = std::pin::pin!(bell.notified());
+        let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(woken.poll(context).is_ready());
+        let ended = |node: &mut OffsetsLog| -> Vec<_> { node.ended().iter().map(|end| end.append_id.0).collect() };
+        assert_eq!((ended(&mut nodes[0]), ended(&mut nodes[1])), (vec![1], vec![2]));
+    }
+
+    #[test]
+    fn what_an_older_epoch_has_in_flight_fails_and_names_its_own_incarnation() {
+        let mut nodes = ends(2, 1_000);
+        nodes[0].shared.hold();
+        nodes[0].append(0, 0, AppendId(0), 0, &group_gone());
+        assert!(nodes[0].ended().is_empty());
+        assert_eq!(nodes[1].shared.open(0, 1), Ok(0), "nothing of the older epoch is durable");
+        nodes[1].append(0, 1, AppendId(0), 0, &group_gone());
+        nodes[0].append(0, 0, AppendId(1), 0, &group_gone());
+        nodes[0].shared.release();
+        let results = |node: &mut OffsetsLog| -> Vec<_> {
+            node.ended().iter().map(|end| (end.epoch, end.append_id.0, end.result)).collect()
+        };
+        let refused = Err(ErrorCode::NotLeaderOrFollower);
+        assert_eq!(results(&mut nodes[0]), [(0, 0, refused), (0, 1, refused)]);
+        assert_eq!(results(&mut nodes[1]), [(1, 0, Ok(0))]);
+    }
+
+    #[test]
+    fn ends_that_nobody_waits_for_any_more_are_dropped() {
+        let mut log = one(1_000);
+        log.shared.hold();
+        log.append(0, 0, AppendId(0), 0, &group_gone());
+        log.append(1, 0, AppendId(0), 0, &group_gone());
+        log.forget(0);
+        log.shared.release();
+        let ended: Vec<_> = log.ended().into_iter().map(|end| end.partition).collect();
+        assert_eq!(ended, [1]);
     }
 }

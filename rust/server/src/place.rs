@@ -1,27 +1,45 @@
-//! Where clients find the node.
+//! Where clients find the nodes.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-use crate::{connection::Connection, error::ServerError};
+use crate::{
+    connection::Connection,
+    error::ServerError,
+    owners::FIRST_NODE,
+    topics::{Cluster, Node},
+};
 
-/// The node's id. There is one node.
-pub const NODE_ID: i32 = 1;
-
-/// What the node says about itself.
+/// What a node says about itself and the others.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// A UUID in Kafka's notation.
     pub cluster_id: String,
-    /// The host that clients are sent to; `None` is the address that a client has reached us at.
+    /// Which node this is.
+    pub node_id: i32,
+    /// The host that clients are sent to, the same for all nodes; `None` is the address that a client has reached us
+    /// at.
     pub host: Option<String>,
-    /// The port that clients are sent to.
-    pub port: u16,
+    /// The ports that clients are sent to, in the order of the nodes' ids.
+    pub ports: Vec<u16>,
 }
 
 impl Place {
-    /// Where the client behind `connection` is to look for this node.
+    /// Where the client behind `connection` is to look for any node.
     pub fn host_for(&self, connection: &Connection) -> String {
         self.host.clone().unwrap_or_else(|| connection.local.ip().to_canonical().to_string())
+    }
+
+    /// The port of a node; 0 if there is no such node.
+    pub fn port_of(&self, node_id: i32) -> u16 {
+        let at = usize::try_from(node_id - FIRST_NODE).ok();
+        at.and_then(|at| self.ports.get(at)).copied().unwrap_or(0)
+    }
+
+    /// All nodes, as the client behind `connection` is told. The first one is the controller.
+    pub fn cluster(&self, connection: &Connection) -> Cluster {
+        let host = self.host_for(connection);
+        let node = |(id, port): (i32, &u16)| Node { id, host: host.clone(), port: i32::from(*port) };
+        Cluster { id: self.cluster_id.clone(), nodes: (FIRST_NODE..).zip(&self.ports).map(node).collect() }
     }
 }
 

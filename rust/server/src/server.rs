@@ -1,15 +1,15 @@
-//! A running server: its thread, and the handle by which it is controlled.
+//! A running server: its threads, and the handle by which it is controlled.
 
 use std::{
     fmt, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener},
     rc::Rc,
     sync::{
-        Arc, Mutex, PoisonError,
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+        Arc, Mutex, PoisonError, RwLock,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rota_core::{error::ErrorCode, explain::Explanation};
@@ -23,13 +23,17 @@ use tokio::{
 
 use crate::{
     clock::Clock,
+    commons::Commons,
     connection::{Channel, Connection, Ending},
     entropy::RandomBits,
     error::ServerError,
+    handover,
     node::Node,
+    owners::{FIRST_NODE, Owner},
     place::{Place, default_host, kafka_uuid, resolve, split_address},
     settings::Settings,
     shared::Shared,
+    time::{self, Here, There},
 };
 
 /// Connections that the kernel may complete before they are accepted.
@@ -41,13 +45,19 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long `stop` leaves connections to write what is answered, of the time that it has.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
+/// Nodes that a server may have.
+pub const NODES_MAX: u32 = 1_000;
+
 /// How to start a server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// `HOST:PORT`; port 0 picks a free one.
+    /// `HOST:PORT` of the first node; the others have the ports that follow. Port 0 picks free ones.
     pub listen: String,
-    /// `HOST:PORT` that clients are sent to; by default where they have reached the server.
+    /// `HOST:PORT` that clients are sent to for the first node, and the ports that follow for the others; by default
+    /// where they have reached the server.
     pub advertise: Option<String>,
+    /// How many nodes there are, each with a thread and a port of its own.
+    pub nodes: u32,
     /// Kafka's broker settings.
     pub settings: Settings,
     /// Whether the coordinators' time stands still until it is advanced.
@@ -59,22 +69,31 @@ impl Default for ServerConfig {
         ServerConfig {
             listen: "127.0.0.1:0".to_owned(),
             advertise: None,
+            nodes: 1,
             settings: Settings::default(),
             virtual_clock: false,
         }
     }
 }
 
-/// Something to do on the server's thread.
+/// Something to do on a node's thread.
 type Command = Box<dyn FnOnce(&Rc<Shared>) + Send>;
 
 /// A running server. Dropping it stops it.
 pub struct Server {
     host: String,
+    commons: Arc<Commons>,
+    nodes: Vec<NodeHandle>,
+    /// Write: a partition is being handed over. Read: somebody relies on where one is.
+    moving: RwLock<()>,
+    /// The partitions whose loading was held when they were handed over.
+    held_loads: Mutex<Vec<Receiver<Result<(), ServerError>>>>,
+    running: Mutex<Option<Vec<Running>>>,
+}
+
+struct NodeHandle {
     port: u16,
-    settings: Settings,
     commands: UnboundedSender<Command>,
-    thread: Mutex<Option<Running>>,
 }
 
 struct Running {
@@ -85,7 +104,7 @@ struct Running {
 
 impl fmt::Debug for Server {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Server").field("host", &self.host).field("port", &self.port).finish_non_exhaustive()
+        out.debug_struct("Server").field("addresses", &self.addresses()).finish_non_exhaustive()
     }
 }
 
@@ -94,41 +113,47 @@ impl Server {
     pub fn start(config: ServerConfig) -> Result<Server, ServerError> {
         config.settings.check()?;
         let (listen_host, listen_port) = split_address("listen on", &config.listen)?;
-        let listener = listen(&config.listen, &resolve(&listen_host, listen_port)?)?;
-        let port = listener.local_addr().map_err(|source| ServerError::CannotRun { source })?.port();
-        let (host, advertised_port) = match &config.advertise {
-            Some(address) => split_address("advertise", address).map(|(host, port)| (Some(host), port))?,
-            None => (default_host(&listen_host), port),
+        let listen_ports = ports_from(listen_port, config.nodes)?;
+        let listeners = listen_all(&listen_host, &listen_ports)?;
+        let bound = |listener: &StdListener| listener.local_addr().map(|address| address.port());
+        let bound: io::Result<Vec<u16>> = listeners.iter().map(bound).collect();
+        let bound = bound.map_err(|source| ServerError::CannotRun { source })?;
+        let (host, ports) = match &config.advertise {
+            None => (default_host(&listen_host), bound.clone()),
+            Some(address) => match split_address("advertise", address)? {
+                (host, 0) => (Some(host), bound.clone()),
+                (host, port) => (Some(host), ports_from(port, config.nodes)?),
+            },
         };
-        let place = Place {
-            cluster_id: kafka_uuid(RandomBits::default().draw()),
-            host: host.clone(),
-            port: if advertised_port == 0 { port } else { advertised_port },
-        };
-        let settings = config.settings.clone();
-        let (commands, orders) = unbounded_channel();
-        let (stop, stopped) = tokio::sync::oneshot::channel();
-        let (report, ended) = sync_channel(1);
-        let (started, ready) = sync_channel(1);
-        let thread = thread::Builder::new().name("rota-node".to_owned()).spawn(move || {
-            run(config, place, listener, orders, stopped, &started);
-            // Nobody may be waiting for it.
-            let _nobody = report.send(());
-        });
-        let thread = thread.map_err(|source| ServerError::CannotRun { source })?;
-        ready.recv().map_err(|_| ServerError::Died)?.map_err(|source| ServerError::CannotRun { source })?;
+        let cluster_id = kafka_uuid(RandomBits::default().draw());
+        let place = Place { cluster_id, node_id: FIRST_NODE, host, ports };
+        let clock = if config.virtual_clock { Clock::standing() } else { Clock::real() };
+        let commons = Arc::new(Commons::new(config.settings, place, clock));
+        let (mut nodes, mut running) = (Vec::new(), Vec::new());
+        for ((node_id, listener), port) in (FIRST_NODE..).zip(listeners).zip(bound) {
+            // A node that does not start ends those that have: nobody is left to give them orders.
+            let (commands, node) = start_node(&commons, node_id, listener)?;
+            nodes.push(NodeHandle { port, commands });
+            running.push(node);
+        }
         let host = match listen_host.parse() {
             Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)) => Ipv4Addr::LOCALHOST.to_string(),
             Ok(IpAddr::V6(Ipv6Addr::UNSPECIFIED)) => Ipv6Addr::LOCALHOST.to_string(),
             _ => listen_host,
         };
-        let thread = Mutex::new(Some(Running { stop, ended, thread }));
-        Ok(Server { host, port, settings, commands, thread })
+        let (moving, held_loads, running) = (RwLock::default(), Mutex::default(), Mutex::new(Some(running)));
+        Ok(Server { host, commons, nodes, moving, held_loads, running })
     }
 
-    /// The host and port at which this machine reaches the server.
+    /// The host and port at which this machine reaches the first node.
     pub fn address(&self) -> (String, u16) {
-        (self.host.clone(), self.port)
+        (self.host.clone(), self.nodes[0].port)
+    }
+
+    /// Of every node its id, and the host and port at which this machine reaches it.
+    pub fn addresses(&self) -> Vec<(i32, String, u16)> {
+        let address = |(node_id, node): (i32, &NodeHandle)| (node_id, self.host.clone(), node.port);
+        (FIRST_NODE..).zip(&self.nodes).map(address).collect()
     }
 
     /// The version of rota.
@@ -138,89 +163,237 @@ impl Server {
 
     /// (name, Kafka's default, value) of every setting, by name.
     pub fn settings(&self) -> Vec<(&'static str, &'static str, String)> {
-        self.settings.rows()
+        self.commons.settings.rows()
     }
 
-    /// Stops the server: requests that wait are answered `NOT_COORDINATOR`, connections are closed, the thread ends.
+    /// Stops the server: requests that wait are answered `NOT_COORDINATOR`, connections are closed, the threads end.
     /// A server that has been stopped stays so.
     pub fn stop(&self, timeout: Duration) -> Result<(), ServerError> {
-        let running = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Running { stop, ended, thread }) = running else { return Ok(()) };
-        // A thread that has ended already does not listen.
-        let _ended = stop.send(());
-        match ended.recv_timeout(timeout) {
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => thread.join().map_err(|_| ServerError::Died),
-            Err(RecvTimeoutError::Timeout) => Err(ServerError::StopTimedOut { timeout_ms: timeout.as_millis() as u64 }),
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let deadline = Instant::now() + timeout;
+        let mut ending = Vec::new();
+        for Running { stop, ended, thread } in running.unwrap_or_default() {
+            // A thread that has ended already does not listen.
+            let _ended = stop.send(());
+            ending.push((ended, thread));
         }
+        for (ended, thread) in ending {
+            match ended.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => thread.join().map_err(|_| ServerError::Died)?,
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(ServerError::StopTimedOut { timeout_ms: timeout.as_millis() as u64 });
+                }
+            }
+        }
+        Ok(())
     }
 
-    /// Does something on the server's thread and waits for what comes of it.
-    fn ask<R: Send + 'static>(&self, order: impl FnOnce(&mut Node) -> R + Send + 'static) -> Result<R, ServerError> {
+    /// Does something on the thread of the node at this place and waits for what comes of it.
+    fn ask<R: Send + 'static>(
+        &self,
+        at: usize,
+        order: impl FnOnce(&mut Node) -> R + Send + 'static,
+    ) -> Result<R, ServerError> {
+        let answer = self.order(at, |shared| order(&mut shared.node.borrow_mut()))?;
+        self.answered(&answer)
+    }
+
+    /// Does something on the threads of all nodes and waits for what comes of it, in the order of the nodes.
+    fn ask_all<R: Send + 'static>(
+        &self,
+        order: impl Fn(&mut Node) -> R + Clone + Send + 'static,
+    ) -> Result<Vec<R>, ServerError> {
+        self.look_all(move |shared| order(&mut shared.node.borrow_mut()))
+    }
+
+    fn look_all<R: Send + 'static>(
+        &self,
+        order: impl Fn(&Rc<Shared>) -> R + Clone + Send + 'static,
+    ) -> Result<Vec<R>, ServerError> {
+        let answers: Result<Vec<_>, _> = (0..self.nodes.len()).map(|at| self.order(at, order.clone())).collect();
+        answers?.iter().map(|answer| self.answered(answer)).collect()
+    }
+
+    /// Does something on the thread of the node that owns `partition`, which stays there meanwhile.
+    fn ask_owner<R: Send + 'static>(
+        &self,
+        partition: u32,
+        order: impl FnOnce(&mut Node) -> R + Send + 'static,
+    ) -> Result<R, ServerError> {
+        let _stays = self.moving.read().unwrap_or_else(PoisonError::into_inner);
+        self.ask(Commons::place_of(self.owner(partition)?), order)
+    }
+
+    /// Hands an order to the thread of the node at this place; what comes of it will be there.
+    fn order<R: Send + 'static>(
+        &self,
+        at: usize,
+        order: impl FnOnce(&Rc<Shared>) -> R + Send + 'static,
+    ) -> Result<Receiver<R>, ServerError> {
         let (reply, answer): (SyncSender<R>, Receiver<R>) = sync_channel(1);
         let command: Command = Box::new(move |shared| {
-            let result = order(&mut shared.node.borrow_mut());
-            // Whoever asked waits below.
-            let _waits = reply.send(result);
+            // Whoever asked may have given up.
+            let _nobody = reply.send(order(shared));
         });
-        self.carry_out(command, &answer)
+        self.nodes[at].commands.send(command).map_err(|_| self.gone())?;
+        Ok(answer)
     }
 
-    /// Hands `command` to the server's thread and waits for its answer.
-    fn carry_out<R>(&self, command: Command, answer: &Receiver<R>) -> Result<R, ServerError> {
-        let sent = self.commands.send(command).is_ok();
-        let answered = if sent { answer.recv().ok() } else { None };
-        let stopped = || {
-            let running = self.thread.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-            if running { ServerError::Died } else { ServerError::Stopped }
-        };
-        answered.ok_or_else(stopped)
+    fn answered<R>(&self, answer: &Receiver<R>) -> Result<R, ServerError> {
+        answer.recv().map_err(|_| self.gone())
+    }
+
+    /// Whether orders are followed at all.
+    fn check_running(&self) -> Result<(), ServerError> {
+        self.ask_all(|_| ()).map(drop)
+    }
+
+    fn gone(&self) -> ServerError {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if running { ServerError::Died } else { ServerError::Stopped }
+    }
+
+    /// The partition of `__consumer_offsets` in which a group is.
+    pub fn partition_of(&self, group_id: &str) -> u32 {
+        rota_core::partition_for(group_id, self.commons.owners.partitions())
+    }
+
+    /// The id of the node that owns a partition of `__consumer_offsets`.
+    pub fn owner(&self, partition: u32) -> Result<i32, ServerError> {
+        self.owned(partition).map(|owner| owner.node_id)
+    }
+
+    fn owned(&self, partition: u32) -> Result<Owner, ServerError> {
+        let partitions = self.commons.owners.partitions();
+        self.commons.owners.of(partition).ok_or(ServerError::UnknownPartition { partition, partitions })
+    }
+
+    /// Hands a partition of `__consumer_offsets` to a node, while clients use it: the node that owns it unloads it,
+    /// the other one fences what the first has in flight, and replays what is durable. To its own node it is loaded
+    /// anew. Returns when it is loaded, or at once if loading is held.
+    pub fn move_partition(&self, partition: u32, node_id: i32) -> Result<(), ServerError> {
+        let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
+        let from = self.owned(partition)?;
+        let nodes = self.nodes.len() as u32;
+        let to = usize::try_from(node_id - FIRST_NODE).ok().filter(|at| *at < self.nodes.len());
+        let to = to.ok_or(ServerError::UnknownNode { node_id, nodes })?;
+        let given = self.ask(Commons::place_of(from.node_id), move |node| node.give_up(partition))?;
+        let (epoch, voices) = given.map_or((from.epoch, Vec::new()), |given| (given.epoch, given.voices));
+        let (report, loaded) = sync_channel(1);
+        let begun = self.order(to, move |shared| -> Result<bool, ServerError> {
+            let epoch = epoch + 1;
+            let node = &mut *shared.node.borrow_mut();
+            node.take_over(partition, epoch, voices).map_err(|error| ServerError::LoadFailed {
+                partition,
+                offset: 0,
+                reason: error.to_string(),
+            })?;
+            tokio::task::spawn_local(handover::load(Rc::clone(shared), partition, epoch, Some(report)));
+            Ok(node.loads_held)
+        })?;
+        if self.answered(&begun)?? {
+            self.held_loads.lock().unwrap_or_else(PoisonError::into_inner).push(loaded);
+            return Ok(());
+        }
+        self.answered(&loaded)?
+    }
+
+    /// From now on a partition that is handed over is not loaded: clients are told `COORDINATOR_LOAD_IN_PROGRESS`.
+    pub fn hold_loads(&self) -> Result<(), ServerError> {
+        self.ask_all(Node::hold_loads).map(drop)
+    }
+
+    /// Partitions are loaded again, those that were held first; returns how many those are, when they are loaded.
+    pub fn release_loads(&self) -> Result<usize, ServerError> {
+        self.ask_all(Node::release_loads)?;
+        let held = std::mem::take(&mut *self.held_loads.lock().unwrap_or_else(PoisonError::into_inner));
+        for loaded in &held {
+            self.answered(loaded)??;
+        }
+        Ok(held.len())
     }
 
     /// Ids of all groups, sorted.
     pub fn groups(&self) -> Result<Vec<String>, ServerError> {
-        self.ask(|node| node.group_ids().iter().map(ToString::to_string).collect())
+        let of_node = |node: &mut Node| node.group_ids().iter().map(ToString::to_string).collect::<Vec<_>>();
+        let mut groups = self.ask_all(of_node)?.concat();
+        groups.sort_unstable();
+        Ok(groups)
     }
 
     /// What a group is doing and why, and the monotonic millisecond of the answer; `None` if there is no such group.
     pub fn explain(&self, group_id: &str) -> Result<(Option<Explanation>, u64), ServerError> {
         let group_id = group_id.to_owned();
-        self.ask(move |node| (node.explain(&group_id), node.clock.now().mono_ms))
+        let partition = self.partition_of(&group_id);
+        self.ask_owner(partition, move |node| (node.explain(&group_id), node.clock.now().mono_ms))
     }
 
     /// The coordinators' monotonic milliseconds.
     pub fn now_ms(&self) -> Result<u64, ServerError> {
-        self.ask(|node| node.clock.now().mono_ms)
+        self.ask(0, |node| node.clock.now().mono_ms)
     }
 
     /// Moves a virtual clock by `delta_ms` and returns where it stands. Members whose clients are connected are kept,
     /// as if their heartbeats had come in time, except those in `expire`.
     pub fn advance(&self, delta_ms: u64, expire: Vec<String>) -> Result<u64, ServerError> {
-        self.ask(move |node| {
-            if !node.clock.is_virtual() {
-                return Err(ServerError::ClockIsReal);
-            }
-            node.advance_virtual(delta_ms, &expire);
-            Ok(node.clock.now().mono_ms)
-        })?
+        let clock = self.commons.clock.clone();
+        if !clock.is_virtual() {
+            return Err(ServerError::ClockIsReal);
+        }
+        let _one_at_a_time = self.moving.write().unwrap_or_else(PoisonError::into_inner);
+        let target_ms = self.now_ms()?.saturating_add(delta_ms);
+        if self.nodes.len() == 1 {
+            let clock = clock.clone();
+            self.ask(0, move |node| {
+                let deadlines = vec![node.next_deadline()];
+                time::conduct(&clock, target_ms, &mut [Here { node, expire: &expire }], deadlines)
+            })?
+        } else {
+            self.conduct(&clock, target_ms, &expire)?
+        }
+        .map_err(|_gone| self.gone())?;
+        Ok(clock.now().mono_ms)
+    }
+
+    /// Moves the clock of several nodes, which do nothing else meanwhile.
+    fn conduct(&self, clock: &Clock, target_ms: u64, expire: &[String]) -> Result<Result<(), time::Gone>, ServerError> {
+        let (mut hands, mut still) = (Vec::new(), Vec::new());
+        for at in 0..self.nodes.len() {
+            let (word, words) = channel();
+            let (report, deadlines) = channel();
+            let expire = expire.to_vec();
+            still.push(self.order(at, move |shared| {
+                time::stand_still(&mut shared.node.borrow_mut(), &expire, &words, &report);
+            })?);
+            hands.push(There { word, deadlines });
+        }
+        let deadlines: Result<Vec<_>, _> = hands.iter().map(|hand| self.answered(&hand.deadlines)).collect();
+        let moved = time::conduct(clock, target_ms, &mut hands, deadlines?);
+        drop(hands);
+        for node in &still {
+            self.answered(node)?;
+        }
+        Ok(moved)
     }
 
     /// Ids of all members of all groups.
     pub fn member_ids(&self) -> Result<Vec<Arc<str>>, ServerError> {
-        self.ask(|node| node.member_ids())
+        Ok(self.ask_all(|node| node.member_ids())?.concat())
     }
 
     /// From now on no append to `__consumer_offsets` ends.
     pub fn hold_appends(&self) -> Result<(), ServerError> {
-        self.ask(|node| node.log().hold())
+        self.check_running()?;
+        self.commons.log.hold();
+        Ok(())
     }
 
     /// Appends end again, those that were held back first; returns how many those are.
     pub fn release_appends(&self) -> Result<usize, ServerError> {
-        self.ask(|node| {
-            let held = node.log().release();
-            node.settle();
-            held
-        })
+        let held = self.commons.log.release();
+        // Whoever waited has the answer when this returns.
+        self.ask_all(Node::settle)?;
+        Ok(held)
     }
 
     /// The next `times` appends to `__consumer_offsets` fail with the error of this name.
@@ -229,13 +402,15 @@ impl Server {
         let Some(error) = wanted.filter(|error| *error != ErrorCode::None) else {
             return Err(ServerError::UnknownErrorName { name: error_name.to_owned() });
         };
-        self.ask(move |node| node.fail_appends(error, times))
+        self.check_running()?;
+        self.commons.log.fail(error, times);
+        Ok(())
     }
 
     /// Creates a topic.
     pub fn create_topic(&self, name: &str, partitions: i32) -> Result<(), ServerError> {
         let topic = name.to_owned();
-        self.ask(move |node| {
+        self.ask(0, move |node| {
             let Node { topics, random, .. } = node;
             match topics.create(&topic, partitions, random) {
                 Ok(_id) => Ok(()),
@@ -246,11 +421,8 @@ impl Server {
 
     /// How many connections are open, and how many requests wait for their answer.
     pub fn load(&self) -> Result<(usize, usize), ServerError> {
-        let (reply, answer) = sync_channel(1);
-        let command: Command = Box::new(move |shared| {
-            let _waits = reply.send((shared.connection_count(), shared.node.borrow().waiting()));
-        });
-        self.carry_out(command, &answer)
+        let loads = self.look_all(|shared| (shared.connection_count(), shared.node.borrow().waiting()))?;
+        Ok(loads.iter().fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1)))
     }
 }
 
@@ -259,6 +431,27 @@ impl Drop for Server {
         // There is nobody to tell that it took too long; the thread goes on to its end.
         let _late = self.stop(Duration::from_secs(5));
     }
+}
+
+/// The ports of so many nodes: `port` and those that follow, or for 0 whatever is free.
+fn ports_from(port: u16, nodes: u32) -> Result<Vec<u16>, ServerError> {
+    if !(1..=NODES_MAX).contains(&nodes) {
+        return Err(ServerError::BadNodes { nodes });
+    }
+    if port == 0 {
+        return Ok(vec![0; nodes as usize]);
+    }
+    let last = u16::try_from(u32::from(port) + nodes - 1).map_err(|_| ServerError::TooFewPorts { port, nodes })?;
+    Ok((port..=last).collect())
+}
+
+/// Listens on all of these ports of `host`.
+fn listen_all(host: &str, ports: &[u16]) -> Result<Vec<StdListener>, ServerError> {
+    let listen_one = |port: &u16| {
+        let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        listen(&address, &resolve(host, *port)?)
+    };
+    ports.iter().map(listen_one).collect()
 }
 
 /// Listens on the first of `addresses` that can be had.
@@ -286,10 +479,31 @@ fn listen_on(address: SocketAddr) -> io::Result<StdListener> {
     Ok(socket.into())
 }
 
-/// The server's thread.
+/// Starts the thread of one node; it answers requests when this returns.
+fn start_node(
+    commons: &Arc<Commons>,
+    node_id: i32,
+    listener: StdListener,
+) -> Result<(UnboundedSender<Command>, Running), ServerError> {
+    let (commands, orders) = unbounded_channel();
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let (report, ended) = sync_channel(1);
+    let (started, ready) = sync_channel(1);
+    let commons = Arc::clone(commons);
+    let thread = thread::Builder::new().name(format!("rota-node-{node_id}")).spawn(move || {
+        run(&commons, node_id, listener, orders, stopped, &started);
+        // Nobody may be waiting for it.
+        let _nobody = report.send(());
+    });
+    let thread = thread.map_err(|source| ServerError::CannotRun { source })?;
+    ready.recv().map_err(|_| ServerError::Died)?.map_err(|source| ServerError::CannotRun { source })?;
+    Ok((commands, Running { stop, ended, thread }))
+}
+
+/// A node's thread.
 fn run(
-    config: ServerConfig,
-    place: Place,
+    commons: &Arc<Commons>,
+    node_id: i32,
     listener: StdListener,
     orders: UnboundedReceiver<Command>,
     stopped: tokio::sync::oneshot::Receiver<()>,
@@ -305,10 +519,11 @@ fn run(
             Ok(listener) => listener,
             Err(error) => return drop(started.send(Err(error))),
         };
-        let clock = if config.virtual_clock { Clock::standing() } else { Clock::real() };
-        let shared = Shared::new(Node::new(config.settings, place, clock));
+        let shared = Shared::new(Node::new(commons, node_id));
+        load_own(&shared);
         let mut accepting = tokio::task::spawn_local(accept(Rc::clone(&shared), listener));
         let mut timing = tokio::task::spawn_local(run_timers(Rc::clone(&shared)));
+        let mut listening = tokio::task::spawn_local(hear_bell(Rc::clone(&shared)));
         let max_idle_ms = shared.node.borrow().settings.max_idle_ms();
         let sweeping = max_idle_ms.map(|max| tokio::task::spawn_local(Rc::clone(&shared).sweep_idle(max)));
         let _waits = started.send(Ok(()));
@@ -317,15 +532,34 @@ fn run(
             () = follow(&shared, orders, stopped) => None,
             Err(error) = &mut timing => Some(error),
             Err(error) = &mut accepting => Some(error),
+            Err(error) = &mut listening => Some(error),
         };
         if let Some(error) = died {
             std::panic::resume_unwind(error.into_panic());
         }
         accepting.abort();
         timing.abort();
+        listening.abort();
         sweeping.inspect(tokio::task::JoinHandle::abort);
         wind_up(&shared).await;
     });
+}
+
+/// Loads what the log has of the node's own partitions.
+fn load_own(shared: &Rc<Shared>) {
+    let node = shared.node.borrow();
+    for (partition, loading) in &node.loading {
+        tokio::task::spawn_local(handover::load(Rc::clone(shared), *partition, loading.epoch(), None));
+    }
+}
+
+/// Looks around whenever another thread has left something for this node.
+async fn hear_bell(shared: Rc<Shared>) {
+    let bell = shared.node.borrow().bell();
+    loop {
+        bell.notified().await;
+        shared.node.borrow_mut().look_around();
+    }
 }
 
 /// Follows orders until told to stop.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rota_core::config::Config;
 
-use crate::{place::NODE_ID, topics::TopicSettings};
+use crate::topics::TopicSettings;
 
 /// What a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,7 +252,6 @@ impl Settings {
     /// The settings of the topics.
     pub fn topics(&self) -> TopicSettings {
         TopicSettings {
-            node_id: NODE_ID,
             auto_create_topics: self.int(AUTO_CREATE_TOPICS_ENABLE) != 0,
             num_partitions: self.int(NUM_PARTITIONS) as i32,
             message_max_bytes: self.message_max_bytes(),

@@ -15,13 +15,7 @@ use rota_wire::{
     write::{begin_answer, end_answer},
 };
 
-use crate::{
-    connection::Connection,
-    dispatch::Handled,
-    node::Node,
-    place::NODE_ID,
-    topics::{Cluster, Node as Broker},
-};
+use crate::{connection::Connection, dispatch::Handled, node::Node};
 
 type Outcome = Result<Handled, WireError>;
 
@@ -42,17 +36,10 @@ pub fn answer(connection: &Connection, header: &RequestHeader<'_>, response: &im
     Handled::Answered
 }
 
-/// The nodes, as the client behind `connection` reaches them.
-pub fn cluster(node: &Node, connection: &Connection) -> Cluster {
-    let host = node.place.host_for(connection);
-    let port = i32::from(node.place.port);
-    Cluster { id: node.place.cluster_id.clone(), nodes: vec![Broker { id: NODE_ID, host, port }] }
-}
-
-/// `Metadata`: the one node, and the topics.
+/// `Metadata`: the nodes, and the topics.
 pub fn metadata(node: &mut Node, connection: &Rc<Connection>, header: &RequestHeader<'_>, body: &[u8]) -> Outcome {
     let request: MetadataRequest = decode(header, body)?;
-    let cluster = cluster(node, connection);
+    let cluster = node.place.cluster(connection);
     let response = node.topics.metadata(&request, header.version, &cluster, &mut node.random);
     Ok(answer(connection, header, &response))
 }

@@ -115,12 +115,18 @@ pub struct FoundCoordinator<'a> {
     pub port: i32,
 }
 
-/// `FindCoordinator`, v0–6: `found` is about each of `keys`. On success v1–3 carry the message `NONE`, v4+ "".
-pub fn find_coordinator(out: &mut Writer<'_>, version: i16, keys: &[&str], found: FoundCoordinator<'_>) {
+/// `FindCoordinator`, v0–6: `find` is asked about each of `keys`. On success v1–3 carry the message `NONE`, v4+ "".
+pub fn find_coordinator<'a>(
+    out: &mut Writer<'_>,
+    version: i16,
+    keys: &[&str],
+    find: impl Fn(&str) -> FoundCoordinator<'a>,
+) {
     if version >= 1 {
         out.i32(0);
     }
     if version <= 3 {
+        let found = find(keys.first().copied().unwrap_or_default());
         out.i16(found.error);
         if version >= 1 {
             out.str(found.message.unwrap_or("NONE"));
@@ -129,6 +135,7 @@ pub fn find_coordinator(out: &mut Writer<'_>, version: i16, keys: &[&str], found
     } else {
         out.count(keys.len());
         for key in keys {
+            let found = find(key);
             out.str(key);
             place(out, found);
             out.i16(found.error);

@@ -16,7 +16,7 @@ use kafka_protocol::{
 use rota_core::error::ErrorCode;
 use uuid::Uuid;
 
-use super::{CONSUMER_OFFSETS, Entropy, Partition, TRANSACTIONS_REFUSED, TopicError, Topics, configs::TopicConfigs};
+use super::{CONSUMER_OFFSETS, Change, Entropy, TRANSACTIONS_REFUSED, TopicError, Topics, configs::TopicConfigs};
 
 /// What `DeleteTopics` did.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +35,10 @@ impl Topics {
         _version: i16,
         entropy: &mut impl Entropy,
     ) -> CreateTopicsResponse {
+        self.changing(|topics| topics.create_all(request, entropy))
+    }
+
+    fn create_all(&mut self, request: &CreateTopicsRequest, entropy: &mut impl Entropy) -> CreateTopicsResponse {
         let counts = occurrences(request.topics.iter().map(|asked| asked.name.as_str()));
         let mut response = CreateTopicsResponse::default();
         for (at, asked) in request.topics.iter().enumerate() {
@@ -67,14 +71,16 @@ impl Topics {
     ) -> Result<CreatableTopicResult, TopicError> {
         self.check_new_name(&asked.name)?;
         let configs = TopicConfigs::read(&asked.configs)?;
-        let partitions = if asked.assignments.is_empty() {
+        let (partitions, leaders) = if asked.assignments.is_empty() {
             check_replication_factor(asked.replication_factor)?;
-            self.check_new_partitions(asked.num_partitions)?
+            (self.check_new_partitions(asked.num_partitions)?, None)
         } else {
-            self.check_assignments(asked)?
+            let leaders = self.check_assignments(asked)?;
+            (leaders.len(), Some(leaders))
         };
         let listed = configs.listed();
-        let id = if validate_only { Uuid::nil() } else { self.insert(&asked.name, partitions, configs, entropy) };
+        let id =
+            if validate_only { Uuid::nil() } else { self.insert(&asked.name, partitions, leaders, configs, entropy) };
         Ok(CreatableTopicResult::default()
             .with_name(asked.name.clone())
             .with_topic_id(id)
@@ -84,36 +90,41 @@ impl Topics {
             .with_configs(Some(listed)))
     }
 
-    /// The number of partitions that a manual assignment makes.
-    fn check_assignments(&self, asked: &CreatableTopic) -> Result<usize, TopicError> {
+    /// The leaders of the partitions that a manual assignment makes.
+    fn check_assignments(&self, asked: &CreatableTopic) -> Result<Vec<i32>, TopicError> {
         if asked.num_partitions != -1 || asked.replication_factor != -1 {
             let message = "with a manual assignment, the number of partitions and the replication factor must be -1";
             return Err(TopicError::new(ErrorCode::InvalidRequest, message));
         }
         let count = i32::try_from(asked.assignments.len()).unwrap_or(i32::MAX);
         self.check_partition_limits(count, asked.assignments.len())?;
-        let mut assigned = vec![false; asked.assignments.len()];
+        let mut assigned = vec![None; asked.assignments.len()];
         for assignment in &asked.assignments {
-            self.check_replicas(&assignment.broker_ids)?;
+            let leader = self.check_replicas(&assignment.broker_ids)?;
             let place = usize::try_from(assignment.partition_index).ok().and_then(|index| assigned.get_mut(index));
             match place {
-                Some(assigned) if !*assigned => *assigned = true,
+                Some(assigned) if assigned.is_none() => *assigned = Some(leader),
                 _ => {
                     let message = "the partitions of a manual assignment must count up from 0 without gaps";
                     return Err(TopicError::new(ErrorCode::InvalidReplicaAssignment, message));
                 }
             }
         }
-        Ok(assigned.len())
+        Ok(assigned.into_iter().flatten().collect())
     }
 
-    fn check_replicas(&self, replicas: &[BrokerId]) -> Result<(), TopicError> {
+    /// The leader that a manual assignment names: partitions have one replica.
+    fn check_replicas(&self, replicas: &[BrokerId]) -> Result<i32, TopicError> {
+        let exists = |replica: &BrokerId| self.owner.owners.node_ids().any(|node_id| node_id == replica.0);
         let message = match replicas {
-            [only] if only.0 == self.settings.node_id => return Ok(()),
+            [only] if exists(only) => return Ok(only.0),
             [] => "the manual assignment has an empty replica list".to_owned(),
-            _ => match replicas.iter().find(|replica| replica.0 != self.settings.node_id) {
+            [first, rest @ ..] => match replicas.iter().find(|replica| !exists(replica)) {
                 Some(stranger) => format!("the manual assignment names node {}, which does not exist", stranger.0),
-                None => format!("the manual assignment names node {} more than once", self.settings.node_id),
+                None if rest.contains(first) => {
+                    format!("the manual assignment names node {} more than once", first.0)
+                }
+                None => "the manual assignment has several replicas but there is no replication".to_owned(),
             },
         };
         Err(TopicError::new(ErrorCode::InvalidReplicaAssignment, message))
@@ -121,6 +132,10 @@ impl Topics {
 
     /// Versions 1–6; by id from 6 on. Whoever waits for data of a deleted topic is woken.
     pub fn delete_topics(&mut self, request: &DeleteTopicsRequest, version: i16) -> Deletion {
+        self.changing(|topics| topics.delete_all(request, version))
+    }
+
+    fn delete_all(&mut self, request: &DeleteTopicsRequest, version: i16) -> Deletion {
         let asked: Vec<DeleteTopicState> = if version >= 6 {
             request.topics.clone()
         } else {
@@ -174,6 +189,10 @@ impl Topics {
 
     /// Versions 0–3.
     pub fn create_partitions(&mut self, request: &CreatePartitionsRequest, _version: i16) -> CreatePartitionsResponse {
+        self.changing(|topics| topics.grow_all(request))
+    }
+
+    fn grow_all(&mut self, request: &CreatePartitionsRequest) -> CreatePartitionsResponse {
         let counts = occurrences(request.topics.iter().map(|asked| asked.name.as_str()));
         let mut response = CreatePartitionsResponse::default();
         for (at, asked) in request.topics.iter().enumerate() {
@@ -210,16 +229,20 @@ impl Topics {
             }
             Some(added) => self.check_partition_limits(asked.count, added)?,
         };
-        if let Some(assignments) = &asked.assignments {
-            if assignments.len() != added {
+        let leaders = match &asked.assignments {
+            Some(assignments) if assignments.len() != added => {
                 let message = format!("{added} partitions are added but {} are assigned", assignments.len());
                 return Err(TopicError::new(ErrorCode::InvalidReplicaAssignment, message));
             }
-            assignments.iter().try_for_each(|assignment| self.check_replicas(&assignment.broker_ids))?;
-        }
-        if !validate_only && let Some(topic) = self.topic_mut(name) {
-            topic.partitions.extend((0..added).map(|_| Partition::default()));
-            self.partition_total += added;
+            Some(assignments) => {
+                let leaders = assignments.iter().map(|assignment| self.check_replicas(&assignment.broker_ids));
+                Some(leaders.collect::<Result<Vec<i32>, TopicError>>()?)
+            }
+            None => None,
+        };
+        if !validate_only {
+            let nodes = self.owner.owners.nodes();
+            self.table_mut(Change::Added).grow(name, added, leaders, nodes);
         }
         Ok(())
     }
@@ -239,8 +262,7 @@ impl Topics {
                 .with_producer_id(ProducerId(-1))
                 .with_producer_epoch(-1);
         }
-        let producer_id = self.next_producer_id;
-        self.next_producer_id += 1;
+        let producer_id = self.owner.new_producer_id();
         InitProducerIdResponse::default().with_producer_id(ProducerId(producer_id)).with_producer_epoch(0)
     }
 }

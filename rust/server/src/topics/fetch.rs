@@ -10,8 +10,9 @@ use kafka_protocol::messages::{
 };
 use rota_core::error::ErrorCode;
 use tokio::sync::Notify;
+use uuid::Uuid;
 
-use super::{LEADER_EPOCH, Partition, Topics, settings::FETCH_BYTES_MAX};
+use super::{Partition, Topics, settings::FETCH_BYTES_MAX};
 
 /// From this version on topics are named by id.
 const BY_ID_SINCE: i16 = 13;
@@ -49,7 +50,7 @@ pub struct WatchId(u64);
 #[derive(Debug)]
 pub(super) struct Watch {
     notify: Arc<Notify>,
-    partitions: Vec<(String, i32)>,
+    partitions: Vec<(Uuid, i32)>,
 }
 
 /// What is left of a fetch's bytes.
@@ -80,12 +81,14 @@ impl Topics {
                 FetchableTopicResponse::default().with_topic(asked.topic.clone()).with_topic_id(asked.topic_id);
             for wanted in &asked.partitions {
                 let partition = match &found {
-                    Ok((_, topic)) => topic.partition(wanted.partition).ok_or(ErrorCode::UnknownTopicOrPartition),
+                    Ok((_, topic)) => self.partition(topic, wanted.partition),
                     Err(error) => Err(*error),
                 };
-                let read = partition.and_then(|partition| {
+                // There is no data to wait for where another node leads.
+                outcome.has_error |= matches!(&partition, Err(ErrorCode::NotLeaderOrFollower));
+                let read = partition.and_then(|(partition, epoch)| {
                     readable += 1;
-                    let read = read(partition, wanted, &mut budget);
+                    let read = read(partition, epoch, wanted, &mut budget);
                     outcome.has_error |= read.is_err();
                     read.map(|records| (partition, records))
                 });
@@ -103,17 +106,20 @@ impl Topics {
         let id = WatchId(self.next_watch);
         self.next_watch += 1;
         let mut partitions = Vec::new();
+        let table = Arc::clone(&self.table);
         for asked in &request.topics {
-            let Ok((name, _)) = self.asked(version >= BY_ID_SINCE, &asked.topic, asked.topic_id) else { continue };
-            let name = name.to_owned();
-            let Some(topic) = self.topic_mut(&name) else { continue };
+            let found = self.asked(version >= BY_ID_SINCE, &asked.topic, asked.topic_id);
+            let Some(topic) = found.ok().and_then(|(name, _)| table.topic(name)) else { continue };
             for wanted in &asked.partitions {
+                if self.led(topic, wanted.partition).is_err() {
+                    continue;
+                }
+                let place = (topic.id, wanted.partition);
+                let partition = self.data.entry(place).or_default();
                 // A partition that is named again is watched already: what a watch costs is what there is to watch.
-                if let Some(partition) = topic.partition_mut(wanted.partition)
-                    && partition.watches.last() != Some(&id)
-                {
+                if partition.watches.last() != Some(&id) {
                     partition.watches.push(id);
-                    partitions.push((name.clone(), wanted.partition));
+                    partitions.push(place);
                 }
             }
         }
@@ -147,8 +153,8 @@ impl Topics {
 
     fn forget(&mut self, id: WatchId) -> Option<Watch> {
         let watch = self.watches.remove(&id)?;
-        for (name, index) in &watch.partitions {
-            if let Some(partition) = self.topic_mut(name).and_then(|topic| topic.partition_mut(*index)) {
+        for place in &watch.partitions {
+            if let Some(partition) = self.data.get_mut(place) {
                 partition.watches.retain(|watching| *watching != id);
             }
         }
@@ -156,8 +162,8 @@ impl Topics {
     }
 }
 
-fn read(partition: &Partition, wanted: &FetchPartition, budget: &mut Budget) -> Result<Bytes, ErrorCode> {
-    check_leader_epoch(wanted.current_leader_epoch)?;
+fn read(partition: &Partition, epoch: i32, wanted: &FetchPartition, budget: &mut Budget) -> Result<Bytes, ErrorCode> {
+    check_leader_epoch(wanted.current_leader_epoch, epoch)?;
     let log = &partition.log;
     if !(log.first_offset()..=log.next_offset()).contains(&wanted.fetch_offset) {
         return Err(ErrorCode::OffsetOutOfRange);
@@ -183,10 +189,11 @@ fn joined(mut chunks: Vec<Bytes>) -> Bytes {
 }
 
 /// -1: the client does not say. Errors: `FencedLeaderEpoch`, `UnknownLeaderEpoch`.
-pub(super) fn check_leader_epoch(asked: i32) -> Result<(), ErrorCode> {
+pub(super) fn check_leader_epoch(asked: i32, current: i32) -> Result<(), ErrorCode> {
     match asked {
-        -1 | LEADER_EPOCH => Ok(()),
-        ..LEADER_EPOCH => Err(ErrorCode::FencedLeaderEpoch),
+        -1 => Ok(()),
+        _ if asked == current => Ok(()),
+        _ if asked < current => Err(ErrorCode::FencedLeaderEpoch),
         _ => Err(ErrorCode::UnknownLeaderEpoch),
     }
 }

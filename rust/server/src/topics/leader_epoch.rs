@@ -1,4 +1,5 @@
-//! `OffsetForLeaderEpoch`: where the records of a leader epoch end. Every partition has had one leader only, in epoch 0.
+//! `OffsetForLeaderEpoch`: where the records of a leader epoch end. Every partition that has records has had one leader
+//! only, in epoch 0.
 
 use kafka_protocol::messages::{
     OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
@@ -7,7 +8,7 @@ use kafka_protocol::messages::{
 };
 use rota_core::error::ErrorCode;
 
-use super::{LEADER_EPOCH, Topics};
+use super::{LEADER_EPOCH, Topics, fetch::check_leader_epoch};
 
 /// As an epoch: not known, or not said. As an offset: none.
 const NONE: i32 = -1;
@@ -27,22 +28,20 @@ impl Topics {
             .with_partition(asked.partition)
             .with_leader_epoch(NONE)
             .with_end_offset(i64::from(NONE));
-        let Some(partition) = self.topic(topic).and_then(|topic| topic.partition(asked.partition)) else {
-            return answer.with_error_code(ErrorCode::UnknownTopicOrPartition.code());
+        let found = self.topic(topic).ok_or(ErrorCode::UnknownTopicOrPartition);
+        let found = found.and_then(|topic| self.partition(topic, asked.partition));
+        let partition = match found.and_then(|(partition, epoch)| {
+            check_leader_epoch(asked.current_leader_epoch, epoch)?;
+            Ok(partition)
+        }) {
+            Ok(partition) => partition,
+            Err(error) => return answer.with_error_code(error.code()),
         };
-        let refused = match asked.current_leader_epoch {
-            NONE | LEADER_EPOCH => None,
-            LEADER_EPOCH.. => Some(ErrorCode::UnknownLeaderEpoch),
-            _ => Some(ErrorCode::FencedLeaderEpoch),
-        };
-        match (refused, asked.leader_epoch) {
-            (Some(error), _) => answer.with_error_code(error.code()),
-            (None, LEADER_EPOCH) => answer.with_leader_epoch(LEADER_EPOCH).with_end_offset(partition.log.next_offset()),
+        match asked.leader_epoch {
+            LEADER_EPOCH => answer.with_leader_epoch(LEADER_EPOCH).with_end_offset(partition.log.next_offset()),
             // Nobody led before the first leader did: its records begin where the log does.
-            (None, before) if before < NONE => {
-                answer.with_leader_epoch(before).with_end_offset(partition.log.first_offset())
-            }
-            (None, _) => answer,
+            before if before < NONE => answer.with_leader_epoch(before).with_end_offset(partition.log.first_offset()),
+            _ => answer,
         }
     }
 }

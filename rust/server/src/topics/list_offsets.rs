@@ -11,7 +11,7 @@ use rota_core::error::ErrorCode;
 use rota_log::TimestampedOffset;
 use uuid::Uuid;
 
-use super::{LEADER_EPOCH, Partition, Topic, Topics, fetch::check_leader_epoch, settings::LOOKUP_BYTES_MAX};
+use super::{Partition, Topic, Topics, fetch::check_leader_epoch, settings::LOOKUP_BYTES_MAX};
 
 /// What a negative timestamp asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Topics {
                 let looked_up = match counts.get_mut(&partition.partition_index).map(std::mem::take) {
                     // Already answered: a partition that is asked about twice is refused once.
                     None | Some(0) => continue,
-                    Some(1) => look_up(found, partition, version, &mut bytes_left),
+                    Some(1) => found.and_then(|topic| self.look_up(topic, partition, version, &mut bytes_left)),
                     Some(_) => Err(ErrorCode::InvalidRequest),
                 };
                 answer.partitions.push(partition_answer(partition.partition_index, looked_up, version));
@@ -64,26 +64,33 @@ impl Topics {
         }
         response
     }
-}
 
-fn look_up(
-    topic: Result<&Topic, ErrorCode>,
-    asked: &ListOffsetsPartition,
-    version: i16,
-    bytes_left: &mut usize,
-) -> Result<TimestampedOffset, ErrorCode> {
-    let partition = topic?.partition(asked.partition_index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    check_leader_epoch(asked.current_leader_epoch)?;
-    if asked.timestamp >= 0 {
-        return Ok(partition.log.offset_for_timestamp(asked.timestamp, bytes_left).unwrap_or(NOWHERE));
+    fn look_up(
+        &self,
+        topic: &Topic,
+        asked: &ListOffsetsPartition,
+        version: i16,
+        bytes_left: &mut usize,
+    ) -> Result<TimestampedOffset, ErrorCode> {
+        let (partition, epoch) = self.partition(topic, asked.partition_index)?;
+        check_leader_epoch(asked.current_leader_epoch, epoch)?;
+        if asked.timestamp >= 0 {
+            return Ok(partition.log.offset_for_timestamp(asked.timestamp, bytes_left).unwrap_or(NOWHERE));
+        }
+        let special = SPECIALS.iter().find(|(timestamp, _, since)| *timestamp == asked.timestamp && version >= *since);
+        let found = special.map(|(_, special, _)| special_offset(partition, *special, epoch, bytes_left));
+        found.ok_or(ErrorCode::UnsupportedVersion)
     }
-    let special = SPECIALS.iter().find(|(timestamp, _, since)| *timestamp == asked.timestamp && version >= *since);
-    special.map(|(_, special, _)| special_offset(partition, *special, bytes_left)).ok_or(ErrorCode::UnsupportedVersion)
 }
 
-fn special_offset(partition: &Partition, special: Special, bytes_left: &mut usize) -> TimestampedOffset {
+fn special_offset(
+    partition: &Partition,
+    special: Special,
+    leader_epoch: i32,
+    bytes_left: &mut usize,
+) -> TimestampedOffset {
     let log = &partition.log;
-    let end = |offset| TimestampedOffset { offset, timestamp_ms: -1, leader_epoch: LEADER_EPOCH };
+    let end = |offset| TimestampedOffset { offset, timestamp_ms: -1, leader_epoch };
     match special {
         Special::Latest => end(log.next_offset()),
         Special::Earliest | Special::EarliestLocal => end(log.first_offset()),

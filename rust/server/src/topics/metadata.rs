@@ -13,7 +13,7 @@ use kafka_protocol::{
 use rota_core::error::ErrorCode;
 use uuid::Uuid;
 
-use super::{Entropy, LEADER_EPOCH, Topic, Topics, name::check_name};
+use super::{Entropy, Topic, Topics, name::check_name};
 
 /// The operations on a topic and on the cluster that a client without an authorizer may do, as bits.
 const TOPIC_OPERATIONS: i32 = 3_576;
@@ -63,7 +63,7 @@ impl Topics {
         let asked = match &request.topics {
             Some(asked) if version > 0 || !asked.is_empty() => asked,
             _ => {
-                response.topics = self.by_name.iter().map(|(name, topic)| self.describe(name, topic)).collect();
+                response.topics = self.table.by_name.iter().map(|(name, topic)| self.describe(name, topic)).collect();
                 return with_operations(response, topic_operations);
             }
         };
@@ -86,7 +86,7 @@ impl Topics {
     }
 
     fn by_id(&self, asked: &MetadataRequestTopic) -> MetadataResponseTopic {
-        match self.name_by_id.get(&asked.topic_id).and_then(|name| self.by_name.get_key_value(name)) {
+        match self.table.name_by_id.get(&asked.topic_id).and_then(|name| self.table.by_name.get_key_value(name)) {
             Some((name, topic)) => self.describe(name, topic),
             None => refused(asked, ErrorCode::UnknownTopicId).with_name(None),
         }
@@ -106,31 +106,36 @@ impl Topics {
             if !may_create {
                 return refused(asked, ErrorCode::UnknownTopicOrPartition);
             }
-            if let Err(error) = self.create(name, -1, entropy) {
+            // Another node may just have done the same.
+            if let Err(error) = self.create(name, -1, entropy)
+                && error.code != ErrorCode::TopicAlreadyExists
+            {
                 return refused(asked, error.code);
             }
         }
-        match self.by_name.get_key_value(name.as_bytes()) {
+        match self.table.by_name.get_key_value(name.as_bytes()) {
             Some((name, topic)) => self.describe(name, topic),
             None => refused(asked, ErrorCode::UnknownTopicOrPartition),
         }
     }
 
     fn describe(&self, name: &StrBytes, topic: &Topic) -> MetadataResponseTopic {
-        let leader = BrokerId(self.settings.node_id);
-        let partition = |index: usize| {
-            MetadataResponsePartition::default()
-                .with_partition_index(index as i32)
-                .with_leader_id(leader)
-                .with_leader_epoch(LEADER_EPOCH)
-                .with_replica_nodes(vec![leader])
-                .with_isr_nodes(vec![leader])
+        let partition = |index: i32| {
+            let leader = self.leader(topic, index)?;
+            let node = BrokerId(leader.node_id);
+            let answer = MetadataResponsePartition::default()
+                .with_partition_index(index)
+                .with_leader_id(node)
+                .with_leader_epoch(leader.epoch)
+                .with_replica_nodes(vec![node])
+                .with_isr_nodes(vec![node]);
+            Some(answer)
         };
         MetadataResponseTopic::default()
             .with_name(Some(TopicName(name.clone())))
             .with_topic_id(topic.id)
             .with_is_internal(topic.internal)
-            .with_partitions((0..topic.partitions.len()).map(partition).collect())
+            .with_partitions((0..topic.leaders.len() as i32).filter_map(partition).collect())
     }
 }
 

@@ -1,13 +1,17 @@
 //! The topic table and its APIs: Metadata, `CreateTopics`, `DeleteTopics`, `CreatePartitions`, Produce, Fetch,
 //! `ListOffsets` and `InitProducerId`.
 //!
-//! One [`Topics`] belongs to one thread. Nothing here does IO, reads a clock or draws random numbers: wall time comes
-//! in as `now_ms`, the bits of new topic ids through [`Entropy`]. Messages are kafka-protocol's, decoded and encoded
+//! One [`Topics`] belongs to one node's thread: it has the data of the partitions that the node leads, and a snapshot
+//! of the table that all nodes share ([`TopicTable`]). What another node leads is refused with
+//! `NOT_LEADER_OR_FOLLOWER`. Nothing here does IO, reads a clock or draws random numbers: wall time comes in as
+//! `now_ms`, the bits of new topic ids through [`Entropy`]. Messages are kafka-protocol's, decoded and encoded
 //! by the caller in the `version` that is passed along.
 //!
 //! | call | versions | gives |
 //! |---|---|---|
-//! | `Topics::new(settings, &mut entropy)` | | a table with `__consumer_offsets` only |
+//! | `Topics::new(settings, &mut entropy)` | | the only node's, with `__consumer_offsets` only |
+//! | `Topics::of_node(table, node_id)` | | one node's of several |
+//! | `catch_up()`, `take_deleted()` | | takes the newest snapshot; the names that other nodes have deleted |
 //! | `create(name, partitions, &mut entropy)` | | the new topic's id; for callers without a request |
 //! | `metadata(&request, version, &cluster, &mut entropy)` | 0–13 | `MetadataResponse`; may create topics |
 //! | `create_topics(&request, version, &mut entropy)` | 2–7 | `CreateTopicsResponse` |
@@ -29,7 +33,10 @@
 //! Fetches are always answered in full with session id 0 ("no session"), which every client accepts.
 //! `__consumer_offsets` is listed with its partitions and reads as empty; nobody may produce to it or delete it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+};
 
 use kafka_protocol::protocol::StrBytes;
 use rota_core::error::ErrorCode;
@@ -40,7 +47,9 @@ use self::{
     name::metric_name,
     producers::Producers,
     settings::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX},
+    table::{Change, Table, Topic},
 };
+use crate::owners::{FIRST_NODE, Owners};
 
 mod admin;
 pub(crate) mod configs;
@@ -52,6 +61,7 @@ mod name;
 mod produce;
 mod producers;
 pub mod settings;
+mod table;
 
 pub use admin::Deletion;
 pub use fetch::{FetchOutcome, WatchId};
@@ -59,6 +69,7 @@ pub use metadata::{Cluster, Node};
 pub use name::{NameError, check_name};
 pub use produce::{ProduceOutcome, TRANSACTIONS_REFUSED};
 pub use settings::TopicSettings;
+pub use table::TopicTable;
 
 pub use configs::ConfigRow;
 
@@ -70,8 +81,15 @@ use self::{
 /// The topic of committed offsets. It is there from the start.
 pub const CONSUMER_OFFSETS: &str = "__consumer_offsets";
 
-/// Every partition has had one leader only.
+/// Every partition of a user's topic has had one leader only.
 const LEADER_EPOCH: i32 = 0;
+
+/// Who leads a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Leader {
+    node_id: i32,
+    epoch: i32,
+}
 
 /// Where the bits of new ids come from.
 pub trait Entropy {
@@ -116,74 +134,66 @@ struct Partition {
     watches: Vec<WatchId>,
 }
 
-#[derive(Debug)]
-struct Topic {
-    id: Uuid,
-    internal: bool,
-    configs: TopicConfigs,
-    partitions: Vec<Partition>,
-}
-
-impl Topic {
-    fn partition(&self, index: i32) -> Option<&Partition> {
-        usize::try_from(index).ok().and_then(|index| self.partitions.get(index))
-    }
-
-    fn partition_mut(&mut self, index: i32) -> Option<&mut Partition> {
-        usize::try_from(index).ok().and_then(|index| self.partitions.get_mut(index))
-    }
-}
-
-/// The topic table. See the module.
+/// A node's topics. See the module.
 #[derive(Debug)]
 pub struct Topics {
     settings: TopicSettings,
-    by_name: BTreeMap<StrBytes, Topic>,
-    name_by_id: HashMap<Uuid, StrBytes>,
-    /// Names with every `.` as `_`.
-    name_by_metric_name: HashMap<String, StrBytes>,
-    partition_total: usize,
-    log_bytes: u64,
-    next_producer_id: i64,
+    node_id: i32,
+    owner: Arc<TopicTable>,
+    /// The newest snapshot that this node has seen, and its number.
+    table: Arc<Table>,
+    version: u64,
+    /// What has become of it while its owner is locked.
+    changed: Change,
+    /// Deleted by other nodes.
+    deleted: Vec<String>,
+    /// The partitions that this node leads, as far as anything was ever done with them.
+    data: HashMap<(Uuid, i32), Partition>,
+    /// Any other.
+    untouched: Partition,
     watches: HashMap<WatchId, Watch>,
     next_watch: u64,
 }
 
 impl Topics {
-    /// A table with `__consumer_offsets` only.
+    /// The topics of the only node: `__consumer_offsets`.
     pub fn new(settings: TopicSettings, entropy: &mut impl Entropy) -> Topics {
-        let offsets_partitions = settings.offsets_partitions;
+        let owners = Owners::new(settings.offsets_partitions, 1);
+        Topics::of_node(TopicTable::new(settings, owners, Vec::new(), entropy), FIRST_NODE)
+    }
+
+    /// The topics of one node of several.
+    pub fn of_node(owner: Arc<TopicTable>, node_id: i32) -> Topics {
         let mut topics = Topics {
-            settings,
-            by_name: BTreeMap::new(),
-            name_by_id: HashMap::new(),
-            name_by_metric_name: HashMap::new(),
-            partition_total: 0,
-            log_bytes: 0,
-            // A producer that outlives a server must not meet its old id in the next one: ids begin anywhere.
-            next_producer_id: (entropy.draw() >> 82) as i64,
+            settings: owner.settings.clone(),
+            node_id,
+            owner,
+            table: Arc::default(),
+            version: 0,
+            changed: Change::None,
+            deleted: Vec::new(),
+            data: HashMap::new(),
+            untouched: Partition::default(),
             watches: HashMap::new(),
             next_watch: 0,
         };
-        let configs = TopicConfigs::of_consumer_offsets();
-        topics.insert(CONSUMER_OFFSETS, offsets_partitions as usize, configs, entropy);
-        if let Some(topic) = topics.topic_mut(CONSUMER_OFFSETS) {
-            topic.internal = true;
-        }
+        topics.catch_up();
         topics
     }
 
     /// Creates a topic; `partitions` -1 is `num.partitions`.
     /// Errors: `InvalidTopicException`, `TopicAlreadyExists`, `InvalidPartitions`.
     pub fn create(&mut self, name: &str, partitions: i32, entropy: &mut impl Entropy) -> Result<Uuid, TopicError> {
-        self.check_new_name(name)?;
-        let partitions = self.check_new_partitions(partitions)?;
-        Ok(self.insert(name, partitions, TopicConfigs::default(), entropy))
+        self.changing(|topics| {
+            topics.check_new_name(name)?;
+            let partitions = topics.check_new_partitions(partitions)?;
+            Ok(topics.insert(name, partitions, None, TopicConfigs::default(), entropy))
+        })
     }
 
     /// How many partitions `name` has; `None`: there is no such topic.
     pub fn partition_count(&self, name: &str) -> Option<i32> {
-        self.topic(name).map(|topic| topic.partitions.len() as i32)
+        self.topic(name).map(|topic| topic.leaders.len() as i32)
     }
 
     /// The id of topic `name`.
@@ -193,12 +203,12 @@ impl Topics {
 
     /// The topic with this id.
     pub fn topic_name(&self, id: Uuid) -> Option<&str> {
-        self.name_by_id.get(&id).map(StrBytes::as_str)
+        self.table.name_by_id.get(&id).map(StrBytes::as_str)
     }
 
     /// All topics in the order of their names, `__consumer_offsets` among them.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.by_name.keys().map(StrBytes::as_str)
+        self.table.by_name.keys().map(StrBytes::as_str)
     }
 
     /// The settings of a topic, over those of the broker.
@@ -210,11 +220,35 @@ impl Topics {
     }
 
     fn topic(&self, name: &str) -> Option<&Topic> {
-        self.by_name.get(name.as_bytes())
+        self.table.topic(name)
     }
 
-    fn topic_mut(&mut self, name: &str) -> Option<&mut Topic> {
-        self.by_name.get_mut(name.as_bytes())
+    /// Who leads a partition; `None`: there is no such partition.
+    fn leader(&self, topic: &Topic, index: i32) -> Option<Leader> {
+        let at = usize::try_from(index).ok()?;
+        let node_id = *topic.leaders.get(at)?;
+        if topic.internal {
+            // Whoever coordinates its groups.
+            let owner = self.owner.owners.of(index as u32)?;
+            return Some(Leader { node_id: owner.node_id, epoch: owner.epoch as i32 });
+        }
+        Some(Leader { node_id, epoch: LEADER_EPOCH })
+    }
+
+    /// The leader epoch of a partition that this node leads. Errors: `UnknownTopicOrPartition`,
+    /// `NotLeaderOrFollower`.
+    fn led(&self, topic: &Topic, index: i32) -> Result<i32, ErrorCode> {
+        match self.leader(topic, index) {
+            None => Err(ErrorCode::UnknownTopicOrPartition),
+            Some(leader) if leader.node_id == self.node_id => Ok(leader.epoch),
+            Some(_) => Err(ErrorCode::NotLeaderOrFollower),
+        }
+    }
+
+    /// A partition that this node leads, and its leader epoch; errors as `led`.
+    fn partition(&self, topic: &Topic, index: i32) -> Result<(&Partition, i32), ErrorCode> {
+        let epoch = self.led(topic, index)?;
+        Ok((self.data.get(&(topic.id, index)).unwrap_or(&self.untouched), epoch))
     }
 
     /// The topic that a request names, by id from a version on.
@@ -232,7 +266,7 @@ impl Topics {
         if self.topic(name).is_some() {
             return Err(TopicError::new(ErrorCode::TopicAlreadyExists, format!("topic `{name}` already exists")));
         }
-        match self.name_by_metric_name.get(&metric_name(name)) {
+        match self.table.name_by_metric_name.get(&metric_name(name)) {
             Some(other) => Err(TopicError::new(
                 ErrorCode::InvalidTopicException,
                 format!(
@@ -255,7 +289,7 @@ impl Topics {
     }
 
     fn check_partition_limits(&self, count: i32, added: usize) -> Result<usize, TopicError> {
-        let left = PARTITIONS_MAX.saturating_sub(self.partition_total);
+        let left = PARTITIONS_MAX.saturating_sub(self.table.partition_total);
         let message = if count > PARTITIONS_PER_TOPIC_MAX {
             format!("a topic cannot have {count} partitions here, the limit is {PARTITIONS_PER_TOPIC_MAX}")
         } else if added > left {
@@ -266,31 +300,45 @@ impl Topics {
         Err(TopicError::new(ErrorCode::InvalidPartitions, message))
     }
 
-    /// Adds a topic that has been checked.
-    fn insert(&mut self, name: &str, partitions: usize, configs: TopicConfigs, entropy: &mut impl Entropy) -> Uuid {
+    /// Adds a topic that has been checked, led by `leaders` or, by default, by the nodes in turn.
+    fn insert(
+        &mut self,
+        name: &str,
+        partitions: usize,
+        leaders: Option<Vec<i32>>,
+        configs: TopicConfigs,
+        entropy: &mut impl Entropy,
+    ) -> Uuid {
         let mut id = uuid::Builder::from_random_bytes(entropy.draw().to_be_bytes()).into_uuid();
-        while self.name_by_id.contains_key(&id) {
+        while self.table.name_by_id.contains_key(&id) {
             id = Uuid::from_u128(id.as_u128().wrapping_add(1));
         }
-        // A copy: the name in the request keeps the whole request alive.
-        let name = StrBytes::from_string(name.to_owned());
-        let partitions: Vec<Partition> = (0..partitions).map(|_| Partition::default()).collect();
-        self.partition_total += partitions.len();
-        self.name_by_id.insert(id, name.clone());
-        self.name_by_metric_name.insert(metric_name(&name), name.clone());
-        self.by_name.insert(name, Topic { id, internal: false, configs, partitions });
+        let nodes = self.owner.owners.nodes();
+        let table = self.table_mut(Change::Added);
+        let leaders = leaders.unwrap_or_else(|| table.spread(partitions, nodes));
+        table.insert(name, Topic { id, internal: false, configs, leaders });
         id
     }
 
     /// Takes a topic out and wakes whoever waits for its data.
     fn remove(&mut self, name: &str) {
-        let Some(topic) = self.by_name.remove(name.as_bytes()) else { return };
-        self.name_by_id.remove(&topic.id);
-        self.name_by_metric_name.remove(&metric_name(name));
-        self.partition_total -= topic.partitions.len();
-        for partition in topic.partitions {
-            self.log_bytes -= partition.log.size_bytes();
-            self.fire(partition.watches);
+        if let Some(topic) = self.table_mut(Change::Removed).remove(name) {
+            self.drop_data(&topic);
         }
+    }
+
+    /// A topic is gone: so is what this node has of it.
+    fn drop_data(&mut self, topic: &Topic) {
+        for index in 0..topic.leaders.len() as i32 {
+            if let Some(partition) = self.data.remove(&(topic.id, index)) {
+                self.owner.count_bytes(0, partition.log.size_bytes());
+                self.fire(partition.watches);
+            }
+        }
+    }
+
+    /// Bytes of records that all topics hold, on all nodes.
+    fn log_bytes(&self) -> u64 {
+        self.owner.log_bytes.load(Ordering::Relaxed)
     }
 }

@@ -1,5 +1,7 @@
 //! Produce: one record batch for each partition, checked and stored as it came.
 
+use std::sync::Arc;
+
 use kafka_protocol::{
     messages::{
         ProduceRequest, ProduceResponse,
@@ -96,19 +98,25 @@ impl Topics {
     fn store(&mut self, name: &str, index: i32, batch: &Batch<'_>, now_ms: i64) -> Result<Stored, Refusal> {
         let (message_max_bytes, log_bytes_max) = (self.settings.message_max_bytes, self.settings.log_bytes_max);
         let retention_bytes = self.settings.retention_bytes;
-        let log_bytes = self.log_bytes;
+        let log_bytes = self.log_bytes();
         let unknown = || Refusal {
             code: ErrorCode::UnknownTopicOrPartition,
             message: format!("topic `{name}` has no partition {index}"),
         };
-        let topic = self.topic_mut(name).ok_or_else(unknown)?;
+        let table = Arc::clone(&self.table);
+        let topic = table.topic(name).ok_or_else(unknown)?;
         if topic.internal {
             return refuse(ErrorCode::InvalidTopicException, format!("`{name}` cannot be written to"));
         }
         let message_max_bytes = topic.configs.message_max_bytes.unwrap_or(message_max_bytes);
         let retention_bytes = topic.configs.retention_bytes.or(retention_bytes);
         let append_time_ms = topic.configs.append_time.then_some(now_ms);
-        let partition = topic.partition_mut(index).ok_or_else(unknown)?;
+        match self.led(topic, index) {
+            Ok(_epoch) => {}
+            Err(ErrorCode::UnknownTopicOrPartition) => return Err(unknown()),
+            Err(error) => return refuse(error, format!("another node leads partition {index} of `{name}`")),
+        }
+        let partition = self.data.entry((topic.id, index)).or_default();
         let size_bytes = batch.bytes().len();
         if size_bytes > message_max_bytes {
             let message = format!("the batch has {size_bytes} bytes, the limit is {message_max_bytes}");
@@ -142,7 +150,7 @@ impl Topics {
         }
         let (after_bytes, first_offset) = (partition.log.size_bytes(), partition.log.first_offset());
         let watches = std::mem::take(&mut partition.watches);
-        self.log_bytes = self.log_bytes - before_bytes + after_bytes;
+        self.owner.count_bytes(after_bytes, before_bytes);
         self.fire(watches);
         Ok(Stored { at, first_offset, append_time_ms: append_time_ms.unwrap_or(-1) })
     }

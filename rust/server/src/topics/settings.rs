@@ -17,8 +17,6 @@ pub const LOOKUP_BYTES_MAX: usize = 256 << 20;
 /// Settings of all topics, with Kafka's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicSettings {
-    /// The node that leads every partition.
-    pub node_id: i32,
     /// `auto.create.topics.enable`
     pub auto_create_topics: bool,
     /// `num.partitions`
@@ -36,7 +34,6 @@ pub struct TopicSettings {
 impl Default for TopicSettings {
     fn default() -> TopicSettings {
         TopicSettings {
-            node_id: 1,
             auto_create_topics: true,
             num_partitions: 1,
             message_max_bytes: 1_048_588,

@@ -1,0 +1,52 @@
+//! What the nodes of one server have in common.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::{
+    clock::Clock,
+    entropy::RandomBits,
+    offsets_log::SharedLog,
+    owners::{FIRST_NODE, Owners},
+    place::Place,
+    settings::Settings,
+    topics::TopicTable,
+};
+
+/// See the module. Whatever changes in it is shared by design: nothing of it is on the path of a heartbeat.
+#[derive(Debug)]
+pub struct Commons {
+    /// As the server was started with.
+    pub settings: Settings,
+    /// Where clients find the first node; the others' differ in their id and port.
+    pub place: Place,
+    /// The time of all coordinators.
+    pub clock: Clock,
+    /// Who coordinates what.
+    pub owners: Arc<Owners>,
+    /// The owner of the topic table.
+    pub topics: Arc<TopicTable>,
+    /// The log under all coordinators.
+    pub log: Arc<SharedLog>,
+    /// Of each node: rung when another thread has left something for it.
+    pub bells: Vec<Arc<Notify>>,
+}
+
+impl Commons {
+    /// Of nodes as `place` has ports for.
+    pub fn new(settings: Settings, place: Place, clock: Clock) -> Commons {
+        let nodes = place.ports.len() as u32;
+        let bells: Vec<Arc<Notify>> = (0..nodes).map(|_| Arc::default()).collect();
+        let owners = Owners::new(settings.offsets_partitions(), nodes);
+        let table_owners = Arc::clone(&owners);
+        let topics = TopicTable::new(settings.topics(), table_owners, bells.clone(), &mut RandomBits::default());
+        let log = SharedLog::new(settings.offsets_partitions(), settings.message_max_bytes(), bells.clone());
+        Commons { settings, place, clock, owners, topics, log, bells }
+    }
+
+    /// Where the bell of a node is.
+    pub fn place_of(node_id: i32) -> usize {
+        (node_id - FIRST_NODE) as usize
+    }
+}

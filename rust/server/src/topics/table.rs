@@ -1,0 +1,200 @@
+//! The topic table: one owner for all nodes, which publishes immutable snapshots.
+//!
+//! A node that changes the table holds the owner's lock while it does so, and publishes what comes of it. The others
+//! see by a number, without a lock, that there is something new, and take it when they next handle a request that is
+//! about topics.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    mem,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+};
+
+use kafka_protocol::protocol::StrBytes;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use super::{CONSUMER_OFFSETS, Entropy, Topics, configs::TopicConfigs, name::metric_name, settings::TopicSettings};
+use crate::owners::{FIRST_NODE, Owners};
+
+/// A topic, without its data.
+#[derive(Clone, Debug)]
+pub(super) struct Topic {
+    pub id: Uuid,
+    pub internal: bool,
+    pub configs: TopicConfigs,
+    /// Of each partition, the node that leads it.
+    pub leaders: Vec<i32>,
+}
+
+/// One snapshot.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    pub by_name: BTreeMap<StrBytes, Arc<Topic>>,
+    pub name_by_id: HashMap<Uuid, StrBytes>,
+    /// Names with every `.` as `_`.
+    pub name_by_metric_name: HashMap<String, StrBytes>,
+    pub partition_total: usize,
+    /// Where the next topic's first partition goes.
+    next_leader: u32,
+}
+
+impl Table {
+    pub fn topic(&self, name: &str) -> Option<&Topic> {
+        self.by_name.get(name.as_bytes()).map(|topic| &**topic)
+    }
+
+    /// The leaders of `count` partitions of a new topic: they go round the nodes.
+    pub fn spread(&mut self, count: usize, nodes: u32) -> Vec<i32> {
+        let first = self.next_leader;
+        self.next_leader = first.wrapping_add(1);
+        (first..).take(count).map(|at| FIRST_NODE + (at % nodes) as i32).collect()
+    }
+
+    /// Adds a topic that has been checked.
+    pub fn insert(&mut self, name: &str, topic: Topic) {
+        // A copy: the name in the request keeps the whole request alive.
+        let name = StrBytes::from_string(name.to_owned());
+        self.partition_total += topic.leaders.len();
+        self.name_by_id.insert(topic.id, name.clone());
+        self.name_by_metric_name.insert(metric_name(&name), name.clone());
+        self.by_name.insert(name, Arc::new(topic));
+    }
+
+    pub fn remove(&mut self, name: &str) -> Option<Arc<Topic>> {
+        let topic = self.by_name.remove(name.as_bytes())?;
+        self.name_by_id.remove(&topic.id);
+        self.name_by_metric_name.remove(&metric_name(name));
+        self.partition_total -= topic.leaders.len();
+        Some(topic)
+    }
+
+    /// Adds partitions that have been checked; the default is to go on round the nodes.
+    pub fn grow(&mut self, name: &str, added: usize, leaders: Option<Vec<i32>>, nodes: u32) {
+        let Some(topic) = self.by_name.get_mut(name.as_bytes()).map(Arc::make_mut) else { return };
+        let last = topic.leaders.last().map_or(0, |leader| (leader - FIRST_NODE) as u32);
+        let round = || (last + 1..).take(added).map(|at| FIRST_NODE + (at % nodes) as i32).collect();
+        topic.leaders.extend(leaders.unwrap_or_else(round));
+        self.partition_total += added;
+    }
+}
+
+/// The owner of the table, and what else all nodes' topics share.
+#[derive(Debug)]
+pub struct TopicTable {
+    pub(super) settings: TopicSettings,
+    pub(super) owners: Arc<Owners>,
+    published: Mutex<Arc<Table>>,
+    /// Counts the publications.
+    version: AtomicU64,
+    /// Of records, on all nodes.
+    pub(super) log_bytes: AtomicU64,
+    next_producer_id: AtomicI64,
+    bells: Vec<Arc<Notify>>,
+}
+
+impl TopicTable {
+    /// A table with `__consumer_offsets` only. A bell is rung when topics are gone, for a node that waits.
+    pub fn new(
+        settings: TopicSettings,
+        owners: Arc<Owners>,
+        bells: Vec<Arc<Notify>>,
+        entropy: &mut impl Entropy,
+    ) -> Arc<TopicTable> {
+        // A producer that outlives a server must not meet its old id in the next one: ids begin anywhere.
+        let next_producer_id = AtomicI64::new((entropy.draw() >> 82) as i64);
+        let mut table = Table::default();
+        let id = uuid::Builder::from_random_bytes(entropy.draw().to_be_bytes()).into_uuid();
+        let leaders = table.spread(owners.partitions() as usize, owners.nodes());
+        let topic = Topic { id, internal: true, configs: TopicConfigs::of_consumer_offsets(), leaders };
+        table.insert(CONSUMER_OFFSETS, topic);
+        Arc::new(TopicTable {
+            settings,
+            owners,
+            published: Mutex::new(Arc::new(table)),
+            version: AtomicU64::new(1),
+            log_bytes: AtomicU64::new(0),
+            next_producer_id,
+            bells,
+        })
+    }
+
+    /// A producer id that nobody else has.
+    pub(super) fn new_producer_id(&self) -> i64 {
+        self.next_producer_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Adds to the bytes of all records, and takes away.
+    pub(super) fn count_bytes(&self, added: u64, removed: u64) {
+        self.log_bytes.fetch_add(added, Ordering::Relaxed);
+        self.log_bytes.fetch_sub(removed, Ordering::Relaxed);
+    }
+}
+
+impl Topics {
+    /// Takes the newest snapshot, if there is one, and forgets the data of topics that are gone.
+    pub fn catch_up(&mut self) {
+        if self.owner.version.load(Ordering::Acquire) != self.version {
+            let owner = Arc::clone(&self.owner);
+            let published = owner.published.lock().unwrap_or_else(PoisonError::into_inner);
+            let version = owner.version.load(Ordering::Acquire);
+            self.adopt(&published, version);
+        }
+    }
+
+    /// The names of topics that other nodes have deleted since this was last asked.
+    pub fn take_deleted(&mut self) -> Vec<String> {
+        mem::take(&mut self.deleted)
+    }
+
+    fn adopt(&mut self, published: &Arc<Table>, version: u64) {
+        if version == self.version {
+            return;
+        }
+        self.version = version;
+        let before = mem::replace(&mut self.table, Arc::clone(published));
+        for (name, topic) in &before.by_name {
+            if !self.table.name_by_id.contains_key(&topic.id) {
+                self.deleted.push(name.to_string());
+                self.drop_data(topic);
+            }
+        }
+    }
+
+    /// Changes the table: nobody else does meanwhile, and what comes of it is published.
+    pub(super) fn changing<R>(&mut self, change: impl FnOnce(&mut Topics) -> R) -> R {
+        let owner = Arc::clone(&self.owner);
+        let mut published = owner.published.lock().unwrap_or_else(PoisonError::into_inner);
+        self.adopt(&published, owner.version.load(Ordering::Acquire));
+        // While it is locked nobody looks: a table that no other node holds is changed in place.
+        *published = Arc::default();
+        self.changed = Change::None;
+        let result = change(self);
+        *published = Arc::clone(&self.table);
+        if self.changed != Change::None {
+            self.version = owner.version.fetch_add(1, Ordering::AcqRel) + 1;
+        }
+        drop(published);
+        if self.changed == Change::Removed {
+            owner.bells.iter().for_each(|bell| bell.notify_one());
+        }
+        result
+    }
+
+    /// The table, to be changed.
+    pub(super) fn table_mut(&mut self, change: Change) -> &mut Table {
+        self.changed = self.changed.max(change);
+        Arc::make_mut(&mut self.table)
+    }
+}
+
+/// What became of the table since its owner was locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Change {
+    None,
+    Added,
+    Removed,
+}
