@@ -42,6 +42,9 @@ class CoreSubject:
         result = rota.ErrorCode[error] if error else self.offsets[append_id]
         return self._plain(self.coordinator.appended(append_id, result, now_ms))
 
+    def topics_deleted(self, topics: list[str], now_ms: int) -> list[Effect]:
+        return self._plain(self.coordinator.topics_deleted(topics, now_ms))
+
     def unload(self, now_ms: int) -> list[Effect]:
         return self._plain(self.coordinator.unload(now_ms))
 
@@ -94,7 +97,13 @@ def _commit_request(fields: dict[str, Any]) -> Any:
 def _fetch_request(fields: dict[str, Any]) -> Any:
     topics = fields["topics"]
     places = None if topics is None else [(topic, index) for topic, indexes in topics for index in indexes]
-    return rota.OffsetFetch(fields["group_id"], places, fields["require_stable"])
+    return rota.OffsetFetch(fields["group_id"], places, fields["require_stable"], topic_ids=fields.get("topic_ids", []))
+
+
+def _offset_delete_request(fields: dict[str, Any]) -> Any:
+    return rota.OffsetDelete(
+        fields["group_id"], [(topic, index) for topic, indexes in fields["topics"] for index in indexes]
+    )
 
 
 REQUESTS: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -108,6 +117,8 @@ REQUESTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "OffsetFetch": _fetch_request,
     "DescribeGroup": lambda fields: rota.DescribeGroup(fields["group_id"], version=fields["version"]),
     "ListGroups": lambda fields: rota.ListGroups(fields["states"], fields["types"]),
+    "DeleteGroup": lambda fields: rota.DeleteGroup(fields["group_id"]),
+    "OffsetDelete": _offset_delete_request,
 }
 
 
@@ -171,6 +182,11 @@ ANSWERS: dict[type, tuple[str, Callable[[Any], dict[str, Any]]]] = {
         ),
     ),
     rota.ListAnswer: ("ListGroups", _list_answer),
+    rota.DeleteAnswer: ("DeleteGroup", _picked()),
+    rota.OffsetDeleteAnswer: (
+        "OffsetDelete",
+        lambda answer: {"error": answer.error.name} | _commit_answer(answer),
+    ),
 }
 
 OFFSET_FIELDS = ("offset", "leader_epoch", "metadata", "commit_timestamp_ms", "expire_timestamp_ms")
@@ -204,5 +220,10 @@ def _record(record: Any) -> dict[str, Any]:
 
 def _to_rota_record(record: dict[str, Any]) -> Any:
     value = record["value"]
+    if record["kind"] == "offset":
+        place = (record["group_id"], record["topic"], record["partition"])
+        return rota.OffsetRecord(*place, None if value is None else rota.OffsetValue(**value))
+    if value is None:
+        return rota.GroupRecord(record["group_id"], None)
     members = [rota.MemberValue(**member) for member in value["members"]]
     return rota.GroupRecord(record["group_id"], rota.GroupValue(**(value | {"members": members})))

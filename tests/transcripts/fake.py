@@ -51,6 +51,9 @@ class FakeSubject:
     def next_deadline(self) -> int | None:
         return min((deadline for deadline, _, _ in self.waiting), default=None)
 
+    def topics_deleted(self, topics: list[str], now_ms: int) -> list[Effect]:
+        return []
+
     def unload(self, now_ms: int) -> list[Effect]:
         tickets = [ticket for _, ticket, _ in self.waiting] + [ticket for ticket, _ in self.storing]
         self.waiting, self.storing = [], []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import rota
 from tests.transcripts.cast import DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Cast, duration_text
 from tests.transcripts.subject import Answer, Append, Explanation
 
@@ -12,7 +13,9 @@ Fields = dict[str, Any]
 
 
 def text(data: bytes) -> str:
-    """Metadata and assignments are short words in transcripts; `-` for none."""
+    """Metadata and assignments are short words in transcripts, or subscriptions as `[t+u]`; `-` for none."""
+    if data.startswith(b"\0\0"):
+        return f"[{'+'.join(rota.decode_subscription(data).topics)}]"
     return data.decode("ascii", "backslashreplace") or "-"
 
 
@@ -103,6 +106,15 @@ def _list(_cast: Cast, fields: Fields) -> str:
     return " ".join([fields["error"], *groups])
 
 
+def _delete(_cast: Cast, fields: Fields) -> str:
+    return str(fields["error"])
+
+
+def _offset_delete(_cast: Cast, fields: Fields) -> str:
+    parts = [f"{topic}/{index}:{error}" for topic, partitions in fields["topics"] for index, error in partitions]
+    return " ".join([fields["error"], *parts])
+
+
 ANSWERS: dict[str, Callable[[Cast, Fields], str]] = {
     "JoinGroup": _join,
     "SyncGroup": _sync,
@@ -112,6 +124,8 @@ ANSWERS: dict[str, Callable[[Cast, Fields], str]] = {
     "OffsetFetch": _fetch,
     "DescribeGroup": _describe,
     "ListGroups": _list,
+    "DeleteGroup": _delete,
+    "OffsetDelete": _offset_delete,
 }
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import rota
 from tests.transcripts.cast import DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Actor, Cast, StepError, duration_ms
 from tests.transcripts.subject import Request
 
 NULLABLE = {"null": None, '""': ""}
+
+#: The wall time at the beginning of a transcript.
+WALL_EPOCH_MS = 1_700_000_000_000
 
 
 def nullable(text: str) -> str | None:
@@ -20,7 +24,7 @@ class Words:
     """The words of one request line: positional ones, and options `key=value`, each of which must be used."""
 
     def __init__(self, words: list[str]) -> None:
-        self.positional = [word for word in words if "=" not in word or "/" in word.split("=")[0]]
+        self.positional = [word for word in words if "=" not in word or "/" in word.split("=", maxsplit=1)[0]]
         self.options = dict(word.split("=", 1) for word in words if word not in self.positional)
 
     def option(self, key: str, default: str) -> str:
@@ -55,10 +59,18 @@ def declare_member(cast: Cast, text: str) -> None:
 
 
 def protocols(text: str) -> list[tuple[str, bytes]]:
-    """`range:Sa,sticky:Sb`, or `none`."""
+    """`range:Sa,sticky:Sb`, or `none`. `range:[t+u]` is a subscription to t and u."""
     if text == "none":
         return []
-    return [(name, metadata.encode()) for name, _, metadata in (part.partition(":") for part in text.split(","))]
+    return [(name, metadata_bytes(given)) for name, _, given in (part.partition(":") for part in text.split(","))]
+
+
+def metadata_bytes(text: str) -> bytes:
+    """A word, or `[t+u]`: the embedded protocol's subscription to these topics."""
+    if not (text.startswith("[") and text.endswith("]")):
+        return text.encode()
+    topics = [topic for topic in text[1:-1].split("+") if topic]
+    return rota.encode_subscription(rota.Subscription(topics, version=0))
 
 
 def build(cast: Cast, connection: str, api: str, rest: list[str]) -> Request:
@@ -143,18 +155,40 @@ def _commit(cast: Cast, actor: Actor, words: Words) -> dict[str, Any]:
         "version": int(words.option("v", "9")),
         "retention_time_ms": duration_ms(retention) if retention else None,
         "topics": list(topics.items()),
+        "topic_ids": _topic_ids(words),
     }
 
 
 def _fetch(_cast: Cast, _actor: Actor, words: Words) -> dict[str, Any]:
-    """`t/0 t/1`, or `all`; `stable` asks for require_stable."""
+    """`t/0 t/1`, or `all`; `stable` asks for require_stable, `ids=t:7` asks for t as the topic with id 7."""
     stable, everything = words.flag("stable"), words.flag("all")
+    topics = _places(words)
+    return {
+        "require_stable": stable,
+        "topics": None if everything else topics,
+        "topic_ids": _topic_ids(words),
+    }
+
+
+def _places(words: Words) -> list[tuple[str, list[int]]]:
+    """`t/0 t/1 u/0`, used up."""
     topics: dict[str, list[int]] = {}
     for word in words.positional:
         topic, _, partition = word.partition("/")
         topics.setdefault(topic, []).append(int(partition))
     words.positional = []
-    return {"require_stable": stable, "topics": None if everything else list(topics.items())}
+    return list(topics.items())
+
+
+def _topic_ids(words: Words) -> list[tuple[str, int]]:
+    """`ids=t:7,u:8`."""
+    pairs = (pair.partition(":") for pair in words.option("ids", "").split(",") if pair)
+    return [(topic, int(topic_id)) for topic, _, topic_id in pairs]
+
+
+def _offset_delete(_cast: Cast, _actor: Actor, words: Words) -> dict[str, Any]:
+    """`t/0 t/1`."""
+    return {"topics": _places(words)}
 
 
 def _describe(_cast: Cast, _actor: Actor, words: Words) -> dict[str, Any]:
@@ -178,29 +212,68 @@ BUILDERS: dict[str, Callable[[Cast, Actor, Words], dict[str, Any]]] = {
     "OffsetFetch": _fetch,
     "DescribeGroup": _describe,
     "ListGroups": _list,
+    "DeleteGroup": lambda _cast, _actor, _words: {},
+    "OffsetDelete": _offset_delete,
 }
 
 
-def build_group_record(cast: Cast, words: list[str]) -> dict[str, Any]:
-    """`group g generation=7 protocol=consumer/range leader=$a members=$a:Sa:Xa`: a record to load, ids made up."""
-    if words[:1] != ["group"]:
-        raise StepError("only group records can be replayed")
-    rest = Words(words[2:])
-    protocol_type, _, protocol_name = rest.option("protocol", "consumer/range").partition("/")
-    members = [_stored_member(cast, member) for member in rest.option("members", "").split(",") if member]
+def build_record(cast: Cast, words: list[str], now_ms: int) -> dict[str, Any]:
+    """A record to load, ids made up: `group g generation=7 protocol=consumer/range leader=$a members=$a:Sa:Xa`,
+    `offset g t/0=5@3:meta`, or either with `tombstone`. `ago=2d` dates it back; `ago=none`: the record has no time."""
+    kind, group_id, *rest = words
+    if kind not in ("group", "offset"):
+        raise StepError("only `group` and `offset` records can be replayed")
+    options = Words(rest)
+    if kind == "offset":
+        return {"kind": kind, "group_id": nullable(group_id) or ""} | _offset_record(options, now_ms)
+    value = None if options.flag("tombstone") else _group_value(cast, options, now_ms)
+    options.end()
+    return {"kind": kind, "group_id": group_id, "value": value}
+
+
+def _stamp(words: Words, now_ms: int) -> int:
+    ago = words.option("ago", "0ms")
+    return -1 if ago == "none" else WALL_EPOCH_MS + now_ms - duration_ms(ago)
+
+
+def _offset_record(words: Words, now_ms: int) -> dict[str, Any]:
+    tombstone = words.flag("tombstone")
+    committed_ms = _stamp(words, now_ms)
+    expires = words.option("expires", "")
+    (place,) = words.positional
+    topic, _, rest = place.partition("/")
+    partition, _, shown = rest.partition("=")
+    number, _, metadata = shown.partition(":")
+    offset, _, epoch = number.partition("@")
+    words.positional = []
+    words.end()
     value = {
-        "protocol_type": protocol_type,
-        "generation": int(rest.option("generation", "1")),
-        "protocol_name": protocol_name,
-        "leader": cast.find_id(rest.option("leader", "")),
+        "offset": int(offset or -1),
+        "leader_epoch": int(epoch or -1),
+        "metadata": metadata,
+        "commit_timestamp_ms": committed_ms,
+        "expire_timestamp_ms": committed_ms + duration_ms(expires) if expires else None,
+    }
+    return {"topic": topic, "partition": int(partition), "value": None if tombstone else value}
+
+
+def _group_value(cast: Cast, words: Words, now_ms: int) -> dict[str, Any]:
+    protocol_type, _, protocol_name = words.option("protocol", "consumer/range").partition("/")
+    members = [_stored_member(cast, member) for member in words.option("members", "").split(",") if member]
+    leader = words.option("leader", "")
+    return {
+        "protocol_type": protocol_type.removeprefix("-"),
+        "generation": int(words.option("generation", "1")),
+        "protocol_name": protocol_name if members else None,
+        "leader": cast.find_id(leader) if leader else None,
+        "state_timestamp_ms": _stamp(words, now_ms),
         "members": members,
     }
-    rest.end()
-    return {"kind": "group", "group_id": words[1], "value": value}
 
 
 def _stored_member(cast: Cast, text: str) -> dict[str, Any]:
-    who, subscription, assignment = text.removeprefix("$").split(":")
+    who, subscription, assignment, *timeouts = text.removeprefix("$").split(":")
+    session, _, rebalance = (timeouts or [""])[0].partition("/")
     name, _, instance_id = who.partition("/")
     member_id = f"{name}-00000000-0000-4000-8000-{len(cast.names):012x}"
     cast.bind(cast.actor(name), member_id)
@@ -209,8 +282,12 @@ def _stored_member(cast: Cast, text: str) -> dict[str, Any]:
         "instance_id": instance_id or None,
         "client_id": name,
         "client_host": "/127.0.0.1",
-        "rebalance_timeout_ms": DEFAULT_REBALANCE_MS,
-        "session_timeout_ms": DEFAULT_SESSION_MS,
-        "subscription": subscription.encode(),
+        "rebalance_timeout_ms": DEFAULT_REBALANCE_MS if not rebalance else _timeout_ms(rebalance),
+        "session_timeout_ms": DEFAULT_SESSION_MS if not session else _timeout_ms(session),
+        "subscription": metadata_bytes(subscription),
         "assignment": assignment.encode(),
     }
+
+
+def _timeout_ms(text: str) -> int:
+    return -1 if text == "none" else duration_ms(text)

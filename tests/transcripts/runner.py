@@ -91,10 +91,12 @@ class Player:
         elif word == "explain":
             lines = render.explanation(self.cast, self.subject.explain(rest[0] if rest else "g"), self.now_ms)
         elif word == "replay":
-            self.subject.replay(requests.build_group_record(self.cast, rest))
+            self.subject.replay(requests.build_record(self.cast, rest, self.now_ms))
             return []
         elif word == "loaded":
             lines = self._show(self.subject.loaded(self.now_ms))
+        elif word == "forget":
+            lines = self._show(self.subject.topics_deleted(rest, self.now_ms))
         elif word == "unload":
             lines = self._show(self.subject.unload(self.now_ms))
             self.in_flight.clear()

@@ -32,6 +32,8 @@ class Answer:
     - DescribeGroup: error, error_message, state, protocol_type, protocol_name,
       members [(member_id, instance_id, client_id, client_host, metadata, assignment)]
     - ListGroups: error, groups [(group_id, protocol_type, state)]
+    - DeleteGroup: error
+    - OffsetDelete: error, topics [(topic, [(partition, error)])]
 
     Errors are the protocol's names, such as `UNKNOWN_MEMBER_ID`; bytes are bytes.
     """
@@ -96,6 +98,8 @@ class Subject(Protocol):
     def next_deadline(self) -> int | None: ...
 
     def appended(self, append_id: int, error: str | None, now_ms: int) -> list[Effect]: ...
+
+    def topics_deleted(self, topics: list[str], now_ms: int) -> list[Effect]: ...
 
     def unload(self, now_ms: int) -> list[Effect]: ...
 

@@ -136,7 +136,7 @@ impl crate::Coordinator {
     }
 
     fn waits(&self, group: &Group) -> Vec<Wait> {
-        if let Some(append_id) = group.creating.filter(|_| group.join_held) {
+        if let Some(append_id) = group.deleting.or(group.creating.filter(|_| group.join_held)) {
             return self.wait_for_append(append_id).into_iter().collect();
         }
         match group.state {

@@ -432,6 +432,36 @@ mod tests {
     }
 
     #[test]
+    fn tags_of_later_versions_are_skipped() {
+        let with_tag_9 = "00040000000000000064ffffffff010000018bcfe56800010902abcd";
+        assert_eq!(Record::decode(&hex("000100016700017400000000"), Some(&hex(with_tag_9))), Ok(offset(plain())));
+    }
+
+    /// Version 2 has no instance ids, 1 no state timestamp either, 0 no rebalance timeout either; 4 is 3, flexible.
+    #[test]
+    fn every_version_of_a_group_value_is_readable() {
+        let head = "0008636f6e73756d657200000001000572616e676500036d2d31";
+        let since = "0000018bcfe56800";
+        let who = "00000001 00036d2d31 000163 000a2f3132372e302e302e31";
+        let (rebalance, rest) = ("000493e0", "0000afc8 00000002 0000 00000000");
+        let flexible = concat!(
+            "0004 09636f6e73756d6572 00000001 0672616e6765 046d2d31 0000018bcfe56800 02 046d2d31 00 0263",
+            "0b2f3132372e302e302e31 000493e0 0000afc8 03 0000 01 00 00"
+        );
+        let old = MemberValue { rebalance_timeout_ms: -1, ..member() };
+        for (value, timestamp, expected) in [
+            (format!("0000 {head} {who} {rest}"), -1, old),
+            (format!("0001 {head} {who} {rebalance} {rest}"), -1, member()),
+            (format!("0002 {head} {since} {who} {rebalance} {rest}"), 1_700_000_000_000, member()),
+            (flexible.to_owned(), 1_700_000_000_000, member()),
+        ] {
+            let read = Record::decode(&hex("0002000167"), Some(&hex(&value.replace(' ', ""))));
+            let Ok(Record::Group { value: Some(read), .. }) = read else { panic!("{value}: {read:?}") };
+            assert_eq!((read.state_timestamp_ms, read.members), (timestamp, vec![expected]), "{value}");
+        }
+    }
+
+    #[test]
     fn a_tombstone_has_a_key_and_no_value() {
         let tombstone = Record::Group { group_id: "g".into(), value: None };
         assert_eq!((tombstone.key_bytes(), tombstone.value_bytes()), (hex("0002000167"), None));
