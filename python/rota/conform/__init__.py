@@ -1,0 +1,1 @@
+"""Scripted group sessions over the wire, against any broker."""
