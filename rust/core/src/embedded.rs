@@ -152,6 +152,27 @@ pub fn encode_assignment(assignment: &Assignment) -> Result<Vec<u8>, EmbeddedErr
     Ok(writer.bytes)
 }
 
+/// Reads a list of topics with their partitions, as assignors also put it into user data; what follows it comes back.
+pub fn read_topic_partitions<'a>(
+    bytes: &'a [u8],
+    field: &'static str,
+) -> Result<(Vec<TopicPartitions>, &'a [u8]), EmbeddedError> {
+    let mut reader = Reader { rest: bytes };
+    Ok((reader.topic_partitions(field)?, reader.rest))
+}
+
+/// Appends a list of topics with their partitions, in the order given.
+pub fn write_topic_partitions(
+    bytes: &mut Vec<u8>,
+    field: &'static str,
+    topics: &[TopicPartitions],
+) -> Result<(), EmbeddedError> {
+    let mut writer = Writer { bytes: std::mem::take(bytes) };
+    let written = writer.topic_partitions(field, topics);
+    *bytes = writer.bytes;
+    written
+}
+
 /// A string's length alone.
 const MIN_STRING_BYTES: usize = 2;
 /// A topic's name and the length of its list.

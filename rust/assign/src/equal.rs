@@ -1,0 +1,102 @@
+//! The closed form of [`balance`](crate::balance) where every subscriber subscribes to the same topics and racks do not
+//! matter: in O(partitions + members), the even loads that keep most.
+
+use crate::{
+    balance::Fill,
+    problem::{CONTESTED, NOBODY, Problem, Scratch},
+};
+
+/// Plans a group whose members all subscribe to the same topics. Of `N` partitions each of `n` members gets
+/// `q = N / n`, and `N mod n` members get one more: first those that had more than `q`, then those that had exactly
+/// `q`, then the others, each in order. So min(had, q) stay with each, and one more with as many as can be: no even
+/// plan keeps more. A member that has too many keeps the first ones.
+pub(crate) fn equal(problem: &Problem<'_>, previous: &[u32], fill: Fill, scratch: &mut Scratch, owners: &mut [u32]) {
+    let Scratch { subscribers, rooms, counts, open, .. } = scratch;
+    let Some(members) = subscribers.all_equal().filter(|members| !members.is_empty()) else { return };
+    let topics = problem.topics_of(members[0]);
+    let total: u32 = topics.iter().map(|&topic| problem.partitions_of(topic).len() as u32).sum();
+    let (each, mut extra) = (total / members.len() as u32, total % members.len() as u32);
+
+    // Members that subscribe to nothing have no room; the slots behind the last member are for whom nobody is.
+    counts.clear();
+    counts.resize(problem.members() as usize + 1, 0);
+    let stranger = problem.members();
+    for &topic in topics {
+        let partitions = problem.partitions_of(topic);
+        for &owner in &previous[partitions.start as usize..partitions.end as usize] {
+            counts[owner.min(stranger) as usize] += 1;
+        }
+    }
+    rooms.clear();
+    rooms.resize(problem.members() as usize + 1, 0);
+    for &member in members {
+        rooms[member as usize] = each;
+    }
+    for wanted in [|had: u32, each: u32| had > each, |had, each| had == each, |had, each| had < each] {
+        for &member in members {
+            if extra > 0 && wanted(counts[member as usize], each) {
+                rooms[member as usize] += 1;
+                extra -= 1;
+            }
+        }
+    }
+
+    for &topic in topics {
+        let partitions = problem.partitions_of(topic);
+        let span = partitions.start as usize..partitions.end as usize;
+        for (owner, &had) in owners[span.clone()].iter_mut().zip(&previous[span]) {
+            let room = &mut rooms[had.min(stranger) as usize];
+            if *room > 0 {
+                *room -= 1;
+                *owner = had;
+            }
+        }
+    }
+    open.clear();
+    open.extend(members.iter().filter(|&&member| rooms[member as usize] > 0));
+    let mut dealer = Dealer { open, rooms, at: 0, fill };
+    for &topic in topics {
+        let partitions = problem.partitions_of(topic);
+        for owner in &mut owners[partitions.start as usize..partitions.end as usize] {
+            if *owner == NOBODY {
+                *owner = dealer.next();
+            }
+        }
+    }
+}
+
+/// Deals partitions to members that have room left: one by one in a ring, or one member after the other.
+pub(crate) struct Dealer<'a> {
+    /// Members with room, in order.
+    pub open: &'a mut Vec<u32>,
+    /// By member: how many it still gets.
+    pub rooms: &'a mut [u32],
+    /// Whose turn it is, in `open`.
+    pub at: usize,
+    /// In which manner.
+    pub fill: Fill,
+}
+
+impl Dealer<'_> {
+    /// Who gets the next partition; [`NOBODY`] once all have what they should.
+    pub fn next(&mut self) -> u32 {
+        if self.at == self.open.len() {
+            // A lap of the ring is over: those that are full leave it. What a lap costs it has given away.
+            self.at = 0;
+            let rooms = &*self.rooms;
+            self.open.retain(|&member| rooms[member as usize] > 0);
+            if self.open.is_empty() {
+                return NOBODY;
+            }
+        }
+        let member = self.open[self.at];
+        let room = &mut self.rooms[member as usize];
+        *room -= 1;
+        if self.fill == Fill::Ring || *room == 0 {
+            self.at += 1;
+        }
+        member
+    }
+}
+
+const _: () = assert!(NOBODY > CONTESTED, "both are beyond every member");

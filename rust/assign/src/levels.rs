@@ -1,0 +1,136 @@
+//! The most even loads: which members share what, and how many partitions each of them gets.
+//!
+//! A block of `n` members and `N` partitions would best give each member `q = N / n`, and `N mod n` of them one more.
+//! Two maximum flows tell whether it can. If not, what cannot flow shows the cut: members that only lead to full ones
+//! hold more than the others can take from them. The block falls into an upper part (these members with all classes
+//! that lead only to them) and a lower part, and in no best plan does a class of one serve a member of the other:
+//! every upper member has at least what any lower one has. The parts are blocks again.
+
+use crate::network::{NONE, Network, Passage};
+
+/// Everything may flow within a block, up to the block's limit for each member.
+struct Limits;
+
+impl Passage for Limits {
+    fn forward(&self, network: &Network, edge: u32) -> u32 {
+        if network.is_open(edge) { u32::MAX } else { 0 }
+    }
+
+    fn backward(&self, network: &Network, edge: u32) -> u32 {
+        network.flow(edge)
+    }
+
+    fn out(&self, network: &Network, member: u32) -> u32 {
+        network.limit[network.member_block[member as usize] as usize] - network.load[member as usize]
+    }
+}
+
+/// Finds the blocks, their quotas, and a flow in which every member has its block's quota or one more. Every round of
+/// two maximum flows either settles a block or cuts it; there are fewer than twice as many blocks as members.
+pub(crate) fn settle(network: &mut Network) {
+    network.quota.clear();
+    network.limit.clear();
+    if network.load.is_empty() {
+        return;
+    }
+    network.quota.push(0);
+    network.limit.push(0);
+    let mut open = vec![true];
+    while open.contains(&true) {
+        let (members, partitions) = sizes(network, open.len());
+        network.drain(|network, class| open[network.class_block[class as usize] as usize]);
+        for block in 0..open.len() {
+            if open[block] {
+                network.quota[block] = partitions[block].checked_div(members[block]).unwrap_or(0) as u32;
+                network.limit[block] = network.quota[block];
+            }
+        }
+        pour(network, &open);
+        network.saturate(&Limits);
+        let mut short = vec![false; open.len()];
+        for member in 0..network.load.len() {
+            let block = network.member_block[member] as usize;
+            short[block] |= network.load[member] < network.quota[block];
+        }
+        let whole: Vec<bool> = open.iter().zip(&short).map(|(&open, &short)| open && !short).collect();
+        cut(network, &mut open, &short);
+        for block in 0..whole.len() {
+            if whole[block] {
+                network.limit[block] += 1;
+            }
+        }
+        network.saturate(&Limits);
+        let mut full = vec![false; open.len()];
+        for class in 0..network.left.len() {
+            full[network.class_block[class] as usize] |= network.left[class] > 0;
+        }
+        for block in 0..whole.len() {
+            open[block] &= !whole[block] || full[block];
+            full[block] &= whole[block];
+        }
+        full[whole.len()..].fill(false);
+        cut(network, &mut open, &full);
+    }
+}
+
+/// How many members and partitions each block has.
+fn sizes(network: &Network, blocks: usize) -> (Vec<u64>, Vec<u64>) {
+    let (mut members, mut partitions) = (vec![0; blocks], vec![0; blocks]);
+    for &block in &network.member_block {
+        members[block as usize] += 1;
+    }
+    for (&block, &supply) in network.class_block.iter().zip(&network.supply) {
+        partitions[block as usize] += u64::from(supply);
+    }
+    (members, partitions)
+}
+
+/// Moves what the last search reached in some blocks into new ones.
+fn cut(network: &mut Network, open: &mut Vec<bool>, which: &[bool]) {
+    let mut upper = vec![NONE; which.len()];
+    for (block, _) in which.iter().enumerate().filter(|&(_, &cut)| cut) {
+        upper[block] = open.len() as u32;
+        open.push(true);
+        network.quota.push(network.quota[block]);
+        network.limit.push(network.limit[block]);
+    }
+    let classes = network.class_block.len();
+    let (of_classes, of_members) = network.level.split_at(classes);
+    for (levels, blocks) in [(of_classes, &mut network.class_block), (of_members, &mut network.member_block)] {
+        for (&level, block) in levels.iter().zip(blocks) {
+            let upper = upper.get(*block as usize).copied().unwrap_or(NONE);
+            if level != NONE && upper != NONE {
+                *block = upper;
+            }
+        }
+    }
+}
+
+/// A first flow: each class fills its members up to a common level, as far as the limit allows. It leaves little for
+/// the search to do.
+fn pour(network: &mut Network, open: &[bool]) {
+    for class in 0..network.classes() {
+        let block = network.class_block[class as usize] as usize;
+        if !open[block] {
+            continue;
+        }
+        let room_below = |network: &Network, level: u32| -> u64 {
+            let edges = network.edges_of(class).filter(|&edge| network.is_open(edge));
+            edges.map(|edge| u64::from(level.saturating_sub(network.load[network.member_of(edge) as usize]))).sum()
+        };
+        let left = u64::from(network.left[class as usize]);
+        let (mut low, mut high) = (0, network.limit[block]);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if room_below(network, middle) < left { low = middle + 1 } else { high = middle }
+        }
+        for level in [low.saturating_sub(1), low] {
+            for edge in network.edges_of(class).filter(|_| low > 0) {
+                let room = level.saturating_sub(network.load[network.member_of(edge) as usize]);
+                if network.is_open(edge) {
+                    network.give(edge, room.min(network.left[class as usize]));
+                }
+            }
+        }
+    }
+}

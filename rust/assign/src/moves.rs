@@ -1,0 +1,162 @@
+//! The fewest moves for the most even loads: a flow of minimum cost, by successive shortest ways.
+//!
+//! A partition with its previous owner costs nothing, with another member one move; with a member whose rack has no
+//! replica it costs more than all moves on any way; the partition that lifts a member above its block's quota costs more
+//! than that. Ways of equal cost are used all at once, so there are as many rounds as there are different costs.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use crate::network::{Network, Passage};
+
+/// What a node costs to reach; along the arcs that may be used the difference is just their price.
+struct Prices {
+    of_classes: Vec<i64>,
+    of_members: Vec<i64>,
+    out: i64,
+    away: i64,
+    above_quota: i64,
+}
+
+impl Prices {
+    /// What one more partition along an edge costs, and how many at that price.
+    fn forward(&self, network: &Network, edge: u32) -> (i64, u32) {
+        let (flow, held) = (network.flow(edge), network.held(edge));
+        let away = if network.is_away(edge) { self.away } else { 0 };
+        if flow < held { (away, held - flow) } else { (away + 1, u32::MAX - flow) }
+    }
+
+    /// What one partition less along an edge saves, and how many at that price.
+    fn backward(&self, network: &Network, edge: u32) -> (i64, u32) {
+        let (flow, held) = (network.flow(edge), network.held(edge));
+        let away = if network.is_away(edge) { self.away } else { 0 };
+        if flow > held { (away + 1, flow - held) } else { (away, flow) }
+    }
+
+    /// What one more partition costs a member, and how many at that price.
+    fn out(&self, network: &Network, member: u32) -> (i64, u32) {
+        let quota = network.quota[network.member_block[member as usize] as usize];
+        let load = network.load[member as usize];
+        if load < quota { (0, quota - load) } else { (self.above_quota, u32::from(load == quota)) }
+    }
+}
+
+impl Passage for Prices {
+    fn forward(&self, network: &Network, edge: u32) -> u32 {
+        let (class, member) = (network.class_of(edge) as usize, network.member_of(edge) as usize);
+        let (price, room) = self.forward(network, edge);
+        if price + self.of_classes[class] == self.of_members[member] && network.is_open(edge) { room } else { 0 }
+    }
+
+    fn backward(&self, network: &Network, edge: u32) -> u32 {
+        let (class, member) = (network.class_of(edge) as usize, network.member_of(edge) as usize);
+        let (price, room) = self.backward(network, edge);
+        if self.of_members[member] - price == self.of_classes[class] { room } else { 0 }
+    }
+
+    fn out(&self, network: &Network, member: u32) -> u32 {
+        let (price, room) = self.out(network, member);
+        if self.of_members[member as usize] + price == self.out { room } else { 0 }
+    }
+}
+
+/// Makes the flow that [`settle`](crate::levels::settle) found the one of least cost.
+pub(crate) fn minimise(network: &mut Network) {
+    network.drain(|_, _| true);
+    keep(network);
+    let (classes, members) = (network.supply.len(), network.load.len());
+    // More than a way has arcs, and the square of it: so costs compare like digits.
+    let away = 4 * (classes + members) as i64 + 8;
+    let mut prices =
+        Prices { of_classes: vec![0; classes], of_members: vec![0; members], out: 0, away, above_quota: away * away };
+    let mut distances = Distances::default();
+    loop {
+        network.saturate(&prices);
+        if network.left.iter().all(|&left| left == 0) || !distances.raise(network, &mut prices) {
+            return;
+        }
+    }
+}
+
+/// What costs nothing needs no search: every member keeps what it had in its rack, up to its quota.
+fn keep(network: &mut Network) {
+    for member in 0..network.load.len() as u32 {
+        let quota = network.quota[network.member_block[member as usize] as usize];
+        for at in 0..network.edges_to(member).len() {
+            let edge = network.edges_to(member)[at];
+            let room = quota - network.load[member as usize];
+            if room > 0 && network.is_open(edge) && !network.is_away(edge) {
+                network.give(edge, network.held(edge).min(room));
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Distances {
+    /// By node, classes first: how much more it costs to reach than its price says.
+    found: Vec<i64>,
+    heap: BinaryHeap<Reverse<(i64, u32)>>,
+}
+
+impl Distances {
+    /// Raises the prices to the costs of the shortest ways from what is left, up to the cheapest way out. False if
+    /// there is no way out.
+    fn raise(&mut self, network: &Network, prices: &mut Prices) -> bool {
+        let classes = network.supply.len();
+        self.search(network, prices);
+        let outs = (0..network.load.len()).filter_map(|member| {
+            let (price, room) = prices.out(network, member as u32);
+            let found = self.found[classes + member];
+            (room > 0 && found < i64::MAX).then(|| found + prices.of_members[member] + price)
+        });
+        let Some(out) = outs.min() else { return false };
+        let more = out - prices.out;
+        for (price, &found) in prices.of_classes.iter_mut().chain(&mut prices.of_members).zip(&self.found) {
+            *price += found.min(more);
+        }
+        prices.out = out;
+        true
+    }
+
+    /// Dijkstra's algorithm on prices that no usable arc undercuts.
+    fn search(&mut self, network: &Network, prices: &Prices) {
+        let classes = network.supply.len() as u32;
+        self.found.clear();
+        self.found.resize(network.supply.len() + network.load.len(), i64::MAX);
+        self.heap.clear();
+        for class in (0..classes).filter(|&class| network.left[class as usize] > 0) {
+            self.reach(class, 0);
+        }
+        while let Some(Reverse((distance, node))) = self.heap.pop() {
+            if distance > self.found[node as usize] {
+                continue;
+            }
+            if node < classes {
+                let base = distance + prices.of_classes[node as usize];
+                for edge in network.edges_of(node).filter(|&edge| network.is_open(edge)) {
+                    let member = network.member_of(edge);
+                    let (price, room) = prices.forward(network, edge);
+                    if room > 0 {
+                        self.reach(classes + member, base + price - prices.of_members[member as usize]);
+                    }
+                }
+            } else {
+                let base = distance + prices.of_members[(node - classes) as usize];
+                for &edge in network.edges_to(node - classes) {
+                    let class = network.class_of(edge);
+                    let (price, room) = prices.backward(network, edge);
+                    if room > 0 {
+                        self.reach(class, base - price - prices.of_classes[class as usize]);
+                    }
+                }
+            }
+        }
+    }
+
+    fn reach(&mut self, node: u32, distance: i64) {
+        if distance < self.found[node as usize] {
+            self.found[node as usize] = distance;
+            self.heap.push(Reverse((distance, node)));
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! Groups by name: the canonical order, and the way from names to numbers and back.
+//!
+//! Members: static ones first, by instance id, then dynamic ones by member id; topics by name; all in Java's order of
+//! strings. So a static member that comes back under another member id, or another order of the same members, changes
+//! nothing.
+
+use std::{cmp::Ordering, fmt};
+
+use rota_core::embedded::{self, EmbeddedError, Subscription};
+
+use crate::{
+    balance,
+    claims::Claims,
+    problem::{NOBODY, Problem, ProblemError, Racks, Scratch},
+    range, roundrobin,
+    user_data::{Remembered, decode_cooperative_sticky, decode_sticky},
+};
+
+/// The assignors by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assignor {
+    /// Kafka's clients: topic by topic in ranges.
+    Range,
+    /// Kafka's clients: dealt in a ring.
+    RoundRobin,
+    /// Kafka's clients, eager: the most even loads with the fewest moves.
+    Sticky,
+    /// Kafka's clients, cooperative: the same, handed over in two rounds.
+    CooperativeSticky,
+    /// Kafka's servers: the most even loads with the fewest moves, whatever the racks.
+    Uniform,
+    /// Kafka's servers: ranges, whatever the racks.
+    ServerRange,
+}
+
+impl Assignor {
+    /// All of them.
+    pub const ALL: [Assignor; 6] = [
+        Assignor::Range,
+        Assignor::RoundRobin,
+        Assignor::Sticky,
+        Assignor::CooperativeSticky,
+        Assignor::Uniform,
+        Assignor::ServerRange,
+    ];
+
+    /// The name in this project; unlike the protocol's it is the name of one assignor.
+    pub fn name(self) -> &'static str {
+        match self {
+            Assignor::Range => "range",
+            Assignor::RoundRobin => "roundrobin",
+            Assignor::Sticky => "sticky",
+            Assignor::CooperativeSticky => "cooperative-sticky",
+            Assignor::Uniform => "uniform",
+            Assignor::ServerRange => "server-range",
+        }
+    }
+
+    /// The name in the protocol.
+    pub fn wire_name(self) -> &'static str {
+        if self == Assignor::ServerRange { "range" } else { self.name() }
+    }
+
+    /// The assignor of this name, with hyphens or underscores.
+    pub fn named(name: &str) -> Option<Assignor> {
+        let name = name.replace('_', "-");
+        Assignor::ALL.into_iter().find(|assignor| assignor.name() == name)
+    }
+
+    /// Whether it runs in a server, which refuses topics that do not exist; clients leave them out.
+    pub fn is_servers(self) -> bool {
+        matches!(self, Assignor::Uniform | Assignor::ServerRange)
+    }
+}
+
+/// A member as it is known by name.
+#[derive(Clone, Debug, Default)]
+pub struct Member<'a> {
+    /// The member id.
+    pub id: &'a str,
+    /// `group.instance.id` of a static member.
+    pub instance_id: Option<&'a str>,
+    /// What it subscribes to; repetition does not count.
+    pub topics: Vec<&'a str>,
+    /// What it says it owns: topics with partitions.
+    pub owned: Vec<(&'a str, i32)>,
+    /// In which generation it got that; -1: it does not say.
+    pub generation: i32,
+    /// `client.rack`; empty: none.
+    pub rack: Option<&'a str>,
+    /// The assignor's own bytes. Those of `sticky` replace `owned` and `generation`; those of `cooperative-sticky` give
+    /// the generation if there is no other.
+    pub user_data: Option<&'a [u8]>,
+}
+
+/// A topic as it is known by name.
+#[derive(Clone, Debug, Default)]
+pub struct Topic<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// How many partitions it has.
+    pub partitions: i64,
+    /// The racks of each partition's replicas; empty: unknown.
+    pub racks: Vec<Vec<&'a str>>,
+}
+
+/// What is wrong with the input, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the message says what each field is")]
+pub enum InputError {
+    /// Two members have the same id.
+    DuplicateMember { member: String },
+    /// Two members have the same instance id.
+    DuplicateInstance { member: String, other: String, instance_id: String },
+    /// A topic comes twice.
+    DuplicateTopic { topic: String },
+    /// A topic has fewer than no partitions, or more than 2^31 - 1.
+    PartitionCount { topic: String, partitions: i64 },
+    /// Racks for more or fewer partitions than the topic has.
+    RackCount { topic: String, found: usize, partitions: i64 },
+    /// A member subscribes to a topic that a server does not know.
+    UnknownTopic { member: String, topic: String },
+    /// A member's metadata is not a subscription.
+    Metadata { member: String, error: EmbeddedError },
+    /// More than 2^32 - 3 members, partitions or subscriptions.
+    TooLarge,
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InputError::DuplicateMember { member } => write!(f, "member `{member}` is there twice"),
+            InputError::DuplicateInstance { member, other, instance_id } => {
+                write!(f, "member `{member}` and member `{other}` have the same instance id `{instance_id}`")
+            }
+            InputError::DuplicateTopic { topic } => write!(f, "topic `{topic}` is there twice"),
+            InputError::PartitionCount { topic, partitions } => {
+                write!(f, "topic `{topic}` has {partitions} partitions: give 0 to 2147483647")
+            }
+            InputError::RackCount { topic, found, partitions } => {
+                write!(f, "topic `{topic}` has racks for {found} partitions but {partitions} partitions")
+            }
+            InputError::UnknownTopic { member, topic } => {
+                write!(f, "member `{member}` subscribes to topic `{topic}`, which does not exist")
+            }
+            InputError::Metadata { member, error } => {
+                write!(f, "the metadata of member `{member}` is no subscription: {error}")
+            }
+            InputError::TooLarge => f.write_str("more than 2^32 - 3 members, partitions or subscriptions"),
+        }
+    }
+}
+
+impl std::error::Error for InputError {}
+
+/// Reads the metadata that members joined with. The first one that cannot be read is named.
+pub fn read_subscriptions<'a>(
+    metadata: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+) -> Result<Vec<Subscription>, InputError> {
+    let read = |(member, bytes): (&str, &[u8])| {
+        embedded::decode_subscription(bytes).map_err(|error| InputError::Metadata { member: member.to_owned(), error })
+    };
+    metadata.into_iter().map(read).collect()
+}
+
+/// Java's order of strings: by UTF-16 units.
+fn java_order(one: &str, other: &str) -> Ordering {
+    if one.is_ascii() && other.is_ascii() { one.cmp(other) } else { one.encode_utf16().cmp(other.encode_utf16()) }
+}
+
+/// The canonical order of members.
+fn member_order(one: &Member<'_>, other: &Member<'_>) -> Ordering {
+    match (one.instance_id, other.instance_id) {
+        (Some(one), Some(other)) => java_order(one, other),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => java_order(one.id, other.id),
+    }
+}
+
+/// A group as numbers, with the way back to its names.
+#[derive(Debug)]
+pub struct Group {
+    /// By canonical index: the place in the input.
+    pub members: Vec<usize>,
+    /// See `members`.
+    pub topics: Vec<usize>,
+    topic_starts: Vec<u32>,
+    member_starts: Vec<u32>,
+    subscriptions: Vec<u32>,
+    member_racks: Vec<u32>,
+    rack_starts: Vec<u32>,
+    rack_replicas: Vec<u32>,
+    claim_starts: Vec<u32>,
+    claims: Vec<u32>,
+    generations: Vec<i32>,
+}
+
+/// What a member claims, from where its assignor keeps it.
+enum Claim<'a> {
+    Told(&'a [(&'a str, i32)], i32),
+    Remembered(Remembered),
+}
+
+impl Group {
+    /// Puts members and topics in order and numbers them. What members claim is read as the assignor reads it; claims
+    /// of partitions that do not exist do not count.
+    pub fn new(members: &[Member<'_>], topics: &[Topic<'_>], assignor: Assignor) -> Result<Group, InputError> {
+        let order_of_topics = ordered_topics(topics)?;
+        let order_of_members = ordered_members(members)?;
+        let mut group = Group {
+            members: order_of_members,
+            topics: order_of_topics,
+            topic_starts: vec![0],
+            member_starts: vec![0],
+            subscriptions: Vec::new(),
+            member_racks: Vec::new(),
+            rack_starts: Vec::new(),
+            rack_replicas: Vec::new(),
+            claim_starts: vec![0],
+            claims: Vec::new(),
+            generations: Vec::new(),
+        };
+        let mut end = 0_u32;
+        for &place in &group.topics {
+            let more = u32::try_from(topics[place].partitions).map_err(|_| InputError::TooLarge)?;
+            end = end.checked_add(more).filter(|&end| end < u32::MAX - 2).ok_or(InputError::TooLarge)?;
+            group.topic_starts.push(end);
+        }
+        group.intern_racks(members, topics);
+        let find = |group: &Group, name: &str| -> Option<u32> {
+            let found = group.topics.binary_search_by(|&place| java_order(topics[place].name, name));
+            found.ok().map(|topic| topic as u32)
+        };
+        for at in 0..group.members.len() {
+            let member = &members[group.members[at]];
+            let start = group.subscriptions.len();
+            for name in &member.topics {
+                match find(&group, name) {
+                    Some(topic) => group.subscriptions.push(topic),
+                    None if assignor.is_servers() => {
+                        return Err(InputError::UnknownTopic { member: member.id.into(), topic: (*name).into() });
+                    }
+                    None => {}
+                }
+            }
+            group.subscriptions[start..].sort_unstable();
+            let mut kept = start;
+            for at in start..group.subscriptions.len() {
+                if at == start || group.subscriptions[at] != group.subscriptions[kept - 1] {
+                    group.subscriptions[kept] = group.subscriptions[at];
+                    kept += 1;
+                }
+            }
+            group.subscriptions.truncate(kept);
+            group.member_starts.push(u32::try_from(kept).map_err(|_| InputError::TooLarge)?);
+            group.claim(&claim_of(member, assignor), find)?;
+        }
+        Ok(group)
+    }
+
+    fn claim(&mut self, claim: &Claim<'_>, find: impl Fn(&Group, &str) -> Option<u32>) -> Result<(), InputError> {
+        let add = |group: &mut Group, topic: u32, partition: i32| {
+            let partitions = group.topic_starts[topic as usize]..group.topic_starts[topic as usize + 1];
+            let claimed = u32::try_from(partition).ok().and_then(|index| partitions.start.checked_add(index));
+            group.claims.extend(claimed.filter(|claimed| partitions.contains(claimed)));
+        };
+        match claim {
+            Claim::Told(owned, generation) => {
+                self.generations.push(*generation);
+                let mut last: Option<(&str, Option<u32>)> = None;
+                for &(name, partition) in *owned {
+                    let known = last.filter(|(last, _)| *last == name);
+                    let (_, topic) = *last.insert(known.unwrap_or_else(|| (name, find(self, name))));
+                    if let Some(topic) = topic {
+                        add(self, topic, partition);
+                    }
+                }
+            }
+            Claim::Remembered(remembered) => {
+                self.generations.push(remembered.generation);
+                for one in &remembered.partitions {
+                    if let Some(topic) = find(self, &one.topic) {
+                        one.partitions.iter().for_each(|&partition| add(self, topic, partition));
+                    }
+                }
+            }
+        }
+        self.claim_starts.push(u32::try_from(self.claims.len()).map_err(|_| InputError::TooLarge)?);
+        Ok(())
+    }
+
+    /// Racks become numbers in the order of their names.
+    fn intern_racks(&mut self, members: &[Member<'_>], topics: &[Topic<'_>]) {
+        let rack_of = |place: &usize| members[*place].rack.filter(|rack| !rack.is_empty());
+        let mut names: Vec<&str> = self.members.iter().filter_map(rack_of).collect();
+        if names.is_empty() {
+            return;
+        }
+        names.extend(topics.iter().flat_map(|topic| topic.racks.iter().flatten().copied()));
+        names.sort_unstable();
+        names.dedup();
+        let number = |name: &str| names.binary_search(&name).map_or(NOBODY, |at| at as u32);
+        self.member_racks = self.members.iter().map(|place| rack_of(place).map_or(NOBODY, number)).collect();
+        self.rack_starts.push(0);
+        for &place in &self.topics {
+            let topic = &topics[place];
+            for index in 0..topic.partitions as usize {
+                let start = self.rack_replicas.len();
+                if let Some(racks) = topic.racks.get(index) {
+                    let mut racks: Vec<u32> = racks.iter().map(|name| number(name)).collect();
+                    racks.sort_unstable();
+                    racks.dedup();
+                    self.rack_replicas.extend_from_slice(&racks);
+                }
+                debug_assert!(start <= self.rack_replicas.len());
+                self.rack_starts.push(self.rack_replicas.len() as u32);
+            }
+        }
+    }
+
+    /// The group as numbers.
+    pub fn problem(&self) -> Result<Problem<'_>, ProblemError> {
+        let racks = (!self.member_racks.is_empty()).then_some(Racks {
+            members: &self.member_racks,
+            starts: &self.rack_starts,
+            replicas: &self.rack_replicas,
+        });
+        Problem::new(&self.topic_starts, &self.member_starts, &self.subscriptions, racks)
+    }
+
+    /// Who owned what, as the claims say.
+    pub fn previous(&self, problem: &Problem<'_>) -> Result<Vec<u32>, ProblemError> {
+        let mut previous = Vec::new();
+        let claims = Claims { starts: &self.claim_starts, partitions: &self.claims, generations: &self.generations };
+        claims.resolve(problem, &mut previous)?;
+        Ok(previous)
+    }
+
+    /// The plan of one owner for each partition.
+    pub fn assign(&self, assignor: Assignor, scratch: &mut Scratch) -> Result<Vec<u32>, ProblemError> {
+        let problem = self.problem()?;
+        let mut owners = Vec::new();
+        let previous = self.previous(&problem)?;
+        plan(assignor, &problem, &previous, scratch, &mut owners);
+        Ok(owners)
+    }
+
+    /// The topic (canonical index) and index of a partition.
+    pub fn locate(&self, partition: u32) -> (usize, u32) {
+        let topic = self.topic_starts.partition_point(|&start| start <= partition) - 1;
+        (topic, partition - self.topic_starts[topic])
+    }
+
+    /// The number of a partition, if it exists; `topic` is a canonical index.
+    pub fn number(&self, topic: usize, index: i64) -> Option<u32> {
+        let (start, end) = (self.topic_starts[topic], self.topic_starts[topic + 1]);
+        u32::try_from(index).ok().filter(|&index| index < end - start).map(|index| start + index)
+    }
+}
+
+/// Runs one assignor on numbers. `previous` has one owner for each partition.
+pub fn plan(assignor: Assignor, problem: &Problem<'_>, previous: &[u32], scratch: &mut Scratch, owners: &mut Vec<u32>) {
+    match assignor {
+        Assignor::Range => range::range(problem, scratch, owners),
+        Assignor::ServerRange => range::server_range(problem, scratch, owners),
+        Assignor::RoundRobin => roundrobin::roundrobin(problem, scratch, owners),
+        Assignor::Sticky => balance::sticky(problem, previous, scratch, owners),
+        Assignor::Uniform => balance::uniform(problem, previous, scratch, owners),
+        Assignor::CooperativeSticky => {
+            balance::sticky(problem, previous, scratch, owners);
+            balance::withhold(previous, owners);
+        }
+    }
+}
+
+fn claim_of<'a>(member: &'a Member<'a>, assignor: Assignor) -> Claim<'a> {
+    match (assignor, member.user_data) {
+        (Assignor::Sticky, Some(bytes)) => Claim::Remembered(decode_sticky(bytes)),
+        (Assignor::CooperativeSticky, Some(bytes)) if member.generation < 0 => {
+            Claim::Told(&member.owned, decode_cooperative_sticky(bytes))
+        }
+        _ => Claim::Told(&member.owned, member.generation),
+    }
+}
+
+fn ordered_topics(topics: &[Topic<'_>]) -> Result<Vec<usize>, InputError> {
+    let mut order: Vec<usize> = (0..topics.len()).collect();
+    order.sort_by(|&one, &other| java_order(topics[one].name, topics[other].name));
+    if let Some(pair) = order.windows(2).find(|pair| topics[pair[0]].name == topics[pair[1]].name) {
+        return Err(InputError::DuplicateTopic { topic: topics[pair[0]].name.into() });
+    }
+    for Topic { name, partitions, racks } in topics {
+        if i32::try_from(*partitions).is_err() || *partitions < 0 {
+            return Err(InputError::PartitionCount { topic: (*name).into(), partitions: *partitions });
+        }
+        if !racks.is_empty() && racks.len() as i64 != *partitions {
+            let (topic, found) = ((*name).into(), racks.len());
+            return Err(InputError::RackCount { topic, found, partitions: *partitions });
+        }
+    }
+    Ok(order)
+}
+
+fn ordered_members(members: &[Member<'_>]) -> Result<Vec<usize>, InputError> {
+    let mut order: Vec<usize> = (0..members.len()).collect();
+    order.sort_by(|&one, &other| java_order(members[one].id, members[other].id));
+    if let Some(pair) = order.windows(2).find(|pair| members[pair[0]].id == members[pair[1]].id) {
+        return Err(InputError::DuplicateMember { member: members[pair[0]].id.into() });
+    }
+    order.sort_by(|&one, &other| member_order(&members[one], &members[other]));
+    let same = |pair: &&[usize]| {
+        let [one, other] = [pair[0], pair[1]].map(|place| members[place].instance_id);
+        one.is_some() && one == other
+    };
+    if let Some(pair) = order.windows(2).find(same) {
+        let [other, member] = [pair[0], pair[1]].map(|place| &members[place]);
+        return Err(InputError::DuplicateInstance {
+            member: member.id.into(),
+            other: other.id.into(),
+            instance_id: member.instance_id.unwrap_or_default().into(),
+        });
+    }
+    Ok(order)
+}

@@ -1,0 +1,391 @@
+//! The group as a flow: partitions flow from classes to members.
+//!
+//! A class is a set of partitions that the rules cannot tell apart: those of all topics with the same subscribers and,
+//! where racks matter, with replicas in the same racks. An edge leads from a class to each subscriber; its flow is how
+//! many of the class's partitions the member gets. So the size of the network is that of the subscriptions, not of the
+//! partitions. A block is a set of members and classes that is planned for itself: an edge between two blocks is closed.
+
+use std::ops::Range;
+
+use crate::{
+    classes::Subscribers,
+    problem::{CONTESTED, Problem, Racks},
+};
+
+/// No edge, no level, no block.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Classes, members, edges, and what flows.
+#[derive(Debug, Default)]
+pub struct Network {
+    /// By class: where its edges start, and their number at the end.
+    edge_starts: Vec<u32>,
+    /// By edge, ascending within a class.
+    edge_member: Vec<u32>,
+    edge_class: Vec<u32>,
+    /// By member: where its edges start in `member_edges`.
+    member_starts: Vec<u32>,
+    member_edges: Vec<u32>,
+    /// By class: where its topics (or, if racks matter, its partitions) start in `contents`.
+    content_starts: Vec<u32>,
+    contents: Vec<u32>,
+    by_partition: bool,
+    /// By edge: whether the member's rack has no replica. Empty if racks do not matter.
+    away: Vec<bool>,
+    /// By class: how many partitions there are, and how many do not flow yet.
+    pub supply: Vec<u32>,
+    pub left: Vec<u32>,
+    held: Vec<u32>,
+    flow: Vec<u32>,
+    /// By member: what flows to it.
+    pub load: Vec<u32>,
+    pub class_block: Vec<u32>,
+    pub member_block: Vec<u32>,
+    /// By block: how many partitions each of its members gets at least, and at present at most.
+    pub quota: Vec<u32>,
+    pub limit: Vec<u32>,
+    /// By node, classes first: its distance in the last search, and which of its arcs to try next.
+    pub level: Vec<u32>,
+    arc: Vec<u32>,
+    queue: Vec<u32>,
+    path: Vec<(u32, bool)>,
+}
+
+/// Which arcs of the residual network may be used, and how much they still carry.
+pub(crate) trait Passage {
+    /// From an edge's class to its member.
+    fn forward(&self, network: &Network, edge: u32) -> u32;
+    /// From an edge's member back to its class.
+    fn backward(&self, network: &Network, edge: u32) -> u32;
+    /// Out of the network at a member.
+    fn out(&self, network: &Network, member: u32) -> u32;
+}
+
+impl Network {
+    /// Builds the classes and edges of a group. `racks` only if they matter.
+    pub fn build(&mut self, problem: &Problem<'_>, subscribers: &Subscribers, alike: &[u32], racks: Option<Racks<'_>>) {
+        self.by_partition = racks.is_some();
+        // What a class has in common: its first topic, and its racks; in the order of the topics.
+        let mut keys: Vec<(u32, u32, u32)> = Vec::new();
+        let mut known: Vec<u32> = Vec::new();
+        for topic in 0..problem.topics() {
+            let partitions = problem.partitions_of(topic);
+            if subscribers.of(topic).is_empty() || partitions.is_empty() {
+                continue;
+            }
+            let alike = alike[topic as usize];
+            match &racks {
+                Some(racks) => keys.extend(partitions.map(|one| (alike, first_alike(racks, one, &mut known), one))),
+                None => keys.push((alike, 0, topic)),
+            }
+        }
+        keys.sort_unstable();
+        for starts in [&mut self.edge_starts, &mut self.content_starts] {
+            starts.clear();
+            starts.push(0);
+        }
+        for list in [&mut self.contents, &mut self.edge_member, &mut self.edge_class, &mut self.supply] {
+            list.clear();
+        }
+        self.away.clear();
+        for class in keys.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
+            let members = subscribers.of(class[0].0);
+            self.edge_class.extend(members.iter().map(|_| self.supply.len() as u32));
+            self.edge_member.extend_from_slice(members);
+            if let Some(racks) = &racks {
+                self.away.extend(members.iter().map(|&member| !racks.matches(member, class[0].2)));
+            }
+            self.contents.extend(class.iter().map(|key| key.2));
+            let partitions = |key: &(u32, u32, u32)| {
+                if self.by_partition { 1 } else { problem.partitions_of(key.2).len() as u32 }
+            };
+            self.supply.push(class.iter().map(partitions).sum());
+            self.edge_starts.push(self.edge_member.len() as u32);
+            self.content_starts.push(self.contents.len() as u32);
+        }
+        self.turn(problem.members());
+    }
+
+    /// The edges of each member, and empty flows.
+    fn turn(&mut self, members: u32) {
+        let (members, edges) = (members as usize, self.edge_member.len());
+        self.member_starts.clear();
+        self.member_starts.resize(members + 1, 0);
+        for &member in &self.edge_member {
+            self.member_starts[member as usize + 1] += 1;
+        }
+        for member in 0..members {
+            self.member_starts[member + 1] += self.member_starts[member];
+        }
+        self.arc.clear();
+        self.arc.extend_from_slice(&self.member_starts);
+        self.member_edges.clear();
+        self.member_edges.resize(edges, 0);
+        for (edge, &member) in self.edge_member.iter().enumerate() {
+            let place = &mut self.arc[member as usize];
+            self.member_edges[*place as usize] = edge as u32;
+            *place += 1;
+        }
+        for list in [&mut self.held, &mut self.flow] {
+            list.clear();
+            list.resize(edges, 0);
+        }
+        for (list, length) in
+            [(&mut self.load, members), (&mut self.member_block, members), (&mut self.class_block, self.supply.len())]
+        {
+            list.clear();
+            list.resize(length, 0);
+        }
+        self.left.clone_from(&self.supply);
+    }
+
+    /// Counts for each edge how many of the class's partitions the member had.
+    pub fn hold(&mut self, problem: &Problem<'_>, previous: &[u32]) {
+        let mut edge_of = vec![NONE; self.load.len()];
+        for class in 0..self.classes() {
+            for edge in self.edges_of(class) {
+                edge_of[self.member_of(edge) as usize] = edge;
+            }
+            let mut held = std::mem::take(&mut self.held);
+            self.each_partition(problem, class, |partition| {
+                let had = previous[partition as usize];
+                if had < CONTESTED && edge_of[had as usize] != NONE {
+                    held[edge_of[had as usize] as usize] += 1;
+                }
+            });
+            self.held = held;
+            for edge in self.edges_of(class) {
+                edge_of[self.member_of(edge) as usize] = NONE;
+            }
+        }
+    }
+
+    /// Whether any member had anything that it may keep.
+    pub fn holds_any(&self) -> bool {
+        self.held.iter().any(|&held| held > 0)
+    }
+
+    /// Visits the partitions of one class, ascending.
+    pub fn each_partition(&self, problem: &Problem<'_>, class: u32, mut visit: impl FnMut(u32)) {
+        let span = self.content_starts[class as usize] as usize..self.content_starts[class as usize + 1] as usize;
+        for &content in &self.contents[span] {
+            if self.by_partition {
+                visit(content);
+            } else {
+                problem.partitions_of(content).for_each(&mut visit);
+            }
+        }
+    }
+
+    /// How many classes.
+    pub fn classes(&self) -> u32 {
+        self.supply.len() as u32
+    }
+
+    /// The edges of one class.
+    pub fn edges_of(&self, class: u32) -> Range<u32> {
+        self.edge_starts[class as usize]..self.edge_starts[class as usize + 1]
+    }
+
+    /// The edges of one member.
+    pub fn edges_to(&self, member: u32) -> &[u32] {
+        let (start, end) = (self.member_starts[member as usize], self.member_starts[member as usize + 1]);
+        &self.member_edges[start as usize..end as usize]
+    }
+
+    /// Where an edge leads.
+    pub fn member_of(&self, edge: u32) -> u32 {
+        self.edge_member[edge as usize]
+    }
+
+    /// Where an edge comes from.
+    pub fn class_of(&self, edge: u32) -> u32 {
+        self.edge_class[edge as usize]
+    }
+
+    /// How many partitions of the edge's class its member gets.
+    pub fn flow(&self, edge: u32) -> u32 {
+        self.flow[edge as usize]
+    }
+
+    /// How many of them it had.
+    pub fn held(&self, edge: u32) -> u32 {
+        self.held[edge as usize]
+    }
+
+    /// Whether the member's rack has no replica of the class.
+    pub fn is_away(&self, edge: u32) -> bool {
+        !self.away.is_empty() && self.away[edge as usize]
+    }
+
+    /// Whether class and member of an edge are planned together.
+    pub fn is_open(&self, edge: u32) -> bool {
+        self.class_block[self.class_of(edge) as usize] == self.member_block[self.member_of(edge) as usize]
+    }
+
+    /// Lets `count` more partitions flow along an edge.
+    pub fn give(&mut self, edge: u32, count: u32) {
+        let (class, member) = (self.class_of(edge) as usize, self.member_of(edge) as usize);
+        self.flow[edge as usize] += count;
+        self.load[member] += count;
+        self.left[class] -= count;
+    }
+
+    /// Stops what flows out of some classes.
+    pub fn drain(&mut self, mut which: impl FnMut(&Network, u32) -> bool) {
+        for class in 0..self.classes() {
+            if which(self, class) {
+                for edge in self.edges_of(class) {
+                    let flow = std::mem::take(&mut self.flow[edge as usize]);
+                    self.load[self.edge_member[edge as usize] as usize] -= flow;
+                }
+                self.left[class as usize] = self.supply[class as usize];
+            }
+        }
+    }
+
+    /// Pushes as much through the network as the passage allows, along shortest ways first. Afterwards `level` says
+    /// which nodes can be reached from what is left.
+    pub fn saturate(&mut self, passage: &impl Passage) {
+        while self.search(passage) {
+            self.arc.clear();
+            self.arc.extend_from_slice(&self.edge_starts[..self.supply.len()]);
+            self.arc.extend_from_slice(&self.member_starts[..self.load.len()]);
+            for class in 0..self.classes() {
+                while self.left[class as usize] > 0 && self.level[class as usize] == 0 && self.find(class, passage) {
+                    self.push(class, passage);
+                }
+            }
+        }
+    }
+
+    /// Finds the distance of every node from the classes that have something left, up to the nearest way out.
+    fn search(&mut self, passage: &impl Passage) -> bool {
+        let classes = self.classes();
+        let mut queue = std::mem::take(&mut self.queue);
+        queue.clear();
+        self.level.clear();
+        self.level.resize(self.supply.len() + self.load.len(), NONE);
+        for class in 0..classes {
+            if self.left[class as usize] > 0 {
+                self.level[class as usize] = 0;
+                queue.push(class);
+            }
+        }
+        let (mut at, mut nearest) = (0, NONE);
+        while at < queue.len() && self.level[queue[at] as usize] < nearest {
+            let node = queue[at];
+            let next = self.level[node as usize] + 1;
+            at += 1;
+            if node < classes {
+                for edge in self.edges_of(node) {
+                    let other = classes + self.member_of(edge);
+                    if self.level[other as usize] == NONE && passage.forward(self, edge) > 0 {
+                        self.level[other as usize] = next;
+                        queue.push(other);
+                        if passage.out(self, other - classes) > 0 {
+                            nearest = nearest.min(next);
+                        }
+                    }
+                }
+            } else {
+                let span = self.span_to(node - classes);
+                for &edge in &self.member_edges[span] {
+                    let other = self.class_of(edge);
+                    if self.level[other as usize] == NONE && passage.backward(self, edge) > 0 {
+                        self.level[other as usize] = next;
+                        queue.push(other);
+                    }
+                }
+            }
+        }
+        self.queue = queue;
+        nearest != NONE
+    }
+
+    fn span_to(&self, member: u32) -> Range<usize> {
+        self.member_starts[member as usize] as usize..self.member_starts[member as usize + 1] as usize
+    }
+
+    /// Finds a way from a class out of the network, each step one level deeper, and leaves it in `path`. Arcs that lead
+    /// nowhere are not tried again before the next search.
+    fn find(&mut self, from: u32, passage: &impl Passage) -> bool {
+        let classes = self.classes();
+        let mut path = std::mem::take(&mut self.path);
+        path.clear();
+        let mut node = from;
+        let found = loop {
+            if node >= classes && passage.out(self, node - classes) > 0 {
+                break true;
+            }
+            if let Some((edge, forward)) = self.step(node, passage) {
+                path.push((edge, forward));
+                node = if forward { classes + self.member_of(edge) } else { self.class_of(edge) };
+                continue;
+            }
+            // A dead end: back, and on with the next arc.
+            self.level[node as usize] = NONE;
+            let Some((edge, forward)) = path.pop() else { break false };
+            node = if forward { self.class_of(edge) } else { classes + self.member_of(edge) };
+            self.arc[node as usize] += 1;
+        };
+        self.path = path;
+        found
+    }
+
+    /// The next arc from a node that leads one level deeper.
+    fn step(&mut self, node: u32, passage: &impl Passage) -> Option<(u32, bool)> {
+        let classes = self.classes();
+        let deeper = self.level[node as usize].checked_add(1)?;
+        if node < classes {
+            let end = self.edge_starts[node as usize + 1];
+            while self.arc[node as usize] < end {
+                let edge = self.arc[node as usize];
+                let other = classes + self.member_of(edge);
+                if self.level[other as usize] == deeper && passage.forward(self, edge) > 0 {
+                    return Some((edge, true));
+                }
+                self.arc[node as usize] += 1;
+            }
+        } else {
+            let end = self.member_starts[(node - classes) as usize + 1];
+            while self.arc[node as usize] < end {
+                let edge = self.member_edges[self.arc[node as usize] as usize];
+                if self.level[self.class_of(edge) as usize] == deeper && passage.backward(self, edge) > 0 {
+                    return Some((edge, false));
+                }
+                self.arc[node as usize] += 1;
+            }
+        }
+        None
+    }
+
+    /// Pushes as much as the way in `path` carries.
+    fn push(&mut self, from: u32, passage: &impl Passage) {
+        let path = std::mem::take(&mut self.path);
+        let end = path.last().map_or(0, |&(edge, _)| self.member_of(edge));
+        let mut count = self.left[from as usize].min(passage.out(self, end));
+        for &(edge, forward) in &path {
+            let room = if forward { passage.forward(self, edge) } else { passage.backward(self, edge) };
+            count = count.min(room);
+        }
+        for &(edge, forward) in &path {
+            let flow = &mut self.flow[edge as usize];
+            *flow = if forward { *flow + count } else { *flow - count };
+        }
+        self.load[end as usize] += count;
+        self.left[from as usize] -= count;
+        self.path = path;
+    }
+}
+
+/// The first partition that was asked about with the same racks. `known`: one for each list, in the order of the lists.
+fn first_alike(racks: &Racks<'_>, partition: u32, known: &mut Vec<u32>) -> u32 {
+    match known.binary_search_by(|&other| racks.of(other).cmp(racks.of(partition))) {
+        Ok(place) => known[place],
+        Err(place) => {
+            known.insert(place, partition);
+            partition
+        }
+    }
+}

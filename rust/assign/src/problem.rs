@@ -1,0 +1,234 @@
+//! A group as numbers, and the memory that assignors work in.
+
+use std::fmt;
+
+use crate::{classes::Subscribers, network::Network};
+
+/// In a plan: nobody owns the partition. In previous owners: nobody claimed it. As a rack: none.
+pub const NOBODY: u32 = u32::MAX;
+/// In previous owners: several members claimed the partition in the same generation, so none of them owns it.
+pub const CONTESTED: u32 = u32::MAX - 1;
+
+/// Who subscribes to what, as flat arrays. Lists are compressed: the list of `i` is `values[starts[i]..starts[i + 1]]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem<'a> {
+    topic_starts: &'a [u32],
+    member_starts: &'a [u32],
+    subscriptions: &'a [u32],
+    racks: Option<Racks<'a>>,
+}
+
+/// Where members and replicas are. Racks are small numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Racks<'a> {
+    /// By member; [`NOBODY`]: it has none.
+    pub members: &'a [u32],
+    /// By partition, and one more: where its list in `replicas` starts.
+    pub starts: &'a [u32],
+    /// The racks of each partition's replicas, ascending and without repetition.
+    pub replicas: &'a [u32],
+}
+
+impl Racks<'_> {
+    /// The racks of one partition's replicas.
+    pub fn of(&self, partition: u32) -> &[u32] {
+        &self.replicas[self.starts[partition as usize] as usize..self.starts[partition as usize + 1] as usize]
+    }
+
+    /// Whether a member can read a partition in its own rack; a member without a rack is at home everywhere.
+    pub fn matches(&self, member: u32, partition: u32) -> bool {
+        let rack = self.members[member as usize];
+        rack == NOBODY || self.of(partition).contains(&rack)
+    }
+}
+
+/// Why arrays are not a problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProblemError {
+    /// A list of starts is empty, does not begin with 0, falls, or does not end where its values do.
+    Starts {
+        /// Which array.
+        array: &'static str,
+        /// Where in it.
+        at: usize,
+    },
+    /// An array has the wrong length.
+    Length {
+        /// Which array.
+        array: &'static str,
+        /// How long it is.
+        found: usize,
+        /// How long it should be.
+        expected: usize,
+    },
+    /// A member's topics are not ascending, repeat, or do not exist.
+    Subscription {
+        /// The member.
+        member: u32,
+        /// What it names.
+        topic: u32,
+    },
+    /// A partition's racks are not ascending, or repeat.
+    Replicas {
+        /// The partition.
+        partition: u32,
+    },
+    /// A partition has an owner that is no member.
+    Owner {
+        /// The partition.
+        partition: u32,
+        /// The owner.
+        owner: u32,
+    },
+    /// More than 2^32 - 3 members, partitions or subscriptions.
+    TooLarge,
+}
+
+impl fmt::Display for ProblemError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProblemError::Starts { array, at } => {
+                write!(f, "`{array}` must rise from 0 to the length of its values; element {at} does not fit")
+            }
+            ProblemError::Length { array, found, expected } => {
+                write!(f, "`{array}` has {found} elements, expected {expected}")
+            }
+            ProblemError::Subscription { member, topic } => {
+                write!(f, "member {member} subscribes to topic {topic}: its topics must exist, ascend and not repeat")
+            }
+            ProblemError::Replicas { partition } => {
+                write!(f, "the racks of partition {partition} must ascend and not repeat")
+            }
+            ProblemError::Owner { partition, owner } => {
+                write!(f, "partition {partition} has owner {owner}, which is no member")
+            }
+            ProblemError::TooLarge => f.write_str("more than 2^32 - 3 members, partitions or subscriptions"),
+        }
+    }
+}
+
+impl std::error::Error for ProblemError {}
+
+/// Checks compressed starts against the number of values, where that is known.
+fn check_starts(array: &'static str, starts: &[u32], values: Option<usize>) -> Result<(), ProblemError> {
+    if starts.first() != Some(&0) {
+        return Err(ProblemError::Starts { array, at: 0 });
+    }
+    if let Some(at) = starts.windows(2).position(|pair| pair[0] > pair[1]) {
+        return Err(ProblemError::Starts { array, at: at + 1 });
+    }
+    let end = starts[starts.len() - 1] as usize;
+    if values.is_some_and(|values| values != end) {
+        return Err(ProblemError::Starts { array, at: starts.len() - 1 });
+    }
+    Ok(())
+}
+
+fn check_length(array: &'static str, found: usize, expected: usize) -> Result<(), ProblemError> {
+    if found == expected { Ok(()) } else { Err(ProblemError::Length { array, found, expected }) }
+}
+
+fn ascends(values: &[u32]) -> bool {
+    values.windows(2).all(|pair| pair[0] < pair[1])
+}
+
+impl<'a> Problem<'a> {
+    /// `topic_starts`: where each topic's partitions start, and the number of all partitions. `member_starts`: where
+    /// each member's list in `subscriptions` starts. Every list ascends.
+    pub fn new(
+        topic_starts: &'a [u32],
+        member_starts: &'a [u32],
+        subscriptions: &'a [u32],
+        racks: Option<Racks<'a>>,
+    ) -> Result<Problem<'a>, ProblemError> {
+        if member_starts.len() > CONTESTED as usize || topic_starts.last().is_some_and(|&end| end >= CONTESTED) {
+            return Err(ProblemError::TooLarge);
+        }
+        check_starts("topic_starts", topic_starts, None)?;
+        check_starts("member_starts", member_starts, Some(subscriptions.len()))?;
+        let problem = Problem { topic_starts, member_starts, subscriptions, racks };
+        for member in 0..problem.members() {
+            let topics = problem.topics_of(member);
+            let beyond = topics.last().filter(|&&topic| topic >= problem.topics());
+            let falling = topics.windows(2).find(|pair| pair[0] >= pair[1]).map(|pair| &pair[1]);
+            if let Some(&topic) = falling.or(beyond) {
+                return Err(ProblemError::Subscription { member, topic });
+            }
+        }
+        if let Some(racks) = &racks {
+            check_length("racks.members", racks.members.len(), problem.members() as usize)?;
+            check_length("racks.starts", racks.starts.len(), problem.partitions() as usize + 1)?;
+            check_starts("racks.starts", racks.starts, Some(racks.replicas.len()))?;
+            if let Some(partition) = (0..problem.partitions()).find(|&partition| !ascends(racks.of(partition))) {
+                return Err(ProblemError::Replicas { partition });
+            }
+        }
+        Ok(problem)
+    }
+
+    /// How many members.
+    pub fn members(&self) -> u32 {
+        self.member_starts.len() as u32 - 1
+    }
+
+    /// How many topics.
+    pub fn topics(&self) -> u32 {
+        self.topic_starts.len() as u32 - 1
+    }
+
+    /// How many partitions in all topics.
+    pub fn partitions(&self) -> u32 {
+        self.topic_starts[self.topic_starts.len() - 1]
+    }
+
+    /// The partitions of one topic.
+    pub fn partitions_of(&self, topic: u32) -> std::ops::Range<u32> {
+        self.topic_starts[topic as usize]..self.topic_starts[topic as usize + 1]
+    }
+
+    /// The topics of one member, ascending.
+    pub fn topics_of(&self, member: u32) -> &'a [u32] {
+        let (start, end) = (self.member_starts[member as usize], self.member_starts[member as usize + 1]);
+        &self.subscriptions[start as usize..end as usize]
+    }
+
+    /// All subscriptions, member by member.
+    pub fn subscriptions(&self) -> &'a [u32] {
+        self.subscriptions
+    }
+
+    /// Where members and replicas are, if anybody said so.
+    pub fn racks(&self) -> Option<Racks<'a>> {
+        self.racks
+    }
+
+    /// The same group without racks.
+    #[must_use]
+    pub fn without_racks(self) -> Problem<'a> {
+        Problem { racks: None, ..self }
+    }
+
+    /// Checks that owners are members, [`NOBODY`] or [`CONTESTED`], one for each partition.
+    pub fn check_owners(&self, array: &'static str, owners: &[u32]) -> Result<(), ProblemError> {
+        check_length(array, owners.len(), self.partitions() as usize)?;
+        let stranger = |&owner: &u32| owner >= self.members() && owner < CONTESTED;
+        match owners.iter().position(stranger) {
+            Some(at) => Err(ProblemError::Owner { partition: at as u32, owner: owners[at] }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Memory that every call uses again. One for each thread that assigns.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    pub(crate) subscribers: Subscribers,
+    /// By topic: the first topic with the same subscribers.
+    pub(crate) alike: Vec<u32>,
+    /// By member, for whatever an assignor counts.
+    pub(crate) counts: Vec<u32>,
+    /// By member, for whatever an assignor still has to give.
+    pub(crate) rooms: Vec<u32>,
+    pub(crate) open: Vec<u32>,
+    pub(crate) network: Network,
+}

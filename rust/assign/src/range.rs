@@ -1,0 +1,192 @@
+//! Kafka's `range`, of its clients (with racks) and of its servers (without): topic by topic, neighbours to neighbours.
+
+use crate::problem::{NOBODY, Problem, Scratch};
+
+/// Gives every topic's subscribers, in order, ranges of its partitions; the first ones get one more where it does not
+/// come out even. If racks matter to some topic, members first get what is in their own rack: topics with the same
+/// subscribers and as many partitions together, index by index, and single topics range by range.
+///
+/// Exactly Kafka's answer, if members come in canonical order and topics in Java's order of names. `owners` is
+/// overwritten. O(partitions + subscriptions) without racks.
+pub fn range(problem: &Problem<'_>, scratch: &mut Scratch, owners: &mut Vec<u32>) {
+    owners.clear();
+    owners.resize(problem.partitions() as usize, NOBODY);
+    scratch.subscribers.fill(problem);
+    let in_racks = (0..problem.topics()).any(|topic| gate(problem, scratch.subscribers.of(topic), topic));
+    if in_racks {
+        scratch.subscribers.alike(&mut scratch.alike);
+        match_racks(problem, scratch, owners);
+    }
+    for topic in 0..problem.topics() {
+        let members = scratch.subscribers.of(topic);
+        let partitions = problem.partitions_of(topic);
+        let owners = &mut owners[partitions.start as usize..partitions.end as usize];
+        if in_racks {
+            sweep(members, owners, &mut scratch.counts, |_, _| true);
+        } else {
+            split(members, owners);
+        }
+    }
+}
+
+/// The range of a server: racks play no role.
+pub fn server_range(problem: &Problem<'_>, scratch: &mut Scratch, owners: &mut Vec<u32>) {
+    range(&problem.without_racks(), scratch, owners);
+}
+
+/// One topic without racks.
+fn split(members: &[u32], mut owners: &mut [u32]) {
+    let Some(each) = owners.len().checked_div(members.len()) else { return };
+    let longer = owners.len() % members.len();
+    for (position, &member) in members.iter().enumerate() {
+        let (own, rest) = owners.split_at_mut(each + usize::from(position < longer));
+        if own.is_empty() {
+            return;
+        }
+        own.fill(member);
+        owners = rest;
+    }
+}
+
+/// Whether racks make a difference among these members and a topic's partitions: some member's rack is among the
+/// partitions' racks, and not every partition is in all of them.
+fn gate(problem: &Problem<'_>, members: &[u32], topic: u32) -> bool {
+    let Some(racks) = problem.racks() else { return false };
+    let wanted = members.iter().map(|&member| racks.members[member as usize]).filter(|&rack| rack != NOBODY);
+    rack_gate(wanted, problem.partitions_of(topic).map(|partition| racks.of(partition)))
+}
+
+/// The same question about any members' racks and any partitions' racks.
+pub(crate) fn rack_gate<'a>(
+    members: impl Iterator<Item = u32>,
+    partitions: impl Iterator<Item = &'a [u32]> + Clone,
+) -> bool {
+    let mut wanted: Vec<u32> = members.collect();
+    if wanted.is_empty() {
+        return false;
+    }
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut all: Vec<u32> = Vec::new();
+    for racks in partitions.clone() {
+        for rack in racks {
+            if let Err(place) = all.binary_search(rack) {
+                all.insert(place, *rack);
+            }
+        }
+    }
+    wanted.iter().any(|rack| all.binary_search(rack).is_ok()) && partitions.into_iter().any(|racks| racks != all)
+}
+
+/// What a member may still get of a topic: as many as everybody, one more while there are extra ones.
+struct Quota {
+    each: u32,
+    extra: u32,
+}
+
+impl Quota {
+    fn of(partitions: u32, members: usize) -> Quota {
+        Quota { each: partitions / members as u32, extra: partitions % members as u32 }
+    }
+
+    fn room(&self, has: u32) -> u32 {
+        (self.each + u32::from(self.extra > 0)).saturating_sub(has)
+    }
+
+    fn give(&mut self, has: &mut u32, count: u32) {
+        *has += count;
+        if *has > self.each {
+            self.extra -= 1;
+        }
+    }
+}
+
+/// Every member in order takes the first unowned partitions that it may have. `owners` are those of one topic.
+fn sweep(members: &[u32], owners: &mut [u32], counts: &mut Vec<u32>, may: impl Fn(u32, usize) -> bool) {
+    if members.is_empty() {
+        return;
+    }
+    let mut quota = Quota::of(owners.len() as u32, members.len());
+    let highest = members[members.len() - 1] as usize;
+    if counts.len() <= highest {
+        counts.resize(highest + 1, 0);
+    }
+    for &member in members {
+        counts[member as usize] = 0;
+    }
+    for &owner in owners.iter().filter(|&&owner| owner != NOBODY) {
+        quota.give(&mut counts[owner as usize], 1);
+    }
+    let mut unowned: Vec<usize> = (0..owners.len()).filter(|&index| owners[index] == NOBODY).collect();
+    for &member in members {
+        let (mut room, mut taken) = (quota.room(counts[member as usize]), 0);
+        unowned.retain(|&index| {
+            let takes = room > 0 && may(member, index);
+            if takes {
+                owners[index] = member;
+                (room, taken) = (room - 1, taken + 1);
+            }
+            !takes
+        });
+        if taken > 0 {
+            quota.give(&mut counts[member as usize], taken);
+        }
+        if unowned.is_empty() {
+            return;
+        }
+    }
+}
+
+/// The first pass of `range` where racks matter.
+fn match_racks(problem: &Problem<'_>, scratch: &mut Scratch, owners: &mut [u32]) {
+    let Some(racks) = problem.racks() else { return };
+    // Topics of one class are neighbours: the same subscribers, and as many partitions that anybody asks the rack of.
+    let mut order: Vec<(u32, u32, u32)> = Vec::new();
+    for topic in 0..problem.topics() {
+        let members = scratch.subscribers.of(topic);
+        let partitions = problem.partitions_of(topic);
+        if !members.is_empty() && !partitions.is_empty() {
+            let racked = members.iter().any(|&member| racks.members[member as usize] != NOBODY);
+            let entries = if racked { partitions.len() as u32 } else { 0 };
+            order.push((scratch.alike[topic as usize], entries, topic));
+        }
+    }
+    order.sort_unstable();
+    for class in order.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
+        let members = scratch.subscribers.of(class[0].2);
+        if let [(_, _, topic)] = class {
+            if gate(problem, members, *topic) {
+                let partitions = problem.partitions_of(*topic);
+                let base = partitions.start;
+                let of_topic = &mut owners[partitions.start as usize..partitions.end as usize];
+                let may = |member, index| racks.matches(member, base + index as u32);
+                sweep(members, of_topic, &mut scratch.counts, may);
+            }
+        } else {
+            let starts: Vec<u32> = class.iter().map(|&(_, _, topic)| problem.partitions_of(topic).start).collect();
+            together(problem, members, class[0].1, &starts, owners);
+        }
+    }
+}
+
+/// Topics of one class: index by index to the first member that is in the rack of all its partitions and has room in
+/// all topics.
+fn together(problem: &Problem<'_>, members: &[u32], entries: u32, starts: &[u32], owners: &mut [u32]) {
+    let Some(racks) = problem.racks() else { return };
+    // All topics of the class have the same number of partitions and get the same indices: one count serves for all.
+    let mut quota = Quota::of(entries, members.len());
+    let mut remaining: Vec<(u32, u32)> = members.iter().map(|&member| (member, 0)).collect();
+    for index in 0..entries {
+        let fits = |member| starts.iter().all(|start| racks.matches(member, start + index));
+        let found = remaining.iter().position(|&(member, has)| quota.room(has) > 0 && fits(member));
+        let Some(place) = found else { continue };
+        let (member, has) = &mut remaining[place];
+        for start in starts {
+            owners[(start + index) as usize] = *member;
+        }
+        quota.give(has, 1);
+        if quota.room(*has) == 0 {
+            remaining.remove(place);
+        }
+    }
+}
