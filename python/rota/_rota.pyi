@@ -1464,3 +1464,136 @@ def vocabulary() -> dict[str, Any]:
     `states`, `causes`, `waits`, `requests` and `operations` are lists of names, `transitions` a list of (from, to),
     `errors` maps names to numbers.
     """
+
+# ---- assignors (rota.assign; docs/assignors.md)
+
+class InputError(RotaError):
+    """A group that cannot be assigned: the message names the member or topic that is at fault."""
+
+class PlanError(RotaError):
+    """A plan that is not complete, not disjoint, or gives a member what it did not subscribe to."""
+
+@final
+class Certificate:
+    """The figures of a plan that is complete, disjoint and gives nobody what it did not subscribe to."""
+
+    loads: Final[tuple[int, ...]]
+    """How many partitions each member got, in the order of the input."""
+    min_load: Final[int]
+    """The smallest load of a member that subscribes to anything; 0 if none does."""
+    max_load: Final[int]
+    """The largest one."""
+    imbalance: Final[int]
+    """The sum of the differences of all pairs of loads (of members that subscribe to anything)."""
+    kept: Final[int]
+    """Partitions that stay with their previous owner."""
+    moved: Final[int]
+    """Partitions that go from one member to another."""
+    fresh: Final[int]
+    """Partitions that had no owner, or several."""
+    withheld: Final[int]
+    """Partitions that wait for somebody to give them up."""
+    away: Final[int]
+    """Partitions whose owner's rack has no replica; 0 without racks."""
+    locally_balanced: Final[bool]
+    """No partition could go to another subscriber and make the two loads more even."""
+    best_balance: Final[bool]
+    """No other plan has more even loads."""
+    __match_args__: Final = (
+        "loads",
+        "min_load",
+        "max_load",
+        "imbalance",
+        "kept",
+        "moved",
+        "fresh",
+        "withheld",
+        "away",
+        "locally_balanced",
+        "best_balance",
+    )
+    def __new__(
+        cls,
+        loads: Sequence[int],
+        min_load: int,
+        max_load: int,
+        imbalance: int,
+        kept: int,
+        moved: int,
+        fresh: int,
+        withheld: int,
+        away: int,
+        locally_balanced: bool,
+        best_balance: bool,
+    ) -> Self: ...
+
+@final
+class FlatGroup:
+    """A group on arrays of uint32: members, topics and partitions are numbers, and their order is the canonical one.
+
+    `topic_starts` (topics + 1): where each topic's partitions start among all partitions; `member_starts` (members + 1):
+    where each member's topics start in `subscriptions`, ascending. Racks are numbers, too: of each member (2**32 - 1:
+    none), and of each partition's replicas, ascending, by `rack_starts` (partitions + 1). The arrays are copied. Raises
+    ValueError for arrays that do not fit together.
+    """
+
+    def __new__(
+        cls,
+        topic_starts: NDArray[np.uint32],
+        member_starts: NDArray[np.uint32],
+        subscriptions: NDArray[np.uint32],
+        *,
+        member_racks: NDArray[np.uint32] | None = None,
+        rack_starts: NDArray[np.uint32] | None = None,
+        replica_racks: NDArray[np.uint32] | None = None,
+    ) -> Self: ...
+    def assign(self, assignor: str, previous: NDArray[np.uint32] | None = None) -> NDArray[np.uint32]:
+        """The owner of each partition, 2**32 - 1: nobody. `previous`: who owned it, in the same form.
+
+        Scratch memory is reused from call to call; the interpreter lock is released. Raises InputError for an unknown
+        assignor and ValueError for an owner that is no member.
+        """
+
+    def resolve(
+        self, claim_starts: NDArray[np.uint32], claims: NDArray[np.uint32], generations: NDArray[np.int32]
+    ) -> NDArray[np.uint32]:
+        """Who owned each partition, from the partitions that members claim and the generations in which they got them.
+
+        The newest claim counts; several in one generation void each other: 2**32 - 2.
+        """
+
+    def certify(
+        self, owners: NDArray[np.uint32], previous: NDArray[np.uint32] | None = None, *, cooperative: bool = False
+    ) -> Certificate:
+        """Check and measure a plan of one owner for each partition, in O(partitions + subscriptions).
+
+        Raises PlanError that names the first partition that is wrong.
+        """
+
+def assign_names(
+    assignor: str,
+    members: Sequence[tuple[str, str | None, list[str], list[tuple[str, int]], int, str | None, bytes | None]],
+    topics: Sequence[tuple[str, int, list[list[str]]]],
+) -> list[list[tuple[str, int]]]:
+    """What `rota.assign.assign` calls: members as the fields of `Subscriber` behind their ids."""
+
+def certify_names(
+    assignor: str,
+    members: Sequence[tuple[str, str | None, list[str], list[tuple[str, int]], int, str | None, bytes | None]],
+    topics: Sequence[tuple[str, int, list[list[str]]]],
+    plan: Sequence[Sequence[tuple[str, int]]],
+    cooperative: bool,
+) -> Certificate:
+    """What `rota.assign.certify` calls; claims are read as `assignor` reads them."""
+
+def encode_sticky_user_data(partitions: Sequence[tuple[str, Sequence[int]]], generation: int) -> bytes:
+    """The user data of `sticky`: partitions by topic, then the generation. Raises EmbeddedError."""
+
+def decode_sticky_user_data(data: bytes) -> tuple[tuple[tuple[str, tuple[int, ...]], ...], int]:
+    """Read the user data of `sticky`: partitions by topic, and the generation or -1. Bytes of others claim nothing."""
+
+def encode_cooperative_sticky_user_data(generation: int) -> bytes:
+    """The user data of `cooperative-sticky`: the generation, -1 before the first assignment."""
+
+def decode_cooperative_sticky_user_data(data: bytes) -> int:
+    """Read the user data of `cooperative-sticky`; -1 if there is no generation in it."""

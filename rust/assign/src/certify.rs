@@ -164,11 +164,11 @@ pub fn certify(problem: &Problem<'_>, previous: &[u32], owners: &[u32], rule: Ru
     subscribers.fill(problem);
     let mut certificate = Certificate { loads: vec![0; problem.members() as usize], ..Certificate::default() };
     // By member: the last topic that was seen to have it among its subscribers, and one more.
-    let mut subscribes = vec![0_u32; problem.members() as usize];
+    let mut last_topic = vec![0_u32; problem.members() as usize];
     for topic in 0..problem.topics() {
         let members = subscribers.of(topic);
         for &member in members {
-            subscribes[member as usize] = topic + 1;
+            last_topic[member as usize] = topic + 1;
         }
         for partition in problem.partitions_of(topic) {
             let (owner, had) = (owners[partition as usize], previous[partition as usize]);
@@ -182,7 +182,7 @@ pub fn certify(problem: &Problem<'_>, previous: &[u32], owners: &[u32], rule: Ru
                 certificate.withheld += 1;
                 continue;
             }
-            match subscribes.get(owner as usize) {
+            match last_topic.get(owner as usize) {
                 None => return Err(Violation::NoMember { partition, member: owner }),
                 Some(&seen) if seen != topic + 1 => {
                     return Err(Violation::Unsubscribed { partition, member: owner });

@@ -54,21 +54,19 @@ pub(crate) fn settle(network: &mut Network) {
         }
         let whole: Vec<bool> = open.iter().zip(&short).map(|(&open, &short)| open && !short).collect();
         cut(network, &mut open, &short);
-        for block in 0..whole.len() {
-            if whole[block] {
-                network.limit[block] += 1;
-            }
+        for (limit, &whole) in network.limit.iter_mut().zip(&whole) {
+            *limit += u32::from(whole);
         }
         network.saturate(&Limits);
         let mut full = vec![false; open.len()];
         for class in 0..network.left.len() {
             full[network.class_block[class] as usize] |= network.left[class] > 0;
         }
-        for block in 0..whole.len() {
-            open[block] &= !whole[block] || full[block];
-            full[block] &= whole[block];
+        full[whole.len()..].fill(false); // the upper parts that were cut off above, which are open anyway
+        for ((open, full), &whole) in open.iter_mut().zip(&mut full).zip(&whole) {
+            *full &= whole;
+            *open &= !whole || *full;
         }
-        full[whole.len()..].fill(false);
         cut(network, &mut open, &full);
     }
 }

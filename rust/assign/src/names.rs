@@ -10,6 +10,7 @@ use rota_core::embedded::{self, EmbeddedError, Subscription};
 
 use crate::{
     balance,
+    certify::Violation,
     claims::Claims,
     problem::{NOBODY, Problem, ProblemError, Racks, Scratch},
     range, roundrobin,
@@ -346,14 +347,45 @@ impl Group {
         Ok(owners)
     }
 
+    /// A violation in the group's own names.
+    pub fn explain(&self, violation: &Violation, members: &[Member<'_>], topics: &[Topic<'_>]) -> String {
+        let member = |member: &u32| match self.members.get(*member as usize) {
+            Some(&place) => format!("member `{}`", members[place].id),
+            None => "several members".to_owned(),
+        };
+        let one = |partition: &u32| {
+            let (topic, index) = self.locate(*partition);
+            format!("partition {index} of topic `{}`", topics[self.topics[topic]].name)
+        };
+        match violation {
+            Violation::Twice { partition, first, second } if first == second => {
+                format!("{} got {} twice", member(first), one(partition))
+            }
+            Violation::Twice { partition, first, second } => {
+                format!("{} went to {} and to {}", one(partition), member(first), member(second))
+            }
+            Violation::Unsubscribed { partition, member: to } => {
+                format!("{} got {}, to which it does not subscribe", member(to), one(partition))
+            }
+            Violation::Missing { partition } => format!("nobody got {}", one(partition)),
+            Violation::HandOver { partition, from, to } => {
+                format!("{} got {}, which {} still claims", member(to), one(partition), member(from))
+            }
+            Violation::Length { .. } | Violation::NoPartition { .. } | Violation::NoMember { .. } => {
+                violation.to_string()
+            }
+        }
+    }
+
     /// The topic (canonical index) and index of a partition.
     pub fn locate(&self, partition: u32) -> (usize, u32) {
         let topic = self.topic_starts.partition_point(|&start| start <= partition) - 1;
         (topic, partition - self.topic_starts[topic])
     }
 
-    /// The number of a partition, if it exists; `topic` is a canonical index.
-    pub fn number(&self, topic: usize, index: i64) -> Option<u32> {
+    /// The number of a partition, if it exists. `topics` are those that the group was made of.
+    pub fn number(&self, topics: &[Topic<'_>], topic: &str, index: i64) -> Option<u32> {
+        let topic = self.topics.binary_search_by(|&place| java_order(topics[place].name, topic)).ok()?;
         let (start, end) = (self.topic_starts[topic], self.topic_starts[topic + 1]);
         u32::try_from(index).ok().filter(|&index| index < end - start).map(|index| start + index)
     }

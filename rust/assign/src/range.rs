@@ -102,34 +102,34 @@ impl Quota {
 }
 
 /// Every member in order takes the first unowned partitions that it may have. `owners` are those of one topic.
-fn sweep(members: &[u32], owners: &mut [u32], counts: &mut Vec<u32>, may: impl Fn(u32, usize) -> bool) {
+fn sweep(members: &[u32], owners: &mut [u32], has: &mut Vec<u32>, may: impl Fn(u32, usize) -> bool) {
     if members.is_empty() {
         return;
     }
     let mut quota = Quota::of(owners.len() as u32, members.len());
     let highest = members[members.len() - 1] as usize;
-    if counts.len() <= highest {
-        counts.resize(highest + 1, 0);
+    if has.len() <= highest {
+        has.resize(highest + 1, 0);
     }
     for &member in members {
-        counts[member as usize] = 0;
+        has[member as usize] = 0;
     }
     for &owner in owners.iter().filter(|&&owner| owner != NOBODY) {
-        quota.give(&mut counts[owner as usize], 1);
+        quota.give(&mut has[owner as usize], 1);
     }
     let mut unowned: Vec<usize> = (0..owners.len()).filter(|&index| owners[index] == NOBODY).collect();
     for &member in members {
-        let (mut room, mut taken) = (quota.room(counts[member as usize]), 0);
+        let (mut room, mut got) = (quota.room(has[member as usize]), 0);
         unowned.retain(|&index| {
             let takes = room > 0 && may(member, index);
             if takes {
                 owners[index] = member;
-                (room, taken) = (room - 1, taken + 1);
+                (room, got) = (room - 1, got + 1);
             }
             !takes
         });
-        if taken > 0 {
-            quota.give(&mut counts[member as usize], taken);
+        if got > 0 {
+            quota.give(&mut has[member as usize], got);
         }
         if unowned.is_empty() {
             return;

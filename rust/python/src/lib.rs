@@ -1,6 +1,7 @@
 //! The Python module `rota._rota`: conversions only, no logic.
 
 mod answers;
+mod assign;
 mod config;
 mod coordinator;
 mod embedded;
@@ -29,6 +30,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     projection::register(module)?;
     coordinator::register(module)?;
     embedded::register(module)?;
+    assign::register(module)?;
     purgatory::register(module)?;
     server::register(module)?;
     vocabulary::register(module)?;

@@ -1,0 +1,74 @@
+"""Your own assignors: anything with `assign` and `on_assignment`, held to the certifier."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from rota._rota import Certificate, encode_cooperative_sticky_user_data, encode_sticky_user_data
+from rota.assign.functions import Members, Partition, Partitions, Plan, assign, certify
+
+
+class Assignor(Protocol):
+    """What a group's leader and members need of an assignor."""
+
+    @property
+    def name(self) -> str:
+        """Its name in JoinGroup: all members of a group must have it."""
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether members keep what they own while they join. Then a plan must not give one what another one claims."""
+
+    def assign(self, members: Members, partitions: Partitions) -> Mapping[str, Sequence[Partition]]:
+        """The leader's part: who gets what. A member without an entry gets nothing."""
+
+    def on_assignment(self, assigned: Sequence[Partition], generation: int) -> None:
+        """Every member's part: what it got, and in which generation."""
+
+
+def run(assignor: Assignor, members: Members, partitions: Partitions) -> tuple[Plan, Certificate]:
+    """A plan of any assignor with its figures, every member with an entry.
+
+    Raises PlanError if the plan is not complete, not disjoint, not subscribed to, or, of a cooperative assignor, gives
+    away what another member still claims; the message begins with the assignor's name.
+    """
+    plan = assignor.assign(members, partitions)
+    try:
+        certificate = certify(members, partitions, plan, cooperative=assignor.cooperative)
+    except Exception as error:
+        raise type(error)(f"{assignor.name}: {error}") from error
+    return {member: list(plan.get(member, ())) for member in members}, certificate
+
+
+@dataclass
+class BuiltIn:
+    """A built-in assignor as an `Assignor`; the sticky ones remember what they need for the next round."""
+
+    name: str
+    """On the wire: `range`, `roundrobin`, `sticky` or `cooperative-sticky`."""
+    _assigned: list[Partition] | None = field(default=None, init=False)
+    _generation: int = field(default=-1, init=False)
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether members keep what they own while they join."""
+        return self.name == "cooperative-sticky"
+
+    def assign(self, members: Members, partitions: Partitions) -> Plan:
+        """Who gets what."""
+        return assign(self.name, members, partitions)
+
+    def on_assignment(self, assigned: Sequence[Partition], generation: int) -> None:
+        """Remember what this member got."""
+        self._assigned, self._generation = sorted(assigned), generation
+
+    def user_data(self) -> bytes | None:
+        """What this member puts into its next subscription."""
+        if self.name == "cooperative-sticky":
+            return encode_cooperative_sticky_user_data(self._generation)
+        if self.name != "sticky" or self._assigned is None:
+            return None
+        by_topic: dict[str, list[int]] = {}
+        for topic, index in self._assigned:
+            by_topic.setdefault(topic, []).append(index)
+        return encode_sticky_user_data(list(by_topic.items()), self._generation)
