@@ -16,6 +16,7 @@ __all__ = [
     "Answer",
     "Append",
     "Assignment",
+    "Certificate",
     "CommitAnswer",
     "CommittedPartition",
     "ConfigError",
@@ -32,10 +33,12 @@ __all__ = [
     "Explanation",
     "FetchAnswer",
     "FetchedOffset",
+    "FlatGroup",
     "GroupRecord",
     "GroupValue",
     "Heartbeat",
     "HeartbeatAnswer",
+    "InputError",
     "InvariantViolation",
     "JoinAnswer",
     "JoinGroup",
@@ -53,6 +56,7 @@ __all__ = [
     "OffsetFetch",
     "OffsetRecord",
     "OffsetValue",
+    "PlanError",
     "ProjectedMember",
     "Projection",
     "Purgatory",
@@ -71,10 +75,16 @@ __all__ = [
     "Wait",
     "Wheel",
     "__version__",
+    "assign_names",
+    "certify_names",
     "decode_assignment",
+    "decode_cooperative_sticky_user_data",
     "decode_record",
+    "decode_sticky_user_data",
     "decode_subscription",
     "encode_assignment",
+    "encode_cooperative_sticky_user_data",
+    "encode_sticky_user_data",
     "encode_subscription",
     "vocabulary",
 ]
@@ -1531,10 +1541,11 @@ class Certificate:
 class FlatGroup:
     """A group on arrays of uint32: members, topics and partitions are numbers, and their order is the canonical one.
 
-    `topic_starts` (topics + 1): where each topic's partitions start among all partitions; `member_starts` (members + 1):
-    where each member's topics start in `subscriptions`, ascending. Racks are numbers, too: of each member (2**32 - 1:
-    none), and of each partition's replicas, ascending, by `rack_starts` (partitions + 1). The arrays are copied. Raises
-    ValueError for arrays that do not fit together.
+    `topic_starts` (topics + 1): where each topic's partitions start among all partitions. `member_starts`
+    (members + 1): where each member's topics start in `subscriptions`, ascending. Racks are numbers, too: of each
+    member (2**32 - 1: none), and of each partition's replicas, ascending, by `rack_starts` (partitions + 1). The arrays
+    are copied.
+    Raises ValueError for arrays that do not fit together.
     """
 
     def __new__(

@@ -4,9 +4,9 @@
     >>> rota.assign.range({"c1": ["t"], "c2": ["t"]}, {"t": 3})
     {'c1': [('t', 0), ('t', 1)], 'c2': [('t', 2)]}
 
-`range`, `roundrobin`, `sticky` and `cooperative_sticky` are those of Kafka's clients, `uniform` and `server_range` those
-of its servers. `certify` checks any plan. `FlatGroup` does the same on arrays, for large groups. `docs/assignors.md`
-says what each promises.
+`range`, `roundrobin`, `sticky` and `cooperative_sticky` are those of Kafka's clients, `uniform` and `server_range`
+those of its servers. `certify` checks any plan. `FlatGroup` does the same on arrays, for large groups.
+`docs/assignors.md` says what each promises.
 """
 
 from rota._rota import (

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from rota._rota import Assignment as _Assignment
 from rota._rota import (
     Certificate,
     EmbeddedError,
@@ -20,7 +21,6 @@ from rota._rota import (
     certify_names,
     decode_subscription,
 )
-from rota._rota import Assignment as _Assignment
 from rota._rota import encode_assignment as _encode_assignment
 
 NAMES = ("range", "roundrobin", "sticky", "cooperative_sticky", "uniform", "server_range")
@@ -156,7 +156,7 @@ def read_members(
 
 
 def encode_plan(plan: Mapping[str, Sequence[Partition]], user_data: bytes | None = None) -> dict[str, bytes]:
-    """Each member's part of a plan as the leader sends it in SyncGroup: topics in the order in which they first come."""
+    """Each member's part of a plan as the leader sends it in SyncGroup, topics in the order in which they come."""
     encoded = {}
     for member, assigned in plan.items():
         by_topic: dict[str, list[int]] = {}

@@ -183,7 +183,7 @@ fn certify_names(
 /// (topic, partitions).
 type Listed = (String, Tuple<i32>);
 
-/// The user data of `sticky`. Raises EmbeddedError.
+/// The user data of `sticky`. Raises `EmbeddedError`.
 #[pyfunction]
 fn encode_sticky_user_data(partitions: Vec<Listed>, generation: i32) -> PyResult<Octets> {
     let topic = |(topic, partitions): Listed| TopicPartitions { topic, partitions: partitions.0 };
