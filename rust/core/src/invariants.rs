@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::{
+    appends::Purpose,
     coordinator::{Coordinator, Phase},
     group::{Group, GroupHandle, Member},
     operations::Operation,
@@ -43,7 +44,7 @@ struct View<'a> {
 type Check = fn(&View<'_>) -> Result<(), String>;
 
 /// Every check, by the id of its invariant.
-const CHECKS: [(&str, Check); 12] = [
+const CHECKS: [(&str, Check); 13] = [
     ("S3", s3_leader_live),
     ("S6", s6_state_shape),
     ("S7", s7_round_membership),
@@ -54,6 +55,7 @@ const CHECKS: [(&str, Check); 12] = [
     ("S19", s19_timer_shape),
     ("S21", s21_counters),
     ("S24", s24_bounded),
+    ("S29", s29_end_on_its_way),
     ("S33", s33_loading_silent),
     ("L4", l4_parked_is_watched),
 ];
@@ -160,7 +162,7 @@ fn s18_parked_where_answered(view: &View<'_>) -> Result<(), String> {
     let group = view.group;
     let replacing = |member: &Member| {
         view.coordinator.appends.values().any(|append| match &append.purpose {
-            crate::appends::Purpose::Replacement(replacement) => replacement.member_id == member.id,
+            Purpose::Replacement(replacement) => replacement.member_id == member.id,
             _ => false,
         })
     };
@@ -242,6 +244,19 @@ fn s24_bounded(view: &View<'_>) -> Result<(), String> {
             view.group.awaiting_join,
             config.group_max_size
         )
+    })
+}
+
+/// A group whose end is on its way is Empty until that is decided, so that nobody is in a group that is gone.
+fn s29_end_on_its_way(view: &View<'_>) -> Result<(), String> {
+    let Some(append_id) = view.group.deleting else { return Ok(()) };
+    let ends_it = view.coordinator.appends.get(&append_id).is_some_and(|append| match &append.purpose {
+        Purpose::Delete(group, _) => *group == view.handle,
+        Purpose::Retention(groups) => groups.contains(&view.handle),
+        _ => false,
+    });
+    ensure(ends_it && view.group.state == State::Empty && view.members.is_empty(), || {
+        format!("{:?} with {} members ends with {append_id:?}: {ends_it}", view.group.state, view.members.len())
     })
 }
 

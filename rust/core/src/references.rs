@@ -3,7 +3,7 @@
 
 use crate::{
     appends::Purpose,
-    coordinator::Coordinator,
+    coordinator::{Coordinator, Phase},
     group::{Group, GroupHandle, MemberHandle},
     invariants::Violation,
     operations::Operation,
@@ -29,6 +29,11 @@ impl Coordinator {
         if self.groups.full() != self.group_ids.len() || self.members.full() != members {
             return Err(broken("S21", "", "a group or member is in no table"));
         }
+        let cleans =
+            self.cleaner.deadline.is_some_and(|timer| matches!(self.purgatory.get(timer), Some(Operation::Cleaner)));
+        if cleans != (self.phase == Phase::Active) || self.cleaner.deadline.is_some() != cleans {
+            return Err(broken("S19", "", "the cleaner has a timer if and only if the coordinator is active"));
+        }
         for (operation, _, what) in self.purgatory.iter() {
             if !self.is_owned(operation, what) {
                 return Err(broken("S19", "", &format!("nobody owns the deadline of {what:?}")));
@@ -39,7 +44,8 @@ impl Coordinator {
             if !armed || *append_id >= self.next_append {
                 return Err(broken("S19", &append.group_id, "an append in flight has somebody else's deadline"));
             }
-            self.check_purpose(&append.purpose).map_err(|detail| broken("S21", &append.group_id, detail))?;
+            self.check_purpose(*append_id, &append.purpose)
+                .map_err(|detail| broken("S21", &append.group_id, detail))?;
         }
         Ok(())
     }
@@ -69,12 +75,22 @@ impl Coordinator {
         self.members.get(member).is_some_and(|member| member.group == group)
     }
 
-    fn check_purpose(&self, purpose: &Purpose) -> Result<(), &'static str> {
-        let Purpose::Replacement(replacement) = purpose else { return Ok(()) };
+    fn check_purpose(&self, append_id: crate::AppendId, purpose: &Purpose) -> Result<(), &'static str> {
+        let ends =
+            |handle: &GroupHandle| self.groups.get(*handle).is_some_and(|group| group.deleting == Some(append_id));
+        let replacement = match purpose {
+            Purpose::Delete(group, _) if !ends(group) => return Err("a deletion and its group do not know each other"),
+            Purpose::Retention(groups) if !groups.iter().all(ends) => {
+                return Err("the cleaner and a group that it ends do not know each other");
+            }
+            Purpose::Replacement(replacement) => replacement,
+            _ => return Ok(()),
+        };
         // Once the newcomer is gone, nothing comes of the rest.
         let Some(member) = self.members.get(replacement.member) else { return Ok(()) };
         let fits = member.id == replacement.member_id && member.group == replacement.predecessor.group;
-        let same_place = member.order == replacement.predecessor.order;
+        let same_place =
+            member.order == replacement.predecessor.order && member.instance_id == replacement.predecessor.instance_id;
         if fits && same_place { Ok(()) } else { Err("a replacement and its predecessor are in different places") }
     }
 

@@ -1,5 +1,5 @@
 //! Random events through the coordinator, with its invariants checked after every one of them and the history of
-//! answers checked from outside: S1, S4, S9, S11, S14, S18, S22, S23, S26, S34, L7.
+//! answers checked from outside: S1, S4, S9, S11, S14, S15, S18, S22, S23, S25, S26, S29, S34, L7.
 //!
 //! `ROTA_WALK_STEPS` sets how many events each walk has (default 8,000), `ROTA_WALKS` how many walks (default 60).
 
@@ -11,7 +11,7 @@ use rota_core::Coordinator;
 use walk::{Fault, History, World};
 
 /// What some walk has to reach, or the checks say nothing: every `always` has a `sometimes` beside it.
-const SIGHTINGS: [&str; 34] = [
+const SIGHTINGS: [&str; 44] = [
     "JoinGroup NONE",
     "JoinGroup MEMBER_ID_REQUIRED",
     "JoinGroup UNKNOWN_MEMBER_ID",
@@ -46,6 +46,16 @@ const SIGHTINGS: [&str; 34] = [
     "reload",
     "unload",
     "DescribeGroup NONE",
+    "DeleteGroup NONE",
+    "DeleteGroup NON_EMPTY_GROUP",
+    "DeleteGroup GROUP_ID_NOT_FOUND",
+    "DeleteGroup NOT_COORDINATOR",
+    "DeleteGroup COORDINATOR_NOT_AVAILABLE",
+    "OffsetDelete NONE",
+    "OffsetDelete NON_EMPTY_GROUP",
+    "OffsetDelete GROUP_ID_NOT_FOUND",
+    "compared a view",
+    "a group ended",
 ];
 
 fn from_environment(name: &str, default: u64) -> u64 {

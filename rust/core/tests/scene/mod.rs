@@ -198,11 +198,16 @@ impl Scene {
 
     /// Time goes on to this moment, and everything that is due happens.
     pub fn until(&mut self, now_ms: u64) {
+        for _ in 0..4 {
+            self.step(now_ms);
+        }
+    }
+
+    /// Time goes on to this moment, and what is due now happens; what that makes due waits.
+    pub fn step(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         let now = self.now();
-        for _ in 0..4 {
-            self.coordinator.advance(now, &mut self.effects);
-        }
+        self.coordinator.advance(now, &mut self.effects);
     }
 
     pub fn is_open(&self, ticket: Ticket) -> bool {

@@ -3,18 +3,24 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use rota_core::{
-    Projection, Request, State,
+    Projection, Request, State, Ticket,
     request::{
-        Assignment, CommitPartition, CommitTopic, DescribeGroup, FetchTopic, Heartbeat, JoinGroup, LeaveGroup,
-        LeaveIdentity, ListGroups, OffsetCommit, OffsetFetch, Protocol, SyncGroup,
+        Assignment, CommitPartition, CommitTopic, DeleteGroup, DescribeGroup, FetchTopic, Heartbeat, JoinGroup,
+        LeaveGroup, LeaveIdentity, ListGroups, OffsetCommit, OffsetDelete, OffsetDeleteTopic, OffsetFetch, Protocol,
+        SyncGroup,
     },
 };
 
-use super::{GROUPS, World, history::Known};
+use super::{
+    GROUPS, World,
+    history::{Fault, Known},
+};
 
 const INSTANCES: [&str; 3] = ["i1", "i2", "i3"];
 const OFFERS: [&[&str]; 6] =
     [&["range"], &["range", "sticky"], &["sticky", "range"], &["sticky"], &["range", "range", "other"], &[]];
+/// To t, to nothing that can be read.
+const SUBSCRIPTIONS: [&[u8]; 2] = [b"\0\0\0\0\0\x01\0\x01t\xff\xff\xff\xff", b"\0\0"];
 const SESSIONS_MS: [i32; 4] = [400, 3_000, 20_000, 20_000];
 const REBALANCES_MS: [i32; 5] = [0, -1, 300, 2_000, 60_000];
 
@@ -59,7 +65,7 @@ impl World {
     }
 
     fn offer(&mut self) -> Offer {
-        let metadata: Arc<[u8]> = Arc::new([0, self.dice.roll(2) as u8]);
+        let metadata: Arc<[u8]> = self.dice.pick(&SUBSCRIPTIONS).into();
         let names = if self.dice.chance(98) { OFFERS[self.dice.roll(5)] } else { OFFERS[5] };
         names.iter().map(|name| (Arc::from(*name), Arc::clone(&metadata))).collect()
     }
@@ -234,7 +240,34 @@ impl World {
             retention_time_ms: None,
             topics: &topics,
         };
+        let before = self.coordinator.project(known.group);
         self.submit(known, "OffsetCommit", generation, Request::OffsetCommit(request));
+        let ticket = Ticket(self.tickets - 1);
+        let is_accepted = self.open.get(&ticket).is_some_and(|open| open.append.is_some());
+        if self.is_checked && (is_accepted || self.strikes(Fault::StrangersCommit, ticket)) {
+            assert!(
+                may_commit(before.as_ref(), known, generation),
+                "S15: {known:?} {generation} committed to {before:?}"
+            );
+        }
+    }
+
+    pub(super) fn delete_group(&mut self) {
+        let group = self.group();
+        let known = Known { group, member_id: String::new(), instance: None };
+        let request = DeleteGroup { group_id: Some(group) };
+        self.submit(&known, "DeleteGroup", -1, Request::DeleteGroup(request));
+    }
+
+    pub(super) fn delete_offsets(&mut self) {
+        let group = self.group();
+        let known = Known { group, member_id: String::new(), instance: None };
+        let all: &[i32] = &[0, 1, 1, 7];
+        let partitions = &all[self.dice.roll(2)..];
+        let name = self.dice.pick(&["t", "u"]);
+        let topics = [OffsetDeleteTopic { name, partitions }];
+        let request = OffsetDelete { group_id: Some(group), topics: &topics };
+        self.submit(&known, "OffsetDelete", -1, Request::OffsetDelete(request));
     }
 
     pub(super) fn fetch(&mut self) {
@@ -253,11 +286,24 @@ impl World {
         let describe = DescribeGroup { version: 6, group_id: Some(known.group) };
         self.submit(&known, "DescribeGroup", -1, Request::DescribeGroup(describe));
         self.submit(&known, "ListGroups", -1, Request::ListGroups(ListGroups { states: &["stable"], types: &[] }));
+        self.compare_view();
         let explained = self.coordinator.explain(known.group);
         if let Some(transcript) = &mut self.transcript {
             transcript.push(format!("{explained:?}"));
         }
     }
+}
+
+/// S15, from outside.
+fn may_commit(group: Option<&Projection>, sender: &Known, generation: i32) -> bool {
+    let Some(group) = group else { return generation < 0 };
+    let nobody = group.members.is_empty() && generation < 0;
+    let is_sender = |member: &rota_core::projection::ProjectedMember| {
+        *member.member_id == sender.member_id
+            && (sender.instance.is_none() || member.instance_id.as_deref() == sender.instance)
+    };
+    let member = group.members.iter().any(is_sender) && group.generation == generation;
+    nobody || member && group.state != State::CompletingRebalance
 }
 
 fn instance_named(name: &str) -> Option<&'static str> {

@@ -19,11 +19,14 @@ pub enum Fault {
     RefusalWithEffect,
     LostRecord,
     EarlyAnswer,
+    EarlyDelete,
+    StrangersCommit,
+    StaleView,
 }
 
 impl Fault {
     /// Each fault with the check that has to catch it.
-    pub const CAUGHT_BY: [(Fault, &'static str); 9] = [
+    pub const CAUGHT_BY: [(Fault, &'static str); 12] = [
         (Fault::AnswerTwice, "S18:"),
         (Fault::AnswerNever, "S18:"),
         (Fault::GenerationBack, "S4:"),
@@ -33,6 +36,9 @@ impl Fault {
         (Fault::RefusalWithEffect, "S14:"),
         (Fault::LostRecord, "S22:"),
         (Fault::EarlyAnswer, "S26:"),
+        (Fault::EarlyDelete, "S26:"),
+        (Fault::StrangersCommit, "S15:"),
+        (Fault::StaleView, "S25:"),
     ];
 }
 
@@ -70,6 +76,8 @@ pub enum Told {
     Id(String),
     Sync { assignment: Vec<u8> },
     Commit,
+    Delete,
+    OffsetDelete,
 }
 
 impl Sink for Effects {
@@ -92,8 +100,10 @@ impl Sink for Effects {
             Answer::OffsetFetch(fetch) => (fetch.error, None),
             Answer::DescribeGroup(describe) => (describe.error, None),
             Answer::ListGroups(list) => (list.error, None),
-            Answer::DeleteGroup(delete) => (delete.error, None),
-            Answer::OffsetDelete(delete) => (delete.error, None),
+            Answer::DeleteGroup(delete) => (delete.error, (delete.error == ErrorCode::None).then_some(Told::Delete)),
+            Answer::OffsetDelete(delete) => {
+                (delete.error, (delete.error == ErrorCode::None).then_some(Told::OffsetDelete))
+            }
         };
         self.answers.push((ticket, error, told));
     }
@@ -156,6 +166,8 @@ pub struct History {
     durable: BTreeSet<&'static str>,
     /// How many tombstones it took for the ends of each group.
     tombstones_used: BTreeMap<&'static str, usize>,
+    /// How often somebody was told that they had deleted a group.
+    deleted: BTreeMap<&'static str, usize>,
     /// The ids that the instance of an id had before (S1).
     chains: BTreeMap<String, BTreeSet<String>>,
     /// Who has an instance now.
@@ -238,12 +250,32 @@ impl History {
         }
     }
 
+    fn tombstones(&self, group: &str) -> usize {
+        let stored = self.stored.get(group).into_iter().flatten();
+        stored.filter(|(_, what)| *what == Stored::Tombstone).count()
+    }
+
+    /// A success of `DeleteGroup`: each has a tombstone of its own.
+    pub fn told_delete(&mut self, group: &'static str, append: Option<AppendId>) {
+        let durable = append.is_none_or(|append_id| self.acknowledged.contains(&append_id));
+        assert!(durable, "S26: the end of {group} was told before {append:?} was durable");
+        let tombstones = self.tombstones(group);
+        let deleted = self.deleted.entry(group).or_default();
+        *deleted += 1;
+        assert!(*deleted <= tombstones, "S26: {group} was deleted {deleted} times, with {tombstones} tombstones");
+    }
+
+    /// A success of `OffsetDelete`: it had nothing to write, or that is durable.
+    pub fn told_offset_delete(&self, append: Option<AppendId>) {
+        let durable = append.is_none_or(|append_id| self.acknowledged.contains(&append_id));
+        assert!(durable, "S26: a deletion was told before {append:?} was durable");
+    }
+
     /// A group that the log had is over: its tombstone is there (S22, S29).
     fn end(&mut self, group: &'static str) {
+        let tombstones = self.tombstones(group);
         let used = self.tombstones_used.entry(group).or_default();
         *used += 1;
-        let stored = self.stored.get(group).into_iter().flatten();
-        let tombstones = stored.filter(|(_, what)| *what == Stored::Tombstone).count();
         assert!(*used <= tombstones, "S29: {group} ended {used} times, with {tombstones} tombstones");
         *self.ends.entry(group).or_default() += 1;
         self.holders.retain(|(of, _), _| *of != group);

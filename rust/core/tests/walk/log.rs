@@ -1,6 +1,6 @@
 //! The log that the coordinator writes to, and what it is after a crash.
 
-use rota_core::{Coordinator, ErrorCode, LogEntry, Projection, Record, State};
+use rota_core::{AppendId, Coordinator, ErrorCode, LogEntry, Projection, Record, State};
 
 use super::{
     GROUPS, World,
@@ -87,9 +87,14 @@ impl World {
     }
 
     pub(super) fn fold(&self) -> Coordinator {
+        self.fold_before((u32::MAX, AppendId(0)))
+    }
+
+    /// What a load would make of the log before a place in it.
+    fn fold_before(&self, end: (u32, AppendId)) -> Coordinator {
         let mut replica = Coordinator::new(self.config.clone(), 0, 1);
         replica.check_itself(false);
-        for (offset, record) in self.log.values().flatten().enumerate() {
+        for (offset, record) in self.log.range(..end).flat_map(|(_, records)| records).enumerate() {
             let record = Record::decode(&record.key_bytes(), record.value_bytes().as_deref()).expect("own bytes");
             replica.replay(&LogEntry { offset: offset as u64, timestamp_ms: self.now.wall_ms, record });
         }
@@ -122,6 +127,30 @@ impl World {
         self.coordinator = self.fold();
         self.load();
         self.history.see("reload".to_owned());
+    }
+
+    /// S25: what can be seen is what the log had when the oldest append in flight began, expired offsets and all. A
+    /// deleted topic's offsets go before their tombstones are durable, so only the other topic is looked at.
+    pub(super) fn compare_view(&mut self) {
+        if !self.is_checked || self.fault == Some(Fault::LostRecord) {
+            return;
+        }
+        let oldest = self.in_flight.iter().map(|(append_id, _)| *append_id).min();
+        let replica = self.fold_before(oldest.map_or((u32::MAX, AppendId(0)), |oldest| (self.life, oldest)));
+        for group in GROUPS {
+            let seen = |coordinator: &Coordinator| {
+                let offsets = coordinator.project(group).map_or(Vec::new(), |group| group.offsets);
+                offsets.into_iter().filter(|(topic, ..)| **topic == *"t").collect::<Vec<_>>()
+            };
+            let mut live = seen(&self.coordinator);
+            if self.fault == Some(Fault::StaleView) {
+                live.pop();
+            }
+            assert_eq!(live, seen(&replica), "S25: offsets of {group}");
+            if !live.is_empty() {
+                self.history.see("compared a view".to_owned());
+            }
+        }
     }
 
     /// S22: with nothing in flight, the log says what the state says of groups that are Stable or Empty.

@@ -39,6 +39,8 @@ pub struct World {
     now: Now,
     tickets: u64,
     open: BTreeMap<Ticket, Open>,
+    /// Whether the event is a request, the newest.
+    submitting: bool,
     /// Identities that somebody heard of, the newest last.
     known: VecDeque<Known>,
     in_flight: Vec<(AppendId, Vec<Record>)>,
@@ -62,6 +64,7 @@ impl World {
             now: Now { mono_ms: 1_000, wall_ms: 1_700_000_000_000 },
             tickets: 0,
             open: BTreeMap::new(),
+            submitting: false,
             known: VecDeque::new(),
             in_flight: Vec::new(),
             log: BTreeMap::new(),
@@ -74,7 +77,7 @@ impl World {
     }
 
     pub fn step(&mut self) {
-        match self.dice.roll(200) {
+        match self.dice.roll(206) {
             0..14 => self.join_anew(),
             14..44 => self.rejoin(),
             44..54 => self.restart(),
@@ -90,6 +93,8 @@ impl World {
             192..194 => self.restore(),
             194 if self.dice.chance(20) => self.reload(),
             195 if self.dice.chance(20) => self.calm_down(),
+            200..203 => self.delete_group(),
+            203..206 => self.delete_offsets(),
             _ => self.beat_by_handle(),
         }
     }
@@ -121,6 +126,7 @@ impl World {
         if let (Some(open), Some((append_id, _))) = (self.newest_open(), effects.appends.last()) {
             open.append.get_or_insert(*append_id);
         }
+        self.submitting = false;
         self.in_flight.extend(effects.appends);
         if !self.is_checked {
             for (ticket, _, _) in effects.answers {
@@ -144,10 +150,11 @@ impl World {
         }
     }
 
-    /// The request that is submitted at the moment, unless it is no commit or knows its append.
+    /// The request that is submitted at the moment, unless it writes nothing that its answer waits for.
     fn newest_open(&mut self) -> Option<&mut Open> {
         let newest = Ticket(self.tickets.checked_sub(1)?);
-        self.open.get_mut(&newest).filter(|open| open.kind == "OffsetCommit" && open.append.is_none())
+        let writes = |open: &&mut Open| matches!(open.kind, "OffsetCommit" | "OffsetDelete" | "DeleteGroup");
+        self.open.get_mut(&newest).filter(|_| self.submitting).filter(writes)
     }
 
     fn strikes(&self, fault: Fault, ticket: Ticket) -> bool {
@@ -177,6 +184,8 @@ impl World {
                 self.history.told_assignment(round, &open.known.member_id, &assignment);
             }
             Some(Told::Commit) => self.history.told_commit(open.append),
+            Some(Told::Delete) => self.history.told_delete(open.known.group, open.append),
+            Some(Told::OffsetDelete) => self.history.told_offset_delete(open.append),
             None => {}
         }
         if self.strikes(Fault::AnswerTwice, ticket) {
@@ -222,6 +231,7 @@ impl World {
         let digests = GROUPS.map(|group| self.coordinator.digest(group));
         let now = self.now;
         let mut refused = false;
+        self.submitting = true;
         self.event(
             || format!("{ticket:?} {request:?}"),
             |coordinator, effects| {
@@ -238,6 +248,10 @@ impl World {
         }
         if self.strikes(Fault::EarlyAnswer, ticket) && kind == "OffsetCommit" && self.open.contains_key(&ticket) {
             self.answered(ticket, ErrorCode::None, Some(Told::Commit));
+        }
+        let has_begun = self.open.get(&ticket).is_some_and(|open| open.append.is_some());
+        if self.fault == Some(Fault::EarlyDelete) && kind == "DeleteGroup" && has_begun {
+            self.answered(ticket, ErrorCode::None, Some(Told::Delete));
         }
     }
 

@@ -1,0 +1,200 @@
+//! How groups and offsets end: deletion against what is in flight, and the cleaner's steps (docs/protocol.md §12.3, §13).
+
+#[expect(dead_code, reason = "what only other tests use of it")]
+mod scene;
+
+use rota_core::{
+    AppendId, Config, Coordinator, ErrorCode, LogEntry, Record, Request, State, Ticket,
+    records::OffsetValue,
+    request::{DeleteGroup, DescribeGroup},
+};
+use scene::{Joining, Scene, config, joining};
+
+const HOUR_MS: u64 = 3_600_000;
+
+fn hour() -> Config {
+    Config { offsets_retention_minutes: 60, offsets_retention_check_interval_ms: HOUR_MS, ..config() }
+}
+
+fn delete(scene: &mut Scene, group: &str) -> Ticket {
+    scene.send(Request::DeleteGroup(DeleteGroup { group_id: Some(group) }))
+}
+
+fn describe(scene: &mut Scene) -> ErrorCode {
+    let ticket = scene.send(Request::DescribeGroup(DescribeGroup { version: 6, group_id: Some("g") }));
+    scene.reply(ticket).error
+}
+
+/// A join that is refused, and leaves an Empty group behind whose record is on its way.
+fn create(scene: &mut Scene) -> AppendId {
+    let ticket = scene.join(&Joining { offers: &[], ..joining("i0") });
+    assert_eq!(scene.reply(ticket).error, ErrorCode::InconsistentGroupProtocol);
+    scene.newest()
+}
+
+fn ends_group(records: &[Record]) -> bool {
+    records.iter().any(|record| matches!(record, Record::Group { value: None, .. }))
+}
+
+/// Everything that the scene has appended so far, as far as it was stored, loaded again.
+fn loaded_again(scene: &Scene, stored: &[AppendId]) -> Coordinator {
+    let mut coordinator = Coordinator::new(config(), 0, 1);
+    let records = scene.effects.appends.iter().filter(|(append_id, _)| stored.contains(append_id));
+    for (offset, record) in records.flat_map(|(_, records)| records).enumerate() {
+        coordinator.replay(&LogEntry { offset: offset as u64, timestamp_ms: 0, record: record.clone() });
+    }
+    coordinator
+}
+
+#[test]
+fn a_group_whose_creation_fails_under_its_deletion_is_gone_whatever_becomes_of_that() {
+    for deletion_fails in [false, true] {
+        let mut scene = Scene::new(config());
+        let creation = create(&mut scene);
+        let ticket = delete(&mut scene, "g");
+        let deletion = scene.newest();
+        assert!(ends_group(scene.records(deletion)));
+        scene.fail(creation);
+        let join = scene.join(&joining("i0"));
+        assert!(scene.is_open(join), "nobody is let into a group whose end is undecided");
+        let result = if deletion_fails { Err(ErrorCode::KafkaStorageError) } else { Ok(2) };
+        scene.end(deletion, result);
+        let expected = if deletion_fails { ErrorCode::NotCoordinator } else { ErrorCode::None };
+        assert_eq!(scene.reply(ticket).error, expected);
+        assert_eq!(scene.group().state, State::PreparingRebalance);
+        let created = scene.newest();
+        assert!(created > deletion && !scene.group().durable, "the one that joined began another group");
+    }
+}
+
+#[test]
+fn a_creation_that_is_late_and_a_deletion_behind_it_leave_nothing() {
+    let mut scene = Scene::new(config());
+    let creation = create(&mut scene);
+    let ticket = delete(&mut scene, "g");
+    let deletion = scene.newest();
+    scene.until(5_000);
+    assert_eq!(scene.reply(ticket).error, ErrorCode::CoordinatorNotAvailable);
+    scene.end(creation, Ok(0));
+    assert_eq!(describe(&mut scene), ErrorCode::None, "it exists after all");
+    scene.end(deletion, Ok(1));
+    assert_eq!(describe(&mut scene), ErrorCode::GroupIdNotFound, "and was deleted after all");
+    assert!(loaded_again(&scene, &[creation, deletion]).group_ids().is_empty());
+}
+
+#[test]
+fn a_deletion_takes_along_the_offset_whose_own_tombstone_could_not_be_stored() {
+    let mut scene = Scene::new(config());
+    scene.commit("g", "t", 1);
+    let commit = scene.newest();
+    scene.store();
+    scene.delete_topic("t");
+    scene.fail(scene.newest());
+    let ticket = delete(&mut scene, "g");
+    let deletion = scene.newest();
+    // Written again just before, and failed again.
+    scene.fail(AppendId(deletion.0 - 1));
+    scene.end(deletion, Ok(2));
+    assert_eq!(scene.reply(ticket).error, ErrorCode::None);
+    assert!(loaded_again(&scene, &[commit, deletion]).group_ids().is_empty(), "S29: it does not come back by a load");
+}
+
+#[test]
+fn a_held_join_phase_goes_on_when_an_offset_makes_the_group_durable() {
+    let mut scene = Scene::new(config());
+    scene.commit("g", "t", 1);
+    let commit = scene.newest();
+    let join = scene.join(&joining("i0"));
+    scene.until(0);
+    assert!(scene.is_open(join), "the log has nothing of the group");
+    scene.end(commit, Ok(0));
+    assert_eq!(scene.reply(join).error, ErrorCode::None);
+}
+
+/// A scene with these groups of so many offsets, all of them as old as can be.
+fn with_old_offsets(groups: &[(String, i32)]) -> Scene {
+    let mut coordinator = Coordinator::new(hour(), 0, 0);
+    for (group_id, partitions) in groups {
+        for partition in 0..*partitions {
+            let value = Some(OffsetValue {
+                offset: 5,
+                leader_epoch: -1,
+                metadata: "".into(),
+                commit_timestamp_ms: 0,
+                expire_timestamp_ms: None,
+                topic_id: 0,
+            });
+            let record = Record::Offset { group_id: group_id.as_str().into(), topic: "t".into(), partition, value };
+            coordinator.replay(&LogEntry { offset: 0, timestamp_ms: 0, record });
+        }
+    }
+    let mut scene = Scene::around(coordinator);
+    let now = scene.now();
+    scene.coordinator.loaded(now, &mut scene.effects);
+    scene
+}
+
+/// One call of `advance` at this moment; gives the append that came of it, if any did.
+fn advance_once(scene: &mut Scene, now_ms: u64) -> Option<AppendId> {
+    let before = scene.effects.appends.len();
+    scene.step(now_ms);
+    assert!(scene.effects.appends.len() <= before + 1, "a step is one batch");
+    scene.effects.appends.get(before).map(|(append_id, _)| *append_id)
+}
+
+#[test]
+fn a_run_over_many_groups_takes_steps_and_everybody_else_is_served_between_them() {
+    let groups: Vec<(String, i32)> = (0..1_200).map(|at| (format!("g{at:04}"), 1)).collect();
+    let mut scene = with_old_offsets(&groups);
+    assert_eq!(advance_once(&mut scene, HOUR_MS - 1), None);
+    let mut steps = Vec::new();
+    while let Some(append_id) = advance_once(&mut scene, HOUR_MS) {
+        assert!(scene.records(append_id).len() <= 1_000);
+        steps.push(append_id);
+        let ticket = scene.send(Request::DescribeGroup(DescribeGroup { version: 6, group_id: Some("g1199") }));
+        assert_eq!(scene.reply(ticket).error, ErrorCode::None);
+    }
+    assert_eq!(steps.len(), 3, "two entries for each group, a thousand in a step");
+    assert_eq!(scene.coordinator.group_ids().len(), 1_200, "nothing is gone before it is durable");
+    // The second step's batch is refused: its groups stay, and only they.
+    for (at, append_id) in steps.iter().enumerate() {
+        scene.end(*append_id, if at == 1 { Err(ErrorCode::MessageTooLarge) } else { Ok(0) });
+    }
+    assert_eq!(scene.coordinator.group_ids().len(), 500);
+    let next = advance_once(&mut scene, 2 * HOUR_MS).expect("the next run finds them");
+    scene.end(next, Ok(0));
+    assert!(scene.coordinator.group_ids().is_empty());
+}
+
+#[test]
+fn a_group_that_is_larger_than_a_step_goes_with_the_run_after_its_offsets() {
+    let mut scene = with_old_offsets(&[("g".to_owned(), 2_500), ("h".to_owned(), 1)]);
+    let mut counts = Vec::new();
+    while let Some(append_id) = advance_once(&mut scene, HOUR_MS) {
+        counts.push(scene.records(append_id).len());
+        scene.end(append_id, Ok(0));
+    }
+    assert_eq!(counts.iter().sum::<usize>(), 2_502, "{counts:?}: the offsets of g, and all of h");
+    assert_eq!(scene.coordinator.group_ids().len(), 1);
+    assert!(scene.group().offsets.is_empty());
+    let last = advance_once(&mut scene, 2 * HOUR_MS).expect("the next run ends g");
+    assert!(ends_group(scene.records(last)));
+    scene.end(last, Ok(0));
+    assert!(scene.coordinator.group_ids().is_empty());
+}
+
+#[test]
+fn a_run_that_is_written_down_between_two_steps_goes_on_where_it_was() {
+    let groups: Vec<(String, i32)> = (0..1_200).map(|at| (format!("g{at:04}"), 1)).collect();
+    let rest = |restores: bool| {
+        let mut scene = with_old_offsets(&groups);
+        let first = advance_once(&mut scene, HOUR_MS).expect("the first step");
+        if restores {
+            scene.coordinator = Coordinator::restore(&scene.coordinator.snapshot()).expect("its own snapshot");
+        }
+        while advance_once(&mut scene, HOUR_MS).is_some() {}
+        scene.effects.appends.retain(|(append_id, _)| *append_id > first);
+        scene.effects.appends
+    };
+    assert_eq!(rest(true), rest(false));
+}
