@@ -82,6 +82,19 @@ def test_clients_are_told_the_advertised_address() -> None:
         assert process.stdout.readline() == "clients are told to connect to localhost:9\n"
 
 
+def test_the_first_line_has_the_addresses_of_all_nodes() -> None:
+    with serving("--nodes", "3") as (_, first_line):
+        addresses = first_line.split()[4]
+        brokers = AdminClient({"bootstrap.servers": addresses.split(",")[2]}).list_topics(timeout=WITHIN_S).brokers
+        assert ",".join(f"{brokers[node].host}:{brokers[node].port}" for node in (1, 2, 3)) == addresses
+
+
+def test_each_node_is_advertised_on_a_port_of_its_own() -> None:
+    with serving("--nodes", "2", "--advertise", "localhost:9") as (process, _):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "clients are told to connect to localhost:9, localhost:10\n"
+
+
 def test_an_address_in_use_is_a_failure_and_says_which() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -103,6 +116,7 @@ def test_an_address_in_use_is_a_failure_and_says_which() -> None:
         (("--listen", "localhost:65536"), "--listen is `localhost:65536`: the port is 65536, give 0 to 65535"),
         (("--listen", "::1:9092"), "--listen is `::1:9092`: write an IPv6 host in brackets, such as [::1]:9092"),
         (("--advertise", "kafka.test:0"), "--advertise is `kafka.test:0`: the port is 0, give 1 to 65535"),
+        (("--listen", "127.0.0.1:65535", "--nodes", "2"), "2 nodes need the ports from 65535 on"),
         (("--set", "num.partitions"), "--set is `num.partitions`: give KEY=VALUE"),
         (("--set", "num.partitions=many"), "`num.partitions` is `many`"),
         (("--set", "num.partition=3"), "unknown setting `num.partition`; the nearest one is `num.partitions`"),

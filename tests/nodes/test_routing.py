@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -102,18 +100,32 @@ def test_a_fetch_that_waits_at_one_node_ends_when_another_deletes_its_topic(thre
     assert waiting.receive()
 
 
+def on_consecutive_ports(nodes: int, advertise: str) -> rota.Server:
+    """A server on the first consecutive ports that are free, below those that the system gives out."""
+    for first in range(20_000, 30_000, nodes):
+        try:
+            return rota.Server(f"127.0.0.1:{first}", nodes=nodes, advertise=advertise)
+        except OSError:
+            pass
+    raise AssertionError("no port is free")
+
+
 def test_nodes_listen_and_are_advertised_on_consecutive_ports() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        first = probe.getsockname()[1]
-    with rota.Server(f"127.0.0.1:{first}", nodes=3, advertise="localhost:9000") as server:
-        assert server.nodes() == {node: f"127.0.0.1:{first + node - 1}" for node in (1, 2, 3)}
+    with on_consecutive_ports(3, "localhost:9000") as server:
+        assert server.nodes() == {node: f"127.0.0.1:{server.port + node - 1}" for node in (1, 2, 3)}
         assert server.bootstrap_servers == ",".join(server.nodes().values())
         admin = AdminClient({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
         brokers = admin.list_topics(timeout=10).brokers
         assert {node: f"{broker.host}:{broker.port}" for node, broker in brokers.items()} == {
             node: f"localhost:{9000 + node - 1}" for node in (1, 2, 3)
         }
+
+
+def test_nodes_need_all_of_their_ports_and_the_one_in_use_is_named() -> None:
+    with on_consecutive_ports(2, "localhost:9000") as server:
+        before, taken = f"127.0.0.1:{server.port - 1}", f"127.0.0.1:{server.port}"
+        with pytest.raises(OSError, match=f"{taken} is in use"):
+            rota.Server(before, nodes=2)
 
 
 @pytest.mark.parametrize("nodes", [0, -1, 1001])

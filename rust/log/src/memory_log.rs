@@ -1,7 +1,7 @@
 //! The fenced log in memory. Its completions can be held back, reordered across partitions and failed on demand:
 //! otherwise the code that runs while an append is in flight would never run. It is compacted as it grows.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use crate::fenced::{Completion, FencedLog, LogAppendId, LogError, LogRecord, StoredRecord};
 
@@ -48,10 +48,15 @@ impl Partition {
 
     /// Keeps the newest record of each key, and of those only what is no tombstone.
     fn compact(&mut self) {
-        let mut seen = BTreeSet::new();
-        let is_newest: Vec<bool> =
-            self.records.iter().rev().map(|stored| seen.insert(stored.record.key.clone())).collect();
-        let mut newest = is_newest.into_iter().rev();
+        let key = |at: u32| &self.records[at as usize].record.key;
+        let mut by_key: Vec<u32> = (0..self.records.len() as u32).collect();
+        by_key.sort_by(|one, other| key(*one).cmp(key(*other)));
+        let mut is_newest = vec![false; by_key.len()];
+        for same in by_key.chunk_by(|one, other| key(*one) == key(*other)) {
+            // The sort is stable: of those with one key, the last is the newest.
+            is_newest[same[same.len() - 1] as usize] = true;
+        }
+        let mut newest = is_newest.into_iter();
         self.records.retain(|stored| newest.next() == Some(true) && stored.record.value.is_some());
         self.compacted = self.records.len();
     }
