@@ -28,6 +28,7 @@ const COMPRESSION_MASK: i16 = 0x07;
 const LOG_APPEND_TIME: i16 = 0x08;
 const TRANSACTIONAL: i16 = 0x10;
 const CONTROL: i16 = 0x20;
+const DELETE_HORIZON: i16 = 0x40;
 
 /// Why bytes are not a batch that can be stored. Positions count from the start of the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -241,6 +242,11 @@ impl BatchHeader {
     /// Holds markers, not data.
     pub fn is_control(&self) -> bool {
         self.attributes & CONTROL != 0
+    }
+
+    /// When its tombstones may go, wall milliseconds: known once compaction has met them. The base timestamp is it.
+    pub fn delete_horizon_ms(&self) -> Option<i64> {
+        (self.attributes & DELETE_HORIZON != 0).then_some(self.base_timestamp_ms)
     }
 
     /// Has a producer id.

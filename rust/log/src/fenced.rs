@@ -1,6 +1,8 @@
 //! The log behind `__consumer_offsets`, as the server sees it.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
+
+use crate::store::Damage;
 
 /// The log's name for one append, counted up from 0 over all partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,6 +68,16 @@ pub enum LogError {
         /// The limit.
         limit_bytes: usize,
     },
+    /// Bytes of the partition are not what was written; it is not served until that is mended.
+    Damaged(Box<Damage>),
+    /// The store stopped after a failure: what it had been asked to make durable may be or not, and only a new start,
+    /// which reads what is there, can tell.
+    Stopped {
+        /// What failed, and what to do.
+        reason: Arc<str>,
+    },
+    /// The store was opened to be read only.
+    ReadOnly,
     /// The store below failed, or a test asked for it: a Kafka error code.
     Failed {
         /// Kafka's number.
@@ -75,12 +87,13 @@ pub enum LogError {
 
 impl LogError {
     /// Kafka's number for it: 3 `UNKNOWN_TOPIC_OR_PARTITION`, 6 `NOT_LEADER_OR_FOLLOWER`, 10 `MESSAGE_TOO_LARGE`,
-    /// 87 `INVALID_RECORD`, or that of the failure.
+    /// 56 `KAFKA_STORAGE_ERROR`, 87 `INVALID_RECORD`, or that of the failure.
     pub fn code(&self) -> i16 {
         match self {
             LogError::UnknownPartition { .. } => 3,
             LogError::NotOpen { .. } | LogError::Fenced { .. } | LogError::UnknownEpoch { .. } => 6,
             LogError::TooLarge { .. } => 10,
+            LogError::Damaged(_) | LogError::Stopped { .. } | LogError::ReadOnly => 56,
             LogError::Empty => 87,
             LogError::Failed { code } => *code,
         }
@@ -102,6 +115,9 @@ impl fmt::Display for LogError {
             LogError::TooLarge { batch_bytes, limit_bytes } => {
                 write!(f, "the append has {batch_bytes} bytes of keys and values, the limit is {limit_bytes}")
             }
+            LogError::Damaged(damage) => write!(f, "{damage}"),
+            LogError::Stopped { reason } => write!(f, "the log has stopped: {reason}"),
+            LogError::ReadOnly => write!(f, "the data directory was opened to be read only"),
             LogError::Failed { code } => write!(f, "the append failed with Kafka error {code}"),
         }
     }

@@ -1,5 +1,5 @@
 //! The log that the coordinator and the topics stand on: record batches (version 2, Kafka's), an in-memory log of a
-//! topic's partition, and the fenced log behind `__consumer_offsets`.
+//! topic's partition, the fenced log behind `__consumer_offsets`, and partitions on disk.
 //!
 //! | item | what it is |
 //! |---|---|
@@ -9,15 +9,19 @@
 //! | [`PartitionLog`] | a user topic's partition: batches as they came, offsets assigned, reads and look-ups by time |
 //! | [`FencedLog`] | the log of `__consumer_offsets` as a trait: epochs, appends, flush, ordered completions, reads |
 //! | [`MemoryLog`] | its memory implementation, whose completions can be held, reordered across partitions and failed |
+//! | [`store::Store`] | partitions in Kafka's layout on disk: group commit, recovery, compaction |
+//! | [`files::Files`] | what a store asks of a file system; [`files::ForgetfulFiles`] is one that tests crash |
 //!
-//! Nothing here reads a clock, starts a thread or draws random numbers.
+//! Nothing here reads a clock or starts a thread.
 
 mod batch;
 mod compression;
 mod fenced;
+pub mod files;
 mod memory_log;
 mod partition_log;
 mod records;
+pub mod store;
 mod writer;
 
 pub use batch::{

@@ -172,23 +172,29 @@ fn whole_batch(batch: &Batch<'_>) -> TimestampedOffset {
 fn find_record(stored: &Stored, timestamp_ms: i64, bytes_left: &mut usize) -> Option<TimestampedOffset> {
     let batch = stored.batch();
     debug_assert_eq!(batch.header().base_offset, stored.base_offset);
-    if batch.header().max_timestamp_ms < timestamp_ms {
+    find_in_batch(&batch, timestamp_ms, bytes_left)
+}
+
+/// The first record of `batch` at or after `timestamp_ms`; `bytes_left` as for [`PartitionLog::offset_for_timestamp`].
+pub(crate) fn find_in_batch(batch: &Batch<'_>, timestamp_ms: i64, bytes_left: &mut usize) -> Option<TimestampedOffset> {
+    let header = batch.header();
+    if header.max_timestamp_ms < timestamp_ms {
         return None;
     }
-    if batch.header().is_log_append_time() {
-        return Some(whole_batch(&batch));
+    if header.is_log_append_time() {
+        return Some(whole_batch(batch));
     }
     let limit_bytes = LOOKUP_PAYLOAD_BYTES_MAX.min(*bytes_left);
     let payload = if limit_bytes > 0 { batch.payload(limit_bytes).ok() } else { None };
     *bytes_left = bytes_left.saturating_sub(payload.as_ref().map_or(limit_bytes, |payload| payload.len()));
-    let Some(payload) = payload else { return Some(whole_batch(&batch)) };
+    let Some(payload) = payload else { return Some(whole_batch(batch)) };
     for record in batch.records_in(&payload) {
-        let Ok(record) = record else { return Some(whole_batch(&batch)) };
+        let Ok(record) = record else { return Some(whole_batch(batch)) };
         if batch.timestamp_ms(&record) >= timestamp_ms {
             return Some(TimestampedOffset {
-                offset: batch.offset(&record).clamp(stored.base_offset, stored.last_offset),
+                offset: batch.offset(&record).clamp(header.base_offset, header.last_offset()),
                 timestamp_ms: batch.timestamp_ms(&record),
-                leader_epoch: batch.header().leader_epoch,
+                leader_epoch: header.leader_epoch,
             });
         }
     }

@@ -15,6 +15,8 @@ pub struct RecordView<'a> {
     pub value: Option<&'a [u8]>,
     /// How many headers follow.
     pub header_count: u32,
+    /// Key, value and headers as they are encoded.
+    pub encoded: &'a [u8],
 }
 
 /// The records of one batch in order. After an error there is nothing more.
@@ -47,6 +49,7 @@ impl<'a> Records<'a> {
         take(&mut body, 1).ok_or("attributes")?;
         let timestamp_delta_ms = varlong(&mut body).ok_or("timestamp delta")?;
         let offset_delta = varint(&mut body).ok_or("offset delta")?;
+        let encoded = body;
         let key = nullable(&mut body, "key")?;
         let value = nullable(&mut body, "value")?;
         let header_count = u32::try_from(varint(&mut body).ok_or("header count")?).map_err(|_| "header count")?;
@@ -57,7 +60,7 @@ impl<'a> Records<'a> {
         if !body.is_empty() {
             return Err("length");
         }
-        Ok(RecordView { timestamp_delta_ms, offset_delta, key, value, header_count })
+        Ok(RecordView { timestamp_delta_ms, offset_delta, key, value, header_count, encoded })
     }
 }
 

@@ -79,7 +79,7 @@ impl BatchWriter {
 }
 
 /// Zigzag, seven bits a byte. Values that fit 32 bits come out as a varint.
-fn put_varlong(buf: &mut BytesMut, value: i64) {
+pub(crate) fn put_varlong(buf: &mut impl BufMut, value: i64) {
     let mut raw = (value << 1).cast_unsigned() ^ (value >> 63).cast_unsigned();
     while raw >= 0x80 {
         buf.put_u8(raw as u8 | 0x80);

@@ -1,0 +1,359 @@
+//! Compaction: of the older segments of a partition the newest record of each key stays, with its offset.
+//!
+//! Tombstones stay for `delete_retention_ms` after the first time they are met. Records of aborted transactions go,
+//! those of open ones stop compaction, control batches stay. A group of segments is written to `BASE.log.cleaned`,
+//! synced, renamed to `BASE.log.swap`; the directory is synced, the group's other segments are removed, the directory
+//! is synced, and `.swap` is renamed to `BASE.log`. A crash before the first rename leaves the old segments, one after
+//! it a `.swap` that the next start puts in their place.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::{BuildHasher as _, RandomState},
+    io,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use crate::{
+    batch::Batch,
+    files::{Access, File, Files, write_all_at},
+};
+
+use super::{
+    Damage, PartitionHandle, Store,
+    layout::{CLEANED, SWAP},
+    rewrite::{Rewritten, rewrite},
+    segment::{Segment, Walk, segment_path},
+    view::PAYLOAD_BYTES_MAX,
+};
+
+/// About so many bytes are read in one slice.
+const SLICE_BYTES: u64 = 1 << 20;
+/// Keys that one compaction remembers at most, unless one segment alone has more.
+const KEYS_MAX: usize = 2_000_000;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Compaction {
+    /// Of which partition.
+    pub partition: PartitionHandle,
+    files: Arc<dyn Files>,
+    dir: PathBuf,
+    sources: Vec<Arc<Segment>>,
+    /// Base offset of the first segment that is none of them.
+    end_offset: i64,
+    segment_bytes_max: u64,
+    now_ms: i64,
+    delete_retention_ms: i64,
+    newest: Newest,
+    phase: Phase,
+    /// What takes the place of which, in order.
+    finished: Vec<(Vec<Arc<Segment>>, Arc<Segment>)>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Remembers the newest offset of each key; the next source, and the position in it.
+    Read(usize, u64),
+    /// Writes a group.
+    Write(Group),
+    /// The group's files change their names, in so many steps.
+    Swap(Group, u8),
+    Done,
+}
+
+#[derive(Debug)]
+struct Group {
+    sources: std::ops::Range<usize>,
+    source: usize,
+    position: u64,
+    cleaned: Arc<dyn File>,
+    written_bytes: u64,
+}
+
+/// The newest offset of each key, and what transactions did.
+#[derive(Debug, Default)]
+struct Newest {
+    hashers: (RandomState, RandomState),
+    /// By 128 bits of keyed hashes: no client can aim at a collision.
+    offsets: HashMap<u128, i64>,
+    /// By producer id: first offset, and (key, offset) of its records.
+    open: BTreeMap<i64, (i64, Vec<(u128, i64)>)>,
+    /// Producer id, first offset, offset of the marker.
+    aborted: Vec<(i64, i64, i64)>,
+}
+
+impl Newest {
+    fn key(&self, key: &[u8]) -> u128 {
+        u128::from(self.hashers.0.hash_one(key)) << 64 | u128::from(self.hashers.1.hash_one(key))
+    }
+
+    fn read(&mut self, batch: &Batch<'_>) -> Result<(), crate::batch::BatchError> {
+        let header = batch.header();
+        let payload = batch.payload(PAYLOAD_BYTES_MAX)?;
+        for record in batch.records_in(&payload) {
+            let record = record?;
+            let offset = batch.offset(&record);
+            if header.is_control() {
+                self.marker(header.producer_id, record.key.unwrap_or_default(), offset);
+                continue;
+            }
+            let Some(key) = record.key else { continue };
+            let key = self.key(key);
+            if header.is_transactional() {
+                let open = self.open.entry(header.producer_id).or_insert((offset, Vec::new()));
+                open.1.push((key, offset));
+            } else {
+                self.see(key, offset);
+            }
+        }
+        Ok(())
+    }
+
+    fn see(&mut self, key: u128, offset: i64) {
+        let newest = self.offsets.entry(key).or_insert(offset);
+        *newest = offset.max(*newest);
+    }
+
+    /// A marker's key is version i16, type i16: 0 aborts, 1 commits.
+    fn marker(&mut self, producer_id: i64, key: &[u8], offset: i64) {
+        let kind = match key {
+            [_, _, 0, kind @ (0 | 1), ..] => *kind,
+            _ => return,
+        };
+        let Some((first_offset, records)) = self.open.remove(&producer_id) else { return };
+        if kind == 1 {
+            for (key, offset) in records {
+                self.see(key, offset);
+            }
+        } else {
+            self.aborted.push((producer_id, first_offset, offset));
+        }
+    }
+
+    fn is_aborted(&self, producer_id: i64, offset: i64) -> bool {
+        self.aborted.iter().any(|(id, first, marker)| *id == producer_id && (*first..*marker).contains(&offset))
+    }
+}
+
+fn damaged(damage: &Damage) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, damage.to_string())
+}
+
+impl Compaction {
+    /// One slice. False: done.
+    pub fn step(&mut self) -> io::Result<bool> {
+        match std::mem::replace(&mut self.phase, Phase::Done) {
+            Phase::Read(source, position) => self.read(source, position)?,
+            Phase::Write(group) => self.write(group)?,
+            Phase::Swap(group, at) => self.swap(group, at)?,
+            Phase::Done => {}
+        }
+        Ok(!matches!(self.phase, Phase::Done))
+    }
+
+    fn read(&mut self, source: usize, position: u64) -> io::Result<()> {
+        let Some(segment) = self.sources.get(source) else {
+            // What an open transaction may still change is left alone.
+            if let Some(first_open) = self.newest.open.values().map(|(first, _)| *first).min() {
+                self.keep_sources(|next_base| next_base <= first_open);
+            }
+            return self.begin_group(0);
+        };
+        let mut walk = Walk::new(segment, position, segment.readable_bytes());
+        while walk.position < position + SLICE_BYTES {
+            let Some((at, batch)) = walk.next(true).map_err(|damage| damaged(&damage))? else { break };
+            let read = self.newest.read(&batch);
+            read.map_err(|error| damaged(&segment.damage(at, batch.header().base_offset, error)))?;
+        }
+        let position = walk.position;
+        if position < segment.readable_bytes() {
+            self.phase = Phase::Read(source, position);
+            return Ok(());
+        }
+        if self.newest.offsets.len() > KEYS_MAX {
+            let next_base = self.sources.get(source + 1).map_or(self.end_offset, |next| next.base_offset);
+            self.keep_sources(|other| other <= next_base);
+        }
+        self.phase = Phase::Read(source + 1, 0);
+        Ok(())
+    }
+
+    /// Keeps the sources before the first one whose successor's base offset does not pass.
+    fn keep_sources(&mut self, passes: impl Fn(i64) -> bool) {
+        let next_bases = self.sources.iter().skip(1).map(|next| next.base_offset).chain([self.end_offset]);
+        let kept = next_bases.take_while(|next_base| passes(*next_base)).count();
+        if let Some(first_left) = self.sources.get(kept) {
+            self.end_offset = first_left.base_offset;
+        }
+        self.sources.truncate(kept);
+    }
+
+    /// Segments that together fit one, and whose offsets do, too.
+    fn begin_group(&mut self, start: usize) -> io::Result<()> {
+        let Some(first) = self.sources.get(start) else { return Ok(()) };
+        let mut size_bytes = first.readable_bytes();
+        let mut end = start + 1;
+        while let Some(next) = self.sources.get(end) {
+            let next_base = self.sources.get(end + 1).map_or(self.end_offset, |after| after.base_offset);
+            size_bytes += next.readable_bytes();
+            if size_bytes > self.segment_bytes_max || next_base - first.base_offset > i64::from(i32::MAX) {
+                break;
+            }
+            end += 1;
+        }
+        let path = segment_path(&self.dir, first.base_offset).with_added_extension(CLEANED);
+        let cleaned = self.files.open(&path, Access::Create)?;
+        cleaned.truncate(0)?;
+        self.phase = Phase::Write(Group { sources: start..end, source: start, position: 0, cleaned, written_bytes: 0 });
+        Ok(())
+    }
+
+    fn write(&mut self, mut group: Group) -> io::Result<()> {
+        if group.source == group.sources.end {
+            group.cleaned.sync()?;
+            self.phase = Phase::Swap(group, 0);
+            return Ok(());
+        }
+        let segment = Arc::clone(&self.sources[group.source]);
+        let mut walk = Walk::new(&segment, group.position, segment.readable_bytes());
+        let mut out = Vec::new();
+        while walk.position < group.position + SLICE_BYTES {
+            let Some((at, batch)) = walk.next(true).map_err(|damage| damaged(&damage))? else { break };
+            match self
+                .filter(&batch)
+                .map_err(|error| damaged(&segment.damage(at, batch.header().base_offset, error)))?
+            {
+                Rewritten::Same => out.extend_from_slice(batch.bytes()),
+                Rewritten::Gone => {}
+                Rewritten::Changed(bytes) => out.extend_from_slice(&bytes),
+            }
+        }
+        group.position = walk.position;
+        write_all_at(group.cleaned.as_ref(), &out, group.written_bytes)?;
+        group.written_bytes += out.len() as u64;
+        if group.position >= segment.readable_bytes() {
+            group.source += 1;
+            group.position = 0;
+        }
+        self.phase = Phase::Write(group);
+        Ok(())
+    }
+
+    fn filter(&self, batch: &Batch<'_>) -> Result<Rewritten, crate::batch::BatchError> {
+        let header = batch.header();
+        if header.is_control() {
+            return Ok(Rewritten::Same);
+        }
+        let horizon = header.delete_horizon_ms();
+        rewrite(batch, self.now_ms.saturating_add(self.delete_retention_ms), |record| {
+            let offset = batch.offset(record);
+            if header.is_transactional() && self.newest.is_aborted(header.producer_id, offset) {
+                return false;
+            }
+            let Some(key) = record.key else { return false };
+            let is_superseded = self.newest.offsets.get(&self.newest.key(key)).is_some_and(|newest| *newest > offset);
+            let is_over = record.value.is_none() && horizon.is_some_and(|horizon_ms| horizon_ms < self.now_ms);
+            !is_superseded && !is_over
+        })
+    }
+
+    fn swap(&mut self, group: Group, at: u8) -> io::Result<()> {
+        let base_offset = self.sources[group.sources.start].base_offset;
+        let path = segment_path(&self.dir, base_offset);
+        let swap = path.with_added_extension(SWAP);
+        match at {
+            0 => self.files.rename(&path.with_added_extension(CLEANED), &swap)?,
+            1 | 3 | 5 => self.files.sync_dir(&self.dir)?,
+            2 => {
+                for source in &self.sources[group.sources.start + 1..group.sources.end] {
+                    match self.files.remove(&source.path) {
+                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                        _ => {}
+                    }
+                }
+            }
+            4 => self.files.rename(&swap, &path)?,
+            _ => {
+                let cleaned = Segment::new(base_offset, path, group.cleaned, group.written_bytes);
+                let sources = self.sources[group.sources.clone()].to_vec();
+                self.finished.push((sources, Arc::new(cleaned)));
+                return self.begin_group(group.sources.end);
+            }
+        }
+        self.phase = Phase::Swap(group, at + 1);
+        Ok(())
+    }
+}
+
+impl Store {
+    /// The partition whose compaction is worth most, if any is.
+    pub(super) fn begin_compaction(&mut self, now_ms: i64) -> Option<Compaction> {
+        let mut best: Option<(u64, u32)> = None;
+        for (handle, partition) in (0..).zip(&self.partitions) {
+            let Some(partition) = partition.as_ref().filter(|partition| {
+                partition.refused.is_none() && self.options.compacted_topics.contains(&partition.topic)
+            }) else {
+                continue;
+            };
+            let sealed =
+                || partition.segments.iter().filter(|segment| segment.base_offset < partition.checkpointed_base);
+            let total: u64 = sealed().map(|segment| segment.readable_bytes()).sum();
+            let is_dirty = |segment: &&Arc<Segment>| segment.base_offset >= partition.first_dirty_offset;
+            let dirty: u64 = sealed().filter(is_dirty).map(|segment| segment.readable_bytes()).sum();
+            if dirty > 0 && dirty * 100 >= self.options.cleanable_percent_min * total {
+                best = best.max(Some((dirty, handle)));
+            }
+        }
+        let (_, handle) = best?;
+        let partition = self.partitions[handle as usize].as_ref()?;
+        let end_offset = partition.checkpointed_base;
+        let sources = partition.segments.iter().take_while(|segment| segment.base_offset < end_offset).cloned();
+        Some(Compaction {
+            partition: PartitionHandle(handle),
+            files: Arc::clone(&self.files),
+            dir: partition.dir.clone(),
+            sources: sources.collect(),
+            end_offset,
+            segment_bytes_max: self.options.segment_bytes,
+            now_ms,
+            delete_retention_ms: self.options.delete_retention_ms,
+            newest: Newest::default(),
+            phase: Phase::Read(0, 0),
+            finished: Vec::new(),
+        })
+    }
+
+    /// Readers find what was written.
+    pub(super) fn end_compaction(&mut self, task: Compaction) {
+        self.compactions += 1;
+        let end_offset = task.end_offset;
+        if let Some(partition) = self.take_over(task) {
+            // An open transaction may have left nothing to do: the same would be tried again and again.
+            partition.first_dirty_offset = partition.first_dirty_offset.max(end_offset);
+        }
+    }
+
+    /// What was finished counts; of the rest the old segments stay. It is tried again when more has been written.
+    pub(super) fn abandon_compaction(&mut self, task: Compaction, error: &io::Error) {
+        if let Some(first) = task.sources.get(task.finished.iter().map(|(sources, _)| sources.len()).sum::<usize>()) {
+            let _ = task.files.remove(&first.path.with_added_extension(CLEANED));
+        }
+        self.last_compaction_error = Some(error.to_string());
+        if let Some(partition) = self.take_over(task) {
+            partition.first_dirty_offset = partition.checkpointed_base;
+        }
+    }
+
+    fn take_over(&mut self, task: Compaction) -> Option<&mut super::partition::Partition> {
+        let partition = self.partitions[task.partition.0 as usize].as_mut()?;
+        for (sources, cleaned) in task.finished {
+            partition.segments.retain(|segment| !sources.iter().any(|source| Arc::ptr_eq(source, segment)));
+            let at = partition.segments.partition_point(|segment| segment.base_offset < cleaned.base_offset);
+            partition.segments.insert(at, cleaned);
+        }
+        let next_offset = partition.view.next_offset();
+        partition.view.publish(&partition.segments, next_offset);
+        Some(partition)
+    }
+}

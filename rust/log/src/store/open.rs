@@ -1,0 +1,595 @@
+//! Opening a data directory: what a crash left is completed from the write-ahead files.
+//!
+//! A partition is taken back to the last checkpoint, and everything after it is written again from the write-ahead
+//! files, even where it is there already: after a failed sync the operating system shows bytes that the disk does not
+//! have. What no write-ahead file has (the log was kept without one, or Kafka wrote it) is scanned to the last whole
+//! batch. Before anything is accepted, all of it is synced.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    batch::batches,
+    fenced::LogError,
+    files::{Entry, Files, read_file, replace_file},
+};
+
+use super::{
+    Access, Durability, LockGuard, PartitionHandle, Store, StoreOptions,
+    layout::{self, CHECKPOINT, Checkpoint, CheckpointedPartition, LOCK, MARKER, META_PROPERTIES},
+    partition::Partition,
+    scan::{list_segments, scan_tail},
+    segment::Damage,
+    wal::{Wal, WalContent, WalEntry, entries, read_wal, secure},
+};
+
+/// Why a data directory cannot be opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// Another process has it.
+    Locked {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// It has files in it, but was made neither by us nor by Kafka.
+    Strange {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A file that all partitions need is not what was written, or is missing.
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The file system failed.
+    Io {
+        /// The directory.
+        dir: PathBuf,
+        /// How.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Locked { dir } => {
+                write!(f, "`{}` is in use by another process; stop that one or choose another directory", dir.display())
+            }
+            OpenError::Strange { dir } => write!(
+                f,
+                "`{}` has files in it but no `{META_PROPERTIES}`; choose an empty directory or one that rota or Kafka \
+                 wrote",
+                dir.display()
+            ),
+            OpenError::Damaged { file, reason } => write!(
+                f,
+                "`{}` is damaged: {reason}; restore the data directory from a copy, or give up what the file had with \
+                 `rota log recover`",
+                file.display()
+            ),
+            OpenError::Io { dir, error } => write!(f, "`{}` cannot be opened: {error}", dir.display()),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// What opening found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Nothing had to be completed.
+    pub was_clean: bool,
+    /// Kafka wrote the directory.
+    pub is_foreign: bool,
+    /// Batches that were written again from the write-ahead files.
+    pub completed_batches: u64,
+    /// A write-ahead frame that was being written when the process ended: nobody was told of it.
+    pub torn_wal_bytes: u64,
+    /// Files that ended in something else than a whole batch: what remains of them, and how many bytes were cut.
+    pub cut: Vec<(PathBuf, u64, u64)>,
+    /// Partitions that are refused.
+    pub damage: Vec<Damage>,
+    /// Write-ahead files that are kept under another name, because a refused partition may still need them.
+    pub kept: Vec<PathBuf>,
+}
+
+/// Whose directory it is.
+#[derive(Clone, Copy, PartialEq)]
+enum Origin {
+    New,
+    Ours,
+    Foreign,
+}
+
+impl Store {
+    /// Opens `dir`, which is created if its parent exists.
+    pub fn open(files: Arc<dyn Files>, dir: &Path, options: StoreOptions) -> Result<(Store, Report), OpenError> {
+        Opening::begin(files, dir, options)?.run()
+    }
+}
+
+struct Opening {
+    store: Store,
+    report: Report,
+    origin: Origin,
+    entries: Vec<Entry>,
+}
+
+impl Opening {
+    fn io(dir: &Path) -> impl Fn(io::Error) -> OpenError + use<> {
+        let dir = dir.to_owned();
+        move |error| OpenError::Io { dir: dir.clone(), error }
+    }
+
+    fn begin(files: Arc<dyn Files>, dir: &Path, mut options: StoreOptions) -> Result<Opening, OpenError> {
+        let io = Opening::io(dir);
+        let reads = options.access == Access::Read;
+        if !reads && files.list(dir).is_err() {
+            files.create_dir(dir).map_err(&io)?;
+            if let Some(parent) = dir.parent() {
+                files.sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }).map_err(&io)?;
+            }
+        }
+        let found = files.list(dir).map_err(&io)?;
+        let meta = read_file(files.as_ref(), &dir.join(META_PROPERTIES)).map_err(&io)?;
+        let origin = match meta {
+            Some(meta) if String::from_utf8_lossy(&meta).lines().any(|line| line.starts_with(MARKER)) => Origin::Ours,
+            Some(_) => Origin::Foreign,
+            None if found.iter().all(|entry| entry.name == LOCK || layout::is_temporary(&entry.name)) && !reads => {
+                Origin::New
+            }
+            None => return Err(OpenError::Strange { dir: dir.to_owned() }),
+        };
+        if origin == Origin::Foreign && options.access == Access::Own {
+            options.access = Access::ReadForeign;
+        }
+        let lock = if options.access.is_read_only() {
+            None
+        } else {
+            let locked = files.lock(&dir.join(LOCK));
+            Some(LockGuard(locked.map_err(|error| match error.kind() {
+                io::ErrorKind::WouldBlock => OpenError::Locked { dir: dir.to_owned() },
+                _ => io(error),
+            })?))
+        };
+        let store = Store {
+            files,
+            dir: dir.to_owned(),
+            options,
+            partitions: Vec::new(),
+            names: HashMap::new(),
+            wal: Wal::ended(0, 0),
+            names_changed: false,
+            syncs: 0,
+            unsynced_bytes: 0,
+            leftovers: Vec::new(),
+            stopped: None,
+            in_task: false,
+            compactions: 0,
+            last_compaction_error: None,
+            _lock: lock,
+        };
+        let report = Report { is_foreign: origin == Origin::Foreign, ..Report::default() };
+        Ok(Opening { store, report, origin, entries: found })
+    }
+
+    fn run(mut self) -> Result<(Store, Report), OpenError> {
+        let io = Opening::io(&self.store.dir);
+        let reads = self.store.options.access.is_read_only();
+        if !reads && self.origin != Origin::Ours {
+            self.write_meta().map_err(&io)?;
+        }
+        let checkpoint = self.read_checkpoint()?;
+        let wals = self.read_wals(checkpoint.as_ref())?;
+        // Without data in the write-ahead file the segments themselves tell how far they go.
+        let has_data = wals.iter().all(|(_, wal)| wal.has_data);
+        let is_known = checkpoint.is_some();
+        let checkpoint = checkpoint.unwrap_or_default();
+        let created = if has_data { declared_topics(&wals) } else { Vec::new() };
+        for partition in &checkpoint.partitions {
+            let opened = if has_data && !reads { self.at_checkpoint(partition) } else { self.scanned(partition) };
+            opened.map_err(&io)?;
+        }
+        self.open_others(&created).map_err(&io)?;
+        let frames: usize = wals.iter().map(|(_, wal)| wal.frames.len()).sum();
+        self.report.torn_wal_bytes = wals.iter().map(|(_, wal)| wal.torn_bytes as u64).sum();
+        if reads {
+            for partition in self.store.partitions.iter_mut().flatten() {
+                partition.publish();
+            }
+            return Ok((self.store, self.report));
+        }
+        let mut needed = Vec::new();
+        if let Some((number, wal)) = wals.last() {
+            secure(self.store.files.as_ref(), &self.store.dir.join(layout::wal_name(*number)), wal).map_err(&io)?;
+        }
+        for (number, wal) in &wals {
+            if self.replay(wal).map_err(&io)? {
+                needed.push(*number);
+            }
+        }
+        for partition in self.store.partitions.iter_mut().flatten() {
+            partition.publish();
+        }
+        let is_clean =
+            is_known && frames == 0 && self.report == Report::default() && self.store.names_changed_nowhere();
+        self.report.was_clean = is_clean || (self.origin == Origin::New && frames == 0);
+        self.begin_wal(&wals, is_clean, &needed).map_err(&io)?;
+        if let Some(reason) = &self.store.stopped {
+            return Err(io(io::Error::other(reason.to_string())));
+        }
+        Ok((self.store, self.report))
+    }
+
+    fn write_meta(&mut self) -> io::Result<()> {
+        let path = self.store.dir.join(META_PROPERTIES);
+        let text = match read_file(self.store.files.as_ref(), &path)? {
+            Some(theirs) => String::from_utf8_lossy(&theirs).trim_end().to_owned(),
+            None => format!("version=1\nnode.id=1\ncluster.id={}", self.store.options.cluster_id),
+        };
+        replace_file(self.store.files.as_ref(), &path, format!("{text}\n{MARKER}=1\n").as_bytes(), true)
+    }
+
+    fn read_checkpoint(&self) -> Result<Option<Checkpoint>, OpenError> {
+        let file = self.store.dir.join(CHECKPOINT);
+        let text = read_file(self.store.files.as_ref(), &file).map_err(Opening::io(&self.store.dir))?;
+        let damaged = || OpenError::Damaged { file, reason: "its checksum is wrong".to_owned() };
+        text.map(|text| Checkpoint::of_text(&String::from_utf8_lossy(&text)).ok_or_else(damaged)).transpose()
+    }
+
+    /// The write-ahead files from the checkpoint on, in order.
+    fn read_wals(&mut self, checkpoint: Option<&Checkpoint>) -> Result<Vec<(u64, WalContent)>, OpenError> {
+        let io = Opening::io(&self.store.dir);
+        let first = checkpoint.map_or(0, |checkpoint| checkpoint.wal_number);
+        let mut numbers: Vec<u64> =
+            self.entries.iter().filter_map(|entry| layout::wal_number(&entry.name)).filter(|n| *n >= first).collect();
+        numbers.sort_unstable();
+        let path = |number| self.store.dir.join(layout::wal_name(number));
+        let old: Vec<u64> =
+            self.entries.iter().filter_map(|entry| layout::wal_number(&entry.name)).filter(|n| *n < first).collect();
+        if !old.is_empty() && !self.store.options.access.is_read_only() {
+            // The checkpoint that does without them may be there without being durable.
+            self.store.files.sync_dir(&self.store.dir).map_err(&io)?;
+            old.into_iter().map(path).try_for_each(|old| self.store.files.remove(&old)).map_err(&io)?;
+        }
+        if checkpoint.is_some() && numbers.first() != Some(&first) {
+            return Err(OpenError::Damaged { file: path(first), reason: "it is missing".to_owned() });
+        }
+        let mut read = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let file = path(number);
+            let wal = read_wal(self.store.files.as_ref(), &file).map_err(&io)?;
+            if let Some(position) = wal.as_ref().and_then(|wal| wal.damaged_at) {
+                let reason = format!("the frame at byte {position} is wrong, and later ones are not");
+                return Err(OpenError::Damaged { file, reason });
+            }
+            read.push((number, wal));
+        }
+        // A file is begun before the one before it may go: until something is in it, it need not be whole.
+        let is_begun = |wal: &Option<WalContent>| wal.as_ref().is_none_or(|wal| wal.frames.is_empty());
+        while (read.len() > 1 || checkpoint.is_none()) && read.last().is_some_and(|(_, wal)| is_begun(wal)) {
+            read.pop();
+        }
+        let mut wals: Vec<(u64, WalContent)> = Vec::with_capacity(read.len());
+        for (number, wal) in read {
+            let damaged = |reason: String| OpenError::Damaged { file: path(number), reason };
+            let wal = wal.ok_or_else(|| damaged("its header is wrong".to_owned()))?;
+            let end = wals.last().map(|(_, before)| before.first_sequence + before.frames.len() as u64);
+            if let Some(end) = end.filter(|end| *end != wal.first_sequence) {
+                let first = wal.first_sequence;
+                return Err(damaged(format!("it begins at frame {first}, but the one before it ends at {end}")));
+            }
+            wals.push((number, wal));
+        }
+        Ok(wals)
+    }
+
+    fn add(&mut self, partition: Partition) -> PartitionHandle {
+        self.store.add(partition)
+    }
+
+    fn refuse(&mut self, mut partition: Partition, damage: Damage, checkpoint: Option<&CheckpointedPartition>) {
+        let error = LogError::Damaged(Box::new(damage.clone()));
+        partition.view.refuse(error.clone());
+        partition.refused = Some(error);
+        partition.kept_checkpoint = checkpoint.cloned();
+        self.report.damage.push(damage);
+        self.add(partition);
+    }
+
+    fn of_checkpoint(&self, checkpoint: &CheckpointedPartition) -> Partition {
+        let CheckpointedPartition { topic, partition: number, topic_id, .. } = checkpoint;
+        let mut partition = Partition::new(topic, *number, *topic_id, self.store.partition_dir(topic, *number));
+        partition.epochs.clone_from(&checkpoint.epochs);
+        partition.first_dirty_offset = checkpoint.first_dirty_offset;
+        partition.checkpointed_base = checkpoint.segment_base;
+        partition
+    }
+
+    /// A partition as the checkpoint left it; what was written since then is cut.
+    fn at_checkpoint(&mut self, checkpoint: &CheckpointedPartition) -> io::Result<()> {
+        let files = Arc::clone(&self.store.files);
+        let mut partition = self.of_checkpoint(checkpoint);
+        let CheckpointedPartition { next_offset, segment_base, segment_bytes, .. } = *checkpoint;
+        let has_records = segment_bytes > 0 || segment_base < next_offset;
+        let mut segments = match list_segments(files.as_ref(), &partition.dir, true) {
+            Ok(Ok(listed)) => {
+                partition.names_changed |= listed.names_changed;
+                listed.segments
+            }
+            Ok(Err(damage)) => {
+                self.refuse(partition, damage, Some(checkpoint));
+                return Ok(());
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let known = segments.partition_point(|segment| segment.base_offset <= segment_base);
+        for later in segments.drain(known..) {
+            self.report.cut.push((later.path.clone(), 0, later.readable_bytes()));
+            files.remove(&later.path)?;
+            partition.names_changed = true;
+        }
+        let active = segments.last().filter(|active| active.base_offset == segment_base);
+        let there_bytes = active.map_or(0, |active| active.readable_bytes());
+        if (has_records && active.is_none()) || there_bytes < segment_bytes {
+            let damage = Damage {
+                file: super::segment::segment_path(&partition.dir, segment_base),
+                position: there_bytes,
+                offset: segment_base,
+                reason: format!("it has {there_bytes} bytes, but {segment_bytes} were there at the last checkpoint"),
+            };
+            self.refuse(partition, damage, Some(checkpoint));
+            return Ok(());
+        }
+        if let Some(active) = active.filter(|_| there_bytes > segment_bytes) {
+            active.file.truncate(segment_bytes)?;
+            active.publish(segment_bytes);
+            partition.dirty.push(Arc::clone(active));
+            self.report.cut.push((active.path.clone(), segment_bytes, there_bytes - segment_bytes));
+        }
+        partition.segments = segments;
+        (partition.next_offset, partition.active_bytes) = (next_offset, segment_bytes);
+        self.add(partition);
+        Ok(())
+    }
+
+    /// A partition whose newest segment is looked through, from the checkpoint's place on if there is one.
+    fn scanned(&mut self, checkpoint: &CheckpointedPartition) -> io::Result<()> {
+        let files = Arc::clone(&self.store.files);
+        let writes = !self.store.options.access.is_read_only();
+        let mut partition = self.of_checkpoint(checkpoint);
+        let is_known = checkpoint.segment_bytes > 0 || checkpoint.next_offset > 0;
+        let kept = is_known.then_some(checkpoint);
+        let listed = match list_segments(files.as_ref(), &partition.dir, writes) {
+            Ok(Ok(listed)) => listed,
+            Ok(Err(damage)) => {
+                self.refuse(partition, damage, kept);
+                return Ok(());
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !is_known => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        partition.names_changed |= listed.names_changed;
+        partition.segments = listed.segments;
+        match scan_tail(&partition.segments, checkpoint) {
+            Ok(tail) => {
+                for gone in partition.segments.drain(tail.segments..) {
+                    self.report.cut.push((gone.path.clone(), 0, gone.readable_bytes()));
+                    if writes {
+                        files.remove(&gone.path)?;
+                        partition.names_changed = true;
+                    }
+                }
+                if let Some(active) = partition.segments.last() {
+                    let there_bytes = active.readable_bytes();
+                    if there_bytes > tail.active_bytes {
+                        self.report.cut.push((active.path.clone(), tail.active_bytes, there_bytes - tail.active_bytes));
+                        active.publish(tail.active_bytes);
+                        if writes {
+                            active.file.truncate(tail.active_bytes)?;
+                        }
+                    }
+                }
+                (partition.next_offset, partition.active_bytes) = (tail.next_offset, tail.active_bytes);
+                // An epoch may have begun at records that are gone.
+                for (_, start) in &mut partition.epochs {
+                    *start = tail.next_offset.min(*start);
+                }
+                let scanned = partition.segments.iter();
+                partition.dirty =
+                    scanned.filter(|segment| segment.base_offset >= checkpoint.segment_base).cloned().collect();
+                self.add(partition);
+            }
+            Err(damage) => self.refuse(partition, damage, kept),
+        }
+        Ok(())
+    }
+
+    /// Partitions that no checkpoint knows, but for those whose records the write-ahead files have from the first on.
+    fn open_others(&mut self, created: &[(String, i32)]) -> io::Result<()> {
+        let files = Arc::clone(&self.store.files);
+        for entry in std::mem::take(&mut self.entries) {
+            let Some((topic, number)) = layout::topic_partition(&entry.name).filter(|_| entry.is_dir) else { continue };
+            let is_created = created.iter().any(|(name, partition)| name == topic && *partition == number);
+            if is_created || self.store.handle(topic, number).is_some() {
+                continue;
+            }
+            let dir = self.store.dir.join(&entry.name);
+            let text = |name: &str| {
+                let read = read_file(files.as_ref(), &dir.join(name));
+                read.map(|bytes| bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+            };
+            let metadata = text(layout::PARTITION_METADATA)?;
+            let epochs = text(layout::LEADER_EPOCHS)?.and_then(|text| layout::epochs_in(&text)).unwrap_or_default();
+            let unknown = CheckpointedPartition {
+                topic: topic.to_owned(),
+                partition: number,
+                topic_id: metadata.and_then(|text| layout::topic_id_in(&text)).unwrap_or_default(),
+                next_offset: 0,
+                segment_base: 0,
+                segment_bytes: 0,
+                first_dirty_offset: 0,
+                epochs,
+            };
+            self.scanned(&unknown)?;
+            self.store.names_changed = true;
+        }
+        Ok(())
+    }
+
+    /// Writes again what a write-ahead file has. Gives whether a refused partition still needs it.
+    fn replay(&mut self, wal: &WalContent) -> io::Result<bool> {
+        let mut handles: BTreeMap<u32, PartitionHandle> = BTreeMap::new();
+        let mut is_needed = false;
+        for payload in &wal.frames {
+            for entry in entries(payload) {
+                let entry =
+                    entry.ok_or_else(|| io::Error::other("a write-ahead frame has an entry of another version"))?;
+                match entry {
+                    WalEntry::Declare { handle, topic, partition, topic_id } => {
+                        handles.insert(handle, self.declared(topic, partition, topic_id)?);
+                    }
+                    WalEntry::Batches { handle, segment_base, bytes } => {
+                        let handle = *handles.get(&handle).ok_or_else(undeclared)?;
+                        is_needed |= !self.complete(handle, segment_base, bytes)?;
+                    }
+                    WalEntry::Epoch { handle, epoch, start_offset } => {
+                        let handle = *handles.get(&handle).ok_or_else(undeclared)?;
+                        if let Some(partition) = &mut self.store.partitions[handle.0 as usize]
+                            && partition.epoch().is_none_or(|current| current < epoch)
+                        {
+                            let start_offset = start_offset.min(partition.next_offset);
+                            partition.begin_epoch(epoch, start_offset);
+                        }
+                    }
+                    WalEntry::Delete { handle } => {
+                        let handle = *handles.get(&handle).ok_or_else(undeclared)?;
+                        self.remove(handle);
+                    }
+                }
+            }
+        }
+        Ok(is_needed)
+    }
+
+    /// Damage to what is to be deleted is none.
+    fn remove(&mut self, handle: PartitionHandle) {
+        if let Some(partition) = &self.store.partitions[handle.0 as usize] {
+            self.report.damage.retain(|damage| !damage.file.starts_with(&partition.dir));
+        }
+        self.store.remove_files(handle);
+    }
+
+    fn declared(&mut self, topic: &str, number: i32, topic_id: u128) -> io::Result<PartitionHandle> {
+        let dir = self.store.partition_dir(topic, number);
+        if let Some(handle) = self.store.handle(topic, number) {
+            let known = self.store.partitions[handle.0 as usize].as_ref().map_or(topic_id, |known| known.topic_id);
+            if known == topic_id {
+                return Ok(handle);
+            }
+            self.remove(handle);
+        }
+        self.store.clear(&dir)?;
+        self.store.names_changed = true;
+        Ok(self.add(Partition::new(topic, number, topic_id, dir)))
+    }
+
+    /// False: the partition is refused.
+    fn complete(&mut self, handle: PartitionHandle, segment_base: i64, bytes: &[u8]) -> io::Result<bool> {
+        let files = Arc::clone(&self.store.files);
+        let Some(partition) = &mut self.store.partitions[handle.0 as usize] else { return Ok(true) };
+        if partition.refused.is_some() {
+            return Ok(false);
+        }
+        for batch in batches(bytes) {
+            let batch = batch.map_err(io::Error::other)?;
+            let header = batch.header();
+            if header.base_offset < partition.next_offset {
+                continue;
+            }
+            if header.base_offset > partition.next_offset {
+                let reason = format!("records are missing up to offset {}", header.base_offset);
+                let damage = match partition.segments.last() {
+                    Some(active) => active.damage(partition.active_bytes, partition.next_offset, reason),
+                    None => Damage { file: partition.dir.clone(), position: 0, offset: partition.next_offset, reason },
+                };
+                let error = LogError::Damaged(Box::new(damage.clone()));
+                partition.view.refuse(error.clone());
+                partition.kept_checkpoint = Some(partition.checkpointed());
+                partition.refused = Some(error);
+                self.report.damage.push(damage);
+                return Ok(false);
+            }
+            if partition.segments.last().is_none_or(|active| active.base_offset != segment_base) {
+                partition.roll(files.as_ref())?;
+            }
+            partition.write(batch.bytes(), header.last_offset() + 1)?;
+            // The segment may be there only because its name was not yet forgotten.
+            partition.names_changed = true;
+            self.report.completed_batches += 1;
+        }
+        Ok(true)
+    }
+
+    /// Syncs what was completed and begins to write ahead; with nothing to complete, the file that is there goes on.
+    fn begin_wal(&mut self, wals: &[(u64, WalContent)], is_clean: bool, needed: &[u64]) -> io::Result<()> {
+        let store = &mut self.store;
+        let files = Arc::clone(&store.files);
+        let has_data = store.options.durability == Durability::Fsync;
+        let reserve_bytes = store.options.wal_reserve_bytes;
+        let last = wals.last().map(|(number, wal)| (*number, wal));
+        if let Some((number, wal)) = last.filter(|(_, wal)| is_clean && wals.len() == 1 && wal.has_data == has_data) {
+            store.wal = Wal::resume(files.as_ref(), &store.dir, number, wal, reserve_bytes)?;
+            return Ok(());
+        }
+        store.names_changed = true;
+        if let Some((number, wal)) = last {
+            store.wal = Wal::ended(number, wal.first_sequence + wal.frames.len() as u64);
+        }
+        store.checkpoint().map_err(|error| io::Error::other(error.to_string()))?;
+        for (number, _) in wals {
+            let path = store.dir.join(layout::wal_name(*number));
+            if needed.contains(number) {
+                let kept = store.dir.join(format!("rota.kept.{number:010}"));
+                files.rename(&path, &kept)?;
+                self.report.kept.push(kept);
+            } else {
+                match files.remove(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn undeclared() -> io::Error {
+    io::Error::other("a write-ahead entry names a partition that was not declared")
+}
+
+/// Partitions that the write-ahead files declare: those that are in no checkpoint have all their records there.
+fn declared_topics(wals: &[(u64, WalContent)]) -> Vec<(String, i32)> {
+    let payloads = wals.iter().flat_map(|(_, wal)| &wal.frames);
+    let declared = payloads.flat_map(|payload| entries(payload)).filter_map(|entry| match entry {
+        Some(WalEntry::Declare { topic, partition, .. }) => Some((topic.to_owned(), partition)),
+        _ => None,
+    });
+    declared.collect()
+}
+
+impl Store {
+    fn names_changed_nowhere(&self) -> bool {
+        let changed =
+            self.partitions.iter().flatten().any(|partition| partition.names_changed || partition.epochs_changed);
+        !changed && !self.names_changed && self.partitions.iter().flatten().all(|partition| partition.dirty.is_empty())
+    }
+}

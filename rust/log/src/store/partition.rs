@@ -1,0 +1,218 @@
+//! The writer's side of one partition.
+
+use std::{io, path::PathBuf, sync::Arc};
+
+use crate::{
+    fenced::LogError,
+    files::{Access, Files, write_all_at},
+};
+
+use super::{
+    layout::{self, CheckpointedPartition, Epochs},
+    segment::{Segment, segment_path},
+    view::PartitionView,
+};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Partition {
+    /// Its topic.
+    pub topic: String,
+    /// Its number.
+    pub number: i32,
+    /// Of its topic.
+    pub topic_id: u128,
+    /// Its directory.
+    pub dir: PathBuf,
+    /// What readers see.
+    pub view: Arc<PartitionView>,
+    /// Oldest first; the last one is written.
+    pub segments: Vec<Arc<Segment>>,
+    /// The offset of the next record.
+    pub next_offset: i64,
+    /// Bytes of the last segment.
+    pub active_bytes: u64,
+    /// Oldest first.
+    pub epochs: Epochs,
+    /// Whether anybody opened it in this run.
+    pub is_open: bool,
+    /// Why nothing can be appended.
+    pub refused: Option<LogError>,
+    /// Segments with bytes that no checkpoint has synced.
+    pub dirty: Vec<Arc<Segment>>,
+    /// Whether names in its directory changed since the last checkpoint.
+    pub names_changed: bool,
+    /// Whether its epochs changed since they were last written to its directory.
+    pub epochs_changed: bool,
+    /// In which write-ahead file it is declared.
+    pub declared_in: u64,
+    /// Base offset of the newest segment in the last checkpoint: older ones may be compacted.
+    pub checkpointed_base: i64,
+    /// Of a partition that could not be recovered.
+    pub kept_checkpoint: Option<CheckpointedPartition>,
+    /// Segments that this pass has filled, and their sizes.
+    sealed: Vec<(Arc<Segment>, u64)>,
+    /// Where the part begins that compaction has not been over.
+    pub first_dirty_offset: i64,
+}
+
+/// What a pass takes back if it fails.
+#[derive(Debug)]
+pub struct Undo {
+    next_offset: i64,
+    active_bytes: u64,
+    segments: usize,
+    epochs: Epochs,
+    is_open: bool,
+    epochs_changed: bool,
+    declared_in: u64,
+}
+
+impl Undo {
+    /// Whether the partition had no segment.
+    pub fn is_empty(&self) -> bool {
+        self.segments == 0
+    }
+}
+
+impl Partition {
+    /// One without records.
+    pub fn new(topic: &str, number: i32, topic_id: u128, dir: PathBuf) -> Partition {
+        Partition {
+            topic: topic.to_owned(),
+            number,
+            topic_id,
+            dir,
+            view: Arc::default(),
+            segments: Vec::new(),
+            next_offset: 0,
+            active_bytes: 0,
+            epochs: Vec::new(),
+            is_open: false,
+            refused: None,
+            dirty: Vec::new(),
+            names_changed: false,
+            epochs_changed: false,
+            declared_in: 0,
+            checkpointed_base: 0,
+            kept_checkpoint: None,
+            sealed: Vec::new(),
+            first_dirty_offset: 0,
+        }
+    }
+
+    /// The newest epoch.
+    pub fn epoch(&self) -> Option<i32> {
+        self.epochs.last().map(|(epoch, _)| *epoch)
+    }
+
+    /// Whether `epoch` may append.
+    pub fn check_epoch(&self, epoch: i32) -> Result<(), LogError> {
+        match self.epoch() {
+            Some(current_epoch) if epoch < current_epoch => Err(LogError::Fenced { current_epoch, epoch }),
+            _ if !self.is_open => Err(LogError::NotOpen { partition: self.number }),
+            Some(current_epoch) if epoch > current_epoch => Err(LogError::UnknownEpoch { current_epoch, epoch }),
+            _ => Ok(()),
+        }
+    }
+
+    /// `epoch` begins at `start_offset`; epochs that have no record before it are forgotten.
+    pub fn begin_epoch(&mut self, epoch: i32, start_offset: i64) {
+        self.epochs.retain(|(_, start)| *start < start_offset);
+        self.epochs.push((epoch, start_offset));
+        self.epochs_changed = true;
+    }
+
+    /// What to take back if the pass fails.
+    pub fn undo(&self) -> Undo {
+        Undo {
+            next_offset: self.next_offset,
+            active_bytes: self.active_bytes,
+            segments: self.segments.len(),
+            epochs: self.epochs.clone(),
+            is_open: self.is_open,
+            epochs_changed: self.epochs_changed,
+            declared_in: self.declared_in,
+        }
+    }
+
+    /// Takes back what was done since `undo`: nobody was told of it, and the write-ahead file does not have it. If
+    /// that fails, the partition is refused.
+    pub fn roll_back(&mut self, files: &dyn Files, undo: Undo) {
+        self.sealed.clear();
+        let undone = self.segments.split_off(undo.segments);
+        let removed = undone.iter().try_for_each(|segment| files.remove(&segment.path));
+        let truncated = self.segments.last().map_or(Ok(()), |active| active.file.truncate(undo.active_bytes));
+        self.dirty.retain(|segment| !undone.iter().any(|gone| Arc::ptr_eq(gone, segment)));
+        (self.next_offset, self.active_bytes) = (undo.next_offset, undo.active_bytes);
+        (self.epochs, self.epochs_changed) = (undo.epochs, undo.epochs_changed);
+        (self.is_open, self.declared_in) = (undo.is_open, undo.declared_in);
+        if let Err(error) = removed.and(truncated) {
+            let file = self.segments.last().map_or(&self.dir, |active| &active.path);
+            let reason = format!("an append to `{}` could not be taken back: {error}; start again", file.display());
+            self.refused = Some(LogError::Stopped { reason: reason.into() });
+        }
+    }
+
+    /// Begins a new segment at the next offset.
+    pub fn roll(&mut self, files: &dyn Files) -> io::Result<()> {
+        if self.segments.is_empty() {
+            files.create_dir(&self.dir)?;
+            let metadata = layout::partition_metadata(self.topic_id);
+            let file = files.open(&self.dir.join(layout::PARTITION_METADATA), Access::Create)?;
+            file.truncate(0)?;
+            write_all_at(file.as_ref(), metadata.as_bytes(), 0)?;
+        }
+        let path = segment_path(&self.dir, self.next_offset);
+        let file = files.open(&path, Access::Create)?;
+        if file.size_bytes()? > 0 {
+            file.truncate(0)?;
+        }
+        self.sealed.extend(self.segments.last().map(|active| (Arc::clone(active), self.active_bytes)));
+        self.segments.push(Arc::new(Segment::new(self.next_offset, path, file, 0)));
+        self.active_bytes = 0;
+        self.names_changed = true;
+        Ok(())
+    }
+
+    /// Writes whole batches at the end of the newest segment, whose next offset becomes `next_offset`.
+    pub fn write(&mut self, bytes: &[u8], next_offset: i64) -> io::Result<()> {
+        let active = self.segments.last().expect("a segment is there before it is written");
+        write_all_at(active.file.as_ref(), bytes, self.active_bytes)?;
+        if self.dirty.last().is_none_or(|last| !Arc::ptr_eq(last, active)) {
+            self.dirty.push(Arc::clone(active));
+        }
+        active.note(self.next_offset, self.active_bytes);
+        self.active_bytes += bytes.len() as u64;
+        self.next_offset = next_offset;
+        Ok(())
+    }
+
+    /// Readers see everything that was written.
+    pub fn publish(&mut self) {
+        for (segment, size_bytes) in self.sealed.drain(..) {
+            segment.publish(size_bytes);
+        }
+        if let Some(active) = self.segments.last() {
+            active.publish(self.active_bytes);
+        }
+        self.view.publish(&self.segments, self.next_offset);
+    }
+
+    /// What a checkpoint says of it: of one that could not be recovered, what the last one said.
+    pub fn checkpointed(&self) -> CheckpointedPartition {
+        if let Some(kept) = &self.kept_checkpoint {
+            return kept.clone();
+        }
+        CheckpointedPartition {
+            topic: self.topic.clone(),
+            partition: self.number,
+            topic_id: self.topic_id,
+            next_offset: self.next_offset,
+            segment_base: self.segments.last().map_or(self.next_offset, |active| active.base_offset),
+            segment_bytes: self.active_bytes,
+            first_dirty_offset: self.first_dirty_offset,
+            epochs: self.epochs.clone(),
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! A pass: the commands that wait become durable together.
+
+use std::{collections::HashMap, io, sync::Arc};
+
+use crate::{
+    batch::{Batch, rewrite_header},
+    fenced::LogError,
+};
+
+use super::{
+    Durability, Store,
+    partition::{Partition, Undo},
+    wal::WalEntry,
+};
+
+/// Names a partition of a store for as long as that is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartitionHandle(pub u32);
+
+/// What a store is asked to make durable. The outcome is a number or an error.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Appends one whole batch, whose offsets become the next ones. Outcome: the first of them.
+    Append {
+        /// Where to.
+        partition: PartitionHandle,
+        /// Under which epoch.
+        epoch: i32,
+        /// The batch; its checksum is right.
+        batch: Vec<u8>,
+    },
+    /// Takes a partition over. Outcome: the offset of the next record.
+    Open {
+        /// Which.
+        partition: PartitionHandle,
+        /// From now on older ones are refused.
+        epoch: i32,
+    },
+    /// Adds a partition. Outcome: the number in its [`PartitionHandle`], of the one that is there if its topic id is
+    /// the same.
+    Create {
+        /// Its topic.
+        topic: String,
+        /// Its number.
+        partition: i32,
+        /// Of its topic.
+        topic_id: u128,
+    },
+    /// Removes a partition and its files. Outcome: 0.
+    Delete {
+        /// Which.
+        partition: PartitionHandle,
+    },
+    /// Drops the oldest whole segments of a partition while it has more bytes than that. Outcome: its first offset.
+    Trim {
+        /// Which.
+        partition: PartitionHandle,
+        /// As many are kept at least.
+        limit_bytes: u64,
+    },
+}
+
+/// How a command ended.
+pub type Outcome = Result<i64, LogError>;
+
+/// A pass that is being put together.
+struct Pass {
+    /// The payload of the write-ahead frame. Without data in it, batches are only kept here until they are written.
+    frame: Vec<u8>,
+    /// What is written ahead where data is not.
+    meta: Vec<u8>,
+    outcomes: Vec<Option<Outcome>>,
+    touched: Vec<(PartitionHandle, Undo)>,
+    created: Vec<PartitionHandle>,
+    deleted: Vec<PartitionHandle>,
+    /// Which command, of which partition, to what size: done once the rest is durable.
+    trims: Vec<(usize, PartitionHandle, u64)>,
+}
+
+/// Batches of one partition that lie in the frame and go to one segment.
+struct Run {
+    /// Of the length in the frame; the batches come after it.
+    length_at: usize,
+    next_offset: i64,
+}
+
+const BATCHES_HEADER_BYTES: usize = 17;
+
+pub(super) fn storage_error(_: io::Error) -> LogError {
+    LogError::Failed { code: 56 }
+}
+
+impl Store {
+    /// Makes `commands` durable, those of one partition in their order. Each has its outcome when this returns: of
+    /// those that failed with [`LogError::Stopped`] nobody knows whether they will be there after the next start, all
+    /// other failed ones will not.
+    pub fn pass(&mut self, commands: Vec<Command>) -> Vec<Outcome> {
+        let mut pass = Pass {
+            frame: Vec::new(),
+            meta: Vec::new(),
+            outcomes: vec![None; commands.len()],
+            touched: Vec::new(),
+            created: Vec::new(),
+            deleted: Vec::new(),
+            trims: Vec::new(),
+        };
+        let mut by_partition: Vec<(PartitionHandle, usize, Command)> = Vec::with_capacity(commands.len());
+        for (at, command) in commands.into_iter().enumerate() {
+            if let Some(error) = self.refusal() {
+                pass.outcomes[at] = Some(Err(error));
+                continue;
+            }
+            match command {
+                Command::Create { topic, partition, topic_id } => {
+                    pass.outcomes[at] = Some(self.create(&topic, partition, topic_id, &mut pass));
+                }
+                Command::Append { partition, .. }
+                | Command::Open { partition, .. }
+                | Command::Delete { partition }
+                | Command::Trim { partition, .. } => by_partition.push((partition, at, command)),
+            }
+        }
+        by_partition.sort_by_key(|(partition, at, _)| (*partition, *at));
+        let mut rest = &mut by_partition[..];
+        while let Some((partition, _, _)) = rest.first() {
+            let partition = *partition;
+            let count = rest.partition_point(|(other, _, _)| *other == partition);
+            let (group, after) = rest.split_at_mut(count);
+            self.stage(partition, group, &mut pass);
+            rest = after;
+        }
+        self.commit(pass)
+    }
+
+    pub(super) fn refusal(&self) -> Option<LogError> {
+        if self.options.access.is_read_only() {
+            return Some(LogError::ReadOnly);
+        }
+        self.stopped.clone().map(|reason| LogError::Stopped { reason })
+    }
+
+    fn create(&mut self, topic: &str, number: i32, topic_id: u128, pass: &mut Pass) -> Outcome {
+        if !super::layout::is_topic(topic) || number < 0 {
+            return Err(LogError::UnknownPartition { partition: number });
+        }
+        let handle = match self.handle(topic, number) {
+            Some(handle) if self.partitions[handle.0 as usize].as_ref().is_some_and(|p| p.topic_id == topic_id) => {
+                return Ok(i64::from(handle.0));
+            }
+            Some(_) => return Err(LogError::UnknownPartition { partition: number }),
+            None => {
+                let dir = self.partition_dir(topic, number);
+                self.clear(&dir).map_err(storage_error)?;
+                self.add(Partition::new(topic, number, topic_id, dir))
+            }
+        };
+        let partition = self.partitions[handle.0 as usize].as_mut().expect("it was added");
+        pass.created.push(handle);
+        let is_declared = declare(partition, handle, self.wal.number, &mut pass.frame);
+        debug_assert!(is_declared, "nobody can have declared it");
+        declare_again(partition, handle, &mut pass.meta);
+        Ok(i64::from(handle.0))
+    }
+
+    /// Takes the commands of one partition into the pass and writes its segments.
+    fn stage(&mut self, handle: PartitionHandle, group: &mut [(PartitionHandle, usize, Command)], pass: &mut Pass) {
+        let Some(Some(partition)) = self.partitions.get_mut(handle.0 as usize) else {
+            for (_, at, _) in group {
+                pass.outcomes[*at] = Some(Err(LogError::UnknownPartition { partition: handle.0 as i32 }));
+            }
+            return;
+        };
+        let undo = partition.undo();
+        let (frame_start, meta_start) = (pass.frame.len(), pass.meta.len());
+        if declare(partition, handle, self.wal.number, &mut pass.frame) {
+            declare_again(partition, handle, &mut pass.meta);
+        }
+        let mut stage = Stage {
+            partition,
+            handle,
+            files: self.files.as_ref(),
+            segment_bytes_max: self.options.segment_bytes,
+            batch_bytes_max: self.options.batch_bytes_max,
+            run: None,
+            pass,
+        };
+        let mut failure = None;
+        for (_, at, command) in &mut *group {
+            match stage.take(*at, command) {
+                Ok(outcome) => stage.pass.outcomes[*at] = Some(outcome),
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        if let Some(error) = failure.or_else(|| stage.end_run().err()) {
+            let error = storage_error(error);
+            partition.roll_back(self.files.as_ref(), undo);
+            pass.frame.truncate(frame_start);
+            pass.meta.truncate(meta_start);
+            pass.deleted.retain(|deleted| *deleted != handle);
+            for (_, at, _) in group {
+                let outcome = &mut pass.outcomes[*at];
+                if !matches!(outcome, Some(Err(_))) {
+                    *outcome = Some(Err(error.clone()));
+                }
+            }
+        } else {
+            pass.touched.push((handle, undo));
+        }
+    }
+
+    /// Makes the pass durable and tells readers.
+    fn commit(&mut self, mut pass: Pass) -> Vec<Outcome> {
+        let has_data = self.options.durability == Durability::Fsync;
+        let payload = if has_data { &pass.frame } else { &pass.meta };
+        let written = if payload.is_empty() {
+            Ok(())
+        } else if let Err(error) = self.wal.reserve(payload.len()) {
+            // Nothing of the frame was written: this pass has not been.
+            for (handle, undo) in pass.touched.drain(..) {
+                if let Some(partition) = &mut self.partitions[handle.0 as usize] {
+                    partition.roll_back(self.files.as_ref(), undo);
+                }
+            }
+            for handle in pass.created.drain(..) {
+                self.forget(handle);
+            }
+            pass.deleted.clear();
+            pass.trims.clear();
+            Err(storage_error(error))
+        } else {
+            self.syncs += u64::from(has_data);
+            self.wal.append(payload, has_data).map_err(|error| self.stop_writing(&error))
+        };
+        if written.is_ok() {
+            self.unsynced_bytes += pass.frame.len() as u64;
+            self.publish(&mut pass);
+        }
+        let outcome = |outcome: Option<Outcome>| match (outcome.expect("every command has an outcome"), &written) {
+            (Ok(_), Err(error)) => Err(error.clone()),
+            (outcome, _) => outcome,
+        };
+        pass.outcomes.into_iter().map(outcome).collect()
+    }
+
+    fn publish(&mut self, pass: &mut Pass) {
+        for (handle, undo) in pass.touched.drain(..) {
+            if let Some(partition) = &mut self.partitions[handle.0 as usize] {
+                partition.publish();
+                self.names_changed |= undo.is_empty() && !partition.segments.is_empty();
+            }
+        }
+        for (at, handle, limit_bytes) in pass.trims.drain(..) {
+            if let Some(partition) = &mut self.partitions[handle.0 as usize] {
+                pass.outcomes[at] = Some(Ok(trim(partition, self.files.as_ref(), limit_bytes)));
+                partition.publish();
+            }
+        }
+        for handle in pass.deleted.drain(..) {
+            self.remove_files(handle);
+        }
+    }
+
+    fn stop_writing(&mut self, error: &io::Error) -> LogError {
+        let name = super::layout::wal_name(self.wal.number);
+        let reason = format!(
+            "writing `{}` failed: {error}. Whether the last appends are on the disk is not known and asking again \
+             would not tell; mend the disk and start again: what was acknowledged is there",
+            self.dir.join(name).display()
+        );
+        self.stop(reason)
+    }
+
+    /// Nothing is accepted from here on.
+    pub(super) fn stop(&mut self, reason: String) -> LogError {
+        let reason: Arc<str> = reason.into();
+        LogError::Stopped { reason: Arc::clone(self.stopped.get_or_insert(reason)) }
+    }
+}
+
+/// Says in the frame who `handle` is, once in each write-ahead file. Gives whether it was needed.
+fn declare(partition: &mut Partition, handle: PartitionHandle, wal_number: u64, frame: &mut Vec<u8>) -> bool {
+    let needed = partition.declared_in != wal_number;
+    if needed {
+        partition.declared_in = wal_number;
+        declare_again(partition, handle, frame);
+    }
+    needed
+}
+
+fn declare_again(partition: &Partition, PartitionHandle(handle): PartitionHandle, frame: &mut Vec<u8>) {
+    let Partition { topic, number: partition, topic_id, .. } = partition;
+    WalEntry::Declare { handle, topic, partition: *partition, topic_id: *topic_id }.write(frame);
+}
+
+/// One partition's part of a pass.
+struct Stage<'s> {
+    partition: &'s mut Partition,
+    handle: PartitionHandle,
+    files: &'s dyn crate::files::Files,
+    segment_bytes_max: u64,
+    batch_bytes_max: usize,
+    run: Option<Run>,
+    pass: &'s mut Pass,
+}
+
+impl Stage<'_> {
+    /// The outer error: the segment could not be written.
+    fn take(&mut self, at: usize, command: &mut Command) -> io::Result<Outcome> {
+        if let Some(refused) = &self.partition.refused {
+            return Ok(Err(refused.clone()));
+        }
+        if self.pass.deleted.contains(&self.handle) {
+            return Ok(Err(LogError::UnknownPartition { partition: self.partition.number }));
+        }
+        match command {
+            Command::Append { epoch, batch, .. } => self.append(*epoch, batch),
+            Command::Open { epoch, .. } => self.open(*epoch),
+            Command::Delete { .. } => {
+                self.end_run()?;
+                self.entry(WalEntry::Delete { handle: self.handle.0 });
+                self.pass.deleted.push(self.handle);
+                Ok(Ok(0))
+            }
+            Command::Trim { limit_bytes, .. } => {
+                self.pass.trims.push((at, self.handle, *limit_bytes));
+                Ok(Ok(0))
+            }
+            Command::Create { .. } => unreachable!("those are handled before"),
+        }
+    }
+
+    fn entry(&mut self, entry: WalEntry<'_>) {
+        entry.write(&mut self.pass.frame);
+        entry.write(&mut self.pass.meta);
+    }
+
+    fn open(&mut self, epoch: i32) -> io::Result<Outcome> {
+        if let Some(current_epoch) = self.partition.epoch()
+            && epoch < current_epoch
+        {
+            return Ok(Err(LogError::Fenced { current_epoch, epoch }));
+        }
+        let next_offset = self.next_offset();
+        if self.partition.epoch() != Some(epoch) {
+            self.end_run()?;
+            self.entry(WalEntry::Epoch { handle: self.handle.0, epoch, start_offset: next_offset });
+            self.partition.begin_epoch(epoch, next_offset);
+        }
+        self.partition.is_open = true;
+        Ok(Ok(next_offset))
+    }
+
+    /// With what the run has not yet written.
+    fn next_offset(&self) -> i64 {
+        self.run.as_ref().map_or(self.partition.next_offset, |run| run.next_offset)
+    }
+
+    fn append(&mut self, epoch: i32, batch: &mut [u8]) -> io::Result<Outcome> {
+        if let Err(error) = self.partition.check_epoch(epoch) {
+            return Ok(Err(error));
+        }
+        if batch.len() > self.batch_bytes_max {
+            return Ok(Err(LogError::TooLarge { batch_bytes: batch.len(), limit_bytes: self.batch_bytes_max }));
+        }
+        let base_offset = self.next_offset();
+        let last_offset_delta = Batch::split(batch).ok().map(|(batch, _)| batch.header().last_offset_delta);
+        let Some(last_offset_delta) = last_offset_delta.filter(|delta| *delta >= 0) else {
+            return Ok(Err(LogError::Empty));
+        };
+        let Some(next_offset) = base_offset.checked_add(i64::from(last_offset_delta) + 1) else {
+            return Ok(Err(LogError::TooLarge { batch_bytes: batch.len(), limit_bytes: 0 }));
+        };
+        let run_bytes = self.run.as_ref().map_or(0, |run| self.pass.frame.len() - run.length_at - 4) as u64;
+        let active_bytes = self.partition.active_bytes + run_bytes;
+        let is_full = active_bytes > 0 && active_bytes + batch.len() as u64 > self.segment_bytes_max;
+        if is_full || self.partition.segments.is_empty() {
+            self.end_run()?;
+            self.partition.roll(self.files)?;
+        }
+        if self.run.is_none() {
+            let segment_base = self.partition.segments.last().map_or(0, |active| active.base_offset);
+            let start = self.pass.frame.len();
+            WalEntry::Batches { handle: self.handle.0, segment_base, bytes: &[] }.write(&mut self.pass.frame);
+            self.run = Some(Run { length_at: start + BATCHES_HEADER_BYTES - 4, next_offset });
+        }
+        rewrite_header(batch, base_offset, epoch);
+        self.pass.frame.extend_from_slice(batch);
+        if let Some(run) = &mut self.run {
+            run.next_offset = next_offset;
+        }
+        Ok(Ok(base_offset))
+    }
+
+    /// Writes the run to its segment.
+    fn end_run(&mut self) -> io::Result<()> {
+        let Some(run) = self.run.take() else { return Ok(()) };
+        let (_, bytes) = self.pass.frame.split_at(run.length_at + 4);
+        let length = bytes.len() as u32;
+        self.partition.write(bytes, run.next_offset)?;
+        self.pass.frame[run.length_at..run.length_at + 4].copy_from_slice(&length.to_be_bytes());
+        Ok(())
+    }
+}
+
+/// Nothing depends on when the files are gone, so that nothing is written ahead: whole segments come back at worst.
+fn trim(partition: &mut Partition, files: &dyn crate::files::Files, limit_bytes: u64) -> i64 {
+    let mut size_bytes: u64 = partition.active_bytes
+        + partition.segments.iter().rev().skip(1).map(|segment| segment.readable_bytes()).sum::<u64>();
+    let mut gone = 0;
+    for segment in partition.segments.iter().take(partition.segments.len().saturating_sub(1)) {
+        // What a checkpoint may still have to find is left alone.
+        if size_bytes <= limit_bytes || segment.base_offset >= partition.checkpointed_base {
+            break;
+        }
+        if files.remove(&segment.path).is_err() {
+            break;
+        }
+        size_bytes -= segment.readable_bytes();
+        gone += 1;
+    }
+    partition.segments.drain(..gone);
+    partition.segments.first().map_or(partition.next_offset, |first| first.base_offset)
+}
+
+pub(super) type Names = HashMap<(String, i32), PartitionHandle>;

@@ -1,0 +1,139 @@
+//! What is in a partition's directory.
+
+use std::{io, path::Path, sync::Arc};
+
+use crate::files::{Access, Files};
+
+use super::{
+    layout::{CLEANED, CheckpointedPartition, SWAP, is_temporary, segment_base},
+    segment::{Damage, Segment, Walk, segment_path},
+};
+
+/// The segments of a partition, by their whole size.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// Oldest first.
+    pub segments: Vec<Arc<Segment>>,
+    /// Whether a compaction's files were put in order.
+    pub names_changed: bool,
+}
+
+/// Opens the segments in `dir`. With `writes`, what a compaction left is completed or removed; without, segments are
+/// taken as they would be then. The inner error: a file of a compaction is damaged.
+pub fn list_segments(files: &dyn Files, dir: &Path, writes: bool) -> io::Result<Result<Listed, Damage>> {
+    let access = if writes { Access::Write } else { Access::Read };
+    let open = |name: &str| -> io::Result<Option<Arc<Segment>>> {
+        let stem = name.strip_suffix(&format!(".{SWAP}")).unwrap_or(name);
+        let Some(base_offset) = segment_base(stem) else { return Ok(None) };
+        let path = dir.join(name);
+        let file = files.open(&path, access)?;
+        let size_bytes = file.size_bytes()?;
+        Ok(Some(Arc::new(Segment::new(base_offset, path, file, size_bytes))))
+    };
+    let mut listed = Listed::default();
+    let mut swaps: Vec<Arc<Segment>> = Vec::new();
+    for entry in files.list(dir)? {
+        if entry.is_dir {
+            continue;
+        }
+        let is_leftover = entry.name.ends_with(CLEANED) || is_temporary(&entry.name);
+        if is_leftover && writes {
+            files.remove(&dir.join(&entry.name))?;
+            listed.names_changed = true;
+        } else if entry.name.ends_with(SWAP) {
+            swaps.extend(open(&entry.name)?);
+        } else if !is_leftover {
+            listed.segments.extend(open(&entry.name)?);
+        }
+    }
+    listed.segments.sort_by_key(|segment| segment.base_offset);
+    for swap in swaps {
+        let mut walk = Walk::new(&swap, 0, swap.readable_bytes());
+        loop {
+            match walk.next(true) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(damage) => return Ok(Err(damage)),
+            }
+        }
+        let next_offset = walk.next_offset;
+        let base_offset = swap.base_offset;
+        let is_replaced = |other: i64| other == base_offset || (base_offset < other && other < next_offset);
+        if writes {
+            let replaced = listed.segments.iter().filter(|segment| is_replaced(segment.base_offset));
+            for segment in replaced.filter(|segment| segment.base_offset != base_offset) {
+                files.remove(&segment.path)?;
+            }
+            files.sync_dir(dir)?;
+            files.rename(&swap.path, &segment_path(dir, base_offset))?;
+            files.sync_dir(dir)?;
+            listed.names_changed = true;
+        }
+        listed.segments.retain(|segment| !is_replaced(segment.base_offset));
+        let at = listed.segments.partition_point(|segment| segment.base_offset < base_offset);
+        let path = if writes { segment_path(dir, base_offset) } else { swap.path.clone() };
+        let segment = Segment::new(base_offset, path, Arc::clone(&swap.file), swap.readable_bytes());
+        listed.segments.insert(at, Arc::new(segment));
+    }
+    Ok(Ok(listed))
+}
+
+/// Where the whole batches of a partition end.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// How many segments are left.
+    pub segments: usize,
+    /// Bytes of the last of them.
+    pub active_bytes: u64,
+    /// After its last record.
+    pub next_offset: i64,
+}
+
+/// Looks through the segments that were written since `known`, or, if nothing is known, through the newest one with
+/// anything in it. Errors: a bad batch before a good one, or bytes missing that were there at `known`.
+pub fn scan_tail(segments: &[Arc<Segment>], known: &CheckpointedPartition) -> Result<Tail, Damage> {
+    let is_known = known.segment_bytes > 0 || known.next_offset > 0;
+    let start = if is_known {
+        segments.partition_point(|segment| segment.base_offset < known.segment_base)
+    } else {
+        segments.iter().rposition(|segment| segment.readable_bytes() > 0).unwrap_or(0)
+    };
+    let mut tail = Tail { segments: 0, active_bytes: 0, next_offset: known.next_offset };
+    if segments.is_empty() && !is_known {
+        return Ok(tail);
+    }
+    if let Some(first) = segments.get(start).filter(|_| !is_known) {
+        tail.next_offset = first.base_offset;
+    }
+    for (at, segment) in segments.iter().enumerate().skip(start) {
+        let from = if is_known && segment.base_offset == known.segment_base { known.segment_bytes } else { 0 };
+        let end = segment.readable_bytes();
+        if end < from {
+            let reason = format!("it has {end} bytes, but {from} were there at the last checkpoint");
+            return Err(segment.damage(end, known.next_offset, reason));
+        }
+        let mut walk = Walk::new(segment, from, end);
+        walk.next_offset = walk.next_offset.max(tail.next_offset);
+        let bad = loop {
+            match walk.next(true) {
+                Ok(Some(_)) => {}
+                Ok(None) => break None,
+                Err(damage) => break Some(damage),
+            }
+        };
+        tail = Tail { segments: at + 1, active_bytes: walk.position, next_offset: walk.next_offset };
+        if let Some(damage) = bad {
+            let later_segments = segments[at + 1..].iter().any(|later| later.readable_bytes() > 0);
+            if later_segments || walk.has_later_batch().unwrap_or(true) {
+                return Err(damage);
+            }
+            break;
+        }
+    }
+    if tail.segments == 0 && is_known {
+        let dir = segments.first().map(|segment| segment.path.clone()).unwrap_or_default();
+        let reason = format!("the segment of offset {} is missing", known.segment_base);
+        return Err(Damage { file: dir, position: 0, offset: known.segment_base, reason });
+    }
+    Ok(tail)
+}

@@ -1,0 +1,202 @@
+//! One segment: batches one after the other in a file, found by a sparse index that is kept in memory.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::{
+    batch::{Batch, BatchError, BatchHeader, HEADER_BYTES, LEADING_BYTES},
+    files::{File, read_up_to},
+};
+
+/// How much a walk reads at once.
+const WALK_BYTES: usize = 1 << 20;
+/// At least so many bytes lie between two entries of the index.
+const INDEX_INTERVAL_BYTES: u64 = 64 << 10;
+
+/// Bytes that are not what was written, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Where they are.
+    pub file: PathBuf,
+    /// Byte of the file.
+    pub position: u64,
+    /// The offset that was expected there.
+    pub offset: i64,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Damage { file, position, offset, reason } = self;
+        write!(f, "`{}` is damaged at byte {position}, offset {offset}: {reason}; ", file.display())?;
+        write!(f, "restore the partition's directory from a copy, or give up what follows with `rota log repair`")
+    }
+}
+
+/// A segment. Its readers and its writer share it.
+#[derive(Debug)]
+pub struct Segment {
+    /// In its name: no record in it has a smaller offset.
+    pub base_offset: i64,
+    /// Its file's.
+    pub path: PathBuf,
+    /// Stays readable when compaction has put another one in its place.
+    pub file: Arc<dyn File>,
+    readable_bytes: AtomicU64,
+    /// (offset, position) of batches, ascending.
+    index: Mutex<Vec<(i64, u64)>>,
+}
+
+impl Segment {
+    /// Of an open file, of which the first `readable_bytes` are batches.
+    pub fn new(base_offset: i64, path: PathBuf, file: Arc<dyn File>, readable_bytes: u64) -> Segment {
+        let readable_bytes = AtomicU64::new(readable_bytes);
+        Segment { base_offset, path, file, readable_bytes, index: Mutex::new(vec![(base_offset, 0)]) }
+    }
+
+    /// Bytes that readers may see.
+    pub fn readable_bytes(&self) -> u64 {
+        self.readable_bytes.load(Ordering::Acquire)
+    }
+
+    /// Readers may see so many bytes from now on.
+    pub fn publish(&self, readable_bytes: u64) {
+        self.readable_bytes.store(readable_bytes, Ordering::Release);
+    }
+
+    /// Remembers where a batch begins, if it is worth it.
+    pub fn note(&self, offset: i64, position: u64) {
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        if index.last().is_none_or(|(_, last)| position >= last + INDEX_INTERVAL_BYTES) {
+            index.push((offset, position));
+        }
+    }
+
+    /// The last place in the index at or before `offset`, or the first of all.
+    fn floor(&self, offset: i64) -> (i64, u64) {
+        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = index.partition_point(|(known, _)| *known <= offset);
+        index[after.saturating_sub(1)]
+    }
+
+    /// The position of the first batch that ends at `offset` or later; the readable size if there is none.
+    pub fn seek(&self, offset: i64) -> Result<u64, Damage> {
+        let (known, position) = self.floor(offset);
+        if known >= offset {
+            return Ok(position);
+        }
+        let mut walk = Walk::new(self, position, self.readable_bytes());
+        walk.chunk_bytes = INDEX_INTERVAL_BYTES as usize;
+        loop {
+            match walk.next(false)? {
+                Some((position, batch)) if batch.header().last_offset() >= offset => return Ok(position),
+                Some((position, batch)) => self.note(batch.header().base_offset, position),
+                None => return Ok(walk.position),
+            }
+        }
+    }
+
+    /// What is wrong at `position`.
+    pub fn damage(&self, position: u64, offset: i64, reason: impl fmt::Display) -> Damage {
+        Damage { file: self.path.clone(), position, offset, reason: reason.to_string() }
+    }
+}
+
+/// Goes over the batches of a segment.
+#[derive(Debug)]
+pub struct Walk<'s> {
+    segment: &'s Segment,
+    /// Of the next batch.
+    pub position: u64,
+    /// The offset that the next batch has at least.
+    pub next_offset: i64,
+    end: u64,
+    chunk_bytes: usize,
+    buffer: Vec<u8>,
+    /// Where the buffer's bytes lie in the file.
+    buffered_at: u64,
+}
+
+impl<'s> Walk<'s> {
+    /// From `position` to `end`.
+    pub fn new(segment: &'s Segment, position: u64, end: u64) -> Walk<'s> {
+        let next_offset = segment.base_offset;
+        Walk { segment, position, next_offset, end, chunk_bytes: WALK_BYTES, buffer: Vec::new(), buffered_at: position }
+    }
+
+    /// The next batch and its position; its checksum is compared if `check` says so. Errors: `Damage`, also when the
+    /// file cannot be read; the walk stays where it is.
+    pub fn next(&mut self, check: bool) -> Result<Option<(u64, Batch<'_>)>, Damage> {
+        let position = self.position;
+        if position >= self.end {
+            return Ok(None);
+        }
+        let next_offset = self.next_offset;
+        let segment = self.segment;
+        let damage = move |reason: &dyn fmt::Display| segment.damage(position, next_offset, reason);
+        self.fill(LEADING_BYTES.max(HEADER_BYTES)).map_err(|error| damage(&error))?;
+        let header = BatchHeader::read(self.buffered()).map_err(|error| damage(&error))?;
+        let size_bytes = header.size_bytes();
+        if position + size_bytes as u64 > self.end {
+            let error = BatchError::Truncated {
+                needed_bytes: size_bytes,
+                available_bytes: usize::try_from(self.end - position).unwrap_or(usize::MAX),
+            };
+            return Err(damage(&error));
+        }
+        if header.base_offset < next_offset || header.last_offset_delta < 0 {
+            return Err(damage(&format!("a batch of offset {} is there", header.base_offset)));
+        }
+        self.fill(size_bytes).map_err(|error| damage(&error))?;
+        self.position = position + size_bytes as u64;
+        self.next_offset = header.last_offset() + 1;
+        let start = (position - self.buffered_at) as usize;
+        let (batch, _) = Batch::split(&self.buffer[start..]).map_err(|error| damage(&error))?;
+        if check && let Err(error) = batch.check_crc() {
+            (self.position, self.next_offset) = (position, next_offset);
+            return Err(damage(&error));
+        }
+        Ok(Some((position, batch)))
+    }
+
+    fn buffered(&self) -> &[u8] {
+        &self.buffer[((self.position - self.buffered_at) as usize).min(self.buffer.len())..]
+    }
+
+    /// Has the next `needed_bytes` in the buffer, or as many as there are.
+    fn fill(&mut self, needed_bytes: usize) -> io::Result<()> {
+        if self.buffered().len() >= needed_bytes {
+            return Ok(());
+        }
+        let left_bytes = usize::try_from(self.end - self.position).unwrap_or(usize::MAX);
+        self.buffer.resize(needed_bytes.max(self.chunk_bytes).min(left_bytes), 0);
+        self.buffered_at = self.position;
+        let read = read_up_to(self.segment.file.as_ref(), &mut self.buffer, self.position)?;
+        self.buffer.truncate(read);
+        Ok(())
+    }
+
+    /// Whether a whole batch with a right checksum and a later offset begins anywhere behind the walk's position.
+    pub fn has_later_batch(&self) -> io::Result<bool> {
+        let mut rest = vec![0; (self.end - self.position) as usize];
+        let read = read_up_to(self.segment.file.as_ref(), &mut rest, self.position)?;
+        rest.truncate(read);
+        let good = |at: usize| {
+            let found = Batch::split(&rest[at..]).ok().map(|(batch, _)| batch);
+            found.is_some_and(|batch| batch.header().base_offset > self.next_offset && batch.check_crc().is_ok())
+        };
+        Ok((1..rest.len().saturating_sub(HEADER_BYTES)).any(good))
+    }
+}
+
+/// The path of a segment in its partition's directory.
+pub fn segment_path(dir: &Path, base_offset: i64) -> PathBuf {
+    dir.join(super::layout::segment_name(base_offset))
+}

@@ -1,0 +1,226 @@
+//! What readers see of a partition: its segments up to what is durable. Readers wait for nobody.
+
+use std::sync::{
+    Arc, PoisonError, RwLock,
+    atomic::{AtomicI64, Ordering},
+};
+
+use bytes::{Bytes, BytesMut};
+
+use crate::{
+    batch::{Batch, BatchHeader, Batches, HEADER_BYTES, batches},
+    fenced::{LogError, LogRecord, StoredRecord},
+    files::read_up_to,
+    partition_log::TimestampedOffset,
+};
+
+use super::segment::{Segment, Walk};
+
+/// Most bytes that the records of one batch may have decompressed.
+pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct PartitionView {
+    segments: RwLock<Arc<Vec<Arc<Segment>>>>,
+    first_offset: AtomicI64,
+    next_offset: AtomicI64,
+    refusal: RwLock<Option<LogError>>,
+}
+
+/// Whole batches, checked, that lie one after the other in a segment.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    /// The batches.
+    pub bytes: Bytes,
+    /// Where to go on reading. The same as was asked for: there is no more.
+    pub next_offset: i64,
+}
+
+impl Slice {
+    /// The batches, where they lie.
+    pub fn batches(&self) -> Batches<'_> {
+        batches(&self.bytes)
+    }
+}
+
+impl PartitionView {
+    /// Readers see these segments, up to `next_offset`.
+    pub fn publish(&self, segments: &[Arc<Segment>], next_offset: i64) {
+        let mut shared = self.segments.write().unwrap_or_else(PoisonError::into_inner);
+        if !shared.iter().map(Arc::as_ptr).eq(segments.iter().map(Arc::as_ptr)) {
+            *shared = Arc::new(segments.to_vec());
+        }
+        let first_offset = segments.first().map_or(next_offset, |segment| segment.base_offset);
+        self.first_offset.store(first_offset, Ordering::Release);
+        self.next_offset.store(next_offset, Ordering::Release);
+    }
+
+    /// From here on reads are refused.
+    pub fn refuse(&self, error: LogError) {
+        self.refusal.write().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    /// Why reads are refused, if they are.
+    pub fn refusal(&self) -> Option<LogError> {
+        self.refusal.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The smallest offset that a record may have.
+    pub fn first_offset(&self) -> i64 {
+        self.first_offset.load(Ordering::Acquire)
+    }
+
+    /// The offset that the next durable record will have.
+    pub fn next_offset(&self) -> i64 {
+        self.next_offset.load(Ordering::Acquire)
+    }
+
+    /// The segments, oldest first.
+    pub fn segments(&self) -> Arc<Vec<Arc<Segment>>> {
+        Arc::clone(&self.segments.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Durable batches from the one that holds `from` on, or that comes after it where compaction left a gap: about
+    /// `max_bytes` of them, but at least one if there is one. Errors: `Damaged`, and from then on.
+    pub fn read_slice(&self, from: i64, max_bytes: usize) -> Result<Slice, LogError> {
+        if let Some(refusal) = self.refusal() {
+            return Err(refusal);
+        }
+        let end_offset = self.next_offset();
+        let none = Slice { bytes: Bytes::new(), next_offset: from };
+        if from >= end_offset {
+            return Ok(none);
+        }
+        let segments = self.segments();
+        let first = segments.partition_point(|segment| segment.base_offset <= from).saturating_sub(1);
+        for segment in &segments[first..] {
+            match read_segment(segment, from, max_bytes) {
+                Ok(Some(slice)) => return Ok(slice),
+                Ok(None) => {}
+                Err(damage) => {
+                    let error = LogError::Damaged(Box::new(damage));
+                    self.refuse(error.clone());
+                    return Err(error);
+                }
+            }
+        }
+        Ok(none)
+    }
+
+    /// Durable records from offset `from` on, at most `records_max`. Control batches and records without a key are not
+    /// among them. Errors: those of [`PartitionView::read_slice`].
+    pub fn read_records(&self, mut from: i64, records_max: usize) -> Result<Vec<StoredRecord>, LogError> {
+        let mut records = Vec::new();
+        while records.len() < records_max {
+            let left = records_max - records.len();
+            let slice = self.read_slice(from, left.saturating_mul(256).clamp(4 << 10, 1 << 20))?;
+            if slice.next_offset == from {
+                break;
+            }
+            for batch in slice.batches() {
+                let read = batch.map_err(|error| error.to_string()).and_then(|batch| {
+                    stored_records(&batch, from, records_max, &mut records).map_err(|error| error.to_string())
+                });
+                if let Err(reason) = read {
+                    let segments = self.segments();
+                    let holder = segments.iter().rfind(|segment| segment.base_offset <= from);
+                    let damage = holder.expect("a slice comes from a segment").damage(0, from, reason);
+                    let error = LogError::Damaged(Box::new(damage));
+                    self.refuse(error.clone());
+                    return Err(error);
+                }
+            }
+            from = slice.next_offset;
+        }
+        Ok(records)
+    }
+
+    /// The first durable record whose timestamp is `timestamp_ms` or later, at the precision of its batch if that
+    /// cannot be decompressed or `bytes_left` is used up, from which the bytes of the records that are looked at are
+    /// taken. Errors: `Damaged`.
+    pub fn offset_for_timestamp(
+        &self,
+        timestamp_ms: i64,
+        bytes_left: &mut usize,
+    ) -> Result<Option<TimestampedOffset>, LogError> {
+        for segment in self.segments().iter() {
+            let mut walk = Walk::new(segment, 0, segment.readable_bytes());
+            while let Some((_, batch)) = walk.next(false).map_err(|damage| LogError::Damaged(Box::new(damage)))? {
+                if batch.header().max_timestamp_ms >= timestamp_ms
+                    && let Some(found) = crate::partition_log::find_in_batch(&batch, timestamp_ms, bytes_left)
+                {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// `None`: the segment has nothing at `from` or later.
+fn read_segment(segment: &Segment, from: i64, max_bytes: usize) -> Result<Option<Slice>, super::segment::Damage> {
+    let readable_bytes = segment.readable_bytes();
+    let position = segment.seek(from)?;
+    if position >= readable_bytes {
+        return Ok(None);
+    }
+    let left_bytes = usize::try_from(readable_bytes - position).unwrap_or(usize::MAX);
+    let mut bytes = BytesMut::zeroed(max_bytes.max(HEADER_BYTES).min(left_bytes));
+    let fill = |bytes: &mut BytesMut| {
+        let read = read_up_to(segment.file.as_ref(), bytes, position);
+        read.map(|read| bytes.truncate(read)).map_err(|error| segment.damage(position, from, error))
+    };
+    fill(&mut bytes)?;
+    let first = BatchHeader::read(&bytes).map_err(|error| segment.damage(position, from, error))?;
+    if first.size_bytes() > bytes.len() {
+        // Whether there are so many bytes has been looked at by `seek`.
+        bytes = BytesMut::zeroed(first.size_bytes().min(left_bytes));
+        fill(&mut bytes)?;
+    }
+    let (mut taken, mut next_offset) = (0, from);
+    while taken < bytes.len() {
+        let at = position + taken as u64;
+        match Batch::split(&bytes[taken..]) {
+            Ok((batch, _)) => {
+                batch.check_crc().map_err(|error| segment.damage(at, next_offset, error))?;
+                taken += batch.bytes().len();
+                next_offset = batch.header().last_offset() + 1;
+            }
+            Err(crate::batch::BatchError::Truncated { .. }) if taken > 0 => break,
+            Err(error) => return Err(segment.damage(at, next_offset, error)),
+        }
+    }
+    segment.note(next_offset, position + taken as u64);
+    bytes.truncate(taken);
+    Ok(Some(Slice { bytes: bytes.freeze(), next_offset }))
+}
+
+fn stored_records(
+    batch: &Batch<'_>,
+    from: i64,
+    records_max: usize,
+    records: &mut Vec<StoredRecord>,
+) -> Result<(), crate::batch::BatchError> {
+    let header = batch.header();
+    if header.is_control() {
+        return Ok(());
+    }
+    let payload = batch.payload(PAYLOAD_BYTES_MAX)?;
+    for record in batch.records_in(&payload) {
+        let record = record?;
+        let offset = batch.offset(&record);
+        if offset < from || records.len() >= records_max {
+            continue;
+        }
+        let Some(key) = record.key else { continue };
+        records.push(StoredRecord {
+            offset,
+            timestamp_ms: batch.timestamp_ms(&record),
+            epoch: header.leader_epoch,
+            batch_base_offset: header.base_offset,
+            record: LogRecord { key: key.to_vec(), value: record.value.map(<[u8]>::to_vec) },
+        });
+    }
+    Ok(())
+}
