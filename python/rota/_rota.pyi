@@ -1459,6 +1459,38 @@ class Server:
         """
     def member_ids(self) -> list[str]:
         """Ids of all members of all groups."""
+    def members(self, group_id: str | None = None) -> list[tuple[str, str, str | None]]:
+        """(group, member id, instance id) of the members of a group, in joining order, or of all groups.
+
+        Raises ValueError if there is no such group.
+        """
+    def expire(self, member: str, group_id: str | None = None) -> None:
+        """End the session of a member, by its id, or with its group by its instance id.
+
+        Raises ValueError if there is no such member, RotaError if it has no session at the moment.
+        """
+    def rebalance(self, group_id: str) -> None:
+        """Begin a rebalance. Raises ValueError if there is no such group, RotaError if it has no members."""
+    def inject_error(self, api: str, error: str, times: int = 1, group_id: str | None = None) -> int:
+        """Let the next `times` requests of an API be answered with an error; the number of this injection.
+
+        Raises ValueError for a name that is none.
+        """
+    def injection(self, injection: int) -> tuple[int, int]:
+        """Of an injection how many requests have been answered with it, and how many are still to be."""
+    def cancel_injection(self, injection: int) -> None:
+        """Answer no more requests with it."""
+    def injected(self) -> int:
+        """How many requests have been answered with injected errors."""
+    def pause(self, member: str, group_id: str | None = None) -> tuple[str, str]:
+        """Stop listening to a member, by its id, or with its group by its instance id: (group, member id).
+
+        Raises ValueError if there is no such member.
+        """
+    def resume(self, group_id: str, member_id: str) -> None:
+        """Listen to a member again."""
+    def delay_appends(self, ms: int) -> None:
+        """From now on the ends of appends are told so many milliseconds late."""
     def hold_appends(self) -> None:
         """From now on no append to `__consumer_offsets` ends."""
     def release_appends(self) -> int:

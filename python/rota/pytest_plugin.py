@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from rota import Server, VirtualClock
 
-MARKER = "rota(settings={...}): broker settings by their Kafka names, for this test's `rota_server`"
+MARKER = "rota(settings={...}, nodes=1): broker settings by their Kafka names, and nodes, of this test's `rota_server`"
 
 #: What a test wants otherwise than Kafka's default: a group that starts without waiting for more members.
 SETTINGS: Mapping[str, Any] = {"group.initial.rebalance.delay.ms": 0}
@@ -47,26 +47,28 @@ def rota_server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """
     from rota import Server
 
+    settings, nodes = wanted_by(request.node)
     clock = request.getfixturevalue("rota_clock") if "rota_clock" in request.fixturenames else None
-    with Server(settings=settings_of(request.node), clock=clock) as server:
+    with Server(settings=settings, nodes=nodes, clock=clock) as server:
         request.node.stash[SERVER] = server
         yield server
 
 
-def settings_of(item: pytest.Item) -> dict[str, Any]:
-    """Our defaults, then the ini option, then markers from the outermost to the test's own."""
-    settings = dict(SETTINGS)
+def wanted_by(item: pytest.Item) -> tuple[dict[str, Any], int]:
+    """Settings and the number of nodes: our defaults, the ini option, then markers from the outermost to the test's."""
+    settings, nodes = dict(SETTINGS), 1
     for line in item.config.getini("rota_settings"):
         name, equals, value = line.partition("=")
         if not equals:
             raise pytest.UsageError(f"rota_settings has the line {line!r}: expected NAME=VALUE")
         settings[name.strip()] = value.strip()
     for marker in reversed(list(item.iter_markers("rota"))):
-        if marker.args or not set(marker.kwargs) <= {"settings"}:
+        if marker.args or not set(marker.kwargs) <= {"settings", "nodes"}:
             given = ", ".join([*map(repr, marker.args), *marker.kwargs])
-            raise pytest.UsageError(f"the marker rota has {given}: it takes settings={{...}}")
+            raise pytest.UsageError(f"the marker rota has {given}: it takes settings={{...}} and nodes=N")
         settings |= marker.kwargs.get("settings", {})
-    return settings
+        nodes = marker.kwargs.get("nodes", nodes)
+    return settings, nodes
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from rota import _rota
 from rota.clock import VirtualClock
+from rota.controls import Injection, Pause
 
 if TYPE_CHECKING:
     Setting = str | int | bool
@@ -151,6 +152,67 @@ class Server:
         """
         return self._inner.explain(group)
 
+    def members(self, group: str) -> dict[str, str | None]:
+        """The member ids of a group in joining order, each with its `group.instance.id` (None of a dynamic member).
+
+        Raises ValueError if there is no such group.
+        """
+        return {member_id: instance_id for _, member_id, instance_id in self._inner.members(group)}
+
+    def expire(self, member: str, group: str | None = None) -> None:
+        """End the session of a member now, as if its client had been silent: it is out of the group, which rebalances.
+
+        `member` is a member id; with `group` it may also be a `group.instance.id`. The client is told by the answer to
+        its next request, UNKNOWN_MEMBER_ID.
+
+        Raises ValueError if there is no such member, and rota.RotaError while it waits for the answer to its JoinGroup
+        or SyncGroup: such a member has no session that could end (docs/protocol.md §7.2).
+        """
+        self._inner.expire(member, group)
+
+    def rebalance(self, group: str) -> None:
+        """Begin a rebalance: the answer to its next heartbeat tells every member to rejoin, REBALANCE_IN_PROGRESS.
+
+        A group whose members are joining already goes on as it is. Raises ValueError if there is no such group, and
+        rota.RotaError if it has no members.
+        """
+        self._inner.rebalance(group)
+
+    def inject_error(self, api: str, error: str, times: int = 1, group: str | None = None) -> Injection:
+        """Let the next `times` requests of an API be answered with an error. The coordinator never sees them.
+
+        `api` is a Kafka name such as "OffsetCommit": any API about groups, FindCoordinator, Metadata, Fetch or Produce.
+        `error` is a Kafka name such as "ILLEGAL_GENERATION"; it goes where the answer of that API, in the version of
+        the request, has room for it. With `group`, only requests about that group are concerned. An injection that
+        matches the same requests as an older one waits until that is used up.
+
+        Raises ValueError for a name that is none, with the nearest that is, or if `times` is not 0 to 2,147,483,647.
+        """
+        if not 0 <= times <= INT32_MAX:
+            raise ValueError(f"times is {times}: give 0 to {INT32_MAX}")
+        return Injection(self._inner, self._inner.inject_error(api, error, times, group))
+
+    def injected(self) -> int:
+        """How many requests have been answered with injected errors, of all injections."""
+        return self._inner.injected()
+
+    def pause(self, member: str, group: str | None = None) -> Pause:
+        """Stop listening to a member, and answering it: from outside it looks like a client that is frozen.
+
+        `member` is a member id; with `group` it may also be a `group.instance.id`. What stands still is every
+        connection that carries the member's group requests, new ones too; a client that fetches over another
+        connection goes on fetching. The session of a paused member runs out like that of any silent one, on a virtual
+        clock by `advance`.
+
+        It lasts until `resume` of what this returns, or until the end of its `with` block:
+
+        >>> with server.pause(consumer.memberid()):
+        ...     clock.advance(45_000)
+
+        Raises ValueError if there is no such member.
+        """
+        return Pause(self._inner, *self._inner.pause(member, group))
+
     def hold_appends(self) -> None:
         """From now on the log makes nothing durable: what waits for an append waits until `release_appends`."""
         self._inner.hold_appends()
@@ -167,6 +229,16 @@ class Server:
         if not 0 <= times <= INT32_MAX:
             raise ValueError(f"times is {times}: give 0 to {INT32_MAX}")
         self._inner.fail_appends(error, times)
+
+    def delay_appends(self, ms: int) -> None:
+        """From now on whoever waits for an append is told `ms` milliseconds after it was made, on the server's clock.
+
+        After `offsets.commit.timeout.ms` a commit fails all the same. 0 ends the delay for later appends, which still
+        wait behind older ones of their partition. Raises ValueError if `ms` is not 0 to 2,147,483,647.
+        """
+        if not 0 <= ms <= INT32_MAX:
+            raise ValueError(f"ms is {ms}: give 0 to {INT32_MAX}")
+        self._inner.delay_appends(ms)
 
     def _advance(self, ms: int, expire: list[str]) -> None:
         self._inner.advance(ms, expire)

@@ -104,8 +104,9 @@ def test_settings_come_from_the_defaults_the_ini_file_and_markers_the_nearest_la
             assert settings["group.max.size"] == "8"
             assert settings["offsets.topic.num.partitions"] == "3"
 
-        @pytest.mark.rota(settings={"group.max.size": 9})
+        @pytest.mark.rota(settings={"group.max.size": 9}, nodes=2)
         def test_own(rota_server):
+            assert list(rota_server.nodes()) == [1, 2]
             settings = rota_server.settings()
             assert settings["group.max.size"] == "9"
             assert settings["offsets.topic.num.partitions"] == "3"
@@ -118,8 +119,11 @@ def test_settings_come_from_the_defaults_the_ini_file_and_markers_the_nearest_la
 @pytest.mark.parametrize(
     ("mark", "said"),
     [
-        ("pytest.mark.rota(setings={})", "the marker rota has setings: it takes settings={...}"),
-        ("pytest.mark.rota('group.max.size')", "the marker rota has 'group.max.size': it takes settings={...}"),
+        ("pytest.mark.rota(setings={})", "the marker rota has setings: it takes settings={...} and nodes=N"),
+        (
+            "pytest.mark.rota('group.max.size')",
+            "the marker rota has 'group.max.size': it takes settings={...} and nodes=N",
+        ),
         ("pytest.mark.rota(settings={'group.max.sise': 1})", "group.max.sise"),
     ],
 )

@@ -15,7 +15,7 @@ const WITHOUT_ECHO: [ErrorCode; 2] = [ErrorCode::CoordinatorLoadInProgress, Erro
 
 impl<'a> Request<'a> {
     /// The group that it is about, if it is about one.
-    pub(crate) fn group_id(&self) -> Option<&'a str> {
+    pub fn group_id(&self) -> Option<&'a str> {
         match self {
             Request::JoinGroup(request) => request.group_id,
             Request::SyncGroup(request) => request.group_id,

@@ -6,7 +6,7 @@ use pyo3::{
     exceptions::{PyOSError, PyValueError},
     prelude::*,
 };
-use rota_server::{Server as Running, ServerConfig, ServerError, Settings};
+use rota_server::{InjectionId, Server as Running, ServerConfig, ServerError, Settings};
 
 use crate::{
     errors,
@@ -25,11 +25,15 @@ fn raised(error: ServerError) -> PyErr {
         | ServerError::TooFewPorts { .. }
         | ServerError::UnknownNode { .. }
         | ServerError::UnknownPartition { .. }
-        | ServerError::UnknownErrorName { .. } => PyValueError::new_err(text),
+        | ServerError::UnknownErrorName { .. }
+        | ServerError::UnknownApiName { .. }
+        | ServerError::UnknownGroup { .. }
+        | ServerError::UnknownMember { .. }
+        | ServerError::InstanceWithoutGroup { .. } => PyValueError::new_err(text),
         ServerError::UnknownHost { .. } | ServerError::AddressInUse { .. } | ServerError::CannotListen { .. } => {
             PyOSError::new_err(text)
         }
-        ServerError::TopicRefused { .. } => errors::RotaError::new_err(text),
+        ServerError::TopicRefused { .. } | ServerError::NotDone { .. } => errors::RotaError::new_err(text),
         ServerError::CannotRun { .. }
         | ServerError::Stopped
         | ServerError::Died
@@ -158,6 +162,69 @@ impl Server {
     fn member_ids(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let ids = py.detach(|| self.running.member_ids()).map_err(raised)?;
         Ok(ids.iter().map(ToString::to_string).collect())
+    }
+
+    /// (group, member id, instance id) of the members of a group, in joining order, or of all groups.
+    #[pyo3(signature = (group_id = None))]
+    fn members(&self, py: Python<'_>, group_id: Option<&str>) -> PyResult<Vec<(String, String, Option<String>)>> {
+        let members = py.detach(|| self.running.members(group_id)).map_err(raised)?;
+        Ok(members.into_iter().map(|member| (member.group_id, member.member_id, member.instance_id)).collect())
+    }
+
+    /// Ends the session of a member, by its id, or with its group by its instance id.
+    #[pyo3(signature = (member, group_id = None))]
+    fn expire(&self, py: Python<'_>, member: &str, group_id: Option<&str>) -> PyResult<()> {
+        py.detach(|| self.running.expire(member, group_id)).map_err(raised)
+    }
+
+    /// Begins a rebalance of a group.
+    fn rebalance(&self, py: Python<'_>, group_id: &str) -> PyResult<()> {
+        py.detach(|| self.running.rebalance(group_id)).map_err(raised)
+    }
+
+    /// Lets the next `times` requests of an API be answered with an error; gives the number of this injection.
+    #[pyo3(signature = (api, error, times = 1, group_id = None))]
+    fn inject_error(
+        &self,
+        py: Python<'_>,
+        api: &str,
+        error: &str,
+        times: u32,
+        group_id: Option<&str>,
+    ) -> PyResult<u64> {
+        py.detach(|| self.running.inject_error(api, error, times, group_id)).map(|id| id.0).map_err(raised)
+    }
+
+    /// Of an injection how many requests have been answered with it, and how many are still to be.
+    fn injection(&self, injection: u64) -> (u32, u32) {
+        self.running.injection(InjectionId(injection))
+    }
+
+    /// Answers no more requests with it.
+    fn cancel_injection(&self, injection: u64) {
+        self.running.cancel_injection(InjectionId(injection));
+    }
+
+    /// How many requests have been answered with injected errors.
+    fn injected(&self) -> u64 {
+        self.running.injected()
+    }
+
+    /// Stops listening to a member, by its id, or with its group by its instance id; gives (group, member id).
+    #[pyo3(signature = (member, group_id = None))]
+    fn pause(&self, py: Python<'_>, member: &str, group_id: Option<&str>) -> PyResult<(String, String)> {
+        let paused = py.detach(|| self.running.pause(member, group_id)).map_err(raised)?;
+        Ok((paused.group_id, paused.member_id))
+    }
+
+    /// Listens to a member again.
+    fn resume(&self, py: Python<'_>, group_id: &str, member_id: &str) -> PyResult<()> {
+        py.detach(|| self.running.resume(group_id, member_id)).map_err(raised)
+    }
+
+    /// From now on the ends of appends are told so many milliseconds late.
+    fn delay_appends(&self, py: Python<'_>, ms: u64) -> PyResult<()> {
+        py.detach(|| self.running.delay_appends(ms)).map_err(raised)
     }
 
     /// From now on no append to `__consumer_offsets` ends.

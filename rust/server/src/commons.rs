@@ -6,6 +6,7 @@ use tokio::sync::Notify;
 
 use crate::{
     clock::Clock,
+    controls::Controls,
     entropy::RandomBits,
     offsets_log::SharedLog,
     owners::{FIRST_NODE, Owners},
@@ -29,6 +30,8 @@ pub struct Commons {
     pub topics: Arc<TopicTable>,
     /// The log under all coordinators.
     pub log: Arc<SharedLog>,
+    /// What a test has asked for.
+    pub controls: Controls,
     /// Of each node: rung when another thread has left something for it.
     pub bells: Vec<Arc<Notify>>,
 }
@@ -41,8 +44,9 @@ impl Commons {
         let owners = Owners::new(settings.offsets_partitions(), nodes);
         let table_owners = Arc::clone(&owners);
         let topics = TopicTable::new(settings.topics(), table_owners, bells.clone(), &mut RandomBits::default());
-        let log = SharedLog::new(settings.offsets_partitions(), settings.message_max_bytes(), bells.clone());
-        Commons { settings, place, clock, owners, topics, log, bells }
+        let log =
+            SharedLog::new(settings.offsets_partitions(), settings.message_max_bytes(), bells.clone(), clock.clone());
+        Commons { controls: Controls::default(), settings, place, clock, owners, topics, log, bells }
     }
 
     /// Where the bell of a node is.

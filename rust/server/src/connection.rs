@@ -22,6 +22,7 @@ use tokio::{net::TcpStream, select, sync::Notify};
 use crate::{
     dispatch::{self, Handled},
     fetching::{self, FetchWait},
+    members::MemberKey,
     shared::Shared,
 };
 
@@ -77,6 +78,10 @@ pub struct Connection {
     pub parked: Flag,
     /// Its task waits for that answer.
     awaiting: Cell<bool>,
+    /// A test has paused the member for which it speaks: nothing is handled, and nothing written.
+    pub paused: Flag,
+    /// The group and member whose request came over it last.
+    member: RefCell<MemberKey>,
     /// The client has closed its side. It may still read, so answers are written as long as that works.
     pub gone: Flag,
     /// Its task has ended: nothing is written any more.
@@ -105,6 +110,8 @@ impl Connection {
             out: RefCell::default(),
             parked: Flag::default(),
             awaiting: Cell::new(false),
+            paused: Flag::default(),
+            member: RefCell::default(),
             gone: Flag::default(),
             ended: Cell::new(false),
             ending: Cell::new(Ending::No),
@@ -120,6 +127,22 @@ impl Connection {
     pub fn end(&self, ending: Ending) {
         self.ending.set(self.ending.get().max(ending));
         self.wake.notify_one();
+    }
+
+    /// A request of this member has come over it.
+    pub fn speaks_for(&self, group_id: &str, member_id: &str) {
+        let member = &mut *self.member.borrow_mut();
+        if !member_id.is_empty() && (member.1 != member_id || member.0 != group_id) {
+            *member = (group_id.to_owned(), member_id.to_owned());
+        }
+    }
+
+    /// Pauses it, or lets it go on, if it speaks for `member`.
+    pub fn pause_if(&self, member: &MemberKey, paused: bool) {
+        if *self.member.borrow() == *member {
+            self.paused.set(paused);
+            self.wake.notify_one();
+        }
     }
 
     /// The request that was parked has its answer in `out`.
@@ -150,6 +173,8 @@ enum Next {
     Write,
     /// Wait for the answer of a parked request.
     Parked,
+    /// Wait until the member is heard again.
+    Paused,
     /// Wait for data to fetch.
     Fetch(Box<FetchWait>),
     /// Write, then close.
@@ -182,6 +207,7 @@ impl Channel {
 
     async fn run(&mut self) -> io::Result<()> {
         loop {
+            self.wait_while_paused().await?;
             let next = self.handle_buffered();
             self.write().await?;
             if self.has_more {
@@ -192,6 +218,7 @@ impl Channel {
                 Next::Write => {}
                 _ if self.connection.ending.get() != Ending::No => return Ok(()),
                 Next::Parked => self.wait_for_answer().await?,
+                Next::Paused => {}
                 Next::Fetch(wait) => self.wait_for_data(*wait).await?,
                 Next::Read if self.end_of_stream => return Ok(()),
                 Next::Read => self.read().await?,
@@ -231,11 +258,28 @@ impl Channel {
                 }
                 Ok(Handled::Answered) => {}
                 Ok(Handled::Parked) => break,
+                // It stays where it is, and is looked at again later.
+                Ok(Handled::Paused) => return (handled - LENGTH_BYTES - length, Next::Paused),
                 Ok(Handled::Fetch(wait)) => return (handled, Next::Fetch(wait)),
                 Ok(Handled::Close) | Err(_) => return (handled, Next::Close),
             }
         }
         (handled, Next::Parked)
+    }
+
+    /// Waits until the member is heard again. So that the end of the connection is noticed, some bytes are read.
+    async fn wait_while_paused(&mut self) -> io::Result<()> {
+        while self.connection.paused.get() && self.connection.ending.get() == Ending::No {
+            let ahead = self.may_read_ahead();
+            select! {
+                () = self.connection.wake.notified() => {}
+                ready = self.stream.readable(), if ahead => {
+                    ready?;
+                    self.read_ready()?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Waits for bytes, and reads once.

@@ -6,6 +6,7 @@ use kafka_protocol::{
     messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse},
     protocol::StrBytes,
 };
+use rota_core::error::ErrorCode;
 use rota_wire::{
     RequestHeader, WireError, Writer,
     discovery::{self, ApiVersionsBody, FindCoordinatorBody, FoundCoordinator},
@@ -15,7 +16,7 @@ use rota_wire::{
 
 use crate::{
     connection::Connection,
-    describing,
+    controls, describing,
     fetching::{self, FetchWait},
     groups,
     node::Node,
@@ -31,6 +32,8 @@ pub enum Handled {
     Parked,
     /// It waits for data.
     Fetch(Box<FetchWait>),
+    /// It is not looked at while its member is paused.
+    Paused,
     /// The connection is to be closed.
     Close,
 }
@@ -80,10 +83,14 @@ pub fn handle(node: &mut Node, connection: &Rc<Connection>, frame: &[u8]) -> Res
     if !KNOW_NO_TOPICS.contains(&header.api.key) {
         node.catch_up();
     }
-    match HANDLERS.binary_search_by_key(&header.api.key, |(key, _)| *key) {
-        Ok(index) => HANDLERS[index].1(node, connection, &header, body),
-        Err(_) => Ok(Handled::Close),
+    if controls::pauses(node, connection, &header, body)? {
+        return Ok(Handled::Paused);
     }
+    let Ok(index) = HANDLERS.binary_search_by_key(&header.api.key, |(key, _)| *key) else { return Ok(Handled::Close) };
+    node.handling.begin(header.api.key);
+    let handled = HANDLERS[index].1(node, connection, &header, body);
+    node.handling.end();
+    handled
 }
 
 const UNSUPPORTED_VERSION_LAYOUT: i16 = 0;
@@ -143,6 +150,10 @@ fn find_coordinator(
     let refused = |error, message| FoundCoordinator { error, message: Some(message), node_id: -1, host: "", port: -1 };
     let host = node.place.host_for(connection);
     let find = |key: &str| match body.key_type {
+        KEY_TYPE_GROUP if node.injected(key).is_some() => {
+            let error = node.injected(key).unwrap_or(ErrorCode::None);
+            refused(error.code(), error.name())
+        }
         KEY_TYPE_GROUP => {
             let node_id = node.owner_of(node.partition_of(key));
             let port = i32::from(node.place.port_of(node_id));

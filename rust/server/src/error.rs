@@ -2,6 +2,8 @@
 
 use std::{fmt, io};
 
+use rota_core::controls::NotDone;
+
 use crate::{server::NODES_MAX, settings::SettingError};
 
 /// Why a server did not start, or did not do what it was asked.
@@ -90,6 +92,45 @@ pub enum ServerError {
     UnknownErrorName {
         /// As given.
         name: String,
+        /// The error whose name is closest.
+        nearest: &'static str,
+    },
+    /// No API that can be made to answer an error has this name.
+    UnknownApiName {
+        /// As given.
+        name: String,
+        /// The API whose name is closest.
+        nearest: &'static str,
+    },
+    /// There is no such group.
+    UnknownGroup {
+        /// As given.
+        group_id: String,
+        /// The group whose id is closest, if there is any.
+        nearest: Option<String>,
+    },
+    /// There is no such member.
+    UnknownMember {
+        /// As given.
+        name: String,
+        /// Where it was looked for, if not everywhere.
+        group_id: Option<String>,
+        /// The member or instance id that is closest, if there is any.
+        nearest: Option<String>,
+    },
+    /// An instance id names a member only together with its group.
+    InstanceWithoutGroup {
+        /// As given.
+        instance_id: String,
+        /// A group that has it.
+        group_id: String,
+    },
+    /// A coordinator could not do what a test asked for.
+    NotDone {
+        /// What.
+        what: String,
+        /// Why.
+        reason: NotDone,
     },
     /// The topic cannot be created.
     TopicRefused {
@@ -145,10 +186,56 @@ impl fmt::Display for ServerError {
                 out,
                 "partition {partition} of __consumer_offsets cannot be loaded, at offset {offset}: {reason}"
             ),
-            ServerError::UnknownErrorName { name } => {
-                write!(out, "no error is named `{name}`; use a name of the protocol, such as NOT_ENOUGH_REPLICAS")
-            }
             ServerError::TopicRefused { topic, reason } => write!(out, "cannot create topic `{topic}`: {reason}"),
+            ServerError::UnknownErrorName { .. }
+            | ServerError::UnknownApiName { .. }
+            | ServerError::UnknownGroup { .. }
+            | ServerError::UnknownMember { .. }
+            | ServerError::InstanceWithoutGroup { .. }
+            | ServerError::NotDone { .. } => self.fmt_control(out),
+        }
+    }
+}
+
+impl ServerError {
+    /// What a test asked for and cannot have.
+    fn fmt_control(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerError::UnknownErrorName { name, nearest } => {
+                write!(out, "no error of the protocol is named `{name}`; the nearest one is `{nearest}`")
+            }
+            ServerError::UnknownApiName { name, nearest } => write!(
+                out,
+                "no API that can be made to answer an error is named `{name}`; the nearest one is `{nearest}`"
+            ),
+            ServerError::UnknownGroup { group_id, nearest } => {
+                write!(out, "there is no group `{group_id}`; {}", Nearest(nearest.as_deref()))
+            }
+            ServerError::UnknownMember { name, group_id: None, nearest } => {
+                write!(out, "no group has a member `{name}`; {}", Nearest(nearest.as_deref()))
+            }
+            ServerError::UnknownMember { name, group_id: Some(group_id), nearest } => {
+                write!(out, "group `{group_id}` has no member or instance `{name}`; {}", Nearest(nearest.as_deref()))
+            }
+            ServerError::InstanceWithoutGroup { instance_id, group_id } => write!(
+                out,
+                "`{instance_id}` is a group.instance.id, which names a member only within a group: give its group, \
+                 such as `{group_id}`, too"
+            ),
+            ServerError::NotDone { what, reason } => write!(out, "{what}: {reason}"),
+            other => write!(out, "{other}"),
+        }
+    }
+}
+
+/// The name that may have been meant.
+struct Nearest<'n>(Option<&'n str>);
+
+impl fmt::Display for Nearest<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(name) => write!(out, "the nearest one is `{name}`"),
+            None => write!(out, "there are none at all"),
         }
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::{
     connection::Connection,
+    controls,
     dispatch::Handled,
     node::Node,
     topic_apis::{answer, decode},
@@ -52,6 +53,9 @@ pub fn fetch(
     let mut request: FetchRequest = decode(header, body)?;
     // Without fetch sessions there is nothing to forget, and a fetch may wait for long.
     request.forgotten_topics_data = Vec::new();
+    if let Some(error) = node.injected("") {
+        return Ok(answer(connection, header, &controls::fetch_error(&request, error)));
+    }
     let max_wait_ms = u64::try_from(request.max_wait_ms).unwrap_or(0);
     let outcome = node.topics.fetch(&request, header.version);
     if max_wait_ms == 0 || outcome.is_complete(&request) {

@@ -14,6 +14,7 @@
 mod clock;
 mod commons;
 mod connection;
+mod controls;
 mod describing;
 mod dispatch;
 mod entropy;
@@ -34,6 +35,7 @@ mod time;
 mod topic_apis;
 pub mod topics;
 
+pub use controls::{InjectionId, MemberName};
 pub use error::ServerError;
 pub use server::{Server, ServerConfig};
 pub use settings::{SettingError, Settings};

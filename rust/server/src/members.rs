@@ -10,6 +10,7 @@ use crate::connection::{Connection, Flag};
 pub struct Voice {
     gone: Flag,
     parked: Flag,
+    paused: Flag,
     kept_ms: Option<u64>,
 }
 
@@ -28,20 +29,21 @@ impl Members {
         if member_id.is_empty() {
             return;
         }
-        let (gone, parked) = (connection.gone.clone(), connection.parked.clone());
+        let (gone, parked, paused) = (connection.gone.clone(), connection.parked.clone(), connection.paused.clone());
         let key = (group_id.to_owned(), member_id.to_owned());
         let kept_ms = self.voices.get(&key).and_then(|voice| voice.kept_ms);
-        self.voices.insert(key, Voice { gone, parked, kept_ms });
+        self.voices.insert(key, Voice { gone, parked, paused, kept_ms });
     }
 
-    /// The members to keep at `now_ms`: their connection is open, no request of theirs waits, they are not in
-    /// `expire`, and they were not kept within the last `session_ms`. Members whose connection is gone are forgotten.
+    /// The members to keep at `now_ms`: their connection is open, no request of theirs waits, they are not paused
+    /// or in `expire`, and they were not kept within the last `session_ms`. Members whose connection is gone are forgotten.
     pub fn keep(&mut self, now_ms: u64, session_ms: u64, expire: &[String]) -> Vec<MemberKey> {
         self.voices.retain(|_, voice| !voice.gone.get());
         let mut kept = Vec::new();
         for (key, voice) in &mut self.voices {
             let recent = voice.kept_ms.is_some_and(|kept_ms| now_ms < kept_ms + session_ms);
-            if !voice.parked.get() && !recent && !expire.contains(&key.1) {
+            let silent = voice.parked.get() || voice.paused.get();
+            if !silent && !recent && !expire.contains(&key.1) {
                 voice.kept_ms = Some(now_ms);
                 kept.push(key.clone());
             }

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 use rota_core::{
     coordinator::Coordinator,
     effects::{AppendId, Sink},
+    error::ErrorCode,
     explain::Explanation,
     records::Record,
     request::{Entropy, Heartbeat, Now, Request, Ticket},
@@ -17,6 +18,7 @@ use crate::{
     clock::Clock,
     commons::Commons,
     connection::Connection,
+    controls::Handling,
     entropy::RandomBits,
     handover::Loading,
     members::Members,
@@ -41,6 +43,8 @@ pub struct Node {
     pub random: RandomBits,
     /// Who speaks for whom; kept only on a virtual clock.
     pub members: Members,
+    /// The request that is being handled.
+    pub handling: Handling,
     /// What it shares with the other nodes.
     pub commons: Arc<Commons>,
     /// By partition; `None`: another node owns it.
@@ -108,6 +112,7 @@ impl Node {
             commons: Arc::clone(commons),
             random: RandomBits::default(),
             members: Members::default(),
+            handling: Handling::default(),
             armed_ms: u64::MAX,
             timer: Rc::default(),
         };
@@ -173,6 +178,10 @@ impl Node {
         let entropy = if matches!(request, Request::JoinGroup(_)) { self.random.draw() } else { 0 };
         let ticket = self.effects.tickets.issue(reply);
         let now = self.clock.now();
+        if let Some(error) = self.injected(request.group_id().unwrap_or("")) {
+            let sink = &mut PartitionSink::of(&mut self.effects, &self.elsewhere, now);
+            return rota_core::controls::answer_error(now, ticket, &request, error, sink);
+        }
         let owned = self.coordinators.get_mut(partition as usize).and_then(Option::as_mut);
         let coordinator = owned.unwrap_or(&mut self.elsewhere);
         let sink = &mut PartitionSink::of(&mut self.effects, coordinator, now);
@@ -183,12 +192,17 @@ impl Node {
         self.arm_earlier(deadline_ms);
     }
 
+    /// The error that a test wants what this request asks about a group ("" if about none) to be answered with.
+    pub fn injected(&self, group_id: &str) -> Option<ErrorCode> {
+        self.handling.injected(&self.commons.controls, group_id)
+    }
+
     /// Tells the coordinators which appends have ended, until none is left that has.
     pub fn settle(&mut self) {
         loop {
             let ended = self.effects.log.ended();
             if ended.is_empty() {
-                return;
+                return self.arm_earlier(self.effects.log.next_due());
             }
             for Ended { partition, epoch, append_id, result } in ended {
                 let now = self.clock.now();
@@ -228,9 +242,10 @@ impl Node {
         self.effects.tickets.waiting()
     }
 
-    /// The earliest deadline of all coordinators here.
+    /// The earliest deadline here: of a coordinator, or of an append whose end is told late.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.coordinators.iter().flatten().filter_map(Coordinator::next_deadline).min()
+        let deadlines = self.coordinators.iter().flatten().filter_map(Coordinator::next_deadline);
+        deadlines.chain(self.effects.log.next_due()).min()
     }
 
     /// Wakes the timer task if it sleeps beyond `deadline_ms`.
@@ -285,6 +300,7 @@ impl Node {
 
     /// A request of this member came over `connection`.
     pub fn heard(&mut self, group_id: Option<&str>, member_id: &str, connection: &Rc<Connection>) {
+        connection.speaks_for(group_id.unwrap_or_default(), member_id);
         if self.clock.is_virtual() {
             self.members.heard(group_id.unwrap_or_default(), member_id, connection);
         }

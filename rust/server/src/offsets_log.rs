@@ -5,8 +5,7 @@
 //! never while anybody waits, and a heartbeat does not come here at all (docs/decisions/0001-one-log-behind-a-lock.md).
 
 use std::{
-    collections::HashMap,
-    mem,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -14,12 +13,15 @@ use rota_core::{effects::AppendId, error::ErrorCode, records::Record};
 use rota_log::{Completion, FencedLog, LogAppendId, LogError, LogRecord, MemoryLog, StoredRecord};
 use tokio::sync::Notify;
 
+use crate::clock::Clock;
+
 /// The log of all partitions, in memory, as all nodes share it.
 #[derive(Debug)]
 pub struct SharedLog {
     state: Mutex<State>,
     /// One of each node; it is rung when there is an end for the node that it did not ask for.
     bells: Vec<Arc<Notify>>,
+    clock: Clock,
 }
 
 #[derive(Debug)]
@@ -27,16 +29,19 @@ struct State {
     log: MemoryLog,
     /// Whose append it is, where there are several nodes: the place of its bell.
     appenders: HashMap<LogAppendId, usize>,
-    /// Ends that a node has not taken yet, by the place of its bell.
-    mail: Vec<Vec<Completion>>,
+    /// Ends that a node has not taken yet, by the place of its bell, and from when on it may.
+    mail: Vec<VecDeque<(u64, Completion)>>,
+    /// How late a node is told of an end.
+    delay_ms: u64,
 }
 
 impl SharedLog {
     /// With so many empty partitions; an append of more than `batch_bytes_max` fails.
-    pub fn new(partitions: u32, batch_bytes_max: usize, bells: Vec<Arc<Notify>>) -> Arc<SharedLog> {
-        let mail = vec![Vec::new(); bells.len()];
+    pub fn new(partitions: u32, batch_bytes_max: usize, bells: Vec<Arc<Notify>>, clock: Clock) -> Arc<SharedLog> {
+        let mail = vec![VecDeque::new(); bells.len()];
         let log = MemoryLog::new(partitions, batch_bytes_max);
-        Arc::new(SharedLog { state: Mutex::new(State { log, appenders: HashMap::new(), mail }), bells })
+        let state = State { log, appenders: HashMap::new(), mail, delay_ms: 0 };
+        Arc::new(SharedLog { state: Mutex::new(state), bells, clock })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -72,6 +77,11 @@ impl SharedLog {
         self.lock().log.fail_next(LogError::Failed { code: error.code() }, u64::from(times));
     }
 
+    /// From now on whoever waits for the end of an append is told so many milliseconds after it came.
+    pub fn delay(&self, delay_ms: u64) {
+        self.lock().delay_ms = delay_ms;
+    }
+
     /// Puts the ends that have come to whoever waits for them, and wakes those who are not `at` it anyway.
     fn deliver(&self, state: &mut State, at: Option<usize>) {
         let several = self.bells.len() > 1;
@@ -81,7 +91,10 @@ impl SharedLog {
             if at != Some(appender) && state.mail[appender].is_empty() {
                 self.bells[appender].notify_one();
             }
-            state.mail[appender].push(completion);
+            // INVARIANT: S16. Of two appends the older one's end is told first, also when the delay has become shorter.
+            let earliest_ms = state.mail[appender].back().map_or(0, |(due_ms, _)| *due_ms);
+            let late_ms = if state.delay_ms > 0 { self.clock.now().mono_ms.saturating_add(state.delay_ms) } else { 0 };
+            state.mail[appender].push_back((late_ms.max(earliest_ms), completion));
         }
     }
 }
@@ -143,9 +156,24 @@ impl OffsetsLog {
         let mut state = self.shared.lock();
         state.log.flush();
         self.shared.deliver(&mut state, Some(self.at));
-        let completions = mem::take(&mut state.mail[self.at]);
+        let mail = &mut state.mail[self.at];
+        let ready = if mail.back().is_none_or(|(due_ms, _)| *due_ms == 0) {
+            mail.len()
+        } else {
+            let now_ms = self.shared.clock.now().mono_ms;
+            mail.partition_point(|(due_ms, _)| *due_ms <= now_ms)
+        };
+        let completions: Vec<Completion> = mail.drain(..ready).map(|(_, completion)| completion).collect();
         drop(state);
         completions.into_iter().filter_map(|completion| self.translated(completion)).collect()
+    }
+
+    /// When there will be an end that has come and is told late, in monotonic milliseconds.
+    pub fn next_due(&self) -> Option<u64> {
+        if self.names.is_empty() {
+            return None;
+        }
+        self.shared.lock().mail[self.at].front().map(|(due_ms, _)| *due_ms)
     }
 
     fn translated(&mut self, completion: Completion) -> Option<Ended> {
@@ -172,7 +200,7 @@ mod tests {
     /// So many nodes' ends of a log of two partitions, which epoch 0 has opened.
     fn ends(nodes: usize, batch_bytes_max: usize) -> Vec<OffsetsLog> {
         let bells = (0..nodes).map(|_| Arc::default()).collect();
-        let shared = SharedLog::new(2, batch_bytes_max, bells);
+        let shared = SharedLog::new(2, batch_bytes_max, bells, Clock::standing());
         for partition in 0..2 {
             assert_eq!(shared.open(partition, 0), Ok(0));
         }
@@ -202,6 +230,25 @@ mod tests {
         assert!(log.ended().is_empty());
         assert_eq!(log.shared.release(), 1);
         assert_eq!(log.ended().len(), 1);
+    }
+
+    #[test]
+    fn delayed_ends_come_in_their_order_when_the_clock_has_moved() {
+        let mut log = one(1_000);
+        let clock = log.shared.clock.clone();
+        let append = |log: &mut OffsetsLog, delay_ms, append_id| -> Vec<u64> {
+            log.shared.delay(delay_ms);
+            log.append(0, 0, AppendId(append_id), 0, &group_gone());
+            log.ended().iter().map(|end| end.append_id.0).collect()
+        };
+        assert_eq!(append(&mut log, 500, 0), []);
+        clock.move_to(100);
+        assert_eq!(append(&mut log, 50, 1), [], "behind the older one");
+        assert_eq!(append(&mut log, 0, 2), []);
+        assert_eq!(log.next_due(), Some(500));
+        clock.move_to(500);
+        assert_eq!(append(&mut log, 0, 3), [0, 1, 2, 3]);
+        assert_eq!(log.next_due(), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rota_core::{error::ErrorCode, explain::Explanation};
+use rota_core::explain::Explanation;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -25,6 +25,7 @@ use crate::{
     clock::Clock,
     commons::Commons,
     connection::{Channel, Connection, Ending},
+    controls::error_named,
     entropy::RandomBits,
     error::ServerError,
     handover,
@@ -82,7 +83,7 @@ type Command = Box<dyn FnOnce(&Rc<Shared>) + Send>;
 /// A running server. Dropping it stops it.
 pub struct Server {
     host: String,
-    commons: Arc<Commons>,
+    pub(crate) commons: Arc<Commons>,
     nodes: Vec<NodeHandle>,
     /// Write: a partition is being handed over. Read: somebody relies on where one is.
     moving: RwLock<()>,
@@ -206,7 +207,7 @@ impl Server {
         self.look_all(move |shared| order(&mut shared.node.borrow_mut()))
     }
 
-    fn look_all<R: Send + 'static>(
+    pub(crate) fn look_all<R: Send + 'static>(
         &self,
         order: impl Fn(&Rc<Shared>) -> R + Clone + Send + 'static,
     ) -> Result<Vec<R>, ServerError> {
@@ -215,7 +216,7 @@ impl Server {
     }
 
     /// Does something on the thread of the node that owns `partition`, which stays there meanwhile.
-    fn ask_owner<R: Send + 'static>(
+    pub(crate) fn ask_owner<R: Send + 'static>(
         &self,
         partition: u32,
         order: impl FnOnce(&mut Node) -> R + Send + 'static,
@@ -244,7 +245,7 @@ impl Server {
     }
 
     /// Whether orders are followed at all.
-    fn check_running(&self) -> Result<(), ServerError> {
+    pub(crate) fn check_running(&self) -> Result<(), ServerError> {
         self.ask_all(|_| ()).map(drop)
     }
 
@@ -398,10 +399,7 @@ impl Server {
 
     /// The next `times` appends to `__consumer_offsets` fail with the error of this name.
     pub fn fail_appends(&self, error_name: &str, times: u32) -> Result<(), ServerError> {
-        let wanted = ErrorCode::ALL.iter().copied().find(|error| error.name() == error_name);
-        let Some(error) = wanted.filter(|error| *error != ErrorCode::None) else {
-            return Err(ServerError::UnknownErrorName { name: error_name.to_owned() });
-        };
+        let error = error_named(error_name)?;
         self.check_running()?;
         self.commons.log.fail(error, times);
         Ok(())

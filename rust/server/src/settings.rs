@@ -269,8 +269,12 @@ impl Settings {
 
 /// The setting whose name takes the fewest edits to reach from `name`.
 fn nearest(name: &str) -> &'static str {
-    let nearest = SETTINGS.iter().min_by_key(|setting| edits(name, setting.name));
-    nearest.map_or("", |setting| setting.name)
+    nearest_of(name, SETTINGS.iter().map(|setting| setting.name)).unwrap_or("")
+}
+
+/// Of some names the one that takes the fewest edits to reach from `name`; `None` if there are none.
+pub fn nearest_of<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    names.min_by_key(|candidate| edits(name, candidate))
 }
 
 /// How many characters have to be put in, taken out or exchanged to turn one name into the other.

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::{
     connection::{Connection, Ending},
+    members::MemberKey,
     node::Node,
 };
 
@@ -85,6 +86,13 @@ impl Shared {
             if let Some(largest) = connections.values().max_by_key(|connection| connection.held_bytes.get()) {
                 largest.end(Ending::Now);
             }
+        }
+    }
+
+    /// Pauses the connections that speak for `member`, or lets them go on.
+    pub fn pause(&self, member: &MemberKey, paused: bool) {
+        for connection in self.connections.borrow().values() {
+            connection.pause_if(member, paused);
         }
     }
 

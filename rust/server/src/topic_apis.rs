@@ -15,7 +15,7 @@ use rota_wire::{
     write::{begin_answer, end_answer},
 };
 
-use crate::{connection::Connection, dispatch::Handled, node::Node};
+use crate::{connection::Connection, controls, dispatch::Handled, node::Node};
 
 type Outcome = Result<Handled, WireError>;
 
@@ -40,7 +40,10 @@ pub fn answer(connection: &Connection, header: &RequestHeader<'_>, response: &im
 pub fn metadata(node: &mut Node, connection: &Rc<Connection>, header: &RequestHeader<'_>, body: &[u8]) -> Outcome {
     let request: MetadataRequest = decode(header, body)?;
     let cluster = node.place.cluster(connection);
-    let response = node.topics.metadata(&request, header.version, &cluster, &mut node.random);
+    let mut response = node.topics.metadata(&request, header.version, &cluster, &mut node.random);
+    if let Some(error) = node.injected("") {
+        controls::metadata_error(&mut response, error);
+    }
     Ok(answer(connection, header, &response))
 }
 
@@ -77,6 +80,12 @@ pub fn create_partitions(
 /// `Produce`. With acks 0 nothing is answered, and an error closes the connection.
 pub fn produce(node: &mut Node, connection: &Rc<Connection>, header: &RequestHeader<'_>, body: &[u8]) -> Outcome {
     let request: ProduceRequest = decode(header, body)?;
+    if let Some(error) = node.injected("") {
+        return Ok(match request.acks {
+            0 => Handled::Close,
+            _ => answer(connection, header, &controls::produce_error(&request, error)),
+        });
+    }
     let outcome = node.topics.produce(&request, header.version, node.clock.now().wall_ms);
     match request.acks {
         0 if outcome.has_error => Ok(Handled::Close),

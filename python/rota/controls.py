@@ -1,0 +1,64 @@
+"""What a test has asked of a server, as long as it lasts."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from rota import _rota
+
+__all__ = ["Injection", "Pause"]
+
+
+class Injection:
+    """An error that requests are answered with, as `Server.inject_error` gives it."""
+
+    def __init__(self, inner: _rota.Server, injection: int) -> None:
+        self._inner = inner
+        self._injection = injection
+
+    def __repr__(self) -> str:
+        return f"Injection(count={self.count}, left={self.left})"
+
+    @property
+    def count(self) -> int:
+        """How many requests have been answered with it."""
+        return self._inner.injection(self._injection)[0]
+
+    @property
+    def left(self) -> int:
+        """How many requests are still to be answered with it."""
+        return self._inner.injection(self._injection)[1]
+
+    def cancel(self) -> None:
+        """Answer no more requests with it."""
+        self._inner.cancel_injection(self._injection)
+
+
+class Pause:
+    """A member that its server does not listen to, as `Server.pause` gives it; at the end of a `with` block it does.
+
+    group      the member's group.
+    member_id  its member id.
+    """
+
+    def __init__(self, inner: _rota.Server, group: str, member_id: str) -> None:
+        self._inner = inner
+        self.group = group
+        self.member_id = member_id
+
+    def __repr__(self) -> str:
+        return f"Pause(group={self.group!r}, member_id={self.member_id!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.resume()
+
+    def resume(self) -> None:
+        """Listen to the member again: what it has sent meanwhile is handled now. A second call does nothing."""
+        self._inner.resume(self.group, self.member_id)

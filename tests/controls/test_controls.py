@@ -1,0 +1,295 @@
+"""What a test may make a server do to its groups and members, as real clients see it: on one node and on three."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+import rota
+
+WITHIN_S = 60
+GROUP = "readers"
+SETTINGS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1_000}
+
+pytestmark = pytest.mark.clients
+
+
+@pytest.fixture(params=[1, 3], ids=["one-node", "three-nodes"])
+def nodes(request: pytest.FixtureRequest) -> int:
+    assert isinstance(request.param, int)
+    return request.param
+
+
+@pytest.fixture
+def clock() -> rota.VirtualClock:
+    return rota.VirtualClock()
+
+
+@pytest.fixture
+def server(nodes: int, clock: rota.VirtualClock) -> Iterator[rota.Server]:
+    """On a virtual clock."""
+    with rota.Server(settings=SETTINGS, nodes=nodes, clock=clock) as server:
+        server.create_topic("news", partitions=2)
+        yield server
+
+
+@pytest.fixture
+def real_time_server(nodes: int) -> Iterator[rota.Server]:
+    with rota.Server(settings=SETTINGS, nodes=nodes) as server:
+        server.create_topic("news", partitions=2)
+        yield server
+
+
+class Member:
+    """A consumer that says what its callbacks were told."""
+
+    def __init__(self, server: rota.Server, group: str = GROUP, **settings: Any) -> None:
+        self.told: list[str] = []
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": server.bootstrap_servers,
+                "group.id": group,
+                "client.id": "ana",
+                "enable.auto.commit": False,
+                "heartbeat.interval.ms": 200,
+                "log_level": 0,
+            }
+            | settings
+        )
+        self.consumer.subscribe(
+            ["news"],
+            on_assign=lambda *_: self.told.append("assigned"),
+            on_revoke=lambda *_: self.told.append("revoked"),
+            on_lost=lambda *_: self.told.append("lost"),
+        )
+
+    @property
+    def id(self) -> str:
+        return str(self.consumer.memberid())
+
+    def poll_until(self, holds: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + WITHIN_S
+        while not holds():
+            assert time.monotonic() < deadline_s, f"the condition did not come to hold; told {self.told}"
+            self.consumer.poll(0.02)
+
+    def poll_until_told(self, *told: str) -> None:
+        self.poll_until(lambda: self.told == list(told))
+
+    def commit(self, offset: int) -> None:
+        self.consumer.commit(offsets=[TopicPartition("news", 0, offset)], asynchronous=False)
+
+
+@contextmanager
+def a_member(server: rota.Server, group: str = GROUP, **settings: Any) -> Iterator[Member]:
+    """A member whose group is Stable."""
+    member = Member(server, group, **settings)
+    try:
+        member.poll_until_told("assigned")
+        yield member
+    finally:
+        member.consumer.close()
+
+
+def last_rebalance(server: rota.Server) -> rota.Rebalance:
+    explanation = server.explain(GROUP)
+    assert explanation is not None
+    return explanation.rebalances[-1]
+
+
+def test_the_members_of_a_group_are_named_by_id_and_instance(server: rota.Server) -> None:
+    with a_member(server, **{"group.instance.id": "desk-1"}) as member:
+        assert server.members(GROUP) == {member.id: "desk-1"}
+    with pytest.raises(ValueError, match="there is no group `reader`; the nearest one is `readers`"):
+        server.members("reader")
+
+
+def test_a_member_that_is_made_to_expire_is_told_so_and_comes_back(real_time_server: rota.Server) -> None:
+    server = real_time_server
+    with a_member(server) as member:
+        before = member.id
+        server.expire(before)
+        assert server.members(GROUP) == {}
+        rebalance = last_rebalance(server)
+        assert (rebalance.cause, rebalance.member_id) == ("SessionExpired", before)
+        member.poll_until_told("assigned", "lost", "assigned")
+        assert list(server.members(GROUP)) == [member.id] != [before]
+
+
+def test_a_static_member_expires_by_its_instance_id_within_its_group(server: rota.Server) -> None:
+    with a_member(server, **{"group.instance.id": "desk-1"}):
+        with pytest.raises(ValueError, match=r"names a member only within a group: give its group, such as `readers`"):
+            server.expire("desk-1")
+        server.expire("desk-1", group=GROUP)
+        assert server.members(GROUP) == {}
+
+
+def test_a_member_or_group_that_is_none_is_refused_with_the_nearest_that_is(server: rota.Server) -> None:
+    with pytest.raises(ValueError, match="no group has a member `ana-1`; there are none at all"):
+        server.expire("ana-1")
+    with a_member(server, **{"group.instance.id": "desk-1"}) as member:
+        with pytest.raises(ValueError, match=f"no group has a member `{member.id}x`; the nearest one is `{member.id}`"):
+            server.expire(member.id + "x")
+        with pytest.raises(ValueError, match=r"group `readers` has no member or instance `desk-2`; the nearest one is"):
+            server.pause("desk-2", group=GROUP)
+        with pytest.raises(ValueError, match="there is no group `writers`; the nearest one is `readers`"):
+            server.expire(member.id, group="writers")
+        with pytest.raises(ValueError, match="there is no group `writers`"):
+            server.rebalance("writers")
+
+
+def test_a_group_without_members_cannot_rebalance(server: rota.Server) -> None:
+    with a_member(server):
+        pass
+    with pytest.raises(rota.RotaError, match="group `readers` cannot be made to rebalance: the group has no members"):
+        server.rebalance(GROUP)
+
+
+def test_a_group_rebalances_when_it_is_asked_to_and_everybody_rejoins(real_time_server: rota.Server) -> None:
+    server = real_time_server
+    with a_member(server) as member:
+        before = member.id
+        server.rebalance(GROUP)
+        member.poll_until_told("assigned", "revoked", "assigned")
+        assert member.id == before
+        rebalance = last_rebalance(server)
+        assert (rebalance.cause, rebalance.from_generation, rebalance.to_generation) == ("Requested", 1, 2)
+        assert "a test asked for it" in str(rebalance)
+
+
+def test_a_commit_is_answered_with_the_injected_error_once(real_time_server: rota.Server) -> None:
+    server = real_time_server
+    with a_member(server) as member:
+        injection = server.inject_error("OffsetCommit", "GROUP_AUTHORIZATION_FAILED")
+        assert (injection.count, injection.left) == (0, 1)
+        with pytest.raises(KafkaException) as refused:
+            member.commit(5)
+        assert refused.value.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+        assert (injection.count, injection.left, server.injected()) == (1, 0, 1)
+        assert repr(injection) == "Injection(count=1, left=0)"
+        member.commit(7)
+        committed = member.consumer.committed([TopicPartition("news", 0)], timeout=WITHIN_S)
+        assert committed[0].offset == 7
+
+
+def test_an_injection_for_another_group_or_one_that_was_cancelled_leaves_a_commit_alone(server: rota.Server) -> None:
+    with a_member(server) as member:
+        other = server.inject_error("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", group="writers")
+        cancelled = server.inject_error("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", times=5)
+        cancelled.cancel()
+        member.commit(5)
+        assert (other.left, cancelled.count, server.injected()) == (1, 0, 0)
+
+
+def test_a_client_that_is_told_to_look_elsewhere_finds_its_coordinator_again(real_time_server: rota.Server) -> None:
+    server = real_time_server
+    with a_member(server) as member:
+        heartbeats = server.inject_error("Heartbeat", "NOT_COORDINATOR", times=2)
+        lookups = server.inject_error("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", times=1, group=GROUP)
+        member.poll_until(lambda: heartbeats.left == lookups.left == 0)
+        member.commit(3)
+        assert member.told == ["assigned"]
+
+
+@pytest.mark.parametrize("times", [-1, 2**31])
+def test_errors_are_injected_so_many_times_as_can_be_counted(server: rota.Server, times: int) -> None:
+    with pytest.raises(ValueError, match=f"times is {times}"):
+        server.inject_error("Heartbeat", "NOT_COORDINATOR", times)
+    with pytest.raises(ValueError, match=f"ms is {times}"):
+        server.delay_appends(times)
+
+
+def test_a_paused_member_loses_its_session_on_a_virtual_clock_and_is_told_when_it_is_heard_again(
+    server: rota.Server, clock: rota.VirtualClock
+) -> None:
+    with a_member(server) as member:
+        paused = member.id
+        clock.advance(45_000)
+        assert list(server.members(GROUP)) == [paused]
+        with server.pause(paused) as pause:
+            assert (pause.group, pause.member_id) == (GROUP, paused)
+            clock.advance(45_000)
+            assert server.members(GROUP) == {}
+            assert last_rebalance(server).cause == "SessionExpired"
+            assert member.told == ["assigned"]
+        member.poll_until_told("assigned", "lost", "assigned")
+
+
+def test_a_paused_member_loses_its_session_in_real_time(real_time_server: rota.Server) -> None:
+    server = real_time_server
+    settings: dict[str, Any] = {"session.timeout.ms": 1_000, "group.instance.id": "desk-1"}
+    with (
+        a_member(server, **settings) as member,
+        server.pause("desk-1", group=GROUP),
+    ):
+        member.poll_until(lambda: not server.members(GROUP))
+        assert last_rebalance(server).cause == "SessionExpired"
+
+
+def test_what_a_paused_member_sends_is_handled_when_it_is_resumed_and_not_before(server: rota.Server) -> None:
+    done: list[KafkaError | None] = []
+    settings: dict[str, Any] = {"on_commit": lambda error, _: done.append(error)}
+    with a_member(server, **settings) as member, a_member(server, group="others") as other:
+        pause = server.pause(member.id)
+        member.consumer.commit(offsets=[TopicPartition("news", 0, 9)], asynchronous=True)
+        other.commit(1)
+        member.consumer.poll(0.5)
+        assert done == []
+        assert other.consumer.committed([TopicPartition("news", 0)], timeout=WITHIN_S)[0].offset == 1
+        pause.resume()
+        pause.resume()
+        member.poll_until(lambda: bool(done))
+        assert done == [None]
+
+
+def test_a_server_stops_although_a_member_is_paused(server: rota.Server) -> None:
+    with a_member(server) as member:
+        server.pause(member.id)
+        server.stop()
+
+
+def test_a_commit_on_a_slow_log_is_answered_when_the_clock_says_so(
+    server: rota.Server, clock: rota.VirtualClock
+) -> None:
+    done: list[KafkaError | None] = []
+    settings: dict[str, Any] = {"on_commit": lambda error, _: done.append(error)}
+    with a_member(server, **settings) as member:
+        server.delay_appends(2_000)
+        member.consumer.commit(offsets=[TopicPartition("news", 0, 9)], asynchronous=True)
+        member.poll_until(lambda: server._inner.load()[1] == 1)
+        clock.advance(1_999)
+        member.consumer.poll(0.3)
+        assert done == []
+        clock.advance(1)
+        member.poll_until(lambda: bool(done))
+        assert done == [None]
+        server.delay_appends(0)
+        member.commit(10)
+
+
+def test_a_commit_on_a_slow_log_takes_its_time_in_real_time(real_time_server: rota.Server) -> None:
+    server = real_time_server
+    with a_member(server) as member:
+        server.delay_appends(300)
+        began_s = time.monotonic()
+        member.commit(9)
+        assert time.monotonic() - began_s >= 0.3
+
+
+def test_controls_follow_a_group_to_another_node(nodes: int, server: rota.Server, clock: rota.VirtualClock) -> None:
+    with a_member(server) as member:
+        pause = server.pause(member.id)
+        partition = server.partition_of(GROUP)
+        server.move_partition(partition, server.owner(partition) % nodes + 1)
+        assert list(server.members(GROUP)) == [member.id]
+        clock.advance(45_000)
+        assert server.members(GROUP) == {}
+        pause.resume()
+        member.poll_until_told("assigned", "lost", "assigned")
+        server.expire(member.id)
+        assert server.members(GROUP) == {}
