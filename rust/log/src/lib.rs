@@ -10,9 +10,10 @@
 //! | [`FencedLog`] | the log of `__consumer_offsets` as a trait: epochs, appends, flush, ordered completions, reads |
 //! | [`MemoryLog`] | its memory implementation, whose completions can be held, reordered across partitions and failed |
 //! | [`store::Store`] | partitions in Kafka's layout on disk: group commit, recovery, compaction |
+//! | [`SegmentStore`], [`SegmentLog`] | a store on threads of its own; the fenced log on it |
 //! | [`files::Files`] | what a store asks of a file system; [`files::ForgetfulFiles`] is one that tests crash |
 //!
-//! Nothing here reads a clock or starts a thread.
+//! Only [`SegmentStore`] reads a clock and starts threads.
 
 mod batch;
 mod compression;
@@ -21,6 +22,7 @@ pub mod files;
 mod memory_log;
 mod partition_log;
 mod records;
+mod segment_log;
 pub mod store;
 mod writer;
 
@@ -33,4 +35,5 @@ pub use fenced::{Completion, FencedLog, LogAppendId, LogError, LogRecord, Stored
 pub use memory_log::MemoryLog;
 pub use partition_log::{PartitionLog, TimestampedOffset};
 pub use records::{RecordView, Records};
+pub use segment_log::{SegmentLog, SegmentStore};
 pub use writer::BatchWriter;

@@ -1,0 +1,427 @@
+//! A store on threads of its own: one makes passes, one does the work beside them.
+//!
+//! Whoever appends waits for nobody: what comes in while a pass is under way is the next pass, all of it, so that the
+//! number of syncs does not depend on how many append to how many partitions.
+
+use std::{
+    collections::HashMap,
+    fmt, io, mem,
+    path::Path,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc},
+    thread::{self, JoinHandle},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use crate::{
+    BatchWriter,
+    fenced::{Completion, FencedLog, LogAppendId, LogError, LogRecord, StoredRecord},
+    files::Files,
+    store::{
+        Command, OpenError, Outcome, PartitionHandle, PartitionInfo, PartitionView, Report, Store, StoreOptions, Task,
+    },
+};
+
+/// Appends of one pass have so many bytes at most, unless the first one alone has more.
+const PASS_BYTES_MAX: usize = 16 << 20;
+
+type Notify = Arc<dyn Fn() + Send + Sync>;
+type Inspection = Box<dyn FnOnce(&mut Store) + Send>;
+
+/// Who is told how a command ended.
+enum Reply {
+    Mail { mailbox: Arc<Mailbox>, partition: i32, append_id: LogAppendId },
+    Once(Box<dyn FnOnce(Outcome) + Send>),
+}
+
+enum Message {
+    Do(Command, Reply),
+    Inspect(Inspection),
+}
+
+#[derive(Default)]
+struct Queue {
+    messages: Vec<Message>,
+    task_done: bool,
+    closed: bool,
+}
+
+/// What the threads and their callers share.
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    bell: Condvar,
+    stopped: Mutex<Option<Arc<str>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// After the close, those who ask are told so at once.
+    fn send(&self, messages: impl IntoIterator<Item = Message>) {
+        let mut queue = lock(&self.queue);
+        if queue.closed {
+            drop(queue);
+            for message in messages {
+                if let Message::Do(_, reply) = message {
+                    reply.give(Err(LogError::Stopped { reason: "it was closed".into() }));
+                }
+            }
+            return;
+        }
+        let was_empty = queue.messages.is_empty();
+        queue.messages.extend(messages);
+        let has_messages = !queue.messages.is_empty();
+        drop(queue);
+        if was_empty && has_messages {
+            self.bell.notify_one();
+        }
+    }
+}
+
+impl Reply {
+    fn give(self, outcome: Outcome) {
+        match self {
+            Reply::Once(tell) => tell(outcome),
+            Reply::Mail { mailbox, partition, append_id } => {
+                mailbox.put([Completion { partition, append_id, result: outcome }]);
+            }
+        }
+    }
+}
+
+/// Completions of one [`SegmentLog`], and what wakes it.
+struct Mailbox {
+    completions: Mutex<Vec<Completion>>,
+    notify: Notify,
+}
+
+impl Mailbox {
+    /// Rings if there was nothing to take.
+    fn put(&self, arrived: impl IntoIterator<Item = Completion>) {
+        let mut completions = lock(&self.completions);
+        let was_empty = completions.is_empty();
+        completions.extend(arrived);
+        drop(completions);
+        if was_empty {
+            (self.notify)();
+        }
+    }
+}
+
+/// An open data directory. It is closed, with a checkpoint, when this is dropped.
+pub struct SegmentStore {
+    shared: Arc<Shared>,
+    passes: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for SegmentStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SegmentStore(stopped: {:?})", self.stopped())
+    }
+}
+
+impl SegmentStore {
+    /// Opens `dir` and starts the threads. Errors: those of [`Store::open`].
+    pub fn open(files: Arc<dyn Files>, dir: &Path, options: StoreOptions) -> Result<(SegmentStore, Report), OpenError> {
+        let (store, report) = Store::open(files, dir, options)?;
+        let shared = Arc::new(Shared::default());
+        let io = |error: io::Error| OpenError::Io { dir: dir.to_owned(), error };
+        let passes = Passes::new(store, Arc::clone(&shared)).map_err(io)?;
+        let thread = thread::Builder::new().name("log".to_owned()).spawn(move || passes.run()).map_err(io)?;
+        Ok((SegmentStore { shared, passes: Some(thread) }, report))
+    }
+
+    /// Why nothing is accepted any more, if that is so.
+    pub fn stopped(&self) -> Option<Arc<str>> {
+        lock(&self.shared.stopped).clone()
+    }
+
+    /// Asks for `command`; `tell` is called on the log's thread when it has ended.
+    pub fn submit(&self, command: Command, tell: impl FnOnce(Outcome) + Send + 'static) {
+        self.shared.send([Message::Do(command, Reply::Once(Box::new(tell)))]);
+    }
+
+    /// Asks for `commands` and waits for all of them.
+    pub fn call(&self, commands: Vec<Command>) -> Vec<Outcome> {
+        let receivers: Vec<_> = commands.into_iter().map(|command| call(&self.shared, command)).collect();
+        receivers.iter().map(received).collect()
+    }
+
+    /// What `look` sees of the store, between two passes.
+    pub fn inspect<T: Send + 'static>(&self, look: impl FnOnce(&mut Store) -> T + Send + 'static) -> Option<T> {
+        let (tell, told) = mpsc::channel();
+        let inspection: Inspection = Box::new(move |store| {
+            let _ = tell.send(look(store));
+        });
+        self.shared.send([Message::Inspect(inspection)]);
+        told.recv().ok()
+    }
+
+    /// All partitions.
+    pub fn partitions(&self) -> Vec<PartitionInfo> {
+        self.inspect(|store| store.partitions()).unwrap_or_default()
+    }
+
+    /// The fenced log of `topic`, whose partitions 0 to `count` are created where they are not there, with
+    /// `topic_id`. `notify` is called, on the log's thread, when there are completions to take where there were none.
+    /// Each of several logs of one topic gets the completions of its own appends. Errors: those of the creation.
+    pub fn log(
+        &self,
+        topic: &str,
+        count: u32,
+        topic_id: u128,
+        notify: impl Fn() + Send + Sync + 'static,
+    ) -> Result<SegmentLog, LogError> {
+        let there = || self.partitions().into_iter().filter(|info| info.topic == topic);
+        let known: Vec<i32> = there().map(|info| info.partition).collect();
+        let missing = (0..count as i32).filter(|partition| !known.contains(partition));
+        let create = |partition| Command::Create { topic: topic.to_owned(), partition, topic_id };
+        self.call(missing.map(create).collect()).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let partitions = there().map(|info| (info.partition, (info.handle, info.view))).collect();
+        let mailbox = Mailbox { completions: Mutex::default(), notify: Arc::new(notify) };
+        Ok(SegmentLog {
+            shared: Arc::clone(&self.shared),
+            mailbox: Arc::new(mailbox),
+            partitions,
+            next_append_id: 0,
+            queued: Vec::new(),
+        })
+    }
+}
+
+impl Drop for SegmentStore {
+    fn drop(&mut self) {
+        lock(&self.shared.queue).closed = true;
+        self.shared.bell.notify_one();
+        if let Some(thread) = self.passes.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn call(shared: &Shared, command: Command) -> mpsc::Receiver<Outcome> {
+    let (tell, told) = mpsc::channel();
+    let reply = Reply::Once(Box::new(move |outcome| {
+        let _ = tell.send(outcome);
+    }));
+    shared.send([Message::Do(command, reply)]);
+    told
+}
+
+/// Waits. The log's thread answers everything before it ends.
+fn received(told: &mpsc::Receiver<Outcome>) -> Outcome {
+    told.recv().unwrap_or_else(|_| Err(LogError::Stopped { reason: "its thread has ended".into() }))
+}
+
+/// The fenced log of one topic of a store.
+pub struct SegmentLog {
+    shared: Arc<Shared>,
+    mailbox: Arc<Mailbox>,
+    partitions: HashMap<i32, (PartitionHandle, Arc<PartitionView>)>,
+    next_append_id: u64,
+    /// Since the last flush.
+    queued: Vec<Message>,
+}
+
+impl fmt::Debug for SegmentLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SegmentLog({} partitions, {} appends not flushed)", self.partitions.len(), self.queued.len())
+    }
+}
+
+impl SegmentLog {
+    /// What can be read of a partition, also while others append.
+    pub fn view(&self, partition: i32) -> Option<&Arc<PartitionView>> {
+        self.partitions.get(&partition).map(|(_, view)| view)
+    }
+}
+
+impl FencedLog for SegmentLog {
+    /// Waits for the pass that has it.
+    fn open(&mut self, partition: i32, epoch: i32) -> Result<i64, LogError> {
+        let Some((handle, _)) = self.partitions.get(&partition) else {
+            return Err(LogError::UnknownPartition { partition });
+        };
+        self.shared.send(mem::take(&mut self.queued));
+        received(&call(&self.shared, Command::Open { partition: *handle, epoch }))
+    }
+
+    fn append(&mut self, partition: i32, epoch: i32, timestamp_ms: i64, records: Vec<LogRecord>) -> LogAppendId {
+        let append_id = LogAppendId(self.next_append_id);
+        self.next_append_id += 1;
+        let Some((handle, _)) = self.partitions.get(&partition) else {
+            let result = Err(LogError::UnknownPartition { partition });
+            self.mailbox.put([Completion { partition, append_id, result }]);
+            return append_id;
+        };
+        // Kafka's coordinator writes sequence 0 without a producer.
+        let mut writer = BatchWriter::default();
+        writer.producer = Some((-1, -1, 0));
+        for record in &records {
+            writer.push(timestamp_ms, Some(&record.key), record.value.as_deref());
+        }
+        let command = Command::Append { partition: *handle, epoch, batch: writer.finish().into() };
+        let reply = Reply::Mail { mailbox: Arc::clone(&self.mailbox), partition, append_id };
+        self.queued.push(Message::Do(command, reply));
+        append_id
+    }
+
+    fn flush(&mut self) {
+        self.shared.send(self.queued.drain(..));
+    }
+
+    fn completions(&mut self) -> Vec<Completion> {
+        mem::take(&mut *lock(&self.mailbox.completions))
+    }
+
+    fn read(&self, partition: i32, from: i64, records_max: usize) -> Result<Vec<StoredRecord>, LogError> {
+        let Some((_, view)) = self.partitions.get(&partition) else {
+            return Err(LogError::UnknownPartition { partition });
+        };
+        view.read_records(from, records_max)
+    }
+}
+
+/// The thread that makes passes.
+struct Passes {
+    store: Store,
+    shared: Arc<Shared>,
+    tasks: Option<mpsc::Sender<Task>>,
+    done: mpsc::Receiver<(Task, io::Result<()>)>,
+    /// The thread that does the work beside the passes.
+    beside: Option<JoinHandle<()>>,
+    in_task: bool,
+}
+
+impl Passes {
+    fn new(store: Store, shared: Arc<Shared>) -> io::Result<Passes> {
+        let (tasks, asked) = mpsc::channel::<Task>();
+        let (tell, done) = mpsc::channel();
+        let ring = Arc::clone(&shared);
+        let beside = thread::Builder::new().name("log-beside".to_owned()).spawn(move || {
+            for mut task in asked {
+                let result = task.run();
+                if tell.send((task, result)).is_err() {
+                    return;
+                }
+                lock(&ring.queue).task_done = true;
+                ring.bell.notify_one();
+            }
+        })?;
+        Ok(Passes { store, shared, tasks: Some(tasks), done, beside: Some(beside), in_task: false })
+    }
+
+    fn run(mut self) {
+        loop {
+            let (messages, closed) = self.wait();
+            self.handle(messages);
+            self.take_task_back(false);
+            if self.store.is_behind() {
+                self.take_task_back(true);
+            }
+            if closed {
+                break;
+            }
+            self.begin_task();
+        }
+        self.take_task_back(true);
+        drop(self.tasks.take());
+        if let Some(beside) = self.beside.take() {
+            let _ = beside.join();
+        }
+        // What stopped the store has been told to those who waited; the next start completes what there is.
+        let _ = self.store.checkpoint();
+    }
+
+    fn wait(&self) -> (Vec<Message>, bool) {
+        let mut queue = lock(&self.shared.queue);
+        while queue.messages.is_empty() && !queue.task_done && !queue.closed {
+            queue = self.shared.bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.task_done = false;
+        (mem::take(&mut queue.messages), queue.closed)
+    }
+
+    fn handle(&mut self, messages: Vec<Message>) {
+        let (mut commands, mut replies, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for message in messages {
+            match message {
+                Message::Do(command, reply) => {
+                    bytes += if let Command::Append { batch, .. } = &command { batch.len() } else { 0 };
+                    if bytes > PASS_BYTES_MAX && !commands.is_empty() {
+                        self.pass(mem::take(&mut commands), mem::take(&mut replies));
+                        bytes = 0;
+                    }
+                    commands.push(command);
+                    replies.push(reply);
+                }
+                Message::Inspect(inspection) => {
+                    self.pass(mem::take(&mut commands), mem::take(&mut replies));
+                    bytes = 0;
+                    inspection(&mut self.store);
+                }
+            }
+        }
+        self.pass(commands, replies);
+    }
+
+    fn pass(&mut self, commands: Vec<Command>, replies: Vec<Reply>) {
+        if commands.is_empty() {
+            return;
+        }
+        let outcomes = self.store.pass(commands);
+        if let Some(reason) = self.store.stopped() {
+            lock(&self.shared.stopped).get_or_insert(reason);
+        }
+        // A row of completions for the same mailbox is put there at once: whoever it wakes finds all of them.
+        let mut row: Option<(Arc<Mailbox>, Vec<Completion>)> = None;
+        for (reply, result) in replies.into_iter().zip(outcomes) {
+            match reply {
+                Reply::Mail { mailbox, partition, append_id } => {
+                    let completion = Completion { partition, append_id, result };
+                    match &mut row {
+                        Some((same, completions)) if Arc::ptr_eq(same, &mailbox) => completions.push(completion),
+                        _ => {
+                            put(row.take());
+                            row = Some((mailbox, vec![completion]));
+                        }
+                    }
+                }
+                Reply::Once(tell) => tell(result),
+            }
+        }
+        put(row);
+    }
+
+    fn begin_task(&mut self) {
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+        if self.in_task {
+            return;
+        }
+        if let (Some(task), Some(tasks)) = (self.store.next_task(now_ms), &self.tasks) {
+            self.in_task = tasks.send(task).is_ok();
+        }
+    }
+
+    fn take_task_back(&mut self, waits: bool) {
+        if !self.in_task {
+            return;
+        }
+        let taken = if waits { self.done.recv().ok() } else { self.done.try_recv().ok() };
+        if let Some((task, result)) = taken {
+            self.in_task = false;
+            self.store.finish(task, result);
+            if let Some(reason) = self.store.stopped() {
+                lock(&self.shared.stopped).get_or_insert(reason);
+            }
+        }
+    }
+}
+
+fn put(row: Option<(Arc<Mailbox>, Vec<Completion>)>) {
+    if let Some((mailbox, completions)) = row {
+        mailbox.put(completions);
+    }
+}

@@ -1,0 +1,295 @@
+//! The store on its threads: appends of several logs, completions in order, wake-ups, what is left after a close.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Condvar, Mutex},
+    time::Duration,
+};
+
+use rota_log::{
+    Completion, FencedLog, LogError, LogRecord, SegmentLog, SegmentStore,
+    files::{DiskFiles, Fault, Files, ForgetfulFiles, Operation, Survival},
+    store::{Access, Command, OpenError, StoreOptions},
+};
+
+const TOPIC: &str = "__consumer_offsets";
+
+/// Rung by the log; who waits for it has a deadline.
+#[derive(Clone, Default)]
+struct Bell(Arc<(Mutex<u64>, Condvar)>);
+
+impl Bell {
+    fn ring(&self) {
+        *self.0.0.lock().unwrap() += 1;
+        self.0.1.notify_all();
+    }
+
+    /// The completions of `log` until there are `count`.
+    fn wait(&self, log: &mut SegmentLog, count: usize) -> Vec<Completion> {
+        let mut taken = Vec::new();
+        while taken.len() < count {
+            let rung = self.0.0.lock().unwrap();
+            let before = *rung;
+            drop(rung);
+            taken.extend(log.completions());
+            if taken.len() < count {
+                let rung = self.0.0.lock().unwrap();
+                let waited = self.0.1.wait_timeout_while(rung, Duration::from_secs(20), |rung| *rung == before);
+                assert!(!waited.unwrap().1.timed_out(), "nobody rang, {} of {count} arrived", taken.len());
+            }
+        }
+        taken
+    }
+}
+
+fn options() -> StoreOptions {
+    StoreOptions { segment_bytes: 4_096, wal_bytes: 16_384, wal_reserve_bytes: 4_096, ..StoreOptions::default() }
+}
+
+fn open(files: &ForgetfulFiles) -> SegmentStore {
+    SegmentStore::open(Arc::new(files.clone()), Path::new(""), options()).unwrap().0
+}
+
+fn log_of(store: &SegmentStore, partitions: u32) -> (SegmentLog, Bell) {
+    let bell = Bell::default();
+    let ringing = bell.clone();
+    (store.log(TOPIC, partitions, 7, move || ringing.ring()).unwrap(), bell)
+}
+
+fn record(key: u64, value: u64) -> Vec<LogRecord> {
+    vec![LogRecord { key: key.to_string().into_bytes(), value: Some(value.to_string().into_bytes()) }]
+}
+
+#[test]
+fn completions_of_a_partition_come_in_the_order_of_its_appends_and_records_survive_a_power_loss() {
+    let files = ForgetfulFiles::new(4_096);
+    let store = open(&files);
+    let (mut log, bell) = log_of(&store, 4);
+    for partition in 0..4 {
+        assert_eq!(log.open(partition, 3), Ok(0));
+    }
+    let mut expected: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
+    for n in 0..400_u64 {
+        let partition = (n % 4) as i32;
+        let id = log.append(partition, 3, 1_000, record(n, n));
+        expected.entry(partition).or_default().push(id.0);
+        if n % 7 == 0 {
+            log.flush();
+        }
+    }
+    log.flush();
+    let mut arrived: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
+    for completion in bell.wait(&mut log, 400) {
+        let ids = arrived.entry(completion.partition).or_default();
+        assert_eq!(completion.result, Ok(ids.len() as i64));
+        ids.push(completion.append_id.0);
+    }
+    assert_eq!(arrived, expected);
+
+    let after = files.after_crash(Survival::Nothing);
+    let store = open(&after);
+    let (log, _) = log_of(&store, 4);
+    for partition in 0..4 {
+        let records = log.read(partition, 0, usize::MAX).unwrap();
+        assert_eq!(records.len(), 100);
+        assert!(records.iter().all(|stored| stored.epoch == 3 && stored.timestamp_ms == 1_000));
+    }
+}
+
+#[test]
+fn one_sync_serves_every_append_that_waits_in_every_partition() {
+    let files = ForgetfulFiles::new(4_096);
+    let store = open(&files);
+    let (mut log, bell) = log_of(&store, 50);
+    for partition in 0..50 {
+        log.open(partition, 0).unwrap();
+    }
+    let before = store.inspect(|store| store.syncs()).unwrap();
+    for partition in 0..50 {
+        log.append(partition, 0, 0, record(0, 0));
+    }
+    log.flush();
+    bell.wait(&mut log, 50);
+    assert_eq!(store.inspect(|store| store.syncs()).unwrap(), before + 1);
+}
+
+#[test]
+fn nothing_older_than_the_newest_epoch_is_appended_also_after_a_restart() {
+    let files = ForgetfulFiles::new(4_096);
+    let store = open(&files);
+    let (mut log, bell) = log_of(&store, 1);
+    log.open(0, 5).unwrap();
+    log.append(0, 5, 0, record(0, 0));
+    log.open(0, 6).unwrap();
+    log.append(0, 5, 0, record(0, 1));
+    log.append(0, 7, 0, record(0, 2));
+    log.append(0, 6, 0, record(0, 3));
+    log.flush();
+    let results: Vec<_> = bell.wait(&mut log, 4).into_iter().map(|completion| completion.result).collect();
+    let fenced = LogError::Fenced { current_epoch: 6, epoch: 5 };
+    assert_eq!(
+        results,
+        [Ok(0), Err(fenced.clone()), Err(LogError::UnknownEpoch { current_epoch: 6, epoch: 7 }), Ok(1)]
+    );
+    drop(store);
+    let store = open(&files.after_crash(Survival::Nothing));
+    let (mut log, bell) = log_of(&store, 1);
+    assert_eq!(log.open(0, 5), Err(fenced));
+    log.append(0, 6, 0, record(0, 4));
+    log.flush();
+    assert_eq!(bell.wait(&mut log, 1)[0].result, Err(LogError::NotOpen { partition: 0 }));
+    assert_eq!(log.open(0, 7), Ok(2));
+}
+
+#[test]
+fn two_logs_of_one_store_get_their_own_completions() {
+    let files = ForgetfulFiles::new(4_096);
+    let store = open(&files);
+    let (mut one, one_bell) = log_of(&store, 2);
+    let (mut other, other_bell) = log_of(&store, 2);
+    one.open(0, 0).unwrap();
+    other.open(1, 0).unwrap();
+    for n in 0..10 {
+        one.append(0, 0, 0, record(n, n));
+        other.append(1, 0, 0, record(n, n));
+    }
+    one.flush();
+    other.flush();
+    assert!(one_bell.wait(&mut one, 10).iter().all(|completion| completion.partition == 0));
+    assert!(other_bell.wait(&mut other, 10).iter().all(|completion| completion.partition == 1));
+    assert_eq!(one.read(1, 5, 100).unwrap().len(), 5, "each reads everything");
+}
+
+#[test]
+fn after_a_failed_sync_every_append_fails_and_the_store_says_why() {
+    let files = ForgetfulFiles::new(4_096);
+    let store = open(&files);
+    let (mut log, bell) = log_of(&store, 2);
+    log.open(0, 0).unwrap();
+    log.open(1, 0).unwrap();
+    // The next operations write a segment, then the frame, then sync it.
+    for behind in 0..20 {
+        files.fail_at(files.operations() + behind, Fault::Io);
+        log.append(0, 0, 0, record(0, 0));
+        log.flush();
+        let result = bell.wait(&mut log, 1).remove(0).result;
+        if store.stopped().is_some() {
+            assert!(matches!(result, Err(LogError::Stopped { .. })));
+            break;
+        }
+    }
+    let reason = store.stopped().expect("a sync has failed");
+    assert!(reason.contains("rota.wal.") && reason.contains("start again"), "{reason}");
+    log.append(1, 0, 0, record(0, 0));
+    log.flush();
+    let result = bell.wait(&mut log, 1).remove(0).result;
+    assert_eq!(result, Err(LogError::Stopped { reason }));
+    assert_eq!(LogError::Stopped { reason: "".into() }.code(), 56);
+    let syncs = files.history().iter().filter(|(operation, _)| *operation == Operation::Sync).count();
+    drop(store);
+    let after = files.history().iter().filter(|(operation, _)| *operation == Operation::Sync).count();
+    assert_eq!(syncs, after, "nothing is synced again, not even at the close");
+}
+
+#[test]
+fn old_records_of_a_key_go_and_the_start_stays_short_while_it_is_written_for_ever() {
+    let files = ForgetfulFiles::new(4_096);
+    let store = open(&files);
+    let (mut log, bell) = log_of(&store, 1);
+    log.open(0, 0).unwrap();
+    let rounds = 5_000_u64;
+    for n in 0..rounds {
+        log.append(0, 0, 0, record(n % 20, n));
+        if n % 100 == 99 {
+            log.flush();
+            bell.wait(&mut log, 100);
+        }
+    }
+    drop(store);
+    let store = open(&files);
+    let (log, _) = log_of(&store, 1);
+    let records = log.read(0, 0, usize::MAX).unwrap();
+    assert!(records.len() < 1_000, "{} records are kept", records.len());
+    for n in rounds - 20..rounds {
+        let newest = records.iter().rfind(|stored| stored.record.key == (n % 20).to_string().into_bytes()).unwrap();
+        assert_eq!((newest.offset, newest.record.value.clone()), (n as i64, Some(n.to_string().into_bytes())));
+    }
+    assert_eq!(log.read(0, rounds as i64 - 1, 10).unwrap().len(), 1);
+}
+
+#[test]
+fn a_directory_on_disk_is_kafkas_and_has_one_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    let disk: Arc<dyn Files> = Arc::new(DiskFiles);
+    let (store, report) = SegmentStore::open(Arc::clone(&disk), &path, options()).unwrap();
+    assert!(report.was_clean);
+    let (mut log, bell) = log_of(&store, 18);
+    log.open(17, 2).unwrap();
+    log.append(17, 2, 0, record(1, 2));
+    log.flush();
+    bell.wait(&mut log, 1);
+    assert!(path.join("__consumer_offsets-17/00000000000000000000.log").is_file());
+    let second = SegmentStore::open(Arc::clone(&disk), &path, options());
+    assert!(matches!(second, Err(OpenError::Locked { .. })), "{second:?}");
+    drop(store);
+    let epochs = std::fs::read_to_string(path.join("__consumer_offsets-17/leader-epoch-checkpoint")).unwrap();
+    assert_eq!(epochs, "0\n1\n2 0\n");
+    let (store, report) = SegmentStore::open(disk, &path, options()).unwrap();
+    assert!(report.was_clean, "{report:?}");
+    let (log, _) = log_of(&store, 18);
+    assert_eq!(log.read(17, 0, 10).unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_asked_after_the_close_is_refused() {
+    let files = ForgetfulFiles::new(4_096);
+    let store = open(&files);
+    let (mut log, bell) = log_of(&store, 1);
+    drop(store);
+    assert!(matches!(log.open(0, 0), Err(LogError::Stopped { .. })));
+    log.append(0, 0, 0, record(0, 0));
+    log.flush();
+    assert!(matches!(bell.wait(&mut log, 1)[0].result, Err(LogError::Stopped { .. })));
+}
+
+#[test]
+fn a_topic_is_trimmed_by_whole_segments_and_found_by_time() {
+    let files = ForgetfulFiles::new(4_096);
+    let store = open(&files);
+    let create = |topic_id| Command::Create { topic: "t".to_owned(), partition: 0, topic_id };
+    let handle = store.call(vec![create(1)])[0].clone().unwrap();
+    assert_eq!(store.call(vec![create(1)]), [Ok(handle)], "it is there");
+    assert!(store.call(vec![create(2)])[0].is_err(), "it is another one");
+    let info = store.partitions().remove(0);
+    store.call(vec![Command::Open { partition: info.handle, epoch: 0 }])[0].clone().unwrap();
+    for n in 0..200_i64 {
+        let mut writer = rota_log::BatchWriter::default();
+        writer.push(n * 10, None, Some(&[7; 100]));
+        let batch = writer.finish().to_vec();
+        assert_eq!(store.call(vec![Command::Append { partition: info.handle, epoch: 0, batch }]), [Ok(n)]);
+    }
+    let found = info.view.offset_for_timestamp(1_005, &mut usize::MAX.clone()).unwrap().unwrap();
+    assert_eq!((found.offset, found.timestamp_ms), (101, 1_010));
+    drop(store);
+    let store = open(&files);
+    let info = store.partitions().remove(0);
+    let trimmed = store.call(vec![Command::Trim { partition: info.handle, limit_bytes: 9_000 }])[0].clone().unwrap();
+    assert!(trimmed > 0 && info.view.first_offset() == trimmed);
+    let slice = info.view.read_slice(180, 500).unwrap();
+    assert_eq!(slice.batches().next().unwrap().unwrap().header().base_offset, 180);
+    assert_eq!(store.call(vec![Command::Delete { partition: info.handle }]), [Ok(0)]);
+    assert!(store.partitions().is_empty());
+    assert!(matches!(info.view.read_slice(150, 500), Err(LogError::UnknownPartition { .. })));
+}
+
+#[test]
+fn a_directory_that_somebody_else_uses_is_left_alone() {
+    let files = ForgetfulFiles::new(64);
+    drop(files.open(Path::new("precious.txt"), rota_log::files::Access::Create).unwrap());
+    let opened = SegmentStore::open(Arc::new(files), Path::new(""), options());
+    assert!(matches!(&opened, Err(OpenError::Strange { .. })), "{opened:?}");
+    assert!(opened.unwrap_err().to_string().contains("choose an empty directory"));
+    assert_eq!(options().access, Access::Own);
+}
