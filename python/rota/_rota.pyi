@@ -1247,8 +1247,11 @@ class Coordinator:
         """These topics are gone, and so are their offsets in every group."""
     def unload(self, now_ms: int, wall_ms: int | None = None) -> list[Effect]:
         """Ownership is lost: whoever waits is answered NOT_COORDINATOR, and nothing is kept."""
-    def explain(self, group_id: str) -> Explanation | None:
-        """What a group is doing, whom it waits for, and why it rebalanced lately. None: no such group."""
+    def explain(self, group_id: str, now_ms: int | None = None) -> Explanation | None:
+        """What a group is doing, whom it waits for, and why it rebalanced lately. None: no such group.
+
+        The sentence it prints says for how long, as of `now_ms`; without it, or before the latest event, as of that.
+        """
     def project(self, group_id: str) -> Projection | None:
         """One group's whole state as plain data. None: no such group."""
     def digest(self, group_id: str) -> int | None:

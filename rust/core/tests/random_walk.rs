@@ -11,7 +11,7 @@ use rota_core::Coordinator;
 use walk::{Fault, History, World};
 
 /// What some walk has to reach, or the checks say nothing: every `always` has a `sometimes` beside it.
-const SIGHTINGS: [&str; 44] = [
+const SIGHTINGS: [&str; 45] = [
     "JoinGroup NONE",
     "JoinGroup MEMBER_ID_REQUIRED",
     "JoinGroup UNKNOWN_MEMBER_ID",
@@ -55,6 +55,7 @@ const SIGHTINGS: [&str; 44] = [
     "OffsetDelete NON_EMPTY_GROUP",
     "OffsetDelete GROUP_ID_NOT_FOUND",
     "compared a view",
+    "loaded compacted",
     "a group ended",
 ];
 

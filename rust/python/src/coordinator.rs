@@ -215,11 +215,13 @@ impl Coordinator {
         })
     }
 
-    /// What a group is doing, whom it waits for, and why it rebalanced lately.
-    fn explain(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<Explanation>> {
+    /// What a group is doing, whom it waits for, and why it rebalanced lately, as of `now_ms` or the latest event.
+    #[pyo3(signature = (group_id, now_ms=None))]
+    fn explain(&self, py: Python<'_>, group_id: &str, now_ms: Option<Millis>) -> PyResult<Option<Explanation>> {
         let core = self.lock(py)?;
-        let explained = core.explain(group_id);
-        Ok(explained.map(|explained| explanation(group_id, core.now().mono_ms, &explained)))
+        let latest_ms = core.now().mono_ms;
+        let now_ms = now_ms.map_or(latest_ms, |now_ms| now_ms.0.max(latest_ms));
+        Ok(core.explain(group_id).map(|explained| explanation(group_id, now_ms, &explained)))
     }
 
     /// One group's whole state as plain data.

@@ -1,5 +1,7 @@
 //! The log that the coordinator writes to, and what it is after a crash.
 
+use std::collections::BTreeMap;
+
 use rota_core::{AppendId, Coordinator, ErrorCode, LogEntry, Projection, Record, State};
 
 use super::{
@@ -28,6 +30,7 @@ impl World {
         }
         self.end_all_appends();
         self.compare_replay();
+        self.compare_compacted();
         self.log_habits.fails = log_failed;
     }
 
@@ -151,6 +154,28 @@ impl World {
                 self.history.see("compared a view".to_owned());
             }
         }
+    }
+
+    /// S29: a log that is compacted while somebody loads it, having read some part of it, is loaded as it would have
+    /// been: records that a later one of their key stands for can be there or not.
+    fn compare_compacted(&mut self) {
+        let records: Vec<Record> = self.log.values().flatten().cloned().collect();
+        let read = self.dice.roll(records.len() + 1);
+        let newest: BTreeMap<Vec<u8>, usize> =
+            records.iter().enumerate().map(|(at, record)| (record.key_bytes(), at)).collect();
+        let mut replica = Coordinator::new(self.config.clone(), 0, 1);
+        replica.check_itself(false);
+        for (at, record) in records.into_iter().enumerate() {
+            if at < read || newest[&record.key_bytes()] == at {
+                replica.replay(&LogEntry { offset: at as u64, timestamp_ms: self.now.wall_ms, record });
+            }
+        }
+        let whole = self.fold();
+        assert_eq!(replica.group_ids(), whole.group_ids(), "S29: with {read} records read before compaction");
+        for group in GROUPS {
+            assert_eq!(replica.project(group), whole.project(group), "S29: {group}, compacted behind {read} records");
+        }
+        self.history.see("loaded compacted".to_owned());
     }
 
     /// S22: with nothing in flight, the log says what the state says of groups that are Stable or Empty.
