@@ -33,7 +33,8 @@ def test_a_sentence_says_for_how_long_as_of_the_moment_that_is_given() -> None:
     driver, _ = stable()
     since_ms = explained(driver).since_ms
     later = driver.coordinator.explain("g", since_ms + 90_000)
-    assert later is not None and str(later).startswith("Stable for 90.0 s")
+    assert later is not None
+    assert str(later).startswith("Stable for 90.0 s")
     earlier = driver.coordinator.explain("g", 0)
     assert earlier == explained(driver), "time does not go back"
 
@@ -45,7 +46,8 @@ def test_a_group_that_is_being_deleted_waits_for_the_log() -> None:
     coordinator.submit(now_ms, 1_000, rota.DeleteGroup("g"), entropy=1)
     assert explained(driver).waiting == (rota.Wait("Append", "", now_ms + 5_000),)
     projection = coordinator.project("g")
-    assert projection is not None and projection.in_flight == (projection.deleting,)
+    assert projection is not None
+    assert projection.in_flight == (projection.deleting,)
 
 
 def test_a_pending_id_that_holds_up_a_rebalance_is_named() -> None:

@@ -171,9 +171,12 @@ impl World {
             }
         }
         let whole = self.fold();
-        assert_eq!(replica.group_ids(), whole.group_ids(), "S29: with {read} records read before compaction");
         for group in GROUPS {
-            assert_eq!(replica.project(group), whole.project(group), "S29: {group}, compacted behind {read} records");
+            // A group that only had offsets, and has none any more, is loaded or not: the log says nothing of it.
+            let something = |coordinator: &Coordinator| {
+                coordinator.project(group).filter(|group| group.generation > 0 || !group.offsets.is_empty())
+            };
+            assert_eq!(something(&replica), something(&whole), "S29: {group}, compacted behind {read} records");
         }
         self.history.see("loaded compacted".to_owned());
     }
