@@ -175,6 +175,9 @@ class WireSubject:
     def appended(self, append_id: int, error: str | None, now_ms: int) -> list[Effect]:
         raise NotImplementedError("a broker keeps its log to itself")
 
+    def topics_deleted(self, topics: list[str], now_ms: int) -> list[Effect]:
+        raise NotImplementedError("the topics of a broker are not a group's to delete")
+
     def unload(self, now_ms: int) -> list[Effect]:
         raise NotImplementedError("a broker is not unloaded from outside")
 
