@@ -179,3 +179,133 @@ pub async fn load(shared: Rc<Shared>, partition: u32, epoch: u32, report: Option
     // Whoever asked may not wait for it.
     let _nobody = report.map(|report| report.send(ended));
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rota_core::{
+        error::ErrorCode,
+        request::{CommitPartition, CommitTopic, OffsetCommit, Request},
+    };
+    use rota_wire::versions;
+
+    use super::*;
+    use crate::{
+        clock::Clock,
+        commons::Commons,
+        connection::Connection,
+        place::Place,
+        settings::Settings,
+        tickets::{Address, Beside, Reply},
+    };
+
+    /// Two nodes on this thread, the owner of the partition of `g` first, and that partition.
+    fn two_nodes() -> (Arc<Commons>, Node, Node, u32) {
+        let place = Place { cluster_id: String::new(), node_id: 1, host: None, ports: vec![0, 0] };
+        let commons = Arc::new(Commons::new(Settings::default(), place, Clock::standing()));
+        let mut nodes = [Node::new(&commons, 1), Node::new(&commons, 2)];
+        let partition = nodes[0].partition_of("g");
+        if nodes[0].owner_of(partition) == 2 {
+            nodes.swap(0, 1);
+        }
+        let [owner, other] = nodes;
+        (commons, owner, other, partition)
+    }
+
+    /// A commit of one offset for `g` in version 2, and the connection that its answer goes to.
+    fn commit(node: &mut Node, offset: i64) -> Rc<Connection> {
+        let nowhere = ([127, 0, 0, 1], 0).into();
+        let connection = Rc::new(Connection::new(1, nowhere, nowhere));
+        let api = versions::find(versions::OFFSET_COMMIT).unwrap();
+        let address = Address { connection: Rc::clone(&connection), api, version: 2, correlation_id: 7 };
+        let partitions = [CommitPartition { index: offset as i32, offset, leader_epoch: -1, metadata: None }];
+        let request = OffsetCommit {
+            version: 2,
+            group_id: Some("g"),
+            generation: -1,
+            member_id: "",
+            instance_id: None,
+            retention_time_ms: None,
+            topics: &[CommitTopic { name: "t", topic_id: 0, partitions: &partitions }],
+        };
+        let partition = node.partition_of("g");
+        node.submit(partition, Reply::Whole(address, Beside::Nothing), Request::OffsetCommit(request));
+        connection
+    }
+
+    /// The error at the end of the answer; `None`: there is no answer.
+    fn error(connection: &Connection) -> Option<ErrorCode> {
+        let out = connection.out.borrow();
+        let code = out.last_chunk::<2>().map(|code| i16::from_be_bytes(*code))?;
+        ErrorCode::from_code(code)
+    }
+
+    fn durable(commons: &Commons, partition: u32) -> usize {
+        commons.log.read(partition, 0, usize::MAX).unwrap().len()
+    }
+
+    /// S28, for a node that does not know that it has lost the partition.
+    #[test]
+    fn a_node_whose_epoch_is_fenced_acknowledges_nothing_any_more() {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        assert_eq!(error(&commit(&mut old, 0)), Some(ErrorCode::None));
+        commons.log.hold();
+        let in_flight = commit(&mut old, 1);
+        assert_eq!(error(&in_flight), None);
+        new.take_over(partition, 1, Vec::new()).unwrap();
+        commons.log.release();
+        old.settle();
+        assert_eq!(error(&in_flight), Some(ErrorCode::NotCoordinator));
+        assert_eq!(error(&commit(&mut old, 2)), Some(ErrorCode::NotCoordinator));
+        assert_eq!(durable(&commons, partition), 1);
+        assert_eq!(old.take_over(partition, 0, Vec::new()).unwrap_err().code(), 6, "its own epoch is over");
+    }
+
+    #[test]
+    fn a_partition_is_loaded_in_slices_and_answers_the_gate_meanwhile() {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        for offset in 0..2 * SLICE_RECORDS as i64 + 1 {
+            assert_eq!(error(&commit(&mut old, offset)), Some(ErrorCode::None));
+        }
+        let given = old.give_up(partition).unwrap();
+        assert_eq!((given.epoch, given.voices.len()), (0, 0));
+        assert!(old.give_up(partition).is_none(), "it has gone");
+        assert_eq!(error(&commit(&mut old, 0)), Some(ErrorCode::NotCoordinator));
+        new.take_over(partition, 1, given.voices).unwrap();
+        for _ in 0..3 {
+            assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::CoordinatorLoadInProgress));
+            assert!(matches!(new.load_slice(partition, 1), Progress::More));
+        }
+        assert!(matches!(new.load_slice(partition, 1), Progress::Over));
+        assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::None));
+        assert_eq!(durable(&commons, partition), 2 * SLICE_RECORDS + 2);
+        assert_eq!(new.group_ids().len(), 1);
+    }
+
+    #[test]
+    fn loading_that_was_overtaken_by_another_move_ends() {
+        let (_, mut old, mut new, partition) = two_nodes();
+        commit(&mut old, 0);
+        let given = old.give_up(partition).unwrap();
+        new.take_over(partition, 1, given.voices).unwrap();
+        let given = new.give_up(partition).unwrap();
+        assert!(matches!(new.load_slice(partition, 1), Progress::Over));
+        new.take_over(partition, given.epoch + 1, given.voices).unwrap();
+        assert!(matches!(new.load_slice(partition, 1), Progress::Over), "that was the incarnation before");
+        assert!(matches!(new.load_slice(partition, 2), Progress::More));
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_read_leaves_a_partition_that_refuses_everything() {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        commit(&mut old, 0);
+        let given = old.give_up(partition).unwrap();
+        commons.log.append_raw(partition, b"\0\x01\0\x01".to_vec());
+        new.take_over(partition, 1, given.voices).unwrap();
+        let Progress::Failed(reason) = new.load_slice(partition, 1) else { panic!("the record is damaged") };
+        assert!(reason.to_string().contains(&format!("partition {partition} of __consumer_offsets")), "{reason}");
+        assert!(reason.to_string().contains("at offset 1"), "{reason}");
+        assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::NotCoordinator));
+    }
+}

@@ -82,6 +82,15 @@ impl SharedLog {
         self.lock().delay_ms = delay_ms;
     }
 
+    /// A record whose key is whatever is given.
+    #[cfg(test)]
+    pub fn append_raw(&self, partition: u32, key: Vec<u8>) {
+        let mut state = self.lock();
+        state.log.append(partition as i32, 0, 0, vec![LogRecord { key, value: Some(Vec::new()) }]);
+        state.log.flush();
+        state.log.completions();
+    }
+
     /// Puts the ends that have come to whoever waits for them, and wakes those who are not `at` it anyway.
     fn deliver(&self, state: &mut State, at: Option<usize>) {
         let several = self.bells.len() > 1;

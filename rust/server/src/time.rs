@@ -80,3 +80,64 @@ pub fn stand_still(node: &mut Node, expire: &[String], word: &Receiver<()>, dead
         next = node.fire(expire);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, rc::Rc};
+
+    use super::*;
+
+    /// What was fired: node and time.
+    type Fired = Rc<RefCell<Vec<(usize, u64)>>>;
+
+    /// A node with these deadlines, first ones last.
+    struct Planned {
+        at: usize,
+        deadlines: Vec<u64>,
+        clock: Clock,
+        fired: Fired,
+    }
+
+    impl Hand for Planned {
+        fn fire(&mut self) -> Result<Option<u64>, Gone> {
+            self.fired.borrow_mut().push((self.at, self.clock.now().mono_ms));
+            self.deadlines.pop();
+            Ok(self.deadlines.last().copied())
+        }
+    }
+
+    fn conducted(deadlines: &[&[u64]], target_ms: u64) -> (Result<(), Gone>, Vec<(usize, u64)>, u64) {
+        let (clock, fired) = (Clock::standing(), Fired::default());
+        let mut hands: Vec<Planned> = deadlines
+            .iter()
+            .enumerate()
+            .map(|(at, deadlines)| {
+                let deadlines = deadlines.iter().rev().copied().collect();
+                Planned { at, deadlines, clock: clock.clone(), fired: Rc::clone(&fired) }
+            })
+            .collect();
+        let first = hands.iter().map(|hand| hand.deadlines.last().copied()).collect();
+        let result = conduct(&clock, target_ms, &mut hands, first);
+        let order = fired.borrow().clone();
+        (result, order, clock.now().mono_ms)
+    }
+
+    #[test]
+    fn deadlines_fire_by_time_and_then_by_node_and_those_beyond_the_target_do_not() {
+        let (result, fired, now_ms) = conducted(&[&[20, 30], &[10, 20, 51], &[]], 50);
+        assert_eq!((result, now_ms), (Ok(()), 50));
+        assert_eq!(fired, [(1, 10), (0, 20), (1, 20), (0, 30)]);
+    }
+
+    #[test]
+    fn what_a_deadline_arms_at_the_same_instant_fires_in_another_round() {
+        let (_, fired, _) = conducted(&[&[10, 10], &[10]], 10);
+        assert_eq!(fired, [(0, 10), (1, 10), (0, 10)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a deadline at 10 ms does not go away")]
+    fn a_deadline_that_does_not_go_away_is_a_bug_that_is_named() {
+        let _never = conducted(&[&[10; ROUNDS_AT_ONE_INSTANT_MAX as usize + 10]], 10);
+    }
+}

@@ -198,3 +198,88 @@ pub(super) enum Change {
     Added,
     Removed,
 }
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+    use kafka_protocol::messages::{CreatePartitionsRequest, DeleteTopicsRequest, TopicName};
+
+    use super::*;
+    use crate::entropy::RandomBits;
+
+    fn nodes(count: u32) -> Vec<Topics> {
+        let owners = Owners::new(50, count);
+        let owner = TopicTable::new(TopicSettings::default(), owners, Vec::new(), &mut RandomBits::default());
+        (FIRST_NODE..).take(count as usize).map(|node_id| Topics::of_node(Arc::clone(&owner), node_id)).collect()
+    }
+
+    fn delete(topics: &mut Topics, name: &str) {
+        let name = TopicName(StrBytes::from_string(name.to_owned()));
+        let request = DeleteTopicsRequest::default().with_topic_names(vec![name]);
+        assert_eq!(topics.delete_topics(&request, 3).deleted.len(), 1);
+    }
+
+    #[test]
+    fn a_snapshot_that_a_node_holds_does_not_change_under_it() {
+        let mut nodes = nodes(2);
+        nodes[0].create("t", 3, &mut RandomBits::default()).unwrap();
+        nodes[1].catch_up();
+        let seen = Arc::clone(&nodes[1].table);
+        delete(&mut nodes[0], "t");
+        assert!(seen.topic("t").is_some());
+        assert_eq!(nodes[1].partition_count("t"), Some(3));
+        nodes[1].catch_up();
+        assert_eq!((nodes[1].partition_count("t"), nodes[1].take_deleted()), (None, vec!["t".to_owned()]));
+        assert!(nodes[1].take_deleted().is_empty());
+    }
+
+    #[test]
+    fn a_change_is_made_to_the_newest_table_whoever_makes_it() {
+        let mut nodes = nodes(3);
+        for (at, name) in ["a", "b", "c"].iter().enumerate() {
+            nodes[at].create(name, 1, &mut RandomBits::default()).unwrap();
+        }
+        assert!(nodes[0].create("b", 1, &mut RandomBits::default()).is_err(), "another node has it");
+        for node in &mut nodes {
+            node.catch_up();
+            assert_eq!(node.names().collect::<Vec<_>>(), [CONSUMER_OFFSETS, "a", "b", "c"]);
+            assert_eq!(node.table.partition_total, 53);
+        }
+    }
+
+    #[test]
+    fn a_topic_that_was_deleted_and_made_again_is_another_one_with_none_of_its_data() {
+        let mut nodes = nodes(2);
+        let old = nodes[0].create("t", 2, &mut RandomBits::default()).unwrap();
+        nodes[1].catch_up();
+        nodes[1].data.insert((old, 1), super::super::Partition::default());
+        delete(&mut nodes[0], "t");
+        let new = nodes[0].create("t", 2, &mut RandomBits::default()).unwrap();
+        assert_ne!(old, new);
+        nodes[1].catch_up();
+        assert!(nodes[1].data.is_empty());
+        assert_eq!(nodes[1].take_deleted(), ["t"]);
+    }
+
+    #[test]
+    fn partitions_go_round_the_nodes_and_so_do_those_that_are_added() {
+        let mut nodes = nodes(3);
+        let leaders = |topics: &Topics, name: &str| topics.table.topic(name).unwrap().leaders.clone();
+        nodes[0].create("a", 4, &mut RandomBits::default()).unwrap();
+        nodes[0].create("b", 4, &mut RandomBits::default()).unwrap();
+        assert_eq!((leaders(&nodes[0], "a"), leaders(&nodes[0], "b")), (vec![2, 3, 1, 2], vec![3, 1, 2, 3]));
+        let name = TopicName(StrBytes::from_static_str("a"));
+        let grown = CreatePartitionsTopic::default().with_name(name).with_count(6).with_assignments(None);
+        nodes[0].create_partitions(&CreatePartitionsRequest::default().with_topics(vec![grown]), 3);
+        assert_eq!(leaders(&nodes[0], "a"), [2, 3, 1, 2, 3, 1]);
+    }
+
+    #[test]
+    fn the_only_node_changes_its_table_in_place() {
+        let mut node = nodes(1).remove(0);
+        node.create("a", 1, &mut RandomBits::default()).unwrap();
+        let before = Arc::as_ptr(&node.table);
+        node.create("b", 1, &mut RandomBits::default()).unwrap();
+        assert_eq!(before, Arc::as_ptr(&node.table), "the table is not copied");
+    }
+}
