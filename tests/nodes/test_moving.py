@@ -92,19 +92,18 @@ def test_a_commit_to_the_new_node_waits_for_the_same_log_behind_what_was_fenced(
 def test_an_append_that_was_in_flight_when_its_partition_came_back_does_not_end_one_of_the_new_incarnation(
     nodes: Nodes,
 ) -> None:
-    member = Member(nodes, "g")
     nodes.server.hold_appends()
-    with nodes.extra("g") as first:
-        first.send(peer.commit("g", {0: 1}, member.generation, member.id))
+    with nodes.extra("g") as waiting:
+        # Each is the first append of its incarnation.
+        waiting.send(peer.commit("g", {0: 1}))
         until_it_waits(nodes.server)
         for _ in range(3):
             nodes.move("g")
-        assert peer.committed(answer_of(first)) == {NOT_COORDINATOR}
-        # Both appends have the same number in their incarnations, and the first one fails.
-        first.send(peer.commit("g", {1: 2}, member.generation, member.id))
+        assert peer.committed(answer_of(waiting)) == {NOT_COORDINATOR}
+        waiting.send(peer.commit("g", {1: 2}))
         until_it_waits(nodes.server)
         assert nodes.server.release_appends() == 2
-        assert peer.committed(answer_of(first)) == {NONE}
+        assert peer.committed(answer_of(waiting)) == {NONE}
     assert (offset_of(nodes), offset_of(nodes, partition=1)) == (-1, 2)
 
 

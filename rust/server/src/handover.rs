@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn a_partition_is_loaded_in_slices_and_answers_the_gate_meanwhile() {
         let (commons, mut old, mut new, partition) = two_nodes();
-        for offset in 0..2 * SLICE_RECORDS as i64 + 1 {
+        for offset in 0..=2 * SLICE_RECORDS as i64 {
             assert_eq!(error(&commit(&mut old, offset)), Some(ErrorCode::None));
         }
         let given = old.give_up(partition).unwrap();

@@ -138,6 +138,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "a deadline at 10 ms does not go away")]
     fn a_deadline_that_does_not_go_away_is_a_bug_that_is_named() {
-        let _never = conducted(&[&[10; ROUNDS_AT_ONE_INSTANT_MAX as usize + 10]], 10);
+        let _never = conducted(&[&vec![10; ROUNDS_AT_ONE_INSTANT_MAX as usize + 10]], 10);
     }
 }
