@@ -16,7 +16,10 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
-use rota_wire::frame::{LENGTH_BYTES, frame_length};
+use rota_wire::{
+    frame::{LENGTH_BYTES, frame_length},
+    write::end_answer,
+};
 use tokio::{net::TcpStream, select, sync::Notify};
 
 use crate::{
@@ -24,6 +27,7 @@ use crate::{
     fetching::{self, FetchWait},
     members::MemberKey,
     shared::Shared,
+    trace::ConnectionTrace,
 };
 
 /// What is read behind a parked request.
@@ -98,6 +102,8 @@ pub struct Connection {
     pub wake: Notify,
     /// A partition that its fetch waits for has data.
     pub data: Arc<Notify>,
+    /// Whoever wants to see what is said here.
+    pub trace: Option<ConnectionTrace>,
 }
 
 impl Connection {
@@ -120,6 +126,15 @@ impl Connection {
             active_ms: Cell::new(0),
             wake: Notify::new(),
             data: Arc::default(),
+            trace: None,
+        }
+    }
+
+    /// Ends the answer that began at `start` of `out`, which is this connection's.
+    pub fn end_answer(&self, out: &mut BytesMut, start: usize) {
+        end_answer(out, start);
+        if let Some(trace) = &self.trace {
+            trace.answer(&out[start + LENGTH_BYTES..]);
         }
     }
 

@@ -11,7 +11,7 @@ use rota_wire::{
     RequestHeader, WireError, Writer,
     discovery::{self, ApiVersionsBody, FindCoordinatorBody, FoundCoordinator},
     versions,
-    write::{begin_answer, end_answer},
+    write::begin_answer,
 };
 
 use crate::{
@@ -79,6 +79,20 @@ const KNOW_NO_TOPICS: RangeInclusive<i16> = versions::JOIN_GROUP..=versions::SYN
 
 /// Handles the request in `frame`. An error closes the connection: there is no answer to what cannot be read.
 pub fn handle(node: &mut Node, connection: &Rc<Connection>, frame: &[u8]) -> Result<Handled, WireError> {
+    let Some(trace) = &connection.trace else { return route(node, connection, frame) };
+    if let Ok((header, body)) = RequestHeader::read(frame) {
+        trace.request(&header, body);
+    }
+    let handled = route(node, connection, frame);
+    match handled {
+        Ok(Handled::Close) => trace.closed(None),
+        Err(error) => trace.closed(Some(error)),
+        Ok(_) => {}
+    }
+    handled
+}
+
+fn route(node: &mut Node, connection: &Rc<Connection>, frame: &[u8]) -> Result<Handled, WireError> {
     let (header, body) = RequestHeader::read(frame)?;
     if !KNOW_NO_TOPICS.contains(&header.api.key) {
         node.catch_up();
@@ -110,7 +124,7 @@ fn api_versions(
         let out = &mut *connection.out.borrow_mut();
         let start = begin_answer(out, header.correlation_id, false);
         discovery::api_versions_unsupported(&mut Writer::new(out, header.api.flexible(UNSUPPORTED_VERSION_LAYOUT)));
-        end_answer(out, start);
+        connection.end_answer(out, start);
         return Ok(Handled::Answered);
     }
     let body = ApiVersionsBody::read(header.version, body)?;

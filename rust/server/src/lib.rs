@@ -34,6 +34,7 @@ mod tickets;
 mod time;
 mod topic_apis;
 pub mod topics;
+pub mod trace;
 
 pub use controls::{InjectionId, MemberName};
 pub use error::ServerError;

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
+pub use rota_wire::show::kafka_uuid;
+
 use crate::{
     connection::Connection,
     error::ServerError,
@@ -67,18 +69,6 @@ pub fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ServerError> {
 pub fn default_host(listen_host: &str) -> Option<String> {
     let all = listen_host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
     (!all).then(|| listen_host.to_owned())
-}
-
-/// 128 bits as Kafka writes a UUID: URL-safe base64 without padding.
-pub fn kafka_uuid(bits: u128) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    // 22 digits of 6 bits are 132 bits: the last four are zeros.
-    (0..22)
-        .map(|place| {
-            let digit = if place == 21 { bits << 4 } else { bits >> (122 - 6 * place) };
-            char::from(DIGITS[(digit & 63) as usize])
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ use crate::{
     settings::Settings,
     shared::Shared,
     time::{self, Here, There},
+    trace::Trace,
 };
 
 /// Connections that the kernel may complete before they are accepted.
@@ -63,6 +64,8 @@ pub struct ServerConfig {
     pub settings: Settings,
     /// Whether the coordinators' time stands still until it is advanced.
     pub virtual_clock: bool,
+    /// Who is shown every request and answer.
+    pub trace: Option<Trace>,
 }
 
 impl Default for ServerConfig {
@@ -73,6 +76,7 @@ impl Default for ServerConfig {
             nodes: 1,
             settings: Settings::default(),
             virtual_clock: false,
+            trace: None,
         }
     }
 }

@@ -12,7 +12,7 @@ use rota_wire::{
     answers::{self, AskedTopic, FetchIds},
     header::RequestHeader,
     versions::{self, Api},
-    write::{Writer, begin_answer, end_answer},
+    write::{Writer, begin_answer},
 };
 
 use crate::connection::{Connection, Ending};
@@ -49,7 +49,7 @@ impl Address {
             let start = begin_answer(out, self.correlation_id, self.api.tagged_answer_header(self.version));
             body(&mut Writer::new(out, self.api.flexible(self.version)));
             if i32::try_from(out.len() - start).is_ok() {
-                end_answer(out, start);
+                self.connection.end_answer(out, start);
             } else {
                 out.truncate(start);
                 self.connection.end(Ending::Now);

@@ -10,10 +10,7 @@ use kafka_protocol::{
     },
     protocol::{Decodable, Encodable},
 };
-use rota_wire::{
-    RequestHeader, WireError, decode_body,
-    write::{begin_answer, end_answer},
-};
+use rota_wire::{RequestHeader, WireError, decode_body, write::begin_answer};
 
 use crate::{connection::Connection, controls, dispatch::Handled, node::Node};
 
@@ -32,7 +29,7 @@ pub fn answer(connection: &Connection, header: &RequestHeader<'_>, response: &im
         out.truncate(start);
         return Handled::Close;
     }
-    end_answer(out, start);
+    connection.end_answer(out, start);
     Handled::Answered
 }
 

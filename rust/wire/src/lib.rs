@@ -14,10 +14,12 @@ pub mod discovery;
 pub mod frame;
 pub mod header;
 pub mod limits;
+pub mod line;
 pub mod read;
 pub mod requests;
 pub mod schema;
 mod schemas;
+pub mod show;
 pub mod versions;
 pub mod write;
 

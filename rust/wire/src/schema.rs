@@ -10,14 +10,31 @@ use crate::read::{Reader, WireError};
 pub enum Kind {
     /// So many bytes.
     Fixed(usize),
+    /// A BOOLEAN, one byte.
+    Bool,
     /// A string.
     Str,
     /// Bytes with a length, record batches included.
     Bytes,
+    /// Bytes in which consumers say what they subscribe to.
+    Subscription,
+    /// Bytes in which a consumer is told what is assigned to it.
+    Assignment,
     /// An array of elements of one kind.
     Array(&'static Kind),
     /// Fields, and in the compact layout tagged ones behind them.
     Struct(&'static [Field]),
+}
+
+/// How much of a field is shown in a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// All of it.
+    Whole,
+    /// How many elements it has.
+    Counted,
+    /// Nothing.
+    Hidden,
 }
 
 /// One field, and in which versions it is there.
@@ -36,12 +53,14 @@ pub struct Field {
     pub nullable_from: i16,
     /// Its number, if it is a tagged field.
     pub tag: Option<u32>,
+    /// How much of it is shown.
+    pub shown: Shown,
 }
 
 impl Field {
     /// A field of every version that is never null.
     pub const fn new(name: &'static str, kind: Kind) -> Field {
-        Field { name, kind, from: 0, to: i16::MAX, nullable_from: i16::MAX, tag: None }
+        Field { name, kind, from: 0, to: i16::MAX, nullable_from: i16::MAX, tag: None, shown: Shown::Whole }
     }
 
     /// There from `version` on.
@@ -64,7 +83,17 @@ impl Field {
         Field { tag: Some(tag), ..self }
     }
 
-    const fn present(&self, version: i16) -> bool {
+    /// Not shown in a trace.
+    pub const fn hidden(self) -> Field {
+        Field { shown: Shown::Hidden, ..self }
+    }
+
+    /// Shown as a number of elements in a trace.
+    pub const fn counted(self) -> Field {
+        Field { shown: Shown::Counted, ..self }
+    }
+
+    pub(crate) const fn present(&self, version: i16) -> bool {
         self.from <= version && version <= self.to
     }
 }
@@ -77,7 +106,7 @@ pub fn walk(reader: &mut Reader<'_>, version: i16, fields: &'static [Field]) -> 
     if reader.flexible() { walk_tags(reader, version, fields) } else { Ok(()) }
 }
 
-fn walk_field(reader: &mut Reader<'_>, version: i16, field: &'static Field) -> Result<(), WireError> {
+pub(crate) fn walk_field(reader: &mut Reader<'_>, version: i16, field: &'static Field) -> Result<(), WireError> {
     let present = match &field.kind {
         Kind::Array(element) => match reader.nullable_count(field.name)? {
             Some(count) => {
@@ -89,17 +118,23 @@ fn walk_field(reader: &mut Reader<'_>, version: i16, field: &'static Field) -> R
             None => false,
         },
         Kind::Str => reader.nullable_str(field.name)?.is_some(),
-        Kind::Bytes => reader.nullable_bytes(field.name)?.is_some(),
+        Kind::Bytes | Kind::Subscription | Kind::Assignment => reader.nullable_bytes(field.name)?.is_some(),
         kind => return walk_kind(reader, version, kind, field.name),
     };
     if present || version >= field.nullable_from { Ok(()) } else { Err(WireError::Null { field: field.name }) }
 }
 
-fn walk_kind(reader: &mut Reader<'_>, version: i16, kind: &'static Kind, name: &'static str) -> Result<(), WireError> {
+pub(crate) fn walk_kind(
+    reader: &mut Reader<'_>,
+    version: i16,
+    kind: &'static Kind,
+    name: &'static str,
+) -> Result<(), WireError> {
     match kind {
         Kind::Fixed(bytes) => reader.take(*bytes, name).map(drop),
+        Kind::Bool => reader.bool(name).map(drop),
         Kind::Str => reader.str(name).map(drop),
-        Kind::Bytes => reader.bytes(name).map(drop),
+        Kind::Bytes | Kind::Subscription | Kind::Assignment => reader.bytes(name).map(drop),
         Kind::Struct(fields) => walk(reader, version, fields),
         Kind::Array(element) => {
             for _ in 0..reader.count(name)? {

@@ -6,13 +6,21 @@ use crate::{
     versions,
 };
 
+pub(crate) mod answers;
+pub(crate) mod groups;
+
+const BOOL: Kind = Kind::Bool;
 const INT8: Kind = Kind::Fixed(1);
 const INT16: Kind = Kind::Fixed(2);
 const INT32: Kind = Kind::Fixed(4);
 const INT64: Kind = Kind::Fixed(8);
 const UUID: Kind = Kind::Fixed(16);
+const STR: Kind = Kind::Str;
+const BYTES: Kind = Kind::Bytes;
+const SUBSCRIPTION: Kind = Kind::Subscription;
+const ASSIGNMENT: Kind = Kind::Assignment;
 static INT32S: Kind = INT32;
-static STRS: Kind = Kind::Str;
+static STRS: Kind = STR;
 
 static PRODUCE: [Field; 4] = [
     Field::new("transactional_id", Kind::Str).nullable(3),
@@ -28,18 +36,18 @@ static PRODUCE_TOPIC: [Field; 3] = [
 static PRODUCE_PARTITION: [Field; 2] = [Field::new("index", INT32), Field::new("records", Kind::Bytes).nullable(0)];
 
 static FETCH: [Field; 12] = [
-    Field::new("cluster_id", Kind::Str).from(12).nullable(12).tagged(0),
-    Field::new("replica_id", INT32).to(14),
-    Field::new("replica_state", Kind::Struct(&FETCH_REPLICA_STATE)).from(15).tagged(1),
+    Field::new("cluster_id", Kind::Str).from(12).nullable(12).tagged(0).hidden(),
+    Field::new("replica_id", INT32).to(14).hidden(),
+    Field::new("replica_state", Kind::Struct(&FETCH_REPLICA_STATE)).from(15).tagged(1).hidden(),
     Field::new("max_wait_ms", INT32),
-    Field::new("min_bytes", INT32),
-    Field::new("max_bytes", INT32),
-    Field::new("isolation_level", INT8),
+    Field::new("min_bytes", INT32).hidden(),
+    Field::new("max_bytes", INT32).hidden(),
+    Field::new("isolation_level", INT8).hidden(),
     Field::new("session_id", INT32).from(7),
     Field::new("session_epoch", INT32).from(7),
     Field::new("topics", Kind::Array(&Kind::Struct(&FETCH_TOPIC))),
-    Field::new("forgotten_topics_data", Kind::Array(&Kind::Struct(&FETCH_FORGOTTEN))).from(7),
-    Field::new("rack_id", Kind::Str).from(11),
+    Field::new("forgotten_topics_data", Kind::Array(&Kind::Struct(&FETCH_FORGOTTEN))).from(7).hidden(),
+    Field::new("rack_id", Kind::Str).from(11).hidden(),
 ];
 static FETCH_REPLICA_STATE: [Field; 2] = [Field::new("replica_id", INT32), Field::new("replica_epoch", INT64)];
 static FETCH_TOPIC: [Field; 3] = [
@@ -49,13 +57,13 @@ static FETCH_TOPIC: [Field; 3] = [
 ];
 static FETCH_PARTITION: [Field; 8] = [
     Field::new("partition", INT32),
-    Field::new("current_leader_epoch", INT32).from(9),
+    Field::new("current_leader_epoch", INT32).from(9).hidden(),
     Field::new("fetch_offset", INT64),
-    Field::new("last_fetched_epoch", INT32).from(12),
-    Field::new("log_start_offset", INT64).from(5),
-    Field::new("partition_max_bytes", INT32),
-    Field::new("replica_directory_id", UUID).from(17).tagged(0),
-    Field::new("high_watermark", INT64).from(18).tagged(1),
+    Field::new("last_fetched_epoch", INT32).from(12).hidden(),
+    Field::new("log_start_offset", INT64).from(5).hidden(),
+    Field::new("partition_max_bytes", INT32).hidden(),
+    Field::new("replica_directory_id", UUID).from(17).tagged(0).hidden(),
+    Field::new("high_watermark", INT64).from(18).tagged(1).hidden(),
 ];
 static FETCH_FORGOTTEN: [Field; 3] = [
     Field::new("topic", Kind::Str).to(12),
@@ -79,16 +87,16 @@ static LIST_OFFSETS_PARTITION: [Field; 3] = [
 
 static METADATA: [Field; 4] = [
     Field::new("topics", Kind::Array(&Kind::Struct(&METADATA_TOPIC))).nullable(1),
-    Field::new("allow_auto_topic_creation", INT8).from(4),
-    Field::new("include_cluster_authorized_operations", INT8).from(8).to(10),
-    Field::new("include_topic_authorized_operations", INT8).from(8),
+    Field::new("allow_auto_topic_creation", BOOL).from(4),
+    Field::new("include_cluster_authorized_operations", BOOL).from(8).to(10),
+    Field::new("include_topic_authorized_operations", BOOL).from(8),
 ];
 static METADATA_TOPIC: [Field; 2] = [Field::new("topic_id", UUID).from(10), Field::new("name", Kind::Str).nullable(10)];
 
 static CREATE_TOPICS: [Field; 3] = [
     Field::new("topics", Kind::Array(&Kind::Struct(&CREATE_TOPICS_TOPIC))),
     Field::new("timeout_ms", INT32),
-    Field::new("validate_only", INT8).from(1),
+    Field::new("validate_only", BOOL).from(1),
 ];
 static CREATE_TOPICS_TOPIC: [Field; 5] = [
     Field::new("name", Kind::Str),
@@ -111,7 +119,7 @@ static DELETE_TOPICS_TOPIC: [Field; 2] = [Field::new("name", Kind::Str).nullable
 static CREATE_PARTITIONS: [Field; 3] = [
     Field::new("topics", Kind::Array(&Kind::Struct(&CREATE_PARTITIONS_TOPIC))),
     Field::new("timeout_ms", INT32),
-    Field::new("validate_only", INT8),
+    Field::new("validate_only", BOOL),
 ];
 static CREATE_PARTITIONS_TOPIC: [Field; 3] = [
     Field::new("name", Kind::Str),
@@ -133,8 +141,8 @@ static OFFSET_FOR_LEADER_EPOCH_PARTITION: [Field; 3] =
 
 static DESCRIBE_CONFIGS: [Field; 3] = [
     Field::new("resources", Kind::Array(&Kind::Struct(&DESCRIBE_CONFIGS_RESOURCE))),
-    Field::new("include_synonyms", INT8),
-    Field::new("include_documentation", INT8).from(3),
+    Field::new("include_synonyms", BOOL),
+    Field::new("include_documentation", BOOL).from(3),
 ];
 static DESCRIBE_CONFIGS_RESOURCE: [Field; 3] = [
     Field::new("resource_type", INT8),
@@ -143,9 +151,9 @@ static DESCRIBE_CONFIGS_RESOURCE: [Field; 3] = [
 ];
 
 static DESCRIBE_CLUSTER: [Field; 3] = [
-    Field::new("include_cluster_authorized_operations", INT8),
+    Field::new("include_cluster_authorized_operations", BOOL),
     Field::new("endpoint_type", INT8).from(1),
-    Field::new("include_fenced_brokers", INT8).from(2),
+    Field::new("include_fenced_brokers", BOOL).from(2),
 ];
 
 static INIT_PRODUCER_ID: [Field; 4] = [

@@ -1,0 +1,237 @@
+//! One line about a message: names and values, as text or as JSON, never longer than a bound.
+//!
+//! Whatever comes from a client is escaped: a line has no control characters, so it is one line and harmless to a
+//! terminal. When a line is long enough, what follows is left out and the line says so; what is open is closed.
+
+use std::fmt::Write;
+
+/// Bytes of a line after which no other name or element begins.
+pub const LINE_BYTES_MAX: usize = 4_096;
+
+/// Characters of one string that are shown.
+pub const STRING_CHARS_MAX: usize = 200;
+
+/// How a line is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// `name=value name={name=value} name=[value, value]`
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// A line that is being written.
+#[derive(Debug)]
+pub struct Line {
+    out: String,
+    layout: Layout,
+    /// Nothing is in the innermost structure yet.
+    fresh: bool,
+    /// It was long enough.
+    cut: bool,
+    /// Structures that were begun after that.
+    skipped: u32,
+}
+
+impl Line {
+    /// An empty one; as JSON, its object is open.
+    pub fn new(layout: Layout) -> Line {
+        let out = if layout == Layout::Json { "{".to_owned() } else { String::new() };
+        Line { out, layout, fresh: true, cut: false, skipped: 0 }
+    }
+
+    /// How it is written.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The whole line, without an end of line.
+    pub fn finish(mut self) -> String {
+        match (self.layout, self.cut) {
+            (Layout::Text, true) => self.out.push_str(" (cut)"),
+            (Layout::Text, false) => {}
+            (Layout::Json, true) => self.out.push_str(",\"cut\":true}"),
+            (Layout::Json, false) => self.out.push('}'),
+        }
+        self.out
+    }
+
+    /// Text as it is, which must be harmless.
+    pub fn literal(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.fresh = text.is_empty();
+    }
+
+    fn begin(&mut self, separator: &str) -> bool {
+        self.cut |= self.out.len() >= LINE_BYTES_MAX;
+        if self.cut {
+            return false;
+        }
+        if !self.fresh {
+            self.out.push_str(separator);
+        }
+        self.fresh = false;
+        true
+    }
+
+    /// Begins a value with a name.
+    pub fn name(&mut self, name: &str) {
+        let (separator, then) = if self.layout == Layout::Json { (",", ':') } else { (" ", '=') };
+        if self.begin(separator) {
+            self.escaped(name);
+            self.out.push(then);
+        }
+    }
+
+    /// Begins an element of a list.
+    pub fn element(&mut self) {
+        let separator = if self.layout == Layout::Json { "," } else { ", " };
+        self.begin(separator);
+    }
+
+    /// Opens a structure, `{` or `[`.
+    pub fn open(&mut self, bracket: char) {
+        if self.cut {
+            self.skipped += 1;
+        } else {
+            self.out.push(bracket);
+            self.fresh = true;
+        }
+    }
+
+    /// Closes it, `}` or `]`.
+    pub fn close(&mut self, bracket: char) {
+        if self.skipped > 0 {
+            self.skipped -= 1;
+        } else {
+            self.out.push(bracket);
+            self.fresh = false;
+        }
+    }
+
+    /// A number, `true` or `false`.
+    pub fn plain(&mut self, value: impl std::fmt::Display) {
+        if !self.cut {
+            // Writing to a string does not fail.
+            let _never = write!(self.out, "{value}");
+        }
+    }
+
+    /// A string.
+    pub fn str(&mut self, value: &str) {
+        if !self.cut {
+            self.escaped(value);
+        }
+    }
+
+    /// How many of something, without what they are: `<12 bytes>`.
+    pub fn amount(&mut self, count: usize, of_what: &str) {
+        match self.layout {
+            Layout::Text => self.plain(format_args!("<{count} {of_what}>")),
+            Layout::Json => self.plain(format_args!("{{\"{of_what}\":{count}}}")),
+        }
+    }
+
+    /// Text needs no quotes around what is only letters, digits and the signs of names; everything else, and all of
+    /// JSON, is quoted.
+    fn escaped(&mut self, value: &str) {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:+#".contains(&byte);
+        if self.layout == Layout::Text && !value.is_empty() && value.bytes().take(STRING_CHARS_MAX + 1).all(plain) {
+            self.out.push_str(&value[..value.len().min(STRING_CHARS_MAX)]);
+        } else {
+            self.out.push('"');
+            for char in value.chars().take(STRING_CHARS_MAX) {
+                self.escaped_char(char);
+            }
+            self.out.push('"');
+        }
+        let left_out = value.chars().skip(STRING_CHARS_MAX).count();
+        if left_out > 0 {
+            let at = if self.out.ends_with('"') { self.out.len() - 1 } else { self.out.len() };
+            self.out.insert_str(at, &format!("(+{left_out})"));
+        }
+    }
+
+    fn escaped_char(&mut self, char: char) {
+        match char {
+            '"' | '\\' => {
+                self.out.push('\\');
+                self.out.push(char);
+            }
+            ' '..='~' => self.out.push(char),
+            // Printable in any script; what is not (controls, marks, overrides of direction) has an escape.
+            _ if self.layout == Layout::Text && char.escape_debug().len() == 1 => self.out.push(char),
+            _ if self.layout == Layout::Text => self.out.extend(char.escape_unicode()),
+            _ => {
+                for unit in char.encode_utf16(&mut [0; 2]) {
+                    let _never = write!(self.out, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(layout: Layout, value: &str) -> String {
+        let mut line = Line::new(layout);
+        line.name("a");
+        line.str(value);
+        line.finish()
+    }
+
+    #[test]
+    fn names_stand_as_they_are_and_everything_else_is_quoted() {
+        assert_eq!(shown(Layout::Text, "group-1.x"), "a=group-1.x");
+        assert_eq!(shown(Layout::Text, ""), "a=\"\"");
+        assert_eq!(shown(Layout::Text, "two words"), "a=\"two words\"");
+        assert_eq!(shown(Layout::Text, "größe"), "a=\"größe\"");
+        assert_eq!(shown(Layout::Json, "größe"), r#"{"a":"gr\u00f6\u00dfe"}"#);
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_would_obey_gets_into_a_line() {
+        let hostile = "\"\\\n\r\u{1b}[2J\u{202e}\u{85}\u{2028}\0";
+        let text = r#"a="\"\\\u{a}\u{d}\u{1b}[2J\u{202e}\u{85}\u{2028}\u{0}""#;
+        assert_eq!(shown(Layout::Text, hostile), text);
+        let json = r#"{"a":"\"\\\u000a\u000d\u001b[2J\u202e\u0085\u2028\u0000"}"#;
+        assert_eq!(shown(Layout::Json, hostile), json);
+        assert_eq!(shown(Layout::Json, "\u{1f980}"), r#"{"a":"\ud83e\udd80"}"#);
+    }
+
+    #[test]
+    fn a_long_string_is_cut_and_says_by_how_much() {
+        let long = "x".repeat(STRING_CHARS_MAX);
+        assert_eq!(shown(Layout::Text, &long), format!("a={long}"));
+        assert_eq!(shown(Layout::Text, &format!("{long}yz")), format!("a={long}(+2)"));
+        assert_eq!(shown(Layout::Json, &format!("{long}yz")), format!("{{\"a\":\"{long}(+2)\"}}"));
+    }
+
+    #[test]
+    fn a_long_line_is_cut_between_two_elements_and_what_is_open_is_closed() {
+        for (layout, end) in [(Layout::Text, "]} (cut)"), (Layout::Json, "]},\"cut\":true}")] {
+            let mut line = Line::new(layout);
+            line.name("outer");
+            line.open('{');
+            line.name("list");
+            line.open('[');
+            for _ in 0..100_000 {
+                line.element();
+                line.open('{');
+                line.name("n");
+                line.plain(1);
+                line.close('}');
+            }
+            line.close(']');
+            line.name("behind");
+            line.plain(2);
+            line.close('}');
+            let line = line.finish();
+            assert!(line.len() < LINE_BYTES_MAX + 64, "{}", line.len());
+            assert!(line.ends_with(end), "{line}");
+            assert!(!line.contains("behind"));
+        }
+    }
+}
