@@ -49,7 +49,7 @@ impl Handled {
 pub type Handler = fn(&mut Node, &Rc<Connection>, &RequestHeader<'_>, &[u8]) -> Result<Handled, WireError>;
 
 /// Every API that is served, by key.
-static HANDLERS: [(i16, Handler); 22] = [
+static HANDLERS: [(i16, Handler); 24] = [
     (versions::PRODUCE, topic_apis::produce),
     (versions::FETCH, fetching::fetch),
     (versions::LIST_OFFSETS, topic_apis::list_offsets),
@@ -70,6 +70,8 @@ static HANDLERS: [(i16, Handler); 22] = [
     (versions::OFFSET_FOR_LEADER_EPOCH, topic_apis::offset_for_leader_epoch),
     (versions::DESCRIBE_CONFIGS, describing::describe_configs),
     (versions::CREATE_PARTITIONS, topic_apis::create_partitions),
+    (versions::DELETE_GROUPS, groups::delete_groups),
+    (versions::OFFSET_DELETE, groups::offset_delete),
     (versions::DESCRIBE_CLUSTER, describing::describe_cluster),
     (versions::CONSUMER_GROUP_HEARTBEAT, consumer_group_heartbeat),
 ];

@@ -1,10 +1,16 @@
 //! The group APIs: from the wire to the coordinator of the right partition, and what spans groups or partitions.
 
-use std::{borrow::Cow, collections::HashMap, rc::Rc};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    rc::Rc,
+};
 
 use rota_core::{
     error::ErrorCode,
-    request::{CommitPartition, CommitTopic, DescribeGroup, FetchTopic, Request},
+    request::{
+        CommitPartition, CommitTopic, DeleteGroup, DescribeGroup, FetchTopic, OffsetDelete, OffsetDeleteTopic, Request,
+    },
     response::CommittedTopic,
 };
 use rota_wire::{
@@ -12,7 +18,8 @@ use rota_wire::{
     answers::{self, AskedTopic, FetchIds},
     requests::{
         DescribeGroupsBody, FetchGroupBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody,
-        OffsetFetchBody, SyncGroupBody, TOPIC_IDS_SINCE, TopicRef, read_heartbeat,
+        OffsetDeleteBody, OffsetFetchBody, SyncGroupBody, TOPIC_IDS_SINCE, TopicRef, read_delete_groups,
+        read_heartbeat,
     },
 };
 use uuid::Uuid;
@@ -253,6 +260,52 @@ pub fn describe_groups(
         }
     }
     Ok(Handled::after(connection))
+}
+
+/// `DeleteGroups` (docs/protocol.md §12.3): one ticket per group, answers in the order in which groups are named
+/// first. A group that is named again is not asked about again.
+pub fn delete_groups(node: &mut Node, connection: &Rc<Connection>, header: &RequestHeader<'_>, body: &[u8]) -> Outcome {
+    let mut group_ids = read_delete_groups(header.version, body)?;
+    let mut named = HashSet::new();
+    group_ids.retain(|group_id| named.insert(*group_id));
+    let parts = fan_out(connection, header, group_ids.len(), answers::OPERATIONS_NOT_ASKED);
+    let Some(fan_out) = parts else { return Ok(Handled::Answered) };
+    for (index, group_id) in group_ids.iter().enumerate() {
+        let request = DeleteGroup { group_id: Some(group_id) };
+        let reply = Reply::Part(Rc::clone(&fan_out), index);
+        node.submit(node.partition_of(group_id), reply, Request::DeleteGroup(request));
+    }
+    Ok(Handled::after(connection))
+}
+
+/// `OffsetDelete` (docs/protocol.md §12.4): topics and partitions that do not exist are refused here, but the
+/// coordinator is asked all the same, for an error of the group comes before that.
+pub fn offset_delete(node: &mut Node, connection: &Rc<Connection>, header: &RequestHeader<'_>, body: &[u8]) -> Outcome {
+    let body = OffsetDeleteBody::read(header.version, body)?;
+    let mut refused = Refused::default();
+    let mut kept: Vec<(&str, Vec<i32>)> = Vec::new();
+    let mut kept_at: HashMap<&str, usize> = HashMap::new();
+    for (name, range) in &body.topics {
+        let named = Named { topic_id: 0, ..Named::find(&node.topics, TopicRef::Name(name)) };
+        let partitions = &body.partitions[range.clone()];
+        let (known, unknown): (Vec<i32>, Vec<i32>) =
+            partitions.iter().partition(|index| (0..named.partitions).contains(index));
+        if !unknown.is_empty() || (partitions.is_empty() && named.partitions == 0) {
+            refused.add(&named, unknown.into_iter());
+        }
+        if !known.is_empty() {
+            let at = *kept_at.entry(name).or_insert(kept.len());
+            if at == kept.len() {
+                kept.push((name, Vec::new()));
+            }
+            kept[at].1.extend(known);
+        }
+    }
+    let topics: Vec<OffsetDeleteTopic<'_>> =
+        kept.iter().map(|(name, partitions)| OffsetDeleteTopic { name, partitions }).collect();
+    let request = OffsetDelete { group_id: Some(body.group_id), topics: &topics };
+    let beside = Beside::Refused(refused.topics);
+    Ok(submit(node, connection, header, body.group_id, beside, Request::OffsetDelete(request)))
 }
 
 /// `ListGroups` (docs/protocol.md §12.2): every partition is asked.

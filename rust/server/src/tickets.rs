@@ -65,7 +65,7 @@ pub enum Beside {
     /// Nothing.
     #[default]
     Nothing,
-    /// What the front-end refused of an `OffsetCommit`.
+    /// What the front-end refused of an `OffsetCommit` or `OffsetDelete`.
     Refused(Vec<CommittedTopic>),
     /// What an `OffsetFetch` v1 asked for.
     Asked(Vec<AskedTopic>),
@@ -111,8 +111,12 @@ fn write_answer(out: &mut Writer<'_>, version: i16, answer: &Answer<'_>, beside:
             let asked: &[AskedTopic] = if let Beside::Asked(asked) = beside { asked } else { &[] };
             answers::offset_fetch_single(out, version, answer, asked);
         }
-        // These are always parts of an answer, or nobody has asked.
-        Answer::DescribeGroup(_) | Answer::ListGroups(_) | Answer::DeleteGroup(_) | Answer::OffsetDelete(_) => {}
+        Answer::OffsetDelete(answer) => {
+            let refused: &[CommittedTopic] = if let Beside::Refused(refused) = beside { refused } else { &[] };
+            answers::offset_delete(out, answer, refused);
+        }
+        // These are always parts of an answer.
+        Answer::DescribeGroup(_) | Answer::ListGroups(_) | Answer::DeleteGroup(_) => {}
     }
 }
 
@@ -177,6 +181,7 @@ impl FanOut {
                 let operations = if failed { answers::OPERATIONS_NOT_ASKED } else { self.authorized_operations };
                 answers::described_group(out, version, answer, operations);
             }
+            Answer::DeleteGroup(answer) => answers::deleted_group(out, version, answer),
             Answer::ListGroups(answer) => self.list_part(index, answer),
             _ => {}
         }

@@ -214,12 +214,12 @@ fn about(line: &mut Line, api: &Api, version: i16, correlation_id: i32) {
 }
 
 fn after(line: &mut Line, elapsed: Duration) {
-    let elapsed_ms = elapsed.as_micros() as f64 / 1_000.0;
+    let (ms, tenths) = (elapsed.as_millis(), elapsed.subsec_micros() / 100 % 10);
     if line.layout() == Layout::Text {
-        line.literal(&format!(" after {elapsed_ms:.1} ms:"));
+        line.literal(&format!(" after {ms}.{tenths} ms:"));
     } else {
         line.name("duration_ms");
-        line.plain(elapsed_ms);
+        line.plain(format_args!("{ms}.{tenths}"));
     }
 }
 

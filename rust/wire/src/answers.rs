@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use rota_core::{
     error::ErrorCode,
     response::{
-        CommittedTopic, DescribeAnswer, FetchAnswer, FetchedOffset, FetchedTopic, JoinAnswer, LeaveAnswer, ListedGroup,
-        SyncAnswer,
+        CommittedTopic, DeleteAnswer, DescribeAnswer, FetchAnswer, FetchedOffset, FetchedTopic, JoinAnswer,
+        LeaveAnswer, ListedGroup, OffsetDeleteAnswer, SyncAnswer,
     },
 };
 
@@ -147,11 +147,24 @@ fn results_by_topic<'a>(
     }
 }
 
+/// `OffsetDelete`, v0. With an error at the top there are no topics; otherwise what the front-end refused comes first,
+/// the coordinator's results after it. A topic is one entry, however often it was named.
+pub fn offset_delete(out: &mut Writer<'_>, answer: &OffsetDeleteAnswer<'_>, refused: &[CommittedTopic]) {
+    out.i16(answer.error.code());
+    out.i32(THROTTLE_TIME_MS);
+    if answer.error == ErrorCode::None {
+        let answered = answer.topics.iter().map(|topic| -> Results<'_> { (&topic.name, 0, &topic.partitions) });
+        results_by_topic(out, false, refused, answered);
+    } else {
+        out.count(0);
+    }
+}
+
 /// One group of a `DeleteGroups`, v0–3. The whole answer is [`multi`] of these. The message of v3 belongs to an error
 /// that classic groups do not have.
-pub fn deleted_group(out: &mut Writer<'_>, version: i16, group_id: &str, error: ErrorCode) {
-    out.str(group_id);
-    out.i16(error.code());
+pub fn deleted_group(out: &mut Writer<'_>, version: i16, answer: &DeleteAnswer<'_>) {
+    out.str(answer.group_id);
+    out.i16(answer.error.code());
     if version >= 3 {
         out.nullable_str(None);
     }
@@ -228,7 +241,7 @@ pub fn offset_fetch_group(out: &mut Writer<'_>, version: i16, answer: &FetchAnsw
     out.no_tags();
 }
 
-/// One group of an `OffsetFetch` v10. An offset that was committed to another topic of the same name is none.
+/// One group of an `OffsetFetch` v10.
 pub fn offset_fetch_group_by_id(out: &mut Writer<'_>, answer: &FetchAnswer<'_>, ids: &FetchIds) {
     let refused: &[(u128, Vec<i32>)] = if answer.error == ErrorCode::None { &ids.unknown } else { &[] };
     let asked = answer.topics.iter().zip(&ids.asked).map(|(topic, id)| (topic, *id));
@@ -240,9 +253,7 @@ pub fn offset_fetch_group_by_id(out: &mut Writer<'_>, answer: &FetchAnswer<'_>, 
         out.uuid(id);
         out.count(topic.partitions.len());
         for fetched in &topic.partitions {
-            let same = fetched.topic_id == 0 || fetched.topic_id == id;
-            let none = FetchedOffset { offset: -1, leader_epoch: -1, metadata: "", ..*fetched };
-            fetched_offset(out, if same { fetched } else { &none });
+            fetched_offset(out, fetched);
         }
         out.no_tags();
     }

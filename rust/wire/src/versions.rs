@@ -84,6 +84,9 @@ impl Api {
     }
 }
 
+/// As `flexible_from` of an API that has no compact layout.
+const NEVER: i16 = i16::MAX;
+
 const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i16) -> Api {
     Api { key, name, min, max, served_from: min, flexible_from }
 }
@@ -91,7 +94,7 @@ const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i1
 /// Every API, by key. `Produce` is advertised from 0 because librdkafka looks for that, and served from 3.
 /// `ConsumerGroupHeartbeat` is advertised, as by a Kafka whose newer consumer protocol is switched off: without it
 /// librdkafka would ask for ever, with it the client is told.
-pub static APIS: [Api; 22] = [
+pub static APIS: [Api; 24] = [
     Api { served_from: 3, ..api(PRODUCE, "Produce", 0, 13, 9) },
     api(FETCH, "Fetch", 4, 18, 12),
     api(LIST_OFFSETS, "ListOffsets", 1, 10, 6),
@@ -112,6 +115,8 @@ pub static APIS: [Api; 22] = [
     api(OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, 4),
     api(DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4),
     api(CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2),
+    api(DELETE_GROUPS, "DeleteGroups", 0, 3, 2),
+    api(OFFSET_DELETE, "OffsetDelete", 0, 0, NEVER),
     api(DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
     api(CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, 0),
 ];

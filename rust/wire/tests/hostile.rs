@@ -24,8 +24,8 @@ use rota_wire::{
     frame::{FrameError, frame_length},
     limits::{ELEMENTS_MAX, GROUPS_MAX, ID_PREFIX_BYTES_MAX},
     requests::{
-        DescribeGroupsBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody, OffsetFetchBody,
-        SyncGroupBody, read_heartbeat,
+        DescribeGroupsBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody, OffsetDeleteBody,
+        OffsetFetchBody, SyncGroupBody, read_delete_groups, read_heartbeat,
     },
     versions::{self, APIS, Api},
 };
@@ -41,6 +41,8 @@ fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
         versions::OFFSET_COMMIT => OffsetCommitBody::read(version, body).map(drop),
         versions::OFFSET_FETCH => OffsetFetchBody::read(version, body).map(drop),
         versions::DESCRIBE_GROUPS => DescribeGroupsBody::read(version, body).map(drop),
+        versions::DELETE_GROUPS => read_delete_groups(version, body).map(drop),
+        versions::OFFSET_DELETE => OffsetDeleteBody::read(version, body).map(drop),
         versions::LIST_GROUPS => ListGroupsBody::read(version, body).map(drop),
         versions::API_VERSIONS => ApiVersionsBody::read(version, body).map(drop),
         versions::FIND_COORDINATOR => FindCoordinatorBody::read(version, body).map(drop),

@@ -14,8 +14,9 @@ use rota_core::{
     error::ErrorCode,
     request::{Assignment, CommitPartition, Heartbeat, LeaveIdentity, Protocol},
     response::{
-        CommittedTopic, DescribeAnswer, DescribedMember, FetchAnswer, FetchedOffset, FetchedTopic, JoinAnswer,
-        JoinedMember, LeaveAnswer, LeftMember, ListedGroup, SyncAnswer,
+        CommittedTopic, DeleteAnswer, DescribeAnswer, DescribedMember, FetchAnswer, FetchedOffset, FetchedTopic,
+        JoinAnswer, JoinedMember, LeaveAnswer, LeftMember, ListedGroup, OffsetDeleteAnswer, OffsetDeletedTopic,
+        SyncAnswer,
     },
 };
 use rota_wire::{
@@ -23,8 +24,8 @@ use rota_wire::{
     answers::{self, FetchIds},
     discovery::{self, ApiVersionsBody, FindCoordinatorBody, FoundCoordinator},
     requests::{
-        DescribeGroupsBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody, OffsetFetchBody,
-        SyncGroupBody, TopicRef, read_heartbeat,
+        DescribeGroupsBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody, OffsetDeleteBody,
+        OffsetFetchBody, SyncGroupBody, TopicRef, read_delete_groups, read_heartbeat,
     },
     versions::{self, APIS, Api},
 };
@@ -153,6 +154,60 @@ fn an_offset_fetch_request_is_read_in_every_version() {
             assert_eq!((body.groups[1].group_id, &body.groups[1].topics), ("all", &None));
         }
         assert_eq!(body.request(GROUP, None).require_stable, version >= 7);
+    }
+}
+
+#[test]
+fn deleting_requests_are_read_in_every_version() {
+    for (version, body) in requests(versions::DELETE_GROUPS) {
+        assert_eq!(read_delete_groups(version, &body).unwrap(), [GROUP, ""], "v{version}");
+    }
+    for (version, body) in requests(versions::OFFSET_DELETE) {
+        let read = OffsetDeleteBody::read(version, &body).unwrap();
+        assert_eq!((read.group_id, read.topics, read.partitions), (GROUP, vec![("orders", 0..2)], vec![0, 9]));
+    }
+}
+
+/// The bytes are Apache Kafka 4.4's answers to such requests.
+#[test]
+fn deleting_answers_are_kafkas_byte_for_byte() {
+    let entries = [("zz", ErrorCode::GroupIdNotFound), ("g", ErrorCode::None)];
+    for (version, expected) in [
+        (0, "000000000000000200027a7a00450001670000"),
+        (1, "000000000000000200027a7a00450001670000"),
+        (2, "0000000003037a7a0045000267000000"),
+        (3, "0000000003037a7a00450000026700000000"),
+    ] {
+        let flexible = version >= 2;
+        let parts = entries.map(|(group_id, error)| {
+            let mut part = BytesMut::new();
+            let answer = DeleteAnswer { error, group_id };
+            answers::deleted_group(&mut Writer::new(&mut part, flexible), version, &answer);
+            part
+        });
+        let mut out = BytesMut::new();
+        answers::multi(&mut Writer::new(&mut out, flexible), true, parts.iter().map(|part| &part[..]));
+        assert_eq!(hex(&out), expected.to_owned() + if flexible { "00" } else { "" }, "v{version}");
+    }
+    let refused = [("nowhere", 0), ("t", 9)].map(|(name, partition)| CommittedTopic {
+        name: name.into(),
+        topic_id: 0,
+        partitions: vec![(partition, ErrorCode::UnknownTopicOrPartition)],
+    });
+    let deleted = [0, 0, 1].map(|partition| (partition, ErrorCode::None)).to_vec();
+    let topics = [OffsetDeletedTopic { name: "t".into(), partitions: deleted }];
+    for (error, expected) in [
+        (
+            ErrorCode::None,
+            "0000000000000000000200076e6f776865726500000001000000000003\
+             00017400000004000000090003000000000000000000000000000000010000",
+        ),
+        (ErrorCode::GroupIdNotFound, "00450000000000000000"),
+    ] {
+        let mut out = BytesMut::new();
+        let answer = OffsetDeleteAnswer { error, topics: &topics };
+        answers::offset_delete(&mut Writer::new(&mut out, false), &answer, &refused);
+        assert_eq!(hex(&out), expected);
     }
 }
 
@@ -344,18 +399,13 @@ fn a_fetch_answer_by_topic_id_is_kafkas_byte_for_byte() {
         topic_id,
         error: ErrorCode::None,
     };
-    let topics = [
-        FetchedTopic { name: "orders", partitions: vec![offset(0, 5, KNOWN_ID), offset(7, -1, 0)] },
-        FetchedTopic { name: "orders", partitions: vec![offset(0, 5, UNKNOWN_ID)] },
-    ];
+    let topics = [FetchedTopic { name: "orders", partitions: vec![offset(0, 5, KNOWN_ID), offset(7, -1, 0)] }];
     let answer = FetchAnswer { error: ErrorCode::None, group_id: "g", topics: &topics };
-    let ids = FetchIds { asked: vec![KNOWN_ID; 2], unknown: vec![(UNKNOWN_ID, vec![1]), (0, vec![])] };
+    let ids = FetchIds { asked: vec![KNOWN_ID], unknown: vec![(UNKNOWN_ID, vec![1]), (0, vec![])] };
     let none = "ffffffffffffffffffffffff01";
     let entries = [
-        "026705".to_owned() + "8c7f22154272452ca6bd5d23d2012361",
+        "026704".to_owned() + "8c7f22154272452ca6bd5d23d2012361",
         "03000000000000000000000005ffffffff026e000000".to_owned() + "00000007" + none + "000000" + "00",
-        // Committed to another topic of that name.
-        "8c7f22154272452ca6bd5d23d2012361".to_owned() + "0200000000" + none + "000000" + "00",
         "11111111111111111111111111111111".to_owned() + "0200000001" + none + "006400" + "00",
         "00000000000000000000000000000000".to_owned() + "0100",
     ];

@@ -5,10 +5,11 @@ use bytes::{Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
         ApiVersionsRequest, ConsumerGroupHeartbeatRequest, CreatePartitionsRequest, CreateTopicsRequest,
-        DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest, DescribeGroupsRequest, FetchRequest,
-        FindCoordinatorRequest, GroupId, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest,
-        ListGroupsRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
-        OffsetForLeaderEpochRequest, ProduceRequest, ProducerId, SyncGroupRequest, TopicName,
+        DeleteGroupsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
+        DescribeGroupsRequest, FetchRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest, InitProducerIdRequest,
+        JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest,
+        OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+        ProducerId, SyncGroupRequest, TopicName,
         consumer_group_heartbeat_request::TopicPartitions,
         create_partitions_request::{CreatePartitionsAssignment, CreatePartitionsTopic},
         create_topics_request::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig},
@@ -20,6 +21,7 @@ use kafka_protocol::{
         list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
         metadata_request::MetadataRequestTopic,
         offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
+        offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic},
         offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics},
         offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic},
         produce_request::{PartitionProduceData, TopicProduceData},
@@ -55,6 +57,7 @@ pub fn body(api: &Api, version: i16) -> Vec<u8> {
             member_body(api.key, version)
         }
         versions::OFFSET_COMMIT | versions::OFFSET_FETCH => offsets_body(api.key, version),
+        versions::DELETE_GROUPS | versions::OFFSET_DELETE => deletes_body(api.key, version),
         versions::DESCRIBE_GROUPS | versions::LIST_GROUPS | versions::FIND_COORDINATOR | versions::API_VERSIONS => {
             discovery_body(api.key, version)
         }
@@ -166,6 +169,18 @@ fn offsets_body(key: i16, version: i16) -> Vec<u8> {
         OffsetFetchRequest::default().with_groups(vec![asked, all])
     };
     encoded(&request.with_require_stable(version >= 7), version)
+}
+
+fn deletes_body(key: i16, version: i16) -> Vec<u8> {
+    if key == versions::DELETE_GROUPS {
+        // The crate stops at v2; requests of v3 are the same.
+        let request = DeleteGroupsRequest::default().with_groups_names(vec![group(), GroupId(text(""))]);
+        return encoded(&request, version.min(2));
+    }
+    let partition = |index| OffsetDeleteRequestPartition::default().with_partition_index(index);
+    let topic =
+        OffsetDeleteRequestTopic::default().with_name(topic()).with_partitions(vec![partition(0), partition(9)]);
+    encoded(&OffsetDeleteRequest::default().with_group_id(group()).with_topics(vec![topic]), version)
 }
 
 fn discovery_body(key: i16, version: i16) -> Vec<u8> {
