@@ -5,7 +5,7 @@ epoch. Every class below except the coordinator, the wheel, the purgatory and th
 equality, hash, and `match` patterns in field order. The rules are those of docs/protocol.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final, Self, TypeAlias, final
 
@@ -1417,7 +1417,9 @@ class Server:
         settings: dict[str, str] | None = None,
         virtual_clock: bool = False,
         nodes: int = 1,
-    ) -> Self: ...
+        trace: tuple[Callable[[str], object], bool] | None = None,
+    ) -> Self:
+        """`trace`: a function that is given every line of the request trace, and whether lines are JSON."""
     @property
     def host(self) -> str:
         """The host at which this machine reaches it."""

@@ -10,12 +10,13 @@ import sys
 import threading
 from enum import StrEnum
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO, cast
 
 import typer
 
 import rota
 from rota.server import Server
+from rota.trace import Sink
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 LIFE_SIGN_SECONDS = 1.0
@@ -85,10 +86,12 @@ def chosen(pairs: list[str]) -> dict[str, str]:
     return settings
 
 
-def started(listen: str, advertise: str | None, nodes: int, settings: dict[str, str]) -> Server:
+def started(
+    listen: str, advertise: str | None, nodes: int, settings: dict[str, str], trace: Sink | None = None
+) -> Server:
     """A running server, or the reason why not as one line on stderr."""
     try:
-        return Server(listen, advertise=advertise, nodes=nodes, settings=settings)
+        return Server(listen, advertise=advertise, nodes=nodes, settings=settings, trace=trace)
     except (rota.ConfigError, ValueError) as error:
         fail(MISUSED, f"{error}; `rota settings` lists the settings")
     except (rota.RotaError, OSError) as error:
@@ -121,6 +124,35 @@ class Ending:
             stopping.join(0.1)
 
 
+class Printer:
+    """Prints a trace on stdout, past Python's own buffer: a reader that does not read must not hold up the end."""
+
+    def __init__(self, ending: Ending, *, as_json: bool) -> None:
+        self._ending = ending
+        self._begun = threading.Event()
+        self.sink: Sink = self._object if as_json else cast("TextIO", self)
+
+    def begin(self) -> None:
+        """Nothing is printed before this: the first line is the server's own."""
+        self._begun.set()
+
+    def _object(self, line: dict[str, Any]) -> None:
+        self.write(json.dumps(line) + "\n")
+
+    def write(self, text: str) -> None:
+        """Print; if nobody reads any more, the server ends."""
+        self._begun.wait()
+        rest = text.encode()
+        try:
+            while rest:
+                rest = rest[os.write(sys.stdout.fileno(), rest) :]
+        except BrokenPipeError:
+            self._ending.asked.set()
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+
 @app.command()
 def serve(
     listen: Annotated[
@@ -143,6 +175,10 @@ def serve(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A Kafka broker setting; may be given again."),
     ] = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Print every request and every answer, decoded, one line each.")
+    ] = False,
+    as_json: AsJson = False,
     _version: Version = False,
 ) -> None:
     """Run a server until SIGINT or SIGTERM.
@@ -157,21 +193,29 @@ def serve(
       rota serve --listen 127.0.0.1:0
       rota serve --listen 0.0.0.0:9092 --advertise kafka.test:9092
       rota serve --nodes 3
+      rota serve --trace --json
       rota serve --set group.initial.rebalance.delay.ms=0 --set num.partitions=12
     """
     ending = Ending()
+    printer = Printer(ending, as_json=as_json) if trace else None
     server = started(
         address("--listen", listen, 0),
         None if advertise is None else address("--advertise", advertise, 1),
         nodes,
         chosen(pairs or []),
+        None if printer is None else printer.sink,
     )
-    typer.echo(f"rota {rota.__version__} ready on {server.bootstrap_servers} ({IN_MEMORY})")
-    if advertise is not None:
+    if as_json:
+        typer.echo(json.dumps({"event": "ready", "version": rota.__version__, "listen": server.bootstrap_servers}))
+    else:
+        typer.echo(f"rota {rota.__version__} ready on {server.bootstrap_servers} ({IN_MEMORY})")
+    if advertise is not None and not as_json:
         host, _, port = advertise.rpartition(":")
         told = ", ".join(f"{host}:{int(port) + at}" for at in range(nodes))
         typer.echo(f"clients are told to connect to {told}")
     sys.stdout.flush()
+    if printer is not None:
+        printer.begin()
     try:
         ending.wait(server)
     except rota.ServerError as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from rota import _rota
 from rota.clock import VirtualClock
 from rota.controls import Injection, Pause
+from rota.trace import Sink, writer
 
 if TYPE_CHECKING:
     Setting = str | int | bool
@@ -32,6 +33,8 @@ class Server:
                ones with port 0, and are advertised on consecutive ports.
     settings   Kafka's broker settings by their Kafka names (`rota settings` lists them), over Kafka's defaults.
     clock      a VirtualClock to take the coordinator's time from, instead of the machine's.
+    trace      a function that is called with every request and answer as a dictionary, on a thread of the server, or
+               a text file that they are written to, one line each; docs/trace.md has the lines.
 
     Raises rota.ConfigError for a setting that cannot be, ValueError for such an address, OSError if the address cannot
     be listened on.
@@ -45,11 +48,14 @@ class Server:
         nodes: int = 1,
         settings: Mapping[str, Setting] | None = None,
         clock: VirtualClock | None = None,
+        trace: Sink | None = None,
     ) -> None:
         written = {name: _written(value) for name, value in (settings or {}).items()}
         if not 0 <= nodes <= INT32_MAX:
             raise ValueError(f"nodes is {nodes}: give 1 to 1000")
-        self._inner = _rota.Server(listen, advertise, written, clock is not None, nodes)
+        self._inner = _rota.Server(
+            listen, advertise, written, clock is not None, nodes, None if trace is None else writer(trace)
+        )
         self._clock = clock
         if clock is not None:
             clock._drive(self)

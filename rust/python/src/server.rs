@@ -6,7 +6,10 @@ use pyo3::{
     exceptions::{PyOSError, PyValueError},
     prelude::*,
 };
-use rota_server::{InjectionId, Server as Running, ServerConfig, ServerError, Settings};
+use rota_server::{
+    InjectionId, Server as Running, ServerConfig, ServerError, Settings,
+    trace::{self, Layout, Trace, TraceWriter},
+};
 
 use crate::{
     errors,
@@ -15,6 +18,9 @@ use crate::{
 
 /// How long `stop` waits for the server's threads.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long it then waits for the last lines of a trace to be written.
+const TRACE_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn raised(error: ServerError) -> PyErr {
     let text = error.to_string();
@@ -47,13 +53,29 @@ fn raised(error: ServerError) -> PyErr {
 #[pyclass(frozen, module = "rota._rota")]
 struct Server {
     running: Running,
+    writer: Option<TraceWriter>,
+}
+
+/// A trace whose lines `write` is called with, on a thread of its own.
+fn tracing(write: Py<PyAny>, as_json: bool) -> PyResult<(Trace, TraceWriter)> {
+    let layout = if as_json { Layout::Json } else { Layout::Text };
+    let lines = move |line: &str| {
+        Python::attach(|py| {
+            if let Err(error) = write.call1(py, (line,)) {
+                error.write_unraisable(py, Some(write.bind(py)));
+            }
+        });
+    };
+    Ok(trace::begin(layout, lines)?)
 }
 
 #[pymethods]
 impl Server {
     /// Starts it; it answers requests when this returns.
     #[new]
-    #[pyo3(signature = (listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false, nodes = 1))]
+    #[pyo3(signature = (
+        listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false, nodes = 1, trace = None
+    ))]
     fn new(
         py: Python<'_>,
         listen: &str,
@@ -61,14 +83,17 @@ impl Server {
         settings: Option<BTreeMap<String, String>>,
         virtual_clock: bool,
         nodes: u32,
+        trace: Option<(Py<PyAny>, bool)>,
     ) -> PyResult<Server> {
         let mut chosen = Settings::default();
         for (name, value) in settings.unwrap_or_default() {
             chosen.set(&name, &value).map_err(|error| raised(error.into()))?;
         }
-        let config = ServerConfig { listen: listen.to_owned(), advertise, nodes, settings: chosen, virtual_clock };
+        let (trace, writer) = trace.map(|(write, as_json)| tracing(write, as_json)).transpose()?.unzip();
+        let config =
+            ServerConfig { listen: listen.to_owned(), advertise, nodes, settings: chosen, virtual_clock, trace };
         let running = py.detach(|| Running::start(config)).map_err(raised)?;
-        Ok(Server { running })
+        Ok(Server { running, writer })
     }
 
     /// The host at which this machine reaches it.
@@ -126,7 +151,12 @@ impl Server {
 
     /// Answers every request that waits, closes every connection, ends the threads. A second call does nothing.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.running.stop(STOP_TIMEOUT)).map_err(raised)
+        py.detach(|| {
+            let stopped = self.running.stop(STOP_TIMEOUT);
+            self.writer.as_ref().inspect(|writer| writer.finish(TRACE_TIMEOUT));
+            stopped
+        })
+        .map_err(raised)
     }
 
     /// The value of every setting, by its Kafka name.

@@ -13,6 +13,7 @@ use crate::{
     place::Place,
     settings::Settings,
     topics::TopicTable,
+    trace::Trace,
 };
 
 /// See the module. Whatever changes in it is shared by design: nothing of it is on the path of a heartbeat.
@@ -34,6 +35,8 @@ pub struct Commons {
     pub controls: Controls,
     /// Of each node: rung when another thread has left something for it.
     pub bells: Vec<Arc<Notify>>,
+    /// Who is shown every request and answer.
+    pub trace: Option<Trace>,
 }
 
 impl Commons {
@@ -46,7 +49,7 @@ impl Commons {
         let topics = TopicTable::new(settings.topics(), table_owners, bells.clone(), &mut RandomBits::default());
         let log =
             SharedLog::new(settings.offsets_partitions(), settings.message_max_bytes(), bells.clone(), clock.clone());
-        Commons { controls: Controls::default(), settings, place, clock, owners, topics, log, bells }
+        Commons { controls: Controls::default(), settings, place, clock, owners, topics, log, bells, trace: None }
     }
 
     /// Where the bell of a node is.

@@ -133,7 +133,8 @@ impl Server {
         let cluster_id = kafka_uuid(RandomBits::default().draw());
         let place = Place { cluster_id, node_id: FIRST_NODE, host, ports };
         let clock = if config.virtual_clock { Clock::standing() } else { Clock::real() };
-        let commons = Arc::new(Commons::new(config.settings, place, clock));
+        let commons = Commons { trace: config.trace, ..Commons::new(config.settings, place, clock) };
+        let commons = Arc::new(commons);
         let (mut nodes, mut running) = (Vec::new(), Vec::new());
         for ((node_id, listener), port) in (FIRST_NODE..).zip(listeners).zip(bound) {
             // A node that does not start ends those that have: nobody is left to give them orders.
@@ -609,7 +610,12 @@ fn admit(shared: &Rc<Shared>, id: u64, stream: TcpStream, peer: SocketAddr) {
     // Without it answers are late, not wrong.
     let _late = stream.set_nodelay(true);
     let Ok(local) = stream.local_addr() else { return };
-    let connection = Rc::new(Connection::new(id, peer, local));
+    let mut connection = Connection::new(id, peer, local);
+    {
+        let node = shared.node.borrow();
+        connection.trace = node.commons.trace.as_ref().map(|trace| trace.of(&node.place, id, peer));
+    }
+    let connection = Rc::new(connection);
     shared.remember(&connection);
     tokio::task::spawn_local(Channel::new(Rc::clone(shared), connection, stream).serve());
 }

@@ -11,18 +11,16 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
-        mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel},
+        mpsc::{SyncSender, TryRecvError, TrySendError, sync_channel},
     },
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use rota_wire::{
-    RequestHeader, WireError,
-    line::{Layout, Line},
-    show,
-    versions::Api,
-};
+pub use rota_wire::line::Layout;
+use rota_wire::{RequestHeader, WireError, line::Line, show, versions::Api};
+
+use crate::place::Place;
 
 /// Lines that wait to be written; more are dropped.
 pub const LINES_WAITING_MAX: usize = 4_096;
@@ -31,7 +29,7 @@ pub const LINES_WAITING_MAX: usize = 4_096;
 #[derive(Clone)]
 pub struct Trace {
     layout: Layout,
-    lines: SyncSender<String>,
+    lines: SyncSender<Option<String>>,
     dropped: Arc<AtomicU64>,
 }
 
@@ -44,25 +42,29 @@ impl fmt::Debug for Trace {
 /// The thread that writes.
 #[derive(Debug)]
 pub struct TraceWriter {
-    ended: Receiver<()>,
+    lines: SyncSender<Option<String>>,
+    thread: JoinHandle<()>,
 }
 
 impl TraceWriter {
-    /// Waits until every line has been written, which takes until every [`Trace`] is gone, or for `timeout`.
+    /// Ends it when it has written every line that it was given before. Waits for that, but not longer than `timeout`.
     pub fn finish(&self, timeout: Duration) {
-        // Its end, however it comes, disconnects.
-        let _ended = self.ended.recv_timeout(timeout);
+        let deadline = Instant::now() + timeout;
+        let mut told = false;
+        while !self.thread.is_finished() && Instant::now() < deadline {
+            // Full: there is room when it has written a line.
+            told = told || !matches!(self.lines.try_send(None), Err(TrySendError::Full(_)));
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
 /// Begins a trace whose lines, without ends of line, `write` is given one by one.
 pub fn begin(layout: Layout, mut write: impl FnMut(&str) + Send + 'static) -> std::io::Result<(Trace, TraceWriter)> {
-    let (lines, waiting) = sync_channel::<String>(LINES_WAITING_MAX);
-    let (end, ended) = sync_channel::<()>(0);
+    let (lines, waiting) = sync_channel::<Option<String>>(LINES_WAITING_MAX);
     let dropped = Arc::new(AtomicU64::new(0));
-    let trace = Trace { layout, lines, dropped: Arc::clone(&dropped) };
-    thread::Builder::new().name("rota-trace".to_owned()).spawn(move || {
-        let _ends_with_the_thread = end;
+    let trace = Trace { layout, lines: lines.clone(), dropped: Arc::clone(&dropped) };
+    let thread = thread::Builder::new().name("rota-trace".to_owned()).spawn(move || {
         loop {
             let next = match waiting.try_recv() {
                 Err(TryRecvError::Empty) => {
@@ -71,14 +73,14 @@ pub fn begin(layout: Layout, mut write: impl FnMut(&str) + Send + 'static) -> st
                 }
                 taken => taken.ok(),
             };
-            match next {
+            match next.flatten() {
                 Some(line) => write(&line),
                 None => break,
             }
         }
         told(layout, &dropped).inspect(|line| write(line));
     })?;
-    Ok((trace, TraceWriter { ended }))
+    Ok((trace, TraceWriter { lines, thread }))
 }
 
 /// A line about lines that were dropped, if any were since the last one.
@@ -102,15 +104,17 @@ fn about_dropped(layout: Layout, count: u64) -> String {
 impl Trace {
     fn send(&self, line: Line) {
         let missing = self.dropped.swap(0, Ordering::Relaxed);
-        let told = missing == 0 || self.lines.try_send(about_dropped(self.layout, missing)).is_ok();
+        let told = missing == 0 || self.lines.try_send(Some(about_dropped(self.layout, missing))).is_ok();
         let untold = if told { 0 } else { missing };
-        let sent = told && !matches!(self.lines.try_send(line.finish()), Err(TrySendError::Full(_)));
+        let sent = told && !matches!(self.lines.try_send(Some(line.finish())), Err(TrySendError::Full(_)));
         self.dropped.fetch_add(untold + u64::from(!sent), Ordering::Relaxed);
     }
 
-    /// Of one connection.
-    pub fn of(&self, id: u64, peer: SocketAddr) -> ConnectionTrace {
-        ConnectionTrace { trace: self.clone(), id, peer, current: Cell::new(None) }
+    /// Of one connection to the node at `place`.
+    pub fn of(&self, place: &Place, id: u64, peer: SocketAddr) -> ConnectionTrace {
+        let node_id = place.node_id;
+        let name = if place.ports.len() > 1 { format!("{node_id}#{id}") } else { format!("#{id}") };
+        ConnectionTrace { trace: self.clone(), name, node_id, id, peer, current: Cell::new(None) }
     }
 }
 
@@ -118,6 +122,9 @@ impl Trace {
 #[derive(Debug)]
 pub struct ConnectionTrace {
     trace: Trace,
+    /// `#` and its number; with several nodes, the node's number in front.
+    name: String,
+    node_id: i32,
     id: u64,
     peer: SocketAddr,
     current: Cell<Option<Current>>,
@@ -185,11 +192,13 @@ impl ConnectionTrace {
         let mut line = Line::new(self.trace.layout);
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
         if line.layout() == Layout::Text {
-            line.literal(&format!("{} #{} {arrow}", time_of_day(now_ms), self.id));
+            line.literal(&format!("{} {} {arrow}", time_of_day(now_ms), self.name));
             return line;
         }
         line.name("time");
         line.str(&format!("{}T{}Z", date(now_ms), time_of_day(now_ms)));
+        line.name("node");
+        line.plain(self.node_id);
         line.name("connection");
         line.plain(self.id);
         line.name("peer");
@@ -292,14 +301,15 @@ mod tests {
             lines.lock().unwrap().push(line.to_owned());
         })
         .unwrap();
-        let connection = trace.of(1, ([127, 0, 0, 1], 9).into());
+        let place = Place { cluster_id: String::new(), node_id: 1, host: None, ports: vec![0] };
+        let connection = trace.of(&place, 1, ([127, 0, 0, 1], 9).into());
         let api = versions::find(versions::HEARTBEAT).unwrap();
         let header = RequestHeader { api, version: 0, correlation_id: 1, client_id: "c" };
         let sent = LINES_WAITING_MAX + 1_000;
         for _ in 0..sent {
             connection.request(&header, b"");
         }
-        drop((go, trace, connection));
+        drop(go);
         writer.finish(Duration::from_secs(10));
         let seen = seen.lock().unwrap();
         let dropped: usize = seen

@@ -23,10 +23,12 @@ use rota_wire::{
     discovery::{ApiVersionsBody, FindCoordinatorBody},
     frame::{FrameError, frame_length},
     limits::{ELEMENTS_MAX, GROUPS_MAX, ID_PREFIX_BYTES_MAX},
+    line::{LINE_BYTES_MAX, Layout, Line},
     requests::{
         DescribeGroupsBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody, OffsetDeleteBody,
         OffsetFetchBody, SyncGroupBody, read_delete_groups, read_heartbeat,
     },
+    show,
     versions::{self, APIS, Api},
 };
 
@@ -122,6 +124,50 @@ fn every_sample_decodes_and_bytes_behind_it_are_ignored() {
         body.extend_from_slice(b"whatever");
         assert_eq!(decode(api.key, version, &body), Ok(()), "{} v{version}", api.name);
     }
+}
+
+#[test]
+fn every_sample_is_shown_and_shown_cut_wherever_it_is_cut() {
+    for (api, version) in every_version() {
+        let body = samples::body(api, version);
+        let header = RequestHeader { api, version, correlation_id: 7, client_id: "client" };
+        for layout in [Layout::Text, Layout::Json] {
+            let shown = |body: &[u8]| {
+                let mut line = Line::new(layout);
+                show::request(&mut line, &header, body);
+                line.finish()
+            };
+            assert!(!shown(&body).contains("undecodable"), "{} v{version}: {}", api.name, shown(&body));
+            for end in 0..body.len() {
+                assert!(shown(&body[..end]).contains("undecodable"), "{} v{version} cut at {end}", api.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_of_any_kind_are_shown_without_a_panic_in_a_line_that_stays_short() {
+    let (mut numbers, panics) = (Numbers(0x00c0_ffee), count_panics());
+    for _ in 0..20_000 {
+        let api = &APIS[numbers.below(APIS.len())];
+        let version = api.served_from + numbers.below((api.max - api.served_from) as usize + 1) as i16;
+        let mut body = samples::body(api, version);
+        for _ in 0..1 + numbers.below(4) {
+            let at = numbers.below(body.len().max(1));
+            if let Some(byte) = body.get_mut(at) {
+                *byte = numbers.below(256) as u8;
+            }
+        }
+        let header = RequestHeader { api, version, correlation_id: 7, client_id: "client" };
+        for layout in [Layout::Text, Layout::Json] {
+            let mut line = Line::new(layout);
+            show::request(&mut line, &header, &body);
+            show::answer(&mut line, api, version, &body);
+            let line = line.finish();
+            assert!(line.len() < 2 * LINE_BYTES_MAX && !line.contains(char::is_control), "{line}");
+        }
+    }
+    assert_eq!(panics.load(Ordering::Relaxed), 0);
 }
 
 #[test]
