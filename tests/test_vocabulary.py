@@ -130,10 +130,23 @@ def test_every_request_that_the_server_takes_goes_over_an_api() -> None:
     assert {request["api"] for request in VOCABULARY["requests"] if "api" in request} <= set(names("apis"))
 
 
+def number_or_never(written: str) -> int | str:
+    return int(written) if written.isdigit() else written.lower()
+
+
+def versions(written: str) -> list[int]:
+    """`2-10`, or `0` for that one version."""
+    first, _, last = written.partition("-")
+    return [int(first), int(last or first)]
+
+
 def test_the_page_gives_the_same_versions_of_every_api() -> None:
     table = PAGE.split("\n### 17.3 ")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| (\w+) \((\d+)\) \| (\d+)-(\d+) \| (\d+)-(\d+) \| (\d+) \|", table, re.MULTILINE)
-    drawn = {name: [int(number) for number in numbers] for name, *numbers in rows}
+    rows = re.findall(r"^\| (\w+) \((\d+)\) \| ([\d-]+) \| ([\d-]+) \| (\d+|never) \|", table, re.MULTILINE)
+    drawn = {
+        name: [int(key), *versions(kafka), *versions(served), number_or_never(flexible)]
+        for name, key, kafka, served, flexible in rows
+    }
     apis = {api["name"]: [api["key"], *api["kafka"], *api["served"], api["flexible"]] for api in VOCABULARY["apis"]}
     assert drawn == apis
 
@@ -141,6 +154,6 @@ def test_the_page_gives_the_same_versions_of_every_api() -> None:
 def test_the_server_has_exactly_these_apis() -> None:
     """The crate is no part of the module, so its table is read as text."""
     source = (ROOT / "rust/wire/src/versions.rs").read_text(encoding="utf-8")
-    rows = re.findall(r'\bapi\([A-Z_]+, "(\w+)", (\d+), (\d+), (\d+)\)', source)
-    has = {name: [int(number) for number in numbers] for name, *numbers in rows}
+    rows = re.findall(r'\bapi\([A-Z_]+, "(\w+)", (\d+), (\d+), (\d+|NEVER)\)', source)
+    has = {name: [number_or_never(number) for number in numbers] for name, *numbers in rows}
     assert has == {api["name"]: [*api["served"], api["flexible"]] for api in VOCABULARY["apis"]}

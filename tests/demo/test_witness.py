@@ -9,9 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-import rota
 from rota.demo import witness
-from rota.demo.witness import API_VERSIONS, DELETE_GROUPS, Observer, apis
+from rota.demo.witness import Observer
 
 
 class Broker:
@@ -33,8 +32,7 @@ class Broker:
         return {groups[0]: answered}
 
 
-def an_observer(monkeypatch: pytest.MonkeyPatch, broker: Broker, offered: set[int]) -> Observer:
-    monkeypatch.setattr(witness, "apis", lambda _: offered)
+def an_observer(monkeypatch: pytest.MonkeyPatch, broker: Broker) -> Observer:
     monkeypatch.setattr(witness, "ASK_AGAIN_S", 0.0)
     observer = Observer("127.0.0.1:1", "roster", lambda _: None, 60_000)
     observer._admin = cast("AdminClient", broker)
@@ -43,23 +41,11 @@ def an_observer(monkeypatch: pytest.MonkeyPatch, broker: Broker, offered: set[in
 
 def test_the_group_is_deleted_once_its_killed_members_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker(KafkaError.NON_EMPTY_GROUP, KafkaError.NON_EMPTY_GROUP, KafkaError.NO_ERROR)
-    an_observer(monkeypatch, broker, {DELETE_GROUPS}).remove({})
+    an_observer(monkeypatch, broker).remove({})
     assert broker.answers == []
 
 
 def test_a_group_that_the_broker_will_not_delete_is_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker(KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.NO_ERROR)
-    an_observer(monkeypatch, broker, {DELETE_GROUPS}).remove({})
+    an_observer(monkeypatch, broker).remove({})
     assert broker.answers == [KafkaError.NO_ERROR]
-
-
-def test_a_broker_that_cannot_delete_groups_is_not_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = Broker(KafkaError.NO_ERROR)
-    an_observer(monkeypatch, broker, {API_VERSIONS}).remove({})
-    assert broker.answers == [KafkaError.NO_ERROR]
-
-
-def test_a_broker_says_which_requests_it_answers() -> None:
-    with rota.Server() as server:
-        assert API_VERSIONS in apis(server.bootstrap_servers)
-    assert apis(server.bootstrap_servers) == set()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -23,7 +21,6 @@ DESCRIBE_EVERY_S = 0.15
 ANSWER_WITHIN_S = 10.0
 REACH_WITHIN_S = 4.0
 ASK_AGAIN_S = 0.2
-API_VERSIONS, DELETE_GROUPS = 18, 42
 # What goes wrong is known from the answers; the client's own log would only write into the picture.
 QUIET = {"log_level": 0}
 # The admin client's names of the states, as the protocol writes them.
@@ -118,9 +115,6 @@ class Observer:
         for deleted in self._admin.delete_topics(list(topics)).values():
             with suppress(KafkaException, TimeoutError):
                 deleted.result(ANSWER_WITHIN_S)
-        # librdkafka aborts the process when it is to send a request of this kind to a broker that lacks it.
-        if DELETE_GROUPS not in apis(self._bootstrap_servers):
-            return
         # The coordinator keeps a consumer that was killed until its session ends, and the group until then.
         deadline_ms = now_ms() + 2 * self._session_ms
         while not self._removed_group() and now_ms() < deadline_ms:
@@ -153,24 +147,6 @@ class Observer:
             except (KafkaException, TimeoutError):
                 continue  # the group does not exist yet, or the broker is busy: what is missing, the verdict says
             self._seen(_snapshot(asked_ms, described))
-
-
-def apis(bootstrap_server: str) -> set[int]:
-    """The keys of all requests that the broker at HOST:PORT answers; none if it does not say (ApiVersions v0)."""
-    host, _, port = bootstrap_server.rpartition(":")
-    request = struct.pack(">hhih", API_VERSIONS, 0, 0, -1)
-    try:
-        with (
-            socket.create_connection((host.strip("[]"), int(port)), REACH_WITHIN_S) as connection,
-            connection.makefile("rb") as answers,
-        ):
-            connection.sendall(struct.pack(">i", len(request)) + request)
-            (size,) = struct.unpack(">i", answers.read(4))
-            answer = answers.read(size)
-        _, _, count = struct.unpack_from(">ihi", answer)  # correlation id, error
-        return {struct.unpack_from(">hhh", answer, 10 + 6 * number)[0] for number in range(count)}
-    except (OSError, struct.error):
-        return set()
 
 
 def _snapshot(asked_ms: float, described: Any) -> Snapshot:

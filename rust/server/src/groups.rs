@@ -28,7 +28,7 @@ use crate::{
     connection::Connection,
     dispatch::Handled,
     node::Node,
-    tickets::{Address, Beside, FanOut, Reply},
+    tickets::{Address, Beside, FanOut, Reply, throttled},
     topics::Topics,
 };
 
@@ -330,7 +330,7 @@ fn fan_out(
 ) -> Option<Rc<std::cell::RefCell<FanOut>>> {
     let address = Address::of(connection, header);
     if parts == 0 {
-        let throttled = header.version >= 1;
+        let throttled = throttled(header.api, header.version);
         address.answer(|out| answers::multi(out, throttled, std::iter::empty::<&[u8]>()));
         return None;
     }

@@ -205,8 +205,7 @@ impl FanOut {
         let Address { api, version, .. } = self.address;
         self.address.answer(|out| {
             if api.key != versions::LIST_GROUPS {
-                let throttled = api.key != versions::DESCRIBE_GROUPS || version >= 1;
-                return answers::multi(out, throttled, self.parts.iter().map(|part| &part[..]));
+                return answers::multi(out, throttled(api, version), self.parts.iter().map(|part| &part[..]));
             }
             if self.list_error == ErrorCode::None {
                 answers::list_groups(out, version, ErrorCode::None, self.listed, &self.parts.concat());
@@ -215,6 +214,11 @@ impl FanOut {
             }
         });
     }
+}
+
+/// Whether an answer that is put together from parts begins with a throttle time.
+pub fn throttled(api: &Api, version: i16) -> bool {
+    api.key != versions::DESCRIBE_GROUPS || version >= 1
 }
 
 /// The tickets that have been handed to coordinators and not been answered. A ticket is an index and, above it, how

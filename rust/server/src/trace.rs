@@ -9,11 +9,11 @@ use std::{
     fmt,
     net::SocketAddr,
     sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-        mpsc::{SyncSender, TryRecvError, TrySendError, sync_channel},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel},
     },
-    thread::{self, JoinHandle},
+    thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -43,19 +43,18 @@ impl fmt::Debug for Trace {
 #[derive(Debug)]
 pub struct TraceWriter {
     lines: SyncSender<Option<String>>,
-    thread: JoinHandle<()>,
+    ending: Arc<AtomicBool>,
+    ended: Mutex<Receiver<()>>,
 }
 
 impl TraceWriter {
     /// Ends it when it has written every line that it was given before. Waits for that, but not longer than `timeout`.
     pub fn finish(&self, timeout: Duration) {
-        let deadline = Instant::now() + timeout;
-        let mut told = false;
-        while !self.thread.is_finished() && Instant::now() < deadline {
-            // Full: there is room when it has written a line.
-            told = told || !matches!(self.lines.try_send(None), Err(TrySendError::Full(_)));
-            thread::sleep(Duration::from_millis(1));
-        }
+        self.ending.store(true, Ordering::Release);
+        // A queue without room for this has a thread that is awake, and looks whether it is to end.
+        let _awake = self.lines.try_send(None);
+        // However the thread ends, that disconnects.
+        let _ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(timeout);
     }
 }
 
@@ -64,23 +63,29 @@ pub fn begin(layout: Layout, mut write: impl FnMut(&str) + Send + 'static) -> st
     let (lines, waiting) = sync_channel::<Option<String>>(LINES_WAITING_MAX);
     let dropped = Arc::new(AtomicU64::new(0));
     let trace = Trace { layout, lines: lines.clone(), dropped: Arc::clone(&dropped) };
-    let thread = thread::Builder::new().name("rota-trace".to_owned()).spawn(move || {
+    let (end, ended) = sync_channel::<()>(0);
+    let ending = Arc::new(AtomicBool::new(false));
+    let is_ending = Arc::clone(&ending);
+    thread::Builder::new().name("rota-trace".to_owned()).spawn(move || {
+        let _ends_with_the_thread = end;
         loop {
             let next = match waiting.try_recv() {
+                Err(TryRecvError::Empty) if is_ending.load(Ordering::Acquire) => break,
                 Err(TryRecvError::Empty) => {
                     told(layout, &dropped).inspect(|line| write(line));
                     waiting.recv().ok()
                 }
                 taken => taken.ok(),
             };
-            match next.flatten() {
-                Some(line) => write(&line),
+            match next {
+                Some(Some(line)) => write(&line),
+                Some(None) => {}
                 None => break,
             }
         }
         told(layout, &dropped).inspect(|line| write(line));
     })?;
-    Ok((trace, TraceWriter { lines, thread }))
+    Ok((trace, TraceWriter { lines, ending, ended: Mutex::new(ended) }))
 }
 
 /// A line about lines that were dropped, if any were since the last one.
@@ -272,7 +277,7 @@ fn date(unix_ms: u128) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Mutex, mpsc::channel};
+    use std::sync::mpsc::channel;
 
     use rota_wire::versions;
 

@@ -152,7 +152,7 @@ fn bytes_of_any_kind_are_shown_without_a_panic_in_a_line_that_stays_short() {
         let api = &APIS[numbers.below(APIS.len())];
         let version = api.served_from + numbers.below((api.max - api.served_from) as usize + 1) as i16;
         let mut body = samples::body(api, version);
-        for _ in 0..1 + numbers.below(4) {
+        for _ in 0..=numbers.below(4) {
             let at = numbers.below(body.len().max(1));
             if let Some(byte) = body.get_mut(at) {
                 *byte = numbers.below(256) as u8;
