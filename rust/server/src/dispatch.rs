@@ -89,6 +89,8 @@ pub fn handle(node: &mut Node, connection: &Rc<Connection>, frame: &[u8]) -> Res
     match handled {
         Ok(Handled::Close) => trace.closed(None),
         Err(error) => trace.closed(Some(error)),
+        // It will come here again.
+        Ok(Handled::Paused) => trace.paused(),
         Ok(_) => {}
     }
     handled

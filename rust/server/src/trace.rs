@@ -119,7 +119,15 @@ impl Trace {
     pub fn of(&self, place: &Place, id: u64, peer: SocketAddr) -> ConnectionTrace {
         let node_id = place.node_id;
         let name = if place.ports.len() > 1 { format!("{node_id}#{id}") } else { format!("#{id}") };
-        ConnectionTrace { trace: self.clone(), name, node_id, id, peer, current: Cell::new(None) }
+        ConnectionTrace {
+            trace: self.clone(),
+            name,
+            node_id,
+            id,
+            peer,
+            current: Cell::new(None),
+            paused: Cell::new(false),
+        }
     }
 }
 
@@ -133,6 +141,8 @@ pub struct ConnectionTrace {
     id: u64,
     peer: SocketAddr,
     current: Cell<Option<Current>>,
+    /// The current request has been shown, and will be handled again.
+    paused: Cell<bool>,
 }
 
 /// The request that has no answer yet.
@@ -146,6 +156,9 @@ struct Current {
 impl ConnectionTrace {
     /// A request has come.
     pub fn request(&self, header: &RequestHeader<'_>, body: &[u8]) {
+        if self.paused.replace(false) {
+            return;
+        }
         let RequestHeader { api, version, correlation_id, client_id } = *header;
         let mut line = self.line("->", "request");
         about(&mut line, api, version, correlation_id);
@@ -159,6 +172,11 @@ impl ConnectionTrace {
         });
         self.trace.send(line);
         self.current.set(Some(Current { api, version, since: Instant::now() }));
+    }
+
+    /// A test holds the request back: it comes again.
+    pub fn paused(&self) {
+        self.paused.set(true);
     }
 
     /// The answer of the last request: the frame behind its length.
