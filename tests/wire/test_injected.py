@@ -1,0 +1,41 @@
+"""Injected errors in the versions that name topics by id (docs/protocol.md §10, §11); Rust's tests have the others."""
+
+from __future__ import annotations
+
+import rota
+
+from .raw import Connection, i16
+from .test_topic_ids import NOWHERE, UNKNOWN_TOPIC_ID, Address, commit, committed, fetch, orders
+
+__all__ = ["orders"]  # the fixture
+
+NOT_COORDINATOR = 16
+
+
+def test_a_commit_by_topic_id_has_the_error_on_each_partition_that_is_there(
+    rota_server: rota.Server, address: Address, orders: bytes
+) -> None:
+    with Connection(address) as connection:
+        injection = rota_server.inject_error("OffsetCommit", "NOT_COORDINATOR")
+        refused = committed(connection.ask(commit("g", [(NOWHERE, [0]), (orders, [0, 1])])))
+        assert refused == [(NOWHERE, [0, UNKNOWN_TOPIC_ID]), (orders, [0, NOT_COORDINATOR, 1, NOT_COORDINATOR])]
+        assert (injection.count, rota_server.groups()) == (1, [])
+
+
+def test_a_commit_of_which_no_partition_is_there_does_not_use_an_injection_up(
+    rota_server: rota.Server, address: Address
+) -> None:
+    with Connection(address) as connection:
+        injection = rota_server.inject_error("OffsetCommit", "NOT_COORDINATOR")
+        assert committed(connection.ask(commit("g", [(NOWHERE, [0])]))) == [(NOWHERE, [0, UNKNOWN_TOPIC_ID])]
+        assert (injection.count, injection.left) == (0, 1)
+
+
+def test_a_fetch_of_offsets_by_topic_id_has_the_error_of_the_group(
+    rota_server: rota.Server, address: Address, orders: bytes
+) -> None:
+    with Connection(address) as connection:
+        rota_server.inject_error("OffsetFetch", "NOT_COORDINATOR")
+        answer = connection.ask(fetch("g", [(orders, [0])]))
+        no_topics, no_tags = b"\x01", b"\0"
+        assert answer.data.endswith(no_topics + i16(NOT_COORDINATOR) + no_tags + no_tags)
