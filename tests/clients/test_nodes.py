@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -12,7 +13,7 @@ from confluent_kafka import Producer
 import rota
 from tests.nodes.peer import Nodes, fetch, fetched
 
-from .client import Client, ClientError
+from .client import Client
 from .conftest import SETTINGS
 from .eventually import eventually
 from .family import FAMILIES, Family
@@ -76,22 +77,33 @@ class Load:
             lambda: self.scene.story(self.members),
         )
 
+    def acknowledge(self, reply: dict[str, Any]) -> bool:
+        """Whether the reply to a commit is that it counts."""
+        if not reply["ok"]:
+            self.refusals.append(reply["error"]["name"])
+            return False
+        for _, partition, offset in reply["offsets"]:
+            assert offset >= self.acknowledged.get(partition, 0), f"partition {partition} went back to {offset}"
+            self.acknowledged[partition] = offset
+        self.commits += 1
+        return True
+
     def commit(self, member: Client) -> None:
         """Commits what the member has read, as often as it takes."""
 
         def acknowledged() -> bool:
-            try:
-                offsets = member.commit()
-            except ClientError as refused:
-                self.refusals.append(refused.error["name"])
-                return False
-            for partition, offset in offsets.items():
-                assert offset >= self.acknowledged.get(partition, 0), f"partition {partition} went back to {offset}"
-                self.acknowledged[partition] = offset
-            self.commits += 1
-            return True
+            member.send("commit", offsets=None)
+            return self.acknowledge(member.reply())
 
         eventually(acknowledged, COMMITS_WITHIN_S, f"{member!r} commits", lambda: self.scene.story(self.members))
+
+    def commit_across_a_move(self) -> None:
+        """All members commit, and the partition moves before they have heard of it, or after."""
+        for member in self.members:
+            member.send("commit", offsets=None)
+        self.move()
+        for member in self.members:
+            self.acknowledge(member.reply())
 
     def nothing_is_owned_twice(self) -> None:
         """Within one generation no two members own a partition."""
@@ -119,7 +131,9 @@ def test_consumers_go_on_while_their_coordinator_moves(
     spread.settles(load.members, partitions_of(topic, PARTITIONS))
     generation = spread.generation()
     for _ in range(MOVES):
-        load.move()
+        load.produce()
+        load.everything_is_read()
+        load.commit_across_a_move()
         load.produce()
         load.everything_is_read()
         for member in load.members:
