@@ -283,6 +283,7 @@ fn a_request_may_not_name_more_groups_than_the_limit() {
         let mut describe = (groups as u32).to_be_bytes().to_vec();
         describe.resize(4 + 2 * groups, 0);
         assert_eq!(decode(versions::DESCRIBE_GROUPS, 0, &describe), expected);
+        assert_eq!(decode(versions::DELETE_GROUPS, 0, &describe), expected);
         // A compact count; each group an empty id, no topic list, no tagged fields.
         let mut fetch = Vec::new();
         let mut count = groups as u32 + 1;

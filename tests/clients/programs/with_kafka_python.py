@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -188,6 +189,39 @@ def list_groups(request: Request) -> list[dict[str, Any]]:
         admin.close()
 
 
+def tidy(request: Request) -> dict[str, Any]:
+    """Sets, reads and deletes an offset of a group without members, then deletes the group."""
+    group, partition = request["group"], TopicPartition(request["topic"], 0)
+    admin = KafkaAdminClient(**config(request))
+    try:
+        admin.alter_group_offsets(group, {partition: OffsetAndMetadata(41, "", -1)})
+        offset = admin.list_group_offsets(group)[group][partition].offset
+        admin.delete_group_offsets(group, [partition])
+        offsets_left = len(admin.list_group_offsets(group)[group])
+        refused = admin.delete_groups([group + "-nobody"])[group + "-nobody"]
+        admin.alter_group_offsets(group, {partition: OffsetAndMetadata(41, "", -1)})
+        admin.delete_groups([group])
+        left = [listed["group_id"] for listed in admin.list_groups()]
+    finally:
+        admin.close()
+    return {"offset": offset, "offsets_left": offsets_left, "refused": refused, "left": group in left}
+
+
+def cluster(request: Request) -> dict[str, Any]:
+    topic = request["topic"]
+    admin = KafkaAdminClient(**config(request))
+    try:
+        found = admin.describe_cluster()
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        configs = admin.describe_configs([resource], config_filter="all")["topic"][topic]
+    finally:
+        admin.close()
+    return {
+        "nodes": [f"{broker['host']}:{broker['port']}" for broker in found["brokers"]],
+        "cleanup_policy": configs["cleanup.policy"]["value"],
+    }
+
+
 if __name__ == "__main__":
     tools = {
         "produce": produce,
@@ -196,5 +230,7 @@ if __name__ == "__main__":
         "offsets_for_times": offsets_for_times,
         "describe": describe,
         "list": list_groups,
+        "tidy": tidy,
+        "cluster": cluster,
     }
     serve(Member, tools, explain)

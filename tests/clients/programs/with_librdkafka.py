@@ -5,8 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from .lines import DEBUG, FailedError, Offsets, Ownership, Request, callback, event, serve
 
@@ -196,6 +204,31 @@ def list_groups(request: Request) -> list[dict[str, Any]]:
     return [{"group": group.group_id, "state": group.state.name} for group in found.valid]
 
 
+def tidy(request: Request) -> dict[str, Any]:
+    """Sets and reads an offset of a group without members, and deletes the group. It cannot delete offsets alone."""
+    group, topic = request["group"], request["topic"]
+    admin = AdminClient(config(request))
+    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 41)])
+    admin.alter_consumer_group_offsets([wanted])[group].result(ADMIN_TIMEOUT_S)
+    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])
+    (found,) = admin.list_consumer_group_offsets([asked])[group].result(ADMIN_TIMEOUT_S).topic_partitions
+    refused = admin.delete_consumer_groups([group + "-nobody"])[group + "-nobody"].exception(ADMIN_TIMEOUT_S)
+    admin.delete_consumer_groups([group])[group].result(ADMIN_TIMEOUT_S)
+    left = [listed.group_id for listed in admin.list_consumer_groups().result(ADMIN_TIMEOUT_S).valid]
+    return {"offset": found.offset, "refused": refused.args[0].name(), "left": group in left}
+
+
+def cluster(request: Request) -> dict[str, Any]:
+    admin = AdminClient(config(request))
+    found = admin.describe_cluster().result(ADMIN_TIMEOUT_S)
+    resource = ConfigResource(ResourceType.TOPIC, request["topic"])
+    configs = admin.describe_configs([resource])[resource].result(ADMIN_TIMEOUT_S)
+    return {
+        "nodes": [f"{node.host}:{node.port}" for node in found.nodes],
+        "cleanup_policy": configs["cleanup.policy"].value,
+    }
+
+
 if __name__ == "__main__":
     tools = {
         "produce": produce,
@@ -204,5 +237,7 @@ if __name__ == "__main__":
         "offsets_for_times": offsets_for_times,
         "describe": describe,
         "list": list_groups,
+        "tidy": tidy,
+        "cluster": cluster,
     }
     serve(Member, tools, explain)

@@ -35,6 +35,8 @@ public final class Main {
                     case "fetch" -> reply.set("result", Tools.fetch(request));
                     case "offsets_for_times" -> reply.set("result", Tools.offsetsForTimes(request));
                     case "describe" -> reply.set("result", Tools.describe(request));
+                    case "tidy" -> reply.set("result", Tools.tidy(request));
+                    case "cluster" -> reply.set("result", Tools.cluster(request));
                     case "list" -> reply.set("result", Tools.list(request));
                     default -> throw new IllegalArgumentException("no such request: " + request);
                 }

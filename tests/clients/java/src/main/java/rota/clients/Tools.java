@@ -9,6 +9,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ConsumerGroupDescription;
@@ -16,11 +18,13 @@ import org.apache.kafka.clients.admin.GroupListing;
 import org.apache.kafka.clients.admin.MemberDescription;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -156,5 +160,40 @@ final class Tools {
             }
         }
         return groups;
+    }
+
+    /** Sets, reads and deletes an offset of a group without members, then deletes the group. */
+    static ObjectNode tidy(JsonNode request) throws Exception {
+        String group = request.get("group").asText();
+        TopicPartition partition = new TopicPartition(request.get("topic").asText(), 0);
+        ObjectNode told = Lines.JSON.createObjectNode();
+        try (Admin admin = admin(request)) {
+            admin.alterConsumerGroupOffsets(group, Map.of(partition, new OffsetAndMetadata(41))).all().get();
+            told.put("offset", admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get()
+                .get(partition).offset());
+            admin.deleteConsumerGroupOffsets(group, Set.of(partition)).all().get();
+            told.put("offsets_left", admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get().size());
+            try {
+                admin.deleteConsumerGroups(List.of(group + "-nobody")).all().get();
+            } catch (ExecutionException refused) {
+                told.put("refused", refused.getCause().getClass().getSimpleName());
+            }
+            admin.alterConsumerGroupOffsets(group, Map.of(partition, new OffsetAndMetadata(41))).all().get();
+            admin.deleteConsumerGroups(List.of(group)).all().get();
+            told.put("left", admin.listGroups().all().get().stream().anyMatch(each -> each.groupId().equals(group)));
+        }
+        return told;
+    }
+
+    static ObjectNode cluster(JsonNode request) throws Exception {
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, request.get("topic").asText());
+        ObjectNode told = Lines.JSON.createObjectNode();
+        try (Admin admin = admin(request)) {
+            ArrayNode nodes = told.putArray("nodes");
+            admin.describeCluster().nodes().get().forEach(node -> nodes.add(node.host() + ":" + node.port()));
+            told.put("cleanup_policy", admin.describeConfigs(List.of(resource)).all().get().get(resource)
+                .get("cleanup.policy").value());
+        }
+        return told;
     }
 }

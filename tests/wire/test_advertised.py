@@ -1,0 +1,39 @@
+"""Where clients are sent to: Metadata, FindCoordinator, DescribeCluster and DescribeConfigs name the same address."""
+
+from __future__ import annotations
+
+import pytest
+
+import rota
+
+from .raw import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, Connection, frame, i32, string
+from .test_describing import BROKER, describe
+
+
+def told(address: tuple[str, int]) -> list[tuple[str | None, int]]:
+    """(host, port) of node 1, by every request that names it."""
+    with Connection(address) as connection:
+        metadata = connection.ask(frame(METADATA, 0, i32(0)))
+        assert (metadata.i32(), metadata.i32()) == (1, 1)
+        first = metadata.string(), metadata.i32()
+        found = connection.ask(frame(FIND_COORDINATOR, 0, string("g")))
+        assert (found.i16(), found.i32()) == (0, 1)
+        second = found.string(), found.i32()
+        cluster = connection.ask(frame(DESCRIBE_CLUSTER, 0, b"\0\0"))
+        cluster.take(5), cluster.i16(), cluster.compact(), cluster.compact(), cluster.i32()
+        assert (cluster.varint(), cluster.i32()) == (2, 1)
+        third = cluster.compact(), cluster.i32()
+    listeners = describe(address, BROKER, "1", ["advertised.listeners"])[2]["advertised.listeners"].value or ""
+    host, _, port = listeners.removeprefix("PLAINTEXT://").rpartition(":")
+    return [first, second, third, (host, int(port))]
+
+
+def test_an_advertised_address_is_told_everywhere() -> None:
+    with rota.Server(listen="0.0.0.0:0", advertise="kafka.test:9099") as server:
+        assert set(told((server.host, server.port))) == {("kafka.test", 9099)}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
+def test_without_one_a_client_is_sent_where_it_has_reached_the_server(host: str) -> None:
+    with rota.Server(listen="0.0.0.0:0") as server:
+        assert set(told((host, server.port))) == {(host, server.port)}
