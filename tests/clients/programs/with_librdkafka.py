@@ -213,9 +213,10 @@ def tidy(request: Request) -> dict[str, Any]:
     asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])
     (found,) = admin.list_consumer_group_offsets([asked])[group].result(ADMIN_TIMEOUT_S).topic_partitions
     refused = admin.delete_consumer_groups([group + "-nobody"])[group + "-nobody"].exception(ADMIN_TIMEOUT_S)
+    name = refused.args[0].name() if refused is not None else "deleted"
     admin.delete_consumer_groups([group])[group].result(ADMIN_TIMEOUT_S)
     left = [listed.group_id for listed in admin.list_consumer_groups().result(ADMIN_TIMEOUT_S).valid]
-    return {"offset": found.offset, "refused": refused.args[0].name(), "left": group in left}
+    return {"offset": found.offset, "refused": name, "left": group in left}
 
 
 def cluster(request: Request) -> dict[str, Any]:
