@@ -6,6 +6,8 @@ itself does nothing until a test uses one of them.
 
 from __future__ import annotations
 
+import json
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +22,12 @@ MARKER = "rota(settings={...}, nodes=1): broker settings by their Kafka names, a
 SETTINGS: Mapping[str, Any] = {"group.initial.rebalance.delay.ms": 0}
 
 SERVER = pytest.StashKey["Server"]()
+TRACE = pytest.StashKey[deque[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("rota_settings", "broker settings of every rota_server, one NAME=VALUE a line", type="linelist")
+    parser.addini("rota_trace", "how many requests and answers the report of a failed test ends with", default="0")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,7 +53,13 @@ def rota_server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
     settings, nodes = wanted_by(request.node)
     clock = request.getfixturevalue("rota_clock") if "rota_clock" in request.fixturenames else None
-    with Server(settings=settings, nodes=nodes, clock=clock) as server:
+    lines = request.config.getini("rota_trace")
+    if not lines.isdecimal():
+        raise pytest.UsageError(f"rota_trace is {lines!r}: give a number of lines")
+    told: deque[str] = deque(maxlen=int(lines))
+    request.node.stash[TRACE] = told
+    trace = (lambda line: told.append(one_line(line))) if told.maxlen else None
+    with Server(settings=settings, nodes=nodes, clock=clock, trace=trace) as server:
         request.node.stash[SERVER] = server
         yield server
 
@@ -78,7 +88,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     server = item.stash.get(SERVER, None)
     if report.failed and report.when in ("setup", "call") and server is not None:
         report.sections.append(("rota: groups when the test failed", "\n".join(told_of(server))))
+        if item.stash[TRACE]:
+            report.sections.append(("rota: the last requests and answers", "\n".join(item.stash[TRACE])))
     return report  # type: ignore[return-value]
+
+
+def one_line(line: dict[str, Any]) -> str:
+    """A line of the request trace (docs/trace.md) without what a report has no room for."""
+    arrow = {"request": "->", "answer": "<-"}.get(line["event"], "--")
+    fields = " ".join(f"{name}={json.dumps(value)}" for name, value in line.get("fields", {}).items())
+    return f"#{line['connection']} {arrow} {line.get('api', '')} {fields}".rstrip()
 
 
 def told_of(server: Server) -> list[str]:

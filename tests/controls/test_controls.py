@@ -278,7 +278,7 @@ def test_a_commit_on_a_slow_log_takes_its_time_in_real_time(real_time_server: ro
         server.delay_appends(300)
         began_s = time.monotonic()
         member.commit(9)
-        assert time.monotonic() - began_s >= 0.3
+        assert time.monotonic() - began_s >= 0.299  # the coordinators' clock counts whole milliseconds
 
 
 def test_controls_follow_a_group_to_another_node(nodes: int, server: rota.Server, clock: rota.VirtualClock) -> None:

@@ -162,6 +162,25 @@ def test_a_failure_says_what_every_group_was_doing_and_why_it_rebalanced(pyteste
     )
 
 
+def test_a_failure_shows_the_last_requests_and_answers_if_it_is_told_to(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nrota_trace = 4\n")
+    result = run(
+        pytester,
+        """
+        from clerk import joined
+
+        def test_bill(rota_server):
+            consumer = joined(rota_server)
+            consumer.close()
+            assert False
+        """,
+    )
+    result.assert_outcomes(failed=1)
+    printed = result.stdout.str().split("rota: the last requests and answers")[1].splitlines()
+    assert len([line for line in printed if line.startswith("#")]) == 4
+    assert any(" -> LeaveGroup " in line for line in printed)
+
+
 def test_a_failure_without_groups_or_with_a_stopped_server_says_so(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,

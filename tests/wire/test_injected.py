@@ -5,6 +5,7 @@ from __future__ import annotations
 import rota
 
 from .raw import Connection, i16
+from .test_deletes import delete, delete_offsets, deleted, offsets_deleted
 from .test_topic_ids import NOWHERE, UNKNOWN_TOPIC_ID, Address, commit, committed, fetch, orders
 
 __all__ = ["orders"]  # the fixture
@@ -39,3 +40,12 @@ def test_a_fetch_of_offsets_by_topic_id_has_the_error_of_the_group(
         answer = connection.ask(fetch("g", [(orders, [0])]))
         no_topics, no_tags = b"\x01", b"\0"
         assert answer.data.endswith(no_topics + i16(NOT_COORDINATOR) + no_tags + no_tags)
+
+
+def test_a_deletion_has_the_error_of_each_group_or_at_the_top(rota_server: rota.Server, address: Address) -> None:
+    with Connection(address) as connection:
+        rota_server.inject_error("DeleteGroups", "NOT_COORDINATOR", group="h")
+        answers = deleted(connection.ask(delete(["g", "h"])))
+        assert [(group, code == NOT_COORDINATOR) for group, code in answers] == [("g", False), ("h", True)]
+        rota_server.inject_error("OffsetDelete", "NOT_COORDINATOR")
+        assert offsets_deleted(connection.ask(delete_offsets("g", [])))[0] == NOT_COORDINATOR
