@@ -49,34 +49,34 @@ fn floor(dir: &Path, seconds: f64) -> io::Result<f64> {
     let mut file = fs::File::create(dir.join("floor"))?;
     file.write_all(&[0; 4096])?;
     file.sync_all()?;
-    let (started, mut syncs) = (Instant::now(), 0_u64);
+    let (started, mut count) = (Instant::now(), 0_u64);
     while started.elapsed() < Duration::from_secs_f64(seconds) {
         file.write_all_at(&[1; 4096], 0)?;
         file.sync_data()?;
-        syncs += 1;
+        count += 1;
     }
-    Ok(syncs as f64 / started.elapsed().as_secs_f64())
+    Ok(count as f64 / started.elapsed().as_secs_f64())
 }
 
 /// So many requesters, each with one commit in flight, over the partitions: commits a second, syncs a second.
 fn commits(dir: &Path, requesters: u64, partitions: u32, durability: Durability, seconds: f64) -> (f64, f64) {
     let store = open(dir, durability);
-    let (ring, rung) = mpsc::channel();
+    let (bell, rung) = mpsc::channel();
     let notify = move || {
-        let _ = ring.send(());
+        let _ = bell.send(());
     };
     let mut log = store.log("__consumer_offsets", partitions, 1, notify).expect("a new directory");
     for partition in 0..partitions as i32 {
         log.open(partition, 0).expect("nobody has opened it");
     }
-    let (mut sent, mut ended) = (0, 0_u64);
+    let (mut asked, mut durable) = (0, 0_u64);
     let before = store.inspect(|store| store.syncs()).expect("it is open");
     let started = Instant::now();
     let mut ask = |log: &mut rota_log::SegmentLog, count: u64| {
         for _ in 0..count {
-            sent += 1;
-            let partition = (sent % u64::from(partitions)) as i32;
-            log.append(partition, 0, 1_700_000_000_000, vec![offset_record(sent)]);
+            asked += 1;
+            let partition = (asked % u64::from(partitions)) as i32;
+            log.append(partition, 0, 1_700_000_000_000, vec![offset_record(asked)]);
         }
         log.flush();
     };
@@ -85,16 +85,16 @@ fn commits(dir: &Path, requesters: u64, partitions: u32, durability: Durability,
         rung.recv().expect("the log lives");
         let arrived = log.completions();
         assert!(arrived.iter().all(|completion| completion.result.is_ok()));
-        ended += arrived.len() as u64;
+        durable += arrived.len() as u64;
         ask(&mut log, arrived.len() as u64);
     }
     let elapsed = started.elapsed().as_secs_f64();
     let syncs = store.inspect(|store| store.syncs()).expect("it is open") - before;
-    (ended as f64 / elapsed, syncs as f64 / elapsed)
+    (durable as f64 / elapsed, syncs as f64 / elapsed)
 }
 
 /// Fills a partition with `RECORDS` records, one a batch; then opens the directory and reads all of them.
-fn load(dir: &Path) -> io::Result<()> {
+fn load(dir: &Path) {
     {
         let store = open(dir, Durability::Os);
         let mut log = store.log("__consumer_offsets", 50, 1, || ()).expect("a new directory");
@@ -153,7 +153,6 @@ fn load(dir: &Path) -> io::Result<()> {
             stored.len(),
         );
     }
-    Ok(())
 }
 
 fn main() -> io::Result<()> {
@@ -185,6 +184,6 @@ fn main() -> io::Result<()> {
     let (os, _) = commits(&dir, 256, 50, Durability::Os, seconds);
     println!("256 requesters, 50 partitions, durability os: {os:.0} commits/s");
     fs::remove_dir_all(&dir)?;
-    load(&dir)?;
+    load(&dir);
     fs::remove_dir_all(&dir)
 }

@@ -22,7 +22,7 @@ use super::{
     Access, Durability, LockGuard, PartitionHandle, Store, StoreOptions,
     layout::{self, CHECKPOINT, Checkpoint, CheckpointedPartition, LOCK, MARKER, META_PROPERTIES},
     partition::Partition,
-    scan::{list_segments, scan_tail},
+    scan::{Listed, list_segments, scan_tail},
     segment::Damage,
     wal::{Wal, WalContent, WalEntry, entries, read_wal, secure},
 };
@@ -193,11 +193,18 @@ impl Opening {
         let is_known = checkpoint.is_some();
         let checkpoint = checkpoint.unwrap_or_default();
         let created = if has_data { declared_topics(&wals) } else { Vec::new() };
+        let lives = if has_data || reads { BTreeMap::new() } else { last_lives(&wals) };
         for partition in &checkpoint.partitions {
+            let life = lives.get(&(partition.topic.as_str(), partition.partition));
+            if life.is_some_and(|life| *life != Some(partition.topic_id)) {
+                continue;
+            }
             let opened = if has_data && !reads { self.at_checkpoint(partition) } else { self.scanned(partition) };
             opened.map_err(&io)?;
         }
+        self.clear_former(&lives).map_err(&io)?;
         self.open_others(&created).map_err(&io)?;
+        self.add_empty(&lives);
         let frames: usize = wals.iter().map(|(_, wal)| wal.frames.len()).sum();
         self.report.torn_wal_bytes = wals.iter().map(|(_, wal)| wal.torn_bytes as u64).sum();
         if reads {
@@ -211,7 +218,7 @@ impl Opening {
             secure(self.store.files.as_ref(), &self.store.dir.join(layout::wal_name(*number)), wal).map_err(&io)?;
         }
         for (number, wal) in &wals {
-            if self.replay(wal).map_err(&io)? {
+            if self.replay(wal, has_data).map_err(&io)? {
                 needed.push(*number);
             }
         }
@@ -374,12 +381,13 @@ impl Opening {
                 self.refuse(partition, damage, kept);
                 return Ok(());
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !is_known => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Listed::default(),
             Err(error) => return Err(error),
         };
-        partition.names_changed |= listed.names_changed;
+        // Names that nobody is known to have synced are, too.
+        partition.names_changed |= listed.names_changed || !is_known;
         partition.segments = listed.segments;
-        match scan_tail(&partition.segments, checkpoint) {
+        match scan_tail(&partition.dir, &partition.segments, checkpoint) {
             Ok(tail) => {
                 for gone in partition.segments.drain(tail.segments..) {
                     self.report.cut.push((gone.path.clone(), 0, gone.readable_bytes()));
@@ -445,9 +453,52 @@ impl Opening {
         Ok(())
     }
 
+    /// Removes what former lives of partitions left.
+    fn clear_former(&mut self, lives: &Lives<'_>) -> io::Result<()> {
+        for ((topic, number), life) in lives {
+            if self.store.handle(topic, *number).is_some() {
+                continue;
+            }
+            let dir = self.store.partition_dir(topic, *number);
+            let metadata = match read_file(self.store.files.as_ref(), &dir.join(layout::PARTITION_METADATA)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                read => read.ok().flatten(),
+            };
+            let found = metadata.and_then(|text| layout::topic_id_in(&String::from_utf8_lossy(&text)));
+            if life.is_none() || found != *life {
+                self.store.clear(&dir)?;
+                self.entries.retain(|entry| entry.name != layout::partition_name(topic, *number));
+                self.store.names_changed = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Partitions that have no record yet.
+    fn add_empty(&mut self, lives: &Lives<'_>) {
+        for ((topic, number), life) in lives {
+            if let (None, Some(topic_id)) = (self.store.handle(topic, *number), life) {
+                let dir = self.store.partition_dir(topic, *number);
+                self.add(Partition::new(topic, *number, *topic_id, dir));
+            }
+        }
+    }
+
+    fn life(&self, topic: &str, number: i32, topic_id: u128) -> Option<PartitionHandle> {
+        let handle = self.store.handle(topic, number)?;
+        let known = self.store.partitions[handle.0 as usize].as_ref()?;
+        (known.topic_id == topic_id).then_some(handle)
+    }
+
     /// Writes again what a write-ahead file has. Gives whether a refused partition still needs it.
-    fn replay(&mut self, wal: &WalContent) -> io::Result<bool> {
+    fn replay(&mut self, wal: &WalContent, has_data: bool) -> io::Result<bool> {
         let mut handles: BTreeMap<u32, PartitionHandle> = BTreeMap::new();
+        let named = |handles: &BTreeMap<u32, PartitionHandle>, handle: u32| match handles.get(&handle) {
+            Some(handle) => Ok(Some(*handle)),
+            // Of a former life.
+            None if !has_data => Ok(None),
+            None => Err(io::Error::other("a write-ahead entry names a partition that was not declared")),
+        };
         let mut is_needed = false;
         for payload in &wal.frames {
             for entry in entries(payload) {
@@ -455,15 +506,20 @@ impl Opening {
                     entry.ok_or_else(|| io::Error::other("a write-ahead frame has an entry of another version"))?;
                 match entry {
                     WalEntry::Declare { handle, topic, partition, topic_id } => {
-                        handles.insert(handle, self.declared(topic, partition, topic_id)?);
+                        if has_data {
+                            handles.insert(handle, self.declared(topic, partition, topic_id)?);
+                        } else if let Some(known) = self.life(topic, partition, topic_id) {
+                            handles.insert(handle, known);
+                        }
                     }
                     WalEntry::Batches { handle, segment_base, bytes } => {
-                        let handle = *handles.get(&handle).ok_or_else(undeclared)?;
-                        is_needed |= !self.complete(handle, segment_base, bytes)?;
+                        if let Some(handle) = named(&handles, handle)? {
+                            is_needed |= !self.complete(handle, segment_base, bytes)?;
+                        }
                     }
                     WalEntry::Epoch { handle, epoch, start_offset } => {
-                        let handle = *handles.get(&handle).ok_or_else(undeclared)?;
-                        if let Some(partition) = &mut self.store.partitions[handle.0 as usize]
+                        if let Some(handle) = named(&handles, handle)?
+                            && let Some(partition) = &mut self.store.partitions[handle.0 as usize]
                             && partition.epoch().is_none_or(|current| current < epoch)
                         {
                             let start_offset = start_offset.min(partition.next_offset);
@@ -471,8 +527,9 @@ impl Opening {
                         }
                     }
                     WalEntry::Delete { handle } => {
-                        let handle = *handles.get(&handle).ok_or_else(undeclared)?;
-                        self.remove(handle);
+                        if let Some(handle) = named(&handles, handle)? {
+                            self.remove(handle);
+                        }
                     }
                 }
             }
@@ -572,8 +629,29 @@ impl Opening {
     }
 }
 
-fn undeclared() -> io::Error {
-    io::Error::other("a write-ahead entry names a partition that was not declared")
+/// Topic and partition, and which topic id it was last declared with; `None`: it was deleted.
+type Lives<'w> = BTreeMap<(&'w str, i32), Option<u128>>;
+
+/// How the lives of partitions ended, as far as the write-ahead files tell. Without data in them, that says whose the
+/// segments are.
+fn last_lives(wals: &[(u64, WalContent)]) -> Lives<'_> {
+    let mut lives = Lives::new();
+    for (_, wal) in wals {
+        let mut names = BTreeMap::new();
+        for entry in wal.frames.iter().flat_map(|payload| entries(payload)) {
+            match entry {
+                Some(WalEntry::Declare { handle, topic, partition, topic_id }) => {
+                    names.insert(handle, (topic, partition));
+                    lives.insert((topic, partition), Some(topic_id));
+                }
+                Some(WalEntry::Delete { handle }) => {
+                    lives.extend(names.get(&handle).map(|name| (*name, None)));
+                }
+                _ => {}
+            }
+        }
+    }
+    lives
 }
 
 /// Partitions that the write-ahead files declare: those that are in no checkpoint have all their records there.

@@ -195,8 +195,9 @@ impl Store {
             }
         }
         if let Some(error) = failure.or_else(|| stage.end_run().err()) {
-            let error = storage_error(error);
             partition.roll_back(self.files.as_ref(), undo);
+            // If it could not be taken back, nobody knows whether it is there.
+            let error = partition.refused.clone().unwrap_or_else(|| storage_error(error));
             pass.frame.truncate(frame_start);
             pass.meta.truncate(meta_start);
             pass.deleted.retain(|deleted| *deleted != handle);

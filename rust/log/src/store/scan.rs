@@ -91,7 +91,7 @@ pub struct Tail {
 
 /// Looks through the segments that were written since `known`, or, if nothing is known, through the newest one with
 /// anything in it. Errors: a bad batch before a good one, or bytes missing that were there at `known`.
-pub fn scan_tail(segments: &[Arc<Segment>], known: &CheckpointedPartition) -> Result<Tail, Damage> {
+pub fn scan_tail(dir: &Path, segments: &[Arc<Segment>], known: &CheckpointedPartition) -> Result<Tail, Damage> {
     let is_known = known.segment_bytes > 0 || known.next_offset > 0;
     let start = if is_known {
         segments.partition_point(|segment| segment.base_offset < known.segment_base)
@@ -131,9 +131,8 @@ pub fn scan_tail(segments: &[Arc<Segment>], known: &CheckpointedPartition) -> Re
         }
     }
     if tail.segments == 0 && is_known {
-        let dir = segments.first().map(|segment| segment.path.clone()).unwrap_or_default();
-        let reason = format!("the segment of offset {} is missing", known.segment_base);
-        return Err(Damage { file: dir, position: 0, offset: known.segment_base, reason });
+        let file = segment_path(dir, known.segment_base);
+        return Err(Damage { file, position: 0, offset: known.segment_base, reason: "it is missing".to_owned() });
     }
     Ok(tail)
 }

@@ -5,7 +5,10 @@ mod workload;
 
 use std::{collections::BTreeSet, sync::Mutex};
 
-use rota_log::files::{Answer, Fault, ForgetfulFiles, Operation, Survival};
+use rota_log::{
+    files::{Answer, Fault, ForgetfulFiles, Operation, Survival},
+    store::Durability::{Fsync, Os},
+};
 use workload::Workload;
 
 const PAGE_BYTES: usize = 64;
@@ -20,14 +23,14 @@ fn survivals() -> Vec<Survival> {
 
 fn operations() -> u64 {
     let files = ForgetfulFiles::new(PAGE_BYTES);
-    let workload = Workload::run(&files);
+    let workload = Workload::run(&files, Fsync);
     let Workload { checkpoints, compactions, failures, .. } = workload;
     assert!(checkpoints >= 3 && compactions >= 3, "{checkpoints} checkpoints, {compactions} compactions");
     assert_eq!(failures, 0);
     let kinds: BTreeSet<Operation> = files.history().into_iter().map(|(operation, _)| operation).collect();
     assert_eq!(kinds.len(), 7, "{kinds:?}");
     let operations = files.operations();
-    workload.verdict(&files).unwrap();
+    workload.verdict(&files, Fsync).unwrap();
     operations
 }
 
@@ -38,10 +41,10 @@ fn after_a_crash_at_any_operation_what_was_acknowledged_is_there_and_nothing_tha
     for at in 0..operations {
         let files = ForgetfulFiles::new(PAGE_BYTES);
         files.fail_at(at, Fault::Crash);
-        let workload = Workload::run(&files);
+        let workload = Workload::run(&files, Fsync);
         assert!(files.has_crashed());
         for survival in survivals() {
-            let verdict = workload.verdict(&files.after_crash(survival));
+            let verdict = workload.verdict(&files.after_crash(survival), Fsync);
             assert_eq!(verdict, Ok(()), "crash at operation {at}, {survival:?} survives");
             tried += 1;
         }
@@ -56,7 +59,7 @@ fn after_a_second_crash_during_recovery_nothing_is_lost_either() {
     for at in (0..operations).step_by(if seeds() > 2 { 1 } else { 13 }) {
         let files = ForgetfulFiles::new(PAGE_BYTES);
         files.fail_at(at, Fault::Crash);
-        let workload = Workload::run(&files);
+        let workload = Workload::run(&files, Fsync);
         for (survival, next) in [
             (Survival::Some(at), Survival::Nothing),
             (Survival::Everything, Survival::Some(at)),
@@ -65,11 +68,11 @@ fn after_a_second_crash_during_recovery_nothing_is_lost_either() {
             for again in 0.. {
                 let files = files.after_crash(survival);
                 files.fail_at(again, Fault::Crash);
-                let _ = workload.verdict(&files);
+                let _ = workload.verdict(&files, Fsync);
                 if !files.has_crashed() {
                     break;
                 }
-                let verdict = workload.verdict(&files.after_crash(next));
+                let verdict = workload.verdict(&files.after_crash(next), Fsync);
                 // What `verdict` appends itself may be there: it was not told that it is.
                 let is_own =
                     verdict.as_ref().is_err_and(|reason| reason.contains(&format!("{:?}", b"new key".to_vec())));
@@ -89,10 +92,10 @@ fn after_a_failure_of_any_operation_what_was_acknowledged_is_there_even_if_the_p
         for fault in [Fault::ShortWrite, Fault::NoSpace(1), Fault::NoSpace(20), Fault::Io] {
             let files = ForgetfulFiles::new(PAGE_BYTES);
             files.fail_at(at, fault);
-            let workload = Workload::run(&files);
+            let workload = Workload::run(&files, Fsync);
             noticed += u64::from(workload.failures > 0);
             for survival in survivals() {
-                let verdict = workload.verdict(&files.after_crash(survival));
+                let verdict = workload.verdict(&files.after_crash(survival), Fsync);
                 assert_eq!(verdict, Ok(()), "{fault:?} at operation {at}, {survival:?} survives");
                 tried += 1;
             }
@@ -108,16 +111,36 @@ fn caught(bug: fn() -> Bug) -> Option<String> {
         let files = ForgetfulFiles::new(PAGE_BYTES);
         files.plant(bug());
         files.fail_at(at, Fault::Crash);
-        let workload = Workload::run(&files);
+        let workload = Workload::run(&files, Fsync);
         for survival in [Survival::Nothing, Survival::Some(1), Survival::Some(2), Survival::Some(3)] {
             let after = files.after_crash(survival);
             after.plant(bug());
-            if let Err(reason) = workload.verdict(&after) {
+            if let Err(reason) = workload.verdict(&after, Fsync) {
                 return Some(reason);
             }
         }
     }
     None
+}
+
+#[test]
+fn without_syncs_nothing_is_lost_when_the_process_dies_at_any_operation() {
+    let mut at = 0;
+    loop {
+        let files = ForgetfulFiles::new(PAGE_BYTES);
+        files.fail_at(at, Fault::Crash);
+        let workload = Workload::run(&files, Os);
+        if !files.has_crashed() {
+            break;
+        }
+        // The next run may keep its log in the other way.
+        for durability in [Os, Fsync] {
+            let verdict = workload.verdict(&files.after_crash(Survival::Everything), durability);
+            assert_eq!(verdict, Ok(()), "killed at operation {at}, opened with {durability:?}");
+        }
+        at += 1;
+    }
+    println!("{at} operations");
 }
 
 type Bug = Box<dyn Fn(Operation, &str, u64) -> Answer + Send + Sync>;

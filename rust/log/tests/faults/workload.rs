@@ -76,18 +76,18 @@ impl Workload {
     }
 
     /// A restart goes on where the file system is; an opening that meets the fault is tried once more.
-    fn open(files: &ForgetfulFiles) -> Option<(Store, Report)> {
+    fn open(files: &ForgetfulFiles, durability: Durability) -> Option<(Store, Report)> {
         let shared: Arc<dyn Files> = Arc::new(files.clone());
-        let open = || Store::open(Arc::clone(&shared), Path::new(""), options(Durability::Fsync)).ok();
+        let open = || Store::open(Arc::clone(&shared), Path::new(""), options(durability)).ok();
         open().or_else(open)
     }
 
     /// The whole of it; ends early when the machine crashes.
-    pub fn run(files: &ForgetfulFiles) -> Workload {
+    pub fn run(files: &ForgetfulFiles, durability: Durability) -> Workload {
         let mut workload = Workload::default();
         let lives: [Life; 4] = [(OFFSETS, 0, 1), (OFFSETS, 1, 1), (OFFSETS, 2, 1), (TOPIC, 0, 2)];
         for restart in 0..3 {
-            let Some((mut store, _)) = Workload::open(files) else { return workload };
+            let Some((mut store, _)) = Workload::open(files, durability) else { return workload };
             for life in lives {
                 workload.create(&mut store, life);
             }
@@ -206,9 +206,9 @@ impl Workload {
 
     /// What is wrong with the log that was recovered on `files`, if anything is. It is opened, appended to, and opened
     /// again.
-    pub fn verdict(&self, files: &ForgetfulFiles) -> Result<(), String> {
+    pub fn verdict(&self, files: &ForgetfulFiles, durability: Durability) -> Result<(), String> {
         let shared: Arc<dyn Files> = Arc::new(files.clone());
-        let open = || Store::open(Arc::clone(&shared), Path::new(""), options(Durability::Fsync));
+        let open = || Store::open(Arc::clone(&shared), Path::new(""), options(durability));
         let (mut store, report) = open().map_err(|error| error.to_string())?;
         if let Some(damage) = report.damage.first() {
             return Err(format!("damage: {damage}"));

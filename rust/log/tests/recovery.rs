@@ -1,0 +1,232 @@
+//! What opening a directory makes of tails, damage and directories of Kafka's.
+
+use std::{path::Path, sync::Arc};
+
+use rota_log::{
+    BatchWriter, LogError,
+    files::{Access as FileAccess, Files, ForgetfulFiles, Survival, read_file, write_all_at},
+    store::{Access, Command, Durability, OpenError, PartitionHandle, Report, Store, StoreOptions},
+};
+
+const TOPIC: &str = "__consumer_offsets";
+
+fn options(durability: Durability) -> StoreOptions {
+    StoreOptions { durability, segment_bytes: 1_000, wal_reserve_bytes: 512, ..StoreOptions::default() }
+}
+
+fn open_as(files: &ForgetfulFiles, options: StoreOptions) -> Result<(Store, Report), OpenError> {
+    Store::open(Arc::new(files.clone()), Path::new(""), options)
+}
+
+fn open(files: &ForgetfulFiles, durability: Durability) -> (Store, Report) {
+    open_as(files, options(durability)).unwrap()
+}
+
+fn batch(n: u64) -> Vec<u8> {
+    let mut writer = BatchWriter::default();
+    writer.push(1_000, Some(format!("key {n}").as_bytes()), Some(b"value"));
+    writer.finish().to_vec()
+}
+
+/// Two partitions, opened under epoch 1, with `records` records each.
+fn filled(files: &ForgetfulFiles, durability: Durability, records: u64) -> Store {
+    let (mut store, _) = open(files, durability);
+    for partition in 0..2 {
+        let create = Command::Create { topic: TOPIC.to_owned(), partition, topic_id: 9 };
+        let handle = PartitionHandle(store.pass(vec![create]).remove(0).unwrap() as u32);
+        store.pass(vec![Command::Open { partition: handle, epoch: 1 }]).remove(0).unwrap();
+        for n in 0..records {
+            let append = Command::Append { partition: handle, epoch: 1, batch: batch(n) };
+            assert_eq!(store.pass(vec![append]), [Ok(n as i64)]);
+        }
+    }
+    store
+}
+
+fn count(store: &Store, partition: i32) -> Result<usize, LogError> {
+    let view = store.view(store.handle(TOPIC, partition).unwrap()).unwrap();
+    view.read_records(0, usize::MAX).map(|records| records.len())
+}
+
+fn segment(partition: i32, base_offset: i64) -> String {
+    format!("{TOPIC}-{partition}/{base_offset:020}.log")
+}
+
+#[test]
+fn a_torn_tail_is_cut_at_the_last_whole_batch_and_reported() {
+    let files = ForgetfulFiles::new(64);
+    drop(filled(&files, Durability::Os, 5));
+    let path = segment(0, 0);
+    let whole = read_file(&files, Path::new(&path)).unwrap().unwrap().len();
+    files.damage(Path::new(&path), |bytes| bytes.truncate(whole - 7)).unwrap();
+    let (mut store, report) = open(&files, Durability::Os);
+    let batch_bytes = whole / 5;
+    assert_eq!(report.cut, [(path.clone().into(), 4 * batch_bytes as u64, batch_bytes as u64 - 7)]);
+    assert!(!report.was_clean && report.damage.is_empty());
+    assert_eq!((count(&store, 0), count(&store, 1)), (Ok(4), Ok(5)));
+    let handle = store.handle(TOPIC, 0).unwrap();
+    let again = vec![
+        Command::Open { partition: handle, epoch: 2 },
+        Command::Append { partition: handle, epoch: 2, batch: batch(9) },
+    ];
+    assert_eq!(store.pass(again), [Ok(4), Ok(4)]);
+}
+
+#[test]
+fn damage_before_a_whole_batch_refuses_that_partition_only_and_says_where_and_what_to_do() {
+    let files = ForgetfulFiles::new(64);
+    drop(filled(&files, Durability::Os, 5));
+    let path = segment(0, 0);
+    let batch_bytes = read_file(&files, Path::new(&path)).unwrap().unwrap().len() / 5;
+    files.damage(Path::new(&path), |bytes| bytes[2 * batch_bytes + 70] ^= 1).unwrap();
+    let (mut store, report) = open(&files, Durability::Os);
+    let damage = &report.damage[0];
+    assert_eq!((damage.file.to_str(), damage.position, damage.offset), (Some(&*path), 2 * batch_bytes as u64, 2));
+    assert!(damage.to_string().contains("rota log repair"), "{damage}");
+    assert!(matches!(count(&store, 0), Err(LogError::Damaged(_))));
+    assert_eq!(count(&store, 1), Ok(5));
+    let handle = store.handle(TOPIC, 0).unwrap();
+    let refused = store.pass(vec![Command::Open { partition: handle, epoch: 2 }]).remove(0).unwrap_err();
+    assert_eq!(refused.code(), 56);
+    let bytes = read_file(&files, Path::new(&path)).unwrap().unwrap();
+    assert_eq!(bytes.len(), 5 * batch_bytes, "nothing was cut");
+    drop(store);
+    assert_eq!(open(&files, Durability::Os).1.damage.len(), 1, "and it stays refused");
+}
+
+#[test]
+fn damage_that_the_checkpoint_knows_to_be_none_of_a_tail_is_not_cut() {
+    let files = ForgetfulFiles::new(64);
+    let mut store = filled(&files, Durability::Fsync, 5);
+    store.checkpoint().unwrap();
+    drop(store);
+    let path = segment(0, 0);
+    // The last batch of all: without the checkpoint it would look like a torn one.
+    files.damage(Path::new(&path), |bytes| *bytes.last_mut().unwrap() ^= 1).unwrap();
+    let (store, _) = open(&files, Durability::Fsync);
+    let Err(LogError::Damaged(damage)) = count(&store, 0) else { panic!("an acknowledged record is gone") };
+    assert_eq!(damage.offset, 4);
+    assert_eq!(count(&store, 1), Ok(5));
+    files.damage(Path::new(&path), |bytes| bytes.truncate(10)).unwrap();
+    drop(store);
+    let (store, report) = open(&files, Durability::Fsync);
+    assert!(report.damage[0].reason.contains("were there at the last checkpoint"), "{report:?}");
+    assert_eq!(count(&store, 1), Ok(5));
+}
+
+#[test]
+fn what_the_segments_lost_comes_from_the_write_ahead_file() {
+    let files = ForgetfulFiles::new(64);
+    let store = filled(&files, Durability::Fsync, 30);
+    let after = files.after_crash(Survival::Nothing);
+    drop(store);
+    assert!(after.list(Path::new("")).unwrap().iter().all(|entry| !entry.is_dir), "no segment was synced");
+    let (store, report) = open(&after, Durability::Fsync);
+    assert_eq!((report.completed_batches, report.was_clean), (60, false));
+    assert_eq!((count(&store, 0), count(&store, 1)), (Ok(30), Ok(30)));
+    assert!(after.list(Path::new(&format!("{TOPIC}-0"))).unwrap().len() > 3, "it is rolled as it was");
+    drop(store);
+    let (_, report) = open(&after, Durability::Fsync);
+    assert!(report.was_clean, "{report:?}");
+}
+
+#[test]
+fn a_damaged_or_missing_write_ahead_file_refuses_the_directory() {
+    let files = ForgetfulFiles::new(64);
+    drop(filled(&files, Durability::Fsync, 5));
+    let wal = files.list(Path::new("")).unwrap().into_iter().find(|entry| entry.name.contains("wal")).unwrap().name;
+    let after = files.after_crash(Survival::Everything);
+    after.damage(Path::new(&wal), |bytes| bytes[100] ^= 1).unwrap();
+    let error = open_as(&after, options(Durability::Fsync)).unwrap_err();
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains(&wal) && error.to_string().contains("rota log recover"), "{error}");
+    files.remove(Path::new(&wal)).unwrap();
+    let error = open_as(&files, options(Durability::Fsync)).unwrap_err();
+    assert!(error.to_string().contains("it is missing"), "{error}");
+}
+
+/// A directory as Kafka leaves one: no file of ours, indexes, a partition whose log begins later.
+fn kafkas() -> ForgetfulFiles {
+    let ours = ForgetfulFiles::new(64);
+    drop(filled(&ours, Durability::Os, 30));
+    let files = ForgetfulFiles::new(64);
+    let put = |path: &str, bytes: &[u8]| {
+        let file = files.open(Path::new(path), FileAccess::Create).unwrap();
+        write_all_at(file.as_ref(), bytes, 0).unwrap();
+    };
+    put("meta.properties", b"#\nversion=1\nnode.id=1\ncluster.id=abc\n");
+    put("recovery-point-offset-checkpoint", b"0\n0\n");
+    for partition in 0..2 {
+        let dir = format!("{TOPIC}-{partition}");
+        files.create_dir(Path::new(&dir)).unwrap();
+        for entry in ours.list(Path::new(&dir)).unwrap().iter().filter(|entry| entry.name.len() == 24) {
+            let path = format!("{dir}/{}", entry.name);
+            put(&path, &read_file(&ours, Path::new(&path)).unwrap().unwrap());
+            put(&path.replace(".log", ".index"), &[0; 100]);
+        }
+        put(&format!("{dir}/leader-epoch-checkpoint"), b"0\n2\n0 0\n4 20\n");
+        put(&format!("{dir}/partition.metadata"), b"version: 0\ntopic_id: lBj3j9mkR5CSrYX6wOZ9pg");
+    }
+    files
+}
+
+#[test]
+fn a_directory_of_kafkas_is_only_read_unless_it_is_adopted() {
+    let files = kafkas();
+    let before = files.operations();
+    let (mut store, report) = open(&files, Durability::Fsync);
+    assert!(report.is_foreign && report.damage.is_empty());
+    assert_eq!((count(&store, 0), count(&store, 1)), (Ok(30), Ok(30)));
+    let info = store.partitions().remove(0);
+    assert_eq!((info.epoch, info.topic_id >> 120), (Some(4), 0x94));
+    let refused = store.pass(vec![Command::Open { partition: info.handle, epoch: 9 }]);
+    assert_eq!(refused, [Err(LogError::ReadOnly)]);
+    drop(store);
+    assert_eq!(files.operations(), before, "nothing was changed");
+
+    let adopting = || StoreOptions { access: Access::Adopt, ..options(Durability::Fsync) };
+    let (mut store, _) = open_as(&files, adopting()).unwrap();
+    let handle = store.handle(TOPIC, 0).unwrap();
+    let fenced = store.pass(vec![Command::Open { partition: handle, epoch: 3 }]).remove(0);
+    assert_eq!(fenced, Err(LogError::Fenced { current_epoch: 4, epoch: 3 }));
+    let append = Command::Append { partition: handle, epoch: 5, batch: batch(99) };
+    assert_eq!(store.pass(vec![Command::Open { partition: handle, epoch: 5 }, append]), [Ok(30), Ok(30)]);
+    let after = files.after_crash(Survival::Nothing);
+    let (store, report) = open(&after, Durability::Fsync);
+    assert!(!report.is_foreign, "it is ours now");
+    assert_eq!((count(&store, 0), count(&store, 1)), (Ok(31), Ok(30)));
+}
+
+#[test]
+fn a_directory_can_be_read_while_nothing_in_it_is_changed() {
+    let files = ForgetfulFiles::new(64);
+    let mut store = filled(&files, Durability::Fsync, 5);
+    store.checkpoint().unwrap();
+    let before = files.operations();
+    let reading = StoreOptions { access: Access::Read, ..options(Durability::Fsync) };
+    let (mut reader, _) = open_as(&files, reading).unwrap();
+    assert_eq!(count(&reader, 0), Ok(5));
+    assert!(reader.next_task(0).is_none());
+    assert_eq!(reader.checkpoint(), Err(LogError::ReadOnly));
+    assert_eq!(files.operations(), before);
+}
+
+#[test]
+fn a_compaction_that_a_crash_interrupted_leaves_the_newest_of_each_key_and_no_files() {
+    let files = ForgetfulFiles::new(64);
+    let mut store = filled(&files, Durability::Fsync, 30);
+    store.checkpoint().unwrap();
+    let mut task = store.next_task(0).expect("everything is dirty");
+    loop {
+        let after = files.after_crash(Survival::Everything);
+        let (recovered, _) = open(&after, Durability::Fsync);
+        assert_eq!((count(&recovered, 0), count(&recovered, 1)), (Ok(30), Ok(30)), "every key is there once");
+        let names = after.list(Path::new(&format!("{TOPIC}-0"))).unwrap();
+        assert!(names.iter().all(|entry| !entry.name.ends_with("cleaned") && !entry.name.ends_with("swap")));
+        if !task.step().unwrap() {
+            break;
+        }
+    }
+    store.finish(task, Ok(()));
+    assert_eq!(store.compactions(), 1);
+}

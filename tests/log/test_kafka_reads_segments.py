@@ -1,0 +1,71 @@
+"""Kafka's dump tool, with its decoder of group and offset records, finds in our segments what we wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORD = re.compile(r"^\| offset: (\d+) .*? key: (\{.*?\}\}) payload: (.*)$")
+
+
+def text_at(data: bytes, at: int) -> tuple[str, int]:
+    (length,) = struct.unpack_from(">h", data, at)
+    return data[at + 2 : at + 2 + length].decode(), at + 2 + length
+
+
+def ours(line: str) -> tuple[int, dict[str, object], dict[str, object] | None]:
+    """A line of `write_offsets`: offset, and what the tool is to say of key and value."""
+    offset, key_text, value_text = line.split()
+    key = bytes.fromhex(key_text)
+    (kind,) = struct.unpack_from(">h", key)
+    group, at = text_at(key, 2)
+    decoded: dict[str, object] = {"group": group}
+    if kind == 1:
+        topic, at = text_at(key, at)
+        decoded |= {"topic": topic, "partition": struct.unpack_from(">i", key, at)[0]}
+    if value_text == "-":
+        return int(offset), decoded, None
+    value = bytes.fromhex(value_text)
+    if kind == 1:
+        committed = struct.unpack_from(">q", value, 2)[0]
+        return int(offset), decoded, {"offset": committed, "leaderEpoch": -1, "metadata": "m"}
+    protocol_type, at = text_at(value, 2)
+    return int(offset), decoded, {"protocolType": protocol_type, "generation": struct.unpack_from(">i", value, at)[0]}
+
+
+@pytest.mark.timeout(300)
+def test_kafkas_dump_tool_finds_what_we_wrote(tmp_path: Path) -> None:
+    absent = [tool for tool in ("java", "mvn", "cargo") if shutil.which(tool) is None]
+    if absent:
+        pytest.skip(f"needs {', '.join(absent)}")
+    write = ["cargo", "run", "--quiet", "-p", "rota-log", "--example", "write_offsets", "--", str(tmp_path / "data")]
+    written = subprocess.run(write, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    expected = [ours(line) for line in written]
+    assert len(expected) > 20
+
+    segments = sorted((tmp_path / "data" / "__consumer_offsets-3").glob("*.log"))
+    assert len(segments) > 1
+    files = ",".join(map(str, segments))
+    dump = [str(ROOT / "benches" / "kafka" / "kafka"), "dump", files, "--deep-iteration"]
+    lines = subprocess.run(dump, check=True, capture_output=True, text=True).stdout.splitlines()
+    batches = [line for line in lines if line.startswith("baseOffset: ")]
+    assert batches
+    assert all("isvalid: true" in line and "partitionLeaderEpoch: 5 " in line for line in batches)
+    assert any("deleteHorizonMs: OptionalLong[" in line for line in batches), "compaction met tombstones"
+
+    found = [match.groups() for match in map(RECORD.match, lines) if match]
+    assert [int(offset) for offset, _, _ in found] == [offset for offset, _, _ in expected]
+    for (_, key, payload), (offset, expected_key, expected_value) in zip(found, expected, strict=True):
+        assert json.loads(key)["data"] == expected_key, offset
+        if expected_value is None:
+            assert payload in ("", "<DELETE>"), offset
+        else:
+            value = json.loads(payload)["data"]
+            assert {name: value[name] for name in expected_value} == expected_value, offset
