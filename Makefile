@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 WORKERS ?= 4
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
+BENCH_ARGS ?=
+COMPARE_ARGS ?=
 
 export VIRTUAL_ENV := $(abspath $(VENV))
 # maturin sets what PyO3's build script looks at; in a directory of its own clippy does not undo that build each time.
@@ -18,7 +20,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: help venv develop lint lint-python lint-rust format test-rust test-python test wheel check-wheel bench demo clean
+.PHONY: help venv develop lint lint-python lint-rust format test-rust test-python test wheel check-wheel bench bench-assign compare-assignors demo clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +76,12 @@ bench: wheel ## heartbeats and start-up, with the release build, beside their fl
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[bench]"
 	build/bench/bin/python -m pytest -c benches/pytest.ini benches
 	build/bench/bin/python benches/startup.py
+
+bench-assign: develop ## the assignors beside Kafka's classes in one run, release build (some minutes; needs a JDK and Maven)
+	$(BIN)/python -m benches.assignors $(BENCH_ARGS)
+
+compare-assignors: develop ## the assignors' plans beside those of Kafka's classes on 10,000 random groups (JDK, Maven)
+	$(BIN)/python -m tests.assign.differential $(COMPARE_ARGS)
 
 demo: develop ## watch a group live, about 30 s (DEMO_ARGS=--json for a summary)
 	$(BIN)/rota demo $(DEMO_ARGS)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, NoReturn, TextIO, cast
 import typer
 
 import rota
+import rota.assign.command
 from rota.server import Server
 from rota.trace import Sink
 
@@ -29,6 +30,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.command("assign")(rota.assign.command.assign)
 
 
 class Assignor(StrEnum):

@@ -66,7 +66,8 @@ impl Network {
     pub fn build(&mut self, problem: &Problem<'_>, subscribers: &Subscribers, alike: &[u32], racks: Option<Racks<'_>>) {
         self.by_partition = racks.is_some();
         // What a class has in common: its first topic, and its racks; in the order of the topics.
-        let mut keys: Vec<(u32, u32, u32)> = Vec::new();
+        let keys_max = if self.by_partition { problem.partitions() } else { problem.topics() };
+        let mut keys: Vec<(u32, u32, u32)> = Vec::with_capacity(keys_max as usize);
         let mut known: Vec<u32> = Vec::new();
         for topic in 0..problem.topics() {
             let partitions = problem.partitions_of(topic);
@@ -88,6 +89,7 @@ impl Network {
             list.clear();
         }
         self.away.clear();
+        self.contents.reserve_exact(keys.len());
         for class in keys.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
             let members = subscribers.of(class[0].0);
             self.edge_class.extend(members.iter().map(|_| self.supply.len() as u32));
