@@ -205,7 +205,7 @@ def main() -> int:
 
     say(f"load {load()}; {os.cpu_count()} cores; {chosen.runs} pairs of runs")
     say(
-        f"{'case':<34}{'partitions':>10}{'members':>8}{'Kafka ms':>11}{'rota ms':>9}{'ratio':>9}  {'quartiles':<16}loads"
+        f"{'case':<34}{'partitions':>10}{'members':>8}{'Kafka ms':>11}{'rota ms':>9}{'ratio':>9}  quartiles       loads"
     )
     results = []
     for case in CASES:
