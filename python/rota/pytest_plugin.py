@@ -88,8 +88,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     server = item.stash.get(SERVER, None)
     if report.failed and report.when in ("setup", "call") and server is not None:
         report.sections.append(("rota: groups when the test failed", "\n".join(told_of(server))))
-        if item.stash[TRACE]:
-            report.sections.append(("rota: the last requests and answers", "\n".join(item.stash[TRACE])))
+        trace = item.stash[TRACE]
+        if trace:
+            report.sections.append(("rota: the last requests and answers", "\n".join(trace)))
     return report  # type: ignore[return-value]
 
 
