@@ -20,7 +20,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: help venv develop lint lint-python lint-rust format test-rust test-python test wheel check-wheel bench bench-assign compare-assignors demo clean
+.PHONY: help venv develop lint lint-python lint-rust format test-rust faults test-python test wheel check-wheel bench bench-assign compare-assignors demo clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ format: develop ## let ruff and rustfmt rewrite what they can
 
 test-rust: ## the Rust tests
 	cargo test --quiet $(CARGO_TESTED)
+
+faults: ## crash and fail the log on disk at every operation of a workload, a dozen ways each (minutes)
+	ROTA_FAULT_SEEDS=12 cargo test --release -p rota-log --test faults -- --nocapture
 
 test-python: develop ## the Python tests: models, transcripts, real clients (PYTEST_ARGS='-k ...' narrows)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)

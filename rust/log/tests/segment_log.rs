@@ -293,3 +293,34 @@ fn a_directory_that_somebody_else_uses_is_left_alone() {
     assert!(opened.unwrap_err().to_string().contains("choose an empty directory"));
     assert_eq!(options().access, Access::Own);
 }
+
+#[test]
+fn a_reader_beside_the_writer_finds_every_record_once_and_in_order() {
+    let files = ForgetfulFiles::new(4_096);
+    let options = StoreOptions { compacted_topics: Vec::new(), ..options() };
+    let store = SegmentStore::open(Arc::new(files), Path::new(""), options).unwrap().0;
+    let (mut log, bell) = log_of(&store, 1);
+    log.open(0, 0).unwrap();
+    let view = Arc::clone(log.view(0).unwrap());
+    let records = 3_000_u64;
+    let reader = std::thread::spawn(move || {
+        let mut next = 0;
+        while next < records as i64 {
+            for stored in view.read_records(next, 50).expect("nothing is damaged") {
+                assert_eq!(stored.offset, next);
+                assert_eq!(stored.record.key, next.to_string().into_bytes());
+                next += 1;
+            }
+            std::thread::yield_now();
+        }
+    });
+    for n in 0..records {
+        log.append(0, 0, 0, record(n, n));
+        if n % 3 == 0 {
+            log.flush();
+        }
+    }
+    log.flush();
+    bell.wait(&mut log, records as usize);
+    reader.join().unwrap();
+}

@@ -588,7 +588,7 @@ impl Opening {
             if partition.segments.last().is_none_or(|active| active.base_offset != segment_base) {
                 partition.roll(files.as_ref())?;
             }
-            partition.write(batch.bytes(), header.last_offset() + 1)?;
+            partition.write(batch.bytes(), header.last_offset().saturating_add(1))?;
             // The segment may be there only because its name was not yet forgotten.
             partition.names_changed = true;
             self.report.completed_batches += 1;

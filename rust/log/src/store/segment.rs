@@ -156,7 +156,7 @@ impl<'s> Walk<'s> {
         }
         self.fill(size_bytes).map_err(|error| damage(&error))?;
         self.position = position + size_bytes as u64;
-        self.next_offset = header.last_offset() + 1;
+        self.next_offset = header.last_offset().saturating_add(1);
         let start = (position - self.buffered_at) as usize;
         let (batch, _) = Batch::split(&self.buffer[start..]).map_err(|error| damage(&error))?;
         if check && let Err(error) = batch.check_crc() {

@@ -94,8 +94,10 @@ impl PartitionView {
         }
         let segments = self.segments();
         let first = segments.partition_point(|segment| segment.base_offset <= from).saturating_sub(1);
-        for segment in &segments[first..] {
-            match read_segment(segment, from, max_bytes) {
+        for (at, segment) in segments.iter().enumerate().skip(first) {
+            // The checksum does not cover offsets: that they are in order is all that shows a wrong one.
+            let limit = segments.get(at + 1).map_or(end_offset, |next| next.base_offset);
+            match read_segment(segment, from, limit, max_bytes) {
                 Ok(Some(slice)) => return Ok(slice),
                 Ok(None) => {}
                 Err(damage) => {
@@ -158,8 +160,13 @@ impl PartitionView {
     }
 }
 
-/// `None`: the segment has nothing at `from` or later.
-fn read_segment(segment: &Segment, from: i64, max_bytes: usize) -> Result<Option<Slice>, super::segment::Damage> {
+/// `None`: the segment has nothing at `from` or later. All offsets in it are below `limit`.
+fn read_segment(
+    segment: &Segment,
+    from: i64,
+    limit: i64,
+    max_bytes: usize,
+) -> Result<Option<Slice>, super::segment::Damage> {
     let readable_bytes = segment.readable_bytes();
     let position = segment.seek(from)?;
     if position >= readable_bytes {
@@ -184,8 +191,17 @@ fn read_segment(segment: &Segment, from: i64, max_bytes: usize) -> Result<Option
         match Batch::split(&bytes[taken..]) {
             Ok((batch, _)) => {
                 batch.check_crc().map_err(|error| segment.damage(at, next_offset, error))?;
+                let header = batch.header();
+                let least = if taken == 0 { segment.base_offset } else { next_offset };
+                if taken > 0 && header.last_offset() >= limit {
+                    break; // Published since the limit was read; if not, it is the first one next time.
+                }
+                if header.base_offset < least || header.last_offset() < next_offset || header.last_offset() >= limit {
+                    let reason = format!("a batch of offset {} is there", header.base_offset);
+                    return Err(segment.damage(at, next_offset, reason));
+                }
                 taken += batch.bytes().len();
-                next_offset = batch.header().last_offset() + 1;
+                next_offset = batch.header().last_offset().saturating_add(1);
             }
             Err(crate::batch::BatchError::Truncated { .. }) if taken > 0 => break,
             Err(error) => return Err(segment.damage(at, next_offset, error)),

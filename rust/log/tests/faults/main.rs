@@ -143,6 +143,25 @@ fn without_syncs_nothing_is_lost_when_the_process_dies_at_any_operation() {
     println!("{at} operations");
 }
 
+#[test]
+fn without_syncs_a_failure_of_any_operation_loses_nothing_either() {
+    let mut tried = 0;
+    for fault in [Fault::ShortWrite, Fault::NoSpace(1), Fault::NoSpace(20), Fault::Io] {
+        for at in 0.. {
+            let files = ForgetfulFiles::new(PAGE_BYTES);
+            files.fail_at(at, fault);
+            let workload = Workload::run(&files, Os);
+            let verdict = workload.verdict(&files.after_crash(Survival::Everything), Os);
+            assert_eq!(verdict, Ok(()), "{fault:?} at operation {at}");
+            tried += 1;
+            if files.operations() <= at {
+                break;
+            }
+        }
+    }
+    println!("{tried} failures");
+}
+
 type Bug = Box<dyn Fn(Operation, &str, u64) -> Answer + Send + Sync>;
 
 /// Says that an operation of this kind was done where it was not, on the names that pass.
