@@ -88,6 +88,8 @@ class Player:
             lines = []
         elif word in ("stored", "refused"):
             lines = self._end_append(word, rest)
+        elif word == "explain" and "explain" not in self.subject.shows:
+            lines = step.effects
         elif word == "explain":
             lines = render.explanation(self.cast, self.subject.explain(rest[0] if rest else "g"), self.now_ms)
         elif word == "replay":

@@ -1,4 +1,4 @@
-"""Every transcript in tests/vectors, in every mode, on the core."""
+"""Every transcript in tests/vectors, in every mode, on the core and on the model."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from tests.transcripts import runner
 from tests.transcripts.core_subject import CoreSubject
 from tests.transcripts.coverage import uncovered_rows
+from tests.transcripts.model_subject import ModelSubject
 from tests.transcripts.subject import Answer, Effect
 from tests.transcripts.text import parse
 
@@ -30,6 +31,12 @@ def test_the_core_does_what_the_transcript_says(run: runner.Run) -> None:
     fresh = next(again for again in runner.runs(parse(run.transcript.path)) if again.name == run.name)
     outcome = runner.play(fresh, CoreSubject(fresh.config))
     assert outcome.matches, "\n" + runner.report(fresh, outcome)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name.replace(" ", "-"))
+def test_the_model_does_what_the_transcript_says(run: runner.Run) -> None:
+    outcome = runner.play(run, ModelSubject(run.config))
+    assert outcome.matches, "\n" + runner.report(run, outcome)
 
 
 class Spoiled(CoreSubject):

@@ -1,0 +1,102 @@
+"""A model of the classic consumer-group protocol: frozen data, plain functions, one event at a time.
+
+    state, effects = step(state, now_ms, event)
+
+It says what docs/protocol.md says, rule by rule and in no hurry, and shares no code with `rota.Coordinator`, which is
+checked against it. Read `step`, then the module of the request that interests you; docs/model.md walks through a
+rebalance. Nothing is done in place, so a state can be kept, compared, and stepped from twice.
+"""
+
+from rota.model.answers import (
+    Answer,
+    Append,
+    CommitAnswer,
+    CommittedPartition,
+    DescribeAnswer,
+    DescribedMember,
+    Effect,
+    FetchAnswer,
+    FetchedOffset,
+    HeartbeatAnswer,
+    JoinAnswer,
+    JoinedMember,
+    LeaveAnswer,
+    LeftMember,
+    ListAnswer,
+    ListedGroup,
+    SyncAnswer,
+)
+from rota.model.records import GroupRecord, GroupValue, MemberValue, OffsetRecord, OffsetValue, Record
+from rota.model.requests import (
+    Advance,
+    Appended,
+    DescribeGroup,
+    Event,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    Loaded,
+    LoadFailed,
+    OffsetCommit,
+    OffsetFetch,
+    Replay,
+    Request,
+    Submit,
+    SyncGroup,
+    TopicsDeleted,
+    Unload,
+)
+from rota.model.state import Config, Group, Member, State, Timer
+from rota.model.step import next_deadline, step
+
+__all__ = [
+    "Advance",
+    "Answer",
+    "Append",
+    "Appended",
+    "CommitAnswer",
+    "CommittedPartition",
+    "Config",
+    "DescribeAnswer",
+    "DescribeGroup",
+    "DescribedMember",
+    "Effect",
+    "Event",
+    "FetchAnswer",
+    "FetchedOffset",
+    "Group",
+    "GroupRecord",
+    "GroupValue",
+    "Heartbeat",
+    "HeartbeatAnswer",
+    "JoinAnswer",
+    "JoinGroup",
+    "JoinedMember",
+    "LeaveAnswer",
+    "LeaveGroup",
+    "LeftMember",
+    "ListAnswer",
+    "ListGroups",
+    "ListedGroup",
+    "LoadFailed",
+    "Loaded",
+    "Member",
+    "MemberValue",
+    "OffsetCommit",
+    "OffsetFetch",
+    "OffsetRecord",
+    "OffsetValue",
+    "Record",
+    "Replay",
+    "Request",
+    "State",
+    "Submit",
+    "SyncAnswer",
+    "SyncGroup",
+    "Timer",
+    "TopicsDeleted",
+    "Unload",
+    "next_deadline",
+    "step",
+]

@@ -1,0 +1,95 @@
+"""Loading a partition and letting it go (docs/protocol.md §15)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rota.model.answers import Answer, FetchAnswer, JoinAnswer, SyncAnswer
+from rota.model.offsets import answer_commit
+from rota.model.rebalance import begin_rebalance, remove_group
+from rota.model.records import GroupValue, MemberValue, OffsetRecord, Record
+from rota.model.state import Commit, Group, Member, State, arm_session, change, emit, put
+from rota.model.vote import subscribed_topics
+
+
+def replay(s: State, record: Record) -> State:
+    """Fold one record; the last of a key counts (docs/protocol.md §15.1)."""
+    if s.phase != "Loading":
+        return s
+    group = s.groups.get(record.group_id) or Group(record.group_id, s.now_ms, s.wall_ms, durable=True)
+    if isinstance(record, OffsetRecord):
+        offsets = {place: value for place, value in group.offsets.items() if place != (record.topic, record.partition)}
+        if record.value:
+            offsets[record.topic, record.partition] = record.value
+        return put(s, replace(group, offsets=offsets))
+    if record.value is None:
+        return remove_group(s, record.group_id)
+    return put(s, _loaded_group(group, record.value))
+
+
+def _loaded_group(before: Group, value: GroupValue) -> Group:
+    """A group as its record has it, with the offsets that were there (docs/protocol.md §15.1)."""
+    group = Group(
+        before.group_id,
+        before.since_ms,
+        value.state_timestamp_ms,
+        "Stable" if value.members else "Empty",
+        value.generation,
+        value.protocol_type or None,
+        value.protocol_name,
+        value.leader,
+        tuple(_loaded_member(member, value.protocol_name) for member in value.members),
+        offsets=before.offsets,
+        durable=True,
+    )
+    return replace(group, subscribed_topics=subscribed_topics(group))
+
+
+def _loaded_member(value: MemberValue, protocol_name: str | None) -> Member:
+    """The stored metadata is the whole list (docs/protocol.md §15.1)."""
+    timeout_ms = value.rebalance_timeout_ms
+    return Member(
+        value.member_id,
+        value.instance_id,
+        value.client_id,
+        value.client_host,
+        value.session_timeout_ms,
+        value.session_timeout_ms if timeout_ms == -1 else timeout_ms,
+        ((protocol_name or "", value.subscription),),
+        value.assignment,
+    )
+
+
+def loaded(s: State) -> State:
+    """Sessions start, then groups that are too large rebalance (docs/protocol.md §15.1)."""
+    if s.phase != "Loading":
+        return s
+    s = replace(s, phase="Active")
+    for group_id in sorted(s.groups):
+        s = change(s, group_id, since_ms=s.now_ms)
+        for member in s.groups[group_id].members:
+            s = arm_session(s, group_id, member)
+    for group_id in sorted(s.groups):
+        if len(s.groups[group_id].members) > s.config.group_max_size:
+            s = begin_rebalance(s, group_id)
+    return s
+
+
+def unload(s: State) -> State:
+    """Whoever waits is sent elsewhere, and nothing is kept (docs/protocol.md §15.2)."""
+    error = "NOT_COORDINATOR"
+    for _, group in sorted(s.groups.items()):
+        for member in group.members:
+            answers: list[Answer] = []
+            if member.join:
+                answers.append(JoinAnswer(member.join.ticket, error, member_id=member.member_id))
+            if member.sync:
+                answers.append(SyncAnswer(member.sync.ticket, error))
+            for answer in answers:
+                s = emit(s, answer)
+    for flying in s.appends:
+        if isinstance(flying.what, Commit) and not flying.late:
+            s = answer_commit(s, flying.what, error)
+    for fetch in s.fetches:
+        s = emit(s, FetchAnswer(fetch.ticket, error, fetch.group_id))
+    return replace(State(s.config, "Unloaded", s.now_ms, s.wall_ms), effects=s.effects)

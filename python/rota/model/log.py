@@ -1,0 +1,105 @@
+"""Handing records to the log (docs/protocol.md §10.3, §14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from rota.model.answers import Append
+from rota.model.records import GroupRecord, GroupValue, MemberValue, Record, key_of
+from rota.model.state import Commit, Creation, Group, InFlight, Member, Plan, Replacement, State, Unwatched, arm, emit
+
+GROUP_ERRORS = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "COORDINATOR_NOT_AVAILABLE",
+    "NOT_ENOUGH_REPLICAS": "COORDINATOR_NOT_AVAILABLE",
+    "REQUEST_TIMED_OUT": "COORDINATOR_NOT_AVAILABLE",
+    "NOT_LEADER_OR_FOLLOWER": "NOT_COORDINATOR",
+    "KAFKA_STORAGE_ERROR": "NOT_COORDINATOR",
+    "MESSAGE_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
+    "RECORD_LIST_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
+    "INVALID_FETCH_SIZE": "UNKNOWN_SERVER_ERROR",
+}
+OFFSET_ERRORS = GROUP_ERRORS | {"NETWORK_EXCEPTION": "COORDINATOR_LOAD_IN_PROGRESS"}
+
+
+def group_error(error: str) -> str:
+    """What the requester of a group record is told (docs/protocol.md §6.6)."""
+    return GROUP_ERRORS.get(error, error)
+
+
+def offset_error(error: str) -> str:
+    """What the requester of an offset record is told (docs/protocol.md §6.6)."""
+    return OFFSET_ERRORS.get(error, error)
+
+
+def append(s: State, group_id: str, records: tuple[Record, ...], what: Creation | Plan | Replacement | Commit) -> State:
+    """Append what somebody waits for, at most `offsets.commit.timeout.ms` (docs/protocol.md §10.3)."""
+    s = _hand_over(write_again(s), group_id, records, what)
+    return arm(s, "Append", "", str(s.append_ids - 1), s.config.offsets_commit_timeout_ms)
+
+
+def append_unwatched(s: State, group_id: str, records: tuple[Record, ...]) -> State:
+    """Append what nobody waits for; it has no deadline (docs/protocol.md §10.3)."""
+    return _hand_over(write_again(s), group_id, records, Unwatched())
+
+
+def write_again(s: State) -> State:
+    """Before an append, the records that failed and that nobody waited for, but for those whose key an append in flight
+    speaks of (docs/protocol.md §10.3).
+    """
+    spoken_of = {key_of(record) for flying in s.appends for record in flying.records}
+    ready = [record for record in s.unwritten if key_of(record) not in spoken_of]
+    s = replace(s, unwritten=tuple(record for record in s.unwritten if record not in ready))
+    for group_id in dict.fromkeys(record.group_id for record in ready):
+        s = _hand_over(s, group_id, tuple(record for record in ready if record.group_id == group_id), Unwatched())
+    return s
+
+
+def keep_unwritten(s: State, records: tuple[Record, ...]) -> State:
+    """Records that failed and that nobody waited for are kept, the newest of each key (docs/protocol.md §10.3)."""
+    return replace(forget_unwritten(s, records), unwritten=(*forget_unwritten(s, records).unwritten, *records))
+
+
+def forget_unwritten(s: State, records: tuple[Record, ...]) -> State:
+    """Kept records with one of these keys are out of date (docs/protocol.md §10.3)."""
+    keys = {key_of(record) for record in records}
+    return replace(s, unwritten=tuple(record for record in s.unwritten if key_of(record) not in keys))
+
+
+def _hand_over(
+    s: State,
+    group_id: str,
+    records: tuple[Record, ...],
+    what: Creation | Plan | Replacement | Commit | Unwatched,
+) -> State:
+    flying = InFlight(s.append_ids, group_id, records, what)
+    s = replace(s, appends=(*s.appends, flying), append_ids=s.append_ids + 1)
+    return emit(s, Append(flying.append_id, records))
+
+
+def group_record(group: Group, assignments: Mapping[str, bytes] | None = None) -> GroupRecord:
+    """The group as one record, with the assignments in memory or with those of a plan (docs/protocol.md §14)."""
+    return GroupRecord(
+        group.group_id,
+        GroupValue(
+            group.protocol_type or "",
+            group.generation,
+            group.protocol_name,
+            group.leader,
+            group.state_timestamp_ms,
+            tuple(_stored(member, group.protocol_name, assignments) for member in group.members),
+        ),
+    )
+
+
+def _stored(member: Member, protocol_name: str | None, assignments: Mapping[str, bytes] | None) -> MemberValue:
+    return MemberValue(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        member.session_timeout_ms,
+        dict(member.protocols).get(protocol_name or "", b""),
+        member.assignment if assignments is None else assignments[member.member_id],
+    )

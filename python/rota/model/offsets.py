@@ -1,0 +1,149 @@
+"""OffsetCommit (docs/protocol.md §10) and OffsetFetch (§11)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rota.model.answers import NONE, CommitAnswer, CommittedPartition, FetchAnswer, FetchedOffset
+from rota.model.log import append, append_unwatched, offset_error
+from rota.model.members import identity_error
+from rota.model.records import OffsetRecord, OffsetValue
+from rota.model.requests import OffsetCommit, OffsetFetch
+from rota.model.state import (
+    Commit,
+    Group,
+    InFlight,
+    State,
+    WaitingFetch,
+    arm,
+    arm_session,
+    cancel,
+    change,
+    emit,
+    find,
+    put,
+)
+
+
+def offset_commit(s: State, ticket: int, request: OffsetCommit) -> State:
+    """Check, refresh the session, and append what is not too long (docs/protocol.md §10.1, §10.2)."""
+    group_id = request.group_id or ""
+    group = s.groups.get(group_id)
+    error = _commit_error(group, request)
+    if error != NONE:
+        return emit(s, refused_commit(ticket, request, error))
+    member = find(group, request.member_id) if group else None
+    if group and member and request.generation >= 0:
+        s = arm_session(s, group_id, member)
+    topic_ids = dict(request.topic_ids)
+    results, records = [], []
+    for topic, partition, offset, leader_epoch, metadata in request.offsets:
+        text = metadata or ""
+        too_long = len(text.encode("utf-16-le", "surrogatepass")) // 2 > s.config.offset_metadata_max_bytes
+        outcome = "OFFSET_METADATA_TOO_LARGE" if too_long else NONE
+        topic_id = topic_ids.get(topic, 0)
+        results.append(CommittedPartition(topic, partition, outcome, topic_id))
+        if not too_long:
+            keep_ms = request.retention_time_ms
+            expires_ms = None if keep_ms in (None, -1) else s.wall_ms + (keep_ms or 0)
+            value = OffsetValue(offset, leader_epoch, text, s.wall_ms, expires_ms, topic_id)
+            records.append(OffsetRecord(group_id, topic, partition, value))
+    if not records:
+        return emit(s, CommitAnswer(ticket, tuple(results)))
+    return append(s, group_id, tuple(records), Commit(ticket, tuple(results)))
+
+
+def _commit_error(group: Group | None, request: OffsetCommit) -> str:
+    """docs/protocol.md §10.1."""
+    outside = request.generation < 0
+    if group is None:
+        late_version = request.version >= 9
+        return NONE if outside else "GROUP_ID_NOT_FOUND" if late_version else "ILLEGAL_GENERATION"
+    if group.state == "Empty" and outside:
+        return NONE
+    error = identity_error(group, request.member_id, request.instance_id)
+    if error != NONE:
+        return error
+    if request.generation != group.generation:
+        return "ILLEGAL_GENERATION"
+    return "REBALANCE_IN_PROGRESS" if group.state == "CompletingRebalance" else NONE
+
+
+def refused_commit(ticket: int, request: OffsetCommit, error: str) -> CommitAnswer:
+    """A refusal is given on every partition (docs/protocol.md §10.1)."""
+    ids = dict(request.topic_ids)
+    return CommitAnswer(
+        ticket,
+        tuple(
+            CommittedPartition(topic, partition, error, ids.get(topic, 0)) for topic, partition, *_ in request.offsets
+        ),
+    )
+
+
+def commit_ended(s: State, flying: InFlight, what: Commit, error: str | None) -> State:
+    """Durable offsets become visible, then the requester is answered (docs/protocol.md §10.3)."""
+    if error is None:
+        if flying.group_id not in s.groups:
+            s = put(s, Group(flying.group_id, s.now_ms, s.wall_ms, durable=True))
+        offsets = dict(s.groups[flying.group_id].offsets)
+        for record in flying.records:
+            if isinstance(record, OffsetRecord) and record.value:
+                offsets[record.topic, record.partition] = record.value
+        s = change(s, flying.group_id, offsets=offsets)
+    return s if flying.late else answer_commit(s, what, error)
+
+
+def answer_commit(s: State, what: Commit, error: str | None) -> State:
+    """A failure is told on every partition, also on one that was refused before (docs/protocol.md §10.3)."""
+    told = what.partitions
+    if error is not None:
+        told = tuple(replace(each, error=offset_error(error)) for each in told)
+    return emit(s, CommitAnswer(what.ticket, told))
+
+
+def offset_fetch(s: State, ticket: int, request: OffsetFetch) -> State:
+    """A stable fetch waits for the commits of its group that are in flight (docs/protocol.md §11.3)."""
+    group_id = request.group_id or ""
+    commits = [f for f in s.appends if f.group_id == group_id and isinstance(f.what, Commit)]
+    if not request.require_stable or not commits:
+        return emit(s, fetched(s, ticket, group_id, request.partitions))
+    waiting = WaitingFetch(ticket, group_id, request.partitions, commits[-1].append_id)
+    s = replace(s, fetches=(*s.fetches, waiting))
+    return arm(s, "StableFetch", "", str(ticket), s.config.offsets_commit_timeout_ms)
+
+
+def fetched(s: State, ticket: int, group_id: str, partitions: tuple[tuple[str, int], ...] | None) -> FetchAnswer:
+    """Durable commits only, whoever asks (docs/protocol.md §11.2)."""
+    group = s.groups.get(group_id)
+    offsets = group.offsets if group else {}
+    places = sorted(offsets) if partitions is None else partitions
+    return FetchAnswer(ticket, NONE, group_id, tuple(_fetched(place, offsets.get(place)) for place in places))
+
+
+def _fetched(place: tuple[str, int], value: OffsetValue | None) -> FetchedOffset:
+    if value is None:
+        return FetchedOffset(*place)
+    return FetchedOffset(*place, value.offset, value.leader_epoch, value.metadata, NONE, value.topic_id)
+
+
+def end_fetch(s: State, waiting: WaitingFetch, error: str | None) -> State:
+    """The wait is over; a bad end sends the client to look for the coordinator (docs/protocol.md §11.3)."""
+    s = replace(s, fetches=tuple(fetch for fetch in s.fetches if fetch.ticket != waiting.ticket))
+    s = cancel(s, "StableFetch", "", str(waiting.ticket))
+    if error is None:
+        return emit(s, fetched(s, waiting.ticket, waiting.group_id, waiting.partitions))
+    told = offset_error(error)
+    told = "NOT_COORDINATOR" if told == "COORDINATOR_NOT_AVAILABLE" else told
+    return emit(s, FetchAnswer(waiting.ticket, told, waiting.group_id))
+
+
+def topics_deleted(s: State, topics: tuple[str, ...]) -> State:
+    """The offsets of deleted topics go at once, in every state (docs/protocol.md §13.3)."""
+    for group_id in sorted(s.groups):
+        offsets = s.groups[group_id].offsets
+        gone = sorted(place for place in offsets if place[0] in topics)
+        if gone:
+            s = change(s, group_id, offsets={place: offsets[place] for place in offsets if place not in gone})
+            tombstones = tuple(OffsetRecord(group_id, topic, partition, None) for topic, partition in gone)
+            s = append_unwatched(s, group_id, tombstones)
+    return s

@@ -1,0 +1,173 @@
+"""The join phase: how it begins, when it is over, what comes of it (docs/protocol.md §5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rota.model.answers import JoinAnswer, SyncAnswer
+from rota.model.log import append_unwatched, group_error, group_record
+from rota.model.members import joined, remove_from_group
+from rota.model.state import (
+    Group,
+    InFlight,
+    State,
+    alter,
+    arm,
+    arm_session,
+    cancel,
+    change,
+    emit,
+    enter,
+    put,
+)
+from rota.model.vote import subscribed_topics, vote
+
+REJOIN_INTERVAL_MIN_MS = 100
+
+
+def rebalance_timeout_ms(group: Group) -> int:
+    """R: the largest rebalance timeout of the members now (docs/protocol.md §5.1)."""
+    return max((member.rebalance_timeout_ms for member in group.members), default=0)
+
+
+def all_joined(group: Group) -> bool:
+    """docs/protocol.md §5.2."""
+    return all(member.join for member in group.members) and not group.pending
+
+
+def begin_rebalance(s: State, group_id: str) -> State:
+    """docs/protocol.md §5.1."""
+    before = s.groups[group_id].state
+    s = _answer_who_is_overtaken(s, group_id)
+    for member in s.groups[group_id].members:
+        s = alter(s, group_id, member.member_id, owes_sync=False)
+    s = cancel(s, "Sync", group_id, "")
+    s = enter(change(s, group_id, plan=None), group_id, "PreparingRebalance")
+    group = s.groups[group_id]
+    timeout_ms = rebalance_timeout_ms(group)
+    if before == "Empty":
+        delay_ms = s.config.group_initial_rebalance_delay_ms
+        s = change(s, group_id, delay=(delay_ms, max(timeout_ms - delay_ms, 0)))
+        return arm(s, "InitialDelay", group_id, "", delay_ms)
+    if all_joined(group):
+        return complete_join_phase(s, group_id)
+    return arm(s, "Join", group_id, "", timeout_ms)
+
+
+def _answer_who_is_overtaken(s: State, group_id: str) -> State:
+    """Parked SyncGroups get REBALANCE_IN_PROGRESS and a new session (docs/protocol.md §5.1), and so do the newcomers of
+    replacements that are being written, which then stand (§9.3, departure D3).
+    """
+    for member in s.groups[group_id].members:
+        if s.groups[group_id].state == "CompletingRebalance":
+            s = alter(s, group_id, member.member_id, assignment=b"")
+        if member.sync:
+            s = emit(s, SyncAnswer(member.sync.ticket, "REBALANCE_IN_PROGRESS"))
+            s = arm_session(alter(s, group_id, member.member_id, sync=None), group_id, member)
+        if member.replacing is not None and member.join:
+            s = emit(s, JoinAnswer(member.join.ticket, "REBALANCE_IN_PROGRESS"))
+            s = cancel(s, "Append", "", str(member.replacing))
+            s = arm_session(alter(s, group_id, member.member_id, join=None, replacing=None), group_id, member)
+    return s
+
+
+def complete_if_all_joined(s: State, group_id: str, *, expiry: bool = False) -> State:
+    """Only an expiry cuts an initial delay short (docs/protocol.md §5.2)."""
+    group = s.groups[group_id]
+    if group.state != "PreparingRebalance" or not all_joined(group):
+        return s
+    if group.delay is not None and not expiry:
+        return s
+    return complete_join_phase(s, group_id)
+
+
+def initial_delay_over(s: State, group_id: str) -> State:
+    """Extend the initial delay while newcomers arrive and the budget lasts (docs/protocol.md §5.3)."""
+    group = s.groups[group_id]
+    if group.delay is None:
+        return s
+    passed_ms, budget_ms = group.delay
+    if not group.new_member_flag or budget_ms == 0:
+        return complete_join_phase(s, group_id)
+    next_ms = min(s.config.group_initial_rebalance_delay_ms, budget_ms)
+    s = change(s, group_id, new_member_flag=False, delay=(next_ms, max(budget_ms - passed_ms, 0)))
+    return arm(s, "InitialDelay", group_id, "", next_ms)
+
+
+def complete_join_phase(s: State, group_id: str) -> State:
+    """docs/protocol.md §5.4; held back while the group's first record is on its way (§4.10, departure D9)."""
+    s = cancel(cancel(s, "Join", group_id, ""), "InitialDelay", group_id, "")
+    group = s.groups[group_id]
+    if group.held or (group.creating is not None and not group.durable):
+        return change(s, group_id, held=True)
+    for member in group.members:
+        if not member.join and member.instance_id is None:
+            s = remove_from_group(s, group_id, member.member_id)
+    group = s.groups[group_id]
+    parked = [member for member in group.members if member.join]
+    s = change(s, group_id, delay=None)
+    if group.members and not parked:
+        return arm(s, "Join", group_id, "", max(rebalance_timeout_ms(group), REJOIN_INTERVAL_MIN_MS))
+    leader = group.leader
+    if parked and leader not in [member.member_id for member in parked]:
+        leader = parked[0].member_id
+    s = change(s, group_id, generation=group.generation + 1, leader=leader)
+    return _go_on(s, group_id) if parked else _become_empty(s, group_id)
+
+
+def _become_empty(s: State, group_id: str) -> State:
+    """The join phase ended with nobody (docs/protocol.md §5.4)."""
+    s = change(s, group_id, protocol_name=None)
+    s = change(s, group_id, subscribed_topics=subscribed_topics(s.groups[group_id]))
+    s = enter(s, group_id, "Empty")
+    return append_unwatched(s, group_id, (group_record(s.groups[group_id]),))
+
+
+def _go_on(s: State, group_id: str) -> State:
+    """The join phase ended with members: everybody is told, and owes a SyncGroup (docs/protocol.md §5.4)."""
+    s = change(s, group_id, protocol_name=vote(s.groups[group_id]))
+    s = change(s, group_id, subscribed_topics=subscribed_topics(s.groups[group_id]))
+    s = enter(s, group_id, "CompletingRebalance")
+    group = s.groups[group_id]
+    for member in group.members:
+        if member.join:
+            s = emit(s, joined(group, member, member.join.ticket))
+        s = alter(s, group_id, member.member_id, join=None, is_new=False, owes_sync=True)
+        s = arm_session(s, group_id, member)
+    return arm(s, "Sync", group_id, "", rebalance_timeout_ms(group))
+
+
+def created(s: State, group_id: str) -> State:
+    """The group's first record is durable, or need not be: a join phase that was held back ends (docs/protocol.md
+    §4.10).
+    """
+    held = s.groups[group_id].held
+    s = change(s, group_id, creating=None, held=False)
+    return complete_join_phase(s, group_id) if held else s
+
+
+def not_created(s: State, group_id: str, error: str) -> State:
+    """The group's first record failed, and the creation is undone (docs/protocol.md §4.10)."""
+    for member in s.groups[group_id].members:
+        if member.join:
+            s = emit(s, JoinAnswer(member.join.ticket, group_error(error)))
+    return remove_group(s, group_id)
+
+
+def remove_group(s: State, group_id: str) -> State:
+    """The group is gone, and its timers with it (docs/protocol.md §2)."""
+    groups = {other: group for other, group in s.groups.items() if other != group_id}
+    timers = tuple(t for t in s.timers if t.group_id != group_id or t.kind in ("Append", "StableFetch"))
+    return replace(s, groups=groups, timers=timers)
+
+
+def creation_ended(s: State, flying: InFlight, error: str | None) -> State:
+    """What becomes of a new group (docs/protocol.md §4.10)."""
+    group = s.groups.get(flying.group_id)
+    if group is None and error is None and flying.late:
+        return put(s, Group(flying.group_id, s.now_ms, s.wall_ms, durable=True))
+    if group is None or group.creating != flying.append_id:
+        return s
+    if error is None or group.durable:
+        return created(s, flying.group_id)
+    return not_created(s, flying.group_id, error)

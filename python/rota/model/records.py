@@ -1,0 +1,71 @@
+"""The records that outlive a coordinator (docs/protocol.md §14), as plain data. A value of None is a tombstone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class OffsetValue:
+    """A committed offset (§10.2). An epoch of -1 and a topic id of 0 mean none."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int | None
+    topic_id: int
+
+
+@dataclass(frozen=True)
+class OffsetRecord:
+    """The newest offset of a group's partition."""
+
+    group_id: str
+    topic: str
+    partition: int
+    value: OffsetValue | None
+
+
+@dataclass(frozen=True)
+class MemberValue:
+    """A member inside a group record: its metadata for the chosen protocol, and its part of the plan."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True)
+class GroupValue:
+    """A whole group. The timestamp is that of its last transition, in ms since the Unix epoch."""
+
+    protocol_type: str
+    generation: int
+    protocol_name: str | None
+    leader: str | None
+    state_timestamp_ms: int
+    members: tuple[MemberValue, ...]
+
+
+@dataclass(frozen=True)
+class GroupRecord:
+    """A group, or its end."""
+
+    group_id: str
+    value: GroupValue | None
+
+
+Record = OffsetRecord | GroupRecord
+
+
+def key_of(record: Record) -> tuple[str | int, ...]:
+    """What compaction keeps one record of (§14)."""
+    if isinstance(record, OffsetRecord):
+        return ("offset", record.group_id, record.topic, record.partition)
+    return ("group", record.group_id)

@@ -1,0 +1,234 @@
+"""The whole state of one coordinator, and the few moves that every rule is made of.
+
+A rule is a function from a state, with what happened, to the next state. Effects gather in the state until `step` takes
+them out. Nothing is cached: what can be counted is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rota.model.answers import CommittedPartition, Effect
+from rota.model.records import OffsetValue, Record
+from rota.model.requests import Protocols
+
+NEW_MEMBER_TIMEOUT_MS = 300_000
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings by Kafka's names, dots as underscores; the last is rota's (docs/protocol.md §3, §4.4, §5.3, §10)."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2_147_483_647
+    offset_metadata_max_bytes: int = 4_096
+    offsets_commit_timeout_ms: int = 5_000
+    group_max_pending_members: int = 100_000
+
+
+@dataclass(frozen=True)
+class Parked:
+    """A request whose answer is withheld."""
+
+    ticket: int
+    version: int
+
+
+@dataclass(frozen=True)
+class Member:
+    """docs/protocol.md §1.2. `replacing` is the append that a static newcomer waits for (§9.3)."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+    join: Parked | None = None
+    sync: Parked | None = None
+    owes_sync: bool = False
+    is_new: bool = False
+    replacing: int | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """docs/protocol.md §1.1. Members stand in joining order; pending ids in the order in which they were handed out.
+
+    `delay` is the running initial delay and the budget left after it (§5.3), `creating` the append of the group's first
+    record (§4.10), `held` says that a join phase's end waits for it, `plan` is the append of the leader's plan (§6.3),
+    `durable` says that the log has something of the group.
+    """
+
+    group_id: str
+    since_ms: int
+    state_timestamp_ms: int
+    state: str = "Empty"
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str | None = None
+    members: tuple[Member, ...] = ()
+    pending: tuple[str, ...] = ()
+    subscribed_topics: tuple[str, ...] | None = None
+    offsets: Mapping[tuple[str, int], OffsetValue] = field(default_factory=dict)
+    new_member_flag: bool = False
+    delay: tuple[int, int] | None = None
+    creating: int | None = None
+    held: bool = False
+    plan: int | None = None
+    durable: bool = False
+
+
+@dataclass(frozen=True)
+class Creation:
+    """The first record of a group (§4.10)."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the leader assigned, by member id (§6.3)."""
+
+    assignments: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A static newcomer, and the member whose place it took (§9.3)."""
+
+    new_id: str
+    old: Member
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Whom to tell what about a commit (§10.3)."""
+
+    ticket: int
+    partitions: tuple[CommittedPartition, ...]
+
+
+@dataclass(frozen=True)
+class Unwatched:
+    """Records that nobody waits for (§10.3)."""
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """An append whose end does not count yet. `end` is the reported end, `late` says that the deadline has passed."""
+
+    append_id: int
+    group_id: str
+    records: tuple[Record, ...]
+    what: Creation | Plan | Replacement | Commit | Unwatched
+    end: str | None = None
+    late: bool = False
+
+
+@dataclass(frozen=True)
+class WaitingFetch:
+    """A stable fetch, and the append that it waits for (§11.3)."""
+
+    ticket: int
+    group_id: str
+    partitions: tuple[tuple[str, int], ...] | None
+    append_id: int
+
+
+@dataclass(frozen=True, order=True)
+class Timer:
+    """One deadline. Timers sort as they fire (§16.1): `kind` is as in §16.2, `name` whose it is."""
+
+    deadline_ms: int
+    arming: int
+    kind: str
+    group_id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class State:
+    """A coordinator. `phase` is Loading, Active, Failed or Unloaded; `effects` are those of the step under way."""
+
+    config: Config = field(default_factory=Config)
+    phase: str = "Loading"
+    now_ms: int = 0
+    wall_ms: int = 0
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    timers: tuple[Timer, ...] = ()
+    armings: int = 0
+    appends: tuple[InFlight, ...] = ()
+    append_ids: int = 0
+    unwritten: tuple[Record, ...] = ()
+    fetches: tuple[WaitingFetch, ...] = ()
+    effects: tuple[Effect, ...] = ()
+
+
+def emit(s: State, effect: Effect) -> State:
+    """Add an effect to the step under way."""
+    return replace(s, effects=(*s.effects, effect))
+
+
+def put(s: State, group: Group) -> State:
+    """Store a group."""
+    return replace(s, groups={**s.groups, group.group_id: group})
+
+
+def change(s: State, group_id: str, **fields: Any) -> State:
+    """Change fields of a group."""
+    return put(s, replace(s.groups[group_id], **fields))
+
+
+def enter(s: State, group_id: str, state: str) -> State:
+    """A transition (§2); its time is the group's state timestamp."""
+    return change(s, group_id, state=state, since_ms=s.now_ms, state_timestamp_ms=s.wall_ms)
+
+
+def find(group: Group, member_id: str) -> Member | None:
+    """The member with this id."""
+    return next((member for member in group.members if member.member_id == member_id), None)
+
+
+def holder(group: Group, instance_id: str | None) -> Member | None:
+    """The static member that has this instance id (§9)."""
+    if instance_id is None:
+        return None
+    return next((member for member in group.members if member.instance_id == instance_id), None)
+
+
+def alter(s: State, group_id: str, member_id: str, **fields: Any) -> State:
+    """Change fields of a member."""
+    members = (
+        replace(member, **fields) if member.member_id == member_id else member for member in s.groups[group_id].members
+    )
+    return change(s, group_id, members=tuple(members))
+
+
+def arm(s: State, kind: str, group_id: str, name: str, after_ms: int) -> State:
+    """Arm a deadline, instead of the one that has the same name (§16.1)."""
+    s = cancel(s, kind, group_id, name)
+    timer = Timer(s.now_ms + after_ms, s.armings, kind, group_id, name)
+    return replace(s, timers=tuple(sorted((*s.timers, timer))), armings=s.armings + 1)
+
+
+def cancel(s: State, kind: str, group_id: str, name: str) -> State:
+    """Disarm a deadline, if it is armed."""
+    gone = (kind, group_id, name)
+    return replace(s, timers=tuple(timer for timer in s.timers if (timer.kind, timer.group_id, timer.name) != gone))
+
+
+def deadline(s: State, kind: str, group_id: str, name: str = "") -> int | None:
+    """When a timer fires, in ms; None if it is not armed."""
+    wanted = (kind, group_id, name)
+    return next((t.deadline_ms for t in s.timers if (t.kind, t.group_id, t.name) == wanted), None)
+
+
+def arm_session(s: State, group_id: str, member: Member) -> State:
+    """A full session from now on (§7.2)."""
+    return arm(s, "Session", group_id, member.member_id, member.session_timeout_ms)

@@ -1,0 +1,132 @@
+"""A static member comes back without its id (docs/protocol.md §9.3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rota.model.answers import NONE, JoinAnswer, SyncAnswer
+from rota.model.log import append, append_unwatched, group_error, group_record
+from rota.model.members import member_list
+from rota.model.rebalance import begin_rebalance, complete_if_all_joined
+from rota.model.requests import JoinGroup
+from rota.model.state import (
+    Group,
+    InFlight,
+    Member,
+    Parked,
+    Replacement,
+    State,
+    alter,
+    arm,
+    arm_session,
+    cancel,
+    change,
+    deadline,
+    emit,
+    find,
+)
+from rota.model.vote import vote
+
+
+def replace_member(s: State, ticket: int, request: JoinGroup, old: Member, new_id: str) -> State:
+    """The newcomer takes over everything and is parked (docs/protocol.md §9.3)."""
+    group_id = request.group_id or ""
+    if old.join:
+        s = emit(s, JoinAnswer(old.join.ticket, "FENCED_INSTANCE_ID", member_id=old.member_id))
+    if old.sync:
+        s = emit(s, SyncAnswer(old.sync.ticket, "FENCED_INSTANCE_ID"))
+    new = replace(
+        old,
+        member_id=new_id,
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        protocols=request.protocols,
+        join=Parked(ticket, request.version),
+        sync=None,
+        is_new=False,
+        replacing=None,
+    )
+    s = _swap(s, group_id, old.member_id, new)
+    s = arm(s, "Session", group_id, new_id, old.session_timeout_ms)
+    group = s.groups[group_id]
+    if group.state == "PreparingRebalance":
+        return complete_if_all_joined(s, group_id)
+    if group.state == "CompletingRebalance" or vote(group) != group.protocol_name:
+        return begin_rebalance(s, group_id)
+    s = append(s, group_id, (group_record(group),), Replacement(new_id, replace(old, join=None, sync=None)))
+    return alter(s, group_id, new_id, replacing=s.append_ids - 1)
+
+
+def _swap(s: State, group_id: str, gone_id: str, new: Member) -> State:
+    """Put a member into another's place, the leadership included (docs/protocol.md §5.6, §21)."""
+    group = s.groups[group_id]
+    members = tuple(new if member.member_id == gone_id else member for member in group.members)
+    leader = new.member_id if group.leader == gone_id else group.leader
+    s = change(s, group_id, members=members, leader=leader)
+    return cancel(s, "Session", group_id, gone_id)
+
+
+def replacement_ended(s: State, flying: InFlight, what: Replacement, error: str | None) -> State:
+    """The record of a replacement is durable, or failed (docs/protocol.md §9.3)."""
+    group = s.groups.get(flying.group_id)
+    new = find(group, what.new_id) if group else None
+    if flying.late:
+        if error is None and group and group.state == "Stable":
+            s = append_unwatched(s, flying.group_id, (group_record(group),))
+        return s
+    if error is not None:
+        s = _pass_on(s, what)
+    if group is None or new is None or new.join is None or new.replacing != flying.append_id:
+        return s
+    return _stands(s, group, new, what, new.join) if error is None else _falls(s, group, new, what, new.join, error)
+
+
+def _stands(s: State, group: Group, new: Member, what: Replacement, join: Parked) -> State:
+    """Up to v8 a leader is told the old id, so that it does not act as one (docs/protocol.md §9.3)."""
+    leads = group.leader == new.member_id
+    answer = JoinAnswer(
+        join.ticket,
+        NONE,
+        group.generation,
+        group.protocol_type,
+        group.protocol_name,
+        group.leader or "",
+        leads and join.version >= 9,
+        new.member_id,
+        member_list(group) if leads and join.version >= 9 else (),
+    )
+    if leads and join.version < 9:
+        answer = replace(answer, leader=what.old.member_id)
+    s = emit(alter(s, group.group_id, new.member_id, join=None, replacing=None), answer)
+    if deadline(s, "Session", group.group_id, new.member_id) is None:
+        s = arm_session(s, group.group_id, new)
+    return s
+
+
+def _falls(s: State, group: Group, new: Member, what: Replacement, join: Parked, error: str) -> State:
+    """The old id, its timeouts and protocols are back, with a full session (docs/protocol.md §9.3)."""
+    old = replace(what.old, assignment=new.assignment, owes_sync=new.owes_sync)
+    s = arm_session(_swap(s, group.group_id, new.member_id, old), group.group_id, old)
+    group = s.groups[group.group_id]
+    return emit(
+        s,
+        JoinAnswer(
+            join.ticket,
+            group_error(error),
+            group.generation,
+            group.protocol_type,
+            group.protocol_name,
+            group.leader or "",
+        ),
+    )
+
+
+def _pass_on(s: State, failed: Replacement) -> State:
+    """A newer replacement of the one that failed would now restore its predecessor (docs/protocol.md §9.3)."""
+
+    def passed_on(flying: InFlight) -> InFlight:
+        if isinstance(flying.what, Replacement) and flying.what.old.member_id == failed.new_id:
+            return replace(flying, what=replace(flying.what, old=failed.old))
+        return flying
+
+    return replace(s, appends=tuple(passed_on(flying) for flying in s.appends))

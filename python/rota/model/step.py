@@ -1,0 +1,161 @@
+"""One event at a time (docs/protocol.md §16 for time, §10.3 for the log)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from rota.model.admin import describe_group, list_groups
+from rota.model.answers import NONE, Effect
+from rota.model.gate import gate, gate_answer
+from rota.model.join import join_group
+from rota.model.leave import leave_group
+from rota.model.load import loaded, replay, unload
+from rota.model.log import forget_unwritten, keep_unwritten
+from rota.model.offsets import commit_ended, end_fetch, offset_commit, offset_fetch, topics_deleted
+from rota.model.rebalance import complete_join_phase, creation_ended, initial_delay_over
+from rota.model.requests import (
+    Advance,
+    Appended,
+    DescribeGroup,
+    Event,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    Loaded,
+    LoadFailed,
+    OffsetCommit,
+    OffsetFetch,
+    Replay,
+    Submit,
+    SyncGroup,
+    TopicsDeleted,
+    Unload,
+)
+from rota.model.sessions import heartbeat, pending_over, session_over
+from rota.model.state import Commit, Creation, InFlight, Plan, Replacement, State, cancel, change
+from rota.model.statics import replacement_ended
+from rota.model.sync import plan_ended, sync_group, sync_timer_over
+
+WALL_CLOCK_AT_ZERO_MS = 1_700_000_000_000
+HANDLERS: dict[type, Callable[[State, int, Any], State]] = {
+    SyncGroup: sync_group,
+    Heartbeat: heartbeat,
+    LeaveGroup: leave_group,
+    OffsetCommit: offset_commit,
+    OffsetFetch: offset_fetch,
+    DescribeGroup: describe_group,
+    ListGroups: list_groups,
+}
+
+
+def step(s: State, now_ms: int, event: Event, wall_ms: int | None = None) -> tuple[State, tuple[Effect, ...]]:
+    """What `event` makes of `state` at `now_ms`, and its effects in order. Time may not go back.
+
+    `wall_ms`, since the Unix epoch, goes into records; without it the wall clock began at 1,700,000,000,000.
+    """
+    s = replace(s, now_ms=now_ms, wall_ms=WALL_CLOCK_AT_ZERO_MS + now_ms if wall_ms is None else wall_ms, effects=())
+    match event:
+        case Submit():
+            s = _submit(s, event)
+        case Advance():
+            s = _advance(s)
+        case Appended():
+            s = _appended(s, event)
+        case TopicsDeleted():
+            s = topics_deleted(s, event.topics) if s.phase == "Active" else s
+        case Replay():
+            s = replay(s, event.record)
+        case Loaded():
+            s = loaded(s)
+        case LoadFailed():
+            s = replace(s, phase="Failed", groups={}) if s.phase == "Loading" else s
+        case Unload():
+            s = unload(s)
+    return replace(s, effects=()), s.effects
+
+
+def next_deadline(s: State) -> int | None:
+    """When `Advance` has something to do, in ms (docs/protocol.md §16.1)."""
+    return s.timers[0].deadline_ms if s.timers else None
+
+
+def _submit(s: State, event: Submit) -> State:
+    error = gate(s, event.request)
+    if error != NONE:
+        return replace(s, effects=(gate_answer(event.ticket, event.request, error),))
+    if isinstance(event.request, JoinGroup):
+        return join_group(s, event.ticket, event.request, event.uuid)
+    return HANDLERS[type(event.request)](s, event.ticket, event.request)
+
+
+def _advance(s: State) -> State:
+    """What is due fires in order; what is armed meanwhile waits for the next time (docs/protocol.md §16.1, §21)."""
+    for timer in [timer for timer in s.timers if timer.deadline_ms <= s.now_ms]:
+        if timer in s.timers:
+            s = cancel(s, timer.kind, timer.group_id, timer.name)
+            s = _fire(s, timer.kind, timer.group_id, timer.name)
+    return s
+
+
+def _fire(s: State, kind: str, group_id: str, name: str) -> State:
+    """docs/protocol.md §16.2, last column."""
+    match kind:
+        case "Session":
+            return session_over(s, group_id, name)
+        case "Pending":
+            return pending_over(s, group_id, name)
+        case "InitialDelay":
+            return initial_delay_over(s, group_id)
+        case "Join":
+            return complete_join_phase(s, group_id)
+        case "Sync":
+            return sync_timer_over(s, group_id)
+        case "StableFetch":
+            waiting = next(fetch for fetch in s.fetches if fetch.ticket == int(name))
+            return end_fetch(s, waiting, "REQUEST_TIMED_OUT")
+    return _append_too_slow(s, int(name))
+
+
+def _append_too_slow(s: State, append_id: int) -> State:
+    """The requester is told; the records may still arrive (docs/protocol.md §10.3)."""
+    flying = next(flying for flying in s.appends if flying.append_id == append_id)
+    s = _end(s, flying, "REQUEST_TIMED_OUT")
+    late = tuple(replace(f, late=True) if f.append_id == append_id else f for f in s.appends)
+    return replace(s, appends=late)
+
+
+def _appended(s: State, event: Appended) -> State:
+    """Ends count in the order of the appends (docs/protocol.md §10.3)."""
+    end = event.error or NONE
+    s = replace(s, appends=tuple(replace(f, end=end) if f.append_id == event.append_id else f for f in s.appends))
+    while s.appends and s.appends[0].end is not None:
+        flying = s.appends[0]
+        s = cancel(replace(s, appends=s.appends[1:]), "Append", "", str(flying.append_id))
+        error = None if flying.end == NONE else flying.end
+        s = _end(_logged(s, flying) if error is None else s, flying, error)
+        for waiting in [fetch for fetch in s.fetches if fetch.append_id == flying.append_id]:
+            s = end_fetch(s, waiting, error)
+    return s
+
+
+def _logged(s: State, flying: InFlight) -> State:
+    """The log has something of the group now, and nothing older needs to be written (docs/protocol.md §10.3)."""
+    s = forget_unwritten(s, flying.records)
+    return change(s, flying.group_id, durable=True) if flying.group_id in s.groups else s
+
+
+def _end(s: State, flying: InFlight, error: str | None) -> State:
+    """docs/protocol.md §10.3."""
+    match flying.what:
+        case Creation():
+            return creation_ended(s, flying, error)
+        case Plan():
+            return plan_ended(s, flying, flying.what, error)
+        case Replacement():
+            return replacement_ended(s, flying, flying.what, error)
+        case Commit():
+            return s if flying.late and error else commit_ended(s, flying, flying.what, error)
+    return keep_unwritten(s, flying.records) if error else s
