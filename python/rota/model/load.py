@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rota.model.answers import Answer, FetchAnswer, JoinAnswer, SyncAnswer
-from rota.model.offsets import answer_commit
+from rota.model.offsets import answer_commit, fold_offset
 from rota.model.rebalance import begin_rebalance, remove_group
 from rota.model.records import GroupValue, MemberValue, OffsetRecord, Record
 from rota.model.state import Commit, Group, Member, State, arm_session, change, emit, put
@@ -16,15 +16,12 @@ def replay(s: State, record: Record) -> State:
     """Fold one record; the last of a key counts (docs/protocol.md §15.1)."""
     if s.phase != "Loading":
         return s
-    group = s.groups.get(record.group_id) or Group(record.group_id, s.now_ms, s.wall_ms, durable=True)
     if isinstance(record, OffsetRecord):
-        offsets = {place: value for place, value in group.offsets.items() if place != (record.topic, record.partition)}
-        if record.value:
-            offsets[record.topic, record.partition] = record.value
-        return put(s, replace(group, offsets=offsets))
+        return fold_offset(s, record)
     if record.value is None:
         return remove_group(s, record.group_id)
-    return put(s, _loaded_group(group, record.value))
+    before = s.groups.get(record.group_id) or Group(record.group_id, s.now_ms, s.wall_ms)
+    return put(s, _loaded_group(before, record.value))
 
 
 def _loaded_group(before: Group, value: GroupValue) -> Group:
@@ -68,7 +65,7 @@ def loaded(s: State) -> State:
     for group_id in sorted(s.groups):
         s = change(s, group_id, since_ms=s.now_ms)
         for member in s.groups[group_id].members:
-            s = arm_session(s, group_id, member)
+            s = arm_session(s, group_id, member.member_id)
     for group_id in sorted(s.groups):
         if len(s.groups[group_id].members) > s.config.group_max_size:
             s = begin_rebalance(s, group_id)

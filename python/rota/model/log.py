@@ -38,21 +38,19 @@ def append(s: State, group_id: str, records: tuple[Record, ...], what: Creation 
     return arm(s, "Append", "", str(s.append_ids - 1), s.config.offsets_commit_timeout_ms)
 
 
-def append_unwatched(s: State, group_id: str, records: tuple[Record, ...]) -> State:
+def append_unwatched(s: State, records: tuple[Record, ...]) -> State:
     """Append what nobody waits for; it has no deadline (docs/protocol.md §10.3)."""
-    return _hand_over(write_again(s), group_id, records, Unwatched())
+    return _hand_over(write_again(s), "", records, Unwatched()) if records else s
 
 
 def write_again(s: State) -> State:
-    """Before an append, the records that failed and that nobody waited for, but for those whose key an append in flight
-    speaks of (docs/protocol.md §10.3).
+    """Before an append, the records that failed and that nobody waited for, by key, but for those whose key an append in
+    flight speaks of (docs/protocol.md §10.3).
     """
     spoken_of = {key_of(record) for flying in s.appends for record in flying.records}
-    ready = [record for record in s.unwritten if key_of(record) not in spoken_of]
+    ready = sorted((record for record in s.unwritten if key_of(record) not in spoken_of), key=key_of)
     s = replace(s, unwritten=tuple(record for record in s.unwritten if record not in ready))
-    for group_id in dict.fromkeys(record.group_id for record in ready):
-        s = _hand_over(s, group_id, tuple(record for record in ready if record.group_id == group_id), Unwatched())
-    return s
+    return _hand_over(s, "", tuple(ready), Unwatched()) if ready else s
 
 
 def keep_unwritten(s: State, records: tuple[Record, ...]) -> State:

@@ -13,6 +13,7 @@ from rota.model.state import (
     arm,
     cancel,
     change,
+    disarm_parked,
     emit,
     find,
     holder,
@@ -71,7 +72,7 @@ def park_join(s: State, group_id: str, member_id: str, join: Parked) -> State:
     member = find(s.groups[group_id], member_id)
     if member and member.join:
         s = emit(s, JoinAnswer(member.join.ticket, "NOT_COORDINATOR", member_id=member_id))
-    return alter(s, group_id, member_id, join=join)
+    return disarm_parked(alter(s, group_id, member_id, join=join), group_id, member_id)
 
 
 def park_sync(s: State, group_id: str, member_id: str, sync: Parked) -> State:
@@ -79,7 +80,7 @@ def park_sync(s: State, group_id: str, member_id: str, sync: Parked) -> State:
     member = find(s.groups[group_id], member_id)
     if member and member.sync:
         s = emit(s, SyncAnswer(member.sync.ticket, "NOT_COORDINATOR"))
-    s = alter(s, group_id, member_id, sync=sync, owes_sync=False)
+    s = disarm_parked(alter(s, group_id, member_id, sync=sync, owes_sync=False), group_id, member_id)
     return settle_sync_timer(s, group_id)
 
 

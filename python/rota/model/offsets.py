@@ -12,7 +12,6 @@ from rota.model.requests import OffsetCommit, OffsetFetch
 from rota.model.state import (
     Commit,
     Group,
-    InFlight,
     State,
     WaitingFetch,
     arm,
@@ -34,7 +33,7 @@ def offset_commit(s: State, ticket: int, request: OffsetCommit) -> State:
         return emit(s, refused_commit(ticket, request, error))
     member = find(group, request.member_id) if group else None
     if group and member and request.generation >= 0:
-        s = arm_session(s, group_id, member)
+        s = arm_session(s, group_id, member.member_id)
     topic_ids = dict(request.topic_ids)
     results, records = [], []
     for topic, partition, offset, leader_epoch, metadata in request.offsets:
@@ -45,7 +44,7 @@ def offset_commit(s: State, ticket: int, request: OffsetCommit) -> State:
         results.append(CommittedPartition(topic, partition, outcome, topic_id))
         if not too_long:
             keep_ms = request.retention_time_ms
-            expires_ms = None if keep_ms in (None, -1) else s.wall_ms + (keep_ms or 0)
+            expires_ms = None if keep_ms in (None, -1) else min(s.wall_ms + (keep_ms or 0), 2**63 - 1)
             value = OffsetValue(offset, leader_epoch, text, s.wall_ms, expires_ms, topic_id)
             records.append(OffsetRecord(group_id, topic, partition, value))
     if not records:
@@ -80,17 +79,18 @@ def refused_commit(ticket: int, request: OffsetCommit, error: str) -> CommitAnsw
     )
 
 
-def commit_ended(s: State, flying: InFlight, what: Commit, error: str | None) -> State:
-    """Durable offsets become visible, then the requester is answered (docs/protocol.md §10.3)."""
-    if error is None:
-        if flying.group_id not in s.groups:
-            s = put(s, Group(flying.group_id, s.now_ms, s.wall_ms, durable=True))
-        offsets = dict(s.groups[flying.group_id].offsets)
-        for record in flying.records:
-            if isinstance(record, OffsetRecord) and record.value:
-                offsets[record.topic, record.partition] = record.value
-        s = change(s, flying.group_id, offsets=offsets)
-    return s if flying.late else answer_commit(s, what, error)
+def fold_offset(s: State, record: OffsetRecord) -> State:
+    """A durable offset is the newest; the first of a missing group makes it, a tombstone does not (docs/protocol.md §10.1,
+    §15.1).
+    """
+    if record.value is None and record.group_id not in s.groups:
+        return s
+    group = s.groups.get(record.group_id) or Group(record.group_id, s.now_ms, s.wall_ms)
+    place = (record.topic, record.partition)
+    offsets = {other: value for other, value in group.offsets.items() if other != place}
+    if record.value is not None:
+        offsets[place] = record.value
+    return put(s, replace(group, offsets=offsets, durable=True))
 
 
 def answer_commit(s: State, what: Commit, error: str | None) -> State:
@@ -138,12 +138,17 @@ def end_fetch(s: State, waiting: WaitingFetch, error: str | None) -> State:
 
 
 def topics_deleted(s: State, topics: tuple[str, ...]) -> State:
-    """The offsets of deleted topics go at once, in every state (docs/protocol.md §13.3)."""
-    for group_id in sorted(s.groups):
-        offsets = s.groups[group_id].offsets
-        gone = sorted(place for place in offsets if place[0] in topics)
-        if gone:
-            s = change(s, group_id, offsets={place: offsets[place] for place in offsets if place not in gone})
-            tombstones = tuple(OffsetRecord(group_id, topic, partition, None) for topic, partition in gone)
-            s = append_unwatched(s, group_id, tombstones)
-    return s
+    """The offsets of deleted topics go at once, in every state, and those on their way to the log with them
+    (docs/protocol.md §13.3).
+    """
+    gone = {
+        (record.group_id, record.topic, record.partition)
+        for flying in s.appends
+        for record in flying.records
+        if isinstance(record, OffsetRecord) and record.value and record.topic in topics
+    }
+    for group_id, group in s.groups.items():
+        gone |= {(group_id, topic, partition) for topic, partition in group.offsets if topic in topics}
+        kept = {place: value for place, value in group.offsets.items() if place[0] not in topics}
+        s = change(s, group_id, offsets=kept)
+    return append_unwatched(s, tuple(OffsetRecord(*place, None) for place in sorted(gone)))

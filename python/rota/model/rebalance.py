@@ -26,8 +26,8 @@ REJOIN_INTERVAL_MIN_MS = 100
 
 
 def rebalance_timeout_ms(group: Group) -> int:
-    """R: the largest rebalance timeout of the members now (docs/protocol.md §5.1)."""
-    return max((member.rebalance_timeout_ms for member in group.members), default=0)
+    """R: the largest rebalance timeout of the members now, at least 0 (docs/protocol.md §5.1)."""
+    return max([0, *(member.rebalance_timeout_ms for member in group.members)])
 
 
 def all_joined(group: Group) -> bool:
@@ -63,11 +63,11 @@ def _answer_who_is_overtaken(s: State, group_id: str) -> State:
             s = alter(s, group_id, member.member_id, assignment=b"")
         if member.sync:
             s = emit(s, SyncAnswer(member.sync.ticket, "REBALANCE_IN_PROGRESS"))
-            s = arm_session(alter(s, group_id, member.member_id, sync=None), group_id, member)
+            s = arm_session(alter(s, group_id, member.member_id, sync=None), group_id, member.member_id)
         if member.replacing is not None and member.join:
             s = emit(s, JoinAnswer(member.join.ticket, "REBALANCE_IN_PROGRESS"))
             s = cancel(s, "Append", "", str(member.replacing))
-            s = arm_session(alter(s, group_id, member.member_id, join=None, replacing=None), group_id, member)
+            s = arm_session(alter(s, group_id, member.member_id, join=None, replacing=None), group_id, member.member_id)
     return s
 
 
@@ -120,7 +120,7 @@ def _become_empty(s: State, group_id: str) -> State:
     s = change(s, group_id, protocol_name=None)
     s = change(s, group_id, subscribed_topics=subscribed_topics(s.groups[group_id]))
     s = enter(s, group_id, "Empty")
-    return append_unwatched(s, group_id, (group_record(s.groups[group_id]),))
+    return append_unwatched(s, (group_record(s.groups[group_id]),))
 
 
 def _go_on(s: State, group_id: str) -> State:
@@ -133,7 +133,7 @@ def _go_on(s: State, group_id: str) -> State:
         if member.join:
             s = emit(s, joined(group, member, member.join.ticket))
         s = alter(s, group_id, member.member_id, join=None, is_new=False, owes_sync=True)
-        s = arm_session(s, group_id, member)
+        s = arm_session(s, group_id, member.member_id)
     return arm(s, "Sync", group_id, "", rebalance_timeout_ms(group))
 
 

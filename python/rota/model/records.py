@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class GroupRecord:
 Record = OffsetRecord | GroupRecord
 
 
-def key_of(record: Record) -> tuple[str | int, ...]:
-    """What compaction keeps one record of (§14)."""
+def key_of(record: Record) -> tuple[Any, ...]:
+    """What compaction keeps one record of (docs/protocol.md §14); keys of groups sort before those of offsets."""
     if isinstance(record, OffsetRecord):
-        return ("offset", record.group_id, record.topic, record.partition)
-    return ("group", record.group_id)
+        return (1, record.group_id, record.topic, record.partition)
+    return (0, record.group_id)

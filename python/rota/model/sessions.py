@@ -20,7 +20,7 @@ def heartbeat(s: State, ticket: int, request: Heartbeat) -> State:
         return emit(s, HeartbeatAnswer(ticket, error))
     if request.generation != group.generation:
         return emit(s, HeartbeatAnswer(ticket, "ILLEGAL_GENERATION"))
-    s = arm_session(s, group.group_id, member)
+    s = arm_session(s, group.group_id, member.member_id)
     return emit(s, HeartbeatAnswer(ticket, "REBALANCE_IN_PROGRESS" if group.state == "PreparingRebalance" else NONE))
 
 

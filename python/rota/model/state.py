@@ -100,10 +100,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Replacement:
-    """A static newcomer, and the member whose place it took (§9.3)."""
+    """A static newcomer, the member whose place it took, and when that one's session would be over (§9.3)."""
 
     new_id: str
     old: Member
+    session_ends_ms: int
 
 
 @dataclass(frozen=True)
@@ -229,6 +230,15 @@ def deadline(s: State, kind: str, group_id: str, name: str = "") -> int | None:
     return next((t.deadline_ms for t in s.timers if (t.kind, t.group_id, t.name) == wanted), None)
 
 
-def arm_session(s: State, group_id: str, member: Member) -> State:
-    """A full session from now on (§7.2)."""
-    return arm(s, "Session", group_id, member.member_id, member.session_timeout_ms)
+def arm_session(s: State, group_id: str, member_id: str) -> State:
+    """A full session from now on (docs/protocol.md §7.2). Who is parked has none, unless it is new (§16.2)."""
+    member = find(s.groups[group_id], member_id)
+    if member is None or ((member.join or member.sync) and not member.is_new):
+        return s
+    return arm(s, "Session", group_id, member_id, member.session_timeout_ms)
+
+
+def disarm_parked(s: State, group_id: str, member_id: str) -> State:
+    """Parking ends a session (docs/protocol.md §16.2), but not the 300 000 ms of a new member (§4.7)."""
+    member = find(s.groups[group_id], member_id)
+    return s if member and member.is_new else cancel(s, "Session", group_id, member_id)

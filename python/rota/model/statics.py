@@ -21,7 +21,6 @@ from rota.model.state import (
     arm_session,
     cancel,
     change,
-    deadline,
     emit,
     find,
 )
@@ -33,6 +32,7 @@ def replace_member(s: State, ticket: int, request: JoinGroup, old: Member, new_i
     group_id = request.group_id or ""
     if old.join:
         s = emit(s, JoinAnswer(old.join.ticket, "FENCED_INSTANCE_ID", member_id=old.member_id))
+        s = cancel(s, "Append", "", str(old.replacing))
     if old.sync:
         s = emit(s, SyncAnswer(old.sync.ticket, "FENCED_INSTANCE_ID"))
     new = replace(
@@ -47,13 +47,13 @@ def replace_member(s: State, ticket: int, request: JoinGroup, old: Member, new_i
         replacing=None,
     )
     s = _swap(s, group_id, old.member_id, new)
-    s = arm(s, "Session", group_id, new_id, old.session_timeout_ms)
     group = s.groups[group_id]
     if group.state == "PreparingRebalance":
         return complete_if_all_joined(s, group_id)
     if group.state == "CompletingRebalance" or vote(group) != group.protocol_name:
         return begin_rebalance(s, group_id)
-    s = append(s, group_id, (group_record(group),), Replacement(new_id, replace(old, join=None, sync=None)))
+    what = Replacement(new_id, replace(old, join=None, sync=None, replacing=None), s.now_ms + old.session_timeout_ms)
+    s = append(s, group_id, (group_record(group),), what)
     return alter(s, group_id, new_id, replacing=s.append_ids - 1)
 
 
@@ -72,7 +72,7 @@ def replacement_ended(s: State, flying: InFlight, what: Replacement, error: str 
     new = find(group, what.new_id) if group else None
     if flying.late:
         if error is None and group and group.state == "Stable":
-            s = append_unwatched(s, flying.group_id, (group_record(group),))
+            s = append_unwatched(s, (group_record(group),))
         return s
     if error is not None:
         s = _pass_on(s, what)
@@ -98,15 +98,15 @@ def _stands(s: State, group: Group, new: Member, what: Replacement, join: Parked
     if leads and join.version < 9:
         answer = replace(answer, leader=what.old.member_id)
     s = emit(alter(s, group.group_id, new.member_id, join=None, replacing=None), answer)
-    if deadline(s, "Session", group.group_id, new.member_id) is None:
-        s = arm_session(s, group.group_id, new)
-    return s
+    if what.session_ends_ms > s.now_ms:
+        return arm(s, "Session", group.group_id, new.member_id, what.session_ends_ms - s.now_ms)
+    return arm_session(s, group.group_id, new.member_id)
 
 
 def _falls(s: State, group: Group, new: Member, what: Replacement, join: Parked, error: str) -> State:
     """The old id, its timeouts and protocols are back, with a full session (docs/protocol.md §9.3)."""
     old = replace(what.old, assignment=new.assignment, owes_sync=new.owes_sync)
-    s = arm_session(_swap(s, group.group_id, new.member_id, old), group.group_id, old)
+    s = arm_session(_swap(s, group.group_id, new.member_id, old), group.group_id, old.member_id)
     group = s.groups[group.group_id]
     return emit(
         s,

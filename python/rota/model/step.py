@@ -13,8 +13,9 @@ from rota.model.join import join_group
 from rota.model.leave import leave_group
 from rota.model.load import loaded, replay, unload
 from rota.model.log import forget_unwritten, keep_unwritten
-from rota.model.offsets import commit_ended, end_fetch, offset_commit, offset_fetch, topics_deleted
+from rota.model.offsets import answer_commit, end_fetch, fold_offset, offset_commit, offset_fetch, topics_deleted
 from rota.model.rebalance import complete_join_phase, creation_ended, initial_delay_over
+from rota.model.records import OffsetRecord
 from rota.model.requests import (
     Advance,
     Appended,
@@ -142,9 +143,14 @@ def _appended(s: State, event: Appended) -> State:
 
 
 def _logged(s: State, flying: InFlight) -> State:
-    """The log has something of the group now, and nothing older needs to be written (docs/protocol.md §10.3)."""
+    """The log has these records now, and something of the group (docs/protocol.md §10.3)."""
     s = forget_unwritten(s, flying.records)
-    return change(s, flying.group_id, durable=True) if flying.group_id in s.groups else s
+    for record in flying.records:
+        if isinstance(record, OffsetRecord):
+            s = fold_offset(s, record)
+        elif record.group_id in s.groups:
+            s = change(s, record.group_id, durable=True)
+    return s
 
 
 def _end(s: State, flying: InFlight, error: str | None) -> State:
@@ -157,5 +163,5 @@ def _end(s: State, flying: InFlight, error: str | None) -> State:
         case Replacement():
             return replacement_ended(s, flying, flying.what, error)
         case Commit():
-            return s if flying.late and error else commit_ended(s, flying, flying.what, error)
+            return s if flying.late else answer_commit(s, flying.what, error)
     return keep_unwritten(s, flying.records) if error else s

@@ -66,7 +66,7 @@ def plan_ended(s: State, flying: InFlight, what: Plan, error: str | None) -> Sta
         if member.sync:
             answer = SyncAnswer(member.sync.ticket, NONE, group.protocol_type, group.protocol_name, assignment)
             s = emit(s, answer if error is None else SyncAnswer(member.sync.ticket, group_error(error)))
-            s = arm_session(s, group.group_id, member)
+            s = arm_session(s, group.group_id, member.member_id)
     return enter(s, group.group_id, "Stable") if error is None else begin_rebalance(s, group.group_id)
 
 

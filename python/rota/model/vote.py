@@ -50,15 +50,15 @@ def vote(group: Group) -> str:
 
 def subscribed_topics(group: Group) -> tuple[str, ...] | None:
     """The union of the members' subscriptions, sorted; None if it cannot be known (docs/protocol.md §13.2)."""
-    if group.protocol_type == "consumer" and group.members and group.protocol_name is not None:
-        topics: set[str] = set()
-        for member in group.members:
-            subscription = _topics_of(dict(member.protocols).get(group.protocol_name, b""))
-            if subscription is None:
-                return None
-            topics |= subscription
-        return tuple(sorted(topics))
-    return () if group.protocol_type is not None and not group.members else None
+    if group.protocol_type != "consumer" or (group.members and group.protocol_name is None):
+        return None
+    topics: set[str] = set()
+    for member in group.members:
+        subscription = _topics_of(dict(member.protocols).get(group.protocol_name or "", b""))
+        if subscription is None:
+            return None
+        topics |= subscription
+    return tuple(sorted(topics))
 
 
 class _Bytes:
@@ -87,24 +87,12 @@ class _Bytes:
 
 
 def _topics_of(data: bytes) -> set[str] | None:
-    """The topics of a Subscription, which must be whole in its version (docs/protocol.md §18)."""
+    """The topics of a Subscription, of which only the part that every version has is read (docs/protocol.md §13.2, §18)."""
     reader = _Bytes(data)
     try:
-        version = reader.number(2)
-        if version < 0:
-            return None
+        reader.number(2)
         topics = {reader.text() for _ in range(reader.count())}
-        user_data = reader.number(4)
-        reader.take(max(user_data, 0))
-        if version >= 1:
-            for _ in range(reader.count()):
-                reader.text()
-                reader.take(4 * reader.count())
-        if version >= 2:
-            reader.number(4)
-        if version >= 3:
-            rack = reader.number(2)
-            reader.take(max(rack, 0)).decode()
+        reader.take(max(reader.number(4), 0))
     except ValueError:
         return None
     return topics

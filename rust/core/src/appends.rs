@@ -303,7 +303,8 @@ impl Coordinator {
     ) {
         let Some(group) = self.groups.get_mut(handle).filter(|group| group.creating == Some(append_id)) else {
             if error.is_none() {
-                // A group whose creation took too long is in the log after all: it exists, without members (S22).
+                // A group whose creation took too long is in the log after all: it exists, without members, and if it was
+                // made again meanwhile, the log has something of it (S22).
                 let handle = self.find_or_insert_simple(step.now, group_id);
                 self.groups[handle].durable = true;
             }

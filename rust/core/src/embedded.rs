@@ -114,10 +114,14 @@ pub fn decode_assignment(bytes: &[u8]) -> Result<Assignment, EmbeddedError> {
     Ok(Assignment { version, partitions, user_data })
 }
 
-/// The topics that a member's metadata names: the prefix that every version shares. `None` if there is no such prefix.
+/// The topics that a member's metadata names, read as version 0 whatever the version says, even a negative one (§13.2).
+/// `None` if there is no such prefix.
 pub fn topics(metadata: &[u8]) -> Option<Vec<&str>> {
-    let (_, mut reader) = Reader::open(metadata).ok()?;
-    reader.array("topics", MIN_STRING_BYTES, |reader| reader.string("topics")).ok()
+    let mut reader = Reader { rest: metadata };
+    reader.int16("version").ok()?;
+    let topics = reader.array("topics", MIN_STRING_BYTES, |reader| reader.string("topics")).ok()?;
+    reader.nullable_bytes("user_data").ok()?;
+    Some(topics)
 }
 
 /// Writes a subscription in its own version, every list in the order given. Above [`NEWEST_VERSION`] the body is that
@@ -433,7 +437,9 @@ mod tests {
     fn the_topics_are_read_from_every_version_whatever_follows_them() {
         for (_, bytes) in vectors() {
             assert_eq!(topics(&bytes), Some(vec!["a", "b"]));
-            assert_eq!(topics(&bytes[..12]), Some(vec!["a", "b"]));
+            assert_eq!(topics(&bytes[..16]), Some(vec!["a", "b"]));
+            assert_eq!(topics(&bytes[..15]), None, "the user data is part of every version");
+            assert_eq!(topics(&[&[0xff, 0xff], &bytes[2..]].concat()), Some(vec!["a", "b"]));
         }
         assert_eq!(topics(b""), None);
         assert_eq!(topics(b"not the consumer protocol"), None);

@@ -9,7 +9,7 @@ use crate::{
     group::{Group, Member},
     operations::Operation,
     purgatory::OpId,
-    records::OffsetValue,
+    records::{OffsetValue, Record},
     states::State,
 };
 
@@ -80,7 +80,11 @@ impl Coordinator {
     /// One group as plain data. `None`: no such group.
     pub fn project(&self, group_id: &str) -> Option<Projection> {
         let group = &self.groups[self.find_group(group_id)?];
-        let in_flight = self.appends.iter().filter(|(_, append)| *append.group_id == *group_id);
+        let about = |record: &Record| match record {
+            Record::Group { group_id: about, .. } | Record::Offset { group_id: about, .. } => **about == *group_id,
+            Record::Unknown { .. } => false,
+        };
+        let in_flight = self.appends.iter().filter(|(_, append)| append.records.iter().any(about));
         Some(Projection {
             group_id: Arc::clone(&group.id),
             state: group.state,

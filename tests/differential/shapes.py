@@ -1,0 +1,173 @@
+"""The model's data in the core's classes, field by field, so that the core's own equality compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import rota
+from rota import model
+from rota.model import Group, Member, State
+
+
+def request(asked: model.Request) -> rota.Request:
+    """A request of the model's, for the core."""
+    return REQUESTS[type(asked)](asked)
+
+
+def _join(asked: model.JoinGroup) -> rota.Request:
+    return rota.JoinGroup(
+        asked.group_id,
+        asked.member_id,
+        protocols=asked.protocols,
+        protocol_type=asked.protocol_type,
+        session_timeout_ms=asked.session_timeout_ms,
+        rebalance_timeout_ms=asked.rebalance_timeout_ms,
+        client_id=asked.client_id,
+        client_host=asked.client_host,
+        instance_id=asked.instance_id,
+        version=asked.version,
+    )
+
+
+def _sync(asked: model.SyncGroup) -> rota.Request:
+    return rota.SyncGroup(
+        asked.group_id,
+        asked.member_id,
+        asked.generation,
+        asked.assignments,
+        protocol_type=asked.protocol_type,
+        protocol_name=asked.protocol_name,
+        instance_id=asked.instance_id,
+        version=asked.version,
+    )
+
+
+def _commit(asked: model.OffsetCommit) -> rota.Request:
+    return rota.OffsetCommit(
+        asked.group_id,
+        [((topic, index), (offset, metadata, epoch)) for topic, index, offset, epoch, metadata in asked.offsets],
+        asked.member_id,
+        asked.generation,
+        instance_id=asked.instance_id,
+        retention_time_ms=asked.retention_time_ms,
+        topic_ids=asked.topic_ids,
+        version=asked.version,
+    )
+
+
+REQUESTS: dict[type, Callable[[Any], rota.Request]] = {
+    model.JoinGroup: _join,
+    model.SyncGroup: _sync,
+    model.Heartbeat: lambda asked: rota.Heartbeat(
+        asked.group_id, asked.member_id, asked.generation, instance_id=asked.instance_id
+    ),
+    model.LeaveGroup: lambda asked: rota.LeaveGroup(asked.group_id, asked.members, version=asked.version),
+    model.OffsetCommit: _commit,
+    model.OffsetFetch: lambda asked: rota.OffsetFetch(asked.group_id, asked.partitions, asked.require_stable),
+    model.DescribeGroup: lambda asked: rota.DescribeGroup(asked.group_id, version=asked.version),
+    model.ListGroups: lambda asked: rota.ListGroups(asked.states, asked.types),
+}
+
+CLASSES = {
+    name: getattr(rota, name)
+    for name in (
+        "Append",
+        "CommitAnswer",
+        "CommittedPartition",
+        "DescribeAnswer",
+        "DescribedMember",
+        "FetchAnswer",
+        "FetchedOffset",
+        "GroupRecord",
+        "GroupValue",
+        "HeartbeatAnswer",
+        "JoinAnswer",
+        "JoinedMember",
+        "LeaveAnswer",
+        "LeftMember",
+        "ListAnswer",
+        "ListedGroup",
+        "MemberValue",
+        "OffsetRecord",
+        "OffsetValue",
+        "SyncAnswer",
+    )
+}
+ORDERS: dict[str, tuple[str, ...]] = {name: shape.__match_args__ for name, shape in CLASSES.items()}
+
+
+def effect(plain: Any) -> Any:
+    """An effect or record of the model's, as the core would give it."""
+    name = type(plain).__name__
+    return CLASSES[name](*(_value(key, getattr(plain, key)) for key in ORDERS[name]))
+
+
+def _value(key: str, value: Any) -> Any:
+    if key == "error":
+        return rota.ErrorCode[value]
+    if isinstance(value, tuple):
+        return tuple(effect(each) for each in value)
+    return effect(value) if type(value).__name__ in CLASSES else value
+
+
+def projection(s: State, group: Group) -> rota.Projection:
+    """A group of the model's, as the core would project it. `in_flight` are the appends about the group."""
+    timers = {
+        (timer.kind, timer.name): timer.deadline_ms
+        for timer in s.timers
+        if timer.group_id == group.group_id and timer.kind not in ("Append", "StableFetch")
+    }
+    named = [(kind, timers[kind, ""]) for kind in ("InitialDelay", "Join", "Sync") if (kind, "") in timers]
+    return rota.Projection(
+        group.group_id,
+        group.state,
+        group.since_ms,
+        group.generation,
+        group.protocol_type,
+        group.protocol_name,
+        group.leader,
+        [_member(member, timers.get(("Session", member.member_id))) for member in group.members],
+        sorted((member_id, timers["Pending", member_id]) for member_id in group.pending),
+        named,
+        [
+            flying.append_id
+            for flying in s.appends
+            if any(record.group_id == group.group_id for record in flying.records)
+        ],
+        group.durable,
+        group.subscribed_topics,
+        [(topic, index, effect(group.offsets[topic, index])) for topic, index in sorted(group.offsets)],
+    )
+
+
+def _member(member: Member, deadline_ms: int | None) -> rota.ProjectedMember:
+    return rota.ProjectedMember(
+        member.member_id,
+        member.instance_id,
+        member.session_timeout_ms,
+        member.rebalance_timeout_ms,
+        member.protocols,
+        member.assignment,
+        member.join is not None,
+        member.sync is not None,
+        member.owes_sync,
+        member.is_new,
+        deadline_ms,
+    )
+
+
+def differences(where: str, core: Any, modelled: Any) -> list[str]:
+    """Every field in which two things differ, named by its path."""
+    if core == modelled:
+        return []
+    if type(core) is not type(modelled) or not hasattr(core, "__match_args__"):
+        if isinstance(core, list | tuple) and isinstance(modelled, list | tuple) and len(core) == len(modelled):
+            pairs = enumerate(zip(core, modelled, strict=True))
+            return [line for index, (one, other) in pairs for line in differences(f"{where}[{index}]", one, other)]
+        return [f"{where}: core {core!r}, model {modelled!r}"]
+    return [
+        line
+        for name in core.__match_args__
+        for line in differences(f"{where}.{name}", getattr(core, name), getattr(modelled, name))
+    ]

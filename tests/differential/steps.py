@@ -1,0 +1,88 @@
+"""What a differential run is made of: steps that can be kept, shortened, and played again.
+
+In a step's request a member id `@7` stands for the id that the JoinGroup with ticket 7 was given, so that a run stays
+meaningful when steps are left out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from rota import model
+
+
+@dataclass(frozen=True)
+class Ask:
+    """`actor` sends a request."""
+
+    ticket: int
+    actor: str
+    request: model.Request
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Time passes, with a stop at each deadline on the way, or in one go."""
+
+    span_ms: int
+    stops: bool
+
+
+@dataclass(frozen=True)
+class End:
+    """The append at `index` of those in flight (modulo their number) ends."""
+
+    index: int
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Crash:
+    """The coordinator is gone without a word; the first `kept` appends in flight had reached the log. Loading begins."""
+
+    kept: int
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """As a crash, but it is unloaded first, so that everybody is answered."""
+
+    kept: int
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Loading ends."""
+
+
+@dataclass(frozen=True)
+class DeleteTopics:
+    """Topics are gone."""
+
+    topics: tuple[str, ...]
+
+
+Step = Ask | Pass | End | Crash | HandOver | Loaded | DeleteTopics
+
+
+def resolved(request: model.Request, minted: Mapping[int, str]) -> model.Request:
+    """The request with real member ids; `@7` stays as it is if ticket 7 was given no id."""
+
+    def real(member_id: str) -> str:
+        return minted.get(int(member_id[1:]), member_id) if member_id.startswith("@") else member_id
+
+    return with_ids(request, real)
+
+
+def with_ids(request: model.Request, rename: Callable[[str], str]) -> model.Request:
+    """The request with every member id in it renamed."""
+    match request:
+        case model.SyncGroup():
+            assignments = tuple((rename(member_id), part) for member_id, part in request.assignments)
+            return replace(request, member_id=rename(request.member_id), assignments=assignments)
+        case model.LeaveGroup():
+            return replace(request, members=tuple((rename(member_id), i) for member_id, i in request.members))
+        case model.JoinGroup() | model.Heartbeat() | model.OffsetCommit():
+            return replace(request, member_id=rename(request.member_id))
+    return request
