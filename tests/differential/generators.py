@@ -338,6 +338,7 @@ class Maker:
         """To a deadline, or a little before or after it."""
         deadlines = sorted({timer.deadline_ms for timer in self.lockstep.state.timers})
         left_ms = [at_ms - self.lockstep.now_ms for at_ms in deadlines if at_ms >= self.lockstep.now_ms]
+        left_ms = [span_ms for span_ms in left_ms if span_ms < 1_000_000_000]
         if not left_ms:
             return Pass(self.pick(SPANS_MS), True)
         span_ms = self.pick(left_ms[:3]) + self.pick((0, -1, 1))

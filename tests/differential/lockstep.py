@@ -63,7 +63,8 @@ class Lockstep:
 
     def _start(self) -> None:
         self.epoch += 1
-        self.core = rota.Coordinator(self.config, epoch=self.epoch)
+        settings = {"offsets.retention.check.interval.ms": 2_147_483_647} | self.config
+        self.core = rota.Coordinator(settings, epoch=self.epoch)
         self.state = model.State(self.settings)
 
     def _ask(self, step: Ask) -> None:

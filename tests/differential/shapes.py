@@ -135,6 +135,7 @@ def projection(s: State, group: Group) -> rota.Projection:
             for flying in s.appends
             if any(record.group_id == group.group_id for record in flying.records)
         ],
+        None,
         group.durable,
         group.subscribed_topics,
         [(topic, index, effect(group.offsets[topic, index])) for topic, index in sorted(group.offsets)],

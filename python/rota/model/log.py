@@ -44,8 +44,8 @@ def append_unwatched(s: State, records: tuple[Record, ...]) -> State:
 
 
 def write_again(s: State) -> State:
-    """Before an append, the records that failed and that nobody waited for, by key, but for those whose key an append in
-    flight speaks of (docs/protocol.md §10.3).
+    """Before an append: the records that failed and that nobody waited for, by key. Those whose key an append in flight
+    speaks of stay behind (docs/protocol.md §10.3).
     """
     spoken_of = {key_of(record) for flying in s.appends for record in flying.records}
     ready = sorted((record for record in s.unwritten if key_of(record) not in spoken_of), key=key_of)

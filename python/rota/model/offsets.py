@@ -34,22 +34,26 @@ def offset_commit(s: State, ticket: int, request: OffsetCommit) -> State:
     member = find(group, request.member_id) if group else None
     if group and member and request.generation >= 0:
         s = arm_session(s, group_id, member.member_id)
-    topic_ids = dict(request.topic_ids)
     results, records = [], []
     for topic, partition, offset, leader_epoch, metadata in request.offsets:
-        text = metadata or ""
+        text, topic_id = metadata or "", dict(request.topic_ids).get(topic, 0)
         too_long = len(text.encode("utf-16-le", "surrogatepass")) // 2 > s.config.offset_metadata_max_bytes
         outcome = "OFFSET_METADATA_TOO_LARGE" if too_long else NONE
-        topic_id = topic_ids.get(topic, 0)
         results.append(CommittedPartition(topic, partition, outcome, topic_id))
         if not too_long:
-            keep_ms = request.retention_time_ms
-            expires_ms = None if keep_ms in (None, -1) else min(s.wall_ms + (keep_ms or 0), 2**63 - 1)
-            value = OffsetValue(offset, leader_epoch, text, s.wall_ms, expires_ms, topic_id)
+            value = _stored(request, offset, leader_epoch, text, topic_id, s.wall_ms)
             records.append(OffsetRecord(group_id, topic, partition, value))
     if not records:
         return emit(s, CommitAnswer(ticket, tuple(results)))
     return append(s, group_id, tuple(records), Commit(ticket, tuple(results)))
+
+
+def _stored(request: OffsetCommit, offset: int, epoch: int, metadata: str, topic_id: int, wall_ms: int) -> OffsetValue:
+    """A record with an expire timestamp has no place for epoch and topic id (docs/protocol.md §10.2, §14)."""
+    keep_ms = request.retention_time_ms
+    if keep_ms is None or keep_ms == -1:
+        return OffsetValue(offset, epoch, metadata, wall_ms, None, topic_id)
+    return OffsetValue(offset, -1, metadata, wall_ms, min(wall_ms + keep_ms, 2**63 - 1), 0)
 
 
 def _commit_error(group: Group | None, request: OffsetCommit) -> str:
@@ -80,9 +84,7 @@ def refused_commit(ticket: int, request: OffsetCommit, error: str) -> CommitAnsw
 
 
 def fold_offset(s: State, record: OffsetRecord) -> State:
-    """A durable offset is the newest; the first of a missing group makes it, a tombstone does not (docs/protocol.md §10.1,
-    §15.1).
-    """
+    """The first durable offset of a missing group makes it, a tombstone does not (docs/protocol.md §10.1, §15.1)."""
     if record.value is None and record.group_id not in s.groups:
         return s
     group = s.groups.get(record.group_id) or Group(record.group_id, s.now_ms, s.wall_ms)
@@ -90,7 +92,7 @@ def fold_offset(s: State, record: OffsetRecord) -> State:
     offsets = {other: value for other, value in group.offsets.items() if other != place}
     if record.value is not None:
         offsets[place] = record.value
-    return put(s, replace(group, offsets=offsets, durable=True))
+    return put(s, replace(group, offsets=offsets, durable=group.durable or record.value is not None))
 
 
 def answer_commit(s: State, what: Commit, error: str | None) -> State:

@@ -98,7 +98,7 @@ def complete_join_phase(s: State, group_id: str) -> State:
     """docs/protocol.md §5.4; held back while the group's first record is on its way (§4.10, departure D9)."""
     s = cancel(cancel(s, "Join", group_id, ""), "InitialDelay", group_id, "")
     group = s.groups[group_id]
-    if group.held or (group.creating is not None and not group.durable):
+    if not group.durable:
         return change(s, group_id, held=True)
     for member in group.members:
         if not member.join and member.instance_id is None:
@@ -137,13 +137,12 @@ def _go_on(s: State, group_id: str) -> State:
     return arm(s, "Sync", group_id, "", rebalance_timeout_ms(group))
 
 
-def created(s: State, group_id: str) -> State:
-    """The group's first record is durable, or need not be: a join phase that was held back ends (docs/protocol.md
-    §4.10).
-    """
-    held = s.groups[group_id].held
-    s = change(s, group_id, creating=None, held=False)
-    return complete_join_phase(s, group_id) if held else s
+def release(s: State, group_id: str) -> State:
+    """Once the log has something of the group, a join phase that was held back ends (docs/protocol.md §4.10)."""
+    group = s.groups.get(group_id)
+    if group is None or not (group.held and group.durable):
+        return s
+    return complete_join_phase(change(s, group_id, held=False), group_id)
 
 
 def not_created(s: State, group_id: str, error: str) -> State:
@@ -168,6 +167,7 @@ def creation_ended(s: State, flying: InFlight, error: str | None) -> State:
         return put(s, Group(flying.group_id, s.now_ms, s.wall_ms, durable=True))
     if group is None or group.creating != flying.append_id:
         return s
+    s = change(s, flying.group_id, creating=None)
     if error is None or group.durable:
-        return created(s, flying.group_id)
+        return s
     return not_created(s, flying.group_id, error)

@@ -27,6 +27,8 @@ class Config:
     group_max_size: int = 2_147_483_647
     offset_metadata_max_bytes: int = 4_096
     offsets_commit_timeout_ms: int = 5_000
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
     group_max_pending_members: int = 100_000
 
 
@@ -100,10 +102,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Replacement:
-    """A static newcomer, the member whose place it took, and when that one's session would be over (§9.3)."""
+    """A static newcomer, whom to restore if it falls, who led before, when its predecessor's session is over (§9.3)."""
 
-    new_id: str
+    new: Member
     old: Member
+    previous_leader: str
     session_ends_ms: int
 
 

@@ -22,7 +22,6 @@ from rota.model.state import (
     cancel,
     change,
     emit,
-    find,
 )
 from rota.model.vote import vote
 
@@ -46,15 +45,25 @@ def replace_member(s: State, ticket: int, request: JoinGroup, old: Member, new_i
         is_new=False,
         replacing=None,
     )
+    leader = s.groups[group_id].leader or ""
     s = _swap(s, group_id, old.member_id, new)
     group = s.groups[group_id]
     if group.state == "PreparingRebalance":
         return complete_if_all_joined(s, group_id)
     if group.state == "CompletingRebalance" or vote(group) != group.protocol_name:
         return begin_rebalance(s, group_id)
-    what = Replacement(new_id, replace(old, join=None, sync=None, replacing=None), s.now_ms + old.session_timeout_ms)
+    restored = _written_by(s, old) or replace(old, join=None, sync=None)
+    what = Replacement(replace(new, join=None), restored, leader, s.now_ms + old.session_timeout_ms)
     s = append(s, group_id, (group_record(group),), what)
     return alter(s, group_id, new_id, replacing=s.append_ids - 1)
+
+
+def _written_by(s: State, newcomer: Member) -> Member | None:
+    """Whom a newcomer that is itself being written would fall back to (docs/protocol.md §9.3)."""
+    falls_back = [
+        f.what.old for f in s.appends if isinstance(f.what, Replacement) and f.append_id == newcomer.replacing
+    ]
+    return falls_back[0] if falls_back else None
 
 
 def _swap(s: State, group_id: str, gone_id: str, new: Member) -> State:
@@ -69,19 +78,24 @@ def _swap(s: State, group_id: str, gone_id: str, new: Member) -> State:
 def replacement_ended(s: State, flying: InFlight, what: Replacement, error: str | None) -> State:
     """The record of a replacement is durable, or failed (docs/protocol.md §9.3)."""
     group = s.groups.get(flying.group_id)
-    new = find(group, what.new_id) if group else None
-    if flying.late:
-        if error is None and group and group.state == "Stable":
-            s = append_unwatched(s, (group_record(group),))
+    if group is None or (flying.late and error is not None):
         return s
+    waiting = next((member for member in group.members if _waits_with(member, what)), None)
+    if waiting and waiting.join and waiting.replacing == flying.append_id:
+        ends = _stands if error is None else _falls
+        return ends(s, group, waiting, what, waiting.join, error or NONE)
     if error is not None:
-        s = _pass_on(s, what)
-    if group is None or new is None or new.join is None or new.replacing != flying.append_id:
         return s
-    return _stands(s, group, new, what, new.join) if error is None else _falls(s, group, new, what, new.join, error)
+    if waiting and not flying.late:
+        return _falls_back_to(s, waiting, what.new)
+    return append_unwatched(s, (group_record(group),)) if group.state == "Stable" else s
 
 
-def _stands(s: State, group: Group, new: Member, what: Replacement, join: Parked) -> State:
+def _waits_with(member: Member, what: Replacement) -> bool:
+    return member.replacing is not None and member.instance_id == what.new.instance_id
+
+
+def _stands(s: State, group: Group, new: Member, what: Replacement, join: Parked, _: str) -> State:
     """Up to v8 a leader is told the old id, so that it does not act as one (docs/protocol.md §9.3)."""
     leads = group.leader == new.member_id
     answer = JoinAnswer(
@@ -96,7 +110,7 @@ def _stands(s: State, group: Group, new: Member, what: Replacement, join: Parked
         member_list(group) if leads and join.version >= 9 else (),
     )
     if leads and join.version < 9:
-        answer = replace(answer, leader=what.old.member_id)
+        answer = replace(answer, leader=what.previous_leader)
     s = emit(alter(s, group.group_id, new.member_id, join=None, replacing=None), answer)
     if what.session_ends_ms > s.now_ms:
         return arm(s, "Session", group.group_id, new.member_id, what.session_ends_ms - s.now_ms)
@@ -107,26 +121,16 @@ def _falls(s: State, group: Group, new: Member, what: Replacement, join: Parked,
     """The old id, its timeouts and protocols are back, with a full session (docs/protocol.md §9.3)."""
     old = replace(what.old, assignment=new.assignment, owes_sync=new.owes_sync)
     s = arm_session(_swap(s, group.group_id, new.member_id, old), group.group_id, old.member_id)
-    group = s.groups[group.group_id]
-    return emit(
-        s,
-        JoinAnswer(
-            join.ticket,
-            group_error(error),
-            group.generation,
-            group.protocol_type,
-            group.protocol_name,
-            group.leader or "",
-        ),
-    )
+    told, name = group_error(error), group.protocol_name
+    return emit(s, JoinAnswer(join.ticket, told, group.generation, group.protocol_type, name, what.previous_leader))
 
 
-def _pass_on(s: State, failed: Replacement) -> State:
-    """A newer replacement of the one that failed would now restore its predecessor (docs/protocol.md §9.3)."""
+def _falls_back_to(s: State, waiting: Member, restored: Member) -> State:
+    """The record before that of a newcomer is durable, and would be what is left of the two (docs/protocol.md §9.3)."""
 
-    def passed_on(flying: InFlight) -> InFlight:
-        if isinstance(flying.what, Replacement) and flying.what.old.member_id == failed.new_id:
-            return replace(flying, what=replace(flying.what, old=failed.old))
+    def falling_back(flying: InFlight) -> InFlight:
+        if isinstance(flying.what, Replacement) and flying.append_id == waiting.replacing:
+            return replace(flying, what=replace(flying.what, old=restored))
         return flying
 
-    return replace(s, appends=tuple(passed_on(flying) for flying in s.appends))
+    return replace(s, appends=tuple(falling_back(flying) for flying in s.appends))

@@ -14,7 +14,7 @@ from rota.model.leave import leave_group
 from rota.model.load import loaded, replay, unload
 from rota.model.log import forget_unwritten, keep_unwritten
 from rota.model.offsets import answer_commit, end_fetch, fold_offset, offset_commit, offset_fetch, topics_deleted
-from rota.model.rebalance import complete_join_phase, creation_ended, initial_delay_over
+from rota.model.rebalance import complete_join_phase, creation_ended, initial_delay_over, release
 from rota.model.records import OffsetRecord
 from rota.model.requests import (
     Advance,
@@ -150,6 +150,7 @@ def _logged(s: State, flying: InFlight) -> State:
             s = fold_offset(s, record)
         elif record.group_id in s.groups:
             s = change(s, record.group_id, durable=True)
+        s = release(s, record.group_id)
     return s
 
 

@@ -87,7 +87,7 @@ class _Bytes:
 
 
 def _topics_of(data: bytes) -> set[str] | None:
-    """The topics of a Subscription, of which only the part that every version has is read (docs/protocol.md §13.2, §18)."""
+    """The topics of a Subscription, read as version 0 whatever its version (docs/protocol.md §13.2)."""
     reader = _Bytes(data)
     try:
         reader.number(2)

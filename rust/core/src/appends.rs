@@ -253,7 +253,7 @@ impl Coordinator {
 
     /// What earlier appends failed to store, but for what an append in flight speaks of: written after that, it would
     /// undo it.
-    fn take_unsaved(&mut self) -> Vec<Record> {
+    pub(crate) fn take_unsaved(&mut self) -> Vec<Record> {
         if self.unsaved.is_empty() {
             return Vec::new();
         }
@@ -307,6 +307,9 @@ impl Coordinator {
                 // made again meanwhile, the log has something of it (S22).
                 let handle = self.find_or_insert_simple(step.now, group_id);
                 self.groups[handle].durable = true;
+                if self.groups[handle].join_held {
+                    self.complete_join(step, handle);
+                }
             }
             return;
         };

@@ -147,6 +147,10 @@ impl Coordinator {
             }
         }
         let tombstone = |(group_id, topic, partition)| Record::Offset { group_id, topic, partition, value: None };
+        if !keys.is_empty() {
+            let unsaved = self.take_unsaved();
+            self.append_unattended(step, unsaved);
+        }
         self.append_unattended(step, keys.into_iter().map(tombstone).collect());
     }
 
