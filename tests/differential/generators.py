@@ -33,6 +33,11 @@ CONFIGS = (
     {"group.initial.rebalance.delay.ms": 0, "group.max.size": 2},
     {"group.initial.rebalance.delay.ms": 0, "group.max.size": 3, "offsets.commit.timeout.ms": 20_000},
     {"group.max.size": 1, "group.max.pending.members": 2},
+    {
+        "group.initial.rebalance.delay.ms": 0,
+        "offsets.retention.minutes": 1,
+        "offsets.retention.check.interval.ms": 7_000,
+    },
     {"offset.metadata.max.bytes": 3, "group.initial.rebalance.delay.ms": 500},
 )
 SUBSCRIPTIONS = {
@@ -187,7 +192,16 @@ class Maker:
 
     def raw_fetch(self) -> Step:
         places = self.pick((None, (("t", 0),), (("t", 0), ("t", 1), ("t", 0)), (("u", 1), ("t", 9)), ()))
-        return self.ask(self.pick(ACTORS), model.OffsetFetch(self.pick(GROUPS), places, self.pick((False, True))))
+        ids = self.usual(((), (("t", 77),), (("t", 5),))) if places else ()
+        request = model.OffsetFetch(self.pick(GROUPS), places, self.pick((False, True)), ids)
+        return self.ask(self.pick(ACTORS), request)
+
+    def raw_deletion(self) -> Step:
+        group_id = self.pick(GROUPS)
+        if self.pick((True, False)):
+            return self.ask("admin", model.DeleteGroup(group_id))
+        places = self.pick(((("t", 0),), (("t", 1), ("u", 0), ("t", 0), ("t", 0)), (("v", 0),), ()))
+        return self.ask("admin", model.OffsetDelete(group_id, places))
 
     def raw_admin(self) -> Step:
         if self.pick((True, False)):
@@ -338,7 +352,6 @@ class Maker:
         """To a deadline, or a little before or after it."""
         deadlines = sorted({timer.deadline_ms for timer in self.lockstep.state.timers})
         left_ms = [at_ms - self.lockstep.now_ms for at_ms in deadlines if at_ms >= self.lockstep.now_ms]
-        left_ms = [span_ms for span_ms in left_ms if span_ms < 1_000_000_000]
         if not left_ms:
             return Pass(self.pick(SPANS_MS), True)
         span_ms = self.pick(left_ms[:3]) + self.pick((0, -1, 1))
@@ -373,6 +386,7 @@ MAKERS: dict[Callable[[Maker], Step], int] = {
     Maker.raw_commit: 2,
     Maker.raw_fetch: 2,
     Maker.raw_admin: 2,
+    Maker.raw_deletion: 2,
     Maker.to_deadline: 5,
     Maker.some_time: 2,
     Maker.end_well: 5,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from rota import model
 from rota.model import Group, State
-from rota.model.state import Commit, deadline
+from rota.model.state import UNGROUPED_TIMERS, Commit, deadline
 
 EDGES = {
     ("Empty", "PreparingRebalance"),
@@ -42,9 +42,9 @@ def check_state(s: State) -> list[str]:
         ):
             found.append(f"S19: append {flying.append_id} has a requester and no deadline")
     found += [
-        f"L4: fetch {fetch.ticket} has no deadline"
-        for fetch in s.fetches
-        if deadline(s, "StableFetch", "", str(fetch.ticket)) is None
+        f"L4: ticket {waiter.event.ticket} waits without a deadline"
+        for waiter in s.waiters
+        if deadline(s, "Waiter", "", str(waiter.event.ticket)) is None
     ]
     return found
 
@@ -76,7 +76,7 @@ def _group(s: State, group: Group) -> Iterator[str]:
 
 
 def _timers(s: State, group: Group) -> Iterator[str]:
-    own = [t for t in s.timers if t.group_id == group.group_id and t.kind not in ("Append", "StableFetch")]
+    own = [t for t in s.timers if t.group_id == group.group_id and t.kind not in UNGROUPED_TIMERS]
     armed = [timer.kind for timer in own if not timer.name]
     joining = [kind for kind in armed if kind in ("Join", "InitialDelay")]
     if len(joining) != (group.state == "PreparingRebalance" and not group.held):
@@ -97,8 +97,8 @@ def check_step(before: State, event: model.Event, after: State, effects: tuple[m
     found = []
     for group_id, group in after.groups.items():
         old = before.groups.get(group_id)
-        if old is None or before.phase != "Active":
-            continue
+        if old is None or old.deleting is not None or before.phase != "Active":
+            continue  # no life before this one, or it may just have ended
         if group.state != old.state and (old.state, group.state) not in REACHABLE:
             found.append(f"S5: {group_id!r} went from {old.state} to {group.state}")
         if group.generation < old.generation:

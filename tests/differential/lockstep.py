@@ -6,6 +6,7 @@ It knows nothing of the protocol: it resolves ids, keeps what the log would keep
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import rota
 from rota import model
@@ -31,6 +32,7 @@ class Lockstep:
         self.epoch = 0
         self.events = 0
         self.minted: dict[int, str] = {}
+        self.minting: dict[int, model.JoinGroup] = {}
         self.known: set[str] = set()
         self.waiting: dict[int, str] = {}
         self.log: dict[tuple[int, int], tuple[model.Record, ...]] = {}
@@ -63,8 +65,7 @@ class Lockstep:
 
     def _start(self) -> None:
         self.epoch += 1
-        settings = {"offsets.retention.check.interval.ms": 2_147_483_647} | self.config
-        self.core = rota.Coordinator(settings, epoch=self.epoch)
+        self.core = rota.Coordinator(self.config, epoch=self.epoch)
         self.state = model.State(self.settings)
 
     def _ask(self, step: Ask) -> None:
@@ -72,26 +73,33 @@ class Lockstep:
         entropy = (step.ticket + 1) * ENTROPY_STEP % (1 << 128)
         self.waiting[step.ticket] = step.actor
         effects = self.core.submit(self.now_ms, step.ticket, shapes.request(request), entropy=entropy)
-        uuid = "no id was minted"
         if isinstance(request, model.JoinGroup) and not request.member_id:
-            uuid = self._learn_id(step.ticket, request.group_id or "", effects) or uuid
-        self._both(effects, model.Submit(step.ticket, request, uuid))
+            self.minting[step.ticket] = request
+        self._both(effects, model.Submit(step.ticket, request, ""))
 
-    def _learn_id(self, ticket: int, group_id: str, effects: Iterable[rota.Effect]) -> str | None:
-        """An id is the coordinator's choice: take the core's, which must be new, and let the model use its random part."""
-        told = [effect.member_id for effect in effects if isinstance(effect, rota.JoinAnswer)]
+    def _learn_ids(self, core_effects: Iterable[rota.Effect]) -> None:
+        """Ids are the coordinator's choice: take the core's, which must be new, and let the model use their random part.
+
+        A JoinGroup may be handled later than it came (docs/protocol.md §12.3), so this is done at every event.
+        """
+        told = {effect.ticket: effect.member_id for effect in core_effects if isinstance(effect, rota.JoinAnswer)}
+        for ticket, request in sorted(self.minting.items(), key=lambda item: item[0] not in told):
+            prefix = request.client_id if request.instance_id is None else request.instance_id
+            candidates = [told[ticket]] if ticket in told else self._ids_in_core(request.group_id or "")
+            mine = [each for each in candidates if each[:-UUID_LENGTH] == f"{prefix}-" and each not in self.known]
+            if mine:
+                self.minted[ticket] = mine[0]
+                self.known.add(mine[0])
+                del self.minting[ticket]
+
+    def _ids_in_core(self, group_id: str) -> list[str]:
         projection = self.core.project(group_id)
-        if projection is not None:
-            told += [member.member_id for member in projection.members]
-            told += [member_id for member_id, _ in projection.pending]
-        fresh = {member_id for member_id in told if member_id and member_id not in self.known}
-        if len(fresh) > 1:
-            raise Difference(f"one JoinGroup, and several new ids: {fresh}")
-        for member_id in fresh:
-            self.known.add(member_id)
-            self.minted[ticket] = member_id
-            return member_id[-UUID_LENGTH:]
-        return None
+        if projection is None:
+            return []
+        return [*(each.member_id for each in projection.members), *(each for each, _ in projection.pending)]
+
+    def _uuid(self, ticket: int) -> str:
+        return self.minted.get(ticket, f"not minted {ticket}")[-UUID_LENGTH:]
 
     def _pass(self, step: Pass) -> None:
         target_ms = self.now_ms + step.span_ms
@@ -118,6 +126,7 @@ class Lockstep:
             self.log[self.epoch, append.append_id] = append.records
         self.in_flight.clear()
         self.waiting.clear()
+        self.minting.clear()
         self._start()
         records = [record for _, batch in sorted(self.log.items()) for record in batch]
         for offset, record in enumerate(records):
@@ -127,13 +136,19 @@ class Lockstep:
     def _both(self, core_effects: list[rota.Effect], event: model.Event) -> None:
         """The model does what the core did; then everything is compared."""
         self.events += 1
-        before = self.state
+        if self.minting:
+            self._learn_ids(core_effects)
+        if isinstance(event, model.Submit):
+            event = replace(event, uuid=self._uuid(event.ticket))
+        before = self._with_uuids()
         self.state, effects = model.step(before, self.now_ms, event)
         found = shapes.differences("effects", core_effects, [shapes.effect(effect) for effect in effects])
         for effect in effects:
             if isinstance(effect, model.Append):
                 self.in_flight.append(effect)
-            elif self.waiting.pop(effect.ticket, None) is None:
+                continue
+            self.minting.pop(effect.ticket, None)
+            if self.waiting.pop(effect.ticket, None) is None:
                 found.append(f"S18: ticket {effect.ticket} is answered, but does not wait")
         found += self._compare_states() + check_step(before, event, self.state, effects) + check_state(self.state)
         try:
@@ -142,6 +157,14 @@ class Lockstep:
             found.append(f"core: {violation}")
         if found:
             raise Difference("\n".join([f"at {self.now_ms} ms, {event}:", *found]))
+
+    def _with_uuids(self) -> model.State:
+        """The state with the random parts that the core chose for requests that waited until now."""
+        waiters = tuple(
+            replace(waiter, event=replace(waiter.event, uuid=self._uuid(waiter.event.ticket)))
+            for waiter in self.state.waiters
+        )
+        return replace(self.state, waiters=waiters) if waiters else self.state
 
     def _compare_states(self) -> list[str]:
         found = shapes.differences("group ids", self.core.group_ids(), sorted(self.state.groups))

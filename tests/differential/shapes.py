@@ -8,6 +8,7 @@ from typing import Any
 import rota
 from rota import model
 from rota.model import Group, Member, State
+from rota.model.state import UNGROUPED_TIMERS
 
 
 def request(asked: model.Request) -> rota.Request:
@@ -64,7 +65,11 @@ REQUESTS: dict[type, Callable[[Any], rota.Request]] = {
     ),
     model.LeaveGroup: lambda asked: rota.LeaveGroup(asked.group_id, asked.members, version=asked.version),
     model.OffsetCommit: _commit,
-    model.OffsetFetch: lambda asked: rota.OffsetFetch(asked.group_id, asked.partitions, asked.require_stable),
+    model.OffsetFetch: lambda asked: rota.OffsetFetch(
+        asked.group_id, asked.partitions, asked.require_stable, topic_ids=asked.topic_ids
+    ),
+    model.DeleteGroup: lambda asked: rota.DeleteGroup(asked.group_id),
+    model.OffsetDelete: lambda asked: rota.OffsetDelete(asked.group_id, asked.partitions),
     model.DescribeGroup: lambda asked: rota.DescribeGroup(asked.group_id, version=asked.version),
     model.ListGroups: lambda asked: rota.ListGroups(asked.states, asked.types),
 }
@@ -75,6 +80,8 @@ CLASSES = {
         "Append",
         "CommitAnswer",
         "CommittedPartition",
+        "DeleteAnswer",
+        "DeletedPartition",
         "DescribeAnswer",
         "DescribedMember",
         "FetchAnswer",
@@ -89,6 +96,7 @@ CLASSES = {
         "ListAnswer",
         "ListedGroup",
         "MemberValue",
+        "OffsetDeleteAnswer",
         "OffsetRecord",
         "OffsetValue",
         "SyncAnswer",
@@ -116,7 +124,7 @@ def projection(s: State, group: Group) -> rota.Projection:
     timers = {
         (timer.kind, timer.name): timer.deadline_ms
         for timer in s.timers
-        if timer.group_id == group.group_id and timer.kind not in ("Append", "StableFetch")
+        if timer.group_id == group.group_id and timer.kind not in UNGROUPED_TIMERS
     }
     named = [(kind, timers[kind, ""]) for kind in ("InitialDelay", "Join", "Sync") if (kind, "") in timers]
     return rota.Projection(
@@ -135,7 +143,7 @@ def projection(s: State, group: Group) -> rota.Projection:
             for flying in s.appends
             if any(record.group_id == group.group_id for record in flying.records)
         ],
-        None,
+        group.deleting,
         group.durable,
         group.subscribed_topics,
         [(topic, index, effect(group.offsets[topic, index])) for topic, index in sorted(group.offsets)],

@@ -28,10 +28,7 @@ class ModelSubject:
 
     def replay(self, record: dict[str, Any]) -> None:
         """Fold one record of the log that is being loaded."""
-        value = record["value"]
-        members = tuple(model.MemberValue(**member) for member in value["members"])
-        group = model.GroupValue(**(value | {"state_timestamp_ms": -1, "members": members}))
-        self.step(self.state.now_ms, model.Replay(model.GroupRecord(record["group_id"], group)))
+        self.step(self.state.now_ms, model.Replay(_to_model_record(record)))
 
     def loaded(self, now_ms: int) -> list[Effect]:
         return self.step(now_ms, model.Loaded())
@@ -48,6 +45,9 @@ class ModelSubject:
 
     def appended(self, append_id: int, error: str | None, now_ms: int) -> list[Effect]:
         return self.step(now_ms, model.Appended(append_id, error))
+
+    def topics_deleted(self, topics: list[str], now_ms: int) -> list[Effect]:
+        return self.step(now_ms, model.TopicsDeleted(tuple(topics)))
 
     def unload(self, now_ms: int) -> list[Effect]:
         return self.step(now_ms, model.Unload())
@@ -69,14 +69,18 @@ def _commit_request(fields: dict[str, Any]) -> model.Request:
         for topic, partitions in fields["topics"]
         for partition, offset, leader_epoch, metadata in partitions
     ]
-    rest = {key: value for key, value in fields.items() if key != "topics"}
-    return model.OffsetCommit(offsets=tuple(offsets), **rest)
+    rest = {key: value for key, value in fields.items() if key not in ("topics", "topic_ids")}
+    return model.OffsetCommit(offsets=tuple(offsets), topic_ids=_pairs(fields.get("topic_ids", ())), **rest)
 
 
 def _fetch_request(fields: dict[str, Any]) -> model.Request:
-    topics = fields["topics"]
-    places = None if topics is None else tuple((topic, index) for topic, indexes in topics for index in indexes)
-    return model.OffsetFetch(fields["group_id"], places, fields["require_stable"])
+    places = None if fields["topics"] is None else _places(fields["topics"])
+    ids = _pairs(fields.get("topic_ids", ()))
+    return model.OffsetFetch(fields["group_id"], places, fields["require_stable"], ids)
+
+
+def _places(topics: Any) -> tuple[tuple[str, int], ...]:
+    return tuple((topic, index) for topic, indexes in topics for index in indexes)
 
 
 REQUESTS: dict[str, Callable[[dict[str, Any]], model.Request]] = {
@@ -88,6 +92,8 @@ REQUESTS: dict[str, Callable[[dict[str, Any]], model.Request]] = {
     "OffsetFetch": _fetch_request,
     "DescribeGroup": lambda fields: model.DescribeGroup(**fields),
     "ListGroups": lambda fields: model.ListGroups(tuple(fields["states"]), tuple(fields["types"])),
+    "DeleteGroup": lambda fields: model.DeleteGroup(fields["group_id"]),
+    "OffsetDelete": lambda fields: model.OffsetDelete(fields["group_id"], _places(fields["topics"])),
 }
 
 APIS: dict[type, str] = {
@@ -99,6 +105,8 @@ APIS: dict[type, str] = {
     model.FetchAnswer: "OffsetFetch",
     model.DescribeAnswer: "DescribeGroup",
     model.ListAnswer: "ListGroups",
+    model.DeleteAnswer: "DeleteGroup",
+    model.OffsetDeleteAnswer: "OffsetDelete",
 }
 
 
@@ -106,7 +114,7 @@ def _plain(effect: model.Effect) -> Effect:
     if isinstance(effect, model.Append):
         return Append(effect.append_id, [_record(record) for record in effect.records])
     fields = {name: getattr(effect, name) for name in type(effect).__dataclass_fields__ if name != "ticket"}
-    if isinstance(effect, model.CommitAnswer):
+    if isinstance(effect, model.CommitAnswer | model.OffsetDeleteAnswer):
         fields["topics"] = _by_topic([(each.topic, each.partition, each.error) for each in fields.pop("partitions")])
     elif isinstance(effect, model.FetchAnswer):
         fields["topics"] = _by_topic([astuple(each)[:-1] for each in fields.pop("partitions")])
@@ -123,3 +131,15 @@ def _by_topic(entries: list[tuple[Any, ...]]) -> list[tuple[str, list[Any]]]:
 def _record(record: model.Record) -> dict[str, Any]:
     kind = "offset" if isinstance(record, model.OffsetRecord) else "group"
     return {"kind": kind} | asdict(record)
+
+
+def _to_model_record(record: dict[str, Any]) -> model.Record:
+    value = record["value"]
+    if record["kind"] == "offset":
+        place = (record["group_id"], record["topic"], record["partition"])
+        return model.OffsetRecord(*place, None if value is None else model.OffsetValue(**value))
+    if value is None:
+        return model.GroupRecord(record["group_id"], None)
+    members = tuple(model.MemberValue(**member) for member in value["members"])
+    group = model.GroupValue(**({"state_timestamp_ms": -1} | value | {"members": members}))
+    return model.GroupRecord(record["group_id"], group)

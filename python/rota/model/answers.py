@@ -156,6 +156,33 @@ class ListAnswer:
 
 
 @dataclass(frozen=True)
+class DeleteAnswer:
+    """docs/protocol.md §12.3."""
+
+    ticket: int
+    error: str
+    group_id: str
+
+
+@dataclass(frozen=True)
+class DeletedPartition:
+    """What became of one partition (docs/protocol.md §12.4)."""
+
+    topic: str
+    partition: int
+    error: str
+
+
+@dataclass(frozen=True)
+class OffsetDeleteAnswer:
+    """docs/protocol.md §12.4, in request order."""
+
+    ticket: int
+    error: str
+    partitions: tuple[DeletedPartition, ...] = ()
+
+
+@dataclass(frozen=True)
 class Append:
     """Records for the log, as one batch. Its end comes back as the event `Appended` (docs/protocol.md §10.3)."""
 
@@ -164,6 +191,15 @@ class Append:
 
 
 Answer = (
-    JoinAnswer | SyncAnswer | HeartbeatAnswer | LeaveAnswer | CommitAnswer | FetchAnswer | DescribeAnswer | ListAnswer
+    JoinAnswer
+    | SyncAnswer
+    | HeartbeatAnswer
+    | LeaveAnswer
+    | CommitAnswer
+    | FetchAnswer
+    | DescribeAnswer
+    | ListAnswer
+    | DeleteAnswer
+    | OffsetDeleteAnswer
 )
 Effect = Answer | Append

@@ -7,29 +7,33 @@ from collections.abc import Callable
 from rota.model.answers import (
     NONE,
     Answer,
+    DeleteAnswer,
     DescribeAnswer,
     FetchAnswer,
     HeartbeatAnswer,
     JoinAnswer,
     LeaveAnswer,
     ListAnswer,
+    OffsetDeleteAnswer,
     SyncAnswer,
 )
 from rota.model.offsets import refused_commit
 from rota.model.requests import (
+    DeleteGroup,
     DescribeGroup,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
     ListGroups,
     OffsetCommit,
+    OffsetDelete,
     OffsetFetch,
     Request,
     SyncGroup,
 )
 from rota.model.state import State
 
-EMPTY_GROUP_ID_IS_LEGAL = (OffsetCommit, OffsetFetch, DescribeGroup)
+EMPTY_GROUP_ID_IS_LEGAL = (OffsetCommit, OffsetFetch, DescribeGroup, DeleteGroup)
 PHASE_ERRORS = {
     "Active": NONE,
     "Loading": "COORDINATOR_LOAD_IN_PROGRESS",
@@ -75,9 +79,12 @@ def gate_answer(ticket: int, request: Request, error: str) -> Answer:
             return FetchAnswer(ticket, error, request.group_id or "")
         case DescribeGroup():
             return DescribeAnswer(ticket, error, None, request.group_id or "", "")
+        case DeleteGroup():
+            return DeleteAnswer(ticket, error, request.group_id or "")
     plain: dict[type, Callable[[int, str], Answer]] = {
         SyncGroup: SyncAnswer,
         LeaveGroup: LeaveAnswer,
         ListGroups: ListAnswer,
+        OffsetDelete: OffsetDeleteAnswer,
     }
     return plain[type(request)](ticket, error)

@@ -5,10 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rota.model.answers import Answer, FetchAnswer, JoinAnswer, SyncAnswer
+from rota.model.deletion import answer_deletion, answer_offset_deletion, waiter_refusal
 from rota.model.offsets import answer_commit, fold_offset
-from rota.model.rebalance import begin_rebalance, remove_group
+from rota.model.rebalance import begin_rebalance, fold_tombstone
 from rota.model.records import GroupValue, MemberValue, OffsetRecord, Record
-from rota.model.state import Commit, Group, Member, State, arm_session, change, emit, put
+from rota.model.requests import OffsetFetch
+from rota.model.retention import arm_cleaner
+from rota.model.state import (
+    Commit,
+    Deletion,
+    Group,
+    InFlight,
+    Member,
+    OffsetDeletion,
+    State,
+    arm_session,
+    change,
+    emit,
+    put,
+)
 from rota.model.vote import subscribed_topics
 
 
@@ -19,7 +34,7 @@ def replay(s: State, record: Record) -> State:
     if isinstance(record, OffsetRecord):
         return fold_offset(s, record)
     if record.value is None:
-        return remove_group(s, record.group_id)
+        return fold_tombstone(s, record.group_id)
     before = s.groups.get(record.group_id) or Group(record.group_id, s.now_ms, s.wall_ms)
     return put(s, _loaded_group(before, record.value))
 
@@ -69,7 +84,7 @@ def loaded(s: State) -> State:
     for group_id in sorted(s.groups):
         if len(s.groups[group_id].members) > s.config.group_max_size:
             s = begin_rebalance(s, group_id)
-    return s
+    return arm_cleaner(s)
 
 
 def unload(s: State) -> State:
@@ -85,8 +100,22 @@ def unload(s: State) -> State:
             for answer in answers:
                 s = emit(s, answer)
     for flying in s.appends:
-        if isinstance(flying.what, Commit) and not flying.late:
-            s = answer_commit(s, flying.what, error)
-    for fetch in s.fetches:
-        s = emit(s, FetchAnswer(fetch.ticket, error, fetch.group_id))
+        s = _abandon(s, flying, error)
     return replace(State(s.config, "Unloaded", s.now_ms, s.wall_ms), effects=s.effects)
+
+
+def _abandon(s: State, flying: InFlight, error: str) -> State:
+    """Whoever waits for an append: its requester, those behind a deletion, fetches (docs/protocol.md §15.2)."""
+    if isinstance(flying.what, Commit) and not flying.late:
+        s = answer_commit(s, flying.what, error)
+    if isinstance(flying.what, OffsetDeletion) and not flying.late:
+        s = answer_offset_deletion(s, flying.what, error)
+    if isinstance(flying.what, Deletion):
+        s = answer_deletion(s, flying, flying.what, error)
+    for waiter in s.waiters:
+        ticket, request = waiter.event.ticket, waiter.event.request
+        if waiter.append_id == flying.append_id and isinstance(request, OffsetFetch):
+            s = emit(s, FetchAnswer(ticket, error, request.group_id or ""))
+        elif waiter.append_id == flying.append_id:
+            s = emit(s, waiter_refusal(ticket, request, error))
+    return s

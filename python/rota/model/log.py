@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from rota.model.answers import Append
 from rota.model.records import GroupRecord, GroupValue, MemberValue, Record, key_of
-from rota.model.state import Commit, Creation, Group, InFlight, Member, Plan, Replacement, State, Unwatched, arm, emit
+from rota.model.state import Group, InFlight, Member, State, Unwatched, What, arm, emit
 
+UNWATCHED = Unwatched()
 GROUP_ERRORS = {
     "UNKNOWN_TOPIC_OR_PARTITION": "COORDINATOR_NOT_AVAILABLE",
     "NOT_ENOUGH_REPLICAS": "COORDINATOR_NOT_AVAILABLE",
@@ -32,15 +33,15 @@ def offset_error(error: str) -> str:
     return OFFSET_ERRORS.get(error, error)
 
 
-def append(s: State, group_id: str, records: tuple[Record, ...], what: Creation | Plan | Replacement | Commit) -> State:
+def append(s: State, group_id: str, records: tuple[Record, ...], what: What) -> State:
     """Append what somebody waits for, at most `offsets.commit.timeout.ms` (docs/protocol.md §10.3)."""
     s = _hand_over(write_again(s), group_id, records, what)
     return arm(s, "Append", "", str(s.append_ids - 1), s.config.offsets_commit_timeout_ms)
 
 
-def append_unwatched(s: State, records: tuple[Record, ...]) -> State:
+def append_unwatched(s: State, records: tuple[Record, ...], what: What = UNWATCHED) -> State:
     """Append what nobody waits for; it has no deadline (docs/protocol.md §10.3)."""
-    return _hand_over(write_again(s), "", records, Unwatched()) if records else s
+    return _hand_over(write_again(s), "", records, what) if records else s
 
 
 def write_again(s: State) -> State:
@@ -50,7 +51,7 @@ def write_again(s: State) -> State:
     spoken_of = {key_of(record) for flying in s.appends for record in flying.records}
     ready = sorted((record for record in s.unwritten if key_of(record) not in spoken_of), key=key_of)
     s = replace(s, unwritten=tuple(record for record in s.unwritten if record not in ready))
-    return _hand_over(s, "", tuple(ready), Unwatched()) if ready else s
+    return _hand_over(s, "", tuple(ready), UNWATCHED) if ready else s
 
 
 def keep_unwritten(s: State, records: tuple[Record, ...]) -> State:
@@ -64,12 +65,7 @@ def forget_unwritten(s: State, records: tuple[Record, ...]) -> State:
     return replace(s, unwritten=tuple(record for record in s.unwritten if key_of(record) not in keys))
 
 
-def _hand_over(
-    s: State,
-    group_id: str,
-    records: tuple[Record, ...],
-    what: Creation | Plan | Replacement | Commit | Unwatched,
-) -> State:
+def _hand_over(s: State, group_id: str, records: tuple[Record, ...], what: What) -> State:
     flying = InFlight(s.append_ids, group_id, records, what)
     s = replace(s, appends=(*s.appends, flying), append_ids=s.append_ids + 1)
     return emit(s, Append(flying.append_id, records))

@@ -8,19 +8,19 @@ from rota.model.answers import NONE, CommitAnswer, CommittedPartition, FetchAnsw
 from rota.model.log import append, append_unwatched, offset_error
 from rota.model.members import identity_error
 from rota.model.records import OffsetRecord, OffsetValue
-from rota.model.requests import OffsetCommit, OffsetFetch
+from rota.model.requests import OffsetCommit, OffsetFetch, Submit
 from rota.model.state import (
     Commit,
+    Deletion,
     Group,
+    OffsetDeletion,
     State,
-    WaitingFetch,
-    arm,
     arm_session,
-    cancel,
     change,
     emit,
     find,
     put,
+    wait_for_append,
 )
 
 
@@ -103,40 +103,45 @@ def answer_commit(s: State, what: Commit, error: str | None) -> State:
     return emit(s, CommitAnswer(what.ticket, told))
 
 
-def offset_fetch(s: State, ticket: int, request: OffsetFetch) -> State:
-    """A stable fetch waits for the commits of its group that are in flight (docs/protocol.md §11.3)."""
+def offset_fetch(s: State, event: Submit, request: OffsetFetch) -> State:
+    """A stable fetch waits for the commits and deletions of its group that are in flight (docs/protocol.md §11.3)."""
     group_id = request.group_id or ""
-    commits = [f for f in s.appends if f.group_id == group_id and isinstance(f.what, Commit)]
-    if not request.require_stable or not commits:
-        return emit(s, fetched(s, ticket, group_id, request.partitions))
-    waiting = WaitingFetch(ticket, group_id, request.partitions, commits[-1].append_id)
-    s = replace(s, fetches=(*s.fetches, waiting))
-    return arm(s, "StableFetch", "", str(ticket), s.config.offsets_commit_timeout_ms)
+    changing = [
+        flying
+        for flying in s.appends
+        if isinstance(flying.what, Commit | Deletion | OffsetDeletion)
+        and flying.what.ticket is not None
+        and any(record.group_id == group_id for record in flying.records)
+    ]
+    if not request.require_stable or not changing:
+        return emit(s, fetched(s, event.ticket, request))
+    return wait_for_append(s, event, changing[-1].append_id)
 
 
-def fetched(s: State, ticket: int, group_id: str, partitions: tuple[tuple[str, int], ...] | None) -> FetchAnswer:
+def fetched(s: State, ticket: int, request: OffsetFetch) -> FetchAnswer:
     """Durable commits only, whoever asks (docs/protocol.md §11.2)."""
+    group_id, ids = request.group_id or "", dict(request.topic_ids)
     group = s.groups.get(group_id)
     offsets = group.offsets if group else {}
-    places = sorted(offsets) if partitions is None else partitions
-    return FetchAnswer(ticket, NONE, group_id, tuple(_fetched(place, offsets.get(place)) for place in places))
+    places = sorted(offsets) if request.partitions is None else request.partitions
+    shown = tuple(_fetched(place, offsets.get(place), ids.get(place[0], 0)) for place in places)
+    return FetchAnswer(ticket, NONE, group_id, shown)
 
 
-def _fetched(place: tuple[str, int], value: OffsetValue | None) -> FetchedOffset:
-    if value is None:
+def _fetched(place: tuple[str, int], value: OffsetValue | None, topic_id: int) -> FetchedOffset:
+    """An offset of another topic that had the name is not shown (docs/protocol.md §11.1)."""
+    if value is None or (topic_id and value.topic_id and topic_id != value.topic_id):
         return FetchedOffset(*place)
     return FetchedOffset(*place, value.offset, value.leader_epoch, value.metadata, NONE, value.topic_id)
 
 
-def end_fetch(s: State, waiting: WaitingFetch, error: str | None) -> State:
+def end_fetch(s: State, ticket: int, request: OffsetFetch, error: str | None) -> State:
     """The wait is over; a bad end sends the client to look for the coordinator (docs/protocol.md §11.3)."""
-    s = replace(s, fetches=tuple(fetch for fetch in s.fetches if fetch.ticket != waiting.ticket))
-    s = cancel(s, "StableFetch", "", str(waiting.ticket))
     if error is None:
-        return emit(s, fetched(s, waiting.ticket, waiting.group_id, waiting.partitions))
+        return emit(s, fetched(s, ticket, request))
     told = offset_error(error)
     told = "NOT_COORDINATOR" if told == "COORDINATOR_NOT_AVAILABLE" else told
-    return emit(s, FetchAnswer(waiting.ticket, told, waiting.group_id))
+    return emit(s, FetchAnswer(ticket, told, request.group_id or ""))
 
 
 def topics_deleted(s: State, topics: tuple[str, ...]) -> State:

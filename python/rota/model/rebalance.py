@@ -8,6 +8,7 @@ from rota.model.answers import JoinAnswer, SyncAnswer
 from rota.model.log import append_unwatched, group_error, group_record
 from rota.model.members import joined, remove_from_group
 from rota.model.state import (
+    UNGROUPED_TIMERS,
     Group,
     InFlight,
     State,
@@ -156,8 +157,17 @@ def not_created(s: State, group_id: str, error: str) -> State:
 def remove_group(s: State, group_id: str) -> State:
     """The group is gone, and its timers with it (docs/protocol.md §2)."""
     groups = {other: group for other, group in s.groups.items() if other != group_id}
-    timers = tuple(t for t in s.timers if t.group_id != group_id or t.kind in ("Append", "StableFetch"))
+    timers = tuple(t for t in s.timers if t.group_id != group_id or t.kind in UNGROUPED_TIMERS)
     return replace(s, groups=groups, timers=timers)
+
+
+def fold_tombstone(s: State, group_id: str) -> State:
+    """A group ends; offsets that are left make it one without type (docs/protocol.md §12.3, §15.1)."""
+    group = s.groups.get(group_id)
+    s = remove_group(s, group_id)
+    if group is None or not group.offsets:
+        return s
+    return put(s, Group(group_id, s.now_ms, s.wall_ms, offsets=group.offsets, durable=True))
 
 
 def creation_ended(s: State, flying: InFlight, error: str | None) -> State:
@@ -168,6 +178,6 @@ def creation_ended(s: State, flying: InFlight, error: str | None) -> State:
     if group is None or group.creating != flying.append_id:
         return s
     s = change(s, flying.group_id, creating=None)
-    if error is None or group.durable:
+    if error is None or group.durable or group.deleting is not None:
         return s
     return not_created(s, flying.group_id, error)

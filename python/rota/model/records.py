@@ -11,11 +11,11 @@ class OffsetValue:
     """A committed offset (§10.2). An epoch of -1 and a topic id of 0 mean none."""
 
     offset: int
-    leader_epoch: int
-    metadata: str
-    commit_timestamp_ms: int
-    expire_timestamp_ms: int | None
-    topic_id: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    commit_timestamp_ms: int = 0
+    expire_timestamp_ms: int | None = None
+    topic_id: int = 0
 
 
 @dataclass(frozen=True)

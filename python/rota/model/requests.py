@@ -74,11 +74,14 @@ class OffsetCommit:
 
 @dataclass(frozen=True)
 class OffsetFetch:
-    """docs/protocol.md §11. `partitions` are (topic, partition); None is every one that has an offset."""
+    """docs/protocol.md §11. `partitions` are (topic, partition); None is every one that has an offset. `topic_ids` are
+    those of topics that are asked for by id.
+    """
 
     group_id: str | None
     partitions: tuple[tuple[str, int], ...] | None = None
     require_stable: bool = False
+    topic_ids: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,33 @@ class ListGroups:
     types: tuple[str, ...] = ()
 
 
-Request = JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | OffsetFetch | DescribeGroup | ListGroups
+@dataclass(frozen=True)
+class DeleteGroup:
+    """docs/protocol.md §12.3."""
+
+    group_id: str | None
+
+
+@dataclass(frozen=True)
+class OffsetDelete:
+    """docs/protocol.md §12.4. `partitions` are (topic, partition)."""
+
+    group_id: str | None
+    partitions: tuple[tuple[str, int], ...]
+
+
+Request = (
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | OffsetCommit
+    | OffsetFetch
+    | DescribeGroup
+    | ListGroups
+    | DeleteGroup
+    | OffsetDelete
+)
 
 
 @dataclass(frozen=True)

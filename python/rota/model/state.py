@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rota.model.answers import CommittedPartition, Effect
+from rota.model.answers import CommittedPartition, DeletedPartition, Effect
 from rota.model.records import OffsetValue, Record
-from rota.model.requests import Protocols
+from rota.model.requests import Protocols, Submit
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
+# Timers that belong to no group; their `group_id` is "".
+UNGROUPED_TIMERS = ("Append", "Waiter", "Cleaner")
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Group:
 
     `delay` is the running initial delay and the budget left after it (§5.3), `creating` the append of the group's first
     record (§4.10), `held` says that a join phase's end waits for it, `plan` is the append of the leader's plan (§6.3),
-    `durable` says that the log has something of the group.
+    `deleting` that of the group's end (§12.3), `durable` says that the log has something of the group.
     """
 
     group_id: str
@@ -85,6 +87,7 @@ class Group:
     creating: int | None = None
     held: bool = False
     plan: int | None = None
+    deleting: int | None = None
     durable: bool = False
 
 
@@ -119,8 +122,26 @@ class Commit:
 
 
 @dataclass(frozen=True)
+class Deletion:
+    """The end of a group, or what the cleaner found, which nobody waits for (§12.3, §13.1)."""
+
+    ticket: int | None
+
+
+@dataclass(frozen=True)
+class OffsetDeletion:
+    """Whom to tell what about deleted offsets (§12.4)."""
+
+    ticket: int
+    partitions: tuple[DeletedPartition, ...]
+
+
+@dataclass(frozen=True)
 class Unwatched:
     """Records that nobody waits for (§10.3)."""
+
+
+What = Creation | Plan | Replacement | Commit | Deletion | OffsetDeletion | Unwatched
 
 
 @dataclass(frozen=True)
@@ -130,24 +151,23 @@ class InFlight:
     append_id: int
     group_id: str
     records: tuple[Record, ...]
-    what: Creation | Plan | Replacement | Commit | Unwatched
+    what: What
     end: str | None = None
     late: bool = False
 
 
 @dataclass(frozen=True)
-class WaitingFetch:
-    """A stable fetch, and the append that it waits for (§11.3)."""
+class Waiter:
+    """A stable fetch behind an append (§11.3), or a request to a group that the append is to delete (§12.3)."""
 
-    ticket: int
-    group_id: str
-    partitions: tuple[tuple[str, int], ...] | None
+    event: Submit
     append_id: int
 
 
 @dataclass(frozen=True, order=True)
 class Timer:
-    """One deadline. Timers sort as they fire (§16.1): `kind` is as in §16.2, `name` whose it is."""
+    """One deadline. Timers sort as they fire (§16.1): `kind` is as in §16.2, but Waiter for those
+    that wait for appends; `name` says whose it is."""
 
     deadline_ms: int
     arming: int
@@ -170,7 +190,7 @@ class State:
     appends: tuple[InFlight, ...] = ()
     append_ids: int = 0
     unwritten: tuple[Record, ...] = ()
-    fetches: tuple[WaitingFetch, ...] = ()
+    waiters: tuple[Waiter, ...] = ()
     effects: tuple[Effect, ...] = ()
 
 
@@ -245,3 +265,9 @@ def disarm_parked(s: State, group_id: str, member_id: str) -> State:
     """Parking ends a session (docs/protocol.md §16.2), but not the 300 000 ms of a new member (§4.7)."""
     member = find(s.groups[group_id], member_id)
     return s if member and member.is_new else cancel(s, "Session", group_id, member_id)
+
+
+def wait_for_append(s: State, event: Submit, append_id: int) -> State:
+    """A request waits for the end of an append (docs/protocol.md §11.3, §12.3)."""
+    s = replace(s, waiters=(*s.waiters, Waiter(event, append_id)))
+    return arm(s, "Waiter", "", str(event.ticket), s.config.offsets_commit_timeout_ms)

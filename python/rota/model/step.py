@@ -8,17 +8,26 @@ from typing import Any
 
 from rota.model.admin import describe_group, list_groups
 from rota.model.answers import NONE, Effect
+from rota.model.deletion import (
+    answer_deletion,
+    answer_offset_deletion,
+    delete_group,
+    deletion_failed,
+    offset_delete,
+    waiter_refusal,
+)
 from rota.model.gate import gate, gate_answer
 from rota.model.join import join_group
 from rota.model.leave import leave_group
 from rota.model.load import loaded, replay, unload
 from rota.model.log import forget_unwritten, keep_unwritten
 from rota.model.offsets import answer_commit, end_fetch, fold_offset, offset_commit, offset_fetch, topics_deleted
-from rota.model.rebalance import complete_join_phase, creation_ended, initial_delay_over, release
+from rota.model.rebalance import complete_join_phase, creation_ended, fold_tombstone, initial_delay_over, release
 from rota.model.records import OffsetRecord
 from rota.model.requests import (
     Advance,
     Appended,
+    DeleteGroup,
     DescribeGroup,
     Event,
     Heartbeat,
@@ -28,6 +37,7 @@ from rota.model.requests import (
     Loaded,
     LoadFailed,
     OffsetCommit,
+    OffsetDelete,
     OffsetFetch,
     Replay,
     Submit,
@@ -35,8 +45,23 @@ from rota.model.requests import (
     TopicsDeleted,
     Unload,
 )
+from rota.model.retention import clean
 from rota.model.sessions import heartbeat, pending_over, session_over
-from rota.model.state import Commit, Creation, InFlight, Plan, Replacement, State, cancel, change
+from rota.model.state import (
+    Commit,
+    Creation,
+    Deletion,
+    InFlight,
+    OffsetDeletion,
+    Plan,
+    Replacement,
+    State,
+    Waiter,
+    cancel,
+    change,
+    emit,
+    wait_for_append,
+)
 from rota.model.statics import replacement_ended
 from rota.model.sync import plan_ended, sync_group, sync_timer_over
 
@@ -46,9 +71,10 @@ HANDLERS: dict[type, Callable[[State, int, Any], State]] = {
     Heartbeat: heartbeat,
     LeaveGroup: leave_group,
     OffsetCommit: offset_commit,
-    OffsetFetch: offset_fetch,
     DescribeGroup: describe_group,
     ListGroups: list_groups,
+    DeleteGroup: delete_group,
+    OffsetDelete: offset_delete,
 }
 
 
@@ -87,6 +113,17 @@ def _submit(s: State, event: Submit) -> State:
     error = gate(s, event.request)
     if error != NONE:
         return replace(s, effects=(gate_answer(event.ticket, event.request, error),))
+    return _handle(s, event)
+
+
+def _handle(s: State, event: Submit) -> State:
+    """A request that passed the gate. Some wait for the end of a group that is being deleted (§12.3)."""
+    if isinstance(event.request, JoinGroup | DeleteGroup | OffsetDelete):
+        group = s.groups.get(event.request.group_id or "")
+        if group and group.deleting is not None:
+            return wait_for_append(s, event, group.deleting)
+    if isinstance(event.request, OffsetFetch):
+        return offset_fetch(s, event, event.request)
     if isinstance(event.request, JoinGroup):
         return join_group(s, event.ticket, event.request, event.uuid)
     return HANDLERS[type(event.request)](s, event.ticket, event.request)
@@ -114,9 +151,11 @@ def _fire(s: State, kind: str, group_id: str, name: str) -> State:
             return complete_join_phase(s, group_id)
         case "Sync":
             return sync_timer_over(s, group_id)
-        case "StableFetch":
-            waiting = next(fetch for fetch in s.fetches if fetch.ticket == int(name))
-            return end_fetch(s, waiting, "REQUEST_TIMED_OUT")
+        case "Cleaner":
+            return clean(s)
+        case "Waiter":
+            waiter = next(waiter for waiter in s.waiters if waiter.event.ticket == int(name))
+            return _no_longer_waiting(s, waiter)
     return _append_too_slow(s, int(name))
 
 
@@ -136,10 +175,28 @@ def _appended(s: State, event: Appended) -> State:
         flying = s.appends[0]
         s = cancel(replace(s, appends=s.appends[1:]), "Append", "", str(flying.append_id))
         error = None if flying.end == NONE else flying.end
-        s = _end(_logged(s, flying) if error is None else s, flying, error)
-        for waiting in [fetch for fetch in s.fetches if fetch.append_id == flying.append_id]:
-            s = end_fetch(s, waiting, error)
+        s = _end(_logged(s, flying) if error is None else deletion_failed(s, flying), flying, error)
+        for waiter in [waiter for waiter in s.waiters if waiter.append_id == flying.append_id]:
+            s = _go_on(s, waiter, error)
     return s
+
+
+def _go_on(s: State, waiter: Waiter, error: str | None) -> State:
+    """The append that a request waited for has ended (docs/protocol.md §11.3, §12.3)."""
+    event = waiter.event
+    s = replace(s, waiters=tuple(other for other in s.waiters if other != waiter))
+    s = cancel(s, "Waiter", "", str(event.ticket))
+    if isinstance(event.request, OffsetFetch):
+        return end_fetch(s, event.ticket, event.request, error)
+    return _handle(s, event)
+
+
+def _no_longer_waiting(s: State, waiter: Waiter) -> State:
+    """It took too long (docs/protocol.md §11.3, §12.3)."""
+    if isinstance(waiter.event.request, OffsetFetch):
+        return _go_on(s, waiter, "REQUEST_TIMED_OUT")
+    s = replace(s, waiters=tuple(other for other in s.waiters if other != waiter))
+    return emit(s, waiter_refusal(waiter.event.ticket, waiter.event.request, "COORDINATOR_NOT_AVAILABLE"))
 
 
 def _logged(s: State, flying: InFlight) -> State:
@@ -149,7 +206,8 @@ def _logged(s: State, flying: InFlight) -> State:
         if isinstance(record, OffsetRecord):
             s = fold_offset(s, record)
         elif record.group_id in s.groups:
-            s = change(s, record.group_id, durable=True)
+            gone = record.value is None
+            s = fold_tombstone(s, record.group_id) if gone else change(s, record.group_id, durable=True)
         s = release(s, record.group_id)
     return s
 
@@ -165,4 +223,8 @@ def _end(s: State, flying: InFlight, error: str | None) -> State:
             return replacement_ended(s, flying, flying.what, error)
         case Commit():
             return s if flying.late else answer_commit(s, flying.what, error)
+        case OffsetDeletion():
+            return s if flying.late else answer_offset_deletion(s, flying.what, error)
+        case Deletion():
+            return answer_deletion(s, flying, flying.what, error)
     return keep_unwritten(s, flying.records) if error else s

@@ -115,7 +115,6 @@ impl Busy<'_> {
     fn of(coordinator: &Coordinator) -> Busy<'_> {
         let mut busy = Busy { offsets: BTreeSet::new(), groups: BTreeSet::new() };
         for append in coordinator.appends.values() {
-            busy.groups.insert(&append.group_id);
             for record in &append.records {
                 match record {
                     Record::Offset { group_id, topic, partition, .. } => {

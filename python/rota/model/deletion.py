@@ -1,0 +1,100 @@
+"""DeleteGroups (docs/protocol.md §12.3), OffsetDelete (§12.4), and those who wait for the end of a group."""
+
+from __future__ import annotations
+
+from rota.model.answers import NONE, DeleteAnswer, DeletedPartition, JoinAnswer, OffsetDeleteAnswer
+from rota.model.log import append, offset_error
+from rota.model.rebalance import remove_group
+from rota.model.records import GroupRecord, OffsetRecord, Record
+from rota.model.requests import DeleteGroup, JoinGroup, OffsetDelete, Request
+from rota.model.state import Deletion, Group, InFlight, OffsetDeletion, State, change, emit
+
+
+def delete_group(s: State, ticket: int, request: DeleteGroup) -> State:
+    """Only an Empty group can be deleted, at generation 0 too (docs/protocol.md §12.3)."""
+    group_id = request.group_id or ""
+    group = s.groups.get(group_id)
+    if group is None or group.state != "Empty":
+        return emit(s, DeleteAnswer(ticket, "NON_EMPTY_GROUP" if group else "GROUP_ID_NOT_FOUND", group_id))
+    s = append(s, group_id, tombstones_of(s, group), Deletion(ticket))
+    return change(s, group_id, deleting=s.append_ids - 1)
+
+
+def tombstones_of(s: State, group: Group) -> tuple[Record, ...]:
+    """One for every offset that could bring the group back, then one for the group (docs/protocol.md §12.3)."""
+    offsets = tuple(
+        OffsetRecord(group.group_id, topic, partition, None) for topic, partition in sorted(_places(s, group))
+    )
+    return (*offsets, GroupRecord(group.group_id, None))
+
+
+def _places(s: State, group: Group) -> set[tuple[str, int]]:
+    """What has an offset, in memory, on its way, or in the log because its tombstone was not stored (docs/protocol.md
+    §12.3).
+    """
+    records = [record for flying in s.appends for record in flying.records]
+    return set(group.offsets) | {
+        (record.topic, record.partition)
+        for record in (*records, *s.unwritten)
+        if isinstance(record, OffsetRecord) and record.group_id == group.group_id
+    }
+
+
+def answer_deletion(s: State, flying: InFlight, what: Deletion, error: str | None) -> State:
+    """The requester of a deletion, if there is one, hears of its end (docs/protocol.md §12.3)."""
+    if what.ticket is None or flying.late:
+        return s
+    return emit(s, DeleteAnswer(what.ticket, NONE if error is None else offset_error(error), flying.group_id))
+
+
+def deletion_failed(s: State, flying: InFlight) -> State:
+    """The groups stay as they are (docs/protocol.md §12.3); one whose creation failed meanwhile is gone (§4.10)."""
+    for group_id in {record.group_id for record in flying.records}:
+        group = s.groups.get(group_id)
+        if group and group.deleting == flying.append_id:
+            unwritten = not group.durable and group.creating is None
+            s = remove_group(s, group_id) if unwritten else change(s, group_id, deleting=None)
+    return s
+
+
+def offset_delete(s: State, ticket: int, request: OffsetDelete) -> State:
+    """docs/protocol.md §12.4."""
+    group_id = request.group_id or ""
+    group = s.groups.get(group_id)
+    if group is None:
+        return emit(s, OffsetDeleteAnswer(ticket, "GROUP_ID_NOT_FOUND"))
+    if group.state != "Empty" and group.protocol_type != "consumer":
+        return emit(s, OffsetDeleteAnswer(ticket, "NON_EMPTY_GROUP"))
+    results = tuple(
+        DeletedPartition(topic, partition, "GROUP_SUBSCRIBED_TO_TOPIC" if is_consumed(group, topic) else NONE)
+        for topic, partition in request.partitions
+    )
+    there = _places(s, group)
+    wanted = {(result.topic, result.partition) for result in results if result.error == NONE}
+    tombstones = tuple(OffsetRecord(group_id, topic, partition, None) for topic, partition in sorted(wanted & there))
+    if not tombstones:
+        return emit(s, OffsetDeleteAnswer(ticket, NONE, results))
+    return append(s, group_id, tombstones, OffsetDeletion(ticket, results))
+
+
+def is_consumed(group: Group, topic: str) -> bool:
+    """Whether a member of a consumer group subscribes to the topic, or may (docs/protocol.md §12.4, §13.2)."""
+    if group.state == "Empty" or group.protocol_type != "consumer":
+        return False
+    return group.subscribed_topics is None or topic in group.subscribed_topics
+
+
+def answer_offset_deletion(s: State, what: OffsetDeletion, error: str | None) -> State:
+    """A failure is told at the top (docs/protocol.md §12.4)."""
+    if error is not None:
+        return emit(s, OffsetDeleteAnswer(what.ticket, offset_error(error)))
+    return emit(s, OffsetDeleteAnswer(what.ticket, NONE, what.partitions))
+
+
+def waiter_refusal(ticket: int, request: Request, error: str) -> JoinAnswer | DeleteAnswer | OffsetDeleteAnswer:
+    """The answer to a request that waited for the end of a group in vain (docs/protocol.md §12.3, §15.2)."""
+    if isinstance(request, JoinGroup):
+        return JoinAnswer(ticket, error, member_id=request.member_id)
+    if isinstance(request, DeleteGroup):
+        return DeleteAnswer(ticket, error, request.group_id or "")
+    return OffsetDeleteAnswer(ticket, error)
