@@ -1,8 +1,8 @@
-"""Which step comes next. Raw steps can be anything; directed ones look at the model's state for what is interesting now:
-retries, stale generations, pending ids, clashes of instance ids, superseded requests, and what moves a group on.
+"""Which step comes next. Raw steps can be anything; directed ones look at the model's state for what is interesting
+now: retries, stale generations, pending ids, clashes of instance ids, superseded requests, and what moves a group on.
 
-A step is made from choices, each one of `n`: Hypothesis draws them where it may have to shrink, a seeded generator where
-volume counts.
+A step is made from choices, each one of `n`: Hypothesis draws them where it may have to shrink, a seeded generator
+where volume counts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Choices(Protocol):
 
 ACTORS = ("a", "b", "c", "d")
 GROUPS = ("g", "g", "g", "g", "h", "h", "", None)
-CONFIGS = (
+CONFIGS: tuple[dict[str, int], ...] = (
     {"group.initial.rebalance.delay.ms": 0},
     {},
     {"group.initial.rebalance.delay.ms": 0, "group.max.size": 2},
@@ -206,8 +206,9 @@ class Maker:
     def raw_admin(self) -> Step:
         if self.pick((True, False)):
             return self.ask("admin", model.DescribeGroup(self.pick(GROUPS), self.pick((6, 5, 0))))
-        states = self.pick(((), ("stable",), (" PreparingRebalance ", "EMPTY"), ("nonsense",), ("",)))
-        return self.ask("admin", model.ListGroups(states, self.pick(((), ("Classic",), ("consumer",), (" classic ",)))))
+        states: tuple[tuple[str, ...], ...] = ((), ("stable",), (" PreparingRebalance ", "EMPTY"), ("nonsense",), ("",))
+        types: tuple[tuple[str, ...], ...] = ((), ("Classic",), ("consumer",), (" classic ",))
+        return self.ask("admin", model.ListGroups(self.pick(states), self.pick(types)))
 
     # ---- directed requests
 
@@ -337,8 +338,10 @@ class Maker:
         if kind == "sync":
             return self._good_sync(group, member)
         leaver = (name, instance_id) if kind == "leave" else ("", member.instance_id)
-        more = ((self.name(group.pending[0]), None),) if group.pending and self.pick((False, True)) else ()
-        return self.ask(actor, model.LeaveGroup(group.group_id, (leaver, *more)))
+        leavers: list[tuple[str, str | None]] = [leaver]
+        if group.pending and self.pick((False, True)):
+            leavers.append((self.name(group.pending[0]), None))
+        return self.ask(actor, model.LeaveGroup(group.group_id, tuple(leavers)))
 
     def pending_leaves(self) -> Step:
         group = self.group()
@@ -368,7 +371,8 @@ class Maker:
 
     def catastrophe(self) -> Step:
         kept = self.pick((0, 1, 2))
-        return self.pick((Crash(kept), HandOver(kept), DeleteTopics(("t",)), DeleteTopics(("u", "t"))))
+        steps: tuple[Step, ...] = (Crash(kept), HandOver(kept), DeleteTopics(("t",)), DeleteTopics(("u", "t")))
+        return self.pick(steps)
 
 
 # What a run is made of: a step's maker, as often as it should come.

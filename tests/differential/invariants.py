@@ -34,13 +34,12 @@ def check_state(s: State) -> list[str]:
     if s.phase != "Active":
         return []
     found = [f"{group.group_id!r}: {line}" for group in s.groups.values() for line in _group(s, group)]
-    for flying in s.appends:
-        if (
-            isinstance(flying.what, Commit)
-            and not flying.late
-            and deadline(s, "Append", "", str(flying.append_id)) is None
-        ):
-            found.append(f"S19: append {flying.append_id} has a requester and no deadline")
+    found += [
+        f"S19: append {flying.append_id} has a requester and no deadline"
+        for flying in s.appends
+        if isinstance(flying.what, Commit) and not flying.late
+        if deadline(s, "Append", "", str(flying.append_id)) is None
+    ]
     found += [
         f"L4: ticket {waiter.event.ticket} waits without a deadline"
         for waiter in s.waiters

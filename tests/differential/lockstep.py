@@ -18,7 +18,7 @@ ENTROPY_STEP = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835
 UUID_LENGTH = 36
 
 
-class Difference(AssertionError):
+class Difference(AssertionError):  # noqa: N818 - it is what is looked for
     """The core and the model disagree, or one of them with an invariant."""
 
 
@@ -78,7 +78,7 @@ class Lockstep:
         self._both(effects, model.Submit(step.ticket, request, ""))
 
     def _learn_ids(self, core_effects: Iterable[rota.Effect]) -> None:
-        """Ids are the coordinator's choice: take the core's, which must be new, and let the model use their random part.
+        """Ids are the coordinator's choice: take the core's, which must be new, for the model to use their random part.
 
         A JoinGroup may be handled later than it came (docs/protocol.md §12.3), so this is done at every event.
         """

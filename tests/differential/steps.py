@@ -39,7 +39,7 @@ class End:
 
 @dataclass(frozen=True)
 class Crash:
-    """The coordinator is gone without a word; the first `kept` appends in flight had reached the log. Loading begins."""
+    """The coordinator is gone without a word; the first `kept` appends in flight are in the log. Loading begins."""
 
     kept: int
 

@@ -1,0 +1,82 @@
+"""Volume: seeded runs without Hypothesis, several thousand steps a second, and the shortening of those that fail.
+
+`python -m tests.differential --steps 1000000 --seed 1` prints what it did; `--workers` uses more processes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.differential.generators import CONFIGS, MAKERS, Maker
+from tests.differential.lockstep import Difference, Lockstep
+from tests.differential.steps import Loaded, Step
+
+STEPS_OF_A_RUN = 60
+
+
+class Seeded:
+    """Choices from a seeded generator."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def index(self, count: int) -> int:
+        """A number below `count`."""
+        return int(self.random.random() * count)
+
+
+@dataclass
+class Failure:
+    """A run that failed: its settings, its steps, and how."""
+
+    config: Mapping[str, int]
+    steps: list[Step]
+    error: str
+
+
+def run(seed: int, length: int = STEPS_OF_A_RUN) -> tuple[int, Failure | None]:
+    """One run: how many steps it took, and what it found."""
+    choices = Seeded(seed)
+    config = CONFIGS[choices.index(len(CONFIGS))]
+    lockstep = Lockstep(config)
+    maker = Maker(lockstep, choices)
+    makers = [each for each, weight in MAKERS.items() for _ in range(weight)]
+    steps: list[Step] = []
+    for _ in range(length):
+        loading = lockstep.state.phase == "Loading" and choices.index(3) == 0
+        steps.append(Loaded() if loading else makers[choices.index(len(makers))](maker))
+        try:
+            lockstep.play(steps[-1])
+        except Difference as difference:
+            return len(steps), Failure(config, steps, str(difference))
+    return length, None
+
+
+def error_of(config: Mapping[str, int], steps: Sequence[Step]) -> str | None:
+    """How these steps fail, if they do."""
+    try:
+        lockstep = Lockstep(config)
+        for step in steps:
+            lockstep.play(step)
+    except Difference as difference:
+        return str(difference)
+    return None
+
+
+def shorten(failure: Failure) -> Failure:
+    """Leave out whatever the failure does not need: halves first, then ever fewer steps, then single ones."""
+    steps, error = list(failure.steps), failure.error
+    size = max(len(steps) // 2, 1)
+    while size:
+        start, before = 0, len(steps)
+        while start < len(steps):
+            without = steps[:start] + steps[start + size :]
+            still = error_of(failure.config, without)
+            if still is None:
+                start += size
+            else:
+                steps, error = without, still
+        size = size if size == 1 and len(steps) < before else size // 2
+    return Failure(failure.config, steps, error)
