@@ -13,6 +13,9 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 COMPARE_ARGS ?=
+# Of the differential run.
+STEPS ?= 1000000
+SEED ?= 0
 
 export VIRTUAL_ENV := $(abspath $(VENV))
 # maturin sets what PyO3's build script looks at; in a directory of its own clippy does not undo that build each time.
@@ -20,7 +23,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: help venv develop lint lint-python lint-rust format test-rust faults test-python test wheel check-wheel bench bench-assign compare-assignors demo clean
+.PHONY: help venv develop lint lint-python lint-rust format test-rust faults test-python test wheel check-wheel bench bench-assign compare-assignors demo differential clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +68,11 @@ test: ## everything, in this order: build, linters, Rust tests, Python tests
 	$(MAKE) lint-python lint-rust
 	$(MAKE) test-rust
 	$(MAKE) test-python
+
+differential: wheel ## core against model, 1,000,000 steps with the release build (STEPS=..., SEED=...)
+	$(PYTHON) -m venv build/differential
+	build/differential/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
+	build/differential/bin/python -m tests.differential --steps $(STEPS) --seed $(SEED) --workers $(WORKERS)
 
 wheel: venv ## sdist and wheel (release build) into dist/
 	rm -rf dist

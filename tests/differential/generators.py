@@ -339,7 +339,7 @@ class Maker:
             return self._good_sync(group, member)
         leaver = (name, instance_id) if kind == "leave" else ("", member.instance_id)
         leavers: list[tuple[str, str | None]] = [leaver]
-        if group.pending and self.pick((False, True)):
+        if len(group.pending) > 0 and self.pick((False, True)):
             leavers.append((self.name(group.pending[0]), None))
         return self.ask(actor, model.LeaveGroup(group.group_id, tuple(leavers)))
 

@@ -242,7 +242,7 @@ def arm(s: State, kind: str, group_id: str, name: str, after_ms: int) -> State:
 
 
 def cancel(s: State, kind: str, group_id: str, name: str) -> State:
-    """Disarm a deadline, if it is armed."""
+    """Disarm a deadline, if it is armed (docs/protocol.md §16.1)."""
     gone = (kind, group_id, name)
     return replace(s, timers=tuple(timer for timer in s.timers if (timer.kind, timer.group_id, timer.name) != gone))
 

@@ -79,7 +79,8 @@ HANDLERS: dict[type, Callable[[State, int, Any], State]] = {
 
 
 def step(s: State, now_ms: int, event: Event, wall_ms: int | None = None) -> tuple[State, tuple[Effect, ...]]:
-    """What `event` makes of `state` at `now_ms`, and its effects in order. Time may not go back.
+    """What `event` makes of `state` at `now_ms`, and its effects in order (docs/protocol.md §16, §21). Time
+    may not go back.
 
     `wall_ms`, since the Unix epoch, goes into records; without it the wall clock began at 1,700,000,000,000.
     """
