@@ -63,7 +63,7 @@ def code_lines(path: Path) -> list[str]:
         prose = (
             isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         )
-        if prose or isinstance(node, ast.Import | ast.ImportFrom):
+        if isinstance(node, ast.stmt) and (prose or isinstance(node, ast.Import | ast.ImportFrom)):
             skipped |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     lines = enumerate(path.read_text().splitlines(), 1)
     return [
