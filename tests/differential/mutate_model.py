@@ -170,9 +170,8 @@ def main() -> int:
                 print(f"{mutant.module}.py:{mutant.line}: {mutant.what}", flush=True)
     killed = len(chosen) - len(survivors)
     seconds = time.perf_counter() - start
-    print(
-        f"{killed} of {len(chosen)} mutants noticed ({100 * killed / len(chosen):.1f}%); {found} in all; {seconds:.0f} s"
-    )
+    share = 100 * killed / len(chosen)
+    print(f"{killed} of {len(chosen)} mutants noticed ({share:.1f}%); {found} in all; {seconds:.0f} s")
     return 0
 
 
