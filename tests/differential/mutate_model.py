@@ -139,16 +139,21 @@ def _install(mutant: Mutant) -> None:
     real = importlib.import_module(f"rota.model.{mutant.module}")
     before = dict(vars(real))
     exec(compile(mutant.text, str(FOLDER / f"{mutant.module}.py"), "exec"), vars(real))  # noqa: S102 - our own text
+    for key, was in before.items():
+        if isinstance(was, type):
+            setattr(real, key, was)  # data keeps its classes, so that isinstance goes on to hold
     for name in [each for each in sys.modules if each.startswith("rota.model")]:
-        module = sys.modules[name]
-        for key, value in list(vars(module).items()):
-            was = before.get(key)
-            if was is None or value is not was or key.startswith("__"):
-                continue
-            if isinstance(was, type):
-                setattr(real, key, was)  # data keeps its classes, so that isinstance goes on to hold
-            else:
-                setattr(module, key, vars(real)[key])
+        for holder in _holders(vars(sys.modules[name])):
+            for key, value in list(holder.items()):
+                changed = next((new for new in before if before[new] is value and callable(value)), None)
+                if changed and not isinstance(value, type):
+                    holder[key] = vars(real)[changed]
+
+
+def _holders(names: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
+    """A module's names, and its tables of functions."""
+    yield names
+    yield from (value for key, value in list(names.items()) if isinstance(value, dict) and not key.startswith("__"))
 
 
 def main() -> int:
