@@ -20,6 +20,17 @@ impl Claims<'_> {
         self.check(problem)?;
         previous.clear();
         previous.resize(problem.partitions() as usize, NOBODY);
+        if self.is_of_one_generation(problem) {
+            for member in 0..problem.members() {
+                for &partition in self.of(member) {
+                    let owner = &mut previous[partition as usize];
+                    if *owner != member {
+                        *owner = if *owner == NOBODY { member } else { CONTESTED };
+                    }
+                }
+            }
+            return Ok(());
+        }
         let mut newest = vec![i32::MIN; previous.len()];
         for member in 0..problem.members() {
             let generation = self.generations[member as usize].max(-1);
@@ -36,6 +47,14 @@ impl Claims<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether all members that claim anything do so in the same generation, as they do unless one missed a round.
+    fn is_of_one_generation(&self, problem: &Problem<'_>) -> bool {
+        let claimants = (0..problem.members()).filter(|&member| !self.of(member).is_empty());
+        let mut generations = claimants.map(|member| self.generations[member as usize].max(-1));
+        let first = generations.next();
+        generations.all(|generation| Some(generation) == first)
     }
 
     fn of(&self, member: u32) -> &[u32] {

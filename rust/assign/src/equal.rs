@@ -17,6 +17,11 @@ pub(crate) fn equal(problem: &Problem<'_>, previous: &[u32], fill: Fill, scratch
     let total: u32 = topics.iter().map(|&topic| problem.partitions_of(topic).len() as u32).sum();
     let (each, mut extra) = (total / members.len() as u32, total % members.len() as u32);
 
+    if previous.iter().all(|&owner| owner >= CONTESTED) {
+        cold(problem, topics, members, fill, owners);
+        return;
+    }
+
     // Members that subscribe to nothing have no room; the slots behind the last member are for whom nobody is.
     counts.clear();
     counts.resize(problem.members() as usize + 1, 0);
@@ -60,6 +65,34 @@ pub(crate) fn equal(problem: &Problem<'_>, previous: &[u32], fill: Fill, scratch
         for owner in &mut owners[partitions.start as usize..partitions.end as usize] {
             if *owner == NOBODY {
                 *owner = dealer.next();
+            }
+        }
+    }
+}
+
+/// Nobody had anything: the first members get one more.
+fn cold(problem: &Problem<'_>, topics: &[u32], members: &[u32], fill: Fill, owners: &mut [u32]) {
+    let total: usize = topics.iter().map(|&topic| problem.partitions_of(topic).len()).sum();
+    let (each, extra) = (total / members.len(), total % members.len());
+    // Whose turn it is, and how many more it gets in a run.
+    let (mut at, mut room) = (0, each + usize::from(extra > 0));
+    for &topic in topics {
+        let partitions = problem.partitions_of(topic);
+        let mut rest = &mut owners[partitions.start as usize..partitions.end as usize];
+        while !rest.is_empty() {
+            let now;
+            if fill == Fill::Ring {
+                (now, rest) = rest.split_at_mut(rest.len().min(members.len() - at));
+                now.copy_from_slice(&members[at..at + now.len()]);
+                at = (at + now.len()) % members.len();
+            } else {
+                (now, rest) = rest.split_at_mut(rest.len().min(room));
+                now.fill(members[at]);
+                room -= now.len();
+                if room == 0 {
+                    at += 1;
+                    room = each + usize::from(at < extra);
+                }
             }
         }
     }

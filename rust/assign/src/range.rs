@@ -38,11 +38,12 @@ pub fn server_range(problem: &Problem<'_>, scratch: &mut Scratch, owners: &mut V
 fn split(members: &[u32], mut owners: &mut [u32]) {
     let Some(each) = owners.len().checked_div(members.len()) else { return };
     let longer = owners.len() % members.len();
+    if each == 0 {
+        owners.copy_from_slice(&members[..longer]);
+        return;
+    }
     for (position, &member) in members.iter().enumerate() {
         let (own, rest) = owners.split_at_mut(each + usize::from(position < longer));
-        if own.is_empty() {
-            return;
-        }
         own.fill(member);
         owners = rest;
     }
