@@ -278,6 +278,20 @@ fn unequal_subscriptions_reach_two_two_two() {
 }
 
 #[test]
+fn members_that_cannot_have_their_share_divide_what_they_can_have() {
+    // Two may have two of the partitions, two others the other six: 1/1/3/3, though all of 2 was with one member.
+    let group = Group {
+        partitions: vec![2, 6],
+        topics_of: vec![vec![0], vec![0], vec![1], vec![1]],
+        member_racks: vec![],
+        racks_of: vec![],
+        previous: vec![0, 0, 2, 2, 2, 2, 2, 2],
+    };
+    let owners = planned(&group, &group.previous, Fill::Ring);
+    assert_eq!(group.worth(&owners, false), (vec![3, 3, 1, 1], 0, 4));
+}
+
+#[test]
 fn stale_claims_of_a_cooperative_group_are_told_by_their_generation() {
     // Generation 6 was synced by the leader only, before another member joined: B still claims what it had in 5.
     let group = Group {
