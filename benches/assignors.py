@@ -6,7 +6,7 @@ Each group is prepared once in a JVM and once in a native process (release build
 then both assign it in turn, so that they share whatever else the machine does. Kafka's classes are warmed up first.
 Kafka is timed from its own maps of its own objects to its own maps; rota from claims in flat arrays to owners in a flat
 array. A ratio is that of one pair of runs; the table shows the median, the span from the lower to the upper quartile,
-and the ratio of the two best runs, which other load on the machine disturbs least. The plans' figures are compared, too:
+and the ratio of the two best runs, which other load on the machine disturbs least. The plans' figures are compared:
 rota's must not be worse.
 
 Where Kafka takes longer than a limit for one run, the line says so and the ratio is a lower bound. The second table is
