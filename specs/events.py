@@ -1,0 +1,783 @@
+"""The events of the classic protocol, one action each, at the granularity of the coordinator: requests, timers, ends of
+appends, the log, crashes and hand-overs. An event that can end a join phase comes once for every outcome, as `leave`
+and `leave: completes`. Written from docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from specs import classic as c
+from specs.logic import And, If, Implies, Not, Or, Spec, Term
+
+Body = Callable[..., None]
+
+# How an event that tests "all joined", or begins a rebalance, can end: more parameters, and what happens.
+COMPLETES = {"g": "Generation", "heir2": "Member", "p": "Protocol"}
+EMPTIES = {"g": "Generation", "e": "Append"}
+
+
+def by_all_completes(s: Term, g: Term, heir2: Term, p: Term) -> None:
+    """Everybody joined."""
+    c.by_all(s)
+    c.completes(s, g, heir2, p)
+
+
+def by_all_empties(s: Term, g: Term, e: Term) -> None:
+    """Nobody is left."""
+    c.by_all(s)
+    c.empties(s, g, e)
+
+
+def by_all_holds(s: Term) -> None:
+    """Everybody joined, but the new group's record is in flight."""
+    c.by_all(s)
+    c.holds(s)
+
+
+def not_initial(ending: Body) -> Body:
+    """The ending, which joins and leaves do not bring about during an initial delay."""
+
+    def body(s: Term, *params: Term) -> None:
+        s.require(Not(s.t_initial), "not during the initial delay")
+        ending(s, *params)
+
+    return body
+
+
+ENDS = {"completes": (by_all_completes, COMPLETES), "empties": (by_all_empties, EMPTIES), "holds": (by_all_holds, {})}
+TEST = {"": (c.goes_on, {})} | {word: (not_initial(body), more) for word, (body, more) in ENDS.items()}
+EXPIRY_TEST = {"": (c.still_missing, {}), **ENDS}
+AFTER_BEGIN = {"": (c.waits, {}), "completes": ENDS["completes"], "empties": ENDS["empties"]}
+JOINER_BEGINS = {word: AFTER_BEGIN[word] for word in ("", "completes")}
+TIMER = {
+    "completes": (c.completes, COMPLETES),
+    "empties": (c.empties, EMPTIES),
+    "holds": (c.holds, {}),
+    "rearms": (c.rearms, {"heir": "Member"}),
+}
+
+
+def with_endings(spec: Spec, name: str, body: Body, endings: dict, says: str, **params: str) -> None:  # type: ignore[type-arg]
+    """One action for each way in which the event ends; `body` may begin a rebalance."""
+    count = len(params)
+    for word, (ending, more) in endings.items():
+
+        def whole(s: Term, *given: Term, ending: Body = ending) -> None:
+            body(s, *given[:count])
+            ending(s, *given[count:])
+
+        full = f"{name}: {word}" if word else name
+        spec.act(full, whole, says=says + (f", and the join phase {word}" if word else ""), **params, **more)
+
+
+def exists(s: Term) -> Term:
+    """The group is in memory."""
+    return And(s.st != s.Dead, s.serving)
+
+
+# ---- JoinGroup (§4)
+
+
+def create(s: Term, a: Term) -> None:
+    """A JoinGroup with the empty id makes the group and appends its record (§4.10)."""
+    c.fresh_group(s)
+    s.creating, s.creation = True, a
+    c.append_group(s, a, "Creation", proto=False)
+
+
+def hand_out(s: Term, m: Term) -> None:
+    """MEMBER_ID_REQUIRED (§4.6)."""
+    s.require(exists(s))
+    s.require(Not(s.static(m)))
+    c.mint(s, m)
+    s.add("pending", m)
+    s.add("pending_timer", m)
+
+
+def join_empty(s: Term, m: Term, i: Term) -> None:
+    """The first member of a memberless group (§4.2, lines 7, 8, 10): the initial delay runs."""
+    s.require(And(s.st == s.Empty, Not(s.deleting)))
+    c.add_member(s, m, i)
+    s.st, s.t_initial = s.PreparingRebalance, True
+    s.put("joined", lambda _, n: n == m)
+
+
+def join_more(s: Term, m: Term, i: Term) -> None:
+    """A new member during a join phase."""
+    s.require(s.st == s.PreparingRebalance)
+    c.add_member(s, m, i)
+
+
+def join_later(s: Term, m: Term, i: Term) -> None:
+    """A new member begins a rebalance."""
+    c.begin_rebalance(s)
+    c.add_member(s, m, i)
+
+
+def rejoin(s: Term, m: Term) -> None:
+    """A member joins during a join phase; a second request of a parked one takes its place (§4.8)."""
+    s.require(And(s.st == s.PreparingRebalance, s.member(m)))
+    c.park(s, m)
+
+
+def rejoin_begins(s: Term, m: Term) -> None:
+    """A member with another list, or the leader in Stable (§4.2, lines 15, 17)."""
+    s.require(s.member(m))
+    c.begin_rebalance(s)
+    c.park(s, m)
+
+
+def rejoin_answered(s: Term, m: Term) -> None:
+    """Nothing changed: answered at once (§4.2, lines 15, 16)."""
+    s.require(And(c.in_round(s), s.member(m)))
+    s.require(Implies(s.st == s.Stable, And(m != s.leader, Not(s.newcomer(m)))))
+    leads = m == s.leader
+    c.tell_round(s, s.leader)
+    s.add("told_join", m)
+    gen = s.gen
+    for name in ("told_leader", "told_list"):
+        s.put(name, lambda old, g, n: Or(old, And(g == gen, n == m, leads)))
+
+
+def replace_joining(s: Term, old: Term, new: Term, i: Term) -> None:
+    """A static replacement during a join phase (§9.3)."""
+    s.require(s.st == s.PreparingRebalance)
+    c.swap(s, old, new, i)
+    for name in ("replaced", "gone"):
+        s.add(name, old)
+    c.park(s, new)
+
+
+def replace_begins(s: Term, old: Term, new: Term, i: Term) -> None:
+    """A static replacement in CompletingRebalance, or one in Stable that changes the vote (§9.3)."""
+    c.swap(s, old, new, i)
+    c.begin_rebalance(s)
+    for name in ("replaced", "gone"):
+        s.add(name, old)
+    c.park(s, new)
+
+
+def replace_stable(s: Term, old: Term, new: Term, i: Term, a: Term) -> None:
+    """A static replacement in Stable: written, and the newcomer waits for it (§9.3)."""
+    s.require(s.st == s.Stable)
+    c.swap(s, old, new, i)
+    c.park(s, new)
+    for name in ("newcomer", "t_record"):
+        s.add(name, new)
+    s.add("displaced", old)
+    s.add("replacing", a, old, new)
+    s.require(Not(s.owed), "what is owed is written first")
+    c.append_group(s, a, "Replacement")
+
+
+def refused_for_room(s: Term, m: Term, heir: Term, left: Term) -> None:
+    """GROUP_MAX_SIZE_REACHED: the sender leaves the group, and "all joined" is tested (§4.4)."""
+    s.require(And(s.st == s.PreparingRebalance, Or(And(s.member(m), Not(s.parked_join(m))), s.pending(m))))
+    c.remove(s, lambda n: n == m, heir, left)
+    for name in ("pending", "pending_timer"):
+        s.drop(name, m)
+
+
+def joins(spec: Spec) -> None:
+    """The actions of JoinGroup."""
+    add = {"m": "Member", "i": "Instance"}
+    swap = {"old": "Member", "new": "Member", "i": "Instance"}
+    act = spec.act
+    act("create group and hand out an id", lambda s, a, m: (create(s, a), hand_out(s, m)), a="Append", m="Member")
+    act("create group and refuse", create, a="Append")
+    act("create group and join", lambda s, a, m, i: (create(s, a), join_empty(s, m, i)), a="Append", **add)
+    act("hand out an id", hand_out, m="Member")
+    act("join Empty", join_empty, **add)
+    with_endings(spec, "join Preparing", join_more, TEST_JOIN, "a new member joins", **add)
+    with_endings(spec, "join later", join_later, JOINER_BEGINS, "a new member begins a rebalance", **add)
+    with_endings(spec, "rejoin", rejoin, TEST_JOIN, "a member joins", m="Member")
+    with_endings(spec, "rejoin changed", rejoin_begins, JOINER_BEGINS, "a member begins a rebalance", m="Member")
+    act("rejoin unchanged", rejoin_answered, m="Member")
+    with_endings(spec, "replace Preparing", replace_joining, TEST_JOIN, "a static member is replaced", **swap)
+    with_endings(spec, "replace and rebalance", replace_begins, JOINER_BEGINS, "a static member is replaced", **swap)
+    act("replace Stable", replace_stable, **swap, a="Append")
+    room = {"m": "Member", "heir": "Member", "left": "Bool"}
+    with_endings(spec, "refuse for room", refused_for_room, TEST, "a member is refused and removed", **room)
+
+
+TEST_JOIN = {word: TEST[word] for word in ("", "completes", "holds")}
+
+
+# ---- the timers of the join phase
+
+
+def timers(spec: Spec) -> None:
+    """Join and initial timer (§5.3, §5.4)."""
+
+    def join_timer(s: Term) -> None:
+        s.require(s.t_join, "the join timer ran")
+
+    def initial_timer(s: Term) -> None:
+        s.require(s.t_initial)
+
+    with_endings(spec, "join timer", join_timer, TIMER, "the join timer fires")
+    ends = {word: TIMER[word] for word in ("completes", "empties", "holds")}
+    with_endings(spec, "initial timer", initial_timer, ends, "the initial delay is over")
+    spec.act("initial timer again", initial_timer, says="the initial delay is extended")
+
+
+def creation_ends(spec: Spec) -> None:
+    """The record of a new group (§4.10)."""
+
+    def heard(s: Term, a: Term) -> None:
+        s.require(And(s.creating, s.creation == a))
+        c.hear(s, a)
+        s.creating = False
+
+    def kept(s: Term, a: Term) -> None:
+        heard(s, a)
+        s.require(Or(s.durable(a), s.rooted), "the record is durable")
+        s.rooted = True
+
+    def plain(s: Term, a: Term) -> None:
+        kept(s, a)
+        s.require(Not(s.held))
+
+    def held(s: Term, a: Term) -> None:
+        kept(s, a)
+        s.require(s.held, "a join phase was held back")
+
+    def undone(s: Term) -> None:
+        s.require(Not(s.rooted))
+        member, pending = s.member, s.pending
+        s.put("gone", lambda old, m: Or(old, member(m), pending(m)))
+        c.forget_group(s)
+
+    def failed(s: Term, a: Term) -> None:
+        heard(s, a)
+        s.require(Not(s.durable(a)))
+        undone(s)
+
+    def overdue(s: Term, a: Term) -> None:
+        s.require(And(s.creating, s.creation == a, s.unheard(a), Not(s.late(a))))
+        s.add("late", a)
+        undone(s)
+
+    def late(s: Term, a: Term) -> None:
+        s.require(And(s.kind(a) == s.Creation, s.late(a), s.durable(a)))
+        c.hear(s, a)
+        absent = s.st == s.Dead
+        s.gen, s.st, s.rooted = If(absent, s.zero, s.gen), If(absent, s.Empty, s.st), True
+
+    spec.act("creation durable", plain, a="Append")
+    with_endings(spec, "creation durable, held phase ends", held, {k: TIMER[k] for k in ("completes", "empties", "rearms")},
+                 "the record of the new group is durable", a="Append")  # fmt: skip
+    spec.act("creation failed", failed, a="Append")
+    spec.act("creation overdue", overdue, a="Append")
+    spec.act("creation durable late", late, a="Append")
+
+
+# ---- SyncGroup (§6)
+
+
+def sync_parks(s: Term, m: Term, last: Term) -> None:
+    """Park a SyncGroup; `last`: nobody is still to sync, and the sync timer stops (§6.2)."""
+    s.require(And(s.st == s.CompletingRebalance, s.member(m)))
+    s.add("parked_sync", m)
+    s.drop("to_sync", m)
+    s.require(Implies(last, s.all("Member", lambda n: Not(s.to_sync(n)))), "nobody is still to sync")
+    s.t_sync = And(s.t_sync, Not(last))
+
+
+def sync_follower(s: Term, m: Term, last: Term) -> None:
+    """A follower, or the leader again while its plan is being written (§6.3)."""
+    s.require(Or(m != s.leader, s.planning), "the leader's plan is being written")
+    sync_parks(s, m, last)
+
+
+def sync_leader(s: Term, m: Term, last: Term, a: Term) -> None:
+    """The leader's plan is appended (§6.3)."""
+    s.require(m == s.leader, "only the leader's plan")
+    s.require(Not(s.planning), "the first bytes win")
+    sync_parks(s, m, last)
+    s.planning, s.plan, s.t_plan = True, a, True
+    s.fix("sent_by", a, lambda n: n == m)
+    s.require(Not(s.owed), "what is owed is written first")
+    c.append_group(s, a, "Plan")
+
+
+def sync_stable(s: Term, m: Term) -> None:
+    """The stored assignment, at once."""
+    s.require(And(s.st == s.Stable, s.member(m)), "a member of a Stable group")
+    s.add("told_asg", s.gen, m, s.asg(m))
+    s.drop("to_sync", m)
+
+
+def plan_ends(spec: Spec) -> None:
+    """The end of the leader's append (§6.4)."""
+
+    def relevant(s: Term, a: Term) -> None:
+        s.require(And(s.planning, s.plan == a, s.st == s.CompletingRebalance), "the round is not over")
+
+    def durable(s: Term, a: Term) -> None:
+        relevant(s, a)
+        c.hear(s, a)
+        s.require(s.durable(a), "the plan is durable")
+        parked, gen = s.parked_sync, s.gen
+        s.put("asg", lambda _, m: s.rec_asg(a, m))
+        asg = s.asg
+        s.put("told_asg", lambda old, g, m, x: Or(old, And(g == gen, parked(m), x == asg(m))))
+        s.put("session", lambda old, m: Or(old, parked(m)))
+        s.clear("parked_sync", "planning", "t_plan")
+        s.st = s.Stable
+
+    def fails(s: Term) -> None:
+        c.begin_rebalance(s)
+        c.waits(s)
+
+    def failed(s: Term, a: Term) -> None:
+        relevant(s, a)
+        c.hear(s, a)
+        s.require(Not(s.durable(a)))
+        fails(s)
+
+    def overdue(s: Term, a: Term) -> None:
+        relevant(s, a)
+        s.require(s.unheard(a))
+        s.add("late", a)
+        fails(s)
+
+    spec.act("plan durable", durable, a="Append")
+    spec.act("plan failed", failed, a="Append")
+    spec.act("plan overdue", overdue, a="Append")
+
+
+def sync_timer(s: Term, heir: Term, left: Term) -> None:
+    """Everybody still to sync is removed, and a rebalance begins (§6.5)."""
+    s.require(s.t_sync)
+    missing = s.to_sync
+    s.require(s.some("Member", missing))
+    c.remove(s, missing, heir, left)
+    c.begin_rebalance(s)
+
+
+# ---- static replacements in Stable (§9.3)
+
+
+def replacement_ends(spec: Spec) -> None:
+    """The end of a replacement's append."""
+    who = {"a": "Append", "old": "Member", "new": "Member", "i": "Instance"}
+
+    def waited(s: Term, a: Term, old: Term, new: Term, i: Term) -> None:
+        s.require(And(s.replacing(a, old, new), s.of(old, i), s.newcomer(new), s.member(new)))
+        s.drop("replacing", a, old, new)
+        for name in ("newcomer", "t_record", "parked_join"):
+            s.drop(name, new)
+        s.drop("displaced", old)
+
+    def durable(s: Term, a: Term, old: Term, new: Term, i: Term, v9: Term) -> None:
+        waited(s, a, old, new, i)
+        c.hear(s, a)
+        s.require(s.durable(a), "the record is durable")
+        for name in ("replaced", "gone", "buried"):
+            s.add(name, old)
+        s.add("session", new)
+        leads, gen = s.leader == new, s.gen
+        c.tell_round(s, If(And(leads, Not(v9)), old, s.leader))
+        for name in ("told_leader", "told_list"):
+            s.put(name, lambda was, g, m: Or(was, And(g == gen, m == new, leads, v9)))
+        s.add("told_join", new)
+        s.add("told_replaced", a)
+
+    def revert(s: Term, old: Term, new: Term, i: Term) -> None:
+        c.exchange(s, new, old, i)
+        s.add("gone", new)
+
+    def failed(s: Term, a: Term, old: Term, new: Term, i: Term) -> None:
+        waited(s, a, old, new, i)
+        c.hear(s, a)
+        s.require(Not(s.durable(a)))
+        revert(s, old, new, i)
+
+    def overdue(s: Term, a: Term, old: Term, new: Term, i: Term) -> None:
+        s.require(s.unheard(a))
+        waited(s, a, old, new, i)
+        s.add("late", a)
+        revert(s, old, new, i)
+
+    def outrun(s: Term, a: Term, old: Term, new: Term) -> None:
+        s.require(And(s.replacing(a, old, new), Not(s.newcomer(new))))
+        c.hear(s, a)
+        s.drop("replacing", a, old, new)
+        s.drop("displaced", old)
+        for name in ("replaced", "gone"):
+            s.add(name, old)
+
+    def late(s: Term, a: Term, b: Term) -> None:
+        s.require(And(s.kind(a) == s.Replacement, s.late(a), s.durable(a), s.st == s.Stable))
+        c.hear(s, a)
+        s.require(Not(s.owed), "what is owed is written first")
+        c.append_group(s, b, "Rewrite")
+
+    spec.act("replacement durable", durable, **who, v9="Bool")
+    spec.act("replacement failed", failed, **who)
+    spec.act("replacement overdue", overdue, **who)
+    spec.act("replacement ends, replaced again", outrun, a="Append", old="Member", new="Member")
+    spec.act("replacement durable late", late, a="Append", b="Append")
+
+
+# ---- heartbeats, leaves, expiries (§7, §8)
+
+
+def heartbeat(s: Term, m: Term) -> None:
+    """NONE or REBALANCE_IN_PROGRESS, and the session is refreshed."""
+    s.require(s.serving, "the coordinator serves")
+    s.require(And(s.st != s.Empty, s.member(m)), "a member")
+    s.add("session", m)
+    s.add("told_alive", m)
+
+
+def leave(s: Term, leaving: Term, heir: Term, left: Term) -> None:
+    """A batch of members and pending ids leaves (§8)."""
+    s.require(s.all("Member", lambda m: Implies(leaving(m), Or(s.member(m), s.pending(m)))))
+    s.require(s.some("Member", leaving))
+    c.remove(s, leaving, heir, left)
+    for name in ("pending", "pending_timer"):
+        s.put(name, lambda old, m: And(old, Not(leaving(m))))
+
+
+def leave_preparing(s: Term, leaving: Term, heir: Term, left: Term) -> None:
+    """In PreparingRebalance "all joined" is tested once."""
+    s.require(s.st == s.PreparingRebalance)
+    leave(s, leaving, heir, left)
+
+
+def leave_round(s: Term, leaving: Term, heir: Term, left: Term) -> None:
+    """In CompletingRebalance and Stable a rebalance begins."""
+    leave(s, leaving, heir, left)
+    c.begin_rebalance(s)
+
+
+def leave_empty(s: Term, leaving: Term) -> None:
+    """Pending ids leave an Empty group."""
+    s.require(s.st == s.Empty)
+    leave(s, leaving, s.leader, False)
+
+
+def expire(s: Term, m: Term, heir: Term, left: Term) -> None:
+    """A session ends, or a new member's first join takes too long (§7.3)."""
+    s.require(And(s.member(m), s.session(m)))
+    s.require(Or(s.fresh(m), And(Not(s.parked_join(m)), Not(s.parked_sync(m)))), "a parked member does not expire")
+    c.remove(s, lambda n: n == m, heir, left)
+
+
+def expire_preparing(s: Term, m: Term, heir: Term, left: Term) -> None:
+    """In PreparingRebalance "all joined" is tested, in an initial delay too."""
+    s.require(s.st == s.PreparingRebalance)
+    expire(s, m, heir, left)
+
+
+def expire_round(s: Term, m: Term, heir: Term, left: Term) -> None:
+    """In CompletingRebalance and Stable a rebalance begins."""
+    expire(s, m, heir, left)
+    c.begin_rebalance(s)
+
+
+def session_of_parked(s: Term, m: Term) -> None:
+    """The timer of a parked member fires and is not armed again."""
+    s.require(And(s.member(m), s.session(m), Not(s.fresh(m)), Or(s.parked_join(m), s.parked_sync(m))))
+    s.drop("session", m)
+
+
+def forget_pending(s: Term, m: Term) -> None:
+    """The timer of a pending id fires."""
+    s.require(And(s.pending(m), s.pending_timer(m)))
+    s.drop("pending", m)
+    s.drop("pending_timer", m)
+    s.add("gone", m)
+
+
+def pending_preparing(s: Term, m: Term) -> None:
+    """In PreparingRebalance "all joined" is tested, in an initial delay too."""
+    s.require(s.st == s.PreparingRebalance)
+    forget_pending(s, m)
+
+
+def pending_elsewhere(s: Term, m: Term) -> None:
+    """In other states nothing else happens."""
+    s.require(s.st != s.PreparingRebalance)
+    forget_pending(s, m)
+
+
+def members(spec: Spec) -> None:
+    """The actions of SyncGroup, Heartbeat, LeaveGroup and of sessions."""
+    spec.act("sync parks", sync_follower, m="Member", last="Bool")
+    spec.act("sync of the leader", sync_leader, m="Member", last="Bool", a="Append")
+    spec.act("sync in Stable", sync_stable, m="Member")
+    some = {"heir": "Member", "left": "Bool"}
+    begun = {word: AFTER_BEGIN[word] for word in ("", "empties")}
+    with_endings(spec, "sync timer", sync_timer, begun, "the sync timer fires", **some)
+    spec.act("heartbeat", heartbeat, m="Member")
+    many = {"leaving": "Member?", **some}
+    with_endings(spec, "leave Preparing", leave_preparing, TEST, "members leave", **many)
+    with_endings(spec, "leave", leave_round, begun, "members leave", **many)
+    spec.act("leave Empty", leave_empty, leaving="Member?")
+    one = {"m": "Member", **some}
+    with_endings(spec, "expire Preparing", expire_preparing, EXPIRY_TEST, "a member expires", **one)
+    with_endings(spec, "expire", expire_round, begun, "a member expires", **one)
+    spec.act("session of a parked member", session_of_parked, m="Member")
+    with_endings(spec, "pending expires Preparing", pending_preparing, EXPIRY_TEST, "a pending id expires", m="Member")
+    spec.act("pending expires", pending_elsewhere, m="Member")
+
+
+# ---- refusals: they change nothing but what the sender knows
+
+
+def refusals(spec: Spec) -> None:
+    """Wrong generation, unknown, replaced identity, a rebalance in progress."""
+
+    def fenced(s: Term, m: Term, i: Term) -> None:
+        s.require(s.serving, "the coordinator serves")
+        s.require(And(s.of(m, i), s.some("Member", lambda n: And(s.holder(i, n), n != m))), "another has the instance")
+        s.add("told_fenced", m)
+
+    def unknown(s: Term, m: Term) -> None:
+        s.require(s.serving, "the coordinator serves")
+        s.require(Not(s.member(m)), "not a member")
+        s.add("told_unknown", m)
+
+    def generation(s: Term, m: Term, g: Term) -> None:
+        s.require(And(s.member(m), g != s.gen))
+
+    def rebalancing(s: Term, m: Term) -> None:
+        s.require(And(s.member(m), s.st == s.PreparingRebalance))
+
+    def not_served(s: Term) -> None:
+        s.require(Not(s.serving))
+
+    spec.act("refuse: fenced", fenced, tags="refusal", m="Member", i="Instance")
+    spec.act("refuse: unknown", unknown, tags="refusal", m="Member")
+    spec.act("refuse: generation", generation, tags="refusal", m="Member", g="Generation")
+    spec.act("refuse: sync or commit while rebalancing", rebalancing, tags="refusal", m="Member")
+    spec.act("refuse: not the coordinator", not_served, tags="refusal")
+
+
+# ---- offsets (§10, §11) and deletion (§12.3)
+
+
+def commits(spec: Spec) -> None:
+    """Commits, their ends, fetches."""
+
+    def write(s: Term, a: Term) -> None:
+        s.require(And(s.serving, Not(s.deleting)))
+        c.append(s, a, "Commit")
+
+    def by_member(s: Term, a: Term, m: Term) -> None:
+        s.require(s.member(m), "a member")
+        s.require(s.st != s.CompletingRebalance, "no commit while the plan is made")
+        s.require(s.sent_gen(a) == s.gen, "the generation is current")
+        s.fix("sent_by", a, lambda n: n == m)
+        s.fix("simple", a, False)
+        write(s, a)
+        s.add("session", m)
+
+    def simply(s: Term, a: Term) -> None:
+        s.require(Or(s.st == s.Empty, s.st == s.Dead), "no members")
+        s.fix("simple", a, True)
+        write(s, a)
+
+    def durable(s: Term, a: Term, p: Term) -> None:
+        s.require(And(s.kind(a) == s.Commit, s.part(a, p)))
+        on_time = Not(s.late(a))
+        c.hear(s, a)
+        s.require(s.durable(a), "the commit is durable")
+        s.put("shown", lambda old, q: If(s.part(a, q), a, old))
+        s.put("has_shown", lambda old, q: Or(old, s.part(a, q)))
+        s.put("told_commit", lambda old, b: Or(old, And(b == a, on_time)))
+        absent = s.st == s.Dead
+        s.gen, s.st, s.rooted = If(absent, s.zero, s.gen), If(absent, s.Empty, s.st), True
+
+    def overdue(s: Term, a: Term) -> None:
+        s.require(And(Or(s.kind(a) == s.Commit, s.kind(a) == s.Tombstone), s.unheard(a)))
+        s.add("late", a)
+
+    def fetch(s: Term, p: Term) -> None:
+        s.require(s.serving, "the coordinator serves")
+        s.require(And(s.has_shown(p), s.st != s.Dead))
+        s.add("told_offset", p, s.shown(p))
+
+    spec.act("commit", by_member, a="Append", m="Member")
+    spec.act("simple commit", simply, a="Append")
+    spec.act("commit durable", durable, a="Append", p="Partition")
+    spec.act("commit or delete overdue", overdue, a="Append")
+    spec.act("fetch", fetch, p="Partition")
+
+
+def deletion(spec: Spec) -> None:
+    """DeleteGroups, and retention, which nobody is told of: tombstones for the offsets and the group in one append."""
+
+    def delete(s: Term, a: Term) -> None:
+        s.require(And(s.st == s.Empty, Not(s.deleting), Not(s.creating)))
+        s.require(Not(s.owed), "what is owed is written first")
+        c.append(s, a, "Tombstone")
+        s.deleting = True
+
+    def durable(s: Term, a: Term) -> None:
+        s.require(s.kind(a) == s.Tombstone)
+        on_time = Not(s.late(a))
+        c.hear(s, a)
+        s.require(s.durable(a), "the tombstones are durable")
+        pending = s.pending
+        s.put("gone", lambda old, m: Or(old, pending(m)))
+        c.forget_group(s)
+        s.clear("has_shown")
+        s.put("told_deleted", lambda old, b: Or(old, And(b == a, on_time)))
+
+    def failed(s: Term, a: Term) -> None:
+        s.require(s.kind(a) == s.Tombstone)
+        c.hear(s, a)
+        s.require(Not(s.durable(a)))
+        s.deleting = False
+
+    spec.act("delete", delete, a="Append")
+    spec.act("delete durable", durable, a="Append")
+    spec.act("delete failed", failed, a="Append")
+
+
+# ---- ends of appends that change nothing in memory, or leave something owed
+
+
+def other_ends(spec: Spec) -> None:
+    """Appends that nobody waits for, and ends that come when the round is over."""
+
+    def ignored(s: Term, a: Term) -> None:
+        c.hear(s, a)
+        stale_plan = And(s.kind(a) == s.Plan, Not(And(s.planning, s.plan == a)))
+        replacement = And(
+            s.kind(a) == s.Replacement,
+            s.all("Member Member", lambda m, n: Not(s.replacing(a, m, n))),
+            Not(And(s.late(a), s.durable(a), s.st == s.Stable)),
+        )
+        creation = And(s.kind(a) == s.Creation, Not(And(s.creating, s.creation == a)), Not(s.durable(a)))
+        emptied = And(s.kind(a) == s.Emptied, s.durable(a))
+        commit = And(s.kind(a) == s.Commit, Not(s.durable(a)))
+        s.require(Or(stale_plan, replacement, creation, emptied, commit, s.kind(a) == s.Rewrite), "nobody waits")
+
+    def emptied_failed(s: Term, a: Term) -> None:
+        s.require(s.kind(a) == s.Emptied)
+        c.hear(s, a)
+        s.require(Not(s.durable(a)))
+        s.owed, s.owed_gen = True, s.rec_gen(a)
+
+    def write_again(s: Term, a: Term) -> None:
+        s.require(And(s.owed, s.serving, s.st != s.Dead, Not(s.deleting)))
+        s.require(
+            s.all("Append", lambda b: Implies(And(s.unheard(b), c.is_group_record(s, b)), False)), "no newer record"
+        )
+        c.append(s, a, "Emptied")
+        s.fix("rec_gen", a, s.owed_gen)
+        s.fix("rec_member", a, lambda _: False)
+        s.fix("rec_leader", a, lambda _: False)
+        s.owed = False
+
+    spec.act("append ends, nobody waits", ignored, a="Append")
+    spec.act("emptied record failed", emptied_failed, a="Append")
+    spec.act("emptied record written again", write_again, a="Append")
+
+
+# ---- the log, crashes, hand-overs (§15)
+
+
+def log(spec: Spec) -> None:
+    """The log takes appends in order, of the epoch that is not fenced, or loses them."""
+
+    def lands(s: Term, a: Term) -> None:
+        epoch = s.log_epoch
+        s.require(s.open(a))
+        s.require(s.rec_epoch(a) == epoch, "the epoch is not fenced")
+        s.require(
+            s.all("Append", lambda b: Implies(And(s.open(b), s.rec_epoch(b) == epoch), s.not_after(a, b))),
+            "the log keeps the order",
+        )
+        s.drop("open", a)
+        s.add("durable", a)
+
+    def group_record(s: Term, a: Term) -> None:
+        s.require(c.is_group_record(s, a))
+        lands(s, a)
+        s.newest, s.log_group = a, True
+        plan, gen = s.kind(a) == s.Plan, s.rec_gen(a)
+        s.put("source", lambda old, g, b: Or(old, And(plan, g == gen, b == a)))
+        s.put("sourced", lambda old, g: Or(old, And(plan, g == gen)))
+
+    def commit(s: Term, a: Term) -> None:
+        s.require(s.kind(a) == s.Commit)
+        lands(s, a)
+        s.put("log_shown", lambda old, p: If(s.part(a, p), a, old))
+        s.put("log_has", lambda old, p: Or(old, s.part(a, p)))
+
+    def tombstone(s: Term, a: Term) -> None:
+        s.require(s.kind(a) == s.Tombstone)
+        lands(s, a)
+        s.clear("log_group", "log_has", *c.TOLD_IN_A_LIFE, *c.TOLD_IN_AN_INCARNATION)
+        s.past = s.used
+
+    def lost(s: Term, a: Term) -> None:
+        s.require(s.open(a))
+        s.drop("open", a)
+
+    spec.act("log takes a group record", group_record, a="Append")
+    spec.act("log takes a commit", commit, a="Append")
+    spec.act("log takes tombstones", tombstone, a="Append")
+    spec.act("log loses an append", lost, a="Append")
+
+
+def incarnations(spec: Spec) -> None:
+    """Crash, unload, fence, load."""
+
+    def ends(s: Term) -> None:
+        s.require(s.serving)
+        c.lose_memory(s)
+
+    def fence(s: Term, e: Term) -> None:
+        s.require(Not(s.serving), "unloaded before it is fenced")
+        s.require(And(s.not_above(s.log_epoch, e), e != s.log_epoch), "epochs grow")
+        s.log_epoch = e
+
+    def load_members(s: Term, heir: Term) -> None:
+        c.folded(s, heir, True)
+
+    def load_oversized(s: Term, heir: Term) -> None:
+        c.folded(s, heir, True)
+        c.begin_rebalance(s)
+        c.waits(s)
+
+    def load_empty(s: Term) -> None:
+        c.folded(s, s.leader, False)
+        newest = s.newest
+        s.require(And(s.log_group, s.all("Member", lambda m: Not(s.rec_member(newest, m)))))
+        s.st, s.gen = s.Empty, s.rec_gen(newest)
+
+    def load_offsets(s: Term, p: Term) -> None:
+        c.folded(s, s.leader, False)
+        s.require(And(Not(s.log_group), s.log_has(p)))
+        s.st, s.gen = s.Empty, s.zero
+
+    def load_nothing(s: Term) -> None:
+        c.folded(s, s.leader, False)
+        s.require(And(Not(s.log_group), s.all("Partition", lambda p: Not(s.log_has(p)))))
+        s.rooted = False
+
+    spec.act("crash", ends)
+    spec.act("unload", ends)
+    spec.act("fence", fence, e="Epoch")
+    spec.act("load Stable", load_members, tags="load", heir="Member")
+    spec.act("load, too many members", load_oversized, tags="load", heir="Member")
+    spec.act("load Empty", load_empty, tags="load")
+    spec.act("load offsets only", load_offsets, tags="load", p="Partition")
+    spec.act("load nothing", load_nothing, tags="load")
+
+
+def specification() -> Spec:
+    """The protocol without its properties."""
+    spec = c.vocabulary()
+    for part in (joins, timers, creation_ends, members, plan_ends, replacement_ends, refusals, commits, deletion,
+                 other_ends, log, incarnations):  # fmt: skip
+        part(spec)
+    return spec
