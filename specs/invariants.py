@@ -129,6 +129,10 @@ def generations(add: Properties) -> None:
             And(t.st == s.PreparingRebalance, t.gen == s.zero, t.creating)))
     add.invariant("S7", "5.4", "in a round every dynamic member joined since the last rebalance began", "Member",
         lambda s, m: Implies(And(c.in_round(s), s.member(m), Not(s.static(m))), s.joined(m)))
+    add.step("S8", "5.2", "without a timer a join phase ends only when everybody has joined", "Member",
+        lambda s, t, action, m: True if "timer" in action.tags else Implies(
+            And(s.st == s.PreparingRebalance, Or(t.st == s.CompletingRebalance, t.st == s.Empty)),
+            And(Implies(t.member(m), t.joined(m)), "removes" in action.tags or Implies(s.member(m), t.member(m)))))
     add.auxiliary("parked joined", "who is parked in JoinGroup during a join phase has joined", "Member",
         lambda s, m: Implies(And(s.st == s.PreparingRebalance, s.parked_join(m)), s.joined(m)))
     add.auxiliary("appends are not later", "no record of this incarnation is of a later generation", "Append",
@@ -144,6 +148,9 @@ def assignments(add: Properties) -> None:
         "Generation Append Member Member Instance Bytes",
         lambda s, g, a, m, o, i, x: Implies(And(s.told_asg(g, m, x), s.source(g, a), s.of(m, i), s.of(o, i),
             s.rec_member(a, o)), x == s.rec_asg(a, o)))
+    add.invariant("S11: only members", "6.4", "assignments are told only to members that the leader was given",
+        "Generation Member Instance Bytes",
+        lambda s, g, m, i, x: Implies(And(s.told_asg(g, m, x), s.of(m, i)), s.listed(g, i)))
     add.auxiliary("S11 now", "in Stable, assignments are those of the plan", "Append Member Member Instance",
         lambda s, a, m, o, i: Implies(And(s.st == s.Stable, s.member(m), s.source(s.gen, a), s.of(m, i), s.of(o, i),
             s.rec_member(a, o)), s.asg(m) == s.rec_asg(a, o)))
@@ -231,7 +238,7 @@ def log(add: Properties) -> None:
     add.invariant("S29: offsets", "13", "nothing from before a deletion is shown", "Partition",
         lambda s, p: Implies(And(s.has_shown(p), s.past(s.shown(p))), deleted(s)))
     add.invariant("S29: told", "13", "a deletion that was told covers everything written before", "Append Append",
-        lambda s, a, b: Implies(And(s.told_deleted(a), s.used(b), s.not_after(b, a)), s.past(b)))
+        lambda s, a, b: Implies(And(s.told_deleted(a), s.used(b), s.not_after(b, a), a != b), s.past(b)))
     add.invariant("S29: member", "8", "a removed member id does not come back in this incarnation", "Member",
         lambda s, m: Implies(s.gone(m), And(Not(s.member(m)), Not(s.pending(m)))))
 
@@ -293,6 +300,10 @@ def memory(add: Properties) -> None:
     aux("creating", "a group that is not durable waits for its record", "", lambda s: And(
         Implies(And(s.st != s.Dead, Not(s.rooted)), s.creating), Implies(s.held, s.creating),
         Implies(s.creating, And(s.unheard(s.creation), s.kind(s.creation) == s.Creation, Not(s.late(s.creation))))))
+    aux("undurable", "a group that is not durable is in its initial delay or held back, and all its members are parked",
+        "Member", lambda s, m: And(
+            Implies(And(s.st == s.PreparingRebalance, Not(s.rooted)), Or(s.t_initial, s.held)), Implies(s.t_join, s.rooted),
+            Implies(And(s.member(m), Or(s.held, And(s.st == s.PreparingRebalance, Not(s.rooted)))), s.parked_join(m))))
     aux("rounds are durable", "a round belongs to a durable group", "", lambda s: Implies(c.in_round(s), s.rooted))
     aux("deleting", "only an Empty group is being deleted", "Append", lambda s, a: And(
         Implies(s.deleting, And(s.st == s.Empty, s.rooted, Not(s.creating))),

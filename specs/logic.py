@@ -13,7 +13,6 @@ obligation fails). `docs/proofs.md` has a worked example.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -320,17 +319,13 @@ class Context:
         self.count += 1
         return [z3.Const(f"{sort[0].lower()}!{self.count}.{i}", self.sorts[sort]) for i, sort in enumerate(sorts.split())]
 
-    def parameters(self, action: Action) -> list[Any]:
-        """The parameters of an action: constants, or relations for `Sort Sort` and functions for `Sort -> Sort`."""
+    def parameters(self, action: Action, at: str = "") -> list[Any]:
+        """The parameters of an action: constants, or a set of elements for `Sort?`."""
         made = []
         for name, kind in action.params.items():
-            args, arrow, result = kind.partition("->")
-            words = args.split()
-            if arrow or kind.endswith("?"):
-                domain = [self.sorts[word] for word in args.rstrip("?").split()]
-                made.append(z3.Function(f"{action.name}.{name}", *domain, self.sorts[result.strip() or "Bool"]))
-            else:
-                made.append(z3.Const(f"{action.name}.{name}", self.sorts[words[0]]))
+            word = f"{action.name}.{name}{at}"
+            sort = self.sorts[kind.rstrip("?")]
+            made.append(z3.Function(word, sort, z3.BoolSort()) if kind.endswith("?") else z3.Const(word, sort))
         return made
 
 
@@ -413,12 +408,6 @@ class Step:
         same = not isinstance(later, bool) and not isinstance(earlier, bool) and later.eq(earlier)
         return True if same else later
 
-    def digest(self) -> str:
-        """The content of everything that decides the outcomes of this step."""
-        parts = [*self.assumed.values(), *map(self.goal, self.spec.properties.values())]
-        text = "\n".join(str(part) if isinstance(part, bool) else part.sexpr() for part in parts)
-        return hashlib.sha256((z3.get_version_string() + text).encode()).hexdigest()
-
 
 def verdict_of(answer: Any, wanted: Any) -> str:
     """The verdict for Z3's answer where `wanted` meets the obligation."""
@@ -460,6 +449,35 @@ def refute(step: Step, properties: Iterable[Property], without: str = "") -> Ite
             if solver.check() == z3.sat:
                 yield prop, counter_example(step, solver.model(), prop)
             solver.pop()
+
+
+def runs(spec: Spec, actions: Iterable[str], sizes: Mapping[str, int]) -> list[str] | None:
+    """A run of these actions from the initial state, as a list of events with their parameters; None if there is none."""
+    state = State(spec, Context(spec, sizes))
+    for axiom in spec.axioms:
+        state.require(axiom(state))
+    spec.init(state)
+    taken = []
+    for place, name in enumerate(actions):
+        params = state.context.parameters(spec.actions[name], f"@{place}")
+        spec.actions[name].body(state, *params)
+        taken.append((spec.actions[name], params))
+    solver = z3.Solver()
+    solver.add(*(part for part in state.required if part is not True))
+    if solver.check() != z3.sat:
+        return None
+    model = solver.model()
+    return [f"{place + 1}. {event_line(action, params, model)}" for place, (action, params) in enumerate(taken)]
+
+
+def event_line(action: Action, params: list[Any], model: Any) -> str:
+    """The action with its parameters."""
+    given = [
+        f"{name}={str(model.eval(value, model_completion=True)).partition('/')[0]}"
+        for name, value in zip(action.params, params, strict=True)
+        if z3.is_expr(value)
+    ]
+    return f"{action.name}({', '.join(given)})"
 
 
 def initiation(spec: Spec, limit_ms: int = LIMIT_MS) -> Iterator[Result]:
@@ -504,8 +522,5 @@ def counter_example(step: Step, model: Any, prop: Property) -> str:
                 cells.append({"TrueTrue": "", "FalseTrue": "+", "TrueFalse": "-"}[told + later] + f"({where})")
         if cells and cells != ["False"]:
             lines.append(f"  {symbol.name:<14} {', '.join(cells)}")
-    given = [
-        f"{key}={read(value)}" for key, value in zip(step.action.params, step.params, strict=True) if z3.is_expr(value)
-    ]
-    lines += [f"event  {step.action.name}({', '.join(given)})", f"broken {prop.name}: {prop.says}"]
+    lines += [f"event  {event_line(step.action, step.params, model)}", f"broken {prop.name}: {prop.says}"]
     return "\n".join(lines)

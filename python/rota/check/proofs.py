@@ -1,0 +1,65 @@
+"""The proofs of `specs/`, run and reported. Everything of Z3 is behind `missing`, because Z3 is optional."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from rota.check.engines import Progress, Report
+
+NEEDS = "the proofs need Z3: pip install 'rota[check]'"
+
+
+def missing() -> str | None:
+    """What has to be installed first, if anything."""
+    return NEEDS if importlib.util.find_spec("z3") is None else None
+
+
+def run(quick: bool, processes: int | None, progress: Progress, fresh: bool = False) -> Report:
+    """Prove everything; without planted bugs if `quick`. `fresh` takes nothing from the cache."""
+    from specs import jobs
+
+    began = time.perf_counter()
+    folder: Path | None = None if fresh else jobs.cache_folder()
+    results: list[dict[str, Any]] = []
+    for _, found in jobs.run(jobs.names(quick), processes or os.cpu_count() or 1, progress, folder):
+        results += found
+    return report(results, quick, time.perf_counter() - began)
+
+
+def report(results: list[dict[str, Any]], quick: bool, seconds: float) -> Report:
+    """Figures and failures of the results of all jobs."""
+    from specs.jobs import specification
+
+    proofs = [result for result in results if result["kind"] != "mutant"]
+    bugs = [result for result in results if result["kind"] == "mutant"]
+    bad = [result for result in proofs if result["verdict"] not in ("proved", "framed")]
+    survivors = [bug["name"] for bug in bugs if not bug["breaks"]]
+    slowest = max(proofs, key=lambda result: float(result["seconds"]))
+    spec = specification()
+    figures: dict[str, int | float | str] = {
+        "obligations": len(proofs),
+        "proved": len(proofs) - len(bad),
+        "actions": len(spec.actions),
+        "properties": sum(not prop.auxiliary for prop in spec.properties.values()),
+        "auxiliary": sum(prop.auxiliary for prop in spec.properties.values()),
+    }
+    if not quick:
+        figures["planted bugs found"] = f"{len(bugs) - len(survivors)} of {len(bugs)}"
+    figures["slowest"] = f"{slowest['seconds']:.1f} s ({slowest['property'] or slowest['kind']}: {slowest['action']})"
+    failures = [
+        f"{result['verdict']}: {result['kind']} {result['property']} {result['action']}\n{result['shown']}".rstrip()
+        for result in bad
+    ]
+    failures += [f"not noticed: the planted bug `{name}`" for name in survivors]
+    return Report("proofs", not failures, seconds, figures, failures)
+
+
+def explain(name: str) -> str:
+    """English, source, formula and the planted bugs that break a property. Raises KeyError if there is none."""
+    from specs.explain import explain as words
+
+    return words(name)

@@ -1,0 +1,131 @@
+"""Properties in words: `rota check proofs --explain ID`, and the page `docs/proved.md` (`python -m specs.explain`).
+
+Which planted bugs break which property is kept in `specs/killed.json`; `python -m specs.explain --bugs` writes it, and
+`tests/specs` holds it to what the bugs do.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+from specs import assignors, wheel
+from specs.invariants import classic
+from specs.jobs import names, run
+from specs.logic import Property, Spec, State
+from specs.mutants import MUTANTS
+
+ASSUMPTIONS = """\
+* One group of one coordinator partition; groups share nothing but the order of the log.
+* An event is atomic, as in the coordinator: one event, one step.
+* The log keeps the order of appends, takes no append of a fenced epoch, and reports ends in that order. An append that
+  is in the log stays there. A new epoch is fenced only when the old coordinator has been unloaded or has crashed.
+* Member ids are never handed out twice.
+* While a deletion is on its way, the group takes no member and no commit.
+* The failed record of a replacement that came too late, when it is written again, is not followed further.
+"""
+
+OPEN = """\
+| what | why not here | who covers it |
+|---|---|---|
+| "+1 exactly", `group.max.size`, cached counts (S4's arithmetic, S21, S24) | counting is not first-order | explorer |
+| when timers fire (S20, S30, L1, L5; the durations of L2 to L4) | time is not in these proofs, but for the wheel | explorer, model, simulator |
+| the vote (S10) | counting | model |
+| S12, S13 for sticky plans | depends on the plan: the certifier, proved here, runs on every plan | oracle |
+| S22 by member id | a failed replacement's record may be followed by another that still names its newcomer; proved up to the instance | simulator |
+| S18, S23, S27, S32, S33 | about answers, platforms, several generations at once, connections | simulator, clients |
+| the Rust code | the wheel's arithmetic is compared input by input, the protocol event by event | explorer, model |
+"""
+
+FALSE = """\
+* **"A removed member does not come back by reload."** False across incarnations: joins and leaves that leave members
+  behind are not written (docs/protocol.md §14). Events: A and B join, the plan is durable, B leaves, the coordinator
+  crashes before the next plan, the log is folded: B is a member again. True within one incarnation (S29: member), and
+  for replacements that were told (S17: durable).
+* **"One leader per generation."** False by member id: a static replacement of the leader in Stable is told that it
+  leads the same generation (S1 speaks of replacement chains).
+* **"Nothing of an assignment is in memory before the plan is durable."** False: the assignments of the last round stay
+  until the next plan is installed (docs/protocol.md §5.1); what is true is S26, that nobody is told.
+"""
+
+
+def bugs() -> dict[str, list[str]]:
+    """The properties that each planted bug breaks, as they were found last."""
+    source = files("specs") / "killed.json"
+    found: dict[str, list[str]] = json.loads(source.read_text(encoding="utf-8")) if source.is_file() else {}
+    return found
+
+
+def property_named(spec: Spec, name: str) -> Property:
+    """The property; raises KeyError with the names that exist."""
+    for known, prop in spec.properties.items():
+        if known.lower() == name.lower():
+            return prop
+    raise KeyError(f"there is no property `{name}`: {', '.join(spec.properties)}")
+
+
+def formula(spec: Spec, prop: Property) -> str:
+    """The formula as Z3 prints it; of a property of steps, for a step in which anything may change."""
+    state = State(spec)
+    if not prop.steps:
+        return str(prop.holds(state))
+    return "over the state before and after each action; see specs/invariants.py"
+
+
+def explain(name: str) -> str:
+    """English, source, formula, and the bugs that break it."""
+    spec = classic()
+    prop = property_named(spec, name)
+    breaking = [bug for bug, broken in bugs().items() if prop.name in broken]
+    planted = {mutant.name: mutant.says for mutant in MUTANTS}
+    lines = [f"{prop.name}  {prop.says}", f"source   {prop.source or 'auxiliary: induction needs it'}"]
+    lines += ["formula  " + formula(spec, prop).replace("\n", "\n         ")]
+    parts = [known for known in spec.properties if known.startswith(prop.name + ":")]
+    lines += [f"see also {', '.join(parts)}"] if parts else []
+    lines += ["bugs that break it"] if breaking else []
+    lines += [f"  {bug}: {planted.get(bug, '')}" for bug in breaking]
+    return "\n".join(lines)
+
+
+def page() -> str:
+    """`docs/proved.md`."""
+    spec = classic()
+    killed = bugs()
+    lines = ["# What is proved", "",
+        "Made by `python -m specs.explain`; `docs/proofs.md` says how to read and run the proofs. Everything here holds for",
+        "any number of members, instances, generations, appends, partitions, crashes and hand-overs: there are no bounds.",
+        "", "## The classic protocol", "",
+        f"{len(spec.actions)} actions, one for each event and each way in which it ends. An id with a part behind a colon is one",
+        "aspect of that invariant. \"Bugs\" counts the planted bugs that break the property.", "",
+        "| property | says | source | bugs |", "|---|---|---|---|"]  # fmt: skip
+    for prop in spec.properties.values():
+        if not prop.auxiliary:
+            count = sum(prop.name in broken for broken in killed.values())
+            kind = " (of steps)" if prop.steps else ""
+            lines.append(f"| {prop.name}{kind} | {prop.says} | {prop.source} | {count} |")
+    lines += ["", "### Auxiliary", "", "Only induction needs these; they are proved like the others.", "", "| name | says |", "|---|---|"]
+    lines += [f"| {prop.name} | {prop.says} |" for prop in spec.properties.values() if prop.auxiliary]
+    lines += ["", "## The timing wheel", "", "For all 64-bit instants, level by level.", "", "| claim | says |", "|---|---|"]
+    lines += [f"| {name} | {(claim.__doc__ or '').strip()} |" for name, claim in wheel.CLAIMS.items()]
+    lines += ["", "## Assignors", "", "For all numbers of members and partitions.", "", "| claim | says |", "|---|---|"]
+    claims = {**assignors.arithmetic(), **assignors.composition()}
+    lines += [f"| {name} | {says} |" for name, (says, _) in claims.items()]
+    lines += [f"| certifier: {p.name} | {p.says} |" for p in assignors.certifier().properties.values()]
+    lines += ["", "## Assumptions", "", ASSUMPTIONS, "## False as commonly stated", "", FALSE, "## Not proved here", "", OPEN]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def write(root: Path, with_bugs: bool) -> None:
+    """Write the page, and first the bugs' table."""
+    if with_bugs:
+        jobs = [name for name in names() if name.startswith("mutant")]
+        found = {rows[0]["name"]: sorted(rows[0]["breaks"]) for _, rows in run(jobs, 2)}
+        text = json.dumps({mutant.name: found[mutant.name] for mutant in MUTANTS}, indent=1)
+        (root / "specs/killed.json").write_text(text + "\n", encoding="utf-8")
+    (root / "docs/proved.md").write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(__file__).resolve().parent.parent, "--bugs" in sys.argv)
