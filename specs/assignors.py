@@ -22,7 +22,8 @@ from typing import Any
 import z3
 
 from specs.invariants import classic
-from specs.logic import And, If, Iff, Implies, Not, Or, Property, Result, Spec, State, Step, Term, initiation, prove, verdict_of
+from specs.logic import And, Iff, Implies, Not, Property, Spec, State, Term
+from specs.obligations import Result, Step, initiation, prove, verdict_of
 
 # ---- range and round-robin
 
@@ -45,33 +46,66 @@ def turn_load(k: Any, full: Any, turn: Any) -> Any:
 def arithmetic() -> dict[str, tuple[str, Any]]:
     """Claims about all n, m and k: English, and a formula that holds for all values of its variables."""
     n, m, q, r, k, j, p, full, turn = z3.Ints("n m q r k j p full turn")
-    split = z3.And(m > 0, q >= 0, 0 <= r, r < m, n == q * m + r)
+    split = z3.And(m > 0, q >= 0, r >= 0, r < m, n == q * m + r)
     mine = z3.And(range_start(k, q, r) <= p, p < range_start(k, q, r) + range_length(k, q, r))
     next_turn = z3.If(turn + 1 == m, 0, turn + 1)
     next_full = z3.If(turn + 1 == m, full + 1, full)
-    going = z3.And(m > 0, 0 <= turn, turn < m, full >= 0, 0 <= k, k < m)
+    going = z3.And(m > 0, turn >= 0, turn < m, full >= 0, k >= 0, k < m)
     start_j, start_k = z3.Ints("start_j start_k")
     return {
-        "range: the first starts at 0, the last ends at n": ("nothing before the first or after the last",
-            z3.Implies(split, z3.And(range_start(z3.IntVal(0), q, r) == 0, range_start(m, q, r) == n))),
-        "range: adjacent": ("each member's partitions end where the next one's start",
-            z3.Implies(z3.And(split, 0 <= k, k < m), range_start(k, q, r) + range_length(k, q, r) == range_start(k + 1, q, r))),
-        "range: complete, by induction": ("what is before member k + 1's start is before member k's, or is member k's",
-            z3.Implies(z3.And(split, 0 <= k, k < m, 0 <= p, p < range_start(k + 1, q, r)), z3.Or(p < range_start(k, q, r), mine))),
-        "range: disjoint, by induction": ("who comes later starts no earlier than where member j ends, if that held for k",
-            z3.Implies(z3.And(split, 0 <= j, j < k, k < m, start_k == range_start(k, q, r),
-                start_j == range_start(j, q, r) + range_length(j, q, r), start_j <= start_k), start_j <= range_start(k + 1, q, r))),
-        "range: balanced": ("loads differ by one at most",
-            z3.Implies(split, z3.And(range_length(k, q, r) - range_length(j, q, r) <= 1, range_length(k, q, r) >= q))),
-        "round-robin: every partition has one owner": ("the owner of each partition is a function of its place: turn, below m",
-            z3.Implies(going, z3.And(0 <= next_turn, next_turn < m))),
-        "round-robin: loads, by induction": ("the member whose turn it is gets one partition, nobody else gets any",
-            z3.Implies(going, turn_load(k, next_full, next_turn) == turn_load(k, full, turn) + z3.If(k == turn, 1, 0))),
-        "round-robin: balanced": ("loads differ by one at most",
-            z3.Implies(z3.And(going, 0 <= j, j < m), turn_load(k, full, turn) - turn_load(j, full, turn) <= 1)),
-        "round-robin: nothing at first": ("before the first turn nobody has anything",
-            z3.Implies(z3.And(going, full == 0, turn == 0), turn_load(k, full, turn) == 0)),
-    }  # fmt: skip
+        "range: the first starts at 0, the last ends at n": (
+            "nothing before the first or after the last",
+            z3.Implies(split, z3.And(range_start(z3.IntVal(0), q, r) == 0, range_start(m, q, r) == n)),
+        ),
+        "range: adjacent": (
+            "each member's partitions end where the next one's start",
+            z3.Implies(
+                z3.And(split, k >= 0, k < m), range_start(k, q, r) + range_length(k, q, r) == range_start(k + 1, q, r)
+            ),
+        ),
+        "range: complete, by induction": (
+            "what is before member k + 1's start is before member k's, or is member k's",
+            z3.Implies(
+                z3.And(split, k >= 0, k < m, p >= 0, p < range_start(k + 1, q, r)),
+                z3.Or(p < range_start(k, q, r), mine),
+            ),
+        ),
+        "range: disjoint, by induction": (
+            "who comes later starts no earlier than where member j ends, if that held for k",
+            z3.Implies(
+                z3.And(
+                    split,
+                    j >= 0,
+                    j < k,
+                    k < m,
+                    start_k == range_start(k, q, r),
+                    start_j == range_start(j, q, r) + range_length(j, q, r),
+                    start_j <= start_k,
+                ),
+                start_j <= range_start(k + 1, q, r),
+            ),
+        ),
+        "range: balanced": (
+            "loads differ by one at most",
+            z3.Implies(split, z3.And(range_length(k, q, r) - range_length(j, q, r) <= 1, range_length(k, q, r) >= q)),
+        ),
+        "round-robin: every partition has one owner": (
+            "the owner of each partition is a function of its place: turn, below m",
+            z3.Implies(going, z3.And(next_turn >= 0, next_turn < m)),
+        ),
+        "round-robin: loads, by induction": (
+            "the member whose turn it is gets one partition, nobody else gets any",
+            z3.Implies(going, turn_load(k, next_full, next_turn) == turn_load(k, full, turn) + z3.If(k == turn, 1, 0)),
+        ),
+        "round-robin: balanced": (
+            "loads differ by one at most",
+            z3.Implies(z3.And(going, j >= 0, j < m), turn_load(k, full, turn) - turn_load(j, full, turn) <= 1),
+        ),
+        "round-robin: nothing at first": (
+            "before the first turn nobody has anything",
+            z3.Implies(z3.And(going, full == 0, turn == 0), turn_load(k, full, turn) == 0),
+        ),
+    }
 
 
 # ---- the certifier
@@ -81,15 +115,20 @@ def certifier() -> Spec:
     """The certifier as a state machine: one action for each step of its loops (§18 says what a plan looks like)."""
     spec = Spec("certifier")
     spec.sorts = ["Topic", "Partition", "Member", "Load"]
-    spec.symbols(True, """
+    spec.symbols(
+        True,
+        """
         topic: Partition Topic
         subscribes: Member Topic
         gives: Member Partition           # the plan: members' lists
         least, most: -> Load              # the stated bounds of loads
         load: Member -> Load              # how many partitions a member has in the end
         up_to: Load Load
-    """)
-    spec.symbols(False, """
+    """,
+    )
+    spec.symbols(
+        False,
+        """
         merged: Member                    # whose list was read
         read: Member Partition            # entries that were read
         owner: Partition Member
@@ -98,7 +137,8 @@ def certifier() -> Spec:
         marked: Member
         seen: Partition
         weighed: Member
-    """)
+    """,
+    )
     spec.axioms = [
         lambda s: s.all("Partition Topic Topic", lambda p, t, u: Implies(And(s.topic(p, t), s.topic(p, u)), t == u)),
     ]
@@ -165,29 +205,78 @@ def certifier() -> Spec:
             name, lambda s: s.all(sorts, lambda *at: formula(s, *at)), says, "docs/protocol.md §18", auxiliary=auxiliary
         )
 
-    prop("disjoint", "what is accepted gives no partition to two members", "Partition Member Member",
-        lambda s, p, m, n: Implies(And(s.accepted, s.gives(m, p), s.gives(n, p)), m == n))
-    prop("subscribed-only", "what is accepted gives nobody a partition of a topic to which it does not subscribe",
-        "Topic Partition Member", lambda s, t, p, m: Implies(And(s.accepted, s.gives(m, p), s.topic(p, t)), s.subscribes(m, t)))
-    prop("complete", "what is accepted gives every partition of a subscribed topic to somebody", "Topic Partition Member",
-        lambda s, t, p, m: Implies(And(s.accepted, s.topic(p, t), s.subscribes(m, t)), s.some("Member", lambda n: s.gives(n, p))))
-    prop("balanced", "what is accepted has loads within the stated bounds", "Member",
-        lambda s, m: Implies(s.accepted, And(s.up_to(s.least, s.load(m)), s.up_to(s.load(m), s.most))))
-    prop("merge loop", "the owner of a partition is who was read to have it, and only one", "Partition Member Member",
-        lambda s, p, m, n: And(Iff(s.read(m, p), s.owner(p, m)), Implies(s.read(m, p), s.gives(m, p)),
-            Implies(And(s.owner(p, m), s.owner(p, n)), m == n), Implies(And(Not(s.merging), s.gives(m, p)), s.read(m, p))), True)
-    prop("topic loop", "the marked members are the subscribers of the topic that is open", "Topic Topic Member",
-        lambda s, t, u, m: And(Implies(And(s.opened(t), Not(s.closed(t))), Iff(s.marked(m), s.subscribes(m, t))),
-            Implies(s.closed(t), s.opened(t)), Implies(And(s.opened(t), Not(s.closed(t)), s.opened(u), Not(s.closed(u))), t == u),
-            Implies(s.opened(t), Not(s.merging))), True)
-    prop("partition loop", "a partition that was seen has a subscribed owner, or no subscriber", "Topic Partition Member",
-        lambda s, t, p, m: And(Implies(And(s.seen(p), s.topic(p, t), s.owner(p, m)), s.subscribes(m, t)),
+    prop(
+        "disjoint",
+        "what is accepted gives no partition to two members",
+        "Partition Member Member",
+        lambda s, p, m, n: Implies(And(s.accepted, s.gives(m, p), s.gives(n, p)), m == n),
+    )
+    prop(
+        "subscribed-only",
+        "what is accepted gives nobody a partition of a topic to which it does not subscribe",
+        "Topic Partition Member",
+        lambda s, t, p, m: Implies(And(s.accepted, s.gives(m, p), s.topic(p, t)), s.subscribes(m, t)),
+    )
+    prop(
+        "complete",
+        "what is accepted gives every partition of a subscribed topic to somebody",
+        "Topic Partition Member",
+        lambda s, t, p, m: Implies(
+            And(s.accepted, s.topic(p, t), s.subscribes(m, t)), s.some("Member", lambda n: s.gives(n, p))
+        ),
+    )
+    prop(
+        "balanced",
+        "what is accepted has loads within the stated bounds",
+        "Member",
+        lambda s, m: Implies(s.accepted, And(s.up_to(s.least, s.load(m)), s.up_to(s.load(m), s.most))),
+    )
+    prop(
+        "merge loop",
+        "the owner of a partition is who was read to have it, and only one",
+        "Partition Member Member",
+        lambda s, p, m, n: And(
+            Iff(s.read(m, p), s.owner(p, m)),
+            Implies(s.read(m, p), s.gives(m, p)),
+            Implies(And(s.owner(p, m), s.owner(p, n)), m == n),
+            Implies(And(Not(s.merging), s.gives(m, p)), s.read(m, p)),
+        ),
+        True,
+    )
+    prop(
+        "topic loop",
+        "the marked members are the subscribers of the topic that is open",
+        "Topic Topic Member",
+        lambda s, t, u, m: And(
+            Implies(And(s.opened(t), Not(s.closed(t))), Iff(s.marked(m), s.subscribes(m, t))),
+            Implies(s.closed(t), s.opened(t)),
+            Implies(And(s.opened(t), Not(s.closed(t)), s.opened(u), Not(s.closed(u))), t == u),
+            Implies(s.opened(t), Not(s.merging)),
+        ),
+        True,
+    )
+    prop(
+        "partition loop",
+        "a partition that was seen has a subscribed owner, or no subscriber",
+        "Topic Partition Member",
+        lambda s, t, p, m: And(
+            Implies(And(s.seen(p), s.topic(p, t), s.owner(p, m)), s.subscribes(m, t)),
             Implies(And(s.seen(p), s.topic(p, t), s.subscribes(m, t)), s.some("Member", lambda n: s.owner(p, n))),
-            Implies(And(s.closed(t), s.topic(p, t)), s.seen(p)), Implies(s.seen(p), Not(s.merging))), True)
-    prop("end", "it accepts when every topic is closed and every load weighed", "Topic Member Partition",
-        lambda s, t, m, p: And(Implies(s.accepted, And(s.closed(t), s.weighed(m), Not(s.merging))),
-            Implies(s.weighed(m), And(s.up_to(s.least, s.load(m)), s.up_to(s.load(m), s.most)))), True)
-    # every partition is of a topic, but that would be a function from partitions to topics: it is asked for where needed
+            Implies(And(s.closed(t), s.topic(p, t)), s.seen(p)),
+            Implies(s.seen(p), Not(s.merging)),
+        ),
+        True,
+    )
+    prop(
+        "end",
+        "it accepts when every topic is closed and every load weighed",
+        "Topic Member",
+        lambda s, t, m: And(
+            Implies(s.accepted, And(s.closed(t), s.weighed(m), Not(s.merging))),
+            Implies(s.weighed(m), And(s.up_to(s.least, s.load(m)), s.up_to(s.load(m), s.most))),
+        ),
+        True,
+    )
     return spec
 
 
@@ -205,25 +294,46 @@ def composition() -> dict[str, tuple[str, Any]]:
     owns = z3.Function("owns", bytes_, place, z3.BoolSort())
     in_topic = z3.Function("in_topic", place, topic, z3.BoolSort())
     wants = z3.Function("wants", sorts["Instance"], topic, z3.BoolSort())
-    p, t, m, n, o = z3.Const("p", place), z3.Const("t", topic), *z3.Consts("m n o", member)
+    p, t = z3.Const("p", place), z3.Const("t", topic)
+    m, n, o = z3.Consts("m n o", member)
     i, j = z3.Consts("i j", sorts["Instance"])
     g, a = z3.Const("g", sorts["Generation"]), z3.Const("a", sorts["Append"])
     x, y = z3.Consts("x y", bytes_)
     used = ("S11", "S11: only members", "S34: all", "sources", "appends")
     assumed = [spec.properties[name].holds(s) for name in used] + [axiom(s) for axiom in spec.axioms]
-    disjoint = z3.ForAll([m, n, p], z3.Implies(
-        z3.And(s.rec_member(a, m), s.rec_member(a, n), owns(s.rec_asg(a, m), p), owns(s.rec_asg(a, n), p)), m == n))
-    complete = z3.ForAll([p, t, i], z3.Implies(
-        z3.And(in_topic(p, t), wants(i, t), s.listed(g, i)), z3.Exists([o], z3.And(s.rec_member(a, o), owns(s.rec_asg(a, o), p)))))
-    two = z3.And(s.source(g, a), s.told_asg(g, m, x), s.told_asg(g, n, y), owns(x, p), owns(y, p), s.of(m, i), s.of(n, j), i != j)
-    ownerless = z3.And(s.source(g, a), in_topic(p, t), wants(i, t), s.listed(g, i),
-                       z3.ForAll([o], z3.Implies(s.rec_member(a, o), z3.Not(owns(s.rec_asg(a, o), p)))))  # fmt: skip
+    disjoint = z3.ForAll(
+        [m, n, p],
+        z3.Implies(
+            z3.And(s.rec_member(a, m), s.rec_member(a, n), owns(s.rec_asg(a, m), p), owns(s.rec_asg(a, n), p)), m == n
+        ),
+    )
+    complete = z3.ForAll(
+        [p, t, i],
+        z3.Implies(
+            z3.And(in_topic(p, t), wants(i, t), s.listed(g, i)),
+            z3.Exists([o], z3.And(s.rec_member(a, o), owns(s.rec_asg(a, o), p))),
+        ),
+    )
+    two = z3.And(
+        s.source(g, a), s.told_asg(g, m, x), s.told_asg(g, n, y), owns(x, p), owns(y, p), s.of(m, i), s.of(n, j), i != j
+    )
+    ownerless = z3.And(
+        s.source(g, a),
+        in_topic(p, t),
+        wants(i, t),
+        s.listed(g, i),
+        z3.ForAll([o], z3.Implies(s.rec_member(a, o), z3.Not(owns(s.rec_asg(a, o), p)))),
+    )
     return {
-        "composition: one owner": ("in a generation no two members, but for replacements, are told to own one partition",
-            z3.And(*assumed, disjoint, two)),
-        "composition: every partition": ("every partition of a topic that a listed member subscribes to has an owner in the plan",
-            z3.And(*assumed, complete, ownerless)),
-    }  # fmt: skip
+        "composition: one owner": (
+            "in a generation no two members, but for replacements, are told to own one partition",
+            z3.And(*assumed, disjoint, two),
+        ),
+        "composition: every partition": (
+            "every partition of a topic that a listed member subscribes to has an owner in the plan",
+            z3.And(*assumed, complete, ownerless),
+        ),
+    }
 
 
 def check(limit_ms: int = 60_000) -> Iterator[Result]:
@@ -245,6 +355,3 @@ def _one(kind: str, name: str, denied: Any, limit_ms: int) -> Result:
     solver.set("timeout", limit_ms)
     solver.add(denied)
     return Result(kind, "", name, verdict_of(solver.check(), z3.unsat), time.perf_counter() - began)
-
-
-__all__ = ["If", "Or", "arithmetic", "certifier", "check", "composition"]

@@ -9,7 +9,9 @@ that it says what it must. Counting (capacity, "+1") and durations are left to o
 
 from __future__ import annotations
 
-from specs.logic import And, If, Iff, Implies, Not, Or, Spec, Term
+from collections.abc import Callable
+
+from specs.logic import And, If, Implies, Not, Or, Spec, Term
 
 GROUP_RECORDS = ("Creation", "Plan", "Replacement", "Emptied", "Rewrite")
 
@@ -102,15 +104,15 @@ GHOSTS = """
 
 TOLD_IN_A_LIFE = ("source", "sourced", "listed", "told_asg")
 TOLD_IN_AN_INCARNATION = ("told_leader", "told_names", "told_list", "told_proto", "told_join", "told_alive")
-ANSWERS = ("told_leader", "told_names", "told_proto", "told_asg", "told_join", "told_alive", "told_commit",
-           "told_replaced", "told_deleted", "told_offset")  # fmt: skip
 
 
-def order_of(less: str, sort: str) -> list:  # type: ignore[type-arg]
+def order_of(less: str, sort: str) -> list[Callable[[Term], Term]]:
     """Axioms of a total order."""
     return [
         lambda s: s.all(sort, lambda a: getattr(s, less)(a, a)),
-        lambda s: s.all(f"{sort} {sort}", lambda a, b: Implies(And(getattr(s, less)(a, b), getattr(s, less)(b, a)), a == b)),
+        lambda s: s.all(
+            f"{sort} {sort}", lambda a, b: Implies(And(getattr(s, less)(a, b), getattr(s, less)(b, a)), a == b)
+        ),
         lambda s: s.all(f"{sort} {sort}", lambda a, b: Or(getattr(s, less)(a, b), getattr(s, less)(b, a))),
         lambda s: s.all(
             f"{sort} {sort} {sort}",
@@ -131,7 +133,9 @@ AXIOMS = [
         "Member Member Instance",
         lambda m, n, i: Implies(And(s.of(m, i), s.of(n, i), Not(s.static(m))), m == n),
     ),
-    lambda s: s.all("Append Member Member", lambda a, m, n: Implies(And(s.rec_leader(a, m), s.rec_leader(a, n)), m == n)),
+    lambda s: s.all(
+        "Append Member Member", lambda a, m, n: Implies(And(s.rec_leader(a, m), s.rec_leader(a, n)), m == n)
+    ),
 ]
 
 
@@ -390,10 +394,32 @@ def holds(s: Term) -> None:
 def forget_group(s: Term) -> None:
     """The group is not in memory any more."""
     s.clear(
-        "member", "holder", "pending", "pending_timer", "parked_join", "parked_sync", "to_sync", "fresh", "session",
-        "has_leader", "has_proto", "joined", "newcomer", "displaced", "replacing", "t_record",
-        "t_initial", "t_join", "t_sync", "t_plan", "held", "rooted", "creating", "planning", "deleting",
-    )  # fmt: skip
+        "member",
+        "holder",
+        "pending",
+        "pending_timer",
+        "parked_join",
+        "parked_sync",
+        "to_sync",
+        "fresh",
+        "session",
+        "has_leader",
+        "has_proto",
+        "joined",
+        "newcomer",
+        "displaced",
+        "replacing",
+        "t_record",
+        "t_initial",
+        "t_join",
+        "t_sync",
+        "t_plan",
+        "held",
+        "rooted",
+        "creating",
+        "planning",
+        "deleting",
+    )
     s.st = s.Dead
 
 
@@ -448,6 +474,3 @@ def vocabulary() -> Spec:
     spec.axioms = list(AXIOMS)
     spec.init = init
     return spec
-
-
-__all__ = ["ANSWERS", "GROUP_RECORDS", "Iff", "vocabulary"]

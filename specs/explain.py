@@ -15,7 +15,7 @@ from specs import assignors, wheel
 from specs.invariants import classic
 from specs.jobs import names, run
 from specs.logic import Property, Spec, State
-from specs.mutants import MUTANTS
+from specs.planting import MUTANTS
 
 ASSUMPTIONS = """\
 * One group of one coordinator partition; groups share nothing but the order of the log.
@@ -30,16 +30,21 @@ ASSUMPTIONS = """\
 OPEN = """\
 | what | why not here | who covers it |
 |---|---|---|
+| each action against the Python model, step by step (refinement) | needs the model of the coordinator | model |
 | "+1 exactly", `group.max.size`, cached counts (S4's arithmetic, S21, S24) | counting is not first-order | explorer |
-| when timers fire (S20, S30, L1, L5; the durations of L2 to L4) | time is not in these proofs, but for the wheel | explorer, model, simulator |
+| when timers fire (S20, S30, L1, L5; how long L2 to L4 take) | only the wheel has time here | explorer, model, simulator |
 | the vote (S10) | counting | model |
 | S12, S13 for sticky plans | depends on the plan: the certifier, proved here, runs on every plan | oracle |
-| S22 by member id | a failed replacement's record may be followed by another that still names its newcomer; proved up to the instance | simulator |
+| S22 by member id | proved up to the instance: see "False as commonly stated" | simulator |
 | S18, S23, S27, S32, S33 | about answers, platforms, several generations at once, connections | simulator, clients |
 | the Rust code | the wheel's arithmetic is compared input by input, the protocol event by event | explorer, model |
 """
 
 FALSE = """\
+* **"With nothing in flight, the log has the members that memory has" (S22, by member id).** Not implied by the rules of
+  docs/protocol.md §9.3. Events: static members 1 and 2 are replaced in Stable, each with a record in flight; the second
+  record names both newcomers; the first append fails, and its replacement is reverted; the second is durable. The log
+  now has the first newcomer, who was told an error, and memory its predecessor. Proved up to the instance.
 * **"A removed member does not come back by reload."** False across incarnations: joins and leaves that leave members
   behind are not written (docs/protocol.md §14). Events: A and B join, the plan is durable, B leaves, the coordinator
   crashes before the next plan, the log is folded: B is a member again. True within one incarnation (S29: member), and
@@ -93,27 +98,61 @@ def page() -> str:
     """`docs/proved.md`."""
     spec = classic()
     killed = bugs()
-    lines = ["# What is proved", "",
-        "Made by `python -m specs.explain`; `docs/proofs.md` says how to read and run the proofs. Everything here holds for",
-        "any number of members, instances, generations, appends, partitions, crashes and hand-overs: there are no bounds.",
-        "", "## The classic protocol", "",
-        f"{len(spec.actions)} actions, one for each event and each way in which it ends. An id with a part behind a colon is one",
-        "aspect of that invariant. \"Bugs\" counts the planted bugs that break the property.", "",
-        "| property | says | source | bugs |", "|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "# What is proved",
+        "",
+        "Made by `python -m specs.explain`; `docs/proofs.md` says how to read and run the proofs. All of it holds for any",
+        "number of members, instances, generations, appends, partitions, crashes and hand-overs: there are no bounds.",
+        "",
+        "## The classic protocol",
+        "",
+        f"{len(spec.actions)} actions, one for each event and each way in which it ends. What follows an id and a colon is a",
+        'part of that invariant. "Bugs" counts the planted bugs that break the property.',
+        "",
+        "| property | says | source | bugs |",
+        "|---|---|---|---|",
+    ]
     for prop in spec.properties.values():
         if not prop.auxiliary:
             count = sum(prop.name in broken for broken in killed.values())
             kind = " (of steps)" if prop.steps else ""
             lines.append(f"| {prop.name}{kind} | {prop.says} | {prop.source} | {count} |")
-    lines += ["", "### Auxiliary", "", "Only induction needs these; they are proved like the others.", "", "| name | says |", "|---|---|"]
+    lines += [
+        "",
+        "### Auxiliary",
+        "",
+        "Only induction needs these; they are proved like the others.",
+        "",
+        "| name | says |",
+        "|---|---|",
+    ]
     lines += [f"| {prop.name} | {prop.says} |" for prop in spec.properties.values() if prop.auxiliary]
-    lines += ["", "## The timing wheel", "", "For all 64-bit instants, level by level.", "", "| claim | says |", "|---|---|"]
+    lines += [
+        "",
+        "## The timing wheel",
+        "",
+        "For all 64-bit instants, level by level.",
+        "",
+        "| claim | says |",
+        "|---|---|",
+    ]
     lines += [f"| {name} | {(claim.__doc__ or '').strip()} |" for name, claim in wheel.CLAIMS.items()]
     lines += ["", "## Assignors", "", "For all numbers of members and partitions.", "", "| claim | says |", "|---|---|"]
     claims = {**assignors.arithmetic(), **assignors.composition()}
     lines += [f"| {name} | {says} |" for name, (says, _) in claims.items()]
     lines += [f"| certifier: {p.name} | {p.says} |" for p in assignors.certifier().properties.values()]
-    lines += ["", "## Assumptions", "", ASSUMPTIONS, "## False as commonly stated", "", FALSE, "## Not proved here", "", OPEN]
+    lines += [
+        "",
+        "## Assumptions",
+        "",
+        ASSUMPTIONS,
+        "## False as commonly stated",
+        "",
+        FALSE,
+        "## Not proved here",
+        "",
+        OPEN,
+    ]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -4,13 +4,12 @@ of that invariant. Names in words are *auxiliary*: induction needs them, nobody 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from specs import classic as c
+from specs.auxiliary import memory, plans, records, visible
 from specs.events import specification
-from specs.logic import And, Iff, Implies, Not, Or, Property, Spec, Term
+from specs.logic import And, Iff, Implies, Not, Or, Spec
+from specs.properties import Properties, deleted, grows, living
 
-PAGE = "docs/protocol.md §"
 EDGES = (
     ("Empty", "PreparingRebalance"),
     ("PreparingRebalance", "CompletingRebalance"),
@@ -21,415 +20,601 @@ EDGES = (
 )
 
 
-class Properties:
-    """Collects properties; each has its id, one English line and the section that says so."""
-
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-
-    def invariant(self, name: str, source: str, says: str, sorts: str, formula: Callable[..., Term]) -> None:
-        """A state invariant `formula(state, elements of the sorts)`."""
-        self._add(name, source, says, lambda s: s.all(sorts, lambda *at: formula(s, *at)) if sorts else formula(s))
-
-    def auxiliary(self, name: str, says: str, sorts: str, formula: Callable[..., Term]) -> None:
-        """An invariant that only induction needs."""
-        self.invariant(name, "", says, sorts, formula)
-
-    def step(self, name: str, source: str, says: str, sorts: str, formula: Callable[..., Term]) -> None:
-        """A property of steps `formula(before, after, action, elements of the sorts)`."""
-        self._add(
-            name,
-            source,
-            says,
-            lambda s, t, action: s.all(sorts, lambda *at: formula(s, t, action, *at)) if sorts else formula(s, t, action),
-            steps=True,
-        )
-
-    def _add(self, name: str, source: str, says: str, holds: Callable[..., Term], steps: bool = False) -> None:
-        auxiliary = not source
-        self.spec.properties[name] = Property(name, holds, says, PAGE + source if source else "", steps, auxiliary)
-
-
-def grows(s: Term, t: Term, name: str, *at: Term) -> Term:
-    """The tuple came into the relation in this step."""
-    return And(getattr(t, name)(*at), Not(getattr(s, name)(*at)))
-
-
-def deleted(s: Term) -> Term:
-    """Tombstones are in the log, and the coordinator has not heard of it."""
-    return s.some("Append", lambda a: And(s.unheard(a), s.durable(a), s.kind(a) == s.Tombstone))
-
-
-def living(s: Term, a: Term) -> Term:
-    """A record of this life of the group that is in the log or may still come there."""
-    return And(s.used(a), Not(s.past(a)), Or(s.durable(a), s.rec_epoch(a) == s.log_epoch))
-
-
-def arriving(s: Term, a: Term) -> Term:
-    """An append that the log may still take."""
-    return And(s.open(a), s.rec_epoch(a) == s.log_epoch)
-
-
 def leaders(add: Properties) -> None:
     """S1 to S3, S9: who leads, and what was said about it."""
-    add.invariant("S1", "5.6", "everybody told to lead a generation is one member or its static replacements",
+    add.invariant(
+        "S1",
+        "5.6",
+        "everybody told to lead a generation is one member or its static replacements",
         "Generation Member Member Instance Instance",
-        lambda s, g, m, n, i, j: Implies(And(s.told_leader(g, m), s.told_leader(g, n), s.of(m, i), s.of(n, j)), i == j))
-    add.invariant("S1: durable", "6.3", "the assignments told in a generation stem from one plan, across crashes too",
-        "Generation Append Append", lambda s, g, a, b: Implies(And(s.source(g, a), s.source(g, b)), a == b))
-    add.step("S2", "6.3", "a plan is appended in CompletingRebalance for a member told to lead this generation",
+        lambda s, g, m, n, i, j: Implies(And(s.told_leader(g, m), s.told_leader(g, n), s.of(m, i), s.of(n, j)), i == j),
+    )
+    add.invariant(
+        "S1: durable",
+        "6.3",
+        "the assignments told in a generation stem from one plan, across crashes too",
+        "Generation Append Append",
+        lambda s, g, a, b: Implies(And(s.source(g, a), s.source(g, b)), a == b),
+    )
+    add.step(
+        "S2",
+        "6.3",
+        "a plan is appended in CompletingRebalance for a member told to lead this generation",
         "Append Member",
-        lambda s, t, _, a, m: Implies(And(grows(s, t, "used", a), s.kind(a) == s.Plan, s.sent_by(a, m)),
-            And(s.st == s.CompletingRebalance, s.told_leader(s.gen, m), s.rec_gen(a) == s.gen)))
-    add.invariant("S2: once", "6.3", "a coordinator appends the plan of a generation once", "Append Append",
+        lambda s, t, _, a, m: Implies(
+            And(grows(s, t, "used", a), s.kind(a) == s.Plan, s.sent_by(a, m)),
+            And(s.st == s.CompletingRebalance, s.told_leader(s.gen, m), s.rec_gen(a) == s.gen),
+        ),
+    )
+    add.invariant(
+        "S2: once",
+        "6.3",
+        "a coordinator appends the plan of a generation once",
+        "Append Append",
         lambda s, a, b: Implies(
-            And(s.used(a), s.used(b), Not(s.past(a)), Not(s.past(b)), s.kind(a) == s.Plan, s.kind(b) == s.Plan,
-                s.rec_epoch(a) == s.rec_epoch(b), s.rec_gen(a) == s.rec_gen(b)), a == b))
-    add.invariant("S3", "5.6", "a group with members has one of them as leader, one without has none", "Member",
-        lambda s, m: And(Implies(s.member(m), s.has_leader), Implies(s.has_leader, s.member(s.leader))))
-    add.invariant("S9", "4.9", "all answers of a generation name one leader, up to its replacements",
+            And(
+                s.used(a),
+                s.used(b),
+                Not(s.past(a)),
+                Not(s.past(b)),
+                s.kind(a) == s.Plan,
+                s.kind(b) == s.Plan,
+                s.rec_epoch(a) == s.rec_epoch(b),
+                s.rec_gen(a) == s.rec_gen(b),
+            ),
+            a == b,
+        ),
+    )
+    add.invariant(
+        "S3",
+        "5.6",
+        "a group with members has one of them as leader, one without has none",
+        "Member",
+        lambda s, m: And(Implies(s.member(m), s.has_leader), Implies(s.has_leader, s.member(s.leader))),
+    )
+    add.invariant(
+        "S9",
+        "4.9",
+        "all answers of a generation name one leader, up to its replacements",
         "Generation Member Member Instance Instance",
-        lambda s, g, m, n, i, j: Implies(And(s.told_names(g, m), s.told_names(g, n), s.of(m, i), s.of(n, j)), i == j))
-    add.invariant("S9: protocol", "4.9", "all answers of a generation name one protocol", "Generation Protocol Protocol",
-        lambda s, g, p, q: Implies(And(s.told_proto(g, p), s.told_proto(g, q)), p == q))
-    add.invariant("S9: list", "4.9", "only the leader of a generation is given the member list",
+        lambda s, g, m, n, i, j: Implies(And(s.told_names(g, m), s.told_names(g, n), s.of(m, i), s.of(n, j)), i == j),
+    )
+    add.invariant(
+        "S9: protocol",
+        "4.9",
+        "all answers of a generation name one protocol",
+        "Generation Protocol Protocol",
+        lambda s, g, p, q: Implies(And(s.told_proto(g, p), s.told_proto(g, q)), p == q),
+    )
+    add.invariant(
+        "S9: list",
+        "4.9",
+        "only the leader of a generation is given the member list",
         "Generation Member Member Instance Instance",
-        lambda s, g, m, n, i, j: Implies(And(s.told_list(g, m), s.told_names(g, n), s.of(m, i), s.of(n, j)), i == j))
+        lambda s, g, m, n, i, j: Implies(And(s.told_list(g, m), s.told_names(g, n), s.of(m, i), s.of(n, j)), i == j),
+    )
     for name, says in (("told_names", "S9 now"), ("told_leader", "S1 now"), ("told_list", "S9 list now")):
-        add.auxiliary(says, f"in a round, `{name}` of the generation is the leader's instance", "Member Instance Instance",
+        add.auxiliary(
+            says,
+            f"in a round, `{name}` of the generation is the leader's instance",
+            "Member Instance Instance",
             lambda s, m, i, j, name=name: Implies(
-                And(c.in_round(s), getattr(s, name)(s.gen, m), s.of(m, i), s.of(s.leader, j)), i == j))
-        add.auxiliary(f"{name} is old", f"`{name}` speaks of no later generation", "Generation Member",
-            lambda s, g, m, name=name: Implies(getattr(s, name)(g, m), s.no_later(g, s.gen)))
-    add.auxiliary("told_proto is old", "`told_proto` speaks of no later generation", "Generation Protocol",
-        lambda s, g, p: Implies(s.told_proto(g, p), s.no_later(g, s.gen)))
-    add.auxiliary("S9 protocol now", "in a round the protocol told is the group's", "Protocol",
-        lambda s, p: Implies(And(c.in_round(s), s.told_proto(s.gen, p)), p == s.proto))
-    add.auxiliary("leader told", "in CompletingRebalance the leader was told that it leads", "",
-        lambda s: Implies(s.st == s.CompletingRebalance, s.told_leader(s.gen, s.leader)))
+                And(c.in_round(s), getattr(s, name)(s.gen, m), s.of(m, i), s.of(s.leader, j)), i == j
+            ),
+        )
+        add.auxiliary(
+            f"{name} is old",
+            f"`{name}` speaks of no later generation",
+            "Generation Member",
+            lambda s, g, m, name=name: Implies(getattr(s, name)(g, m), s.no_later(g, s.gen)),
+        )
+    add.auxiliary(
+        "told_proto is old",
+        "`told_proto` speaks of no later generation",
+        "Generation Protocol",
+        lambda s, g, p: Implies(s.told_proto(g, p), s.no_later(g, s.gen)),
+    )
+    add.auxiliary(
+        "S9 protocol now",
+        "in a round the protocol told is the group's",
+        "Protocol",
+        lambda s, p: Implies(And(c.in_round(s), s.told_proto(s.gen, p)), p == s.proto),
+    )
+    add.auxiliary(
+        "leader told",
+        "in CompletingRebalance the leader was told that it leads",
+        "",
+        lambda s: Implies(s.st == s.CompletingRebalance, s.told_leader(s.gen, s.leader)),
+    )
 
 
 def generations(add: Properties) -> None:
     """S4 to S7: generations, transitions, shapes."""
-    add.step("S4", "5.4", "the generation does not fall while the group lives, and grows at every join completion", "",
-        lambda s, t, _: Implies(And(s.st != s.Dead, t.st != s.Dead), And(s.no_later(s.gen, t.gen),
-            Implies(And(s.st == s.PreparingRebalance, t.st != s.PreparingRebalance), s.gen != t.gen))))
-    add.invariant("S4: reload", "15.1", "nothing in the log is of a later generation than what a reload gives", "Append",
-        lambda s, a: Implies(And(s.durable(a), Not(s.past(a)), c.is_group_record(s, a)),
-            And(s.log_group, s.no_later(s.rec_gen(a), s.rec_gen(s.newest)))))
-    add.step("S5", "2", "only the legal transitions happen", "",
-        lambda s, t, _: Or(*(And(s.st == getattr(s, a), t.st == getattr(s, b)) for a, b in EDGES),
-            And(c.in_round(s), Or(t.st == s.CompletingRebalance, t.st == s.Empty), c.before(s, s.gen, t.gen)),  # a phase at once
-            And(s.st == t.st, Implies(c.in_round(s), s.gen == t.gen)), t.st == s.Dead, And(s.st == s.Dead, Or(t.st == s.Empty, Not(s.serving), t.gen == s.zero))))
-    add.invariant("S6", "2", "Empty has no members; a round has a protocol and a leader; Dead has nothing", "Member",
-        lambda s, m: And(Implies(Or(s.st == s.Empty, s.st == s.Dead), Not(s.member(m))),
-            Implies(c.in_round(s), And(s.has_leader, s.has_proto)), Implies(s.st == s.Dead, Not(s.pending(m)))))
-    add.step("S6: dead", "2", "a Dead group takes no member but into a new life", "Member",
-        lambda s, t, action, m: Implies(And(s.st == s.Dead, t.member(m), "load" not in action.tags),
-            And(t.st == s.PreparingRebalance, t.gen == s.zero, t.creating)))
-    add.invariant("S7", "5.4", "in a round every dynamic member joined since the last rebalance began", "Member",
-        lambda s, m: Implies(And(c.in_round(s), s.member(m), Not(s.static(m))), s.joined(m)))
-    add.step("S8", "5.2", "without a timer a join phase ends only when everybody has joined", "Member",
-        lambda s, t, action, m: True if "timer" in action.tags else Implies(
-            And(s.st == s.PreparingRebalance, Or(t.st == s.CompletingRebalance, t.st == s.Empty)),
-            And(Implies(t.member(m), t.joined(m)), "removes" in action.tags or Implies(s.member(m), t.member(m)))))
-    add.auxiliary("parked joined", "who is parked in JoinGroup during a join phase has joined", "Member",
-        lambda s, m: Implies(And(s.st == s.PreparingRebalance, s.parked_join(m)), s.joined(m)))
-    add.auxiliary("appends are not later", "no record of this incarnation is of a later generation", "Append",
-        lambda s, a: Implies(And(s.used(a), Not(s.past(a)), c.is_group_record(s, a), s.rec_epoch(a) == s.own_epoch,
-            s.serving, s.st != s.Dead), s.no_later(s.rec_gen(a), s.gen)))
-    add.auxiliary("log not later", "the log is not ahead of a living group", "",
-        lambda s: Implies(And(s.log_group, s.st != s.Dead), s.no_later(s.rec_gen(s.newest), s.gen)))
+    add.step(
+        "S4",
+        "5.4",
+        "the generation does not fall while the group lives, and grows at every join completion",
+        "",
+        lambda s, t, _: Implies(
+            And(s.st != s.Dead, t.st != s.Dead),
+            And(
+                s.no_later(s.gen, t.gen),
+                Implies(And(s.st == s.PreparingRebalance, t.st != s.PreparingRebalance), s.gen != t.gen),
+            ),
+        ),
+    )
+    add.invariant(
+        "S4: reload",
+        "15.1",
+        "nothing in the log is of a later generation than what a reload gives",
+        "Append",
+        lambda s, a: Implies(
+            And(s.durable(a), Not(s.past(a)), c.is_group_record(s, a)),
+            And(s.log_group, s.no_later(s.rec_gen(a), s.rec_gen(s.newest))),
+        ),
+    )
+    add.step(
+        "S5",
+        "2",
+        "only the legal transitions happen",
+        "",
+        lambda s, t, _: Or(
+            *(And(s.st == getattr(s, a), t.st == getattr(s, b)) for a, b in EDGES),
+            And(
+                c.in_round(s), Or(t.st == s.CompletingRebalance, t.st == s.Empty), c.before(s, s.gen, t.gen)
+            ),  # a phase at once
+            And(s.st == t.st, Implies(c.in_round(s), s.gen == t.gen)),
+            t.st == s.Dead,
+            And(s.st == s.Dead, Or(t.st == s.Empty, Not(s.serving), t.gen == s.zero)),
+        ),
+    )
+    add.invariant(
+        "S6",
+        "2",
+        "Empty has no members; a round has a protocol and a leader; Dead has nothing",
+        "Member",
+        lambda s, m: And(
+            Implies(Or(s.st == s.Empty, s.st == s.Dead), Not(s.member(m))),
+            Implies(c.in_round(s), And(s.has_leader, s.has_proto)),
+            Implies(s.st == s.Dead, Not(s.pending(m))),
+        ),
+    )
+    add.step(
+        "S6: dead",
+        "2",
+        "a Dead group takes no member but into a new life",
+        "Member",
+        lambda s, t, action, m: Implies(
+            And(s.st == s.Dead, t.member(m), "load" not in action.tags),
+            And(t.st == s.PreparingRebalance, t.gen == s.zero, t.creating),
+        ),
+    )
+    add.invariant(
+        "S7",
+        "5.4",
+        "in a round every dynamic member joined since the last rebalance began",
+        "Member",
+        lambda s, m: Implies(And(c.in_round(s), s.member(m), Not(s.static(m))), s.joined(m)),
+    )
+    add.step(
+        "S8",
+        "5.2",
+        "without a timer a join phase ends only when everybody has joined",
+        "Member",
+        lambda s, t, action, m: (
+            True
+            if "timer" in action.tags
+            else Implies(
+                And(s.st == s.PreparingRebalance, Or(t.st == s.CompletingRebalance, t.st == s.Empty)),
+                And(Implies(t.member(m), t.joined(m)), "removes" in action.tags or Implies(s.member(m), t.member(m))),
+            )
+        ),
+    )
+    add.auxiliary(
+        "parked joined",
+        "who is parked in JoinGroup during a join phase has joined",
+        "Member",
+        lambda s, m: Implies(And(s.st == s.PreparingRebalance, s.parked_join(m)), s.joined(m)),
+    )
+    add.auxiliary(
+        "appends are not later",
+        "no record of this incarnation is of a later generation",
+        "Append",
+        lambda s, a: Implies(
+            And(
+                s.used(a),
+                Not(s.past(a)),
+                c.is_group_record(s, a),
+                s.rec_epoch(a) == s.own_epoch,
+                s.serving,
+                s.st != s.Dead,
+            ),
+            s.no_later(s.rec_gen(a), s.gen),
+        ),
+    )
+    add.auxiliary(
+        "log not later",
+        "the log is not ahead of a living group",
+        "",
+        lambda s: Implies(And(s.log_group, s.st != s.Dead), s.no_later(s.rec_gen(s.newest), s.gen)),
+    )
 
 
 def assignments(add: Properties) -> None:
     """S11, S26, S34: what members are told to own."""
-    add.invariant("S11", "6.4", "an assignment told is the one that the leader's plan has for this member or its predecessor",
+    add.invariant(
+        "S11",
+        "6.4",
+        "an assignment told is the one that the leader's plan has for this member or its predecessor",
         "Generation Append Member Member Instance Bytes",
-        lambda s, g, a, m, o, i, x: Implies(And(s.told_asg(g, m, x), s.source(g, a), s.of(m, i), s.of(o, i),
-            s.rec_member(a, o)), x == s.rec_asg(a, o)))
-    add.invariant("S11: only members", "6.4", "assignments are told only to members that the leader was given",
+        lambda s, g, a, m, o, i, x: Implies(
+            And(s.told_asg(g, m, x), s.source(g, a), s.of(m, i), s.of(o, i), s.rec_member(a, o)), x == s.rec_asg(a, o)
+        ),
+    )
+    add.invariant(
+        "S11: only members",
+        "6.4",
+        "assignments are told only to members that the leader was given",
         "Generation Member Instance Bytes",
-        lambda s, g, m, i, x: Implies(And(s.told_asg(g, m, x), s.of(m, i)), s.listed(g, i)))
-    add.auxiliary("S11 now", "in Stable, assignments are those of the plan", "Append Member Member Instance",
-        lambda s, a, m, o, i: Implies(And(s.st == s.Stable, s.member(m), s.source(s.gen, a), s.of(m, i), s.of(o, i),
-            s.rec_member(a, o)), s.asg(m) == s.rec_asg(a, o)))
-    add.invariant("S34", "5.4", "the plan of a generation is for the members that its leader was given", "Append Member Instance",
-        lambda s, a, m, i: Implies(And(living(s, a), s.kind(a) == s.Plan, s.rec_member(a, m), s.of(m, i)),
-            s.listed(s.rec_gen(a), i)))
-    add.invariant("S34: all", "5.4", "every member that the leader was given is in the plan", "Append Instance",
-        lambda s, a, i: Implies(And(living(s, a), s.kind(a) == s.Plan, s.listed(s.rec_gen(a), i)),
-            s.some("Member", lambda m: And(s.rec_member(a, m), s.of(m, i)))))
-    add.auxiliary("listed", "in a round exactly the members' instances were listed", "Instance",
-        lambda s, i: Implies(c.in_round(s), Iff(s.listed(s.gen, i), s.some("Member", lambda m: And(s.member(m), s.of(m, i))))))
-    add.invariant("S26", "6.4", "no assignment is told before it is durable", "Generation Member Bytes",
-        lambda s, g, m, x: Implies(s.told_asg(g, m, x), s.sourced(g)))
-    add.invariant("S26: commit", "10.3", "no commit is acknowledged before it is durable", "Append",
-        lambda s, a: Implies(s.told_commit(a), s.durable(a)))
-    add.invariant("S26: replacement", "9.3", "no replacement in Stable succeeds before it is durable", "Append",
-        lambda s, a: Implies(s.told_replaced(a), s.durable(a)))
-    add.invariant("S26: delete", "12.3", "no deletion is acknowledged before it is durable", "Append",
-        lambda s, a: Implies(s.told_deleted(a), s.durable(a)))
-    add.step("S26: group", "4.10", "no JoinGroup succeeds before the group is durable", "Member",
-        lambda s, t, _, m: Implies(grows(s, t, "told_join", m), Or(s.rooted, t.rooted)))
-    add.invariant("S26: root", "4.10", "a group taken for durable is in the log", "",
-        lambda s: Implies(s.rooted, Or(s.log_group, s.some("Partition", s.log_has), deleted(s))))
+        lambda s, g, m, i, x: Implies(And(s.told_asg(g, m, x), s.of(m, i)), s.listed(g, i)),
+    )
+    add.auxiliary(
+        "S11 now",
+        "in Stable, assignments are those of the plan",
+        "Append Member Member Instance",
+        lambda s, a, m, o, i: Implies(
+            And(s.st == s.Stable, s.member(m), s.source(s.gen, a), s.of(m, i), s.of(o, i), s.rec_member(a, o)),
+            s.asg(m) == s.rec_asg(a, o),
+        ),
+    )
+    add.invariant(
+        "S34",
+        "5.4",
+        "the plan of a generation is for the members that its leader was given",
+        "Append Member Instance",
+        lambda s, a, m, i: Implies(
+            And(living(s, a), s.kind(a) == s.Plan, s.rec_member(a, m), s.of(m, i)), s.listed(s.rec_gen(a), i)
+        ),
+    )
+    add.invariant(
+        "S34: all",
+        "5.4",
+        "every member that the leader was given is in the plan",
+        "Append Instance",
+        lambda s, a, i: Implies(
+            And(living(s, a), s.kind(a) == s.Plan, s.listed(s.rec_gen(a), i)),
+            s.some("Member", lambda m: And(s.rec_member(a, m), s.of(m, i))),
+        ),
+    )
+    add.auxiliary(
+        "listed",
+        "in a round exactly the members' instances were listed",
+        "Instance",
+        lambda s, i: Implies(
+            c.in_round(s), Iff(s.listed(s.gen, i), s.some("Member", lambda m: And(s.member(m), s.of(m, i))))
+        ),
+    )
+    add.invariant(
+        "S26",
+        "6.4",
+        "no assignment is told before it is durable",
+        "Generation Member Bytes",
+        lambda s, g, m, x: Implies(s.told_asg(g, m, x), s.sourced(g)),
+    )
+    add.invariant(
+        "S26: commit",
+        "10.3",
+        "no commit is acknowledged before it is durable",
+        "Append",
+        lambda s, a: Implies(s.told_commit(a), s.durable(a)),
+    )
+    add.invariant(
+        "S26: replacement",
+        "9.3",
+        "no replacement in Stable succeeds before it is durable",
+        "Append",
+        lambda s, a: Implies(s.told_replaced(a), s.durable(a)),
+    )
+    add.invariant(
+        "S26: delete",
+        "12.3",
+        "no deletion is acknowledged before it is durable",
+        "Append",
+        lambda s, a: Implies(s.told_deleted(a), s.durable(a)),
+    )
+    add.step(
+        "S26: group",
+        "4.10",
+        "no JoinGroup succeeds before the group is durable",
+        "Member",
+        lambda s, t, _, m: Implies(grows(s, t, "told_join", m), Or(s.rooted, t.rooted)),
+    )
+    add.invariant(
+        "S26: root",
+        "4.10",
+        "a group taken for durable is in the log",
+        "",
+        lambda s: Implies(s.rooted, Or(s.log_group, s.some("Partition", s.log_has), deleted(s))),
+    )
 
 
 def statics(add: Properties) -> None:
     """S16, S17: instances."""
-    add.invariant("S16", "9", "an instance is held exactly by the static member that has it", "Instance Member",
-        lambda s, i, m: And(Implies(s.holder(i, m), And(s.member(m), s.of(m, i), s.static(m))),
-            Implies(And(s.member(m), s.of(m, i), s.static(m)), s.holder(i, m))))
-    add.invariant("S16: one", "9", "an instance has one holder", "Instance Member Member",
-        lambda s, i, m, n: Implies(And(s.holder(i, m), s.holder(i, n)), m == n))
-    add.invariant("S17", "9.3", "a replaced member id is not a member again", "Member",
-        lambda s, m: Implies(s.replaced(m), And(Not(s.member(m)), Not(s.pending(m)))))
-    add.invariant("S17: durable", "9.3", "a replacement that was told survives crashes", "Member",
-        lambda s, m: And(Implies(s.buried(m), And(s.replaced(m), Implies(s.log_group, Not(s.rec_member(s.newest, m)))))))
-    add.step("S17: silent", "9.3", "a replaced member id gets no success answer", "Member Generation Bytes",
-        lambda s, t, _, m, g, x: Implies(s.replaced(m), Not(Or(grows(s, t, "told_leader", g, m), grows(s, t, "told_alive", m),
-            grows(s, t, "told_join", m), grows(s, t, "told_asg", g, m, x)))))
-    add.step("S17: fenced", "9.1", "FENCED_INSTANCE_ID is said to nobody who holds the instance", "Member Instance",
-        lambda s, t, _, m, i: Implies(grows(s, t, "told_fenced", m), Not(s.holder(i, m))))
-    add.auxiliary("buried records", "no record that may still land has a member that was replaced durably", "Member Append",
-        lambda s, m, a: Implies(And(s.buried(m), s.open(a), c.is_group_record(s, a), s.rec_epoch(a) == s.log_epoch),
-            Not(s.rec_member(a, m))))
+    add.invariant(
+        "S16",
+        "9",
+        "an instance is held exactly by the static member that has it",
+        "Instance Member",
+        lambda s, i, m: And(
+            Implies(s.holder(i, m), And(s.member(m), s.of(m, i), s.static(m))),
+            Implies(And(s.member(m), s.of(m, i), s.static(m)), s.holder(i, m)),
+        ),
+    )
+    add.invariant(
+        "S16: one",
+        "9",
+        "an instance has one holder",
+        "Instance Member Member",
+        lambda s, i, m, n: Implies(And(s.holder(i, m), s.holder(i, n)), m == n),
+    )
+    add.invariant(
+        "S17",
+        "9.3",
+        "a replaced member id is not a member again",
+        "Member",
+        lambda s, m: Implies(s.replaced(m), And(Not(s.member(m)), Not(s.pending(m)))),
+    )
+    add.invariant(
+        "S17: durable",
+        "9.3",
+        "a replacement that was told survives crashes",
+        "Member",
+        lambda s, m: And(
+            Implies(s.buried(m), And(s.replaced(m), Implies(s.log_group, Not(s.rec_member(s.newest, m)))))
+        ),
+    )
+    add.step(
+        "S17: silent",
+        "9.3",
+        "a replaced member id gets no success answer",
+        "Member Generation Bytes",
+        lambda s, t, _, m, g, x: Implies(
+            s.replaced(m),
+            Not(
+                Or(
+                    grows(s, t, "told_leader", g, m),
+                    grows(s, t, "told_alive", m),
+                    grows(s, t, "told_join", m),
+                    grows(s, t, "told_asg", g, m, x),
+                )
+            ),
+        ),
+    )
+    add.step(
+        "S17: fenced",
+        "9.1",
+        "FENCED_INSTANCE_ID is said to nobody who holds the instance",
+        "Member Instance",
+        lambda s, t, _, m, i: Implies(grows(s, t, "told_fenced", m), Not(s.holder(i, m))),
+    )
+    add.auxiliary(
+        "buried records",
+        "no record that may still land has a member that was replaced durably",
+        "Member Append",
+        lambda s, m, a: Implies(
+            And(s.buried(m), s.open(a), c.is_group_record(s, a), s.rec_epoch(a) == s.log_epoch), Not(s.rec_member(a, m))
+        ),
+    )
 
 
 def offsets(add: Properties) -> None:
     """S14, S15, S25, S31, S22: commits and refusals."""
-    add.step("S14", "3", "a refusal changes nothing in the group", "Member",
-        lambda s, t, action, m: True if "refusal" not in action.tags else And(
-            s.st == t.st, s.gen == t.gen, s.leader == t.leader,
-            *(Iff(getattr(s, name)(m), getattr(t, name)(m))
-              for name in ("member", "pending", "parked_join", "parked_sync", "to_sync", "session"))))
-    add.step("S15", "10.1", "a plain commit is taken from a member in its generation, or simply if there are no members",
+    add.step(
+        "S14",
+        "3",
+        "a refusal changes nothing in the group",
+        "Member",
+        lambda s, t, action, m: (
+            True
+            if "refusal" not in action.tags
+            else And(
+                s.st == t.st,
+                s.gen == t.gen,
+                s.leader == t.leader,
+                *(
+                    Iff(getattr(s, name)(m), getattr(t, name)(m))
+                    for name in ("member", "pending", "parked_join", "parked_sync", "to_sync", "session")
+                ),
+            )
+        ),
+    )
+    add.step(
+        "S15",
+        "10.1",
+        "a plain commit is taken from a member in its generation, or simply if there are no members",
         "Append Member Member",
-        lambda s, t, _, a, m, n: Implies(And(grows(s, t, "used", a), s.kind(a) == s.Commit),
-            And(Implies(s.simple(a), Not(s.member(n))), Implies(And(Not(s.simple(a)), s.sent_by(a, m)),
-                And(s.member(m), s.sent_gen(a) == s.gen, s.st != s.CompletingRebalance)))))
-    add.step("S25", "11.2", "a fetch gives no older commit than one acknowledged before", "Partition Append Append",
-        lambda s, t, _, p, a, b: Implies(And(grows(s, t, "told_offset", p, a), s.told_commit(b), s.part(b, p), Not(s.past(b))),
-            s.not_after(b, a)))
-    add.step("S25: durable", "11.2", "a fetch gives a durable commit of this partition", "Partition Append",
-        lambda s, t, _, p, a: Implies(grows(s, t, "told_offset", p, a), And(s.durable(a), s.part(a, p), s.kind(a) == s.Commit)))
-    add.step("S31", "10.3", "commits of a partition become visible in log order", "Partition",
-        lambda s, t, _, p: Implies(And(s.serving, t.has_shown(p), s.has_shown(p)), s.not_after(s.shown(p), t.shown(p))))
-    add.invariant("S22", "15.1", "with nothing in flight, the offsets are what the log gives", "Partition",
-        lambda s, p: Implies(And(s.serving, Not(deleted(s)), s.all("Append", lambda a: Not(And(s.unheard(a), s.part(a, p), s.kind(a) == s.Commit)))),
-            And(Iff(s.has_shown(p), s.log_has(p)), Implies(s.has_shown(p), s.shown(p) == s.log_shown(p)))))
-    add.invariant("S22: group", "15.1", "a Stable group is in the log: its generation, and its members' instances", "Member Instance",
-        lambda s, m, i: Implies(And(s.st == s.Stable), And(s.log_group, s.rec_gen(s.newest) == s.gen,
-            Implies(And(s.rec_member(s.newest, m), s.of(m, i)), s.listed(s.gen, i)))))
+        lambda s, t, _, a, m, n: Implies(
+            And(grows(s, t, "used", a), s.kind(a) == s.Commit),
+            And(
+                Implies(s.simple(a), Not(s.member(n))),
+                Implies(
+                    And(Not(s.simple(a)), s.sent_by(a, m)),
+                    And(s.member(m), s.sent_gen(a) == s.gen, s.st != s.CompletingRebalance),
+                ),
+            ),
+        ),
+    )
+    add.step(
+        "S25",
+        "11.2",
+        "a fetch gives no older commit than one acknowledged before",
+        "Partition Append Append",
+        lambda s, t, _, p, a, b: Implies(
+            And(grows(s, t, "told_offset", p, a), s.told_commit(b), s.part(b, p), Not(s.past(b))), s.not_after(b, a)
+        ),
+    )
+    add.step(
+        "S25: durable",
+        "11.2",
+        "a fetch gives a durable commit of this partition",
+        "Partition Append",
+        lambda s, t, _, p, a: Implies(
+            grows(s, t, "told_offset", p, a), And(s.durable(a), s.part(a, p), s.kind(a) == s.Commit)
+        ),
+    )
+    add.step(
+        "S31",
+        "10.3",
+        "commits of a partition become visible in log order",
+        "Partition",
+        lambda s, t, _, p: Implies(And(s.serving, t.has_shown(p), s.has_shown(p)), s.not_after(s.shown(p), t.shown(p))),
+    )
+    add.invariant(
+        "S22",
+        "15.1",
+        "with nothing in flight, the offsets are what the log gives",
+        "Partition",
+        lambda s, p: Implies(
+            And(
+                s.serving,
+                Not(deleted(s)),
+                s.all("Append", lambda a: Not(And(s.unheard(a), s.part(a, p), s.kind(a) == s.Commit))),
+            ),
+            And(Iff(s.has_shown(p), s.log_has(p)), Implies(s.has_shown(p), s.shown(p) == s.log_shown(p))),
+        ),
+    )
+    add.invariant(
+        "S22: group",
+        "15.1",
+        "a Stable group is in the log: its generation, and its members' instances",
+        "Member Instance",
+        lambda s, m, i: Implies(
+            And(s.st == s.Stable),
+            And(
+                s.log_group,
+                s.rec_gen(s.newest) == s.gen,
+                Implies(And(s.rec_member(s.newest, m), s.of(m, i)), s.listed(s.gen, i)),
+            ),
+        ),
+    )
 
 
 def log(add: Properties) -> None:
     """S28, S29: epochs and lives."""
-    add.invariant("S28", "15", "a coordinator that serves has the epoch that is not fenced", "",
-        lambda s: Implies(s.serving, s.own_epoch == s.log_epoch))
-    add.step("S28: answers", "15", "who does not serve gives no success answer", "Member Generation Bytes Append Partition",
-        lambda s, t, _, m, g, x, a, p: Implies(Not(s.serving), Not(Or(
-            grows(s, t, "told_leader", g, m), grows(s, t, "told_asg", g, m, x), grows(s, t, "told_join", m),
-            grows(s, t, "told_alive", m), grows(s, t, "told_commit", a), grows(s, t, "told_replaced", a),
-            grows(s, t, "told_deleted", a), grows(s, t, "told_offset", p, a)))))
-    add.invariant("S29", "13", "nothing from before a deletion is loaded", "Partition",
-        lambda s, p: And(Implies(s.log_group, Not(s.past(s.newest))), Implies(s.log_has(p), Not(s.past(s.log_shown(p))))))
-    add.invariant("S29: offsets", "13", "nothing from before a deletion is shown", "Partition",
-        lambda s, p: Implies(And(s.has_shown(p), s.past(s.shown(p))), deleted(s)))
-    add.invariant("S29: told", "13", "a deletion that was told covers everything written before", "Append Append",
-        lambda s, a, b: Implies(And(s.told_deleted(a), s.used(b), s.not_after(b, a), a != b), s.past(b)))
-    add.invariant("S29: member", "8", "a removed member id does not come back in this incarnation", "Member",
-        lambda s, m: Implies(s.gone(m), And(Not(s.member(m)), Not(s.pending(m)))))
+    add.invariant(
+        "S28",
+        "15",
+        "a coordinator that serves has the epoch that is not fenced",
+        "",
+        lambda s: Implies(s.serving, s.own_epoch == s.log_epoch),
+    )
+    add.step(
+        "S28: answers",
+        "15",
+        "who does not serve gives no success answer",
+        "Member Generation Bytes Append Partition",
+        lambda s, t, _, m, g, x, a, p: Implies(
+            Not(s.serving),
+            Not(
+                Or(
+                    grows(s, t, "told_leader", g, m),
+                    grows(s, t, "told_asg", g, m, x),
+                    grows(s, t, "told_join", m),
+                    grows(s, t, "told_alive", m),
+                    grows(s, t, "told_commit", a),
+                    grows(s, t, "told_replaced", a),
+                    grows(s, t, "told_deleted", a),
+                    grows(s, t, "told_offset", p, a),
+                )
+            ),
+        ),
+    )
+    add.invariant(
+        "S29",
+        "13",
+        "nothing from before a deletion is loaded",
+        "Partition",
+        lambda s, p: And(
+            Implies(s.log_group, Not(s.past(s.newest))), Implies(s.log_has(p), Not(s.past(s.log_shown(p))))
+        ),
+    )
+    add.invariant(
+        "S29: offsets",
+        "13",
+        "nothing from before a deletion is shown",
+        "Partition",
+        lambda s, p: Implies(And(s.has_shown(p), s.past(s.shown(p))), deleted(s)),
+    )
+    add.invariant(
+        "S29: told",
+        "13",
+        "a deletion that was told covers everything written before",
+        "Append Append",
+        lambda s, a, b: Implies(And(s.told_deleted(a), s.used(b), s.not_after(b, a), a != b), s.past(b)),
+    )
+    add.invariant(
+        "S29: member",
+        "8",
+        "a removed member id does not come back in this incarnation",
+        "Member",
+        lambda s, m: Implies(s.gone(m), And(Not(s.member(m)), Not(s.pending(m)))),
+    )
 
 
 def watchers(add: Properties) -> None:
     """L2 to L4, L6 without their durations."""
-    add.invariant("L2", "6.5", "somebody still to sync is watched by the sync timer", "Member",
-        lambda s, m: Implies(s.to_sync(m), s.t_sync))
-    add.invariant("L2: plan", "10.3", "a plan that is waited for has a deadline", "",
-        lambda s: Implies(s.planning, s.t_plan))
-    add.invariant("L3", "7.2", "a member that is not parked has an armed session", "Member",
-        lambda s, m: Implies(And(s.member(m), Not(s.parked_join(m)), Not(s.parked_sync(m))), s.session(m)))
-    add.invariant("L4", "16.2", "a join phase has a timer, or waits for the record of the new group", "",
-        lambda s: Implies(s.st == s.PreparingRebalance, Or(s.t_initial, s.t_join, And(s.held, s.creating))))
-    add.invariant("L4: newcomer", "9.3", "who waits for the record of a replacement has a deadline", "Member",
-        lambda s, m: Implies(Or(s.newcomer(m), And(s.parked_join(m), s.st != s.PreparingRebalance)), s.t_record(m)))
-    add.invariant("L4: sync", "6.2", "who is parked in SyncGroup has the sync timer or the plan's deadline", "Member",
-        lambda s, m: Implies(s.parked_sync(m), Or(s.t_sync, s.t_plan)))
-    add.invariant("L4: pending", "4.6", "a pending id has a timer", "Member",
-        lambda s, m: Implies(s.pending(m), s.pending_timer(m)))
-    add.invariant("L6", "5.2", "a join phase that waits is missing somebody", "",
-        lambda s: Implies(And(s.st == s.PreparingRebalance, Not(s.t_initial), Not(s.held)), c.someone_missing(s)))
-
-
-def memory(add: Properties) -> None:
-    """Auxiliary: what memory looks like in each state."""
-    aux = add.auxiliary
-    aux("minted", "members, pending ids and removed ids were minted", "Member",
-        lambda s, m: Implies(Or(s.member(m), s.pending(m), s.gone(m), s.replaced(m), s.displaced(m), s.buried(m)), s.minted(m)))
-    aux("new incarnations", "who does not serve has removed nobody, and only durable replacements count", "Member",
-        lambda s, m: Implies(Not(s.serving), And(Not(s.gone(m)), Implies(s.replaced(m), s.buried(m)))))
-    aux("of members", "parked, awaited, new and timed ids are members", "Member",
-        lambda s, m: Implies(Or(s.parked_join(m), s.parked_sync(m), s.to_sync(m), s.fresh(m), s.session(m), s.newcomer(m)),
-            s.member(m)))
-    aux("pending ids", "a pending id is dynamic and no member", "Member",
-        lambda s, m: Implies(s.pending(m), And(Not(s.static(m)), Not(s.member(m)))))
-    aux("dead", "a group that is not in memory waits for nothing", "", lambda s: And(
-        Implies(s.st == s.Dead, Not(Or(s.has_leader, s.rooted, s.creating, s.deleting))), Implies(s.st != s.Dead, s.serving), Implies(s.owed, s.rooted)))
-    aux("join timers", "join timers belong to join phases", "",
-        lambda s: Implies(Or(s.t_initial, s.t_join, s.held), s.st == s.PreparingRebalance))
-    aux("sync timers", "the sync timer belongs to a round, a plan to CompletingRebalance", "Member",
-        lambda s, m: And(Implies(Or(s.t_sync, s.to_sync(m)), c.in_round(s)),
-            Implies(Or(s.planning, s.parked_sync(m), s.t_plan), s.st == s.CompletingRebalance)))
-    aux("newcomers", "outside a join phase only newcomers of replacements are parked in JoinGroup", "Member", lambda s, m: And(
-        Implies(s.newcomer(m), And(s.st == s.Stable, s.parked_join(m), s.static(m), Not(s.fresh(m)))),
-        Implies(And(s.parked_join(m), s.st != s.PreparingRebalance), s.newcomer(m))))
-    aux("displaced", "who is being replaced may come back", "Member", lambda s, m: Implies(s.displaced(m),
-        And(s.st == s.Stable, s.static(m), Not(s.member(m)), Not(s.gone(m)), Not(s.replaced(m)), Not(s.buried(m)))))
-    aux("replacing", "a replacement that is being written", "Append Member Member", lambda s, a, o, n: Implies(s.replacing(a, o, n),
-        And(s.displaced(o), s.unheard(a), s.kind(a) == s.Replacement, Not(s.late(a)), s.minted(n), s.static(n))))
-    aux("replacing instance", "a replacement has the same instance", "Append Member Member Instance",
-        lambda s, a, o, n, i: Implies(And(s.replacing(a, o, n), s.of(o, i)), s.of(n, i)))
-    aux("replacing once", "a member is replaced by one append at a time", "Append Append Member Member Member",
-        lambda s, a, b, o, m, n: Implies(And(s.replacing(a, o, m), s.replacing(b, o, n)), And(a == b, m == n)))
-    aux("an append replaces one", "an append is of one replacement", "Append Member Member Member Member",
-        lambda s, a, o, n, m, k: Implies(And(s.replacing(a, o, n), s.replacing(a, m, k)), And(o == m, n == k)))
-    aux("leader syncs first", "once the leader has synced its plan is being written", "",
-        lambda s: Implies(And(s.st == s.CompletingRebalance, Not(s.to_sync(s.leader))), s.planning))
-    aux("creating", "a group that is not durable waits for its record", "", lambda s: And(
-        Implies(And(s.st != s.Dead, Not(s.rooted)), s.creating), Implies(s.held, s.creating),
-        Implies(s.creating, And(s.unheard(s.creation), s.kind(s.creation) == s.Creation, Not(s.late(s.creation))))))
-    aux("undurable", "a group that is not durable is in its initial delay or held back, and all its members are parked",
-        "Member", lambda s, m: And(
-            Implies(And(s.st == s.PreparingRebalance, Not(s.rooted)), Or(s.t_initial, s.held)), Implies(s.t_join, s.rooted),
-            Implies(And(s.member(m), Or(s.held, And(s.st == s.PreparingRebalance, Not(s.rooted)))), s.parked_join(m))))
-    aux("rounds are durable", "a round belongs to a durable group", "", lambda s: Implies(c.in_round(s), s.rooted))
-    aux("deleting", "only an Empty group is being deleted", "Append", lambda s, a: And(
-        Implies(s.deleting, And(s.st == s.Empty, s.rooted, Not(s.creating))),
-        Implies(And(s.unheard(a), s.kind(a) == s.Tombstone), s.deleting)))
-    aux("unheard past", "what is past and unheard waits for the tombstones to be heard of", "", lambda s: Or(
-        s.all("Append", lambda a: Not(And(s.unheard(a), s.past(a)))), deleted(s)))
-    aux("nothing shown", "who does not serve shows nothing", "Partition",
-        lambda s, p: Implies(s.has_shown(p), s.serving))
-    for name in ("told_names", "told_leader", "told_list", "told_proto"):
-        sort = "Protocol" if name == "told_proto" else "Member"
-        aux(f"{name} needs a group", f"without a durable group nobody was told `{name}`", f"Append Generation {sort}",
-            lambda s, a, g, x, name=name: Implies(Or(Not(s.rooted), And(s.unheard(a), s.kind(a) == s.Tombstone, s.durable(a))),
-                Not(getattr(s, name)(g, x))))
-
-
-def records(add: Properties) -> None:
-    """Auxiliary: the log and what is on its way."""
-    aux = add.auxiliary
-    aux("appends", "what is on its way, and what the log has", "Append", lambda s, a: And(
-        Implies(Or(s.open(a), s.durable(a), s.unheard(a), s.past(a)), s.used(a)), Implies(s.durable(a), Not(s.open(a))),
-        Implies(s.late(a), s.used(a)), Implies(s.used(a), s.not_above(s.rec_epoch(a), s.own_epoch)),
-        Implies(s.unheard(a), And(s.serving, s.rec_epoch(a) == s.own_epoch)),
-        Implies(And(s.serving, s.open(a), s.rec_epoch(a) == s.own_epoch), s.unheard(a)),
-        Implies(arriving(s, a), Not(s.past(a)))))
-    aux("epochs", "the log's epoch is not older than the coordinator's", "", lambda s: s.not_above(s.own_epoch, s.log_epoch))
-    aux("log order", "what arrives comes after what is there", "Append Append",
-        lambda s, a, b: Implies(And(s.durable(a), arriving(s, b)), s.not_after(a, b)))
-    aux("hearing order", "what is unheard comes after what was heard", "Append Append",
-        lambda s, a, b: Implies(And(s.used(a), Not(s.unheard(a)), s.unheard(b)), s.not_after(a, b)))
-    aux("newest", "the newest record", "Append", lambda s, a: And(
-        Implies(s.log_group, And(s.durable(s.newest), c.is_group_record(s, s.newest))),
-        Implies(And(s.durable(a), Not(s.past(a)), c.is_group_record(s, a)), And(s.log_group, s.not_after(a, s.newest)))))
-    aux("last tombstones", "nothing is appended after tombstones that are on their way", "Append Append",
-        lambda s, a, b: Implies(And(Or(arriving(s, a), s.unheard(a)), s.kind(a) == s.Tombstone, s.used(b)), s.not_after(b, a)))
-    aux("tombstones", "what durable tombstones cover is past", "Append Append",
-        lambda s, a, b: Implies(And(s.durable(a), s.kind(a) == s.Tombstone, s.used(b), s.not_after(b, a)), s.past(b)))
-    aux("emptied", "the record of an emptied group is of a group in memory", "Append",
-        lambda s, a: Implies(And(s.unheard(a), s.kind(a) == s.Emptied), s.rooted))
-    aux("told commits", "a commit told is one that was heard of", "Append",
-        lambda s, a: Implies(s.told_commit(a), And(s.kind(a) == s.Commit, Not(s.unheard(a)), s.used(a))))
-    aux("after tombstones", "with durable tombstones that are unheard everything is past", "Append Append Partition",
-        lambda s, a, b, p: Implies(And(s.unheard(a), s.durable(a), s.kind(a) == s.Tombstone),
-            And(Implies(s.used(b), s.past(b)), Not(s.log_has(p)), Not(s.log_group))))
-    aux("deleted", "a deletion told is one of tombstones", "Append",
-        lambda s, a: Implies(s.told_deleted(a), s.kind(a) == s.Tombstone))
-    aux("record members", "records name ids that were minted; new and emptied groups have none", "Append Member",
-        lambda s, a, m: Implies(And(s.used(a), c.is_group_record(s, a), s.rec_member(a, m)),
-            And(s.minted(m), s.kind(a) != s.Creation, s.kind(a) != s.Emptied)))
-    aux("record instances", "a record has one member of an instance", "Append Member Member Instance",
-        lambda s, a, m, n, i: Implies(And(s.used(a), c.is_group_record(s, a), s.rec_member(a, m), s.rec_member(a, n),
-            s.of(m, i), s.of(n, i)), m == n))
-    aux("record leaders", "a record's leader is in it", "Append Member",
-        lambda s, a, m: Implies(And(s.used(a), c.is_group_record(s, a), s.rec_leader(a, m)), s.rec_member(a, m)))
-    aux("creations", "a new group has generation 0", "Append",
-        lambda s, a: Implies(And(s.used(a), s.kind(a) == s.Creation), s.rec_gen(a) == s.zero))
-    aux("rootless", "a group that is not durable has no records but of its creation", "Append Generation", lambda s, a, g:
-        Implies(And(s.serving, Not(s.rooted)), And(
-            Implies(And(living(s, a), c.is_group_record(s, a)), s.kind(a) == s.Creation),
-            Implies(s.log_group, s.kind(s.newest) == s.Creation), Not(s.sourced(g)))))
-    aux("arriving order", "what arrives later is of no earlier generation", "Append Append", lambda s, a, b:
-        Implies(And(arriving(s, a), arriving(s, b), c.is_group_record(s, a), c.is_group_record(s, b), s.not_after(a, b)),
-            s.no_later(s.rec_gen(a), s.rec_gen(b))))
-    aux("arriving generations", "what arrives is of no earlier generation than the log", "Append", lambda s, a:
-        Implies(And(arriving(s, a), c.is_group_record(s, a), s.log_group), s.no_later(s.rec_gen(s.newest), s.rec_gen(a))))
-    aux("unheard order", "an unheard record is of no earlier generation than what came before", "Append Append", lambda s, a, b:
-        Implies(And(s.unheard(a), c.is_group_record(s, a), Or(s.durable(b), arriving(s, b)), Not(s.past(b)),
-            c.is_group_record(s, b), s.not_after(b, a)), s.no_later(s.rec_gen(b), s.rec_gen(a))))
-    aux("owed", "what is owed is not older than the log, unless something newer is on its way", "", lambda s: Implies(s.owed,
-        And(s.serving, Or(deleted(s), s.no_later(s.owed_gen, s.gen)),
-            Or(s.some("Append", lambda a: And(s.unheard(a), s.durable(a), c.is_group_record(s, a))),
-               Implies(s.log_group, s.no_later(s.rec_gen(s.newest), s.owed_gen))))))
-
-
-def plans(add: Properties) -> None:
-    """Auxiliary: plans and assignments."""
-    aux = add.auxiliary
-    aux("planning", "the plan that is being written", "Member", lambda s, m: Implies(s.planning, And(
-        s.unheard(s.plan), Not(s.past(s.plan)), s.kind(s.plan) == s.Plan, s.rec_gen(s.plan) == s.gen, Iff(s.rec_member(s.plan, m), s.member(m)))))
-    aux("no plan yet", "before the leader has synced there is no plan of this generation", "Append", lambda s, a: Implies(
-        And(s.st == s.CompletingRebalance, s.used(a), Not(s.past(a)), s.kind(a) == s.Plan, s.rec_epoch(a) == s.own_epoch,
-            s.rec_gen(a) == s.gen), And(s.planning, a == s.plan)))
-    aux("older logs", "in CompletingRebalance earlier incarnations wrote earlier generations", "Append", lambda s, a: Implies(
-        And(s.st == s.CompletingRebalance, s.durable(a), Not(s.past(a)), c.is_group_record(s, a), s.rec_epoch(a) != s.own_epoch),
-        s.rec_gen(a) != s.gen))
-    aux("plans of incarnations", "incarnations plan different generations", "Append Append", lambda s, a, b: Implies(
-        And(living(s, a), s.kind(a) == s.Plan, s.rec_epoch(a) == s.log_epoch, s.durable(b), Not(s.past(b)), s.kind(b) == s.Plan,
-            s.rec_epoch(b) != s.log_epoch), s.rec_gen(a) != s.rec_gen(b)))
-    aux("sources", "the source of a generation is its durable plan", "Generation Append", lambda s, g, a: And(
-        Implies(s.source(g, a), And(s.durable(a), s.kind(a) == s.Plan, s.rec_gen(a) == g, Not(s.past(a)), s.sourced(g))),
-        Implies(And(s.durable(a), s.kind(a) == s.Plan, Not(s.past(a))), s.source(s.rec_gen(a), a))))
-    aux("sourced", "a generation with a durable plan is not later than the log", "Generation", lambda s, g: Implies(
-        s.sourced(g), And(s.log_group, s.no_later(g, s.rec_gen(s.newest)))))
-    aux("plans arrive once", "no plan arrives for a generation that has one", "Append", lambda s, a: Implies(
-        And(arriving(s, a), s.kind(a) == s.Plan), Not(s.sourced(s.rec_gen(a)))))
-    aux("rounds are planned", "Stable has a durable plan; CompletingRebalance only one that is not heard of", "", lambda s: And(
-        Implies(s.st == s.Stable, s.sourced(s.gen)),
-        Implies(And(s.st == s.CompletingRebalance, s.sourced(s.gen)), And(s.planning, Not(s.open(s.plan))))))
-    aux("records of members", "a durable record with members belongs to a generation with a plan", "Append Member", lambda s, a, m:
-        Implies(And(living(s, a), c.is_group_record(s, a), s.rec_member(a, m), s.kind(a) != s.Plan), s.sourced(s.rec_gen(a))))
-    aux("record assignments", "records repeat the assignments of the plan", "Append Append Member Member Instance",
-        lambda s, a, b, m, o, i: Implies(And(living(s, a), c.is_group_record(s, a), s.source(s.rec_gen(a), b), s.rec_member(a, m),
-            s.of(m, i), s.rec_member(b, o), s.of(o, i)), s.rec_asg(a, m) == s.rec_asg(b, o)))
-    aux("records list", "records have the instances that were listed", "Append Member Instance",
-        lambda s, a, m, i: Implies(And(living(s, a), c.is_group_record(s, a), s.rec_member(a, m), s.of(m, i)),
-            s.listed(s.rec_gen(a), i)))
-    aux("records list all", "records with members have all that were listed", "Append Member Instance",
-        lambda s, a, n, i: Implies(And(living(s, a), c.is_group_record(s, a), s.rec_member(a, n), s.listed(s.rec_gen(a), i)),
-            s.some("Member", lambda m: And(s.rec_member(a, m), s.of(m, i)))))
-    aux("replaced records", "a member that is being replaced is in no later record", "Append Append Member Member",
-        lambda s, a, b, o, n: Implies(And(s.replacing(a, o, n), s.used(b), c.is_group_record(s, b), s.not_after(a, b)),
-            Not(s.rec_member(b, o))))
-
-
-def visible(add: Properties) -> None:
-    """Auxiliary: which commits are visible."""
-    aux = add.auxiliary
-    aux("shown", "what is shown is a durable commit that was heard of", "Partition", lambda s, p: Implies(s.has_shown(p), And(
-        s.durable(s.shown(p)), s.part(s.shown(p), p), s.kind(s.shown(p)) == s.Commit, Not(s.unheard(s.shown(p))))))
-    aux("log shows", "what a reload shows is a durable commit", "Partition", lambda s, p: Implies(s.log_has(p), And(
-        s.durable(s.log_shown(p)), s.part(s.log_shown(p), p), s.kind(s.log_shown(p)) == s.Commit)))
-    aux("all shown", "no durable commit that was heard of is newer than what is shown", "Append Partition", lambda s, a, p: Implies(
-        And(s.serving, s.durable(a), Not(s.unheard(a)), s.kind(a) == s.Commit, s.part(a, p), Not(s.past(a))),
-        And(s.has_shown(p), s.not_after(a, s.shown(p)))))
-    aux("log shows all", "no durable commit is newer than what a reload shows", "Append Partition", lambda s, a, p: Implies(
-        And(s.durable(a), s.kind(a) == s.Commit, s.part(a, p), Not(s.past(a))),
-        And(s.log_has(p), s.not_after(a, s.log_shown(p)))))
+    add.invariant(
+        "L2",
+        "6.5",
+        "somebody still to sync is watched by the sync timer",
+        "Member",
+        lambda s, m: Implies(s.to_sync(m), s.t_sync),
+    )
+    add.invariant(
+        "L2: plan", "10.3", "a plan that is waited for has a deadline", "", lambda s: Implies(s.planning, s.t_plan)
+    )
+    add.invariant(
+        "L3",
+        "7.2",
+        "a member that is not parked has an armed session",
+        "Member",
+        lambda s, m: Implies(And(s.member(m), Not(s.parked_join(m)), Not(s.parked_sync(m))), s.session(m)),
+    )
+    add.invariant(
+        "L4",
+        "16.2",
+        "a join phase has a timer, or waits for the record of the new group",
+        "",
+        lambda s: Implies(s.st == s.PreparingRebalance, Or(s.t_initial, s.t_join, And(s.held, s.creating))),
+    )
+    add.invariant(
+        "L4: newcomer",
+        "9.3",
+        "who waits for the record of a replacement has a deadline",
+        "Member",
+        lambda s, m: Implies(Or(s.newcomer(m), And(s.parked_join(m), s.st != s.PreparingRebalance)), s.t_record(m)),
+    )
+    add.invariant(
+        "L4: sync",
+        "6.2",
+        "who is parked in SyncGroup has the sync timer or the plan's deadline",
+        "Member",
+        lambda s, m: Implies(s.parked_sync(m), Or(s.t_sync, s.t_plan)),
+    )
+    add.invariant(
+        "L4: pending",
+        "4.6",
+        "a pending id has a timer",
+        "Member",
+        lambda s, m: Implies(s.pending(m), s.pending_timer(m)),
+    )
+    add.invariant(
+        "L6",
+        "5.2",
+        "a join phase that waits is missing somebody",
+        "",
+        lambda s: Implies(And(s.st == s.PreparingRebalance, Not(s.t_initial), Not(s.held)), c.someone_missing(s)),
+    )
 
 
 def classic() -> Spec:

@@ -19,12 +19,14 @@ from typing import Any
 
 import z3
 
-from specs import assignors, wheel
+from specs import assignors, mutants, mutants_small, wheel
 from specs.invariants import classic
-from specs.logic import Result, Spec, Step, initiation, possible, prove
-from specs.mutants import MUTANTS, SIZES, killers
+from specs.logic import Spec
+from specs.obligations import Result, Step, initiation, possible, prove
+from specs.planting import MUTANTS, SIZES, killers
 
 Results = list[dict[str, Any]]
+BUGS = (mutants, mutants_small)  # importing them plants the bugs
 Progress = Callable[[int, int, str], None]
 
 # A first, smaller choice of elements: enough for most actions to happen.

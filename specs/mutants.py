@@ -1,135 +1,179 @@
 """Planted protocol bugs. A bug drops requirements by their labels, does something more, or adds an event; a good
-specification notices every one of them: an invariant fails, with a counter-example. A survivor is a missing invariant.
+specification notices every one of them. A survivor is a missing invariant. `specs/mutants_small.py` has more: bugs that
+only one invariant notices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
-
 from specs import classic as c
-from specs.logic import Action, And, If, Implies, Not, Or, Spec, State, Step, Term, refute
-
-# The elements of each sort in the finite states in which a bug is looked for.
-SIZES = {"Partition": 1, "Append": 3, "Epoch": 2, "Generation": 3, "Instance": 2, "Member": 3, "Protocol": 2, "Bytes": 2}
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A bug in the actions whose names match `where`. `then(before, after, *parameters)` runs after the action."""
-
-    name: str
-    says: str
-    where: tuple[str, ...]
-    dropped: tuple[str, ...] = ()
-    then: Callable[..., None] | None = None
-    added: Action | None = None
-
-    def actions(self, spec: Spec) -> Iterator[Action]:
-        """The actions with the bug in them."""
-        if self.added:
-            yield self.added
-        for action in spec.actions.values():
-            if any(fnmatchcase(action.name, pattern) for pattern in self.where):
-                yield replace(action, body=self._spoilt(action.body)) if self.then else action
-
-    def _spoilt(self, body: Callable[..., None]) -> Callable[..., None]:
-        then = self.then
-        assert then is not None
-
-        def whole(s: State, *params: Term) -> None:
-            before = s.copy()
-            body(s, *params)
-            then(before, s, *params)
-
-        return whole
-
-
-MUTANTS: list[Mutant] = []
-
-
-def without(name: str, says: str, where: str, *labels: str) -> None:
-    """A bug that forgets requirements."""
-    MUTANTS.append(Mutant(name, says, tuple(where.split("|")), labels))
-
-
-def also(name: str, says: str, where: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A bug that does something more."""
-
-    def plant(then: Callable[..., None]) -> Callable[..., None]:
-        MUTANTS.append(Mutant(name, says, tuple(where.split("|")), then=then))
-        return then
-
-    return plant
-
-
-def event(name: str, says: str, tags: str = "", **params: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A bug that is an event of its own."""
-
-    def plant(body: Callable[..., None]) -> Callable[..., None]:
-        MUTANTS.append(Mutant(name, says, (), added=Action(f"bug: {name}", params, body, frozenset(tags.split()))))
-        return body
-
-    return plant
-
+from specs.logic import And, If, Not, Or, State, Term
+from specs.planting import also, event, without
 
 # ---- forgotten requirements
 
-without("generation stands still", "a join phase ends without a new generation", "rejoin: completes", "the generation grows")
-without("empty generation stands still", "a phase that ends with nobody has no new generation", "join timer: empties", "the generation grows")
+without(
+    "generation stands still", "a join phase ends without a new generation", "rejoin: completes", "the generation grows"
+)
+without(
+    "empty generation stands still",
+    "a phase that ends with nobody has no new generation",
+    "join timer: empties",
+    "the generation grows",
+)
 without("absent leader", "a member that did not join leads", "join timer: completes", "the leader has joined")
 without("heir is a stranger", "leadership passes to somebody who is not a member", "leave", "the heir is a member")
-without("leaderless", "the leader leaves and nobody is asked whether others remain", "leave|expire", "the last one left")
-without("undurable phase", "a join phase ends before the record of the group is durable", "initial timer: completes", "the group is durable")
+without(
+    "leaderless", "the leader leaves and nobody is asked whether others remain", "leave|expire", "the last one left"
+)
+without(
+    "undurable phase",
+    "a join phase ends before the record of the group is durable",
+    "initial timer: completes",
+    "the group is durable",
+)
 without("impatient", "a join phase ends although somebody is missing", "rejoin: completes", "all joined")
-without("barrier forgotten on leave", "a leave does not test whether all joined", "leave Preparing", "all joined was tested")
-without("barrier forgotten on expiry", "an expiry does not test whether all joined", "expire Preparing", "all joined was tested")
-without("barrier forgotten on refusal", "a refusal for room does not test whether all joined (Kafka 4.4)", "refuse for room",
-        "all joined was tested")  # fmt: skip
-without("barrier forgotten for a pending id", "the end of a pending id does not test whether all joined",
-        "pending expires Preparing", "all joined was tested")  # fmt: skip
+without(
+    "barrier forgotten on leave", "a leave does not test whether all joined", "leave Preparing", "all joined was tested"
+)
+without(
+    "barrier forgotten on expiry",
+    "an expiry does not test whether all joined",
+    "expire Preparing",
+    "all joined was tested",
+)
+without(
+    "barrier forgotten on refusal",
+    "a refusal for room does not test whether all joined (Kafka 4.4)",
+    "refuse for room",
+    "all joined was tested",
+)
+without(
+    "barrier forgotten for a pending id",
+    "the end of a pending id does not test whether all joined",
+    "pending expires Preparing",
+    "all joined was tested",
+)
 without("any plan", "any member's SyncGroup is taken for the leader's", "sync of the leader", "only the leader's plan")
 without("second plan", "the leader's retry is appended again (Kafka 4.4)", "sync of the leader", "the first bytes win")
-without("plan before durable", "members are told their assignments before the log has them", "plan durable",
-        "the log has decided", "the plan is durable")  # fmt: skip
+without(
+    "plan before durable",
+    "members are told their assignments before the log has them",
+    "plan durable",
+    "the log has decided",
+    "the plan is durable",
+)
 without("failed plan", "a plan that failed is taken for durable", "plan durable", "the plan is durable")
-without("plan of a past round", "the end of an old plan makes the group Stable", "plan durable", "the round is not over")
-without("sync answered in any state", "SyncGroup is answered before Stable", "sync in Stable", "a member of a Stable group")
-without("sync timer stops early", "the sync timer stops while somebody is still to sync", "sync parks", "nobody is still to sync")
-without("undurable replacement", "a replacement is told although its record failed", "replacement durable",
-        "the record is durable")  # fmt: skip
-without("hasty replacement", "a replacement is told before the log has decided", "replacement durable",
-        "the log has decided", "the record is durable")  # fmt: skip
+without(
+    "plan of a past round", "the end of an old plan makes the group Stable", "plan durable", "the round is not over"
+)
+without(
+    "sync answered in any state", "SyncGroup is answered before Stable", "sync in Stable", "a member of a Stable group"
+)
+without(
+    "sync timer stops early",
+    "the sync timer stops while somebody is still to sync",
+    "sync parks",
+    "nobody is still to sync",
+)
+without(
+    "undurable replacement",
+    "a replacement is told although its record failed",
+    "replacement durable",
+    "the record is durable",
+)
+without(
+    "hasty replacement",
+    "a replacement is told before the log has decided",
+    "replacement durable",
+    "the log has decided",
+    "the record is durable",
+)
 without("two holders", "a second member takes an instance that somebody has", "join later", "nobody has the instance")
-without("reused member id", "a minted member id was used before", "join later",
-        "an id that was handed out, or a new one")  # fmt: skip
-without("reused newcomer id", "a replacement gets an id that was used before", "replace Preparing|replace Stable", "ids are new")
-without("wrong predecessor", "a replacement removes a member that does not hold the instance", "replace Preparing",
-        "the instance is held by the old member")  # fmt: skip
+without(
+    "reused member id", "a minted member id was used before", "join later", "an id that was handed out, or a new one"
+)
+without(
+    "reused newcomer id",
+    "a replacement gets an id that was used before",
+    "replace Preparing|replace Stable",
+    "ids are new",
+)
+without(
+    "wrong predecessor",
+    "a replacement removes a member that does not hold the instance",
+    "replace Preparing",
+    "the instance is held by the old member",
+)
 without("stranger heartbeats", "a heartbeat of anybody is answered NONE", "heartbeat", "a member")
 without("stranger commits", "a commit of anybody is taken", "commit", "a member")
-without("commit while the plan is made", "a commit is taken in CompletingRebalance", "commit", "no commit while the plan is made")
-without("old generation commits", "generation fencing is dropped: a commit of another generation is taken", "commit",
-        "the generation is current")  # fmt: skip
-without("simple commit with members", "a commit without member id is taken although the group has members", "simple commit",
-        "no members")  # fmt: skip
-without("commit told before durable", "a commit is acknowledged before the log has it", "commit durable",
-        "the log has decided", "the commit is durable")  # fmt: skip
+without(
+    "commit while the plan is made",
+    "a commit is taken in CompletingRebalance",
+    "commit",
+    "no commit while the plan is made",
+)
+without(
+    "old generation commits",
+    "generation fencing is dropped: a commit of another generation is taken",
+    "commit",
+    "the generation is current",
+)
+without(
+    "simple commit with members",
+    "a commit without member id is taken although the group has members",
+    "simple commit",
+    "no members",
+)
+without(
+    "commit told before durable",
+    "a commit is acknowledged before the log has it",
+    "commit durable",
+    "the log has decided",
+    "the commit is durable",
+)
 without("failed commit told", "a commit that failed is acknowledged", "commit durable", "the commit is durable")
 without("commits overtake", "ends of appends do not wait for older ones", "commit durable", "ends count in order")
 without("failed delete told", "a deletion that failed is acknowledged", "delete durable", "the tombstones are durable")
-without("log reorders", "the log takes appends in another order", "log takes a commit|log takes a group record", "the log keeps the order")
-without("epoch not checked", "the log takes appends of a fenced epoch", "log takes a group record", "the epoch is not fenced", "the log keeps the order")
-without("fenced while serving", "another node fences and loads while this one serves", "fence", "unloaded before it is fenced")
+without(
+    "log reorders",
+    "the log takes appends in another order",
+    "log takes a commit|log takes a group record",
+    "the log keeps the order",
+)
+without(
+    "epoch not checked",
+    "the log takes appends of a fenced epoch",
+    "log takes a group record",
+    "the epoch is not fenced",
+    "the log keeps the order",
+)
+without(
+    "fenced while serving",
+    "another node fences and loads while this one serves",
+    "fence",
+    "unloaded before it is fenced",
+)
 without("old epoch", "a fence does not raise the epoch", "fence", "epochs grow")
 without("load without a fence", "a node loads without fencing the log", "load Stable", "the log was fenced before")
-without("fenced by nobody", "FENCED_INSTANCE_ID is said to the member that holds the instance", "refuse: fenced",
-        "another has the instance")  # fmt: skip
-without("heartbeat after the end", "a coordinator that does not serve answers heartbeats", "heartbeat",
-        "the coordinator serves", "a member")  # fmt: skip
-without("stale record written again", "an old record is written again after a newer one", "emptied record written again",
-        "no newer record")  # fmt: skip
+without(
+    "fenced by nobody",
+    "FENCED_INSTANCE_ID is said to the member that holds the instance",
+    "refuse: fenced",
+    "another has the instance",
+)
+without(
+    "heartbeat after the end",
+    "a coordinator that does not serve answers heartbeats",
+    "heartbeat",
+    "the coordinator serves",
+    "a member",
+)
+without(
+    "stale record written again",
+    "an old record is written again after a newer one",
+    "emptied record written again",
+    "no newer record",
+)
 
 
 # ---- things done too much or not at all
@@ -173,8 +217,11 @@ def _(b: State, s: State, m: Term) -> None:
     s.told_asg = lambda g, n, x: Or(old(g, n, x), And(n == m, x == b.asg(m)))
 
 
-@also("leader in Stable answered as leader", "the leader's unchanged join in Stable is answered at once, and a follower told to lead",
-      "rejoin unchanged")  # fmt: skip
+@also(
+    "leader in Stable answered as leader",
+    "the leader's unchanged join in Stable is answered at once, and a follower told to lead",
+    "rejoin unchanged",
+)
 def _(b: State, s: State, m: Term) -> None:
     s.add("told_leader", b.gen, m)
 
@@ -184,7 +231,11 @@ def _(b: State, s: State, m: Term) -> None:
     s.add("told_list", b.gen, m)
 
 
-@also("joiner named as leader", "an answer names its receiver as the leader, without telling it to lead", "rejoin unchanged")
+@also(
+    "joiner named as leader",
+    "an answer names its receiver as the leader, without telling it to lead",
+    "rejoin unchanged",
+)
 def _(b: State, s: State, m: Term) -> None:
     s.add("told_names", b.gen, m)
 
@@ -221,7 +272,11 @@ def _(b: State, s: State, old: Term, new: Term, i: Term) -> None:
     s.add("session", old)
 
 
-@also("replacement not reverted", "a failed replacement leaves the newcomer in place, and the old id fenced", "replacement failed")
+@also(
+    "replacement not reverted",
+    "a failed replacement leaves the newcomer in place, and the old id fenced",
+    "replacement failed",
+)
 def _(b: State, s: State, a: Term, old: Term, new: Term, i: Term) -> None:
     c.exchange(s, old, new, i)
 
@@ -402,7 +457,13 @@ def _(s: State, m: Term, i: Term) -> None:
     s.st, s.t_initial, s.rooted, s.gen = s.PreparingRebalance, True, True, s.gen
 
 
-@event("answer after unload", "a parked member is answered with success after the unload", g="Generation", m="Member", x="Bytes")
+@event(
+    "answer after unload",
+    "a parked member is answered with success after the unload",
+    g="Generation",
+    m="Member",
+    x="Bytes",
+)
 def _(s: State, g: Term, m: Term, x: Term) -> None:
     s.require(And(Not(s.serving), s.told_asg(g, m, x), Not(s.replaced(m))))
     s.add("told_alive", m)
@@ -414,155 +475,23 @@ def _(s: State, m: Term) -> None:
     s.add("told_alive", m)
 
 
-@event("commit of a stale record", "a commit that was appended before a deletion is appended again by its late end", p="Partition", a="Append")
+@event(
+    "commit of a stale record",
+    "a commit that was appended before a deletion is appended again by its late end",
+    p="Partition",
+    a="Append",
+)
 def _(s: State, p: Term, a: Term) -> None:
-    s.require(And(s.serving, s.past(a), s.part(a, p), s.kind(a) == s.Commit, s.durable(a), Not(s.unheard(a)), Not(s.log_has(p))))
+    s.require(
+        And(
+            s.serving,
+            s.past(a),
+            s.part(a, p),
+            s.kind(a) == s.Commit,
+            s.durable(a),
+            Not(s.unheard(a)),
+            Not(s.log_has(p)),
+        )
+    )
     s.put("log_shown", lambda old, q: If(q == p, a, old))
     s.add("log_has", p)
-
-
-# ---- one invariant each: bugs so small that nothing else notices them
-
-
-@also("replacement records count as plans", "a second plan of a generation becomes durable", "log takes a group record")
-def _(b: State, s: State, a: Term) -> None:
-    s.put("source", lambda old, g, r: Or(old, And(s.kind(a) == s.Replacement, g == s.rec_gen(a), r == a, s.sourced(g))))
-
-
-@also("joiner named after a reload", "an answer after a reload names its receiver as the leader", "rejoin unchanged")
-def _(b: State, s: State, m: Term) -> None:
-    s.require(s.all("Member", lambda n: And(Not(s.told_list(b.gen, n)), Not(s.told_leader(b.gen, n)))))
-    s.add("told_names", b.gen, m)
-
-
-@also("emptied record not loaded", "loading overlooks the record of a group that became empty", "log takes a group record")
-def _(b: State, s: State, a: Term) -> None:
-    s.require(b.log_group)
-    s.newest = If(s.kind(a) == s.Emptied, b.newest, a)
-
-
-@also("pending ids survive unload", "an unloaded group remembers pending ids", "unload")
-def _(b: State, s: State) -> None:
-    s.pending, s.pending_timer = b.pending, b.pending_timer
-
-
-@event("assignment for a stranger", "somebody who was not in the round is told an empty assignment", m="Member", i="Instance")
-def _(s: State, m: Term, i: Term) -> None:
-    s.require(And(s.st == s.Stable, s.of(m, i), Not(s.listed(s.gen, i)), Not(s.replaced(m))))
-    s.require(s.all("Append Member", lambda a, o: Implies(And(s.source(s.gen, a), s.of(o, i)), Not(s.rec_member(a, o)))))
-    s.add("told_asg", s.gen, m, s.nothing)
-
-
-def plan_for(s: State, a: Term, chosen: Callable[[Term], Term]) -> None:
-    """The leader's plan, written for a chosen set of members."""
-    s.require(And(s.st == s.CompletingRebalance, Not(s.planning), s.to_sync(s.leader), s.t_sync, Not(s.owed)))
-    leader = s.leader
-    s.planning, s.plan, s.t_plan = True, a, True
-    s.fix("sent_by", a, lambda n: n == leader)
-    c.append(s, a, "Plan")
-    s.fix("rec_gen", a, s.gen)
-    s.fix("rec_member", a, chosen)
-    s.fix("rec_leader", a, lambda m: m == leader)
-
-
-@event("plan for a stranger", "the plan that is written has a member that the leader was not given", a="Append", x="Member")
-def _(s: State, a: Term, x: Term) -> None:
-    s.require(And(s.minted(x), Not(s.member(x))))
-    member = s.member
-    plan_for(s, a, lambda m: Or(member(m), m == x))
-
-
-@event("plan without a member", "the plan that is written leaves out a member", a="Append", x="Member")
-def _(s: State, a: Term, x: Term) -> None:
-    s.require(And(s.member(x), x != s.leader))
-    member = s.member
-    plan_for(s, a, lambda m: And(member(m), m != x))
-
-
-@also("told when parked", "a parked SyncGroup is answered at once with nothing", "sync parks")
-def _(b: State, s: State, m: Term, last: Term) -> None:
-    s.require(And(Not(s.sourced(s.gen)), s.all("Instance", lambda i: Implies(s.of(m, i), s.listed(s.gen, i)))))
-    s.add("told_asg", s.gen, m, s.nothing)
-
-
-@also("first deletion told at once", "the deletion of an empty log is acknowledged too early", "delete")
-def _(b: State, s: State, a: Term) -> None:
-    s.require(s.all("Append", lambda other: Implies(b.used(other), s.past(other))))
-    s.add("told_deleted", a)
-
-
-@event("deletion confirmed by a commit", "the end of a commit is taken for that of a deletion", a="Append")
-def _(s: State, a: Term) -> None:
-    s.require(And(s.serving, s.durable(a), s.kind(a) == s.Commit))
-    s.add("told_deleted", a)
-
-
-without("failed creation", "a group whose record failed counts as durable", "creation durable", "the record is durable")
-
-
-@event("live member fenced", "a member is fenced although nobody replaced it", m="Member")
-def _(s: State, m: Term) -> None:
-    s.require(And(s.member(m), s.static(m)))
-    s.add("replaced", m)
-
-
-@also("replacement forgotten", "a crash forgets who was replaced durably", "crash")
-def _(b: State, s: State) -> None:
-    s.clear("replaced")
-
-
-@also("offset in flight", "a fetch gives a commit that the log does not have yet", "fetch")
-def _(b: State, s: State, p: Term) -> None:
-    flying = lambda a: And(s.unheard(a), Not(s.durable(a)), s.part(a, p), s.kind(a) == s.Commit, Not(s.past(a)))  # noqa: E731
-    s.put("told_offset", lambda old, q, a: Or(old, And(q == p, flying(a))))
-
-
-@event("older commit visible again", "an older commit replaces a newer one", p="Partition", a="Append", b="Append")
-def _(s: State, p: Term, a: Term, b: Term) -> None:
-    s.require(And(s.serving, s.has_shown(p), s.durable(a), Not(s.unheard(a)), s.kind(a) == s.Commit, s.part(a, p)))
-    s.require(And(s.not_after(a, s.shown(p)), Not(s.past(a)), s.unheard(b), s.part(b, p), s.kind(b) == s.Commit))
-    s.put("shown", lambda old, q: If(q == p, a, old))
-
-
-@also("reload raises the generation", "a reload gives a generation that nobody had", "load Stable")
-def _(b: State, s: State, *_: Term) -> None:
-    s.require(c.before(s, s.rec_gen(s.newest), b.gen))
-    s.gen = b.gen
-
-
-@event("deleted offset visible again", "an offset from before a deletion is shown", p="Partition", a="Append", b="Append")
-def _(s: State, p: Term, a: Term, b: Term) -> None:
-    s.require(And(s.serving, Not(s.has_shown(p)), s.past(a), s.durable(a), s.part(a, p), s.kind(a) == s.Commit, s.st != s.Dead))
-    s.require(And(Not(s.unheard(a)), s.unheard(b), s.part(b, p), s.kind(b) == s.Commit, Not(s.deleting)))
-    s.put("shown", lambda old, q: If(q == p, a, old))
-    s.add("has_shown", p)
-
-
-@also("plan without a deadline", "the append of a plan has no deadline, while followers are awaited", "sync of the leader")
-def _(b: State, s: State, m: Term, last: Term, a: Term) -> None:
-    s.require(s.t_sync)
-    s.t_plan = False
-
-
-@also("Empty keeps a member", "a group that becomes Empty keeps a static member", "leave Empty")
-def _(b: State, s: State, *_: Term) -> None:
-    s.st, s.t_join = s.CompletingRebalance, False
-
-
-def killers(spec: Spec, mutant: Mutant) -> dict[str, str]:
-    """The properties that a bug breaks, each with a counter-example; auxiliary ones only if it breaks no other."""
-    found: dict[str, str] = {}
-    for auxiliary in (False, True):
-        for action in mutant.actions(spec):
-            step = Step.of(spec, action, mutant.dropped, SIZES)
-            left = [prop for prop in spec.properties.values() if prop.auxiliary == auxiliary and prop.name not in found]
-            for prop, shown in refute(step, left):
-                found[prop.name] = shown
-                if auxiliary:
-                    return found
-        if found:
-            return found
-    return found
-
-
-__all__ = ["MUTANTS", "Mutant", "killers"]

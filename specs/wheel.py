@@ -21,7 +21,7 @@ from typing import Any
 
 import z3
 
-from specs.logic import Result, verdict_of
+from specs.obligations import Result, verdict_of
 
 LEVELS, SLOTS, LEVEL_BITS, BITS = 11, 64, 6, 64
 ALL = (1 << BITS) - 1
@@ -99,8 +99,11 @@ def linked(now: Word, deadline: Word, level: int) -> Any:
 
 def belongs(now: Word, level: int, slot: Word) -> Any:
     """An entry may lie in the slot of the level: the slot starts later than the time."""
-    return z3.And(z3.ULT(slot, SLOTS), z3.ULT(slot_of(Bits, now, level), slot),
-                  slot_of(Bits, slot_start(Bits, now, level, slot), level) == slot)  # fmt: skip
+    return z3.And(
+        z3.ULT(slot, SLOTS),
+        z3.ULT(slot_of(Bits, now, level), slot),
+        slot_of(Bits, slot_start(Bits, now, level, slot), level) == slot,
+    )
 
 
 def starts_between(level: int, w: dict[str, Word]) -> Any:
@@ -118,9 +121,12 @@ def has_a_level(level: int, w: dict[str, Word]) -> Any:
     slot = slot_of(Bits, w["deadline"], level)
     place = Bits.word(level * SLOTS) + slot
     return z3.And(
-        z3.ULT(level_of(Bits, w["now"], w["deadline"]), LEVELS), z3.ULT(slot, SLOTS), z3.UDiv(place, Bits.word(SLOTS)) == level,
-        z3.URem(place, Bits.word(SLOTS)) == slot, z3.ULT(place, LEVELS * SLOTS),
-    )  # fmt: skip
+        z3.ULT(level_of(Bits, w["now"], w["deadline"]), LEVELS),
+        z3.ULT(slot, SLOTS),
+        z3.UDiv(place, Bits.word(SLOTS)) == level,
+        z3.URem(place, Bits.word(SLOTS)) == slot,
+        z3.ULT(place, LEVELS * SLOTS),
+    )
 
 
 def highest_bit(level: int, w: dict[str, Word]) -> Any:
@@ -128,9 +134,11 @@ def highest_bit(level: int, w: dict[str, Word]) -> Any:
     now, deadline = w["now"], w["deadline"]
     return z3.Implies(
         linked(now, deadline, level),
-        z3.And(slot_of(Bits, now, level) != slot_of(Bits, deadline, level),
-               *(slot_of(Bits, now, above) == slot_of(Bits, deadline, above) for above in range(level + 1, LEVELS))),
-    )  # fmt: skip
+        z3.And(
+            slot_of(Bits, now, level) != slot_of(Bits, deadline, level),
+            *(slot_of(Bits, now, above) == slot_of(Bits, deadline, above) for above in range(level + 1, LEVELS)),
+        ),
+    )
 
 
 def reached_exactly(level: int, w: dict[str, Word]) -> Any:
@@ -147,11 +155,18 @@ def places_keep(level: int, w: dict[str, Word]) -> Any:
     """A slot that time has not reached keeps its start and its occupants, deadlines written lazily included."""
     start = slot_start(Bits, w["now"], level, w["slot"])
     return z3.Implies(
-        z3.And(z3.ULE(w["now"], w["later"]), z3.ULT(w["later"], start), belongs(w["now"], level, w["slot"]),
-               z3.ULE(start, w["deadline"])),
-        z3.And(slot_start(Bits, w["later"], level, w["slot"]) == start, belongs(w["later"], level, w["slot"]),
-               z3.ULT(w["later"], w["deadline"])),
-    )  # fmt: skip
+        z3.And(
+            z3.ULE(w["now"], w["later"]),
+            z3.ULT(w["later"], start),
+            belongs(w["now"], level, w["slot"]),
+            z3.ULE(start, w["deadline"]),
+        ),
+        z3.And(
+            slot_start(Bits, w["later"], level, w["slot"]) == start,
+            belongs(w["later"], level, w["slot"]),
+            z3.ULT(w["later"], w["deadline"]),
+        ),
+    )
 
 
 def lazily_rearmed(level: int, w: dict[str, Word]) -> Any:
@@ -159,13 +174,27 @@ def lazily_rearmed(level: int, w: dict[str, Word]) -> Any:
     start = slot_start(Bits, w["now"], level, w["slot"])
     anew = level_of(Bits, w["later"], w["deadline"])
     return z3.Implies(
-        z3.And(belongs(w["now"], level, w["slot"]), z3.ULE(start, w["deadline"]), z3.ULE(w["now"], w["later"]),
-               z3.ULT(w["later"], w["deadline"]), z3.ULE(start, w["later"])),
-        z3.And(z3.ULT(anew, LEVELS), *(z3.Implies(anew == finer, z3.And(
-            z3.ULT(w["later"], slot_start(Bits, w["later"], finer, slot_of(Bits, w["deadline"], finer))),
-            z3.ULE(slot_start(Bits, w["later"], finer, slot_of(Bits, w["deadline"], finer)), w["deadline"])))
-            for finer in range(LEVELS))),
-    )  # fmt: skip
+        z3.And(
+            belongs(w["now"], level, w["slot"]),
+            z3.ULE(start, w["deadline"]),
+            z3.ULE(w["now"], w["later"]),
+            z3.ULT(w["later"], w["deadline"]),
+            z3.ULE(start, w["later"]),
+        ),
+        z3.And(
+            z3.ULT(anew, LEVELS),
+            *(
+                z3.Implies(
+                    anew == finer,
+                    z3.And(
+                        z3.ULT(w["later"], slot_start(Bits, w["later"], finer, slot_of(Bits, w["deadline"], finer))),
+                        z3.ULE(slot_start(Bits, w["later"], finer, slot_of(Bits, w["deadline"], finer)), w["deadline"]),
+                    ),
+                )
+                for finer in range(LEVELS)
+            ),
+        ),
+    )
 
 
 def cascades_descend(level: int, w: dict[str, Word]) -> Any:
@@ -182,16 +211,22 @@ def finest_first(level: int, w: dict[str, Word]) -> Any:
     start = slot_start(Bits, w["now"], level, w["slot"])
     here = z3.And(belongs(w["now"], level, w["slot"]))
     others = [
-        z3.Implies(z3.And(belongs(w["now"], coarser, w["other"]), *([z3.ULE(w["slot"], w["other"])] if coarser == level else [])),
-                   z3.ULE(start, slot_start(Bits, w["now"], coarser, w["other"])))
+        z3.Implies(
+            z3.And(
+                belongs(w["now"], coarser, w["other"]), *([z3.ULE(w["slot"], w["other"])] if coarser == level else [])
+            ),
+            z3.ULE(start, slot_start(Bits, w["now"], coarser, w["other"])),
+        )
         for coarser in range(level, LEVELS)
-    ]  # fmt: skip
+    ]
     return z3.Implies(here, z3.And(z3.ULT(w["now"], start), *others))
 
 
 def order_kept(_: int, w: dict[str, Word]) -> Any:
     """Of two entries the earlier is due whenever the later is: cascades cannot turn them round."""
-    return z3.Implies(z3.And(z3.ULE(w["deadline"], w["other"]), z3.ULE(w["other"], w["later"])), z3.ULE(w["deadline"], w["later"]))
+    return z3.Implies(
+        z3.And(z3.ULE(w["deadline"], w["other"]), z3.ULE(w["other"], w["later"])), z3.ULE(w["deadline"], w["later"])
+    )
 
 
 CLAIMS: dict[str, Claim] = {
@@ -226,4 +261,6 @@ def check(claims: dict[str, Claim] = CLAIMS, limit_ms: int = 60_000) -> Iterator
             if answer == z3.sat:
                 model = solver.model()
                 shown = ", ".join(f"{key}={model.eval(word, True)}" for key, word in given.items()) + f", level={level}"
-            yield Result("wheel", f"level {level}", name, verdict_of(answer, z3.unsat), time.perf_counter() - began, shown)
+            yield Result(
+                "wheel", f"level {level}", name, verdict_of(answer, z3.unsat), time.perf_counter() - began, shown
+            )

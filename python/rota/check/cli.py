@@ -24,7 +24,9 @@ app = typer.Typer(
 Quick = Annotated[bool, typer.Option("--quick", help="Leave out what takes long, such as planted bugs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Compute everything anew, whatever the cache has.")]
-Processes = Annotated[int | None, typer.Option("--processes", min=1, max=256, help="How many to use; all cores if left out.")]
+Processes = Annotated[
+    int | None, typer.Option("--processes", min=1, max=256, help="How many to use; all cores if left out.")
+]
 
 
 def fail(code: int, message: str) -> NoReturn:

@@ -28,10 +28,13 @@ def table(reports: list[Report]) -> str:
     """One line for each engine."""
     rows = [("engine", "outcome", "seconds", "figures")]
     for report in reports:
-        figures = ", ".join(f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
-                            for name, value in report.figures.items())  # fmt: skip
+        figures = ", ".join(
+            f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
+            for name, value in report.figures.items()
+        )
         rows.append((report.engine, "holds" if report.ok else "FAILED", f"{report.seconds:.1f}", figures))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return "\n".join(
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip() for row in rows
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
+        for row in rows
     )

@@ -49,9 +49,9 @@ def report(results: list[dict[str, Any]], quick: bool, seconds: float) -> Report
     }
     if not quick:
         figures["planted bugs found"] = f"{len(bugs) - len(survivors)} of {len(bugs)}"
-    figures["slowest"] = f"{slowest['seconds']:.1f} s ({slowest['property'] or slowest['kind']}: {slowest['action']})"
+    figures["slowest"] = f"{slowest['seconds']:.1f} s ({slowest['claim'] or slowest['kind']}: {slowest['action']})"
     failures = [
-        f"{result['verdict']}: {result['kind']} {result['property']} {result['action']}\n{result['shown']}".rstrip()
+        f"{result['verdict']}: {result['kind']} {result['claim']} {result['action']}\n{result['shown']}".rstrip()
         for result in bad
     ]
     failures += [f"not noticed: the planted bug `{name}`" for name in survivors]
