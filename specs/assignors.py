@@ -142,82 +142,110 @@ def certifier() -> Spec:
     spec.axioms = [
         lambda s: s.all("Partition Topic Topic", lambda p, t, u: Implies(And(s.topic(p, t), s.topic(p, u)), t == u)),
     ]
+    spec.init = _init
+    spec.act("read an entry", _read, m="Member", p="Partition")
+    spec.act("end of the lists", _merged)
+    spec.act("mark subscribers", _mark, t="Topic")
+    spec.act("look at a partition", _look, t="Topic", p="Partition", m="Member")
+    spec.act("look at a partition without owner", _look_at_none, t="Topic", p="Partition")
+    spec.act("end of a topic", _close, t="Topic")
+    spec.act("weigh", _weigh, m="Member")
+    spec.act("accept", _accept)
+    _promises(spec)
+    _loops(spec)
+    return spec
 
-    def init(s: Term) -> None:
-        s.clear(*spec.variables)
-        s.merging = True
 
-    def read(s: Term, m: Term, p: Term) -> None:
-        s.require(And(s.merging, s.gives(m, p), Not(s.read(m, p))))
-        s.require(s.all("Member", lambda n: Not(s.owner(p, n))), "nobody has it yet")
-        s.add("read", m, p)
-        s.add("owner", p, m)
+def _init(s: Term) -> None:
+    """It begins with the members' lists."""
+    s.clear(*s.spec.variables)
+    s.merging = True
 
-    def merged(s: Term) -> None:
-        s.require(s.merging)
-        s.require(s.all("Member Partition", lambda m, p: Implies(s.gives(m, p), s.read(m, p))), "all lists were read")
-        s.merging = False
 
-    def mark(s: Term, t: Term) -> None:
-        s.require(And(Not(s.merging), Not(s.accepted), Not(s.opened(t))))
-        s.require(s.all("Topic", lambda u: Implies(s.opened(u), s.closed(u))))
-        s.add("opened", t)
-        s.marked = lambda m: s.subscribes(m, t)
+def _read(s: Term, m: Term, p: Term) -> None:
+    """An entry of a member's list: the partition must not have an owner."""
+    s.require(And(s.merging, s.gives(m, p), Not(s.read(m, p))))
+    s.require(s.all("Member", lambda n: Not(s.owner(p, n))), "nobody has it yet")
+    s.add("read", m, p)
+    s.add("owner", p, m)
 
-    def look(s: Term, t: Term, p: Term, m: Term) -> None:
-        s.require(And(s.opened(t), Not(s.closed(t)), s.topic(p, t), s.owner(p, m)))
-        s.require(s.marked(m), "the owner is marked")
-        s.add("seen", p)
 
-    def look_at_none(s: Term, t: Term, p: Term) -> None:
-        s.require(And(s.opened(t), Not(s.closed(t)), s.topic(p, t)))
-        s.require(s.all("Member", lambda m: Not(s.owner(p, m))))
-        s.require(s.all("Member", lambda m: Not(s.marked(m))), "nobody is marked")
-        s.add("seen", p)
+def _merged(s: Term) -> None:
+    """All lists were read."""
+    s.require(s.merging)
+    s.require(s.all("Member Partition", lambda m, p: Implies(s.gives(m, p), s.read(m, p))), "all lists were read")
+    s.merging = False
 
-    def close(s: Term, t: Term) -> None:
-        s.require(s.opened(t))
-        s.require(s.all("Partition", lambda p: Implies(s.topic(p, t), s.seen(p))), "all partitions were seen")
-        s.add("closed", t)
 
-    def weigh(s: Term, m: Term) -> None:
-        s.require(And(s.up_to(s.least, s.load(m)), s.up_to(s.load(m), s.most)), "the load is within the bounds")
-        s.add("weighed", m)
+def _mark(s: Term, t: Term) -> None:
+    """The subscribers of the next topic are marked."""
+    s.require(And(Not(s.merging), Not(s.accepted), Not(s.opened(t))))
+    s.require(s.all("Topic", lambda u: Implies(s.opened(u), s.closed(u))))
+    s.add("opened", t)
+    s.marked = lambda m: s.subscribes(m, t)
 
-    def accept(s: Term) -> None:
-        s.require(Not(s.merging))
-        s.require(s.all("Topic", s.closed), "all topics were looked at")
-        s.require(s.all("Member", s.weighed), "all loads were weighed")
-        s.accepted = True
 
-    spec.init = init
-    spec.act("read an entry", read, m="Member", p="Partition")
-    spec.act("end of the lists", merged)
-    spec.act("mark subscribers", mark, t="Topic")
-    spec.act("look at a partition", look, t="Topic", p="Partition", m="Member")
-    spec.act("look at a partition without owner", look_at_none, t="Topic", p="Partition")
-    spec.act("end of a topic", close, t="Topic")
-    spec.act("weigh", weigh, m="Member")
-    spec.act("accept", accept)
+def _look(s: Term, t: Term, p: Term, m: Term) -> None:
+    """A partition with an owner, who must be marked."""
+    s.require(And(s.opened(t), Not(s.closed(t)), s.topic(p, t), s.owner(p, m)))
+    s.require(s.marked(m), "the owner is marked")
+    s.add("seen", p)
 
-    def prop(name: str, says: str, sorts: str, formula: Any, auxiliary: bool = False) -> None:
-        spec.properties[name] = Property(
-            name, lambda s: s.all(sorts, lambda *at: formula(s, *at)), says, "docs/protocol.md §18", auxiliary=auxiliary
-        )
 
-    prop(
+def _look_at_none(s: Term, t: Term, p: Term) -> None:
+    """A partition without owner: nobody may be marked."""
+    s.require(And(s.opened(t), Not(s.closed(t)), s.topic(p, t)))
+    s.require(s.all("Member", lambda m: Not(s.owner(p, m))))
+    s.require(s.all("Member", lambda m: Not(s.marked(m))), "nobody is marked")
+    s.add("seen", p)
+
+
+def _close(s: Term, t: Term) -> None:
+    """All partitions of a topic were looked at."""
+    s.require(s.opened(t))
+    s.require(s.all("Partition", lambda p: Implies(s.topic(p, t), s.seen(p))), "all partitions were seen")
+    s.add("closed", t)
+
+
+def _weigh(s: Term, m: Term) -> None:
+    """A member's load must be within the bounds."""
+    s.require(And(s.up_to(s.least, s.load(m)), s.up_to(s.load(m), s.most)), "the load is within the bounds")
+    s.add("weighed", m)
+
+
+def _accept(s: Term) -> None:
+    """Everything was looked at."""
+    s.require(Not(s.merging))
+    s.require(s.all("Topic", s.closed), "all topics were looked at")
+    s.require(s.all("Member", s.weighed), "all loads were weighed")
+    s.accepted = True
+
+
+def _prop(spec: Spec, name: str, says: str, sorts: str, formula: Any, auxiliary: bool = False) -> None:
+    """Add an invariant of the certifier."""
+    spec.properties[name] = Property(
+        name, lambda s: s.all(sorts, lambda *at: formula(s, *at)), says, "docs/protocol.md §18", auxiliary=auxiliary
+    )
+
+
+def _promises(spec: Spec) -> None:
+    """What an accepted plan is."""
+    _prop(
+        spec,
         "disjoint",
         "what is accepted gives no partition to two members",
         "Partition Member Member",
         lambda s, p, m, n: Implies(And(s.accepted, s.gives(m, p), s.gives(n, p)), m == n),
     )
-    prop(
+    _prop(
+        spec,
         "subscribed-only",
         "what is accepted gives nobody a partition of a topic to which it does not subscribe",
         "Topic Partition Member",
         lambda s, t, p, m: Implies(And(s.accepted, s.gives(m, p), s.topic(p, t)), s.subscribes(m, t)),
     )
-    prop(
+    _prop(
+        spec,
         "complete",
         "what is accepted gives every partition of a subscribed topic to somebody",
         "Topic Partition Member",
@@ -225,13 +253,19 @@ def certifier() -> Spec:
             And(s.accepted, s.topic(p, t), s.subscribes(m, t)), s.some("Member", lambda n: s.gives(n, p))
         ),
     )
-    prop(
+    _prop(
+        spec,
         "balanced",
         "what is accepted has loads within the stated bounds",
         "Member",
         lambda s, m: Implies(s.accepted, And(s.up_to(s.least, s.load(m)), s.up_to(s.load(m), s.most))),
     )
-    prop(
+
+
+def _loops(spec: Spec) -> None:
+    """The invariants of the certifier's loops."""
+    _prop(
+        spec,
         "merge loop",
         "the owner of a partition is who was read to have it, and only one",
         "Partition Member Member",
@@ -243,7 +277,8 @@ def certifier() -> Spec:
         ),
         True,
     )
-    prop(
+    _prop(
+        spec,
         "topic loop",
         "the marked members are the subscribers of the topic that is open",
         "Topic Topic Member",
@@ -255,7 +290,8 @@ def certifier() -> Spec:
         ),
         True,
     )
-    prop(
+    _prop(
+        spec,
         "partition loop",
         "a partition that was seen has a subscribed owner, or no subscriber",
         "Topic Partition Member",
@@ -267,7 +303,8 @@ def certifier() -> Spec:
         ),
         True,
     )
-    prop(
+    _prop(
+        spec,
         "end",
         "it accepts when every topic is closed and every load weighed",
         "Topic Member",
@@ -277,7 +314,6 @@ def certifier() -> Spec:
         ),
         True,
     )
-    return spec
 
 
 # ---- composition

@@ -47,9 +47,15 @@ def not_initial(ending: Body) -> Body:
 
 
 Endings = dict[str, tuple[Body, dict[str, str]]]
-ENDS: Endings = {"completes": (by_all_completes, COMPLETES), "empties": (by_all_empties, EMPTIES), "holds": (by_all_holds, {})}
+ENDS: Endings = {
+    "completes": (by_all_completes, COMPLETES),
+    "empties": (by_all_empties, EMPTIES),
+    "holds": (by_all_holds, {}),
+}
 # A join or leave finds a phase held back only in an initial delay, which it does not end ("undurable" is proved).
-TEST: Endings = {"": (c.goes_on, {})} | {word: (not_initial(ENDS[word][0]), ENDS[word][1]) for word in ("completes", "empties")}
+TEST: Endings = {"": (c.goes_on, {})} | {
+    word: (not_initial(ENDS[word][0]), ENDS[word][1]) for word in ("completes", "empties")
+}
 EXPIRY_TEST: Endings = {"": (c.still_missing, {}), **ENDS}
 AFTER_BEGIN: Endings = {"": (c.waits, {}), "completes": ENDS["completes"], "empties": ENDS["empties"]}
 JOINER_BEGINS: Endings = {word: AFTER_BEGIN[word] for word in ("", "completes")}
@@ -58,12 +64,12 @@ TIMER: Endings = {
     "empties": (c.empties, EMPTIES),
     "holds": (c.holds, {}),
 }
-JOIN_TIMER: Endings = {word: TIMER[word] for word in ("completes", "empties")} | {"rearms": (c.rearms, {"heir": "Member"})}
+JOIN_TIMER: Endings = {word: TIMER[word] for word in ("completes", "empties")} | {
+    "rearms": (c.rearms, {"heir": "Member"})
+}
 
 
-def with_endings(
-    spec: Spec, name: str, body: Body, endings: Endings, says: str, tags: str = "", **params: str
-) -> None:
+def with_endings(spec: Spec, name: str, body: Body, endings: Endings, says: str, tags: str = "", **params: str) -> None:
     """One action for each way in which the event ends; `body` may begin a rebalance."""
     count = len(params)
     for word, (ending, more) in endings.items():
@@ -189,7 +195,6 @@ def joins(spec: Spec) -> None:
     add = {"m": "Member", "i": "Instance"}
     swap = {"old": "Member", "new": "Member", "i": "Instance"}
     act = spec.act
-
 
     def create_and_hand_out(s: Term, a: Term, m: Term) -> None:
         create(s, a)

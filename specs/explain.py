@@ -32,7 +32,7 @@ OPEN = """\
 |---|---|---|
 | each action against the Python model, step by step (refinement) | needs the model of the coordinator | model |
 | "+1 exactly", `group.max.size`, cached counts (S4's arithmetic, S21, S24) | counting is not first-order | explorer |
-| when timers fire (S20, S30, L1, L5; how long L2 to L4 take) | only the wheel has time here | explorer, model, simulator |
+| when timers fire (S20, S30, L1, L5; how long L2 to L4 take) | only the wheel has time here | explorer, model |
 | the vote (S10) | counting | model |
 | S12, S13 for sticky plans | depends on the plan: the certifier, proved here, runs on every plan | oracle |
 | S22 by member id | proved up to the instance: see "False as commonly stated" | simulator |
@@ -101,12 +101,12 @@ def page() -> str:
     lines = [
         "# What is proved",
         "",
-        "Made by `python -m specs.explain`; `docs/proofs.md` says how to read and run the proofs. All of it holds for any",
-        "number of members, instances, generations, appends, partitions, crashes and hand-overs: there are no bounds.",
+        "Made by `python -m specs.explain`; `docs/proofs.md` says how to read and run the proofs. All of it holds for",
+        "any number of members, instances, generations, appends, partitions, crashes and hand-overs, without bounds.",
         "",
         "## The classic protocol",
         "",
-        f"{len(spec.actions)} actions, one for each event and each way in which it ends. What follows an id and a colon is a",
+        f"{len(spec.actions)} actions, one for each event and each way in which it ends. What follows a colon is a",
         'part of that invariant. "Bugs" counts the planted bugs that break the property.',
         "",
         "| property | says | source | bugs |",

@@ -4,8 +4,8 @@ of that invariant. Names in words are *auxiliary*: induction needs them, nobody 
 
 from __future__ import annotations
 
+from specs import auxiliary as aux
 from specs import classic as c
-from specs.auxiliary import memory, plans, records, visible
 from specs.events import specification
 from specs.logic import And, Iff, Implies, Not, Or, Spec
 from specs.properties import Properties, deleted, grows, living
@@ -21,7 +21,7 @@ EDGES = (
 
 
 def leaders(add: Properties) -> None:
-    """S1 to S3, S9: who leads, and what was said about it."""
+    """S1 to S3: who leads, and whose plan it is."""
     add.invariant(
         "S1",
         "5.6",
@@ -72,6 +72,10 @@ def leaders(add: Properties) -> None:
         "Member",
         lambda s, m: And(Implies(s.member(m), s.has_leader), Implies(s.has_leader, s.member(s.leader))),
     )
+
+
+def answers(add: Properties) -> None:
+    """S9: what the answers of a generation say."""
     add.invariant(
         "S9",
         "4.9",
@@ -129,7 +133,7 @@ def leaders(add: Properties) -> None:
 
 
 def generations(add: Properties) -> None:
-    """S4 to S7: generations, transitions, shapes."""
+    """S4 and S5: generations and transitions."""
     add.step(
         "S4",
         "5.4",
@@ -179,6 +183,10 @@ def generations(add: Properties) -> None:
             Implies(s.st == s.Dead, Not(s.pending(m))),
         ),
     )
+
+
+def shapes(add: Properties) -> None:
+    """S6 to S8: shapes of states, and who is in a round."""
     add.step(
         "S6: dead",
         "2",
@@ -241,7 +249,7 @@ def generations(add: Properties) -> None:
 
 
 def assignments(add: Properties) -> None:
-    """S11, S26, S34: what members are told to own."""
+    """S11 and S34: what members are told to own."""
     add.invariant(
         "S11",
         "6.4",
@@ -286,6 +294,10 @@ def assignments(add: Properties) -> None:
             s.some("Member", lambda m: And(s.rec_member(a, m), s.of(m, i))),
         ),
     )
+
+
+def durable_first(add: Properties) -> None:
+    """S26: nothing is told before it is durable."""
     add.auxiliary(
         "listed",
         "in a round exactly the members' instances were listed",
@@ -407,8 +419,8 @@ def statics(add: Properties) -> None:
     )
 
 
-def offsets(add: Properties) -> None:
-    """S14, S15, S25, S31, S22: commits and refusals."""
+def fencing(add: Properties) -> None:
+    """S14 and S15: refusals and commits."""
     add.step(
         "S14",
         "3",
@@ -453,6 +465,10 @@ def offsets(add: Properties) -> None:
             And(grows(s, t, "told_offset", p, a), s.told_commit(b), s.part(b, p), Not(s.past(b))), s.not_after(b, a)
         ),
     )
+
+
+def offsets(add: Properties) -> None:
+    """S22, S25 and S31: what is visible."""
     add.step(
         "S25: durable",
         "11.2",
@@ -621,6 +637,8 @@ def classic() -> Spec:
     """The protocol with its properties."""
     spec = specification()
     add = Properties(spec)
-    for part in (leaders, generations, assignments, statics, offsets, log, watchers, memory, records, plans, visible):
+    told = (leaders, answers, generations, shapes, assignments, durable_first, statics, fencing, offsets, log, watchers)
+    needed = (aux.members, aux.replacements, aux.lives, aux.appends, aux.contents, aux.order, aux.plans, aux.sources)
+    for part in (*told, *needed, aux.copies, aux.visible):
         part(add)
     return spec

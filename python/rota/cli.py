@@ -16,6 +16,7 @@ import typer
 
 import rota
 import rota.assign.command
+from rota.check.cli import app as check
 from rota.server import Server
 from rota.trace import Sink
 
@@ -31,6 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("assign")(rota.assign.command.assign)
+app.add_typer(check, name="check")
 
 
 class Assignor(StrEnum):

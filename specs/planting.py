@@ -1,0 +1,97 @@
+"""How protocol bugs are planted in the specification, and found: an invariant fails, with a counter-example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from specs.logic import Action, Spec, State, Term
+from specs.obligations import Step, refute
+
+# The elements of each sort in the finite states in which a bug is looked for.
+SIZES = {
+    "Partition": 1,
+    "Append": 3,
+    "Epoch": 2,
+    "Generation": 3,
+    "Instance": 2,
+    "Member": 3,
+    "Protocol": 2,
+    "Bytes": 2,
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug in the actions whose names match `where`. `then(before, after, *parameters)` runs after the action."""
+
+    name: str
+    says: str
+    where: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
+    then: Callable[..., None] | None = None
+    added: Action | None = None
+
+    def actions(self, spec: Spec) -> Iterator[Action]:
+        """The actions with the bug in them."""
+        if self.added:
+            yield self.added
+        for action in spec.actions.values():
+            if any(fnmatchcase(action.name, pattern) for pattern in self.where):
+                yield replace(action, body=self._spoilt(action.body)) if self.then else action
+
+    def _spoilt(self, body: Callable[..., None]) -> Callable[..., None]:
+        then = self.then
+        assert then is not None
+
+        def whole(s: State, *params: Term) -> None:
+            before = s.copy()
+            body(s, *params)
+            then(before, s, *params)
+
+        return whole
+
+
+MUTANTS: list[Mutant] = []
+
+
+def without(name: str, says: str, where: str, *labels: str) -> None:
+    """A bug that forgets requirements."""
+    MUTANTS.append(Mutant(name, says, tuple(where.split("|")), labels))
+
+
+def also(name: str, says: str, where: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A bug that does something more."""
+
+    def plant(then: Callable[..., None]) -> Callable[..., None]:
+        MUTANTS.append(Mutant(name, says, tuple(where.split("|")), then=then))
+        return then
+
+    return plant
+
+
+def event(name: str, says: str, tags: str = "", **params: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A bug that is an event of its own."""
+
+    def plant(body: Callable[..., None]) -> Callable[..., None]:
+        MUTANTS.append(Mutant(name, says, (), added=Action(f"bug: {name}", params, body, frozenset(tags.split()))))
+        return body
+
+    return plant
+
+
+def killers(spec: Spec, mutant: Mutant) -> dict[str, str]:
+    """The properties that a bug breaks, each with a counter-example; auxiliary ones only if it breaks no other."""
+    found: dict[str, str] = {}
+    for auxiliary in (False, True):
+        for action in mutant.actions(spec):
+            step = Step.of(spec, action, mutant.dropped, SIZES)
+            left = [prop for prop in spec.properties.values() if prop.auxiliary == auxiliary and prop.name not in found]
+            for prop, shown in refute(step, left):
+                found[prop.name] = shown
+                if auxiliary:
+                    return found
+        if found:
+            return found
+    return found

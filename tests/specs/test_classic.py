@@ -1,0 +1,89 @@
+"""The classic protocol is proved, nothing in it is vacuous, and every planted bug is found."""
+
+import json
+from importlib.resources import files
+
+import pytest
+
+from specs import explain, jobs
+from specs.obligations import Step, runs
+from specs.planting import MUTANTS
+from specs.runs import RUNS, SIZES
+
+SPEC = jobs.specification()
+KILLED = explain.bugs()
+
+
+def unmet(job: str) -> list[str]:
+    """What a job did not prove."""
+    return [
+        f"{result['verdict']}: {result['kind']} {result['claim']}\n{result['shown']}"
+        for result in jobs.run_job(job)
+        if result["verdict"] not in ("proved", "framed")
+    ]
+
+
+def test_the_initial_state_has_every_invariant() -> None:
+    assert not unmet("classic init")
+
+
+@pytest.mark.parametrize("action", SPEC.actions)
+def test_an_event_can_happen_and_keeps_every_invariant(action: str) -> None:
+    assert not unmet(f"classic: {action}")
+
+
+def test_quantifiers_alternate_in_the_order_of_the_sorts() -> None:
+    for action in SPEC.actions.values():
+        step = Step.of(SPEC, action)
+        goals = [step.goal(prop) for prop in SPEC.properties.values()]
+        denied = [goal if isinstance(goal, bool) else ~goal for goal in goals]
+        assert SPEC.misordered([*step.assumed.values(), *denied]) == []
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_run_from_the_initial_state(run: str) -> None:
+    events = runs(SPEC, RUNS[run], SIZES)
+    assert events is not None
+    assert [event.split(". ", 1)[1].split("(")[0] for event in events] == RUNS[run]
+
+
+def test_every_event_happens_in_a_run() -> None:
+    assert {action for run in RUNS.values() for action in run} == set(SPEC.actions)
+
+
+def test_a_run_that_cannot_be_is_refused() -> None:
+    assert runs(SPEC, ["create group and join", "initial timer: completes"], SIZES) is None
+
+
+@pytest.mark.parametrize("bug", [mutant.name for mutant in MUTANTS])
+def test_a_planted_bug_is_found(bug: str) -> None:
+    [result] = jobs.run_job(f"mutant: {bug}")
+    assert result["breaks"], f"no invariant notices: {bug}"
+    main = [name for name in result["breaks"] if not SPEC.properties[name].auxiliary]
+    assert sorted(main) == [name for name in KILLED[bug] if not SPEC.properties[name].auxiliary]
+    assert "\nbroken " in result["shown"]
+
+
+def test_there_are_enough_bugs_with_names_of_their_own() -> None:
+    names = [mutant.name for mutant in MUTANTS]
+    assert len(set(names)) == len(names) >= 50
+    assert set(KILLED) == set(names)
+
+
+def test_every_invariant_is_the_only_one_to_notice_some_bug() -> None:
+    alone = {broken[0] for broken in KILLED.values() if len(broken) == 1}
+    assert {prop.name for prop in SPEC.properties.values() if not prop.auxiliary} <= alone
+
+
+def test_the_ids_are_those_of_the_vocabulary() -> None:
+    vocabulary = (files("specs") / "vocabulary.toml").read_text(encoding="utf-8")
+    for prop in SPEC.properties.values():
+        if not prop.auxiliary:
+            assert f'id = "{prop.name.split(":")[0]}"' in vocabulary
+            assert prop.source.startswith("docs/protocol.md §")
+            assert prop.says
+
+
+def test_the_results_are_plain_data() -> None:
+    results = jobs.run_job("classic: heartbeat")
+    assert json.loads(json.dumps(results)) == results
