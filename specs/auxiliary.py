@@ -516,10 +516,13 @@ def copies(add: Properties) -> None:
     aux(
         "records list all",
         "records with members have all that were listed",
-        "Append Member Instance",
-        lambda s, a, n, i: Implies(
-            And(living(s, a), c.is_group_record(s, a), s.rec_member(a, n), s.listed(s.rec_gen(a), i)),
-            s.some("Member", lambda m: And(s.rec_member(a, m), s.of(m, i))),
+        "Append Instance",
+        lambda s, a, i: Implies(
+            And(living(s, a), c.is_group_record(s, a), s.listed(s.rec_gen(a), i)),
+            Or(
+                s.all("Member", lambda n: Not(s.rec_member(a, n))),
+                s.some("Member", lambda m: And(s.rec_member(a, m), s.of(m, i))),
+            ),
         ),
     )
     aux(
