@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ NEEDS = "the proofs need Z3: pip install 'rota[check]'"
 
 def missing() -> str | None:
     """What has to be installed first, if anything."""
+    checkout = Path(__file__).resolve().parents[3]
+    if importlib.util.find_spec("specs") is None and (checkout / "specs").is_dir():
+        sys.path.append(str(checkout))  # an editable install has only python/ on its path
     return NEEDS if importlib.util.find_spec("z3") is None else None
 
 
