@@ -1,4 +1,4 @@
-"""The cells are what the core does, all of them are explained, and a core that differs is noticed."""
+"""The cells are what the core does and what the model says, all are explained, and a core that differs is noticed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from tests.matrix.matrix import State, compute, states
 from tests.matrix.requests import columns
 from tests.matrix.why import RULES, Rule
 from tests.transcripts.core_subject import CoreSubject
+from tests.transcripts.model_subject import ModelSubject
+from tests.transcripts.runner import SubjectFactory
 from tests.transcripts.subject import Answer, Effect
 
 STATES = states()
 PROTOCOL = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
 
 
+@pytest.mark.parametrize("subject", [CoreSubject, ModelSubject], ids=["core", "model"])
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
-def test_the_core_does_what_the_cells_say(state: State) -> None:
-    actual = compute(state, CoreSubject)
+def test_core_and_model_do_what_the_cells_say(state: State, subject: SubjectFactory) -> None:
+    actual = compute(state, subject)
     assert [cell.column for cell in actual] == [cell.column for cell in state.cells]
     differing = [
         f"{written.column}\n  - {written.effects} ({written.section})\n  + {cell.effects} ({cell.section})"
