@@ -21,7 +21,15 @@ ANSWER_WITHIN_S = 30.0
 GRACE_S = 0.012
 #: how late a broker's timers may be
 TIMER_S = 0.06
+#: how late an answer may be that is known to come
+EXPECTED_WITHIN_S = 3.0
 PARTITIONS = 8
+TOPICS = ("t", "u", "v", "w")
+#: stands for a field that the version of an answer does not have
+ABSENT = "~"
+FIRST_JOIN_WITH_NULL_PROTOCOL = 7
+FIRST_LEAVE_WITH_MEMBERS = 3
+NOT_YET = {14, 15, 16}
 
 
 class Line:
@@ -74,16 +82,25 @@ class Asked:
 
 @dataclass
 class Broker:
-    """Where the sessions go: one address, the topics `t` and `u` under names of their own, names for groups."""
+    """Where the sessions go: one address, the topics of transcripts under names of their own, names for groups.
+
+    Several may share the topics that one has created.
+    """
 
     address: Address
     topics: dict[str, str] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        stamp = uuid.uuid4().hex[:8]
-        self.topics = {name: f"conform-{stamp}-{name}" for name in ("t", "u")}
+        self.stamp = uuid.uuid4().hex[:8]
+        self.count = 0
         self.control = Line(self.address, "conform")
+        self.owns_topics = not self.topics
+        if self.owns_topics:
+            self._create_topics()
+
+    def _create_topics(self) -> None:
+        self.topics = {name: f"conform-{self.stamp}-{name}" for name in TOPICS}
         wanted = [
             {"name": name, "num_partitions": PARTITIONS, "replication_factor": 1} for name in self.topics.values()
         ]
@@ -93,8 +110,7 @@ class Broker:
         while found["coordinators"][0]["error_code"] != 0 and time.monotonic() < deadline:
             found = self.control.ask("FindCoordinator", 4, {"key_type": 0, "coordinator_keys": ["conform"]})
         self._await_topics(deadline)
-        self.count = 0
-        self.stamp = stamp
+        self._await_coordinators(deadline)
 
     def _await_topics(self, deadline: float) -> None:
         names = list(self.topics.values())
@@ -104,6 +120,15 @@ class Broker:
             if all(topic["error_code"] == 0 and len(topic["partitions"]) == PARTITIONS for topic in found):
                 return
         raise TimeoutError(f"topics {names} did not come into being")
+
+    def _await_coordinators(self, deadline: float) -> None:
+        """Every partition of the offsets topic is loaded; with so many names each is asked."""
+        names = [f"conform-{self.stamp}-{number}" for number in range(1_000)]
+        while time.monotonic() < deadline:
+            found = self.control.ask("DescribeGroups", 5, {"groups": names})["groups"]
+            if not any(group["error_code"] in NOT_YET for group in found):
+                return
+        raise TimeoutError("some partitions of the offsets topic have no coordinator")
 
     def new_group(self) -> str:
         self.count += 1
@@ -117,19 +142,25 @@ class Broker:
         return Line(self.address, client_id)
 
     def close(self) -> None:
-        self.control.ask("DeleteTopics", 4, {"topic_names": list(self.topics.values()), "timeout_ms": 10_000})
+        if self.owns_topics:
+            self.control.ask("DeleteTopics", 4, {"topic_names": list(self.topics.values()), "timeout_ms": 10_000})
         for line in [self.control, *self.lines]:
             line.socket.close()
 
 
 class WireSubject:
-    """One group, called `g` in transcripts, on a broker."""
+    """One transcript's groups on a broker, under names of their own."""
 
     shows: frozenset[str] = frozenset()
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.group = broker.new_group()
+        self.prefix = broker.new_group() + "."
+        self.now_ms = 0
+        #: as the newest JoinGroup had it
+        self.protocol_type = ""
+        #: how many answers the next step is known to have
+        self.expected = 0
         self.waiting: dict[socket.socket, tuple[Line, Asked]] = {}
         self.selector = selectors.DefaultSelector()
 
@@ -148,11 +179,16 @@ class WireSubject:
         return self.collect()
 
     def collect(self, until: float = 0.0) -> list[Effect]:
-        """What was answered by the time that a later request of the same group is answered, and a grace."""
+        """What was answered by the time that a later request of the same group is answered, and a grace; at least
+        until then."""
         effects: list[Effect] = []
-        self.broker.control.ask("DescribeGroups", 5, {"groups": [self.group]})
-        until = max(until, time.monotonic() + GRACE_S)
-        while self.waiting and (left := until - time.monotonic()) > 0:
+        self.broker.control.ask("DescribeGroups", 5, {"groups": [self.name("g")]})
+        graced = max(until, time.monotonic() + GRACE_S)
+        while self.waiting or until > time.monotonic():
+            is_short = self.waiting and len(effects) < self.expected
+            left = graced + (EXPECTED_WITHIN_S if is_short else 0.0) - time.monotonic()
+            if left <= 0:
+                break
             for key, _ in self.selector.select(left):
                 line, asked = self.waiting[key.fileobj]  # type: ignore[index]
                 frame = line.receive()
@@ -166,8 +202,9 @@ class WireSubject:
                 effects.append(Answer(asked.ticket, asked.request.api, ANSWERS[asked.request.api](self, asked, fields)))
         return sorted(effects, key=lambda effect: effect.ticket if isinstance(effect, Answer) else 0)
 
-    def advance(self, _now_ms: int) -> list[Effect]:
-        return self.collect(time.monotonic() + TIMER_S)
+    def advance(self, now_ms: int) -> list[Effect]:
+        span_s, self.now_ms = (now_ms - self.now_ms) / 1_000, now_ms
+        return self.collect(time.monotonic() + span_s + TIMER_S)
 
     def next_deadline(self) -> int | None:
         return None
@@ -193,16 +230,24 @@ class WireSubject:
             line.socket.close()
 
     def name(self, group_id: str | None) -> str | None:
-        return self.group if group_id == "g" else group_id
+        return self.prefix + group_id if group_id else group_id
 
     def shown(self, text: str | None) -> str | None:
-        return None if text is None else text.replace(self.group, "g")
+        return None if text is None else text.replace(self.prefix, "")
 
     def topic(self, name: str) -> str:
         return self.broker.topics[name]
 
     def topic_shown(self, name: str) -> str:
         return next(short for short, long in self.broker.topics.items() if long == name)
+
+
+def renamed(metadata: bytes, name: Callable[[str], str]) -> bytes:
+    """A subscription to topics of other names; other bytes as they are."""
+    if not metadata.startswith(b"\0\0"):
+        return metadata
+    topics = [name(topic) for topic in rota.decode_subscription(metadata).topics]
+    return rota.encode_subscription(rota.Subscription(topics, version=0))
 
 
 def error_name(code: int) -> str:
@@ -217,13 +262,17 @@ def _of(name: str, subject: WireSubject, fields: Fields, version: int, more: Fie
 
 
 def _join(subject: WireSubject, fields: Fields) -> Built:
-    protocols = [{"name": name, "metadata": metadata} for name, metadata in fields["protocols"]]
+    subject.protocol_type = fields["protocol_type"]
+    protocols = [{"name": name, "metadata": renamed(metadata, subject.topic)} for name, metadata in fields["protocols"]]
     return _of("JoinGroup", subject, fields, fields["version"], {"protocols": protocols})
 
 
 def _sync(subject: WireSubject, fields: Fields) -> Built:
     plan = [{"member_id": member_id, "assignment": data} for member_id, data in fields["assignments"]]
-    return _of("SyncGroup", subject, fields, fields["version"], {"assignments": plan})
+    more: Fields = {"assignments": plan}
+    if fields["protocol_type"] == ABSENT:  # the join's answer did not say it, so it is what was asked for
+        more["protocol_type"] = subject.protocol_type
+    return _of("SyncGroup", subject, fields, fields["version"], more)
 
 
 def _heartbeat(subject: WireSubject, fields: Fields) -> Built:
@@ -298,20 +347,37 @@ def _error(fields: Fields) -> Fields:
     return {"error": error_name(fields["error_code"])}
 
 
-def _joined(_subject: WireSubject, _asked: Asked, fields: Fields) -> Fields:
+def _absent(fields: Fields) -> str | None:
+    return ABSENT if fields["error_code"] == 0 else None
+
+
+def _joined(subject: WireSubject, asked: Asked, fields: Fields) -> Fields:
     names = ("generation", "protocol_type", "protocol_name", "leader", "skip_assignment", "member_id")
-    absent = {"protocol_type": None, "skip_assignment": False}
+    absent = {"protocol_type": _absent(fields), "skip_assignment": False}
     # Kafka's order is that of a hash table
-    members = sorted((each["member_id"], each.get("instance_id"), each["metadata"]) for each in fields["members"])
-    return _error(fields) | {name: fields.get(name, absent.get(name)) for name in names} | {"members": members}
+    members = sorted(
+        (each["member_id"], each.get("instance_id"), renamed(each["metadata"], subject.topic_shown))
+        for each in fields["members"]
+    )
+    joined = _error(fields) | {name: fields.get(name, absent.get(name)) for name in names} | {"members": members}
+    if asked.version < FIRST_JOIN_WITH_NULL_PROTOCOL and joined["protocol_name"] == "":
+        joined["protocol_name"] = None
+    return joined
 
 
 def _synced(_subject: WireSubject, _asked: Asked, fields: Fields) -> Fields:
-    names = ("protocol_type", "protocol_name", "assignment")
-    return _error(fields) | {name: fields.get(name) for name in names}
+    absent = _absent(fields)
+    protocol = {name: fields.get(name, absent) for name in ("protocol_type", "protocol_name")}
+    return _error(fields) | protocol | {"assignment": fields["assignment"]}
 
 
-def _left(_subject: WireSubject, _asked: Asked, fields: Fields) -> Fields:
+OF_ONE_LEAVER = {"NONE", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"}
+
+
+def _left(_subject: WireSubject, asked: Asked, fields: Fields) -> Fields:
+    if asked.version < FIRST_LEAVE_WITH_MEMBERS and error_name(fields["error_code"]) in OF_ONE_LEAVER:
+        leaver, _ = asked.request.fields["members"][0]
+        return _error(fields) | {"members": [(leaver, None, error_name(fields["error_code"]))]}
     members = [
         (each["member_id"], each["instance_id"], error_name(each["error_code"])) for each in fields.get("members", ())
     ]
@@ -330,7 +396,7 @@ def _committed(subject: WireSubject, _asked: Asked, fields: Fields) -> Fields:
     }
 
 
-def _fetched(subject: WireSubject, _asked: Asked, fields: Fields) -> Fields:
+def _fetched(subject: WireSubject, asked: Asked, fields: Fields) -> Fields:
     def part(each: Fields) -> tuple[Any, ...]:
         return (
             each["partition_index"],
@@ -345,6 +411,8 @@ def _fetched(subject: WireSubject, _asked: Asked, fields: Fields) -> Fields:
         for topic in fields["topics"]
         if topic["name"] in subject.broker.topics.values()
     ]
+    if asked.request.fields["topics"] is None:  # in Kafka's order of a hash table
+        topics.sort()
     return _error(fields) | {"topics": topics}
 
 
@@ -356,7 +424,7 @@ def _described(subject: WireSubject, _asked: Asked, fields: Fields) -> Fields:
             each.get("instance_id"),
             each["client_id"],
             each["client_host"],
-            each["metadata"],
+            renamed(each["metadata"], subject.topic_shown),
             each["assignment"],
         )
         for each in group["members"]
@@ -373,9 +441,11 @@ def _described(subject: WireSubject, _asked: Asked, fields: Fields) -> Fields:
 
 def _listed(subject: WireSubject, _asked: Asked, fields: Fields) -> Fields:
     groups = [
-        ("g", each["protocol_type"], each["state"]) for each in fields["groups"] if each["group_id"] == subject.group
+        (each["group_id"].removeprefix(subject.prefix), each["protocol_type"], each["state"])
+        for each in fields["groups"]
+        if each["group_id"].startswith(subject.prefix)
     ]
-    return _error(fields) | {"groups": groups}
+    return _error(fields) | {"groups": sorted(groups)}
 
 
 def _deleted(_subject: WireSubject, _asked: Asked, fields: Fields) -> Fields:
