@@ -199,29 +199,31 @@ impl Coordinator {
         let Some(rule) = group.retention() else { return Ok(()) };
         let retention_ms = i64::from(self.config.offsets_retention_minutes) * MS_PER_MINUTE;
         let mut expired = Vec::new();
+        let mut expired_bytes = 0;
         let mut last = begun.cloned();
         for (topic, partition, value) in group.offsets_behind(begun) {
-            if found.left == 0 {
-                found.add(tombstones(&group.id, expired));
+            // Where names are long, fewer entries than a step may look at make a batch that no log takes.
+            if found.left == 0 || expired_bytes >= UNATTENDED_BYTES_MAX {
+                found.add(expired);
                 return Err(last);
             }
             found.left -= 1;
             last = Some((Arc::clone(topic), partition));
             let is_busy = busy.offsets.contains(&(&*group.id, &**topic, partition));
             if !is_busy && rule.has_ended(now, retention_ms, topic, value) {
-                expired.push((Arc::clone(topic), partition));
+                let ended = tombstones(&group.id, [(Arc::clone(topic), partition)]);
+                expired_bytes += ended.iter().map(record_bytes).sum::<usize>();
+                expired.extend(ended);
             }
         }
         // One that was split waits for the next run: until then nobody knows what becomes of its first part.
         let nothing_left = begun.is_none() && expired.len() + 1 == entries;
         if group.state == State::Empty && nothing_left && !busy.groups.contains(&*group.id) {
-            expired.extend(self.unsaved_offsets(&group.id));
-            found.add(tombstones(&group.id, expired));
-            found.add(vec![Record::Group { group_id: Arc::clone(&group.id), value: None }]);
+            expired.extend(tombstones(&group.id, self.unsaved_offsets(&group.id)));
+            expired.push(Record::Group { group_id: Arc::clone(&group.id), value: None });
             found.removed.push(handle);
-        } else {
-            found.add(tombstones(&group.id, expired));
         }
+        found.add(expired);
         Ok(())
     }
 }

@@ -184,6 +184,21 @@ fn a_group_that_is_larger_than_a_step_goes_with_the_run_after_its_offsets() {
 }
 
 #[test]
+fn a_long_group_id_makes_no_batch_that_no_log_takes() {
+    let long = format!("g{}", "x".repeat(32_000));
+    let mut scene = with_old_offsets(&[("a".to_owned(), 1), (long.clone(), 100), ("h".to_owned(), 1)]);
+    for run in 1..=2 {
+        while let Some(append_id) = advance_once(&mut scene, run * HOUR_MS) {
+            let keys = scene.records(append_id).iter().map(|record| record.key_bytes().len());
+            assert!(keys.sum::<usize>() < 512 * 1024, "Kafka's limit of a batch is 1 MiB");
+            scene.end(append_id, Ok(0));
+        }
+        let left = scene.coordinator.group_ids();
+        assert_eq!(left.iter().map(|id| &**id).collect::<Vec<_>>(), if run == 1 { vec![&*long] } else { vec![] });
+    }
+}
+
+#[test]
 fn a_run_that_is_written_down_between_two_steps_goes_on_where_it_was() {
     let groups: Vec<(String, i32)> = (0..1_200).map(|at| (format!("g{at:04}"), 1)).collect();
     let rest = |restores: bool| {
