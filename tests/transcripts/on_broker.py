@@ -32,6 +32,8 @@ EXACT_MS = 10
 EARLIER_MS = 600
 
 DEPARTURES_PAGE = Path(__file__).parents[2] / "docs" / "departures.md"
+LEADER = re.compile(r" protocol=\S+| leader=\S+| members=\S+")
+CHOICE = "choice of 21"
 EARLY = re.compile(r"^@\S+ ")
 #: `rebalance=0ms` ends a sync phase at once, and here every request takes time.
 IN_NO_TIME = "rebalance=0ms"
@@ -132,7 +134,8 @@ def play(run: Run, broker: Broker) -> Played:
                 met |= silent
                 if unexpected or (missing and not silent):
                     where = f"{moment.step.line}: {moment.step.text}"
-                    return Played(path, "", where, tuple(missing), tuple(unexpected), departures_of(path))
+                    reasons = open_choice(missing, unexpected) or departures_of(path)
+                    return Played(path, "", where, tuple(missing), tuple(unexpected), reasons)
     except Exception as error:  # belongs into the report, with its file
         return Played(path, step="error", actual=(f"{type(error).__name__}: {error}",))
     finally:
@@ -219,6 +222,13 @@ def differences(expected: Iterable[str], actual: Iterable[str]) -> tuple[list[st
         else:
             missing.remove(match)
     return missing, unexpected
+
+
+def open_choice(missing: list[str], unexpected: list[str]) -> tuple[str, ...]:
+    """Whether all the difference is who leads, and so who is told the members: where the old leader is gone, Kafka
+    takes anybody (docs/protocol.md §21)."""
+    others = [sorted(LEADER.sub("", line) for line in lines) for lines in (missing, unexpected)]
+    return (CHOICE,) if others[0] == others[1] else ()
 
 
 def kept_silent(missing: list[str]) -> set[str]:

@@ -67,6 +67,16 @@ def test_a_missing_answer_is_a_departure_and_a_different_one_is_not() -> None:
     assert on_broker.differences(["a< NONE protocol=consumer/range"], ["a< NONE protocol=~/range"]) == ([], [])
 
 
+def test_who_leads_when_the_leader_is_gone_is_left_open() -> None:
+    ours = ["b< NONE generation=G leader=$b member=$b members=$b:Sb,$c:Sc", "c< NONE generation=G leader=$b member=$c"]
+    theirs = [
+        "c< NONE generation=G leader=$c member=$c members=$b:Sb,$c:Sc",
+        "b< NONE generation=G leader=$c member=$b",
+    ]
+    assert on_broker.open_choice(ours, theirs) == (on_broker.CHOICE,)
+    assert on_broker.open_choice(ours, ["c< NONE generation=G+1 leader=$b member=$c"]) == ()
+
+
 def test_the_moment_before_something_happens_is_met_with_time_to_spare() -> None:
     steps = [Step(1, "+9999ms"), Step(2, "a Heartbeat"), Step(3, "+1ms", effects=["b< NONE"])]
     assert [moment.step.text for moment in on_broker.moments(steps)] == ["+9399ms", "a Heartbeat", "+601ms"]
