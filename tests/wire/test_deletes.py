@@ -113,6 +113,19 @@ def test_offsets_are_deleted_and_what_does_not_exist_is_refused_first(address: A
         )
 
 
+def test_a_topic_that_is_named_twice_is_one_entry_only_beside_what_is_refused(address: Address) -> None:
+    with Connection(address) as connection:
+        committed(connection.ask(commit("g", {"orders": [0, 1]})))
+        twice = [("orders", [0]), ("orders", [1])]
+        answers = [
+            offsets_deleted(connection.ask(delete_offsets("g", asked))) for asked in (twice, [*twice, ("no", [0])])
+        ]
+        assert answers == [
+            (NONE, [("orders", [(0, NONE)]), ("orders", [(1, NONE)])]),
+            (NONE, [("no", [(0, UNKNOWN_TOPIC_OR_PARTITION)]), ("orders", [(0, NONE), (1, NONE)])]),
+        ]
+
+
 def test_an_error_of_the_group_comes_before_unknown_topics(address: Address) -> None:
     with Connection(address) as connection:
         for asked in [[("orders", [0])], [("nowhere", [0])], []]:

@@ -284,7 +284,6 @@ pub fn offset_delete(node: &mut Node, connection: &Rc<Connection>, header: &Requ
     let body = OffsetDeleteBody::read(header.version, body)?;
     let mut refused = Refused::default();
     let mut kept: Vec<(&str, Vec<i32>)> = Vec::new();
-    let mut kept_at: HashMap<&str, usize> = HashMap::new();
     for (name, range) in &body.topics {
         let named = Named { topic_id: 0, ..Named::find(&node.topics, TopicRef::Name(name)) };
         let partitions = &body.partitions[range.clone()];
@@ -294,11 +293,7 @@ pub fn offset_delete(node: &mut Node, connection: &Rc<Connection>, header: &Requ
             refused.add(&named, unknown.into_iter());
         }
         if !known.is_empty() {
-            let at = *kept_at.entry(name).or_insert(kept.len());
-            if at == kept.len() {
-                kept.push((name, Vec::new()));
-            }
-            kept[at].1.extend(known);
+            kept.push((name, known));
         }
     }
     let topics: Vec<OffsetDeleteTopic<'_>> =

@@ -111,7 +111,8 @@ fn of_commit(topic: &CommittedTopic) -> Results<'_> {
     (&topic.name, topic.topic_id, &topic.partitions)
 }
 
-/// Writes one entry per topic of `refused`, with what was answered about it behind; then the other topics.
+/// Where nothing was refused, writes what was answered as often as it was asked for. Otherwise one entry per topic:
+/// those of `refused` first, with what was answered about them behind, then the other topics.
 fn results_by_topic<'a>(
     out: &mut Writer<'_>,
     by_id: bool,
@@ -119,15 +120,14 @@ fn results_by_topic<'a>(
     answered: impl Iterator<Item = Results<'a>>,
 ) {
     let mut topics: Vec<(&str, u128, Vec<Codes<'_>>)> = Vec::with_capacity(refused.len());
-    let mut refused_at: HashMap<(&str, u128), usize> = HashMap::with_capacity(refused.len());
-    for (name, id, results) in refused.iter().map(of_commit) {
-        refused_at.insert((name, id), topics.len());
-        topics.push((name, id, vec![results]));
-    }
-    for (name, id, results) in answered {
-        match refused_at.get(&(name, id)) {
-            Some(at) => topics[*at].2.push(results),
-            None => topics.push((name, id, vec![results])),
+    let mut entries: HashMap<(&str, u128), usize> = HashMap::with_capacity(refused.len());
+    for (name, id, results) in refused.iter().map(of_commit).chain(answered) {
+        match entries.get(&(name, id)) {
+            Some(at) if !refused.is_empty() => topics[*at].2.push(results),
+            _ => {
+                entries.insert((name, id), topics.len());
+                topics.push((name, id, vec![results]));
+            }
         }
     }
     out.count(topics.len());
@@ -148,7 +148,7 @@ fn results_by_topic<'a>(
 }
 
 /// `OffsetDelete`, v0. With an error at the top there are no topics; otherwise what the front-end refused comes first,
-/// the coordinator's results after it. A topic is one entry, however often it was named.
+/// the coordinator's results after it, and a topic is one entry however often it was named.
 pub fn offset_delete(out: &mut Writer<'_>, answer: &OffsetDeleteAnswer<'_>, refused: &[CommittedTopic]) {
     out.i16(answer.error.code());
     out.i32(THROTTLE_TIME_MS);
