@@ -1446,6 +1446,9 @@ class Server:
         """Milliseconds on its coordinators' monotonic clock."""
     def load(self) -> tuple[int, int]:
         """Open connections, and requests that wait for their answer."""
+    @property
+    def panics(self) -> int:
+        """How many requests have made their handler panic: bugs, each of which has closed its connection."""
     def stop(self) -> None:
         """Answer every request that waits, close every connection, end the threads. A second call does nothing."""
     def settings(self) -> dict[str, str]:

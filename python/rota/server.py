@@ -86,6 +86,12 @@ class Server:
         """HOST:PORT of every node with commas between, as Kafka clients want it in `bootstrap.servers`."""
         return ",".join(self.nodes().values())
 
+    @property
+    def panics(self) -> int:
+        """How many requests have made the server panic. Each is a bug in rota, has closed the connection that it came
+        over and nothing else, and is told on standard error. 0 unless you have found one."""
+        return self._inner.panics
+
     def nodes(self) -> dict[int, str]:
         """HOST:PORT of every node, by its id."""
         return {

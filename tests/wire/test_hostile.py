@@ -3,55 +3,19 @@
 from __future__ import annotations
 
 import random
-import resource
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 import rota
 
+from .bystander import PATIENCE_S, a_healthy_client, resident_bytes
+from .hostile_sessions import allow_files
 from .raw import NONE, UNKNOWN_MEMBER_ID, Connection, Member, blob, frame, heartbeat, i32, join
 
 Address = tuple[str, int]
-PATIENCE_S = 60
-
-
-@contextmanager
-def a_healthy_client(address: Address) -> Iterator[None]:
-    """A member that sends heartbeats all the while; each of them must be answered NONE, before and after."""
-    beats, stop, failure = threading.Semaphore(0), threading.Event(), list[BaseException]()
-
-    def beat() -> None:
-        try:
-            with Member(address, "healthy") as member:
-                while not stop.is_set():
-                    assert member.heartbeat() == NONE
-                    beats.release()
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=beat)
-    thread.start()
-    assert beats.acquire(timeout=PATIENCE_S)
-    try:
-        yield
-        while beats.acquire(blocking=False):
-            pass
-        assert beats.acquire(timeout=PATIENCE_S)
-    finally:
-        stop.set()
-        thread.join(PATIENCE_S)
-    assert not failure
-
-
-def resident_bytes() -> int:
-    """Of this process, the server's threads included."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def send_for_ever(connection: Connection, data: bytes) -> None:
@@ -110,10 +74,7 @@ def test_a_client_that_reads_nothing_is_not_written_to_without_end(address: Addr
 
 
 def test_two_thousand_clients_that_connect_at_once_are_all_answered(rota_server: rota.Server, address: Address) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = 2 * 2_000 + 500
-    if soft < needed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(needed, hard), hard))
+    allow_files(2 * 2_000 + 500)
     with a_healthy_client(address):
         sockets = []
         for _ in range(2_000):

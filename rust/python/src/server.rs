@@ -149,6 +149,12 @@ impl Server {
         py.detach(|| self.running.load()).map_err(raised)
     }
 
+    /// Requests that have made their handler panic.
+    #[getter]
+    fn panics(&self) -> u64 {
+        self.running.panics()
+    }
+
     /// Answers every request that waits, closes every connection, ends the threads. A second call does nothing.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {

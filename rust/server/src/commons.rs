@@ -1,6 +1,6 @@
 //! What the nodes of one server have in common.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicU64};
 
 use tokio::sync::Notify;
 
@@ -33,6 +33,8 @@ pub struct Commons {
     pub log: Arc<SharedLog>,
     /// What a test has asked for.
     pub controls: Controls,
+    /// How many requests have made their handler panic.
+    pub panics: AtomicU64,
     /// Of each node: rung when another thread has left something for it.
     pub bells: Vec<Arc<Notify>>,
     /// Who is shown every request and answer.
@@ -49,7 +51,8 @@ impl Commons {
         let topics = TopicTable::new(settings.topics(), table_owners, bells.clone(), &mut RandomBits::default());
         let log =
             SharedLog::new(settings.offsets_partitions(), settings.message_max_bytes(), bells.clone(), clock.clone());
-        Commons { controls: Controls::default(), settings, place, clock, owners, topics, log, bells, trace: None }
+        let (controls, panics) = (Controls::default(), AtomicU64::new(0));
+        Commons { settings, place, clock, owners, topics, log, controls, panics, bells, trace: None }
     }
 
     /// Where the bell of a node is.

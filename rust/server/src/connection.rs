@@ -17,6 +17,7 @@ use std::{
 
 use bytes::{Buf, BytesMut};
 use rota_wire::{
+    WireError,
     frame::{LENGTH_BYTES, frame_length},
     write::end_answer,
 };
@@ -276,6 +277,10 @@ impl Channel {
                 // It stays where it is, and is looked at again later.
                 Ok(Handled::Paused) => return (handled - LENGTH_BYTES - length, Next::Paused),
                 Ok(Handled::Fetch(wait)) => return (handled, Next::Fetch(wait)),
+                Err(WireError::Panicked) => {
+                    self.shared.panicked(&self.connection);
+                    return (handled, Next::Close);
+                }
                 Ok(Handled::Close) | Err(_) => return (handled, Next::Close),
             }
         }
@@ -442,13 +447,42 @@ impl Drop for Channel {
     fn drop(&mut self) {
         self.connection.gone.set(true);
         self.connection.ended.set(true);
+        if std::thread::panicking() {
+            self.shared.panicked(&self.connection);
+        }
         self.shared.forget(&self.connection);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{panic, sync::Arc};
+
     use super::*;
+    use crate::{clock::Clock, commons::Commons, node::Node, owners::FIRST_NODE, place::Place, settings::Settings};
+
+    #[test]
+    fn a_panic_while_a_request_is_handled_is_counted_and_forgets_the_connection() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let place = Place { cluster_id: "c".to_owned(), node_id: FIRST_NODE, host: None, ports: vec![1] };
+        let commons = Arc::new(Commons::new(Settings::default(), place, Clock::standing()));
+        let shared = Shared::new(Node::new(&commons, FIRST_NODE));
+        let channel = runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let (peer, local) = (stream.peer_addr().unwrap(), stream.local_addr().unwrap());
+            let connection = Rc::new(Connection::new(1, peer, local));
+            shared.remember(&connection);
+            Channel::new(Rc::clone(&shared), connection, stream)
+        });
+        let outcome = panic::catch_unwind(panic::AssertUnwindSafe(|| {
+            let _serving = channel;
+            panic!("as a handler would");
+        }));
+        assert!(outcome.is_err());
+        assert_eq!(commons.panics.load(Ordering::Relaxed), 1);
+        assert_eq!(shared.connection_count(), 0);
+    }
 
     #[test]
     fn a_client_host_is_written_as_java_writes_it() {

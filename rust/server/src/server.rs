@@ -6,6 +6,7 @@ use std::{
     rc::Rc,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
+        atomic::Ordering,
         mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel},
     },
     thread::{self, JoinHandle},
@@ -420,6 +421,11 @@ impl Server {
                 Err(reason) => Err(ServerError::TopicRefused { topic, reason: reason.to_string() }),
             }
         })?
+    }
+
+    /// How many requests have made their handler panic. Each is a bug, and has cost its client the connection.
+    pub fn panics(&self) -> u64 {
+        self.commons.panics.load(Ordering::Relaxed)
     }
 
     /// How many connections are open, and how many requests wait for their answer.

@@ -4,12 +4,14 @@ use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     rc::Rc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
 use tokio::sync::Notify;
 
 use crate::{
+    commons::Commons,
     connection::{Connection, Ending},
     members::MemberKey,
     node::Node,
@@ -29,6 +31,7 @@ pub struct Shared {
     pub scratch: RefCell<Box<[u8]>>,
     /// `socket.request.max.bytes`
     pub request_max_bytes: usize,
+    commons: Arc<Commons>,
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     held_bytes: Cell<usize>,
     emptied: Notify,
@@ -40,6 +43,7 @@ impl Shared {
     pub fn new(node: Node) -> Rc<Shared> {
         Rc::new(Shared {
             request_max_bytes: node.settings.request_max_bytes(),
+            commons: Arc::clone(&node.commons),
             node: RefCell::new(node),
             scratch: RefCell::new(vec![0; READ_BYTES].into()),
             connections: RefCell::default(),
@@ -63,6 +67,16 @@ impl Shared {
     pub fn remember(&self, connection: &Rc<Connection>) {
         connection.active_ms.set(self.uptime_ms());
         self.connections.borrow_mut().insert(connection.id, Rc::clone(connection));
+    }
+
+    /// A request of `connection` has made its handler panic. That costs nobody but its client, and it is a bug: the
+    /// panic's own message is on standard error, and this says what it means.
+    pub fn panicked(&self, connection: &Connection) {
+        self.commons.panics.fetch_add(1, Ordering::Relaxed);
+        let client = &connection.client_host;
+        eprintln!(
+            "rota: a request from {client} has made the server panic, as above. Its connection is closed. This is a bug in rota."
+        );
     }
 
     /// The connection's task has ended.

@@ -24,6 +24,7 @@ pub fn decode_body<T: Decodable>(api_key: i16, version: i16, body: &Bytes) -> Re
     let mut bytes = body.clone();
     match catch_unwind(AssertUnwindSafe(|| T::decode(&mut bytes, version))) {
         Ok(Ok(decoded)) => Ok(decoded),
-        Ok(Err(_)) | Err(_) => Err(WireError::Undecodable),
+        Ok(Err(_)) => Err(WireError::Undecodable),
+        Err(_) => Err(WireError::Panicked),
     }
 }

@@ -44,6 +44,8 @@ pub enum WireError {
     },
     /// The codec refused bytes that the guard let through.
     Undecodable,
+    /// The decoder panicked: a bug.
+    Panicked,
     /// An API key or version that is not served.
     Unsupported {
         /// As in the header.
@@ -66,6 +68,7 @@ impl fmt::Display for WireError {
             }
             WireError::BadTag { field } => write!(out, "the announced size of `{field}` is not its size"),
             WireError::Undecodable => write!(out, "the request cannot be decoded"),
+            WireError::Panicked => write!(out, "the decoder panicked at the request"),
             WireError::Unsupported { api_key, version } => {
                 write!(out, "API key {api_key} in version {version} is not served")
             }

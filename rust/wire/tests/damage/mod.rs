@@ -1,0 +1,79 @@
+//! Frames of every API and version, damaged in ways that are the same for the same seed, and decoded as the server
+//! does. Tests and the targets of `rust/fuzz` share it.
+
+use bytes::Bytes;
+use kafka_protocol::messages::{
+    ConsumerGroupHeartbeatRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest,
+    DescribeClusterRequest, DescribeConfigsRequest, FetchRequest, InitProducerIdRequest, ListOffsetsRequest,
+    MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+};
+use rota_wire::{
+    RequestHeader, WireError, decode_body,
+    discovery::{ApiVersionsBody, FindCoordinatorBody},
+    requests::{
+        DescribeGroupsBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody, OffsetDeleteBody,
+        OffsetFetchBody, SyncGroupBody, read_delete_groups, read_heartbeat,
+    },
+    versions::{self, APIS, Api},
+};
+
+/// Decodes a body as the server does.
+pub fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
+    let bytes = || Bytes::copy_from_slice(body);
+    match key {
+        versions::JOIN_GROUP => JoinGroupBody::read(version, body).map(drop),
+        versions::SYNC_GROUP => SyncGroupBody::read(version, body).map(drop),
+        versions::HEARTBEAT => read_heartbeat(version, body).map(drop),
+        versions::LEAVE_GROUP => LeaveGroupBody::read(version, body).map(drop),
+        versions::OFFSET_COMMIT => OffsetCommitBody::read(version, body).map(drop),
+        versions::OFFSET_FETCH => OffsetFetchBody::read(version, body).map(drop),
+        versions::DESCRIBE_GROUPS => DescribeGroupsBody::read(version, body).map(drop),
+        versions::DELETE_GROUPS => read_delete_groups(version, body).map(drop),
+        versions::OFFSET_DELETE => OffsetDeleteBody::read(version, body).map(drop),
+        versions::LIST_GROUPS => ListGroupsBody::read(version, body).map(drop),
+        versions::API_VERSIONS => ApiVersionsBody::read(version, body).map(drop),
+        versions::FIND_COORDINATOR => FindCoordinatorBody::read(version, body).map(drop),
+        versions::PRODUCE => decode_body::<ProduceRequest>(key, version, &bytes()).map(drop),
+        versions::FETCH => decode_body::<FetchRequest>(key, version, &bytes()).map(drop),
+        versions::LIST_OFFSETS => decode_body::<ListOffsetsRequest>(key, version, &bytes()).map(drop),
+        versions::METADATA => decode_body::<MetadataRequest>(key, version, &bytes()).map(drop),
+        versions::CREATE_TOPICS => decode_body::<CreateTopicsRequest>(key, version, &bytes()).map(drop),
+        versions::DELETE_TOPICS => decode_body::<DeleteTopicsRequest>(key, version, &bytes()).map(drop),
+        versions::CREATE_PARTITIONS => decode_body::<CreatePartitionsRequest>(key, version, &bytes()).map(drop),
+        versions::OFFSET_FOR_LEADER_EPOCH => {
+            decode_body::<OffsetForLeaderEpochRequest>(key, version, &bytes()).map(drop)
+        }
+        versions::DESCRIBE_CONFIGS => decode_body::<DescribeConfigsRequest>(key, version, &bytes()).map(drop),
+        versions::DESCRIBE_CLUSTER => decode_body::<DescribeClusterRequest>(key, version, &bytes()).map(drop),
+        versions::CONSUMER_GROUP_HEARTBEAT => {
+            decode_body::<ConsumerGroupHeartbeatRequest>(key, version, &bytes()).map(drop)
+        }
+        versions::INIT_PRODUCER_ID => decode_body::<InitProducerIdRequest>(key, version, &bytes()).map(drop),
+        key => panic!("no decoder for API {key}"),
+    }
+}
+
+/// Every API in every version that is served.
+pub fn every_version() -> impl Iterator<Item = (&'static Api, i16)> {
+    APIS.iter().flat_map(|api| (api.served_from..=api.max).map(move |version| (api, version)))
+}
+
+/// A request from its header on.
+pub fn frame(api: &Api, version: i16, body: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    frame.extend_from_slice(&api.key.to_be_bytes());
+    frame.extend_from_slice(&version.to_be_bytes());
+    frame.extend_from_slice(&77_i32.to_be_bytes());
+    frame.extend_from_slice(b"\0\x06client");
+    if api.flexible(version) {
+        frame.push(0);
+    }
+    frame.extend_from_slice(body);
+    frame
+}
+
+/// A frame from its header on.
+pub fn decode_frame(frame: &[u8]) -> Result<(), WireError> {
+    let (header, body) = RequestHeader::read(frame)?;
+    if header.api.serves(header.version) { decode(header.api.key, header.version, body) } else { Ok(()) }
+}
