@@ -16,6 +16,11 @@ COMPARE_ARGS ?=
 # Of the differential run.
 STEPS ?= 1000000
 SEED ?= 0
+FRAMES ?= 100000000
+SEED ?= 0
+TARGET ?= requests
+# Not ?=: the shell has a SECONDS of its own.
+SECONDS := 60
 
 export VIRTUAL_ENV := $(abspath $(VENV))
 # maturin sets what PyO3's build script looks at; in a directory of its own clippy does not undo that build each time.
@@ -23,10 +28,10 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: help venv develop lint lint-python lint-rust format test-rust faults test-python test wheel check-wheel bench bench-assign compare-assignors demo differential clean
+.PHONY: help venv develop lint lint-python lint-rust format test-rust test-python test wheel check-wheel bench bench-hostile fuzz fuzz-target demo clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(BIN)/maturin ## create .venv with the build tool
 
@@ -93,6 +98,18 @@ bench-assign: develop ## the assignors beside Kafka's classes in one run, releas
 
 compare-assignors: develop ## the assignors' plans beside those of Kafka's classes on 10,000 random groups (JDK, Maven)
 	$(BIN)/python -m tests.assign.differential $(COMPARE_ARGS)
+bench-hostile: wheel ## how long others wait while a hostile client is at work, release build (about 2 min)
+	$(PYTHON) -m venv build/bench
+	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)"
+	build/bench/bin/python -m benches.hostile
+
+fuzz: ## 10^8 damaged frames (FRAMES=..., SEED=... goes on where another run ended)
+	ROTA_FRAMES=$(FRAMES) ROTA_SEED=$(SEED) cargo test --release -p rota-wire --test damaged_frames a_million -- --nocapture
+
+fuzz-target: ## coverage-guided: TARGET=requests|batches|records|embedded for SECONDS=60 (nightly, cargo install cargo-fuzz)
+	$(PYTHON) rust/fuzz/seeds.py
+	cd rust && cargo +nightly fuzz run --fuzz-dir fuzz $(TARGET) -- -max_total_time=$(SECONDS) -rss_limit_mb=1024 \
+		-max_len=4096 -timeout=5
 
 demo: develop ## watch a group live, about 30 s (DEMO_ARGS=--json for a summary)
 	$(BIN)/rota demo $(DEMO_ARGS)

@@ -10,16 +10,20 @@ import itertools
 import random
 import resource
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from .raw import (
     DESCRIBE_GROUPS,
     JOIN_GROUP,
+    MEMBER_ID_REQUIRED,
+    METADATA,
+    NONE,
     OFFSET_COMMIT,
     OFFSET_FETCH,
     Connection,
+    Reader,
     blob,
     frame,
     heartbeat,
@@ -57,23 +61,29 @@ def many(address: Address, count: int) -> Iterator[list[Connection]]:
         yield [stack.enter_context(Connection(address, timeout=60)) for _ in range(count)]
 
 
-def ask_all(connection: Connection, requests: list[bytes]) -> None:
-    """Sends requests 500 at a time, and drops the answers."""
+def ask_all(connection: Connection, requests: list[bytes], error_at: int | None = None, error: int = NONE) -> None:
+    """Sends requests 500 at a time; each answer has `error` at its byte `error_at`."""
     for start in range(0, len(requests), 500):
         batch = requests[start : start + 500]
         connection.send(b"".join(batch))
         for _ in batch:
-            connection.receive()
+            answer = connection.receive()
+            assert error_at is None or Reader(answer[error_at:]).i16() == error
 
 
-def idle(address: Address) -> Iterator[None]:
+def make_topic(connection: Connection) -> None:
+    """Topic `t`, made by asking for it."""
+    connection.ask(frame(METADATA, 0, i32(1) + string("t")))
+
+
+def idle(address: Address) -> Generator[None, None, None]:
     """Connections that say nothing."""
     with many(address, IDLE_CONNECTIONS):
         while True:
             yield
 
 
-def slowloris(address: Address) -> Iterator[None]:
+def slowloris(address: Address) -> Generator[None, None, None]:
     """A byte at a time of a request, over all connections; then of the next one."""
     with many(address, SLOW_CONNECTIONS) as connections:
         for byte in itertools.cycle(heartbeat("g" * 1_000, "m", 0)):
@@ -82,7 +92,7 @@ def slowloris(address: Address) -> Iterator[None]:
             yield
 
 
-def deaf(address: Address) -> Iterator[None]:
+def deaf(address: Address) -> Generator[None, None, None]:
     """Clients that ask without end and never read an answer, until the server takes nothing more from them."""
     flood = heartbeat("g", "m", 0) * 2_000
     with many(address, DEAF_CONNECTIONS) as connections:
@@ -97,7 +107,7 @@ def deaf(address: Address) -> Iterator[None]:
             yield
 
 
-def pipelined(address: Address) -> Iterator[None]:
+def pipelined(address: Address) -> Generator[None, None, None]:
     """Ten thousand requests at once, read only when all are sent."""
     with many(address, 4) as connections:
         requests = heartbeat("g", "m", 0) * PIPELINED_REQUESTS
@@ -120,7 +130,7 @@ def pipelined(address: Address) -> Iterator[None]:
             yield
 
 
-def big_frames(address: Address) -> Iterator[None]:
+def big_frames(address: Address) -> Generator[None, None, None]:
     """Requests of 100 MB that are announced, of which 2 MiB come; and one above the limit."""
     chunk = bytes(64 * KIB)
     with many(address, BIG_FRAMES) as connections:
@@ -138,7 +148,7 @@ def big_frames(address: Address) -> Iterator[None]:
             yield
 
 
-def big_group(address: Address) -> Iterator[None]:
+def big_group(address: Address) -> Generator[None, None, None]:
     """Ten thousand members of one group, each of whose clients has gone after its join. All of them wait for the first
     one, which does not join again."""
     allow_files(MEMBERS + 2_000)
@@ -152,13 +162,13 @@ def big_group(address: Address) -> Iterator[None]:
             yield
 
 
-def pending_ids(address: Address) -> Iterator[None]:
+def pending_ids(address: Address) -> Generator[None, None, None]:
     """Member ids that are asked for and never used (JoinGroup v4)."""
     body = string("pending") + i32(30_000) + i32(60_000) + string("") + string("consumer")
     request = frame(JOIN_GROUP, 4, body + i32(1) + string("range") + blob(b"metadata"))
     with Connection(address) as connection:
         while True:
-            ask_all(connection, [request] * FLOOD)
+            ask_all(connection, [request] * FLOOD, 8, MEMBER_ID_REQUIRED)
             yield
 
 
@@ -168,27 +178,39 @@ def _names(seed: int, prefix: str) -> Iterator[str]:
         yield f"{prefix}-{numbers.randbytes(8).hex()}"
 
 
-def joins_of_random_groups(address: Address) -> Iterator[None]:
+def joins_of_random_groups(address: Address) -> Generator[None, None, None]:
     """Each join makes a group with a member, whose session lasts for 30 s."""
     names = _names(1, "joined")
     with Connection(address) as connection:
         while True:
-            ask_all(connection, [join(next(names)) for _ in range(FLOOD)])
+            ask_all(connection, [join(next(names)) for _ in range(FLOOD)], 4)
             yield
 
 
-def commits_of_random_groups(address: Address) -> Iterator[None]:
+def commits_of_random_groups(address: Address) -> Generator[None, None, None]:
     """Each commit makes a group with an offset, which is kept for `offsets.retention.minutes`."""
     names = _names(2, "committed")
     topics = i32(1) + string("t") + i32(1) + i32(0) + i64(5) + string("")
     with Connection(address) as connection:
+        make_topic(connection)
         while True:
             asked = [string(next(names)) + i32(-1) + string("") + i64(-1) + topics for _ in range(FLOOD)]
-            ask_all(connection, [frame(OFFSET_COMMIT, 2, body) for body in asked])
+            ask_all(connection, [frame(OFFSET_COMMIT, 2, body) for body in asked], -2)
             yield
 
 
-def questions_about_random_groups(address: Address) -> Iterator[None]:
+def commits_of_one_offset(address: Address) -> Generator[None, None, None]:
+    """The same offset again and again: the log behind it is not to keep them all."""
+    topics = i32(1) + string("t") + i32(1) + i32(0) + i64(5) + string("x" * 1_000)
+    request = frame(OFFSET_COMMIT, 2, string("again") + i32(-1) + string("") + i64(-1) + topics)
+    with Connection(address) as connection:
+        make_topic(connection)
+        while True:
+            ask_all(connection, [request] * FLOOD, -2)
+            yield
+
+
+def questions_about_random_groups(address: Address) -> Generator[None, None, None]:
     """Descriptions, committed offsets and heartbeats of groups and members that do not exist."""
     names = _names(3, "nobody")
     with Connection(address) as connection:
@@ -207,7 +229,7 @@ def questions_about_random_groups(address: Address) -> Iterator[None]:
 class Session:
     """`attack`, for how many rounds a test lets it go on, and how many bytes the server may take for it by then."""
 
-    attack: Callable[[Address], Iterator[None]]
+    attack: Callable[[Address], Generator[None, None, None]]
     rounds: int
     bytes_max: int
 
@@ -224,6 +246,7 @@ SESSIONS = {
         Session(pending_ids, 1, FLOOD * 2 * KIB + 8 * MIB),
         Session(joins_of_random_groups, 1, FLOOD * 4 * KIB + 8 * MIB),
         Session(commits_of_random_groups, 1, FLOOD * 4 * KIB + 8 * MIB),
+        Session(commits_of_one_offset, 4, 24 * MIB),
         Session(questions_about_random_groups, 2, 8 * MIB),
     )
 }

@@ -71,6 +71,9 @@ pub struct Coordinator {
     pub(crate) cleaner: Cleaner,
     pub(crate) clock: Now,
     pub(crate) checks_itself: bool,
+    /// Events since something large was checked.
+    #[serde(skip)]
+    pub(crate) unchecked: usize,
 }
 
 impl Coordinator {
@@ -93,6 +96,7 @@ impl Coordinator {
             cleaner: Cleaner::default(),
             clock: Now { mono_ms: 0, wall_ms: 0 },
             checks_itself: cfg!(debug_assertions),
+            unchecked: 0,
         }
     }
 

@@ -60,6 +60,9 @@ const CHECKS: [(&str, Check); 13] = [
     ("L4", l4_parked_is_watched),
 ];
 
+/// Members and groups that are few enough to be checked after every event.
+const CHECKED_EACH_TIME_MAX: usize = 256;
+
 impl Coordinator {
     /// Checks every group, and that everything names what names it; the first violation found.
     pub fn check_invariants(&self) -> Result<(), Violation> {
@@ -67,17 +70,27 @@ impl Coordinator {
         self.check_references()
     }
 
-    /// If it checks itself: the group of this event, or all if it may have touched several.
-    pub(crate) fn debug_check(&self, group_id: Option<&str>) {
+    /// If it checks itself: the group of this event, or all if it may have touched several. What is large is checked
+    /// so rarely that it costs no more than [`CHECKED_EACH_TIME_MAX`] members an event: ten thousand members that join
+    /// would take a minute otherwise.
+    pub(crate) fn debug_check(&mut self, group_id: Option<&str>) {
         if !self.checks_itself {
             return;
         }
-        let checked = match group_id.and_then(|group_id| self.find_group(group_id)) {
-            Some(handle) => self.check_group(handle),
-            None if group_id.is_some() => Ok(()),
-            None => self.check_invariants(),
+        let group = group_id.and_then(|group_id| self.find_group(group_id));
+        let size = match group {
+            Some(handle) => self.groups.get(handle).map_or(0, |group| group.joined.len()),
+            None if group_id.is_some() => return,
+            None => self.members.full() + self.group_ids.len(),
         };
-        if let Err(violation) = checked {
+        self.unchecked = self.unchecked.saturating_add(1);
+        if size > CHECKED_EACH_TIME_MAX {
+            if size / CHECKED_EACH_TIME_MAX > self.unchecked {
+                return;
+            }
+            self.unchecked = 0;
+        }
+        if let Err(violation) = group.map_or_else(|| self.check_invariants(), |handle| self.check_group(handle)) {
             panic!("{violation}");
         }
     }

@@ -8,6 +8,8 @@ mod samples;
 
 use std::{
     env,
+    fmt::Write,
+    fs,
     panic::{self, AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -130,4 +132,23 @@ fn a_million_damaged_frames_are_refused_or_decoded_and_none_panics() {
     }
     // Damage of which nearly all or nearly nothing is noticed would test little.
     assert!((frames / 10..frames - frames / 10).contains(&refused), "{refused} of {frames} were refused");
+}
+
+/// What `tests/wire` damages on its way to a server, and what the targets of `rust/fuzz` begin with.
+#[test]
+fn the_samples_that_others_damage_are_those_of_every_api_and_version() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/samples/requests.txt");
+    let mut wanted =
+        "# API, version, request from its header on. ROTA_WRITE_SAMPLES=1 cargo test -p rota-wire\n".to_owned();
+    for (api, version) in every_version() {
+        let hex = frame(api, version, &samples::body(api, version)).iter().fold(String::new(), |mut hex, byte| {
+            let _infallible = write!(hex, "{byte:02x}");
+            hex
+        });
+        let _infallible = writeln!(wanted, "{} {version} {hex}", api.key);
+    }
+    if env::var_os("ROTA_WRITE_SAMPLES").is_some() {
+        fs::write(path, &wanted).unwrap();
+    }
+    assert!(fs::read_to_string(path).unwrap() == wanted, "tests/samples/requests.txt is out of date");
 }

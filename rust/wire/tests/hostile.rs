@@ -1,6 +1,7 @@
 //! Bytes that nobody should send: every one of them is refused or decoded, and none panics or makes the decoder
 //! reserve what the bytes do not cover. A count that was believed would abort the process: no test survives that.
 
+#[expect(dead_code, reason = "another test decodes whole frames")]
 mod damage;
 mod samples;
 
@@ -21,7 +22,8 @@ use rota_wire::{
     frame::{FrameError, frame_length},
     limits::{ELEMENTS_MAX, GROUPS_MAX, ID_PREFIX_BYTES_MAX},
     line::{LINE_BYTES_MAX, Layout, Line},
-    show, versions,
+    show,
+    versions::{self, APIS},
 };
 
 /// Counts the panics from here on in this test's thread, those that `decode_body` catches included.
