@@ -13,11 +13,11 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 COMPARE_ARGS ?=
-# Of the differential run.
+# Of the differential run; SEED is the fuzz run's, too.
 STEPS ?= 1000000
 SEED ?= 0
+# Of the long fuzz run.
 FRAMES ?= 100000000
-SEED ?= 0
 TARGET ?= requests
 # Not ?=: the shell has a SECONDS of its own.
 SECONDS := 60
@@ -98,6 +98,7 @@ bench-assign: develop ## the assignors beside Kafka's classes in one run, releas
 
 compare-assignors: develop ## the assignors' plans beside those of Kafka's classes on 10,000 random groups (JDK, Maven)
 	$(BIN)/python -m tests.assign.differential $(COMPARE_ARGS)
+
 bench-hostile: wheel ## how long others wait while a hostile client is at work, release build (about 2 min)
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)"

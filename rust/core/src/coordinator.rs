@@ -50,6 +50,19 @@ pub(crate) struct Step<'s> {
     pub sink: &'s mut dyn Sink,
 }
 
+/// When a coordinator checks its own invariants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SelfCheck {
+    /// Only when it is asked to.
+    #[default]
+    Never,
+    /// After every event, as long as what it touched is small; what is large once in so many events that a check takes
+    /// bounded time of each.
+    Sampled,
+    /// After every event.
+    EveryEvent,
+}
+
 /// The coordinator of one partition of `__consumer_offsets`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Coordinator {
@@ -70,7 +83,7 @@ pub struct Coordinator {
     pub(crate) next_joining_order: u64,
     pub(crate) cleaner: Cleaner,
     pub(crate) clock: Now,
-    pub(crate) checks_itself: bool,
+    pub(crate) self_check: SelfCheck,
     /// Events since something large was checked.
     #[serde(skip)]
     pub(crate) unchecked: usize,
@@ -95,7 +108,7 @@ impl Coordinator {
             next_joining_order: 0,
             cleaner: Cleaner::default(),
             clock: Now { mono_ms: 0, wall_ms: 0 },
-            checks_itself: cfg!(debug_assertions),
+            self_check: if cfg!(debug_assertions) { SelfCheck::EveryEvent } else { SelfCheck::Never },
             unchecked: 0,
         }
     }
@@ -110,9 +123,9 @@ impl Coordinator {
         self.epoch
     }
 
-    /// Whether it checks its invariants after every event, and panics if one is broken: by default in debug builds.
-    pub fn check_itself(&mut self, checks: bool) {
-        self.checks_itself = checks;
+    /// When it checks its invariants; it panics if one is broken. By default in debug builds: after every event.
+    pub fn check_itself(&mut self, when: SelfCheck) {
+        self.self_check = when;
     }
 
     /// The latest time that an event brought along; the monotonic part is 0 before the first.
@@ -223,8 +236,8 @@ impl Coordinator {
 
     /// The same coordinator as it was before it loaded anything.
     pub(crate) fn without_state(&self) -> Coordinator {
-        let (clock, checks_itself) = (self.clock, self.checks_itself);
-        Coordinator { clock, checks_itself, ..Coordinator::new(self.config.clone(), self.partition, self.epoch) }
+        let (clock, self_check) = (self.clock, self.self_check);
+        Coordinator { clock, self_check, ..Coordinator::new(self.config.clone(), self.partition, self.epoch) }
     }
 
     /// The time never goes back, whatever the caller's clock does.

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::{
     appends::Purpose,
-    coordinator::{Coordinator, Phase},
+    coordinator::{Coordinator, Phase, SelfCheck},
     group::{Group, GroupHandle, Member},
     operations::Operation,
     states::State,
@@ -60,8 +60,8 @@ const CHECKS: [(&str, Check); 13] = [
     ("L4", l4_parked_is_watched),
 ];
 
-/// Members and groups that are few enough to be checked after every event.
-const CHECKED_EACH_TIME_MAX: usize = 256;
+/// Members and groups that [`SelfCheck::Sampled`] looks at after every event; of more, in so many events as often.
+const SAMPLE: usize = 256;
 
 impl Coordinator {
     /// Checks every group, and that everything names what names it; the first violation found.
@@ -70,11 +70,9 @@ impl Coordinator {
         self.check_references()
     }
 
-    /// If it checks itself: the group of this event, or all if it may have touched several. What is large is checked
-    /// so rarely that it costs no more than [`CHECKED_EACH_TIME_MAX`] members an event: ten thousand members that join
-    /// would take a minute otherwise.
+    /// If it checks itself: the group of this event, or all if it may have touched several.
     pub(crate) fn debug_check(&mut self, group_id: Option<&str>) {
-        if !self.checks_itself {
+        if self.self_check == SelfCheck::Never {
             return;
         }
         let group = group_id.and_then(|group_id| self.find_group(group_id));
@@ -83,12 +81,14 @@ impl Coordinator {
             None if group_id.is_some() => return,
             None => self.members.full() + self.group_ids.len(),
         };
-        self.unchecked = self.unchecked.saturating_add(1);
-        if size > CHECKED_EACH_TIME_MAX {
-            if size / CHECKED_EACH_TIME_MAX > self.unchecked {
+        if self.self_check == SelfCheck::Sampled {
+            self.unchecked = self.unchecked.saturating_add(1);
+            if size / SAMPLE > self.unchecked {
                 return;
             }
-            self.unchecked = 0;
+            if size > SAMPLE {
+                self.unchecked = 0;
+            }
         }
         if let Err(violation) = group.map_or_else(|| self.check_invariants(), |handle| self.check_group(handle)) {
             panic!("{violation}");

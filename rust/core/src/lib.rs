@@ -57,7 +57,7 @@ mod vote;
 pub mod wheel;
 
 pub use config::Config;
-pub use coordinator::{Coordinator, LogEntry, Phase};
+pub use coordinator::{Coordinator, LogEntry, Phase, SelfCheck};
 pub use effects::{AppendId, Sink};
 pub use error::ErrorCode;
 pub use invariants::Violation;

@@ -132,7 +132,7 @@ fn a_heartbeat_through_the_coordinator_allocates_nothing() {
 
     let (mut coordinator, member_id) = stable_group();
     // The invariants are checked elsewhere; checking them allocates.
-    coordinator.check_itself(false);
+    coordinator.check_itself(rota_core::SelfCheck::Never);
     let handle = coordinator.member_handle("g", &member_id).expect("the member exists");
     let mut codes = [-1; 64];
     let counted = allocations(|| {

@@ -8,7 +8,7 @@ mod walk;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rota_core::{
-    Answer, AppendId, Config, Coordinator, Entropy, Now, Record, Request, Sink, Ticket,
+    Answer, AppendId, Config, Coordinator, Entropy, Now, Record, Request, SelfCheck, Sink, Ticket,
     request::{JoinGroup, Protocol},
 };
 use walk::World;
@@ -50,7 +50,7 @@ fn one_changed_byte_is_refused_or_survived() {
             };
             let mut world = original.clone();
             world.coordinator = coordinator;
-            world.coordinator.check_itself(false);
+            world.coordinator.check_itself(SelfCheck::Never);
             world.is_checked = false;
             let walk = AssertUnwindSafe(|| (0..EVENTS).for_each(|_| world.step()));
             match catch_unwind(walk) {
@@ -104,7 +104,7 @@ fn a_changed_byte_in_a_group_whose_first_record_is_in_flight_is_refused_or_survi
         let mut damaged = bytes.clone();
         damaged[at] = damaged[at].wrapping_add(change);
         let Ok(mut coordinator) = Coordinator::restore(&damaged) else { continue };
-        coordinator.check_itself(false);
+        coordinator.check_itself(SelfCheck::Never);
         let later = Now { mono_ms: 1_000_000, wall_ms: 0 };
         let life = AssertUnwindSafe(|| {
             coordinator.appended(AppendId(0), Ok(0), later, &mut Nowhere);

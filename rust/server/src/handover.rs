@@ -7,7 +7,7 @@
 use std::{rc::Rc, sync::mpsc::SyncSender};
 
 use rota_core::{
-    coordinator::{Coordinator, LogEntry},
+    coordinator::{Coordinator, LogEntry, SelfCheck},
     records::Record,
 };
 use rota_log::{LogError, StoredRecord};
@@ -87,7 +87,10 @@ impl Node {
     pub fn take_over(&mut self, partition: u32, epoch: u32, voices: Vec<(MemberKey, Voice)>) -> Result<(), LogError> {
         let end = self.commons.log.open(partition, epoch)?;
         let loading = Loading { epoch, next: 0, end, deleted: Vec::new(), resumed: Rc::default() };
-        self.coordinators[partition as usize] = Some(Coordinator::new(self.settings.coordinator(), partition, epoch));
+        let mut coordinator = Coordinator::new(self.settings.coordinator(), partition, epoch);
+        // Every event would be quadratic in a large group, and its members are to be answered in debug builds, too.
+        coordinator.check_itself(if cfg!(debug_assertions) { SelfCheck::Sampled } else { SelfCheck::Never });
+        self.coordinators[partition as usize] = Some(coordinator);
         self.loading.insert(partition, loading);
         self.members.put(voices);
         self.commons.owners.set(partition, Owner { node_id: self.place.node_id, epoch });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rota_core::{AppendId, Coordinator, ErrorCode, LogEntry, Projection, Record, State};
+use rota_core::{AppendId, Coordinator, ErrorCode, LogEntry, Projection, Record, SelfCheck, State};
 
 use super::{
     GROUPS, World,
@@ -96,7 +96,7 @@ impl World {
     /// What a load would make of the log before a place in it.
     fn fold_before(&self, end: (u32, AppendId)) -> Coordinator {
         let mut replica = Coordinator::new(self.config.clone(), 0, 1);
-        replica.check_itself(false);
+        replica.check_itself(SelfCheck::Never);
         for (offset, record) in self.log.range(..end).flat_map(|(_, records)| records).enumerate() {
             let record = Record::decode(&record.key_bytes(), record.value_bytes().as_deref()).expect("own bytes");
             replica.replay(&LogEntry { offset: offset as u64, timestamp_ms: self.now.wall_ms, record });
@@ -164,7 +164,7 @@ impl World {
         let newest: BTreeMap<Vec<u8>, usize> =
             records.iter().enumerate().map(|(at, record)| (record.key_bytes(), at)).collect();
         let mut replica = Coordinator::new(self.config.clone(), 0, 1);
-        replica.check_itself(false);
+        replica.check_itself(SelfCheck::Never);
         for (at, record) in records.into_iter().enumerate() {
             if at < read || newest[&record.key_bytes()] == at {
                 replica.replay(&LogEntry { offset: at as u64, timestamp_ms: self.now.wall_ms, record });

@@ -7,7 +7,7 @@ mod log;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use rota_core::{AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Record, Request, Ticket};
+use rota_core::{AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Record, Request, SelfCheck, Ticket};
 
 use dice::Dice;
 use history::{Effects, Known, Open, Told};
@@ -71,7 +71,7 @@ impl World {
             life: 0,
             log_habits: LogHabits { fails: true, ends_out_of_order: seed % 3 == 2, is_slow: seed % 4 == 1 },
         };
-        world.coordinator.check_itself(false);
+        world.coordinator.check_itself(SelfCheck::Never);
         world.load();
         world
     }
