@@ -12,8 +12,6 @@ import argparse
 import json
 import multiprocessing
 import statistics
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,25 +19,12 @@ from contextlib import contextmanager
 from multiprocessing.synchronize import Event
 
 from tests.wire.hostile_sessions import SESSIONS, Address, allow_files
+from tests.wire.process import a_server_process
 from tests.wire.raw import NONE, Member
 
 TURNS = 5
 TURN_S = 1.0
 RATIO_GOAL = 5
-
-
-@contextmanager
-def a_server() -> Iterator[Address]:
-    """A server in a process of its own, whose file limit is this one's."""
-    command = [sys.executable, "-m", "rota", "serve", "--listen", "127.0.0.1:0"]
-    command += ["--set", "group.initial.rebalance.delay.ms=0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            host, port = process.stdout.readline().split(" on ")[1].split()[0].rsplit(":", 1)
-            yield host, int(port)
-        finally:
-            process.terminate()
 
 
 def attack(name: str, address: Address, stands: Event, stop: Event) -> None:
@@ -91,7 +76,7 @@ def p99_us(member: Member) -> float:
 def measure(name: str) -> dict[str, float | str]:
     """Quiet and attacked, in turns."""
     quiet, attacked = [], []
-    with a_server() as address, Member(address, "healthy") as member:
+    with a_server_process() as server, Member(address := server.address, "healthy") as member:
         for _ in range(TURNS):
             quiet.append(p99_us(member))
             with under(name, address):

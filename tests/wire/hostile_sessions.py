@@ -1,5 +1,6 @@
 """What hostile clients do to a server, each as a generator: when it first yields, the attack stands; every further
-step is one more round of it; closing it closes its connections. `SESSIONS` names them all.
+step is one more round of it; closing it closes its connections. Each asserts that what it is answered is right, at the
+latest when it is closed. `SESSIONS` names them all.
 
 Tests bound the memory that each takes; `benches/hostile.py` measures how long other clients wait meanwhile.
 """
@@ -10,7 +11,7 @@ import itertools
 import random
 import resource
 import socket
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
@@ -22,11 +23,12 @@ from .raw import (
     NONE,
     OFFSET_COMMIT,
     OFFSET_FETCH,
+    UNKNOWN_MEMBER_ID,
     Connection,
-    Reader,
     blob,
     frame,
     heartbeat,
+    i16,
     i32,
     i64,
     join,
@@ -40,14 +42,17 @@ IDLE_CONNECTIONS = 5_000
 SLOW_CONNECTIONS = 400
 DEAF_CONNECTIONS = 20
 PIPELINED_REQUESTS = 10_000
-HEARTBEAT_ANSWER_BYTES = 10
 BIG_FRAMES, BIG_FRAME_BYTES, BIG_FRAME_SENT_BYTES = 20, 100_000_000, 2 * MIB
+# Answers to a heartbeat of nobody, a commit of one offset of `t`, and a fetch of it where nothing is committed.
+REFUSED = i32(7) + i16(UNKNOWN_MEMBER_ID)
+COMMITTED = i32(7) + i32(1) + string("t") + i32(1) + i32(0) + i16(NONE)
+NO_OFFSET = i32(7) + i32(1) + string("t") + i32(1) + i32(0) + i64(-1) + string("") + i16(NONE)
 MEMBERS = 10_000
 FLOOD = 10_000
 
 
 def allow_files(count: int) -> None:
-    """Lets this process have so many files open, the server's ends of its connections included."""
+    """Lets this process have so many files open, and a server that it starts afterwards."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < count:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
@@ -56,19 +61,19 @@ def allow_files(count: int) -> None:
 @contextmanager
 def many(address: Address, count: int) -> Iterator[list[Connection]]:
     """So many connections."""
-    allow_files(2 * count + 500)
+    allow_files(count + 500)
     with ExitStack() as stack:
         yield [stack.enter_context(Connection(address, timeout=60)) for _ in range(count)]
 
 
-def ask_all(connection: Connection, requests: list[bytes], error_at: int | None = None, error: int = NONE) -> None:
-    """Sends requests 500 at a time; each answer has `error` at its byte `error_at`."""
-    for start in range(0, len(requests), 500):
-        batch = requests[start : start + 500]
-        connection.send(b"".join(batch))
-        for _ in batch:
+def ask_all(connection: Connection, asked: Sequence[tuple[bytes, int, bytes]]) -> None:
+    """Sends requests 500 at a time. With each: where its answer says what, from the correlation id on."""
+    for start in range(0, len(asked), 500):
+        batch = asked[start : start + 500]
+        connection.send(b"".join(request for request, _, _ in batch))
+        for _, at, expected in batch:
             answer = connection.receive()
-            assert error_at is None or Reader(answer[error_at:]).i16() == error
+            assert answer[at:][: len(expected)] == expected, answer
 
 
 def make_topic(connection: Connection) -> None:
@@ -77,34 +82,56 @@ def make_topic(connection: Connection) -> None:
 
 
 def idle(address: Address) -> Generator[None, None, None]:
-    """Connections that say nothing."""
-    with many(address, IDLE_CONNECTIONS):
-        while True:
-            yield
+    """Connections that say nothing, until the end: then each is answered."""
+    with many(address, IDLE_CONNECTIONS) as connections:
+        try:
+            while True:
+                yield
+        finally:
+            for connection in connections:
+                connection.send(heartbeat("g", "m", 0))
+            assert all(connection.receive() == REFUSED for connection in connections)
 
 
 def slowloris(address: Address) -> Generator[None, None, None]:
     """A byte at a time of a request, over all connections; then of the next one."""
+    request = heartbeat("g" * 1_000, "m", 0)
     with many(address, SLOW_CONNECTIONS) as connections:
-        for byte in itertools.cycle(heartbeat("g" * 1_000, "m", 0)):
+        sent = 0
+        try:
+            while True:
+                for connection in connections:
+                    connection.send(request[sent : sent + 1])
+                sent += 1
+                if sent == len(request):
+                    assert all(connection.receive() == REFUSED for connection in connections)
+                    sent = 0
+                yield
+        finally:
             for connection in connections:
-                connection.send(bytes([byte]))
-            yield
+                connection.send(request[sent:])
+            assert all(connection.receive() == REFUSED for connection in connections)
 
 
 def deaf(address: Address) -> Generator[None, None, None]:
-    """Clients that ask without end and never read an answer, until the server takes nothing more from them."""
+    """Clients that ask without end and never read an answer, until the server takes nothing more from them. At the end
+    the first answers are read, and are right."""
     flood = heartbeat("g", "m", 0) * 2_000
     with many(address, DEAF_CONNECTIONS) as connections:
         for connection in connections:
             connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * KIB)
             connection.socket.setblocking(False)
-        while True:
+        try:
+            while True:
+                for connection in connections:
+                    with suppress(BlockingIOError):
+                        while connection.socket.send(flood):
+                            pass
+                yield
+        finally:
             for connection in connections:
-                with suppress(BlockingIOError):
-                    while connection.socket.send(flood):
-                        pass
-            yield
+                connection.socket.settimeout(60)
+                assert all(connection.receive() == REFUSED for _ in range(100))
 
 
 def pipelined(address: Address) -> Generator[None, None, None]:
@@ -115,7 +142,7 @@ def pipelined(address: Address) -> Generator[None, None, None]:
             for connection in connections:
                 connection.socket.setblocking(False)
             unsent = {connection: memoryview(requests) for connection in connections}
-            unread = dict.fromkeys(connections, HEARTBEAT_ANSWER_BYTES * PIPELINED_REQUESTS)
+            unread = dict.fromkeys(connections, blob(REFUSED) * PIPELINED_REQUESTS)
             while unsent or unread:
                 for connection in list(unsent):
                     with suppress(BlockingIOError):
@@ -124,8 +151,11 @@ def pipelined(address: Address) -> Generator[None, None, None]:
                         del unsent[connection]
                 for connection in list(unread):
                     with suppress(BlockingIOError):
-                        unread[connection] -= len(connection.socket.recv(MIB))
-                    if unread[connection] == 0:
+                        answers = connection.socket.recv(MIB)
+                        assert answers
+                        assert unread[connection].startswith(answers)
+                        unread[connection] = unread[connection][len(answers) :]
+                    if not unread[connection]:
                         del unread[connection]
             yield
 
@@ -137,15 +167,19 @@ def big_frames(address: Address) -> Generator[None, None, None]:
         for connection in connections:
             connection.send(i32(BIG_FRAME_BYTES) + b"\0\x0b\0\0")
         sent = 0
-        while True:
-            if sent < BIG_FRAME_SENT_BYTES:
-                for connection in connections:
-                    connection.send(chunk)
-                sent += len(chunk)
-            with Connection(address) as above:
-                above.send(i32(104_857_601))
-                assert above.ends()
-            yield
+        try:
+            while True:
+                if sent < BIG_FRAME_SENT_BYTES:
+                    for connection in connections:
+                        connection.send(chunk)
+                    sent += len(chunk)
+                with Connection(address) as above:
+                    above.send(i32(104_857_601))
+                    assert above.ends()
+                yield
+        finally:
+            # They are still waited for.
+            assert all(connection.is_silent(0.001) for connection in connections)
 
 
 def big_group(address: Address) -> Generator[None, None, None]:
@@ -153,7 +187,7 @@ def big_group(address: Address) -> Generator[None, None, None]:
     one, which does not join again."""
     allow_files(MEMBERS + 2_000)
     with Connection(address) as first:
-        ask_all(first, [join("big")])
+        ask_all(first, [(join("big"), 4, i16(NONE))])
         for number in itertools.count():
             if number * 500 < MEMBERS:
                 for _ in range(500):
@@ -168,7 +202,7 @@ def pending_ids(address: Address) -> Generator[None, None, None]:
     request = frame(JOIN_GROUP, 4, body + i32(1) + string("range") + blob(b"metadata"))
     with Connection(address) as connection:
         while True:
-            ask_all(connection, [request] * FLOOD, 8, MEMBER_ID_REQUIRED)
+            ask_all(connection, [(request, 8, i16(MEMBER_ID_REQUIRED))] * FLOOD)
             yield
 
 
@@ -183,7 +217,7 @@ def joins_of_random_groups(address: Address) -> Generator[None, None, None]:
     names = _names(1, "joined")
     with Connection(address) as connection:
         while True:
-            ask_all(connection, [join(next(names)) for _ in range(FLOOD)], 4)
+            ask_all(connection, [(join(next(names)), 4, i16(NONE)) for _ in range(FLOOD)])
             yield
 
 
@@ -195,7 +229,7 @@ def commits_of_random_groups(address: Address) -> Generator[None, None, None]:
         make_topic(connection)
         while True:
             asked = [string(next(names)) + i32(-1) + string("") + i64(-1) + topics for _ in range(FLOOD)]
-            ask_all(connection, [frame(OFFSET_COMMIT, 2, body) for body in asked], -2)
+            ask_all(connection, [(frame(OFFSET_COMMIT, 2, body), 0, COMMITTED) for body in asked])
             yield
 
 
@@ -206,7 +240,7 @@ def commits_of_one_offset(address: Address) -> Generator[None, None, None]:
     with Connection(address) as connection:
         make_topic(connection)
         while True:
-            ask_all(connection, [request] * FLOOD, -2)
+            ask_all(connection, [(request, 0, COMMITTED)] * FLOOD)
             yield
 
 
@@ -215,13 +249,15 @@ def questions_about_random_groups(address: Address) -> Generator[None, None, Non
     names = _names(3, "nobody")
     with Connection(address) as connection:
         while True:
-            requests = []
+            asked = []
             for group in itertools.islice(names, FLOOD // 4):
-                requests.append(frame(DESCRIBE_GROUPS, 0, i32(1) + string(group)))
-                requests.append(frame(OFFSET_FETCH, 1, string(group) + i32(1) + string("t") + i32(1) + i32(0)))
-                requests.append(heartbeat(group, "m", 0))
-                requests.append(heartbeat("nobody", group, 0))
-            ask_all(connection, requests)
+                dead = i32(1) + i16(NONE) + string(group) + string("Dead") + string("") * 2 + i32(0)
+                asked.append((frame(DESCRIBE_GROUPS, 0, i32(1) + string(group)), 4, dead))
+                fetch = string(group) + i32(1) + string("t") + i32(1) + i32(0)
+                asked.append((frame(OFFSET_FETCH, 1, fetch), 0, NO_OFFSET))
+                asked.append((heartbeat(group, "m", 0), 0, REFUSED))
+                asked.append((heartbeat("nobody", group, 0), 0, REFUSED))
+            ask_all(connection, asked)
             yield
 
 
