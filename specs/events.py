@@ -388,6 +388,33 @@ def sync_timer(s: Term, heir: Term, left: Term) -> None:
 # ---- static replacements in Stable (§9.3)
 
 
+def newer(s: Term, a: Term) -> Term:
+    """A record of the group that was appended later is on its way."""
+    return s.some("Append", lambda b: And(s.unheard(b), c.is_group_record(s, b), s.not_after(a, b), a != b))
+
+
+def alone(body: Body) -> Body:
+    """The replacement is undone, and no newer record names the newcomer."""
+
+    def whole(s: Term, a: Term, *given: Term) -> None:
+        s.require(Not(newer(s, a)))
+        body(s, a, *given)
+
+    return whole
+
+
+def again(body: Body) -> Body:
+    """It is undone, and one does: the group is written again."""
+
+    def whole(s: Term, a: Term, *given: Term) -> None:
+        s.require(newer(s, a))
+        body(s, a, *given[:-1])
+        s.require(Not(s.owed), "what is owed is written first")
+        c.append_group(s, given[-1], "Rewrite")
+
+    return whole
+
+
 def replacement_ends(spec: Spec) -> None:
     """The end of a replacement's append."""
     who = {"a": "Append", "old": "Member", "new": "Member", "i": "Instance"}
@@ -444,8 +471,10 @@ def replacement_ends(spec: Spec) -> None:
         c.append_group(s, b, "Rewrite")
 
     spec.act("replacement durable", durable, **who, v9="Bool")
-    spec.act("replacement failed", failed, **who)
-    spec.act("replacement overdue", overdue, **who)
+    for word, body in (("failed", failed), ("overdue", overdue)):
+        spec.act(f"replacement {word}", alone(body), says="the replacement is undone", **who)
+        says = "the replacement is undone, and a newer record names the newcomer: the group is written again"
+        spec.act(f"replacement {word}: written again", again(body), says=says, **who, b="Append")
     spec.act("replacement ends, replaced again", outrun, a="Append", old="Member", new="Member")
     spec.act("replacement durable late", late, a="Append", b="Append")
 

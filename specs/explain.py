@@ -30,21 +30,21 @@ ASSUMPTIONS = """\
 OPEN = """\
 | what | why not here | who covers it |
 |---|---|---|
-| each action against the Python model, step by step (refinement) | needs the model of the coordinator | model |
 | "+1 exactly", `group.max.size`, cached counts (S4's arithmetic, S21, S24) | counting is not first-order | explorer |
 | when timers fire (S20, S30, L1, L5; how long L2 to L4 take) | only the wheel has time here | explorer, model |
 | the vote (S10) | counting | model |
 | S12, S13 for sticky plans | depends on the plan: the certifier, proved here, runs on every plan | oracle |
-| S22 by member id | proved up to the instance: see "False as commonly stated" | simulator |
+| S22 by member id | proved up to the instance: see "False as commonly stated" | model |
 | S18, S23, S27, S32, S33 | about answers, platforms, several generations at once, connections | simulator, clients |
 | the Rust code | the wheel's arithmetic is compared input by input, the protocol event by event | explorer, model |
 """
 
 FALSE = """\
-* **"With nothing in flight, the log has the members that memory has" (S22, by member id).** Not implied by the rules of
-  docs/protocol.md §9.3. Events: static members 1 and 2 are replaced in Stable, each with a record in flight; the second
-  record names both newcomers; the first append fails, and its replacement is reverted; the second is durable. The log
-  now has the first newcomer, who was told an error, and memory its predecessor. Proved up to the instance.
+* **"A durable record of a replacement is enough; one that fails is just undone" (S22, by member id).** False: static
+  members 1 and 2 are replaced in Stable, each with a record in flight; the second record names both newcomers; the
+  first append fails, and its replacement is undone; the second is durable. The log has the first newcomer, who was told
+  an error, and memory its predecessor. Found here; since then the group is written again in that case
+  (docs/protocol.md §9.3). Proved up to the instance; tests/differential compares member ids with the log.
 * **"A removed member does not come back by reload."** False across incarnations: joins and leaves that leave members
   behind are not written (docs/protocol.md §14). Events: A and B join, the plan is durable, B leaves, the coordinator
   crashes before the next plan, the log is folded: B is a member again. True within one incarnation (S29: member), and

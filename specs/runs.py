@@ -34,6 +34,19 @@ RUNS: dict[str, list[str]] = {
         LOG,
         "append ends, nobody waits",
     ],
+    "a replacement fails that a newer record names": [
+        *PAIR_STABLE,
+        "replace Stable",
+        "replace Stable",
+        "log loses an append",
+        "replacement failed: written again",
+    ],
+    "a replacement is overdue that a newer record names": [
+        *PAIR_STABLE,
+        "replace Stable",
+        "replace Stable",
+        "replacement overdue: written again",
+    ],
     "replaced again while it is written": [*REPLACING, "replace Stable", LOG, "replacement ends, replaced again"],
     "a rebalance overtakes a replacement": [*REPLACING, "leave: empties"],
     "id first": [

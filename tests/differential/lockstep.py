@@ -151,12 +151,32 @@ class Lockstep:
             if self.waiting.pop(effect.ticket, None) is None:
                 found.append(f"S18: ticket {effect.ticket} is answered, but does not wait")
         found += self._compare_states() + check_step(before, event, self.state, effects) + check_state(self.state)
+        found += self._compare_log()
         try:
             self.core.check_invariants()
         except rota.InvariantViolation as violation:
             found.append(f"core: {violation}")
         if found:
             raise Difference("\n".join([f"at {self.now_ms} ms, {event}:", *found]))
+
+    def _compare_log(self) -> list[str]:
+        """With nothing in flight, a reload would give a Stable group the members that it has, and its generation."""
+        if self.in_flight or self.state.unwritten:
+            return []
+        newest = {
+            record.group_id: record.value
+            for _, batch in sorted(self.log.items())
+            for record in batch
+            if isinstance(record, model.GroupRecord)
+        }
+        found = []
+        for group in self.state.groups.values():
+            if group.state == "Stable":
+                value = newest.get(group.group_id)
+                there = value and (value.generation, [(each.member_id, each.assignment) for each in value.members])
+                mine = (group.generation, [(each.member_id, each.assignment) for each in group.members])
+                found += [] if there == mine else [f"S22: {group.group_id!r} is {mine}, and {there} in the log"]
+        return found
 
     def _with_uuids(self) -> model.State:
         """The state with the random parts that the core chose for requests that waited until now."""

@@ -21,7 +21,7 @@ from tests.differential import volume, witness
 from tests.differential.invariants import check_state
 from tests.differential.lockstep import Difference, Lockstep
 from tests.differential.machine import CoreAndModel
-from tests.differential.steps import Ask, End, Pass, Step
+from tests.differential.steps import Ask, Crash, End, Loaded, Pass, Step
 from tests.transcripts import runner
 from tests.transcripts.core_subject import CoreSubject
 from tests.transcripts.model_subject import ModelSubject
@@ -197,3 +197,37 @@ def test_every_invariant_can_fail(spoil: dict[str, Any], invariant: str) -> None
     assert check_state(state) == []
     group = replace(state.groups["g"], **spoil)
     assert any(invariant in line for line in check_state(replace(state, groups={"g": group})))
+
+
+PAIR = (replace(JOIN, client_id="a", instance_id="a"), replace(JOIN, client_id="b", instance_id="b"))
+BOTH_REPLACED_AT_ONCE: list[Step] = [
+    Ask(1, "a", PAIR[0]),
+    End(0, None),
+    Ask(2, "b", PAIR[1]),
+    Pass(9_000, True),
+    Ask(3, "b", model.SyncGroup("g", "@2", 1, (), "consumer", "range", "b")),
+    Ask(4, "a", model.SyncGroup("g", "@1", 1, (("@1", b"X"), ("@2", b"Y")), "consumer", "range", "a")),
+    End(0, None),
+    Ask(5, "b'", PAIR[1]),
+    Ask(6, "a'", PAIR[0]),
+]
+
+
+@pytest.mark.parametrize("first", ["REQUEST_TIMED_OUT", None])
+@pytest.mark.parametrize("second", ["NOT_LEADER_OR_FOLLOWER", None])
+def test_a_reload_gives_whom_memory_has_when_replacements_fail(first: str | None, second: str | None) -> None:
+    both = play({}, [*BOTH_REPLACED_AT_ONCE, End(0, first), End(0, second)])
+    while both.in_flight:
+        both.play(End(0, None))
+    there = [member.member_id for member in both.state.groups["g"].members]
+    assert there == [both.minted[6 if second is None else 1], both.minted[5 if first is None else 2]]
+    for step in (Crash(0), Loaded()):
+        both.play(step)
+    assert [member.member_id for member in both.state.groups["g"].members] == there
+
+
+def test_a_log_that_ends_with_somebody_else_is_noticed() -> None:
+    both = play({}, [*BOTH_REPLACED_AT_ONCE, End(0, "REQUEST_TIMED_OUT"), End(0, None), End(0, None)])
+    del both.log[max(both.log)]
+    with pytest.raises(Difference, match="S22: 'g'"):
+        both.play(Pass(0, True))

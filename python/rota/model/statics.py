@@ -8,6 +8,7 @@ from rota.model.answers import NONE, JoinAnswer, SyncAnswer
 from rota.model.log import append, append_unwatched, group_error, group_record
 from rota.model.members import member_list
 from rota.model.rebalance import begin_rebalance, complete_if_all_joined
+from rota.model.records import key_of
 from rota.model.requests import JoinGroup
 from rota.model.state import (
     Group,
@@ -82,8 +83,10 @@ def replacement_ended(s: State, flying: InFlight, what: Replacement, error: str 
         return s
     waiting = next((member for member in group.members if _waits_with(member, what)), None)
     if waiting and waiting.join and waiting.replacing == flying.append_id:
-        ends = _stands if error is None else _falls
-        return ends(s, group, waiting, what, waiting.join, error or NONE)
+        if error is None:
+            return _stands(s, group, waiting, what, waiting.join)
+        s = _falls(s, group, waiting, what, waiting.join, error)
+        return _write_if_named_later(s, group.group_id, flying.append_id)
     if error is not None:
         return s
     if waiting and not flying.late:
@@ -95,7 +98,7 @@ def _waits_with(member: Member, what: Replacement) -> bool:
     return member.replacing is not None and member.instance_id == what.new.instance_id
 
 
-def _stands(s: State, group: Group, new: Member, what: Replacement, join: Parked, _: str) -> State:
+def _stands(s: State, group: Group, new: Member, what: Replacement, join: Parked) -> State:
     """Up to v8 a leader is told the old id, so that it does not act as one (docs/protocol.md §9.3)."""
     leads = group.leader == new.member_id
     answer = JoinAnswer(
@@ -123,6 +126,13 @@ def _falls(s: State, group: Group, new: Member, what: Replacement, join: Parked,
     s = arm_session(_swap(s, group.group_id, new.member_id, old), group.group_id, old.member_id)
     told, name = group_error(error), group.protocol_name
     return emit(s, JoinAnswer(join.ticket, told, group.generation, group.protocol_type, name, what.previous_leader))
+
+
+def _write_if_named_later(s: State, group_id: str, undone: int) -> State:
+    """A newer record of the group, on its way, names the newcomer that was just undone (docs/protocol.md §9.3)."""
+    record = group_record(s.groups[group_id])
+    later = [each for flying in s.appends if flying.append_id > undone for each in flying.records]
+    return append_unwatched(s, (record,)) if key_of(record) in map(key_of, later) else s
 
 
 def _falls_back_to(s: State, waiting: Member, restored: Member) -> State:

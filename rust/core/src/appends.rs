@@ -178,7 +178,7 @@ impl Coordinator {
             Purpose::NewGroup(group) => self.group_created(step, append_id, group, &append.group_id, error),
             Purpose::Assignment(group) if self.is_assigning(group, append_id) => self.plan_stored(step, group, error),
             Purpose::Assignment(_) | Purpose::Unattended => {}
-            Purpose::Replacement(replacement) => self.replacement_stored(step, *replacement, error),
+            Purpose::Replacement(replacement) => self.replacement_stored(step, append_id, *replacement, error),
             Purpose::Abandoned(group) => self.abandoned_replacement_ended(step, group, error),
             Purpose::Commit(ticket, topics) => {
                 if let Some(ticket) = ticket {
@@ -229,7 +229,7 @@ impl Coordinator {
             Purpose::Replacement(replacement) => {
                 let replacement = Replacement::clone(replacement);
                 append.purpose = Purpose::Abandoned(replacement.predecessor.group);
-                self.replacement_stored(step, replacement, error);
+                self.replacement_stored(step, append_id, replacement, error);
             }
             Purpose::Commit(ticket, topics) => {
                 if let Some(ticket) = ticket.take() {

@@ -1,12 +1,13 @@
 //! Static membership: a new process takes the place of the one that had its `group.instance.id` (docs/protocol.md §9).
 
-use std::sync::Arc;
+use std::{ops::Bound, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    appends::Purpose,
+    appends::{Purpose, RecordKey},
     coordinator::{Coordinator, Step},
+    effects::AppendId,
     error::ErrorCode,
     explain::Cause,
     group::{GroupHandle, Member, MemberHandle, ParkedJoin},
@@ -164,7 +165,7 @@ impl Coordinator {
     ) {
         if error.is_none() && self.groups.get(handle).is_some_and(|group| group.state == State::Stable) {
             let record = self.stable_record(handle);
-            self.append_unattended(step, vec![record]);
+            self.append(step, "".into(), Purpose::Unattended, vec![record]);
         }
     }
 
@@ -172,6 +173,7 @@ impl Coordinator {
     pub(crate) fn replacement_stored(
         &mut self,
         step: &mut Step<'_>,
+        append_id: AppendId,
         replacement: Replacement,
         error: Option<ErrorCode>,
     ) {
@@ -195,7 +197,22 @@ impl Coordinator {
                 self.members[member].session = Some(self.purgatory.watch(deadline, &[], Operation::Session(member)));
                 self.answer_replacement(step, member, parked, &replacement.leader_id);
             }
-            Some(error) => self.revert_replacement(step, replacement, error.for_group_append()),
+            Some(error) => {
+                let handle = replacement.predecessor.group;
+                self.revert_replacement(step, replacement, error.for_group_append());
+                self.write_if_named_later(step, handle, append_id);
+            }
+        }
+    }
+
+    /// A newer record of the group, on its way, names the newcomer that was just undone: should it become durable, the
+    /// log must not end with it (S22).
+    fn write_if_named_later(&mut self, step: &mut Step<'_>, handle: GroupHandle, undone: AppendId) {
+        let key = RecordKey::Group(Arc::clone(&self.groups[handle].id));
+        let mut later = self.appends.range((Bound::Excluded(undone), Bound::Unbounded));
+        if later.any(|(_, append)| append.records.iter().any(|record| RecordKey::of(record) == key)) {
+            let record = self.stable_record(handle);
+            self.append(step, "".into(), Purpose::Unattended, vec![record]);
         }
     }
 
