@@ -12,7 +12,6 @@ from typing import Protocol, TypeVar
 
 from rota import model
 from rota.model import Group, Member
-from tests.differential.lockstep import Lockstep
 from tests.differential.steps import Ask, Crash, DeleteTopics, End, HandOver, Loaded, Pass, Step
 
 T = TypeVar("T")
@@ -23,6 +22,15 @@ class Choices(Protocol):
 
     def index(self, count: int) -> int:
         """A number below `count`; 0 is the simplest."""
+
+
+class Both(Protocol):
+    """What a step may be chosen by: the model's state, which ids were handed out, and the appends without an end."""
+
+    state: model.State
+    now_ms: int
+    minted: dict[int, str]
+    in_flight: list[model.Append]
 
 
 ACTORS = ("a", "b", "c", "d")
@@ -81,7 +89,7 @@ METADATA = (None, "", "m", "moo", "m" * 4, "\U0001f600" * 2, "x" * 4_097)
 class Maker:
     """Makes steps for one run."""
 
-    def __init__(self, lockstep: Lockstep, choices: Choices) -> None:
+    def __init__(self, lockstep: Both, choices: Choices) -> None:
         self.lockstep, self.choices = lockstep, choices
         self.ticket = 0
 

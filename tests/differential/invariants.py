@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from rota import model
 from rota.model import Group, State
-from rota.model.state import UNGROUPED_TIMERS, Commit, deadline
+from rota.model.state import UNGROUPED_TIMERS, Promise, deadline
 
 EDGES = {
     ("Empty", "PreparingRebalance"),
@@ -37,7 +37,7 @@ def check_state(s: State) -> list[str]:
     found += [
         f"S19: append {flying.append_id} has a requester and no deadline"
         for flying in s.appends
-        if isinstance(flying.what, Commit) and not flying.late
+        if isinstance(flying.what, Promise) and flying.what.answer and not flying.late
         if deadline(s, "Append", "", str(flying.append_id)) is None
     ]
     found += [

@@ -1,13 +1,13 @@
-"""DeleteGroups (docs/protocol.md §12.3), OffsetDelete (§12.4), and those who wait for the end of a group."""
+"""DeleteGroups (docs/protocol.md §12.3) and OffsetDelete (§12.4)."""
 
 from __future__ import annotations
 
-from rota.model.answers import NONE, DeleteAnswer, DeletedPartition, JoinAnswer, OffsetDeleteAnswer
-from rota.model.log import append, offset_error
+from rota.model.answers import NONE, DeleteAnswer, DeletedPartition, OffsetDeleteAnswer
+from rota.model.log import append
 from rota.model.rebalance import remove_group
 from rota.model.records import GroupRecord, OffsetRecord, Record
-from rota.model.requests import DeleteGroup, JoinGroup, OffsetDelete, Request
-from rota.model.state import Deletion, Group, InFlight, OffsetDeletion, State, change, emit
+from rota.model.requests import DeleteGroup, OffsetDelete
+from rota.model.state import Group, InFlight, Promise, State, change, emit
 
 
 def delete_group(s: State, ticket: int, request: DeleteGroup) -> State:
@@ -16,7 +16,7 @@ def delete_group(s: State, ticket: int, request: DeleteGroup) -> State:
     group = s.groups.get(group_id)
     if group is None or group.state != "Empty":
         return emit(s, DeleteAnswer(ticket, "NON_EMPTY_GROUP" if group else "GROUP_ID_NOT_FOUND", group_id))
-    s = append(s, group_id, tombstones_of(s, group), Deletion(ticket))
+    s = append(s, group_id, tombstones_of(s, group), Promise(DeleteAnswer(ticket, NONE, group_id)))
     return change(s, group_id, deleting=s.append_ids - 1)
 
 
@@ -38,13 +38,6 @@ def _places(s: State, group: Group) -> set[tuple[str, int]]:
         for record in (*records, *s.unwritten)
         if isinstance(record, OffsetRecord) and record.group_id == group.group_id
     }
-
-
-def answer_deletion(s: State, flying: InFlight, what: Deletion, error: str | None) -> State:
-    """The requester of a deletion, if there is one, hears of its end (docs/protocol.md §12.3)."""
-    if what.ticket is None or flying.late:
-        return s
-    return emit(s, DeleteAnswer(what.ticket, NONE if error is None else offset_error(error), flying.group_id))
 
 
 def deletion_failed(s: State, flying: InFlight) -> State:
@@ -74,7 +67,7 @@ def offset_delete(s: State, ticket: int, request: OffsetDelete) -> State:
     tombstones = tuple(OffsetRecord(group_id, topic, partition, None) for topic, partition in sorted(wanted & there))
     if not tombstones:
         return emit(s, OffsetDeleteAnswer(ticket, NONE, results))
-    return append(s, group_id, tombstones, OffsetDeletion(ticket, results))
+    return append(s, group_id, tombstones, Promise(OffsetDeleteAnswer(ticket, NONE, results)))
 
 
 def is_consumed(group: Group, topic: str) -> bool:
@@ -82,19 +75,3 @@ def is_consumed(group: Group, topic: str) -> bool:
     if group.state == "Empty" or group.protocol_type != "consumer":
         return False
     return group.subscribed_topics is None or topic in group.subscribed_topics
-
-
-def answer_offset_deletion(s: State, what: OffsetDeletion, error: str | None) -> State:
-    """A failure is told at the top (docs/protocol.md §12.4)."""
-    if error is not None:
-        return emit(s, OffsetDeleteAnswer(what.ticket, offset_error(error)))
-    return emit(s, OffsetDeleteAnswer(what.ticket, NONE, what.partitions))
-
-
-def waiter_refusal(ticket: int, request: Request, error: str) -> JoinAnswer | DeleteAnswer | OffsetDeleteAnswer:
-    """The answer to a request that waited for the end of a group in vain (docs/protocol.md §12.3, §15.2)."""
-    if isinstance(request, JoinGroup):
-        return JoinAnswer(ticket, error, member_id=request.member_id)
-    if isinstance(request, DeleteGroup):
-        return DeleteAnswer(ticket, error, request.group_id or "")
-    return OffsetDeleteAnswer(ticket, error)

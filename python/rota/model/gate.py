@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 
-from rota.model.answers import (
-    NONE,
-    Answer,
-    DeleteAnswer,
-    DescribeAnswer,
-    FetchAnswer,
-    HeartbeatAnswer,
-    JoinAnswer,
-    LeaveAnswer,
-    ListAnswer,
-    OffsetDeleteAnswer,
-    SyncAnswer,
-)
-from rota.model.offsets import refused_commit
+from rota.model.answers import NONE, Answer
+from rota.model.refusals import refusal
 from rota.model.requests import (
     DeleteGroup,
     DescribeGroup,
     Heartbeat,
     JoinGroup,
-    LeaveGroup,
     ListGroups,
     OffsetCommit,
-    OffsetDelete,
     OffsetFetch,
     Request,
     SyncGroup,
@@ -34,22 +20,16 @@ from rota.model.requests import (
 from rota.model.state import State
 
 EMPTY_GROUP_ID_IS_LEGAL = (OffsetCommit, OffsetFetch, DescribeGroup, DeleteGroup)
-PHASE_ERRORS = {
-    "Active": NONE,
-    "Loading": "COORDINATOR_LOAD_IN_PROGRESS",
-    "Failed": "NOT_COORDINATOR",
-    "Unloaded": "NOT_COORDINATOR",
-}
+LOADING = "COORDINATOR_LOAD_IN_PROGRESS"
+PHASE_ERRORS = {"Active": NONE, "Loading": LOADING, "Failed": "NOT_COORDINATOR", "Unloaded": "NOT_COORDINATOR"}
 
 
 def gate(s: State, request: Request) -> str:
     """The first line that matches decides (docs/protocol.md §3)."""
-    if (
-        isinstance(request, SyncGroup)
-        and request.version >= 5
-        and None in (request.protocol_type, request.protocol_name)
-    ):
-        return "INCONSISTENT_GROUP_PROTOCOL"
+    if isinstance(request, SyncGroup):
+        unnamed = request.protocol_type is None or request.protocol_name is None
+        if unnamed and request.version >= 5:
+            return "INCONSISTENT_GROUP_PROTOCOL"
     if not isinstance(request, ListGroups):
         legal = request.group_id or (request.group_id == "" and isinstance(request, EMPTY_GROUP_ID_IS_LEGAL))
         if not legal:
@@ -61,30 +41,12 @@ def gate(s: State, request: Request) -> str:
     return PHASE_ERRORS[s.phase]
 
 
-def _names_protocol(request: SyncGroup) -> bool:
-    return request.protocol_type is not None and request.protocol_name is not None
-
-
 def gate_answer(ticket: int, request: Request, error: str) -> Answer:
-    """How each request is given the gate's error (docs/protocol.md §3)."""
-    match request:
-        case JoinGroup():
-            echoed = error in ("INVALID_GROUP_ID", "INVALID_SESSION_TIMEOUT")
-            return JoinAnswer(ticket, error, member_id=request.member_id if echoed else "")
-        case Heartbeat():
-            return HeartbeatAnswer(ticket, NONE if error == "COORDINATOR_LOAD_IN_PROGRESS" else error)
-        case OffsetCommit():
-            return refused_commit(ticket, request, error)
-        case OffsetFetch():
-            return FetchAnswer(ticket, error, request.group_id or "")
-        case DescribeGroup():
-            return DescribeAnswer(ticket, error, None, request.group_id or "", "")
-        case DeleteGroup():
-            return DeleteAnswer(ticket, error, request.group_id or "")
-    plain: dict[type, Callable[[int, str], Answer]] = {
-        SyncGroup: SyncAnswer,
-        LeaveGroup: LeaveAnswer,
-        ListGroups: ListAnswer,
-        OffsetDelete: OffsetDeleteAnswer,
-    }
-    return plain[type(request)](ticket, error)
+    """A coordinator that is not at work names no member, and a Heartbeat waits for its loading without an error
+    (docs/protocol.md §3).
+    """
+    if isinstance(request, JoinGroup) and error in PHASE_ERRORS.values():
+        return refusal(ticket, replace(request, member_id=""), error)
+    if isinstance(request, Heartbeat) and error == LOADING:
+        return refusal(ticket, request, NONE)
+    return refusal(ticket, request, error)

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rota.model.answers import Answer, FetchAnswer, JoinAnswer, SyncAnswer
-from rota.model.deletion import answer_deletion, answer_offset_deletion, waiter_refusal
-from rota.model.offsets import answer_commit, fold_offset
+from rota.model.answers import JoinAnswer, SyncAnswer
+from rota.model.log import keep_promise
+from rota.model.offsets import fold_offset
 from rota.model.rebalance import begin_rebalance, fold_tombstone
 from rota.model.records import GroupValue, MemberValue, OffsetRecord, Record
-from rota.model.requests import OffsetFetch
+from rota.model.refusals import refusal
 from rota.model.retention import arm_cleaner
-from rota.model.state import (
-    Commit,
-    Deletion,
-    Group,
-    InFlight,
-    Member,
-    OffsetDeletion,
-    State,
-    arm_session,
-    change,
-    emit,
-    put,
-)
+from rota.model.state import Group, Member, Promise, State, arm_session, change, emit, put
 from rota.model.vote import subscribed_topics
 
 
@@ -88,34 +76,20 @@ def loaded(s: State) -> State:
 
 
 def unload(s: State) -> State:
-    """Whoever waits is sent elsewhere, and nothing is kept (docs/protocol.md §15.2)."""
+    """Whoever waits is sent elsewhere, and nothing is kept: members first, then for each append its requester and
+    whoever waits behind it (docs/protocol.md §15.2).
+    """
     error = "NOT_COORDINATOR"
     for _, group in sorted(s.groups.items()):
         for member in group.members:
-            answers: list[Answer] = []
             if member.join:
-                answers.append(JoinAnswer(member.join.ticket, error, member_id=member.member_id))
+                s = emit(s, JoinAnswer(member.join.ticket, error, member_id=member.member_id))
             if member.sync:
-                answers.append(SyncAnswer(member.sync.ticket, error))
-            for answer in answers:
-                s = emit(s, answer)
+                s = emit(s, SyncAnswer(member.sync.ticket, error))
     for flying in s.appends:
-        s = _abandon(s, flying, error)
+        if isinstance(flying.what, Promise):
+            s = keep_promise(s, flying, flying.what, error)
+        for waiter in s.waiters:
+            if waiter.append_id == flying.append_id:
+                s = emit(s, refusal(waiter.event.ticket, waiter.event.request, error))
     return replace(State(s.config, "Unloaded", s.now_ms, s.wall_ms), effects=s.effects)
-
-
-def _abandon(s: State, flying: InFlight, error: str) -> State:
-    """Whoever waits for an append: its requester, those behind a deletion, fetches (docs/protocol.md §15.2)."""
-    if isinstance(flying.what, Commit) and not flying.late:
-        s = answer_commit(s, flying.what, error)
-    if isinstance(flying.what, OffsetDeletion) and not flying.late:
-        s = answer_offset_deletion(s, flying.what, error)
-    if isinstance(flying.what, Deletion):
-        s = answer_deletion(s, flying, flying.what, error)
-    for waiter in s.waiters:
-        ticket, request = waiter.event.ticket, waiter.event.request
-        if waiter.append_id == flying.append_id and isinstance(request, OffsetFetch):
-            s = emit(s, FetchAnswer(ticket, error, request.group_id or ""))
-        elif waiter.append_id == flying.append_id:
-            s = emit(s, waiter_refusal(ticket, request, error))
-    return s

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rota.model.answers import Append
+from rota.model.answers import Append, CommitAnswer, OffsetDeleteAnswer
 from rota.model.records import GroupRecord, GroupValue, MemberValue, Record, key_of
-from rota.model.state import Group, InFlight, Member, State, Unwatched, What, arm, emit
+from rota.model.state import Group, InFlight, Member, Promise, State, What, arm, emit
 
-UNWATCHED = Unwatched()
 GROUP_ERRORS = {
     "UNKNOWN_TOPIC_OR_PARTITION": "COORDINATOR_NOT_AVAILABLE",
     "NOT_ENOUGH_REPLICAS": "COORDINATOR_NOT_AVAILABLE",
@@ -39,7 +38,7 @@ def append(s: State, group_id: str, records: tuple[Record, ...], what: What) -> 
     return arm(s, "Append", "", str(s.append_ids - 1), s.config.offsets_commit_timeout_ms)
 
 
-def append_unwatched(s: State, records: tuple[Record, ...], what: What = UNWATCHED) -> State:
+def append_unwatched(s: State, records: tuple[Record, ...], what: What | None = None) -> State:
     """Append what nobody waits for; it has no deadline (docs/protocol.md §10.3)."""
     return _hand_over(write_again(s), "", records, what) if records else s
 
@@ -51,7 +50,7 @@ def write_again(s: State) -> State:
     spoken_of = {key_of(record) for flying in s.appends for record in flying.records}
     ready = sorted((record for record in s.unwritten if key_of(record) not in spoken_of), key=key_of)
     s = replace(s, unwritten=tuple(record for record in s.unwritten if record not in ready))
-    return _hand_over(s, "", tuple(ready), UNWATCHED) if ready else s
+    return _hand_over(s, "", tuple(ready), None) if ready else s
 
 
 def keep_unwritten(s: State, records: tuple[Record, ...]) -> State:
@@ -65,10 +64,27 @@ def forget_unwritten(s: State, records: tuple[Record, ...]) -> State:
     return replace(s, unwritten=tuple(record for record in s.unwritten if key_of(record) not in keys))
 
 
-def _hand_over(s: State, group_id: str, records: tuple[Record, ...], what: What) -> State:
+def _hand_over(s: State, group_id: str, records: tuple[Record, ...], what: What | None) -> State:
     flying = InFlight(s.append_ids, group_id, records, what)
     s = replace(s, appends=(*s.appends, flying), append_ids=s.append_ids + 1)
     return emit(s, Append(flying.append_id, records))
+
+
+def keep_promise(s: State, flying: InFlight, what: Promise, error: str | None) -> State:
+    """The requester of an append hears of its end, if it has not been told anything yet. A failure is told on every
+    partition of a commit, also on one that was refused before (docs/protocol.md §10.3), else at the top (§12).
+    """
+    answer = what.answer
+    if answer is None or flying.late:
+        return s
+    if error is None:
+        return emit(s, answer)
+    told = offset_error(error)
+    if isinstance(answer, CommitAnswer):
+        return emit(s, replace(answer, partitions=tuple(replace(each, error=told) for each in answer.partitions)))
+    if isinstance(answer, OffsetDeleteAnswer):
+        return emit(s, OffsetDeleteAnswer(answer.ticket, told))
+    return emit(s, replace(answer, error=told))
 
 
 def group_record(group: Group, assignments: Mapping[str, bytes] | None = None) -> GroupRecord:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rota.model.answers import NONE, CommitAnswer, CommittedPartition, FetchAnswer, FetchedOffset
-from rota.model.log import append, append_unwatched, offset_error
+from rota.model.log import append, append_unwatched
 from rota.model.members import identity_error
 from rota.model.records import OffsetRecord, OffsetValue
+from rota.model.refusals import refusal
 from rota.model.requests import OffsetCommit, OffsetFetch, Submit
 from rota.model.state import (
-    Commit,
-    Deletion,
     Group,
-    OffsetDeletion,
+    Promise,
     State,
     arm_session,
     change,
@@ -30,7 +29,7 @@ def offset_commit(s: State, ticket: int, request: OffsetCommit) -> State:
     group = s.groups.get(group_id)
     error = _commit_error(group, request)
     if error != NONE:
-        return emit(s, refused_commit(ticket, request, error))
+        return emit(s, refusal(ticket, request, error))
     member = find(group, request.member_id) if group else None
     if group and member and request.generation >= 0:
         s = arm_session(s, group_id, member.member_id)
@@ -45,7 +44,7 @@ def offset_commit(s: State, ticket: int, request: OffsetCommit) -> State:
             records.append(OffsetRecord(group_id, topic, partition, value))
     if not records:
         return emit(s, CommitAnswer(ticket, tuple(results)))
-    return append(s, group_id, tuple(records), Commit(ticket, tuple(results)))
+    return append(s, group_id, tuple(records), Promise(CommitAnswer(ticket, tuple(results))))
 
 
 def _stored(request: OffsetCommit, offset: int, epoch: int, metadata: str, topic_id: int, wall_ms: int) -> OffsetValue:
@@ -72,17 +71,6 @@ def _commit_error(group: Group | None, request: OffsetCommit) -> str:
     return "REBALANCE_IN_PROGRESS" if group.state == "CompletingRebalance" else NONE
 
 
-def refused_commit(ticket: int, request: OffsetCommit, error: str) -> CommitAnswer:
-    """A refusal is given on every partition (docs/protocol.md §10.1)."""
-    ids = dict(request.topic_ids)
-    return CommitAnswer(
-        ticket,
-        tuple(
-            CommittedPartition(topic, partition, error, ids.get(topic, 0)) for topic, partition, *_ in request.offsets
-        ),
-    )
-
-
 def fold_offset(s: State, record: OffsetRecord) -> State:
     """The first durable offset of a missing group makes it, a tombstone does not (docs/protocol.md §10.1, §15.1)."""
     if record.value is None and record.group_id not in s.groups:
@@ -95,22 +83,14 @@ def fold_offset(s: State, record: OffsetRecord) -> State:
     return put(s, replace(group, offsets=offsets, durable=group.durable or record.value is not None))
 
 
-def answer_commit(s: State, what: Commit, error: str | None) -> State:
-    """A failure is told on every partition, also on one that was refused before (docs/protocol.md §10.3)."""
-    told = what.partitions
-    if error is not None:
-        told = tuple(replace(each, error=offset_error(error)) for each in told)
-    return emit(s, CommitAnswer(what.ticket, told))
-
-
 def offset_fetch(s: State, event: Submit, request: OffsetFetch) -> State:
     """A stable fetch waits for the commits and deletions of its group that are in flight (docs/protocol.md §11.3)."""
     group_id = request.group_id or ""
     changing = [
         flying
         for flying in s.appends
-        if isinstance(flying.what, Commit | Deletion | OffsetDeletion)
-        and flying.what.ticket is not None
+        if isinstance(flying.what, Promise)
+        and flying.what.answer
         and any(record.group_id == group_id for record in flying.records)
     ]
     if not request.require_stable or not changing:
@@ -133,15 +113,6 @@ def _fetched(place: tuple[str, int], value: OffsetValue | None, topic_id: int) -
     if value is None or (topic_id and value.topic_id and topic_id != value.topic_id):
         return FetchedOffset(*place)
     return FetchedOffset(*place, value.offset, value.leader_epoch, value.metadata, NONE, value.topic_id)
-
-
-def end_fetch(s: State, ticket: int, request: OffsetFetch, error: str | None) -> State:
-    """The wait is over; a bad end sends the client to look for the coordinator (docs/protocol.md §11.3)."""
-    if error is None:
-        return emit(s, fetched(s, ticket, request))
-    told = offset_error(error)
-    told = "NOT_COORDINATOR" if told == "COORDINATOR_NOT_AVAILABLE" else told
-    return emit(s, FetchAnswer(ticket, told, request.group_id or ""))
 
 
 def topics_deleted(s: State, topics: tuple[str, ...]) -> State:

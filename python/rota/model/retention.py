@@ -5,7 +5,7 @@ from __future__ import annotations
 from rota.model.deletion import is_consumed, tombstones_of
 from rota.model.log import append_unwatched
 from rota.model.records import OffsetRecord, OffsetValue, Record, key_of
-from rota.model.state import Deletion, Group, State, arm, change
+from rota.model.state import Group, Promise, State, arm, change
 
 
 def arm_cleaner(s: State) -> State:
@@ -31,7 +31,7 @@ def clean(s: State) -> State:
             ending.append(group_id)
         else:
             tombstones += gone
-    s = append_unwatched(s, tuple(tombstones), Deletion(None))
+    s = append_unwatched(s, tuple(tombstones), Promise(None))
     for group_id in ending:
         s = change(s, group_id, deleting=s.append_ids - 1)
     return arm_cleaner(s)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rota.model.answers import CommittedPartition, DeletedPartition, Effect
+from rota.model.answers import CommitAnswer, DeleteAnswer, Effect, OffsetDeleteAnswer
 from rota.model.records import OffsetValue, Record
 from rota.model.requests import Protocols, Submit
 
@@ -114,44 +114,27 @@ class Replacement:
 
 
 @dataclass(frozen=True)
-class Commit:
-    """Whom to tell what about a commit (§10.3)."""
+class Promise:
+    """What the requester is told if the append succeeds (§10.3, §12.3, §12.4); None for what the cleaner found, which
+    nobody waits for (§13.1).
+    """
 
-    ticket: int
-    partitions: tuple[CommittedPartition, ...]
-
-
-@dataclass(frozen=True)
-class Deletion:
-    """The end of a group, or what the cleaner found, which nobody waits for (§12.3, §13.1)."""
-
-    ticket: int | None
+    answer: CommitAnswer | DeleteAnswer | OffsetDeleteAnswer | None
 
 
-@dataclass(frozen=True)
-class OffsetDeletion:
-    """Whom to tell what about deleted offsets (§12.4)."""
-
-    ticket: int
-    partitions: tuple[DeletedPartition, ...]
-
-
-@dataclass(frozen=True)
-class Unwatched:
-    """Records that nobody waits for (§10.3)."""
-
-
-What = Creation | Plan | Replacement | Commit | Deletion | OffsetDeletion | Unwatched
+What = Creation | Plan | Replacement | Promise
 
 
 @dataclass(frozen=True)
 class InFlight:
-    """An append whose end does not count yet. `end` is the reported end, `late` says that the deadline has passed."""
+    """An append whose end does not count yet. `what` is None for records that are written again if they fail (§10.3),
+    `end` is the reported end, `late` says that the deadline has passed.
+    """
 
     append_id: int
     group_id: str
     records: tuple[Record, ...]
-    what: What
+    what: What | None
     end: str | None = None
     late: bool = False
 

@@ -6,54 +6,27 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from rota.model import requests
 from rota.model.admin import describe_group, list_groups
 from rota.model.answers import NONE, Effect
-from rota.model.deletion import (
-    answer_deletion,
-    answer_offset_deletion,
-    delete_group,
-    deletion_failed,
-    offset_delete,
-    waiter_refusal,
-)
+from rota.model.deletion import delete_group, deletion_failed, offset_delete
 from rota.model.gate import gate, gate_answer
 from rota.model.join import join_group
 from rota.model.leave import leave_group
 from rota.model.load import loaded, replay, unload
-from rota.model.log import forget_unwritten, keep_unwritten
-from rota.model.offsets import answer_commit, end_fetch, fold_offset, offset_commit, offset_fetch, topics_deleted
+from rota.model.log import forget_unwritten, keep_promise, keep_unwritten, offset_error
+from rota.model.offsets import fetched, fold_offset, offset_commit, offset_fetch, topics_deleted
 from rota.model.rebalance import complete_join_phase, creation_ended, fold_tombstone, initial_delay_over, release
 from rota.model.records import OffsetRecord
-from rota.model.requests import (
-    Advance,
-    Appended,
-    DeleteGroup,
-    DescribeGroup,
-    Event,
-    Heartbeat,
-    JoinGroup,
-    LeaveGroup,
-    ListGroups,
-    Loaded,
-    LoadFailed,
-    OffsetCommit,
-    OffsetDelete,
-    OffsetFetch,
-    Replay,
-    Submit,
-    SyncGroup,
-    TopicsDeleted,
-    Unload,
-)
+from rota.model.refusals import refusal
+from rota.model.requests import Appended, DeleteGroup, Event, JoinGroup, OffsetDelete, OffsetFetch, Submit
 from rota.model.retention import clean
 from rota.model.sessions import heartbeat, pending_over, session_over
 from rota.model.state import (
-    Commit,
     Creation,
-    Deletion,
     InFlight,
-    OffsetDeletion,
     Plan,
+    Promise,
     Replacement,
     State,
     Waiter,
@@ -67,12 +40,12 @@ from rota.model.sync import plan_ended, sync_group, sync_timer_over
 
 WALL_CLOCK_AT_ZERO_MS = 1_700_000_000_000
 HANDLERS: dict[type, Callable[[State, int, Any], State]] = {
-    SyncGroup: sync_group,
-    Heartbeat: heartbeat,
-    LeaveGroup: leave_group,
-    OffsetCommit: offset_commit,
-    DescribeGroup: describe_group,
-    ListGroups: list_groups,
+    requests.SyncGroup: sync_group,
+    requests.Heartbeat: heartbeat,
+    requests.LeaveGroup: leave_group,
+    requests.OffsetCommit: offset_commit,
+    requests.DescribeGroup: describe_group,
+    requests.ListGroups: list_groups,
     DeleteGroup: delete_group,
     OffsetDelete: offset_delete,
 }
@@ -88,19 +61,19 @@ def step(s: State, now_ms: int, event: Event, wall_ms: int | None = None) -> tup
     match event:
         case Submit():
             s = _submit(s, event)
-        case Advance():
+        case requests.Advance():
             s = _advance(s)
         case Appended():
             s = _appended(s, event)
-        case TopicsDeleted():
+        case requests.TopicsDeleted():
             s = topics_deleted(s, event.topics) if s.phase == "Active" else s
-        case Replay():
+        case requests.Replay():
             s = replay(s, event.record)
-        case Loaded():
+        case requests.Loaded():
             s = loaded(s)
-        case LoadFailed():
+        case requests.LoadFailed():
             s = replace(s, phase="Failed", groups={}) if s.phase == "Loading" else s
-        case Unload():
+        case requests.Unload():
             s = unload(s)
     return replace(s, effects=()), s.effects
 
@@ -183,21 +156,29 @@ def _appended(s: State, event: Appended) -> State:
 
 
 def _go_on(s: State, waiter: Waiter, error: str | None) -> State:
-    """The append that a request waited for has ended (docs/protocol.md §11.3, §12.3)."""
-    event = waiter.event
+    """The append that a request waited for has ended. A bad end sends a client that wanted to fetch to look for the
+    coordinator (docs/protocol.md §11.3, §12.3).
+    """
+    s, event = _forget(s, waiter), waiter.event
+    if not isinstance(event.request, OffsetFetch):
+        return _handle(s, event)
+    if error is None:
+        return emit(s, fetched(s, event.ticket, event.request))
+    told = offset_error(error)
+    told = "NOT_COORDINATOR" if told == "COORDINATOR_NOT_AVAILABLE" else told
+    return emit(s, refusal(event.ticket, event.request, told))
+
+
+def _forget(s: State, waiter: Waiter) -> State:
     s = replace(s, waiters=tuple(other for other in s.waiters if other != waiter))
-    s = cancel(s, "Waiter", "", str(event.ticket))
-    if isinstance(event.request, OffsetFetch):
-        return end_fetch(s, event.ticket, event.request, error)
-    return _handle(s, event)
+    return cancel(s, "Waiter", "", str(waiter.event.ticket))
 
 
 def _no_longer_waiting(s: State, waiter: Waiter) -> State:
     """It took too long (docs/protocol.md §11.3, §12.3)."""
     if isinstance(waiter.event.request, OffsetFetch):
         return _go_on(s, waiter, "REQUEST_TIMED_OUT")
-    s = replace(s, waiters=tuple(other for other in s.waiters if other != waiter))
-    return emit(s, waiter_refusal(waiter.event.ticket, waiter.event.request, "COORDINATOR_NOT_AVAILABLE"))
+    return emit(_forget(s, waiter), refusal(waiter.event.ticket, waiter.event.request, "COORDINATOR_NOT_AVAILABLE"))
 
 
 def _logged(s: State, flying: InFlight) -> State:
@@ -222,10 +203,6 @@ def _end(s: State, flying: InFlight, error: str | None) -> State:
             return plan_ended(s, flying, flying.what, error)
         case Replacement():
             return replacement_ended(s, flying, flying.what, error)
-        case Commit():
-            return s if flying.late else answer_commit(s, flying.what, error)
-        case OffsetDeletion():
-            return s if flying.late else answer_offset_deletion(s, flying.what, error)
-        case Deletion():
-            return answer_deletion(s, flying, flying.what, error)
+        case Promise():
+            return keep_promise(s, flying, flying.what, error)
     return keep_unwritten(s, flying.records) if error else s
