@@ -205,6 +205,17 @@ def length_breaches(path: str, text: str, long_files: Iterable[str], long_functi
     return found
 
 
+def python_code_lines(text: str) -> int:
+    """Lines of Python that are not blank, comments, docstrings or imports."""
+    skipped: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        is_prose = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and type(node.value.value) is str
+        if isinstance(node, ast.stmt) and (is_prose or isinstance(node, ast.Import | ast.ImportFrom)):
+            skipped |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = enumerate(text.splitlines(), 1)
+    return sum(1 for number, line in lines if number not in skipped and line.strip() and line.strip()[0] != "#")
+
+
 # Built from pieces, so that this file does not contain what it forbids.
 MACHINE_PATTERNS = {
     "a path of one machine": rf"(?<![\w.~-])/(?:{'|'.join(('work', 'root', 'home'))})/",

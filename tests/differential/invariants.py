@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from rota import model
 from rota.model import Group, State
-from rota.model.state import UNGROUPED_TIMERS, Promise, deadline
+from rota.model.state import UNGROUPED_TIMERS, Promise
 
 EDGES = {
     ("Empty", "PreparingRebalance"),
@@ -27,6 +27,12 @@ REACHABLE = EDGES | {
     if middle == other == "PreparingRebalance" and first != last
 }
 FENCING = {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"}
+
+
+def deadline(s: State, kind: str, group_id: str, name: str = "") -> int | None:
+    """When a timer fires, in ms; None if it is not armed."""
+    wanted = (kind, group_id, name)
+    return next((t.deadline_ms for t in s.timers if (t.kind, t.group_id, t.name) == wanted), None)
 
 
 def check_state(s: State) -> list[str]:

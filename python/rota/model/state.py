@@ -230,12 +230,6 @@ def cancel(s: State, kind: str, group_id: str, name: str) -> State:
     return replace(s, timers=tuple(timer for timer in s.timers if (timer.kind, timer.group_id, timer.name) != gone))
 
 
-def deadline(s: State, kind: str, group_id: str, name: str = "") -> int | None:
-    """When a timer fires, in ms; None if it is not armed."""
-    wanted = (kind, group_id, name)
-    return next((t.deadline_ms for t in s.timers if (t.kind, t.group_id, t.name) == wanted), None)
-
-
 def arm_session(s: State, group_id: str, member_id: str) -> State:
     """A full session from now on (docs/protocol.md §7.2). Who is parked has none, unless it is new (§16.2)."""
     member = find(s.groups[group_id], member_id)
