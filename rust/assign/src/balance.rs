@@ -54,8 +54,10 @@ pub fn withhold(previous: &[u32], owners: &mut [u32]) -> u32 {
 /// Writes the best plan into `owners`.
 ///
 /// O(partitions + subscriptions) with equal subscriptions and no racks. Otherwise a flow problem whose size is that of
-/// the subscriptions, topics with the same subscribers counted once; partitions only count where they are read and
-/// dealt.
+/// the subscriptions, topics with the same subscribers counted once, and once for each set of racks where racks matter;
+/// partitions only count where they are read and dealt. Level by level the even loads take two maximum flows; the
+/// fewest moves take one for each number of moves on a way, and are given up after 2^30 looks at an edge, which leaves
+/// the loads and the rules as they are.
 ///
 /// # Panics
 /// If `previous` has not one element for each partition.
@@ -75,7 +77,7 @@ pub fn balance(problem: &Problem<'_>, previous: &[u32], fill: Fill, scratch: &mu
     network.hold(problem, previous);
     levels::settle(network);
     if racked || network.holds_any() {
-        moves::minimise(network);
+        moves::minimise(network, moves::VISITS_MAX);
     }
     deal(problem, previous, fill, scratch, owners);
 }

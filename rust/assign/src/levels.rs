@@ -21,7 +21,7 @@ impl Passage for Limits {
     }
 
     fn out(&self, network: &Network, member: u32) -> u32 {
-        network.limit[network.member_block[member as usize] as usize] - network.load[member as usize]
+        network.limit[network.member_block[member as usize] as usize].saturating_sub(network.load[member as usize])
     }
 }
 
@@ -69,6 +69,15 @@ pub(crate) fn settle(network: &mut Network) {
         }
         cut(network, &mut open, &full);
     }
+}
+
+/// Lets flow what does not flow yet, by any ways: up to every block's quota first, then one more. What flows to a member
+/// stays as much, and a full flow exists, so the loads become those of [`settle`].
+pub(crate) fn fill(network: &mut Network) {
+    network.limit.clone_from(&network.quota);
+    network.saturate(&Limits);
+    network.limit.iter_mut().for_each(|limit| *limit += 1);
+    network.saturate(&Limits);
 }
 
 /// How many members and partitions each block has.

@@ -23,7 +23,7 @@ pub struct Network {
     /// By edge, ascending within a class.
     edge_member: Vec<u32>,
     edge_class: Vec<u32>,
-    /// By member: where its edges start in `member_edges`.
+    /// By member: where the edges along which anything flowed at the last search start in `member_edges`.
     member_starts: Vec<u32>,
     member_edges: Vec<u32>,
     /// By class: where its topics (or, if racks matter, its partitions) start in `contents`.
@@ -49,6 +49,8 @@ pub struct Network {
     arc: Vec<u32>,
     queue: Vec<u32>,
     path: Vec<(u32, bool)>,
+    /// How many edges all searches since [`build`](Network::build) looked at, at most.
+    pub visits: u64,
 }
 
 /// Which arcs of the residual network may be used, and how much they still carry.
@@ -105,40 +107,47 @@ impl Network {
             self.edge_starts.push(self.edge_member.len() as u32);
             self.content_starts.push(self.contents.len() as u32);
         }
-        self.turn(problem.members());
+        self.empty(problem.members() as usize);
     }
 
-    /// The edges of each member, and empty flows.
-    fn turn(&mut self, members: u32) {
-        let (members, edges) = (members as usize, self.edge_member.len());
-        self.member_starts.clear();
-        self.member_starts.resize(members + 1, 0);
-        for &member in &self.edge_member {
-            self.member_starts[member as usize + 1] += 1;
-        }
-        for member in 0..members {
-            self.member_starts[member + 1] += self.member_starts[member];
-        }
-        self.arc.clear();
-        self.arc.extend_from_slice(&self.member_starts);
-        self.member_edges.clear();
-        self.member_edges.resize(edges, 0);
-        for (edge, &member) in self.edge_member.iter().enumerate() {
-            let place = &mut self.arc[member as usize];
-            self.member_edges[*place as usize] = edge as u32;
-            *place += 1;
-        }
-        for list in [&mut self.held, &mut self.flow] {
-            list.clear();
-            list.resize(edges, 0);
-        }
-        for (list, length) in
-            [(&mut self.load, members), (&mut self.member_block, members), (&mut self.class_block, self.supply.len())]
-        {
+    /// Nothing flows.
+    fn empty(&mut self, members: usize) {
+        let (classes, edges) = (self.supply.len(), self.edge_member.len());
+        for (list, length) in [
+            (&mut self.held, edges),
+            (&mut self.flow, edges),
+            (&mut self.load, members),
+            (&mut self.member_block, members),
+            (&mut self.class_block, classes),
+        ] {
             list.clear();
             list.resize(length, 0);
         }
         self.left.clone_from(&self.supply);
+        self.visits = 0;
+    }
+
+    /// Lists for each member the edges along which anything flows. Only these lead back from it, and there are never
+    /// more of them than partitions, however many it subscribes to.
+    fn list_carrying(&mut self) {
+        self.member_starts.clear();
+        self.member_starts.resize(self.load.len() + 1, 0);
+        for (&member, &flow) in self.edge_member.iter().zip(&self.flow) {
+            self.member_starts[member as usize + 1] += u32::from(flow > 0);
+        }
+        for member in 0..self.load.len() {
+            self.member_starts[member + 1] += self.member_starts[member];
+        }
+        self.arc.clone_from(&self.member_starts);
+        self.member_edges.clear();
+        self.member_edges.resize(self.arc[self.load.len()] as usize, 0);
+        for (edge, (&member, _)) in
+            self.edge_member.iter().zip(&self.flow).enumerate().filter(|(_, (_, flow))| **flow > 0)
+        {
+            let place = &mut self.arc[member as usize];
+            self.member_edges[*place as usize] = edge as u32;
+            *place += 1;
+        }
     }
 
     /// Counts for each edge how many of the class's partitions the member had.
@@ -184,12 +193,18 @@ impl Network {
         self.supply.len() as u32
     }
 
+    /// How many edges.
+    pub fn edges(&self) -> u64 {
+        self.edge_member.len() as u64
+    }
+
     /// The edges of one class.
     pub fn edges_of(&self, class: u32) -> Range<u32> {
         self.edge_starts[class as usize]..self.edge_starts[class as usize + 1]
     }
 
-    /// The edges of one member.
+    /// The edges of one member along which anything flowed when [`saturate`](Network::saturate) began its last search:
+    /// once it is done, those along which anything flows.
     pub fn edges_to(&self, member: u32) -> &[u32] {
         let (start, end) = (self.member_starts[member as usize], self.member_starts[member as usize + 1]);
         &self.member_edges[start as usize..end as usize]
@@ -263,6 +278,8 @@ impl Network {
 
     /// Finds the distance of every node from the classes that have something left, up to the nearest way out.
     fn search(&mut self, passage: &impl Passage) -> bool {
+        self.list_carrying();
+        self.visits += self.edges();
         let classes = self.classes();
         let mut queue = std::mem::take(&mut self.queue);
         queue.clear();
@@ -309,8 +326,9 @@ impl Network {
         self.member_starts[member as usize] as usize..self.member_starts[member as usize + 1] as usize
     }
 
-    /// Finds a way from a class out of the network, each step one level deeper, and leaves it in `path`. Arcs that lead
-    /// nowhere are not tried again before the next search.
+    /// Finds a way from a class out of the network, each step one level deeper, and leaves it in `path`. What begins to
+    /// flow on such a way cannot flow back before the next search: that would be a step up. Arcs that lead nowhere are
+    /// not tried again before the next search.
     fn find(&mut self, from: u32, passage: &impl Passage) -> bool {
         let classes = self.classes();
         let mut path = std::mem::take(&mut self.path);
