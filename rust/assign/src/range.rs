@@ -1,5 +1,7 @@
 //! Kafka's `range`, of its clients (with racks) and of its servers (without): topic by topic, neighbours to neighbours.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use crate::problem::{NOBODY, Problem, Scratch};
 
 /// Gives every topic's subscribers, in order, ranges of its partitions; the first ones get one more where it does not
@@ -22,7 +24,7 @@ pub fn range(problem: &Problem<'_>, scratch: &mut Scratch, owners: &mut Vec<u32>
         let partitions = problem.partitions_of(topic);
         let owners = &mut owners[partitions.start as usize..partitions.end as usize];
         if in_racks {
-            sweep(members, owners, &mut scratch.counts, |_, _| true);
+            sweep(members, owners, &mut scratch.counts, |_| NOBODY, |_, _| true);
         } else {
             split(members, owners);
         }
@@ -102,8 +104,15 @@ impl Quota {
     }
 }
 
-/// Every member in order takes the first unowned partitions that it may have. `owners` are those of one topic.
-fn sweep(members: &[u32], owners: &mut [u32], has: &mut Vec<u32>, may: impl Fn(u32, usize) -> bool) {
+/// Every member in order takes the first unowned partitions that it may have, which depends on its rack alone.
+/// `owners` are those of one topic. O(members log racks + partitions * racks).
+fn sweep(
+    members: &[u32],
+    owners: &mut [u32],
+    has: &mut Vec<u32>,
+    rack: impl Fn(u32) -> u32,
+    may: impl Fn(u32, usize) -> bool,
+) {
     if members.is_empty() {
         return;
     }
@@ -118,22 +127,20 @@ fn sweep(members: &[u32], owners: &mut [u32], has: &mut Vec<u32>, may: impl Fn(u
     for &owner in owners.iter().filter(|&&owner| owner != NOBODY) {
         quota.give(&mut has[owner as usize], 1);
     }
-    let mut unowned: Vec<usize> = (0..owners.len()).filter(|&index| owners[index] == NOBODY).collect();
+    // By rack: what comes before is owned, or no member of the rack may have it.
+    let mut next: BTreeMap<u32, usize> = BTreeMap::new();
     for &member in members {
         let (mut room, mut got) = (quota.room(has[member as usize]), 0);
-        unowned.retain(|&index| {
-            let takes = room > 0 && may(member, index);
-            if takes {
-                owners[index] = member;
+        let index = next.entry(rack(member)).or_default();
+        while room > 0 && *index < owners.len() {
+            if owners[*index] == NOBODY && may(member, *index) {
+                owners[*index] = member;
                 (room, got) = (room - 1, got + 1);
             }
-            !takes
-        });
+            *index += 1;
+        }
         if got > 0 {
             quota.give(&mut has[member as usize], got);
-        }
-        if unowned.is_empty() {
-            return;
         }
     }
 }
@@ -161,7 +168,8 @@ fn match_racks(problem: &Problem<'_>, scratch: &mut Scratch, owners: &mut [u32])
                 let base = partitions.start;
                 let of_topic = &mut owners[partitions.start as usize..partitions.end as usize];
                 let may = |member, index| racks.matches(member, base + index as u32);
-                sweep(members, of_topic, &mut scratch.counts, may);
+                let rack = |member: u32| racks.members[member as usize];
+                sweep(members, of_topic, &mut scratch.counts, rack, may);
             }
         } else {
             let starts: Vec<u32> = class.iter().map(|&(_, _, topic)| problem.partitions_of(topic).start).collect();
@@ -171,23 +179,32 @@ fn match_racks(problem: &Problem<'_>, scratch: &mut Scratch, owners: &mut [u32])
 }
 
 /// Topics of one class: index by index to the first member that is in the rack of all its partitions and has room in
-/// all topics.
+/// all topics. O(members log racks + partitions * racks).
 fn together(problem: &Problem<'_>, members: &[u32], entries: u32, starts: &[u32], owners: &mut [u32]) {
     let Some(racks) = problem.racks() else { return };
     // All topics of the class have the same number of partitions and get the same indices: one count serves for all.
     let mut quota = Quota::of(entries, members.len());
-    let mut remaining: Vec<(u32, u32)> = members.iter().map(|&member| (member, 0)).collect();
+    // By rack: its members that have room, with what they have. Who has no room now never has any again.
+    let mut open: BTreeMap<u32, VecDeque<(u32, u32)>> = BTreeMap::new();
+    for &member in members {
+        open.entry(racks.members[member as usize]).or_default().push_back((member, 0));
+    }
     for index in 0..entries {
-        let fits = |member| starts.iter().all(|start| racks.matches(member, start + index));
-        let found = remaining.iter().position(|&(member, has)| quota.room(has) > 0 && fits(member));
-        let Some(place) = found else { continue };
-        let (member, has) = &mut remaining[place];
+        let mut first: Option<&mut (u32, u32)> = None;
+        for queue in open.values_mut() {
+            while queue.front().is_some_and(|&(_, has)| quota.room(has) == 0) {
+                queue.pop_front();
+            }
+            let Some(candidate) = queue.front_mut() else { continue };
+            let fits = starts.iter().all(|start| racks.matches(candidate.0, start + index));
+            if fits && first.as_ref().is_none_or(|first| candidate.0 < first.0) {
+                first = Some(candidate);
+            }
+        }
+        let Some((member, has)) = first else { continue };
         for start in starts {
             owners[(start + index) as usize] = *member;
         }
         quota.give(has, 1);
-        if quota.room(*has) == 0 {
-            remaining.remove(place);
-        }
     }
 }
