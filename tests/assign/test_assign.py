@@ -103,19 +103,54 @@ def test_stale_claims_are_told_by_their_generation() -> None:
     [
         ({"a": ["t"]}, {"t": -1}, "topic `t` has -1 partitions"),
         ({"a": ["t"]}, {"t": 2**31}, "topic `t` has 2147483648 partitions"),
-        ({"a": "topic"}, {"t": 1}, "member `a` subscribes to a string, 'topic'"),
+        ({"a": "topic"}, {"t": 1}, "what member `a` subscribes to is .topic.: expected a sequence of topics"),
         (
             {"a": Subscriber(["t"], "i"), "b": Subscriber(["t"], "i")},
             {"t": 1},
             "member `b` and member `a` have the same instance id `i`",
         ),
         ({"a": ["t", "u"]}, {"t": 1}, "member `a` subscribes to topic `u`, which does not exist"),
-        ({"a": ["t"]}, {"t": 2**31 - 1, "u": 2**31 - 1, "v": 2}, r"more than 2\^32 - 3"),
+        (
+            {"a": ["t"]},
+            {"t": 2**31 - 1, "u": 2**31 - 1, "v": 2},
+            "4294967296 partitions together: by name there may be 16777216",
+        ),
     ],
 )
 def test_bad_input_is_told_whose_it_is(members: Members, partitions: Partitions, message: str) -> None:
     with pytest.raises(InputError, match=message):
         rota.assign.uniform(members, partitions)
+
+
+@pytest.mark.parametrize(
+    ("members", "partitions", "racks", "message"),
+    [
+        (["a"], {"t": 1}, None, "`members` is .'a'.: expected a mapping"),
+        ({"a": 5}, {"t": 1}, None, "what member `a` subscribes to is 5: expected a sequence of topics"),
+        ({"a": [1]}, {"t": 1}, None, "a topic of member `a` is 1: expected a string"),
+        ({7: ["t"]}, {"t": 1}, None, "a member id is 7: expected a string"),
+        ({"\ud800": ["t"]}, {"t": 1}, None, "a member id is .*: expected a string"),
+        ({"a": Subscriber(["t"], rack=5)}, {"t": 1}, None, "`rack` of member `a` is 5"),  # type: ignore[arg-type]
+        ({"a": Subscriber(["t"], generation=2**31)}, {"t": 1}, None, "`generation` of member `a` is 2147483648"),
+        ({"a": Subscriber(["t"], owned=[("t", 2**31)])}, {"t": 1}, None, "a partition of member `a` is .*2147483648"),
+        ({"a": ["t"]}, ["t"], None, "`partitions` is .'t'.: expected a mapping"),
+        ({"a": ["t"]}, {"t": "3"}, None, "topic `t` has '3' partitions: give 0 to 2147483647"),
+        ({"a": ["t"]}, {"t": 2**70}, None, "topic `t` has 1180591620717411303424 partitions"),
+        ({"a": ["t"]}, {"t": 2}, {"t": ["r1", "r2"]}, "an element of `racks` of topic `t` is 'r1'"),
+        ({"a": ["t"]}, {"t": 1}, {"t": [[3]]}, "a rack of topic `t` is 3: expected a string"),
+    ],
+)
+def test_what_is_not_even_of_the_right_type_is_told_whose_it_is(
+    members: Members, partitions: Partitions, racks: Mapping[str, list[list[str]]] | None, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        rota.assign.sticky(members, partitions, racks=racks)
+
+
+def test_a_partition_claimed_three_times_and_a_topic_named_twice_count_once() -> None:
+    thrice = Subscriber(["t", "t"], owned=[("t", 0)] * 3 + [("t", 9), ("u", 0), ("t", -1)], generation=1)
+    members = {"a": thrice, "b": Subscriber(["t"], generation=1)}
+    assert rota.assign.cooperative_sticky(members, {"t": 2}) == {"a": [("t", 0)], "b": [("t", 1)]}
 
 
 def test_metadata_is_read_and_a_member_whose_metadata_is_broken_is_named() -> None:
@@ -136,11 +171,22 @@ def test_metadata_is_read_and_a_member_whose_metadata_is_broken_is_named() -> No
         ({"a": [("t", 2)]}, "member `a` got partition 2 of topic `t`, which does not exist"),
         ({"c": [("t", 0)]}, "member `c` got partition 0 of topic `t`, to which it does not subscribe"),
         ({"a": [("u", 0)]}, "member `a` got partition 0 of topic `u`, which does not exist"),
+        ({"a": [("t", -1)]}, "member `a` got partition -1 of topic `t`, which does not exist"),
     ],
 )
 def test_a_wrong_plan_is_told_what_is_wrong(plan: Mapping[str, Sequence[Partition]], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         rota.assign.certify({"a": ["t"], "b": ["t"], "c": []}, {"t": 2}, plan)
+
+
+def test_a_plan_that_is_none_is_told_from_one_that_is_wrong() -> None:
+    for plan, message in [
+        (None, "the plan is None: expected a mapping"),
+        ({"a": None}, "what the plan gives member `a` is None"),
+        ({"a": [("t", "0")]}, "the plan gives member `a` .'t', '0'.: expected"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            rota.assign.certify({"a": ["t"]}, {"t": 1}, plan)  # type: ignore[arg-type]
 
 
 def test_a_cooperative_plan_must_not_give_away_what_another_claims() -> None:
@@ -195,7 +241,10 @@ def test_built_in_assignors_remember_what_their_next_subscription_says() -> None
     again = {member: Subscriber(["t"], user_data=assignor.user_data()) for member, assignor in sticky.items()}
     plan, figures = rota.assign.run(sticky["a"], {**again, "c": ["t"]}, {"t": 4})
     assert (figures.kept, figures.moved) == (3, 1)
-    cooperative = rota.assign.BuiltIn("cooperative-sticky")
+    with pytest.raises(InputError, match="no client has an assignor `uniform`"):
+        rota.assign.BuiltIn("uniform")
+    cooperative = rota.assign.BuiltIn("cooperative_sticky")
+    assert (cooperative.name, cooperative.cooperative) == ("cooperative-sticky", True)
     assert cooperative.user_data() == b"\xff\xff\xff\xff"
     cooperative.on_assignment([], 7)
     assert cooperative.user_data() == b"\0\0\0\7"
@@ -252,6 +301,10 @@ def test_arrays_are_assigned_resolved_and_certified() -> None:
     assert (figures.loads, figures.kept, figures.fresh) == ((2, 1, 1), 2, 2)
     with pytest.raises(PlanError, match="nobody got partition 0"):
         group.certify(u32(NOBODY, 0, 1, 2))
+    with pytest.raises(PlanError, match="partition 1 went to 7, which is no member"):
+        group.certify(u32(0, 7, 1, 2))
+    with pytest.raises(PlanError, match="the plan has 1 owners for 4 partitions"):
+        group.certify(u32(0))
     with pytest.raises(ValueError, match="partition 1 has owner 7, which is no member"):
         group.assign("sticky", u32(0, 7, 0, 0))
     with pytest.raises(ValueError, match="`previous` has 1 elements, expected 4"):

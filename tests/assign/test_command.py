@@ -62,6 +62,20 @@ def test_the_json_is_a_group_again() -> None:
     assert [move["from"] for move in smaller["moves"]] == ["c1"] * 4
 
 
+def test_moves_are_told_from_the_newest_owner() -> None:
+    members = {
+        "A": {"topics": ["t"], "owned": {"t": [0, 1]}, "generation": 6},
+        "B": {"topics": ["t"], "owned": {"t": [0, 2, 3]}, "generation": 5},
+    }
+    found = json.loads(run({"partitions": {"t": 4}, "members": members}, "--json").stdout)
+    assert (found["figures"]["kept"], found["moves"]) == (4, [])
+
+
+def test_a_group_that_everybody_left_has_no_plan() -> None:
+    result = run({"partitions": {"t": 1}, "members": {"a": ["t"]}}, "--remove", "a")
+    assert (result.exit_code, result.stdout.splitlines()[1]) == (0, "a         1    0      0         1  (left)")
+
+
 def test_racks_are_counted() -> None:
     group = {**GROUP, "racks": {"orders": [["r1"]] * 3 + [["r2"]] * 9}}
     assert "1 are away from their members' racks" in run(group).stdout
@@ -72,6 +86,19 @@ def test_racks_are_counted() -> None:
     [
         ("{", "it is not JSON"),
         ("[]", 'the file is "list": expected an object'),
+        ("[" * 100_000, "it is nested too deep"),
+        ('{"partitions": {"t": ' + "9" * 5_000 + '}, "members": {}}', "it has a number that is too long"),
+        ('{"partitions": {"t": 1}, "members": {"\\ud800": ["t"]}}', "a member id is"),
+        ({"partitions": {"t": 2**70}, "members": {"a": ["t"]}}, "topic `t` has 1180591620717411303424 partitions"),
+        ({"partitions": {"t": 2**31 - 1}, "members": {"a": ["t"]}}, "2147483647 partitions together: by name"),
+        (
+            {"partitions": {"t": 1}, "members": {"a": {"topics": ["t"], "owned": {"t": [2**40]}}}},
+            "a partition of member",
+        ),
+        (
+            {"partitions": {"t": 1}, "members": {"a": {"topics": ["t"], "owned": {"t": [True]}}}},
+            "`owned` of member `a`",
+        ),
         ('{"partitions": {"t": 1}, "members": {"a": ["t"], "a": ["t"]}}', "`a` is there twice"),
         ({"partitions": {"t": -1}, "members": {"a": ["t"]}}, "topic `t` has -1 partitions"),
         ({"partitions": {"t": "1"}, "members": {"a": ["t"]}}, 'topic `t` is "1": expected its number of partitions'),

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from rota._rota import Certificate, encode_cooperative_sticky_user_data, encode_sticky_user_data
+from rota._rota import Certificate, InputError, PlanError, encode_cooperative_sticky_user_data, encode_sticky_user_data
 from rota.assign.functions import Members, Partition, Partitions, Plan, assign, certify
+
+CLIENTS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+"""The built-in assignors that members of a classic group can name."""
 
 
 class Assignor(Protocol):
@@ -35,7 +38,7 @@ def run(assignor: Assignor, members: Members, partitions: Partitions) -> tuple[P
     plan = assignor.assign(members, partitions)
     try:
         certificate = certify(members, partitions, plan, cooperative=assignor.cooperative)
-    except Exception as error:
+    except (InputError, PlanError) as error:
         raise type(error)(f"{assignor.name}: {error}") from error
     return {member: list(plan.get(member, ())) for member in members}, certificate
 
@@ -48,6 +51,12 @@ class BuiltIn:
     """On the wire: `range`, `roundrobin`, `sticky` or `cooperative-sticky`."""
     _assigned: list[Partition] | None = field(default=None, init=False)
     _generation: int = field(default=-1, init=False)
+
+    def __post_init__(self) -> None:
+        """Take underscores for hyphens, and refuse what is not one of the four. Raises InputError."""
+        self.name = self.name.replace("_", "-")
+        if self.name not in CLIENTS:
+            raise InputError(f"no client has an assignor `{self.name}`: choose one of {', '.join(CLIENTS)}")
 
     @property
     def cooperative(self) -> bool:

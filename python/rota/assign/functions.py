@@ -8,9 +8,9 @@ A topic that `partitions` does not have is left out, as Kafka's clients do; `uni
 Kafka's servers do. Everything that is refused raises InputError, which names the member or topic.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rota._rota import Assignment as _Assignment
 from rota._rota import (
@@ -58,30 +58,110 @@ Plan: TypeAlias = dict[str, list[Partition]]
 _Row: TypeAlias = tuple[str, str | None, list[str], list[Partition], int, str | None, bytes | None]
 
 
+_Topic: TypeAlias = tuple[str, int, list[list[str]]]
+
+
+def _listed(found: Any, where: str, expected: str) -> list[Any]:
+    if isinstance(found, str | bytes) or not isinstance(found, Iterable):
+        raise InputError(f"{where} is {found!r}: expected {expected}")
+    return list(found)
+
+
+def _mapped(found: Any, where: str, expected: str) -> Mapping[Any, Any]:
+    if not isinstance(found, Mapping):
+        raise InputError(f"{where} is {found!r}: expected {expected}")
+    return found
+
+
 def _row(member: str, said: Sequence[str] | Subscriber) -> _Row:
     one = said if isinstance(said, Subscriber) else Subscriber(said)
-    if isinstance(one.topics, str | bytes):
-        raise InputError(f"member `{member}` subscribes to a string, {one.topics!r}: give a sequence of topics")
-    return (member, one.instance_id, list(one.topics), list(one.owned), one.generation, one.rack, one.user_data)
+    topics = _listed(one.topics, f"what member `{member}` subscribes to", "a sequence of topics")
+    owned = _listed(one.owned, f"what member `{member}` owns", "a sequence of (topic, partition)")
+    return (member, one.instance_id, topics, owned, one.generation, one.rack, one.user_data)
 
 
 def _rows(members: Members) -> list[_Row]:
-    return [_row(member, said) for member, said in members.items()]
+    named = _mapped(members, "`members`", "a mapping from member ids to topics")
+    return [_row(member, said) for member, said in named.items()]
 
 
-def _topics(partitions: Partitions, racks: Racks | None) -> list[tuple[str, int, list[list[str]]]]:
-    known = racks or {}
+def _topics(partitions: Partitions, racks: Racks | None) -> list[_Topic]:
+    counts = _mapped(partitions, "`partitions`", "a mapping from topics to numbers of partitions")
+    known = _mapped(racks or {}, "`racks`", "a mapping from topics to the racks of each partition's replicas")
     for topic in known:
-        if topic not in partitions:
+        if topic not in counts:
             raise InputError(f"there are racks for topic `{topic}`, which does not exist")
+    expected = "for each partition a sequence of racks"
+    where = "`racks` of topic `{}`"
     return [
-        (topic, count, [list(replicas) for replicas in known.get(topic, ())]) for topic, count in partitions.items()
+        (
+            topic,
+            count,
+            [
+                _listed(replicas, f"an element of {where.format(topic)}", "a sequence of racks")
+                for replicas in _listed(known.get(topic, ()), where.format(topic), expected)
+            ],
+        )
+        for topic, count in counts.items()
     ]
+
+
+def _is_text(found: object) -> bool:
+    return isinstance(found, str) and not any("\ud800" <= character <= "\udfff" for character in found)
+
+
+def _is_int32(found: object) -> bool:
+    return isinstance(found, int) and -(2**31) <= found < 2**31
+
+
+def _is_partition(found: object) -> bool:
+    match found:
+        case (topic, index) if isinstance(found, tuple):
+            return _is_text(topic) and _is_int32(index)
+    return False
+
+
+def _blame(rows: list[_Row], topics: list[_Topic], plan: Sequence[Sequence[Partition]] = ()) -> InputError | None:
+    """What the extension could not even read; None if it is none of this."""
+    text, optional, generation = "a string", "a string or None", "a number of 32 bits"
+    for member, instance_id, subscribed, owned, since, rack, user_data in rows:
+        of = f"of member `{member}`"
+        for found, where, expected, fits in (
+            (member, "a member id", text, _is_text(member)),
+            (instance_id, f"`instance_id` {of}", optional, instance_id is None or _is_text(instance_id)),
+            (since, f"`generation` {of}", generation, _is_int32(since)),
+            (rack, f"`rack` {of}", optional, rack is None or _is_text(rack)),
+            (user_data, f"`user_data` {of}", "bytes or None", user_data is None or isinstance(user_data, bytes)),
+            *((one, f"a topic {of}", text, _is_text(one)) for one in subscribed),
+            *((one, f"a partition {of}", "(topic, partition)", _is_partition(one)) for one in owned),
+        ):
+            if not fits:
+                return InputError(f"{where} is {found!r}: expected {expected}")
+    for topic, count, racks in topics:
+        if not _is_text(topic):
+            return InputError(f"a topic is {topic!r}: expected {text}")
+        if not _is_int32(count) or count < 0:
+            return InputError(f"topic `{topic}` has {count!r} partitions: give 0 to 2147483647")
+        for found in (one for replicas in racks for one in replicas):
+            if not _is_text(found):
+                return InputError(f"a rack of topic `{topic}` is {found!r}: expected {text}")
+    for (member, *_), assigned in zip(rows, plan, strict=False):
+        for one in assigned:
+            if not _is_partition(one):
+                return InputError(f"the plan gives member `{member}` {one!r}: expected (topic, partition)")
+    return None
+
+
+_UNREADABLE = (TypeError, OverflowError, UnicodeEncodeError)
 
 
 def assign(name: str, members: Members, partitions: Partitions, *, racks: Racks | None = None) -> Plan:
     """The plan of the assignor of this name (with hyphens or underscores)."""
-    lists = assign_names(name, _rows(members), _topics(partitions, racks))
+    rows, topics = _rows(members), _topics(partitions, racks)
+    try:
+        lists = assign_names(name, rows, topics)
+    except _UNREADABLE as error:
+        raise _blame(rows, topics) or error from None
     return dict(zip(members, lists, strict=True))
 
 
@@ -128,13 +208,18 @@ def certify(
     Every partition of a subscribed topic must go to one member, who subscribes to it; with `cooperative=True` those
     that somebody else claims must go to nobody. Raises PlanError that names the first partition that does not.
     """
-    for member in plan:
+    rows, topics = _rows(members), _topics(partitions, racks)
+    for member in _mapped(plan, "the plan", "a mapping from member ids to partitions"):
         if member not in members:
             raise InputError(f"the plan names member `{member}`, which is not in the group")
-    lists = [list(plan.get(member, ())) for member in members]
+    expected = "a sequence of (topic, partition)"
+    lists = [_listed(plan.get(member, ()), f"what the plan gives member `{member}`", expected) for member in members]
     # With user data the claims are those of the sticky assignors.
     name = "cooperative_sticky" if cooperative else "sticky"
-    return certify_names(name, _rows(members), _topics(partitions, racks), lists, cooperative)
+    try:
+        return certify_names(name, rows, topics, lists, cooperative)
+    except _UNREADABLE as error:
+        raise _blame(rows, topics, lists) or error from None
 
 
 def read_members(

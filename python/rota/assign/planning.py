@@ -29,16 +29,19 @@ class Outcome:
     scenario: Scenario
     before: Mapping[str, Sequence[Partition]]
     """Also of members that have left."""
+    owners: Mapping[Partition, str]
+    """Who owned what: of several claims the newest, unless two are."""
     plan: Plan
     figures: Certificate
 
 
 def _once(found: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in found]
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
-    if twice is not None:
-        raise InputError(f"`{twice}` is there twice")
-    return dict(found)
+    once: dict[str, Any] = {}
+    for name, value in found:
+        if name in once:
+            raise InputError(f"`{name}` is there twice")
+        once[name] = value
+    return once
 
 
 def _expect(condition: bool, where: str, expected: str, found: object) -> None:
@@ -70,7 +73,7 @@ def _owned(found: object, where: str) -> list[Partition]:
         lists = _list(found, where, expected)
     for one in lists:
         match one:
-            case [str(topic), int(index)]:
+            case [str(topic), int(index)] if not isinstance(index, bool):
                 owned.append((topic, index))
             case _:
                 raise InputError(f"{where} has {json.dumps(one)}: expected {expected}")
@@ -112,6 +115,10 @@ def read(text: str, assignor: str | None) -> Scenario:
         found = json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
         raise InputError(f"it is not JSON: {error}") from error
+    except ValueError as error:  # a number of more digits than Python reads
+        raise InputError(f"it has a number that is too long: {error}") from error
+    except RecursionError as error:
+        raise InputError("it is nested too deep") from error
     _expect(isinstance(found, dict), "the file", 'an object with "partitions" and "members"', type(found).__name__)
     unknown = sorted(found.keys() - FILE_FIELDS - RESULT_FIELDS)
     if unknown:
@@ -140,6 +147,7 @@ def change(scenario: Scenario, add: int, remove: Sequence[str]) -> Outcome:
         settled = assign(scenario.assignor, members, scenario.partitions, racks=scenario.racks)
         members = {member: replace(said, owned=settled[member]) for member, said in members.items()}
     before = {member: list(said.owned) for member, said in members.items()}
+    owners = newest_claims(members)
     for member in remove:
         if member not in members:
             raise InputError(f"member `{member}` cannot leave: it is not in the group")
@@ -155,7 +163,20 @@ def change(scenario: Scenario, add: int, remove: Sequence[str]) -> Outcome:
     plan = assign(scenario.assignor, members, scenario.partitions, racks=scenario.racks)
     cooperative = scenario.assignor.replace("_", "-") == "cooperative-sticky"
     figures = certify(members, scenario.partitions, plan, cooperative=cooperative, racks=scenario.racks)
-    return Outcome(changed, before, plan, figures)
+    return Outcome(changed, before, owners, plan, figures)
+
+
+def newest_claims(members: Mapping[str, Subscriber]) -> dict[Partition, str]:
+    """Who owns what the members claim: the newest generation counts, and two claims in it void each other."""
+    newest: dict[Partition, tuple[int, str | None]] = {}
+    for member, said in members.items():
+        for one in said.owned:
+            generation, known = newest.get(one, (-2, None))
+            if said.generation > generation:
+                newest[one] = (said.generation, member)
+            elif said.generation == generation and known != member:
+                newest[one] = (generation, None)
+    return {one: member for one, (_, member) in newest.items() if member is not None}
 
 
 RESULT_FIELDS = {"plan", "figures", "moves"}
@@ -165,7 +186,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
     """Plan, figures and moves, and the group after it in the form of the file: the result can be read again."""
     figures, scenario = outcome.figures, outcome.scenario
     names = [name for name in Certificate.__match_args__ if name != "loads"]
-    owner_before = {one: member for member, owned in outcome.before.items() for one in owned}
+    owner_before = outcome.owners
     owner_after = {one: member for member, assigned in outcome.plan.items() for one in assigned}
     moves = [
         {"topic": topic, "partition": index, "from": owner_before.get((topic, index)), "to": member}

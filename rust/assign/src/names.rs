@@ -123,9 +123,14 @@ pub enum InputError {
     UnknownTopic { member: String, topic: String },
     /// A member's metadata is not a subscription.
     Metadata { member: String, error: EmbeddedError },
-    /// More than 2^32 - 3 members, partitions or subscriptions.
+    /// More partitions than a plan by name can have.
+    TooManyPartitions { partitions: u64 },
+    /// More than 2^32 - 3 members or subscriptions.
     TooLarge,
 }
+
+/// How many partitions a group can have by name: told before anything is allocated for them. Arrays take more.
+pub const PARTITIONS_MAX: u32 = 1 << 24;
 
 impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,7 +152,10 @@ impl fmt::Display for InputError {
             InputError::Metadata { member, error } => {
                 write!(f, "the metadata of member `{member}` is no subscription: {error}")
             }
-            InputError::TooLarge => f.write_str("more than 2^32 - 3 members, partitions or subscriptions"),
+            InputError::TooManyPartitions { partitions } => {
+                write!(f, "the topics have {partitions} partitions together: by name there may be {PARTITIONS_MAX}")
+            }
+            InputError::TooLarge => f.write_str("more than 2^32 - 3 members or subscriptions"),
         }
     }
 }
@@ -208,6 +216,10 @@ impl Group {
     /// of partitions that do not exist do not count.
     pub fn new(members: &[Member<'_>], topics: &[Topic<'_>], assignor: Assignor) -> Result<Group, InputError> {
         let order_of_topics = ordered_topics(topics)?;
+        let partitions = topics.iter().map(|topic| topic.partitions.unsigned_abs()).sum();
+        if partitions > u64::from(PARTITIONS_MAX) {
+            return Err(InputError::TooManyPartitions { partitions });
+        }
         let order_of_members = ordered_members(members)?;
         let mut group = Group {
             members: order_of_members,
@@ -224,8 +236,7 @@ impl Group {
         };
         let mut end = 0_u32;
         for &place in &group.topics {
-            let more = u32::try_from(topics[place].partitions).map_err(|_| InputError::TooLarge)?;
-            end = end.checked_add(more).filter(|&end| end < u32::MAX - 2).ok_or(InputError::TooLarge)?;
+            end += topics[place].partitions as u32;
             group.topic_starts.push(end);
         }
         group.intern_racks(members, topics);
@@ -307,14 +318,12 @@ impl Group {
         for &place in &self.topics {
             let topic = &topics[place];
             for index in 0..topic.partitions as usize {
-                let start = self.rack_replicas.len();
                 if let Some(racks) = topic.racks.get(index) {
                     let mut racks: Vec<u32> = racks.iter().map(|name| number(name)).collect();
                     racks.sort_unstable();
                     racks.dedup();
                     self.rack_replicas.extend_from_slice(&racks);
                 }
-                debug_assert!(start <= self.rack_replicas.len());
                 self.rack_starts.push(self.rack_replicas.len() as u32);
             }
         }

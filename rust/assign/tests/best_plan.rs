@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use rota_assign::{
     CONTESTED, Claims, Fill, NOBODY, Problem, Racks, Scratch, Violation,
     balance::balance,
-    certify::{Rule, certify},
+    certify::{Rule, certify, merge},
     withhold,
 };
 
@@ -313,4 +313,13 @@ fn stale_claims_of_a_cooperative_group_are_told_by_their_generation() {
         owners
     });
     assert_eq!(owners, [0, 2, 1, NOBODY], "what B gives up waits for a round");
+}
+
+#[test]
+fn a_partition_that_is_not_there_or_given_twice_is_told_when_lists_are_merged() {
+    let problem = Problem::new(&[0, 2], &[0, 1, 2], &[0, 0], None).unwrap();
+    let merged = |starts: &[u32], partitions: &[u32]| merge(&problem, starts, partitions, &mut Vec::new());
+    assert_eq!(merged(&[0, 1, 2], &[1, 0]), Ok(()));
+    assert_eq!(merged(&[0, 1, 2], &[1, 2]), Err(Violation::NoPartition { partition: 2, member: 1 }));
+    assert_eq!(merged(&[0, 1, 2], &[1, 1]), Err(Violation::Twice { partition: 1, first: 0, second: 1 }));
 }
