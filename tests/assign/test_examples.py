@@ -393,3 +393,111 @@ def test_sticky_with_racks(name: str) -> None:
         rota.assign.certify(members_of(members), counts, one, racks=racks) for one in (plan, plan_of(expected))
     )
     assert (sorted(ours.loads), ours.away) == (sorted(theirs.loads), theirs.away)
+
+
+def claiming(members: Mapping[str, Subscriber], claims: str) -> dict[str, Subscriber]:
+    """The members with what they claim: `c1@3 = t-0; c2@5 = t-0 t-1`, each with its generation."""
+    said = dict(members)
+    for member, owned in plan_of(claims).items():
+        name, _, generation = member.partition("@")
+        said[name] = Subscriber(members[name].topics, None, owned, int(generation), members[name].rack)
+    return said
+
+
+def test_of_two_claims_the_newer_one_stays() -> None:
+    members = claiming(
+        members_of("consumer1{topic,topic2} consumer2{topic,topic2}"),
+        "consumer1@10 = topic-0 topic-2 topic2-1; consumer2@9 = topic-0 topic-2 topic2-1",
+    )
+    expected = plan_of("consumer1 = topic-0 topic-2 topic2-1; consumer2 = topic-1 topic2-0 topic2-2")
+    counts = {"topic": 3, "topic2": 3}
+    assert rota.assign.sticky(members, counts) == expected
+    assert rota.assign.cooperative_sticky(members, counts) == expected, "nothing has to be given up"
+
+
+def test_what_two_claim_in_one_generation_goes_to_a_third() -> None:
+    members = claiming(
+        members_of("consumer1{t} consumer2{t} consumer3{t}"), "consumer1@1 = t-0 t-1; consumer2@1 = t-0 t-2"
+    )
+    assert rota.assign.sticky(members, {"t": 3}) == plan_of("consumer1 = t-1; consumer2 = t-2; consumer3 = t-0")
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """A cooperative group round by round, until nobody has anything to give up."""
+
+    counts: str
+    members: str
+    claims: str
+    plans: Sequence[str]
+    racks: Mapping[str, str] | None = None
+
+
+COOPERATIVE = {
+    "one joins": Rounds(
+        "t:6",
+        "c1{t} c2{t} c3{t}",
+        "c1@1 = t-0 t-2 t-4; c2@1 = t-1 t-3 t-5",
+        ["c1 = t-0 t-2; c2 = t-1 t-3; c3 =", "c1 = t-0 t-2; c2 = t-1 t-3; c3 = t-4 t-5"],
+    ),
+    "a second one joins": Rounds(
+        "t:4", "c1{t} c2{t}", "c1@1 = t-0 t-1 t-2 t-3", ["c1 = t-0 t-1; c2 =", "c1 = t-0 t-1; c2 = t-2 t-3"]
+    ),
+    "one left": Rounds("t:4", "c2{t}", "c2@1 = t-2 t-3", ["c2 = t-0 t-1 t-2 t-3"]),
+    "two claim the same": Rounds(
+        "t:3",
+        "consumer1{t} consumer2{t} consumer3{t}",
+        "consumer1@1 = t-0 t-1; consumer2@1 = t-0 t-2",
+        ["consumer1 = t-1; consumer2 = t-2; consumer3 =", "consumer1 = t-1; consumer2 = t-2; consumer3 = t-0"],
+    ),
+    "one missed two rounds": Rounds(
+        "t:4",
+        "c1{t} c2{t}",
+        "c1@3 = t-0 t-1; c2@5 = t-0 t-1 t-2 t-3",
+        ["c1 = ; c2 = t-0 t-1", "c1 = t-2 t-3; c2 = t-0 t-1"],
+    ),
+    # Kafka's assignor takes three rounds.
+    "unequal": Rounds(
+        "t0:2 t1:2",
+        "c0{t0} c1{t0,t1} c2{t0,t1} c3{t0}",
+        "c1@1 = t0-0 t0-1 t1-0",
+        ["c0 = ; c1 = t1-0; c2 = t1-1; c3 =", "c0 = t0-0; c1 = t1-0; c2 = t1-1; c3 = t0-1"],
+    ),
+    "one of two topics": Rounds(
+        "t1:4 t2:2",
+        "c1{t1} c2{t1,t2}",
+        "c2@1 = t1-0 t1-1 t1-2 t1-3 t2-0 t2-1",
+        ["c1 = ; c2 = t1-0 t2-0 t2-1", "c1 = t1-1 t1-2 t1-3; c2 = t1-0 t2-0 t2-1"],
+    ),
+    "racks are swapped": Rounds(
+        "t:2",
+        "c1{t}/b c2{t}/a",
+        "c1@1 = t-0; c2@1 = t-1",
+        ["c1 = ; c2 =", "c1 = t-1; c2 = t-0"],
+        racks={"t": "a b"},
+    ),
+    # Kafka's assignor leaves consumer3 with nothing in the first round.
+    "two claim the same, and one more is free": Rounds(
+        "t:4",
+        "consumer1{t} consumer2{t} consumer3{t}",
+        "consumer1@1 = t-0 t-1; consumer2@1 = t-0 t-2",
+        ["consumer1 = t-1; consumer2 = t-2; consumer3 = t-3", "consumer1 = t-0 t-1; consumer2 = t-2; consumer3 = t-3"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COOPERATIVE)
+def test_a_cooperative_group_round_by_round(name: str) -> None:
+    example = COOPERATIVE[name]
+    counts = counts_of(example.counts)
+    racks = {topic: [list(one) for one in text.split()] for topic, text in (example.racks or {}).items()}
+    members = claiming(members_of(example.members), example.claims)
+    # Once more than there are plans: the last one stays.
+    for generation, expected in enumerate([*example.plans, example.plans[-1]], start=10):
+        plan = rota.assign.cooperative_sticky(members, counts, racks=racks)
+        assert plan == plan_of(expected)
+        rota.assign.certify(members, counts, plan, cooperative=True, racks=racks)
+        members = {
+            member: Subscriber(said.topics, None, plan[member], generation, said.rack)
+            for member, said in members.items()
+        }
