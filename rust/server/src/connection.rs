@@ -2,7 +2,7 @@
 //!
 //! Requests are handled one at a time. Behind a parked one nothing is handled until it is answered, though up to
 //! [`AHEAD_BYTES_MAX`] are read, so that the end of the connection is noticed. Everything that is there is handled
-//! before anything is written.
+//! before anything is written, though after [`TURN_REQUESTS`] the other connections have their turns in between.
 
 use std::{
     cell::{Cell, RefCell},
@@ -36,6 +36,10 @@ const AHEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// Answers are written when so much has gathered, even if more requests are there.
 const WRITE_BYTES: usize = 256 * 1024;
+
+/// So many requests of one connection are handled, and then those of others: what somebody waits for whose request
+/// comes while many send without pause. A turn is some tens of microseconds; going round takes about one.
+const TURN_REQUESTS: u32 = 64;
 
 /// Buffers above this size are not kept while a connection is quiet.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
@@ -185,7 +189,9 @@ fn client_host(peer: SocketAddr) -> Box<str> {
 enum Next {
     /// Read more.
     Read,
-    /// Write, then handle more of what is there.
+    /// Let others have their turns, then handle more of what is there.
+    Turn,
+    /// Write, let others have their turns, then handle more of what is there.
     Write,
     /// Wait for the answer of a parked request.
     Parked,
@@ -205,14 +211,17 @@ pub struct Channel {
     /// Bytes that were read and not handled: an unfinished frame, or what came behind a parked request.
     buffered: BytesMut,
     end_of_stream: bool,
-    /// The last read took all that one read may take: others have their turn before the next.
+    /// Requests since others had their turns.
+    turn_requests: u32,
+    /// The last read took all that one read may take: others have their turns before the next.
     has_more: bool,
 }
 
 impl Channel {
     /// A channel over an accepted stream.
     pub fn new(shared: Rc<Shared>, connection: Rc<Connection>, stream: TcpStream) -> Channel {
-        Channel { shared, connection, stream, buffered: BytesMut::new(), end_of_stream: false, has_more: false }
+        let buffered = BytesMut::new();
+        Channel { shared, connection, stream, buffered, end_of_stream: false, turn_requests: 0, has_more: false }
     }
 
     /// Serves until either side closes.
@@ -225,16 +234,21 @@ impl Channel {
         loop {
             self.wait_while_paused().await?;
             let next = self.handle_buffered();
-            self.write().await?;
-            if self.has_more {
+            let goes_on = matches!(next, Next::Turn) && self.connection.ending.get() == Ending::No;
+            if !goes_on {
+                self.write().await?;
+            }
+            if goes_on || self.has_more || matches!(next, Next::Write) {
+                self.turn_requests = 0;
                 tokio::task::yield_now().await;
             }
             match next {
                 Next::Close => return Ok(()),
+                Next::Turn if goes_on => {}
                 Next::Write => {}
                 _ if self.connection.ending.get() != Ending::No => return Ok(()),
                 Next::Parked => self.wait_for_answer().await?,
-                Next::Paused => {}
+                Next::Turn | Next::Paused => {}
                 Next::Fetch(wait) => self.wait_for_data(*wait).await?,
                 Next::Read if self.end_of_stream => return Ok(()),
                 Next::Read => self.read().await?,
@@ -243,7 +257,9 @@ impl Channel {
     }
 
     fn handle_buffered(&mut self) -> Next {
-        let (handled, next) = self.handle(&self.buffered);
+        let mut requests = self.turn_requests;
+        let (handled, next) = self.handle(&self.buffered, &mut requests);
+        self.turn_requests = requests;
         if handled == self.buffered.len() {
             self.buffered.clear();
             if self.buffered.capacity() > KEPT_BYTES_MAX {
@@ -256,8 +272,8 @@ impl Channel {
         next
     }
 
-    /// Handles the frames that `bytes` begins with; returns how many bytes they took.
-    fn handle(&self, bytes: &[u8]) -> (usize, Next) {
+    /// Handles the frames that `bytes` begins with, and counts them; returns how many bytes they took.
+    fn handle(&self, bytes: &[u8], requests: &mut u32) -> (usize, Next) {
         let mut handled = 0;
         while !self.connection.parked.get() {
             let rest = &bytes[handled..];
@@ -266,6 +282,10 @@ impl Channel {
                 Ok(_) => return (handled, Next::Read),
                 Err(_) => return (handled, Next::Close),
             };
+            if *requests >= TURN_REQUESTS {
+                return (handled, Next::Turn);
+            }
+            *requests += 1;
             let frame = &rest[LENGTH_BYTES..LENGTH_BYTES + length];
             handled += LENGTH_BYTES + length;
             match dispatch::handle(&mut self.shared.node.borrow_mut(), &self.connection, frame) {
@@ -461,8 +481,8 @@ mod tests {
     use super::*;
     use crate::{clock::Clock, commons::Commons, node::Node, owners::FIRST_NODE, place::Place, settings::Settings};
 
-    #[test]
-    fn a_panic_while_a_request_is_handled_is_counted_and_forgets_the_connection() {
+    /// A channel of a new node. The runtime lives as long as its stream.
+    fn a_channel() -> (tokio::runtime::Runtime, Channel) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         let place = Place { cluster_id: "c".to_owned(), node_id: FIRST_NODE, host: None, ports: vec![1] };
         let commons = Arc::new(Commons::new(Settings::default(), place, Clock::standing()));
@@ -473,8 +493,34 @@ mod tests {
             let (peer, local) = (stream.peer_addr().unwrap(), stream.local_addr().unwrap());
             let connection = Rc::new(Connection::new(1, peer, local));
             shared.remember(&connection);
-            Channel::new(Rc::clone(&shared), connection, stream)
+            Channel::new(shared, connection, stream)
         });
+        (runtime, channel)
+    }
+
+    #[test]
+    fn of_many_requests_at_once_only_a_turn_is_handled_before_others_have_theirs() {
+        let (_runtime, mut channel) = a_channel();
+        // Heartbeat v0 of member `m` in group `g`, and the length of its answer.
+        let (request, answer_bytes) = (b"\0\0\0\x14\0\x0c\0\0\0\0\0\x07\xff\xff\0\x01g\0\0\0\0\0\x01m", 10);
+        let turn = TURN_REQUESTS as usize;
+        channel.buffered.extend_from_slice(&request.repeat(2 * turn + 1));
+        for turns in 1..=2 {
+            assert!(matches!(channel.handle_buffered(), Next::Turn));
+            assert_eq!(channel.connection.out.borrow().len(), turns * turn * answer_bytes);
+            // Until others have had their turns, it handles nothing more.
+            assert!(matches!(channel.handle_buffered(), Next::Turn));
+            assert_eq!(channel.connection.out.borrow().len(), turns * turn * answer_bytes);
+            channel.turn_requests = 0;
+        }
+        assert!(matches!(channel.handle_buffered(), Next::Read));
+        assert_eq!(channel.connection.out.borrow().len(), (2 * turn + 1) * answer_bytes);
+    }
+
+    #[test]
+    fn a_panic_while_a_request_is_handled_is_counted_and_forgets_the_connection() {
+        let (_runtime, channel) = a_channel();
+        let (shared, commons) = (Rc::clone(&channel.shared), Arc::clone(&channel.shared.node.borrow().commons));
         let outcome = panic::catch_unwind(panic::AssertUnwindSafe(|| {
             let _serving = channel;
             panic!("as a handler would");
