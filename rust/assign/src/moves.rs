@@ -12,7 +12,7 @@ use crate::{
     network::{Network, Passage},
 };
 
-/// How often edges are looked at before the fewest moves are given up: some ten seconds. Only groups of more than a
+/// How often edges are looked at before the fewest moves are given up: some seconds. Only groups of more than a
 /// million subscriptions that have to move nearly everything come near it.
 pub(crate) const VISITS_MAX: u64 = 1 << 30;
 
