@@ -96,8 +96,10 @@ def started(
     """A running server, or the reason why not as one line on stderr."""
     try:
         return Server(listen, advertise=advertise, nodes=nodes, settings=settings, trace=trace)
-    except (rota.ConfigError, ValueError) as error:
+    except rota.ConfigError as error:
         fail(MISUSED, f"{error}; `rota settings` lists the settings")
+    except ValueError as error:
+        fail(MISUSED, str(error))
     except (rota.RotaError, OSError) as error:
         fail(FAILED, str(error))
 
@@ -116,9 +118,9 @@ class Ending:
         self.asked.set()
 
     def wait(self, server: Server) -> None:
-        """Wait for the signal. Raises rota.ServerError if the server ends by itself."""
+        """Wait for the signal. Raises rota.ServerError if a node of the server ends by itself."""
         while not self.asked.wait(LIFE_SIGN_SECONDS):
-            server.explain("")
+            server.check_running()
 
     def stop(self, server: Server) -> None:
         """Stop the server while signals are still heard."""

@@ -6,10 +6,10 @@ itself does nothing until a test uses one of them.
 
 from __future__ import annotations
 
-import json
+import io
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
 
 import pytest
 
@@ -22,7 +22,23 @@ MARKER = "rota(settings={...}, nodes=1): broker settings by their Kafka names, a
 SETTINGS: Mapping[str, Any] = {"group.initial.rebalance.delay.ms": 0}
 
 SERVER = pytest.StashKey["Server"]()
-TRACE = pytest.StashKey[deque[str]]()
+TRACE = pytest.StashKey["LastLines"]()
+
+
+class LastLines(io.TextIOBase):
+    """A text file that keeps the last lines of what is written to it."""
+
+    def __init__(self, count: int) -> None:
+        self._lines: deque[str] = deque(maxlen=count)
+
+    def write(self, line: str) -> int:
+        """Keeps it, until so many others have come."""
+        self._lines.append(line)
+        return len(line)
+
+    def __str__(self) -> str:
+        # Copied first: more may be written meanwhile, on another thread.
+        return "".join(self._lines.copy())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,19 +65,28 @@ def rota_server(request: pytest.FixtureRequest) -> Iterator[Server]:
     It runs on real time, or on `rota_clock` if the test uses that too. A new group starts without the initial delay.
     The marker `rota` changes settings for one test, class or module, the ini option `rota_settings` for all.
     """
-    from rota import Server
+    from rota import ConfigError, Server
 
     settings, nodes = wanted_by(request.node)
     clock = request.getfixturevalue("rota_clock") if "rota_clock" in request.fixturenames else None
     lines = request.config.getini("rota_trace")
     if not lines.isdecimal():
-        raise pytest.UsageError(f"rota_trace is {lines!r}: give a number of lines")
-    told: deque[str] = deque(maxlen=int(lines))
+        refuse(f"rota_trace is {lines!r}: give a number of lines")
+    told = LastLines(int(lines))
     request.node.stash[TRACE] = told
-    trace = (lambda line: told.append(one_line(line))) if told.maxlen else None
-    with Server(settings=settings, nodes=nodes, clock=clock, trace=trace) as server:
+    trace = cast("TextIO", told) if int(lines) else None
+    try:
+        server = Server(settings=settings, nodes=nodes, clock=clock, trace=trace)
+    except (ConfigError, ValueError) as error:
+        refuse(f"rota_server cannot be had: {error}")
+    with server:
         request.node.stash[SERVER] = server
         yield server
+
+
+def refuse(reason: str) -> NoReturn:
+    """What was asked for cannot be: the test's report says why, and shows no code of ours."""
+    pytest.fail(reason, pytrace=False)
 
 
 def wanted_by(item: pytest.Item) -> tuple[dict[str, Any], int]:
@@ -70,14 +95,16 @@ def wanted_by(item: pytest.Item) -> tuple[dict[str, Any], int]:
     for line in item.config.getini("rota_settings"):
         name, equals, value = line.partition("=")
         if not equals:
-            raise pytest.UsageError(f"rota_settings has the line {line!r}: expected NAME=VALUE")
+            refuse(f"rota_settings has the line {line!r}: expected NAME=VALUE")
         settings[name.strip()] = value.strip()
     for marker in reversed(list(item.iter_markers("rota"))):
         if marker.args or not set(marker.kwargs) <= {"settings", "nodes"}:
             given = ", ".join([*map(repr, marker.args), *marker.kwargs])
-            raise pytest.UsageError(f"the marker rota has {given}: it takes settings={{...}} and nodes=N")
-        settings |= marker.kwargs.get("settings", {})
-        nodes = marker.kwargs.get("nodes", nodes)
+            refuse(f"the marker rota has {given}: it takes settings={{...}} and nodes=N")
+        more, nodes = marker.kwargs.get("settings", {}), marker.kwargs.get("nodes", nodes)
+        if not isinstance(more, Mapping) or not isinstance(nodes, int):
+            refuse(f"the marker rota has settings={more!r}, nodes={nodes!r}: give a mapping, and a whole number")
+        settings |= more
     return settings, nodes
 
 
@@ -88,17 +115,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     server = item.stash.get(SERVER, None)
     if report.failed and report.when in ("setup", "call") and server is not None:
         report.sections.append(("rota: groups when the test failed", "\n".join(told_of(server))))
-        trace = item.stash[TRACE]
+        trace = str(item.stash[TRACE])
         if trace:
-            report.sections.append(("rota: the last requests and answers", "\n".join(trace)))
+            report.sections.append(("rota: the last requests and answers", trace.rstrip("\n")))
     return report  # type: ignore[return-value]
-
-
-def one_line(line: dict[str, Any]) -> str:
-    """A line of the request trace (docs/trace.md) without what a report has no room for."""
-    arrow = {"request": "->", "answer": "<-"}.get(line["event"], "--")
-    fields = " ".join(f"{name}={json.dumps(value)}" for name, value in line.get("fields", {}).items())
-    return f"#{line['connection']} {arrow} {line.get('api', '')} {fields}".rstrip()
 
 
 def told_of(server: Server) -> list[str]:

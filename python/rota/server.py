@@ -69,7 +69,8 @@ class Server:
         self.stop()
 
     def __repr__(self) -> str:
-        return f"<rota.Server on {self.bootstrap_servers}>"
+        # Tools print one that could not be made, too.
+        return f"<rota.Server on {self.bootstrap_servers}>" if hasattr(self, "_inner") else "<rota.Server>"
 
     @property
     def host(self) -> str:
@@ -142,6 +143,10 @@ class Server:
         if self._clock is not None:
             self._clock._release(self)
         self._inner.stop()
+
+    def check_running(self) -> None:
+        """Raise rota.ServerError if the server has been stopped, or a node of it has died."""
+        self._inner.load()
 
     def settings(self) -> dict[str, str]:
         """Every setting by its Kafka name, as this server runs with it."""

@@ -119,6 +119,40 @@ def test_bytes_that_are_no_subscription_are_counted(server: rota.Server, lines: 
     assert synced["fields"]["assignments"][0]["assignment"] == {"bytes": 4}
 
 
+def test_a_request_that_a_test_holds_back_is_one_line_and_its_answer_counts_from_there(
+    server: rota.Server, lines: Lines
+) -> None:
+    with Member((server.host, server.port), "g") as member, Connection((server.host, server.port)) as other:
+        with server.pause(member.member_id):
+            other.send(heartbeat("g", member.member_id, member.generation))
+            eventually(lambda: lines[-1].get("api") == "Heartbeat", WITHIN_S, "the request is shown")
+            assert other.is_silent(0.3)
+        other.receive()
+        assert member.heartbeat() == 0
+    server.stop()
+    beats = [line for line in lines if line["api"] == "Heartbeat"]
+    assert [(line["connection"], line["event"]) for line in beats] == [
+        (2, "request"),
+        (2, "answer"),
+        (1, "request"),
+        (1, "answer"),
+    ]
+    assert beats[1]["duration_ms"] >= 300
+
+
+def test_of_several_nodes_each_line_says_at_which_it_was_said(lines: Lines) -> None:
+    file = io.StringIO()
+    for trace in (lines.append, file):
+        with rota.Server(nodes=3, trace=trace) as server:
+            for node_id in (1, 2, 3):
+                host, _, port = server.nodes()[node_id].rpartition(":")
+                with Connection((host, int(port))) as connection:
+                    connection.ask(heartbeat("g", "m", node_id))
+    assert [line["node"] for line in lines] == [1, 1, 2, 2, 3, 3]
+    assert [line["fields"]["generation_id"] for line in lines[::2]] == [1, 2, 3]
+    assert [line.split()[1] for line in file.getvalue().splitlines()] == ["1#1", "1#1", "2#1", "2#1", "3#1", "3#1"]
+
+
 def test_strings_from_a_client_cannot_forge_lines_or_speak_to_a_terminal() -> None:
     file = io.StringIO()
     hostile = 'g\n00:00:00.000 #9 -> "\x1b[2J\u202e'

@@ -208,6 +208,16 @@ def test_offsets_of_a_topic_that_goes_while_the_partition_is_loading_are_gone(no
     assert offset_of(nodes) == -1
 
 
+def test_a_partition_that_moves_again_while_its_loading_is_held_is_loaded_once_where_it_is_now(nodes: Nodes) -> None:
+    assert peer.committed(nodes.at("g").ask(peer.commit("g", {0: 7}))) == {NONE}
+    nodes.server.hold_loads()
+    nodes.move("g")
+    nodes.move("g")
+    nodes.move("g")
+    assert nodes.server.release_loads() == 1
+    assert offset_of(nodes) == 7
+
+
 def test_whoever_waits_at_any_node_is_answered_when_the_server_stops(three: rota.Server) -> None:
     with Nodes(three) as nodes:
         three.hold_appends()

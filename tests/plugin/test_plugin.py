@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -21,6 +22,10 @@ CONSUMER = """
             consumer.poll(0.05)
         return consumer
 """
+
+
+#: How a line of the trace begins.
+TRACED = r"\d\d:\d\d:\d\d\.\d{3} #\d+ "
 
 
 def run(pytester: pytest.Pytester, test: str, *arguments: str) -> pytest.RunResult:
@@ -125,12 +130,22 @@ def test_settings_come_from_the_defaults_the_ini_file_and_markers_the_nearest_la
             "the marker rota has 'group.max.size': it takes settings={...} and nodes=N",
         ),
         ("pytest.mark.rota(settings={'group.max.sise': 1})", "group.max.sise"),
+        (
+            "pytest.mark.rota(settings=['group.max.size'])",
+            "the marker rota has settings=['group.max.size'], nodes=1: give a",
+        ),
+        (
+            "pytest.mark.rota(nodes='3')",
+            "the marker rota has settings={}, nodes='3': give a mapping, and a whole number",
+        ),
+        ("pytest.mark.rota(nodes=0)", "nodes is 0: give 1 to 1000"),
     ],
 )
 def test_a_marker_that_cannot_be_is_refused_with_what_it_takes(pytester: pytest.Pytester, mark: str, said: str) -> None:
     result = run(pytester, f"import pytest\n@{mark}\ndef test_it(rota_server):\n    pass\n")
     result.assert_outcomes(errors=1)
     assert said in result.stdout.str()
+    assert "pytest_plugin.py" not in result.stdout.str()
 
 
 def test_a_line_of_the_ini_file_that_cannot_be_is_refused(pytester: pytest.Pytester) -> None:
@@ -177,8 +192,31 @@ def test_a_failure_shows_the_last_requests_and_answers_if_it_is_told_to(pytester
     )
     result.assert_outcomes(failed=1)
     printed = result.stdout.str().split("rota: the last requests and answers")[1].splitlines()
-    assert len([line for line in printed if line.startswith("#")]) == 4
+    assert len([line for line in printed if re.match(TRACED, line)]) == 4
     assert any(" -> LeaveGroup " in line for line in printed)
+
+
+def test_the_lines_that_a_failure_shows_are_those_of_the_trace_with_the_node_and_why_a_connection_was_closed(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makeini("[pytest]\nrota_trace = 5000\n")
+    result = run(
+        pytester,
+        """
+        import socket, struct
+        import pytest
+
+        @pytest.mark.rota(nodes=2)
+        def test_no_such_version(rota_server):
+            with socket.create_connection((rota_server.host, rota_server.port)) as client:
+                request = struct.pack(">hhih", 12, 99, 7, -1)
+                client.sendall(struct.pack(">i", len(request)) + request)
+                assert client.recv(1) == b"not closed"
+        """,
+    )
+    result.assert_outcomes(failed=1)
+    printed = result.stdout.str().split("rota: the last requests and answers")[1]
+    assert re.search(r'1#1 -- reason="API key 12 in version 99 is not served"', printed), printed
 
 
 def test_a_failure_without_groups_or_with_a_stopped_server_says_so(pytester: pytest.Pytester) -> None:

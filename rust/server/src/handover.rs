@@ -76,7 +76,10 @@ impl Node {
         let epoch = self.coordinator(partition)?.epoch();
         self.on_partition(partition, |coordinator, now, sink| coordinator.unload(now, sink));
         self.effects.log.forget(partition);
-        self.loading.remove(&partition);
+        if let Some(loading) = self.loading.remove(&partition) {
+            // Whoever waits to go on with it has to see that it is over.
+            loading.resumed.notify_one();
+        }
         self.coordinators[partition as usize] = None;
         let partitions = self.partitions();
         let voices = self.members.take(|group_id| rota_core::partition_for(group_id, partitions) == partition);
@@ -185,7 +188,10 @@ pub async fn load(shared: Rc<Shared>, partition: u32, epoch: u32, report: Option
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{
+        sync::Arc,
+        task::{Context, Waker},
+    };
 
     use rota_core::{
         error::ErrorCode,
@@ -297,6 +303,20 @@ mod tests {
         new.take_over(partition, given.epoch + 1, given.voices).unwrap();
         assert!(matches!(new.load_slice(partition, 1), Progress::Over), "that was the incarnation before");
         assert!(matches!(new.load_slice(partition, 2), Progress::More));
+    }
+
+    #[test]
+    fn loading_that_was_held_when_another_move_overtook_it_is_told_so() {
+        let (_, mut old, mut new, partition) = two_nodes();
+        commit(&mut old, 0);
+        let given = old.give_up(partition).unwrap();
+        new.hold_loads();
+        new.take_over(partition, 1, given.voices).unwrap();
+        let Progress::Held(resumed) = new.load_slice(partition, 1) else { panic!("it is held") };
+        new.give_up(partition).unwrap();
+        let told = std::pin::pin!(resumed.notified());
+        assert!(told.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+        assert!(matches!(new.load_slice(partition, 1), Progress::Over));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A running server: its threads, and the handle by which it is controlled.
 
 use std::{
+    collections::BTreeMap,
     fmt, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener},
     rc::Rc,
@@ -92,8 +93,8 @@ pub struct Server {
     nodes: Vec<NodeHandle>,
     /// Write: a partition is being handed over. Read: somebody relies on where one is.
     moving: RwLock<()>,
-    /// The partitions whose loading was held when they were handed over.
-    held_loads: Mutex<Vec<Receiver<Result<(), ServerError>>>>,
+    /// The partitions whose loading was held when they were handed over last.
+    held_loads: Mutex<BTreeMap<u32, Receiver<Result<(), ServerError>>>>,
     running: Mutex<Option<Vec<Running>>>,
 }
 
@@ -184,15 +185,18 @@ impl Server {
             let _ended = stop.send(());
             ending.push((ended, thread));
         }
+        // One that does not end in time, or has died, is no reason not to wait for the others.
+        let mut outcome = Ok(());
         for (ended, thread) in ending {
-            match ended.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(()) | Err(RecvTimeoutError::Disconnected) => thread.join().map_err(|_| ServerError::Died)?,
+            let of_this = match ended.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => thread.join().map_err(|_| ServerError::Died),
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(ServerError::StopTimedOut { timeout_ms: timeout.as_millis() as u64 });
+                    Err(ServerError::StopTimedOut { timeout_ms: timeout.as_millis() as u64 })
                 }
-            }
+            };
+            outcome = outcome.and(of_this);
         }
-        Ok(())
+        outcome
     }
 
     /// Does something on the thread of the node at this place and waits for what comes of it.
@@ -299,22 +303,25 @@ impl Server {
             Ok(node.loads_held)
         })?;
         if self.answered(&begun)?? {
-            self.held_loads.lock().unwrap_or_else(PoisonError::into_inner).push(loaded);
+            self.held_loads.lock().unwrap_or_else(PoisonError::into_inner).insert(partition, loaded);
             return Ok(());
         }
         self.answered(&loaded)?
     }
 
     /// From now on a partition that is handed over is not loaded: clients are told `COORDINATOR_LOAD_IN_PROGRESS`.
+    /// One that is being handed over is loaded before.
     pub fn hold_loads(&self) -> Result<(), ServerError> {
+        let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         self.ask_all(Node::hold_loads).map(drop)
     }
 
     /// Partitions are loaded again, those that were held first; returns how many those are, when they are loaded.
     pub fn release_loads(&self) -> Result<usize, ServerError> {
+        let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         self.ask_all(Node::release_loads)?;
         let held = std::mem::take(&mut *self.held_loads.lock().unwrap_or_else(PoisonError::into_inner));
-        for loaded in &held {
+        for loaded in held.values() {
             self.answered(loaded)??;
         }
         Ok(held.len())
@@ -639,5 +646,21 @@ async fn run_timers(shared: Rc<Shared>) {
             () = timer.notified() => {}
             () = tokio::time::sleep_until(until) => shared.node.borrow_mut().advance_due(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_has_died_is_noticed_though_the_others_live() {
+        let server = Server::start(ServerConfig { nodes: 2, ..ServerConfig::default() }).unwrap();
+        assert!(server.load().is_ok());
+        let died = server.ask(1, |_| -> () { panic!("as a bug would") });
+        assert!(matches!(died, Err(ServerError::Died)));
+        assert!(server.ask(0, |_| ()).is_ok());
+        assert!(matches!(server.load(), Err(ServerError::Died)));
+        assert!(matches!(server.stop(Duration::from_secs(10)), Err(ServerError::Died)));
     }
 }
