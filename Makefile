@@ -62,6 +62,9 @@ format: develop ## let ruff and rustfmt rewrite what they can
 test-rust: ## the Rust tests
 	cargo test --quiet $(CARGO_TESTED)
 
+kill: develop ## kill -9 of a server, 500 times, and look for what it had acknowledged (ROTA_KILLS=..., ROTA_SEED=...)
+	ROTA_KILLS=$${ROTA_KILLS:-500} $(BIN)/python -m pytest -s tests/log/test_kill.py
+
 faults: ## crash and fail the log on disk at every operation of a workload, a dozen ways each (minutes)
 	ROTA_FAULT_SEEDS=12 cargo test --release -p rota-log --test faults -- --nocapture
 

@@ -7,6 +7,7 @@ equality, hash, and `match` patterns in field order. The rules are those of docs
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, Final, Self, TypeAlias, final
 
 import numpy as np
@@ -1418,8 +1419,16 @@ class Server:
         virtual_clock: bool = False,
         nodes: int = 1,
         trace: tuple[Callable[[str], object], bool] | None = None,
+        data: tuple[Path, bool, bool] | None = None,
     ) -> Self:
-        """`trace`: a function that is given every line of the request trace, and whether lines are JSON."""
+        """`trace`: a function that is given every line of the request trace, and whether lines are JSON.
+
+        `data`: the data directory, whether appends are synced, and whether Kafka's directory is taken over.
+        """
+    def report(self) -> tuple[list[str], int, int, int, bool] | None:
+        """Of a data directory: lines of what was found, groups, offsets, milliseconds, whether it is only read."""
+    def health(self) -> tuple[str | None, list[str], int, int, str | None] | None:
+        """Of a data directory: why it stopped, refused partitions, syncs, compactions, the last one's error."""
     @property
     def host(self) -> str:
         """The host at which this machine reaches it."""
@@ -1648,3 +1657,24 @@ def encode_cooperative_sticky_user_data(generation: int) -> bytes:
 
 def decode_cooperative_sticky_user_data(data: bytes) -> int:
     """Read the user data of `cooperative-sticky`; -1 if there is no generation in it."""
+
+@final
+class DataLog:
+    """A data directory, opened to be read: nothing in it is changed. Raises OSError if it cannot be opened."""
+
+    def __new__(cls, directory: Path) -> Self: ...
+    def partitions(self) -> list[tuple[str, int, int, int]]:
+        """(topic, partition, first offset, next offset), sorted."""
+    def notes(self) -> list[str]:
+        """What a start would cut or complete."""
+    def damage(self) -> list[str]:
+        """Damage that opening has met."""
+    def records(
+        self, topic: str, partition: int, from_offset: int, records_max: int
+    ) -> list[tuple[int, int, int, bytes, bytes | None]]:
+        """(offset, wall ms, epoch, key, value) of records with a key from an offset on; [] at the end.
+
+        Raises OSError that names what is damaged, and ValueError if there is no such partition.
+        """
+    def verify(self, topic: str, partition: int) -> tuple[int, int]:
+        """Read a partition to its end: bytes of batches, and how many. Raises as `records`."""

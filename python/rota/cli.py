@@ -9,13 +9,15 @@ import signal
 import sys
 import threading
 from enum import StrEnum
+from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NoReturn, TextIO, cast
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TextIO, cast
 
 import typer
 
 import rota
 import rota.assign.command
+import rota.log
 from rota.check.cli import app as check
 from rota.server import Server
 from rota.trace import Sink
@@ -33,6 +35,14 @@ app = typer.Typer(
 )
 app.command("assign")(rota.assign.command.assign)
 app.add_typer(check, name="check")
+app.add_typer(rota.log.app, name="log")
+
+
+class Durability(StrEnum):
+    """When an append is acknowledged."""
+
+    FSYNC = "fsync"
+    OS = "os"
 
 
 class Assignor(StrEnum):
@@ -91,17 +101,46 @@ def chosen(pairs: list[str]) -> dict[str, str]:
 
 
 def started(
-    listen: str, advertise: str | None, nodes: int, settings: dict[str, str], trace: Sink | None = None
+    listen: str, advertise: str | None, nodes: int, settings: dict[str, str], trace: Sink | None, data: Data | None
 ) -> Server:
     """A running server, or the reason why not as one line on stderr."""
+    where, how, take_over = data or Data(None)
     try:
-        return Server(listen, advertise=advertise, nodes=nodes, settings=settings, trace=trace)
+        return Server(
+            listen,
+            advertise=advertise,
+            nodes=nodes,
+            settings=settings,
+            trace=trace,
+            data=where,
+            durability=how,
+            take_over=take_over,
+        )
     except rota.ConfigError as error:
         fail(MISUSED, f"{error}; `rota settings` lists the settings")
     except ValueError as error:
         fail(MISUSED, str(error))
     except (rota.RotaError, OSError) as error:
         fail(FAILED, str(error))
+
+
+class Data(NamedTuple):
+    """Where a server keeps its data, and how."""
+
+    where: Path | None
+    how: Literal["fsync", "os"] = "fsync"
+    take_over: bool = False
+
+
+def kept(server: Server, where: Path | None, how: str) -> str:
+    """Where the data is, for the first line; what the start found goes to stderr."""
+    report = server.start_report()
+    if report is None:
+        return IN_MEMORY
+    for line in report.lines:
+        typer.echo(f"rota: {line}", err=True)
+    mode = "read only" if report.is_read_only else how
+    return f"{where}, {mode}: {report.groups} groups and {report.offsets} offsets loaded in {report.took_ms} ms"
 
 
 class Ending:
@@ -117,10 +156,30 @@ class Ending:
             os._exit(INTERRUPTED)
         self.asked.set()
 
-    def wait(self, server: Server) -> None:
-        """Wait for the signal. Raises rota.ServerError if a node of the server ends by itself."""
+    def wait(self, server: Server) -> bool:
+        """Wait for the signal. Raises rota.ServerError if a node ends by itself. Gives whether its data was well.
+
+        What happens to the data directory meanwhile is said on stderr, once.
+        """
+        said: set[str] = set()
         while not self.asked.wait(LIFE_SIGN_SECONDS):
             server.check_running()
+            self._say(server, said)
+        self._say(server, said)
+        return not said
+
+    def _say(self, server: Server, said: set[str]) -> None:
+        health = server.health()
+        if health is None:
+            return
+        now = [] if health.stopped is None else [f"the log has stopped: {health.stopped}"]
+        now += health.refused
+        if health.compaction_error is not None:
+            now.append(f"a compaction was given up: {health.compaction_error}")
+        for line in now:
+            if line not in said:
+                said.add(line)
+                typer.echo(f"rota: {line}", err=True)
 
     def stop(self, server: Server) -> None:
         """Stop the server while signals are still heard."""
@@ -181,6 +240,16 @@ def serve(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A Kafka broker setting; may be given again."),
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep topics, groups and offsets there; without it they are in memory."),
+    ] = None,
+    durability: Annotated[
+        Durability, typer.Option(help="With --data: what is acknowledged survives power loss, or only this process.")
+    ] = Durability.FSYNC,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="With --data: a directory that Kafka wrote becomes rota's.")
+    ] = False,
     trace: Annotated[
         bool, typer.Option("--trace", help="Print every request and every answer, decoded, one line each.")
     ] = False,
@@ -189,7 +258,9 @@ def serve(
 ) -> None:
     """Run a server until SIGINT or SIGTERM.
 
-    Kafka clients connect to it as to any broker. Topics, messages, groups and offsets are in memory.
+    Kafka clients connect to it as to any broker. Topics, messages, groups and offsets are in memory, or with --data in
+    a directory: what was acknowledged is there after any crash (docs/durability.md). A directory that Kafka wrote is
+    only read, unless --take-over is given. Exit code 1 says that the log stopped or a partition was refused meanwhile.
     The first line on stdout says where it listens, once it does; with several nodes, where each of them does.
     With --advertise, node 1 is advertised on the port that is given, the others on those that follow.
 
@@ -199,6 +270,7 @@ def serve(
       rota serve --listen 127.0.0.1:0
       rota serve --listen 0.0.0.0:9092 --advertise kafka.test:9092
       rota serve --nodes 3
+      rota serve --data data
       rota serve --trace --json
       rota serve --set group.initial.rebalance.delay.ms=0 --set num.partitions=12
     """
@@ -210,11 +282,16 @@ def serve(
         nodes,
         chosen(pairs or []),
         None if printer is None else printer.sink,
+        Data(data, durability.value, take_over),
     )
+    where = kept(server, data, durability.value)
     if as_json:
-        typer.echo(json.dumps({"event": "ready", "version": rota.__version__, "listen": server.bootstrap_servers}))
+        ready = {"event": "ready", "version": rota.__version__, "listen": server.bootstrap_servers}
+        report = server.start_report()
+        found = {} if report is None else {"data": str(data), **report._asdict()}
+        typer.echo(json.dumps(ready | found))
     else:
-        typer.echo(f"rota {rota.__version__} ready on {server.bootstrap_servers} ({IN_MEMORY})")
+        typer.echo(f"rota {rota.__version__} ready on {server.bootstrap_servers} ({where})")
     if advertise is not None and not as_json:
         host, _, port = advertise.rpartition(":")
         told = ", ".join(f"{host}:{int(port) + at}" for at in range(nodes))
@@ -223,16 +300,18 @@ def serve(
     if printer is not None:
         printer.begin()
     try:
-        ending.wait(server)
+        is_well = ending.wait(server)
     except rota.ServerError as error:
         fail(FAILED, str(error))
     ending.stop(server)
+    if not is_well:
+        raise typer.Exit(FAILED)
 
 
 @app.command()
 def settings(as_json: AsJson = False) -> None:
     """List the settings that `rota serve --set` takes, and Kafka's default for each."""
-    with started("127.0.0.1:0", None, 1, {}) as server:
+    with started("127.0.0.1:0", None, 1, {}, None, None) as server:
         table = server.settings()
     if as_json:
         typer.echo(json.dumps(table, indent=2))

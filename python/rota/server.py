@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from rota import _rota
 from rota.clock import VirtualClock
@@ -14,13 +16,42 @@ from rota.trace import Sink, writer
 if TYPE_CHECKING:
     Setting = str | int | bool
 
-__all__ = ["Server"]
+__all__ = ["Health", "Server", "StartReport"]
+
+Durability = Literal["fsync", "os"]
 
 INT32_MAX = 2**31 - 1
 
 
+class StartReport(NamedTuple):
+    """What a start found in its data directory."""
+
+    lines: list[str]
+    """What was completed, cut or refused; empty after a clean stop."""
+    groups: int
+    offsets: int
+    took_ms: int
+    is_read_only: bool
+    """Kafka wrote the directory, and it is left alone."""
+
+
+class Health(NamedTuple):
+    """How a data directory is."""
+
+    stopped: str | None
+    """Why nothing is accepted any more, and what to do."""
+    refused: list[str]
+    """Partitions that are refused, and why."""
+    syncs: int
+    """How often the write-ahead file was synced for appends since the start."""
+    compactions: int
+    """How many were finished since the start."""
+    compaction_error: str | None
+    """Why the last one that was given up was."""
+
+
 class Server:
-    """A Kafka-compatible server: topics in memory, and the coordinator of every group that connects.
+    """A Kafka-compatible server: topics, and the coordinator of every group that connects.
 
     It listens from the moment it is made until `stop()`, or until the end of its `with` block:
 
@@ -33,11 +64,15 @@ class Server:
                ones with port 0, and are advertised on consecutive ports.
     settings   Kafka's broker settings by their Kafka names (`rota settings` lists them), over Kafka's defaults.
     clock      a VirtualClock to take the coordinator's time from, instead of the machine's.
+    data       a directory where topics, groups and offsets are kept, created if its parent exists; without it they are
+               in memory and end with the server (docs/durability.md).
+    durability "fsync": what is acknowledged survives the loss of power; "os": the end of the process only.
+    take_over  whether a directory that Kafka wrote becomes rota's; otherwise it is only read.
     trace      a function that is called with every request and answer as a dictionary, on a thread of the server, or
                a text file that they are written to, one line each; docs/trace.md has the lines.
 
     Raises rota.ConfigError for a setting that cannot be, ValueError for such an address, OSError if the address cannot
-    be listened on.
+    be listened on or the directory not opened.
     """
 
     def __init__(
@@ -49,12 +84,23 @@ class Server:
         settings: Mapping[str, Setting] | None = None,
         clock: VirtualClock | None = None,
         trace: Sink | None = None,
+        data: str | os.PathLike[str] | None = None,
+        durability: Durability = "fsync",
+        take_over: bool = False,
     ) -> None:
         written = {name: _written(value) for name, value in (settings or {}).items()}
         if not 0 <= nodes <= INT32_MAX:
             raise ValueError(f"nodes is {nodes}: give 1 to 1000")
+        if durability not in ("fsync", "os"):
+            raise ValueError(f'durability is {durability!r}: give "fsync" or "os"')
         self._inner = _rota.Server(
-            listen, advertise, written, clock is not None, nodes, None if trace is None else writer(trace)
+            listen,
+            advertise,
+            written,
+            clock is not None,
+            nodes,
+            None if trace is None else writer(trace),
+            None if data is None else (Path(data), durability == "fsync", take_over),
         )
         self._clock = clock
         if clock is not None:
@@ -147,6 +193,16 @@ class Server:
     def check_running(self) -> None:
         """Raise rota.ServerError if the server has been stopped, or a node of it has died."""
         self._inner.load()
+
+    def start_report(self) -> StartReport | None:
+        """What the start found in the data directory and loaded; None if everything is in memory."""
+        report = self._inner.report()
+        return None if report is None else StartReport(*report)
+
+    def health(self) -> Health | None:
+        """How the data directory is; None if everything is in memory."""
+        health = self._inner.health()
+        return None if health is None else Health(*health)
 
     def settings(self) -> dict[str, str]:
         """Every setting by its Kafka name, as this server runs with it."""

@@ -223,6 +223,12 @@ impl Coordinator {
         self.group_ids.keys().cloned().collect()
     }
 
+    /// How many durable offsets all groups have.
+    pub fn offset_count(&self) -> usize {
+        let groups = self.group_ids.values().map(|group| &self.groups[*group]);
+        groups.flat_map(|group| group.offsets.values()).map(BTreeMap::len).sum()
+    }
+
     /// Ids of all members of all groups, by group and joining order.
     pub fn member_ids(&self) -> impl Iterator<Item = &Arc<str>> {
         let groups = self.group_ids.values().map(|group| &self.groups[*group]);

@@ -113,7 +113,7 @@ impl Mailbox {
 /// An open data directory. It is closed, with a checkpoint, when this is dropped.
 pub struct SegmentStore {
     shared: Arc<Shared>,
-    passes: Option<JoinHandle<()>>,
+    passes: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl fmt::Debug for SegmentStore {
@@ -130,7 +130,7 @@ impl SegmentStore {
         let io = |error: io::Error| OpenError::Io { dir: dir.to_owned(), error };
         let passes = Passes::new(store, Arc::clone(&shared)).map_err(io)?;
         let thread = thread::Builder::new().name("log".to_owned()).spawn(move || passes.run()).map_err(io)?;
-        Ok((SegmentStore { shared, passes: Some(thread) }, report))
+        Ok((SegmentStore { shared, passes: Mutex::new(Some(thread)) }, report))
     }
 
     /// Why nothing is accepted any more, if that is so.
@@ -191,13 +191,22 @@ impl SegmentStore {
     }
 }
 
-impl Drop for SegmentStore {
-    fn drop(&mut self) {
+impl SegmentStore {
+    /// Ends what was asked for, with a checkpoint, and frees the directory; later appends are refused. A second call
+    /// does nothing.
+    pub fn close(&self) {
         lock(&self.shared.queue).closed = true;
         self.shared.bell.notify_one();
-        if let Some(thread) = self.passes.take() {
+        let thread = lock(&self.passes).take();
+        if let Some(thread) = thread {
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for SegmentStore {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -7,6 +7,7 @@ mod coordinator;
 mod embedded;
 mod errors;
 mod explain;
+mod log;
 mod plain;
 mod projection;
 mod purgatory;
@@ -33,6 +34,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     assign::register(module)?;
     purgatory::register(module)?;
     server::register(module)?;
+    log::register(module)?;
     vocabulary::register(module)?;
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! `rota._rota.Server`: a running server, from the outside. The GIL is released wherever another thread is awaited.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use pyo3::{
     exceptions::{PyOSError, PyValueError},
     prelude::*,
 };
 use rota_server::{
-    InjectionId, Server as Running, ServerConfig, ServerError, Settings,
+    DataConfig, Durability, InjectionId, Server as Running, ServerConfig, ServerError, Settings,
     trace::{self, Layout, Trace, TraceWriter},
 };
 
@@ -36,9 +36,11 @@ fn raised(error: ServerError) -> PyErr {
         | ServerError::UnknownGroup { .. }
         | ServerError::UnknownMember { .. }
         | ServerError::InstanceWithoutGroup { .. } => PyValueError::new_err(text),
-        ServerError::UnknownHost { .. } | ServerError::AddressInUse { .. } | ServerError::CannotListen { .. } => {
-            PyOSError::new_err(text)
-        }
+        ServerError::UnknownHost { .. }
+        | ServerError::AddressInUse { .. }
+        | ServerError::CannotListen { .. }
+        | ServerError::CannotOpen(_)
+        | ServerError::BadData { .. } => PyOSError::new_err(text),
         ServerError::TopicRefused { .. } | ServerError::NotDone { .. } => errors::RotaError::new_err(text),
         ServerError::CannotRun { .. }
         | ServerError::Stopped
@@ -74,8 +76,10 @@ impl Server {
     /// Starts it; it answers requests when this returns.
     #[new]
     #[pyo3(signature = (
-        listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false, nodes = 1, trace = None
+        listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false, nodes = 1, trace = None,
+        data = None
     ))]
+    #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn new(
         py: Python<'_>,
         listen: &str,
@@ -84,14 +88,19 @@ impl Server {
         virtual_clock: bool,
         nodes: u32,
         trace: Option<(Py<PyAny>, bool)>,
+        data: Option<(PathBuf, bool, bool)>,
     ) -> PyResult<Server> {
         let mut chosen = Settings::default();
         for (name, value) in settings.unwrap_or_default() {
             chosen.set(&name, &value).map_err(|error| raised(error.into()))?;
         }
         let (trace, writer) = trace.map(|(write, as_json)| tracing(write, as_json)).transpose()?.unzip();
+        let data = data.map(|(dir, syncs, take_over)| {
+            let durability = if syncs { Durability::Fsync } else { Durability::Os };
+            DataConfig { dir, durability, take_over }
+        });
         let config =
-            ServerConfig { listen: listen.to_owned(), advertise, nodes, settings: chosen, virtual_clock, trace };
+            ServerConfig { listen: listen.to_owned(), advertise, nodes, settings: chosen, virtual_clock, trace, data };
         let running = py.detach(|| Running::start(config)).map_err(raised)?;
         Ok(Server { running, writer })
     }
@@ -163,6 +172,20 @@ impl Server {
             stopped
         })
         .map_err(raised)
+    }
+
+    /// Of a data directory: what the start found, groups and offsets loaded, milliseconds, whether it is only read.
+    fn report(&self) -> Option<(Vec<String>, usize, usize, u64, bool)> {
+        let report = self.running.report()?;
+        let took_ms = report.took.as_millis() as u64;
+        Some((report.lines.clone(), report.groups, report.offsets, took_ms, report.is_read_only))
+    }
+
+    /// Of a data directory: why it stopped, which partitions are refused, syncs, compactions, the last one's error.
+    #[expect(clippy::type_complexity, reason = "a row of plain values")]
+    fn health(&self, py: Python<'_>) -> Option<(Option<String>, Vec<String>, u64, u64, Option<String>)> {
+        let health = py.detach(|| self.running.health())?;
+        Some((health.stopped, health.refused, health.syncs, health.compactions, health.compaction_error))
     }
 
     /// The value of every setting, by its Kafka name.

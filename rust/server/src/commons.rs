@@ -7,7 +7,9 @@ use tokio::sync::Notify;
 use crate::{
     clock::Clock,
     controls::Controls,
+    data::DataDir,
     entropy::RandomBits,
+    error::ServerError,
     offsets_log::SharedLog,
     owners::{FIRST_NODE, Owners},
     place::Place,
@@ -39,20 +41,46 @@ pub struct Commons {
     pub bells: Vec<Arc<Notify>>,
     /// Who is shown every request and answer.
     pub trace: Option<Trace>,
+    /// Where everything is kept, unless it is in memory.
+    pub data: Option<DataDir>,
+}
+
+fn owners_and_bells(settings: &Settings, place: &Place) -> (Arc<Owners>, Vec<Arc<Notify>>) {
+    let nodes = place.ports.len() as u32;
+    (Owners::new(settings.offsets_partitions(), nodes), (0..nodes).map(|_| Arc::default()).collect())
 }
 
 impl Commons {
-    /// Of nodes as `place` has ports for.
+    /// Of nodes as `place` has ports for, with everything in memory.
     pub fn new(settings: Settings, place: Place, clock: Clock) -> Commons {
-        let nodes = place.ports.len() as u32;
-        let bells: Vec<Arc<Notify>> = (0..nodes).map(|_| Arc::default()).collect();
-        let owners = Owners::new(settings.offsets_partitions(), nodes);
+        let (owners, bells) = owners_and_bells(&settings, &place);
         let table_owners = Arc::clone(&owners);
         let topics = TopicTable::new(settings.topics(), table_owners, bells.clone(), &mut RandomBits::default());
         let log =
             SharedLog::new(settings.offsets_partitions(), settings.message_max_bytes(), bells.clone(), clock.clone());
+        Commons {
+            controls: Controls::default(),
+            panics: AtomicU64::new(0),
+            settings,
+            place,
+            clock,
+            owners,
+            topics,
+            log,
+            bells,
+            trace: None,
+            data: None,
+        }
+    }
+
+    /// The same over a data directory.
+    pub fn on_disk(settings: Settings, place: Place, clock: Clock, data: DataDir) -> Result<Commons, ServerError> {
+        let (owners, bells) = owners_and_bells(&settings, &place);
+        let log = data.offsets_log(&settings, &owners, &bells, clock.clone())?;
+        let topics = data.topics(&settings, Arc::clone(&owners), bells.clone())?;
         let (controls, panics) = (Controls::default(), AtomicU64::new(0));
-        Commons { settings, place, clock, owners, topics, log, controls, panics, bells, trace: None }
+        let (trace, data) = (None, Some(data));
+        Ok(Commons { controls, panics, settings, place, clock, owners, topics, log, bells, trace, data })
     }
 
     /// Where the bell of a node is.

@@ -42,6 +42,15 @@ pub enum ServerError {
     },
     /// A setting was refused.
     Setting(SettingError),
+    /// The data directory cannot be opened.
+    CannotOpen(rota_log::store::OpenError),
+    /// The data directory is not one that can be served.
+    BadData {
+        /// The directory.
+        dir: std::path::PathBuf,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
     /// The server has been stopped.
     Stopped,
     /// The server's thread has ended by itself: a bug in rota.
@@ -160,6 +169,8 @@ impl fmt::Display for ServerError {
             ),
             ServerError::CannotRun { source } => write!(out, "cannot start the server's thread: {source}"),
             ServerError::Setting(error) => error.fmt(out),
+            ServerError::CannotOpen(error) => error.fmt(out),
+            ServerError::BadData { dir, reason } => write!(out, "`{}` {reason}", dir.display()),
             ServerError::Stopped => write!(out, "the server has been stopped"),
             ServerError::Died => {
                 write!(out, "the server has ended by itself: a bug in rota; standard error says where")

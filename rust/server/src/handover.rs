@@ -103,6 +103,13 @@ impl Node {
         Ok(())
     }
 
+    /// Owns a partition whose log cannot be opened: it answers like one that could not be loaded.
+    pub fn refuse(&mut self, partition: u32, epoch: u32) {
+        let mut coordinator = Coordinator::new(self.settings.coordinator(), partition, epoch);
+        coordinator.load_failed();
+        self.coordinators[partition as usize] = Some(coordinator);
+    }
+
     /// Replays the next slice of a partition that this node has taken over under `epoch`.
     pub fn load_slice(&mut self, partition: u32, epoch: u32) -> Progress {
         let Some(loading) = self.loading.get_mut(&partition).filter(|loading| loading.epoch == epoch) else {

@@ -15,7 +15,9 @@ mod clock;
 mod commons;
 mod connection;
 mod controls;
+mod data;
 mod describing;
+mod disk_log;
 mod dispatch;
 mod entropy;
 mod error;
@@ -37,6 +39,8 @@ pub mod topics;
 pub mod trace;
 
 pub use controls::{InjectionId, MemberName};
+pub use data::{DataConfig, Health, StartReport};
 pub use error::ServerError;
+pub use rota_log::store::Durability;
 pub use server::{Server, ServerConfig};
 pub use settings::{SettingError, Settings};

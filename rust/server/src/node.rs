@@ -26,6 +26,7 @@ use crate::{
     place::Place,
     settings::Settings,
     tickets::{Reply, Tickets},
+    topic_apis::{self, ProduceWait},
     topics::Topics,
 };
 
@@ -56,6 +57,8 @@ pub struct Node {
     /// Whether loading stands still.
     pub(crate) loads_held: bool,
     pub(crate) effects: Effects,
+    /// Whoever waits until what he produced is durable.
+    pub(crate) produces: Vec<ProduceWait>,
     armed_ms: u64,
     timer: Rc<Notify>,
 }
@@ -111,6 +114,7 @@ impl Node {
             clock: commons.clock.clone(),
             commons: Arc::clone(commons),
             random: RandomBits::default(),
+            produces: Vec::new(),
             members: Members::default(),
             handling: Handling::default(),
             armed_ms: u64::MAX,
@@ -118,8 +122,10 @@ impl Node {
         };
         for partition in 0..owners.partitions() {
             if let Some(owner) = owners.of(partition).filter(|owner| owner.node_id == node_id) {
-                let opened = node.take_over(partition, owner.epoch, Vec::new());
-                debug_assert!(opened.is_ok(), "nobody has opened the partition before");
+                // What cannot be opened refuses everything; the report of the start says why.
+                if node.take_over(partition, owner.epoch, Vec::new()).is_err() {
+                    node.refuse(partition, owner.epoch);
+                }
             }
         }
         node
@@ -234,6 +240,7 @@ impl Node {
     /// The bell has been rung: looks at everything that other threads may have left.
     pub fn look_around(&mut self) {
         self.catch_up();
+        topic_apis::finish_produces(self);
         self.settle();
     }
 
@@ -325,6 +332,11 @@ impl Node {
             self.coordinators.iter().flatten().flat_map(Coordinator::group_ids).collect();
         group_ids.sort_unstable();
         group_ids
+    }
+
+    /// How many durable offsets all groups have.
+    pub fn offset_count(&self) -> usize {
+        self.coordinators.iter().flatten().map(Coordinator::offset_count).sum()
     }
 
     /// Ids of all members of all groups.

@@ -13,9 +13,9 @@ use rota_core::{effects::AppendId, error::ErrorCode, records::Record};
 use rota_log::{Completion, FencedLog, LogAppendId, LogError, LogRecord, MemoryLog, StoredRecord};
 use tokio::sync::Notify;
 
-use crate::clock::Clock;
+use crate::{clock::Clock, disk_log::DiskLog};
 
-/// The log of all partitions, in memory, as all nodes share it.
+/// The log of all partitions, as all nodes share it.
 #[derive(Debug)]
 pub struct SharedLog {
     state: Mutex<State>,
@@ -24,10 +24,17 @@ pub struct SharedLog {
     clock: Clock,
 }
 
+/// Where records are kept.
+#[derive(Debug)]
+enum Backing {
+    Memory(MemoryLog),
+    Disk(DiskLog),
+}
+
 #[derive(Debug)]
 struct State {
-    log: MemoryLog,
-    /// Whose append it is, where there are several nodes: the place of its bell.
+    log: Backing,
+    /// Whose append it is, where there are several nodes and one memory: the place of its bell.
     appenders: HashMap<LogAppendId, usize>,
     /// Ends that a node has not taken yet, by the place of its bell, and from when on it may.
     mail: Vec<VecDeque<(u64, Completion)>>,
@@ -36,10 +43,18 @@ struct State {
 }
 
 impl SharedLog {
-    /// With so many empty partitions; an append of more than `batch_bytes_max` fails.
+    /// In memory, with so many empty partitions; an append of more than `batch_bytes_max` fails.
     pub fn new(partitions: u32, batch_bytes_max: usize, bells: Vec<Arc<Notify>>, clock: Clock) -> Arc<SharedLog> {
+        SharedLog::over(Backing::Memory(MemoryLog::new(partitions, batch_bytes_max)), bells, clock)
+    }
+
+    /// On disk, with an end for each of the same bells.
+    pub fn on_disk(log: DiskLog, bells: Vec<Arc<Notify>>, clock: Clock) -> Arc<SharedLog> {
+        SharedLog::over(Backing::Disk(log), bells, clock)
+    }
+
+    fn over(log: Backing, bells: Vec<Arc<Notify>>, clock: Clock) -> Arc<SharedLog> {
         let mail = vec![VecDeque::new(); bells.len()];
-        let log = MemoryLog::new(partitions, batch_bytes_max);
         let state = State { log, appenders: HashMap::new(), mail, delay_ms: 0 };
         Arc::new(SharedLog { state: Mutex::new(state), bells, clock })
     }
@@ -51,30 +66,48 @@ impl SharedLog {
     /// Takes `partition` over: appends of older epochs that are not durable yet never will be. Gives the offset that
     /// the next record will have.
     pub fn open(&self, partition: u32, epoch: u32) -> Result<i64, LogError> {
-        self.lock().log.open(partition as i32, epoch as i32)
+        match &mut self.lock().log {
+            Backing::Memory(log) => log.open(partition as i32, epoch as i32),
+            Backing::Disk(log) => log.open(partition as i32, epoch as i32),
+        }
     }
 
     /// Durable records of `partition` from offset `from` on.
     pub fn read(&self, partition: u32, from: i64, records_max: usize) -> Result<Vec<StoredRecord>, LogError> {
-        self.lock().log.read(partition as i32, from, records_max)
+        let view = match &self.lock().log {
+            Backing::Memory(log) => return log.read(partition as i32, from, records_max),
+            Backing::Disk(log) => log.view(partition as i32),
+        };
+        // Files are read without the lock.
+        view.ok_or(LogError::UnknownPartition { partition: partition as i32 })?.read_records(from, records_max)
     }
 
     /// From now on no append ends.
     pub fn hold(&self) {
-        self.lock().log.hold();
+        match &mut self.lock().log {
+            Backing::Memory(log) => log.hold(),
+            Backing::Disk(log) => log.hold(),
+        }
     }
 
     /// Appends end again, those that were held back first; gives how many those are.
     pub fn release(&self) -> usize {
         let mut state = self.lock();
-        let held = state.log.release_all();
+        let held = match &mut state.log {
+            Backing::Memory(log) => log.release_all(),
+            Backing::Disk(log) => log.release(),
+        };
         self.deliver(&mut state, None);
         held
     }
 
     /// The next `times` appends to end fail with `error`.
     pub fn fail(&self, error: ErrorCode, times: u32) {
-        self.lock().log.fail_next(LogError::Failed { code: error.code() }, u64::from(times));
+        let failed = LogError::Failed { code: error.code() };
+        match &mut self.lock().log {
+            Backing::Memory(log) => log.fail_next(failed, u64::from(times)),
+            Backing::Disk(log) => log.fail_next(failed, u64::from(times)),
+        }
     }
 
     /// From now on whoever waits for the end of an append is told so many milliseconds after it came.
@@ -86,17 +119,30 @@ impl SharedLog {
     #[cfg(test)]
     pub fn append_raw(&self, partition: u32, key: Vec<u8>) {
         let mut state = self.lock();
-        state.log.append(partition as i32, 0, 0, vec![LogRecord { key, value: Some(Vec::new()) }]);
-        state.log.flush();
-        state.log.completions();
+        let Backing::Memory(log) = &mut state.log else { panic!("the log is in memory") };
+        log.append(partition as i32, 0, 0, vec![LogRecord { key, value: Some(Vec::new()) }]);
+        log.flush();
+        log.completions();
     }
 
     /// Puts the ends that have come to whoever waits for them, and wakes those who are not `at` it anyway.
     fn deliver(&self, state: &mut State, at: Option<usize>) {
         let several = self.bells.len() > 1;
-        for completion in state.log.completions() {
-            let appender = if several { state.appenders.remove(&completion.append_id) } else { Some(0) };
-            let Some(appender) = appender else { continue };
+        let arrived: Vec<(usize, Completion)> = match &mut state.log {
+            Backing::Memory(log) => {
+                let appenders = &mut state.appenders;
+                let of = |completion: Completion| {
+                    let appender = if several { appenders.remove(&completion.append_id)? } else { 0 };
+                    Some((appender, completion))
+                };
+                log.completions().into_iter().filter_map(of).collect()
+            }
+            Backing::Disk(log) => {
+                let ends = at.map_or(0..self.bells.len(), |at| at..at + 1);
+                ends.flat_map(|end| log.ended(end).into_iter().map(move |completion| (end, completion))).collect()
+            }
+        };
+        for (appender, completion) in arrived {
             if at != Some(appender) && state.mail[appender].is_empty() {
                 self.bells[appender].notify_one();
             }
@@ -149,8 +195,11 @@ impl OffsetsLog {
         let records = records.iter().map(|record| LogRecord { key: record.key_bytes(), value: record.value_bytes() });
         let records: Vec<LogRecord> = records.collect();
         let mut state = self.shared.lock();
-        let log_append_id = state.log.append(partition as i32, epoch as i32, wall_ms, records);
-        if self.shared.bells.len() > 1 {
+        let (log_append_id, is_shared) = match &mut state.log {
+            Backing::Memory(log) => (log.append(partition as i32, epoch as i32, wall_ms, records), true),
+            Backing::Disk(log) => (log.append(self.at, partition as i32, epoch as i32, wall_ms, records), false),
+        };
+        if is_shared && self.shared.bells.len() > 1 {
             state.appenders.insert(log_append_id, self.at);
         }
         drop(state);
@@ -163,7 +212,9 @@ impl OffsetsLog {
             return Vec::new();
         }
         let mut state = self.shared.lock();
-        state.log.flush();
+        if let Backing::Memory(log) = &mut state.log {
+            log.flush();
+        }
         self.shared.deliver(&mut state, Some(self.at));
         let mail = &mut state.mail[self.at];
         let ready = if mail.back().is_none_or(|(due_ms, _)| *due_ms == 0) {

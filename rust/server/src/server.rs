@@ -28,6 +28,7 @@ use crate::{
     commons::Commons,
     connection::{Channel, Connection, Ending},
     controls::error_named,
+    data::{DataConfig, DataDir, Health, StartReport},
     entropy::RandomBits,
     error::ServerError,
     handover,
@@ -68,6 +69,8 @@ pub struct ServerConfig {
     pub virtual_clock: bool,
     /// Who is shown every request and answer.
     pub trace: Option<Trace>,
+    /// Where topics, groups and offsets are kept; `None`: in memory.
+    pub data: Option<DataConfig>,
 }
 
 impl Default for ServerConfig {
@@ -79,6 +82,7 @@ impl Default for ServerConfig {
             settings: Settings::default(),
             virtual_clock: false,
             trace: None,
+            data: None,
         }
     }
 }
@@ -96,6 +100,7 @@ pub struct Server {
     /// The partitions whose loading was held when they were handed over last.
     held_loads: Mutex<BTreeMap<u32, Receiver<Result<(), ServerError>>>>,
     running: Mutex<Option<Vec<Running>>>,
+    report: Option<StartReport>,
 }
 
 struct NodeHandle {
@@ -116,9 +121,11 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Starts a server; it answers requests when this returns.
+    /// Starts a server; it answers requests when this returns, and has loaded what its data directory has. Meanwhile
+    /// clients are told `COORDINATOR_LOAD_IN_PROGRESS`.
     pub fn start(config: ServerConfig) -> Result<Server, ServerError> {
-        config.settings.check()?;
+        let mut settings = config.settings;
+        settings.check()?;
         let (listen_host, listen_port) = split_address("listen on", &config.listen)?;
         let listen_ports = ports_from(listen_port, config.nodes)?;
         let listeners = listen_all(&listen_host, &listen_ports)?;
@@ -133,14 +140,20 @@ impl Server {
             },
         };
         let cluster_id = kafka_uuid(RandomBits::default().draw());
+        let data = config.data.map(|data| DataDir::open(&data, &mut settings, &cluster_id)).transpose()?;
+        let cluster_id = data.as_ref().map_or(cluster_id, |data| data.cluster_id.clone());
         let place = Place { cluster_id, node_id: FIRST_NODE, host, ports };
         let clock = if config.virtual_clock { Clock::standing() } else { Clock::real() };
-        let commons = Commons { trace: config.trace, ..Commons::new(config.settings, place, clock) };
-        let commons = Arc::new(commons);
+        let commons = match data {
+            None => Commons::new(settings, place, clock),
+            Some(data) => Commons::on_disk(settings, place, clock, data)?,
+        };
+        let commons = Arc::new(Commons { trace: config.trace, ..commons });
+        let (loads, loaded) = sync_channel(commons.owners.partitions() as usize);
         let (mut nodes, mut running) = (Vec::new(), Vec::new());
         for ((node_id, listener), port) in (FIRST_NODE..).zip(listeners).zip(bound) {
             // A node that does not start ends those that have: nobody is left to give them orders.
-            let (commands, node) = start_node(&commons, node_id, listener)?;
+            let (commands, node) = start_node(&commons, node_id, listener, loads.clone())?;
             nodes.push(NodeHandle { port, commands });
             running.push(node);
         }
@@ -150,7 +163,32 @@ impl Server {
             _ => listen_host,
         };
         let (moving, held_loads, running) = (RwLock::default(), Mutex::default(), Mutex::new(Some(running)));
-        Ok(Server { host, commons, nodes, moving, held_loads, running })
+        drop(loads);
+        let mut server = Server { host, commons, nodes, moving, held_loads, running, report: None };
+        // Ends when every partition has reported.
+        let failed: Vec<String> = loaded.iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+        server.report = server.start_report(failed)?;
+        Ok(server)
+    }
+
+    /// What the start has found in the data directory.
+    fn start_report(&self, failed: Vec<String>) -> Result<Option<StartReport>, ServerError> {
+        let Some(data) = &self.commons.data else { return Ok(None) };
+        let count = |node: &mut Node| (node.group_ids().len(), node.offset_count());
+        let counts = self.ask_all(count)?;
+        let (groups, offsets) = counts.iter().fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+        let lines = data.lines.iter().cloned().chain(failed).collect();
+        Ok(Some(StartReport { lines, groups, offsets, took: data.began.elapsed(), is_read_only: data.is_read_only }))
+    }
+
+    /// What the start has found in the data directory; `None`: everything is in memory.
+    pub fn report(&self) -> Option<&StartReport> {
+        self.report.as_ref()
+    }
+
+    /// How the data directory is; `None`: everything is in memory.
+    pub fn health(&self) -> Option<Health> {
+        self.commons.data.as_ref().map(DataDir::health)
     }
 
     /// The host and port at which this machine reaches the first node.
@@ -195,6 +233,10 @@ impl Server {
                 }
             };
             outcome = outcome.and(of_this);
+        }
+        // Nobody appends any more: what there is becomes durable, and the directory is free.
+        if let Some(data) = &self.commons.data {
+            data.store.close();
         }
         outcome
     }
@@ -500,6 +542,7 @@ fn start_node(
     commons: &Arc<Commons>,
     node_id: i32,
     listener: StdListener,
+    loads: SyncSender<Result<(), ServerError>>,
 ) -> Result<(UnboundedSender<Command>, Running), ServerError> {
     let (commands, orders) = unbounded_channel();
     let (stop, stopped) = tokio::sync::oneshot::channel();
@@ -507,7 +550,7 @@ fn start_node(
     let (started, ready) = sync_channel(1);
     let commons = Arc::clone(commons);
     let thread = thread::Builder::new().name(format!("rota-node-{node_id}")).spawn(move || {
-        run(&commons, node_id, listener, orders, stopped, &started);
+        run(&commons, node_id, listener, orders, stopped, &started, loads);
         // Nobody may be waiting for it.
         let _nobody = report.send(());
     });
@@ -524,6 +567,7 @@ fn run(
     orders: UnboundedReceiver<Command>,
     stopped: tokio::sync::oneshot::Receiver<()>,
     started: &SyncSender<io::Result<()>>,
+    loads: SyncSender<Result<(), ServerError>>,
 ) {
     let built = runtime::Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = match built {
@@ -536,7 +580,8 @@ fn run(
             Err(error) => return drop(started.send(Err(error))),
         };
         let shared = Shared::new(Node::new(commons, node_id));
-        load_own(&shared);
+        load_own(&shared, &loads);
+        drop(loads);
         let mut accepting = tokio::task::spawn_local(accept(Rc::clone(&shared), listener));
         let mut timing = tokio::task::spawn_local(run_timers(Rc::clone(&shared)));
         let mut listening = tokio::task::spawn_local(hear_bell(Rc::clone(&shared)));
@@ -561,11 +606,11 @@ fn run(
     });
 }
 
-/// Loads what the log has of the node's own partitions.
-fn load_own(shared: &Rc<Shared>) {
+/// Loads what the log has of the node's own partitions; `loads` is told how each ended.
+fn load_own(shared: &Rc<Shared>, loads: &SyncSender<Result<(), ServerError>>) {
     let node = shared.node.borrow();
     for (partition, loading) in &node.loading {
-        tokio::task::spawn_local(handover::load(Rc::clone(shared), *partition, loading.epoch(), None));
+        tokio::task::spawn_local(handover::load(Rc::clone(shared), *partition, loading.epoch(), Some(loads.clone())));
     }
 }
 

@@ -74,6 +74,8 @@ settings! {
         "how long offsets are kept that nobody uses any more";
     OFFSETS_TOPIC_NUM_PARTITIONS = "offsets.topic.num.partitions", Kind::Int(1, 10_000), "50",
         "partitions of __consumer_offsets, each with a coordinator of its own";
+    OFFSETS_TOPIC_SEGMENT_BYTES = "offsets.topic.segment.bytes", Kind::Int(4_096, INT_MAX), "104857600",
+        "with a data directory: a segment, of any topic, ends before it has more bytes; finished ones are compacted";
     SOCKET_REQUEST_MAX_BYTES = "socket.request.max.bytes", Kind::Int(1, INT_MAX), "104857600",
         "the largest request; a connection that announces more is closed";
 }
@@ -222,6 +224,16 @@ impl Settings {
             offsets_retention_check_interval_ms: self.int(OFFSETS_RETENTION_CHECK_INTERVAL_MS) as u64,
             ..Config::default()
         }
+    }
+
+    /// The number that the data directory has.
+    pub fn set_offsets_partitions(&mut self, partitions: u32) {
+        self.values[OFFSETS_TOPIC_NUM_PARTITIONS] = i64::from(partitions);
+    }
+
+    /// `offsets.topic.segment.bytes`
+    pub fn segment_bytes(&self) -> u64 {
+        self.int(OFFSETS_TOPIC_SEGMENT_BYTES) as u64
     }
 
     /// `offsets.topic.num.partitions`

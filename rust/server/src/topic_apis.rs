@@ -12,7 +12,9 @@ use kafka_protocol::{
 };
 use rota_wire::{RequestHeader, WireError, decode_body, write::begin_answer};
 
-use crate::{connection::Connection, controls, dispatch::Handled, node::Node};
+use crate::{
+    connection::Connection, controls, dispatch::Handled, node::Node, tickets::Address, topics::ProduceOutcome,
+};
 
 type Outcome = Result<Handled, WireError>;
 
@@ -84,10 +86,37 @@ pub fn produce(node: &mut Node, connection: &Rc<Connection>, header: &RequestHea
         });
     }
     let outcome = node.topics.produce(&request, header.version, node.clock.now().wall_ms);
+    if !outcome.waiting.is_empty() && request.acks != 0 {
+        connection.parked.set(true);
+        node.produces.push(ProduceWait { address: Address::of(connection, header), outcome });
+        return Ok(Handled::Parked);
+    }
     match request.acks {
         0 if outcome.has_error => Ok(Handled::Close),
         0 => Ok(Handled::Answered),
         _ => Ok(answer(connection, header, &outcome.response)),
+    }
+}
+
+/// A Produce that waits until all of its batches are durable, or failed.
+#[derive(Debug)]
+pub struct ProduceWait {
+    address: Address,
+    outcome: ProduceOutcome,
+}
+
+/// Answers whoever has produced what has become durable.
+pub fn finish_produces(node: &mut Node) {
+    for (token, result) in node.topics.produced() {
+        node.produces.iter_mut().for_each(|wait| wait.outcome.ended(token, &result));
+    }
+    for wait in node.produces.extract_if(.., |wait| wait.outcome.waiting.is_empty()) {
+        let Address { connection, api, version, correlation_id } = wait.address;
+        if !connection.ended.get() {
+            let header = RequestHeader { api, version, correlation_id, client_id: "" };
+            let _closed = answer(&connection, &header, &wait.outcome.response);
+        }
+        connection.answered();
     }
 }
 

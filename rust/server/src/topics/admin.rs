@@ -16,7 +16,10 @@ use kafka_protocol::{
 use rota_core::error::ErrorCode;
 use uuid::Uuid;
 
-use super::{CONSUMER_OFFSETS, Change, Entropy, TRANSACTIONS_REFUSED, TopicError, Topics, configs::TopicConfigs};
+use super::{
+    CONSUMER_OFFSETS, Change, Entropy, TRANSACTIONS_REFUSED, TopicError, Topics, configs::TopicConfigs,
+    table::Refusable,
+};
 
 /// What `DeleteTopics` did.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +28,43 @@ pub struct Deletion {
     pub response: DeleteTopicsResponse,
     /// The topics that are gone; their committed offsets have to go too.
     pub deleted: Vec<String>,
+}
+
+impl Refusable for Result<Uuid, TopicError> {
+    fn refused(self, error: &TopicError) -> Self {
+        self.and(Err(error.clone()))
+    }
+}
+
+impl Refusable for CreateTopicsResponse {
+    fn refused(mut self, error: &TopicError) -> Self {
+        for answer in self.topics.iter_mut().filter(|answer| answer.error_code == 0) {
+            answer.error_code = error.code as i16;
+            answer.error_message = Some(StrBytes::from_string(error.message.clone()));
+        }
+        self
+    }
+}
+
+impl Refusable for CreatePartitionsResponse {
+    fn refused(mut self, error: &TopicError) -> Self {
+        for answer in self.results.iter_mut().filter(|answer| answer.error_code == 0) {
+            answer.error_code = error.code as i16;
+            answer.error_message = Some(StrBytes::from_string(error.message.clone()));
+        }
+        self
+    }
+}
+
+impl Refusable for Deletion {
+    fn refused(mut self, error: &TopicError) -> Self {
+        for answer in self.response.responses.iter_mut().filter(|answer| answer.error_code == 0) {
+            answer.error_code = error.code as i16;
+            answer.error_message = Some(StrBytes::from_string(error.message.clone()));
+        }
+        self.deleted.clear();
+        self
+    }
 }
 
 impl Topics {

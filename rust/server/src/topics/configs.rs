@@ -162,6 +162,11 @@ impl TopicConfigs {
         TopicConfigs { given: given.collect(), ..TopicConfigs::default() }
     }
 
+    /// Names and values as given.
+    pub fn given(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.given.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// The answer's list: what was given.
     pub fn listed(&self) -> Vec<CreatableTopicConfigs> {
         let list = |(name, value): &(String, String)| {

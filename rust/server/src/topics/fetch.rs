@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use kafka_protocol::messages::{
     FetchRequest, FetchResponse,
     fetch_request::FetchPartition,
@@ -169,23 +169,10 @@ fn read(partition: &Partition, epoch: i32, wanted: &FetchPartition, budget: &mut
         return Err(ErrorCode::OffsetOutOfRange);
     }
     let max_bytes = usize::try_from(wanted.partition_max_bytes).unwrap_or(0).min(budget.left_bytes);
-    let chunks = log.read(wanted.fetch_offset, max_bytes, budget.at_least_one);
-    let records = joined(chunks);
+    let records = log.read(wanted.fetch_offset, max_bytes, budget.at_least_one)?;
     budget.left_bytes = budget.left_bytes.saturating_sub(records.len());
     budget.at_least_one &= records.is_empty();
     Ok(records)
-}
-
-/// One piece of bytes, which for one chunk is the chunk itself.
-fn joined(mut chunks: Vec<Bytes>) -> Bytes {
-    if chunks.len() <= 1 {
-        return chunks.pop().unwrap_or_default();
-    }
-    let mut all = BytesMut::with_capacity(chunks.iter().map(Bytes::len).sum());
-    for chunk in chunks {
-        all.extend_from_slice(&chunk);
-    }
-    all.freeze()
 }
 
 /// -1: the client does not say. Errors: `FencedLeaderEpoch`, `UnknownLeaderEpoch`.

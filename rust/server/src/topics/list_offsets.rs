@@ -75,11 +75,11 @@ impl Topics {
         let (partition, epoch) = self.partition(topic, asked.partition_index)?;
         check_leader_epoch(asked.current_leader_epoch, epoch)?;
         if asked.timestamp >= 0 {
-            return Ok(partition.log.offset_for_timestamp(asked.timestamp, bytes_left).unwrap_or(NOWHERE));
+            return Ok(partition.log.offset_for_timestamp(asked.timestamp, bytes_left)?.unwrap_or(NOWHERE));
         }
         let special = SPECIALS.iter().find(|(timestamp, _, since)| *timestamp == asked.timestamp && version >= *since);
         let found = special.map(|(_, special, _)| special_offset(partition, *special, epoch, bytes_left));
-        found.ok_or(ErrorCode::UnsupportedVersion)
+        found.unwrap_or(Err(ErrorCode::UnsupportedVersion))
     }
 }
 
@@ -88,15 +88,15 @@ fn special_offset(
     special: Special,
     leader_epoch: i32,
     bytes_left: &mut usize,
-) -> TimestampedOffset {
+) -> Result<TimestampedOffset, ErrorCode> {
     let log = &partition.log;
     let end = |offset| TimestampedOffset { offset, timestamp_ms: -1, leader_epoch };
-    match special {
+    Ok(match special {
         Special::Latest => end(log.next_offset()),
         Special::Earliest | Special::EarliestLocal => end(log.first_offset()),
-        Special::MaxTimestamp => log.offset_of_max_timestamp(bytes_left).unwrap_or(NOWHERE),
+        Special::MaxTimestamp => log.offset_of_max_timestamp(bytes_left)?.unwrap_or(NOWHERE),
         Special::LatestTiered => NOWHERE,
-    }
+    })
 }
 
 fn partition_answer(

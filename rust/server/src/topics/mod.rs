@@ -40,11 +40,12 @@ use std::{
 
 use kafka_protocol::protocol::StrBytes;
 use rota_core::error::ErrorCode;
-use rota_log::PartitionLog;
 use uuid::Uuid;
 
 use self::{
     name::metric_name,
+    partition_data::{DiskRecords, Records},
+    produce::Appends,
     producers::Producers,
     settings::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX},
     table::{Change, Table, Topic},
@@ -53,21 +54,24 @@ use crate::owners::{FIRST_NODE, Owners};
 
 mod admin;
 pub(crate) mod configs;
+mod disk;
 mod fetch;
 mod leader_epoch;
 mod list_offsets;
 mod metadata;
 mod name;
+mod partition_data;
 mod produce;
 mod producers;
 pub mod settings;
 mod table;
 
 pub use admin::Deletion;
+pub use disk::{TOPICS_FILE, TopicDisk};
 pub use fetch::{FetchOutcome, WatchId};
 pub use metadata::{Cluster, Node};
 pub use name::{NameError, check_name};
-pub use produce::{ProduceOutcome, TRANSACTIONS_REFUSED};
+pub use produce::{AppendToken, ProduceOutcome, TRANSACTIONS_REFUSED};
 pub use settings::TopicSettings;
 pub use table::TopicTable;
 
@@ -128,7 +132,7 @@ impl std::error::Error for TopicError {}
 
 #[derive(Debug, Default)]
 struct Partition {
-    log: PartitionLog,
+    log: Records,
     producers: Producers,
     /// Whoever waits for data here.
     watches: Vec<WatchId>,
@@ -153,6 +157,8 @@ pub struct Topics {
     untouched: Partition,
     watches: HashMap<WatchId, Watch>,
     next_watch: u64,
+    /// Batches that are on their way to the disk.
+    appends: Appends,
 }
 
 impl Topics {
@@ -176,9 +182,23 @@ impl Topics {
             untouched: Partition::default(),
             watches: HashMap::new(),
             next_watch: 0,
+            appends: Appends::default(),
         };
         topics.catch_up();
+        topics.find_on_disk();
         topics
+    }
+
+    /// What the node leads of what was on disk at the start.
+    fn find_on_disk(&mut self) {
+        let Some(disk) = &self.owner.disk else { return };
+        for (place, on_disk) in disk.all() {
+            let leader = self.table.name_by_id.get(&place.0).and_then(|name| self.table.topic(name));
+            if leader.and_then(|topic| topic.leaders.get(place.1 as usize)) == Some(&self.node_id) {
+                let log = Records::Disk(DiskRecords::new(on_disk));
+                self.data.insert(place, Partition { log, ..Partition::default() });
+            }
+        }
     }
 
     /// Creates a topic; `partitions` -1 is `num.partitions`.
@@ -331,7 +351,7 @@ impl Topics {
     fn drop_data(&mut self, topic: &Topic) {
         for index in 0..topic.leaders.len() as i32 {
             if let Some(partition) = self.data.remove(&(topic.id, index)) {
-                self.owner.count_bytes(0, partition.log.size_bytes());
+                self.owner.count_bytes(0, partition.log.memory_bytes());
                 self.fire(partition.watches);
             }
         }

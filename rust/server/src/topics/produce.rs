@@ -1,6 +1,6 @@
 //! Produce: one record batch for each partition, checked and stored as it came.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kafka_protocol::{
     messages::{
@@ -10,9 +10,15 @@ use kafka_protocol::{
     protocol::StrBytes,
 };
 use rota_core::error::ErrorCode;
-use rota_log::{Batch, BatchError, Compression};
+use rota_log::{Batch, BatchError, Compression, LogError, stamp_append_time, store::Command};
+use tokio::sync::Notify;
+use uuid::Uuid;
 
-use super::{LEADER_EPOCH, Topics, producers::AppendedAt};
+use super::{
+    LEADER_EPOCH, Partition, TopicTable, Topics,
+    partition_data::{DiskRecords, Records},
+    producers::AppendedAt,
+};
 
 /// What every transactional request is refused with: there are no transactions here, and with this error clients give
 /// up at once instead of trying again.
@@ -30,6 +36,35 @@ pub struct ProduceOutcome {
     pub response: ProduceResponse,
     /// Whether any partition has an error: with acks 0 Kafka closes the connection then.
     pub has_error: bool,
+    /// What is still on its way to the disk: topic and partition in the response, and which append it is.
+    pub waiting: Vec<(usize, usize, AppendToken)>,
+}
+
+impl ProduceOutcome {
+    /// An append has ended: the answer says so, if it is one of its own.
+    pub fn ended(&mut self, token: AppendToken, result: &Result<i64, LogError>) {
+        let Some(at) = self.waiting.iter().position(|(_, _, waiting)| *waiting == token) else { return };
+        let (topic, partition, _) = self.waiting.swap_remove(at);
+        let answer = &mut self.response.responses[topic].partition_responses[partition];
+        match result {
+            Ok(base_offset) => answer.base_offset = *base_offset,
+            Err(error) => *answer = partition_answer(answer.index, Err(Refusal::of_log(error))),
+        }
+    }
+}
+
+/// The name of one batch on its way to the disk. It is never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AppendToken(u64);
+
+/// How one ended, and of which partition it was.
+type Ended = (AppendToken, (Uuid, i32), Result<i64, LogError>);
+
+/// See [`Topics::produced`].
+#[derive(Debug, Default)]
+pub(super) struct Appends {
+    next: u64,
+    ended: Arc<Mutex<Vec<Ended>>>,
 }
 
 /// Why a batch was not stored.
@@ -65,14 +100,25 @@ struct Stored {
     at: AppendedAt,
     first_offset: i64,
     append_time_ms: i64,
+    /// It is on its way to the disk.
+    token: Option<AppendToken>,
+}
+
+impl Refusal {
+    fn of_log(error: &LogError) -> Refusal {
+        let code = ErrorCode::from_code(error.code()).unwrap_or(ErrorCode::KafkaStorageError);
+        Refusal { code, message: error.to_string() }
+    }
 }
 
 impl Topics {
     /// Versions 3–13. Each partition stands for itself. Repeated batches of idempotent producers are answered with
     /// where they are. Compressed records are not looked into. Whoever waits for data of a partition is woken.
     pub fn produce(&mut self, request: &ProduceRequest, version: i16, now_ms: i64) -> ProduceOutcome {
-        let mut outcome = ProduceOutcome { response: ProduceResponse::default(), has_error: false };
+        let mut outcome =
+            ProduceOutcome { response: ProduceResponse::default(), has_error: false, waiting: Vec::new() };
         for asked in &request.topic_data {
+            let topic_at = outcome.response.responses.len();
             let mut answer =
                 TopicProduceResponse::default().with_name(asked.name.clone()).with_topic_id(asked.topic_id);
             let found = self.asked(version >= BY_ID_SINCE, &asked.name, asked.topic_id);
@@ -88,6 +134,9 @@ impl Topics {
                     Err(code) => refuse(*code, "there is no such topic"),
                 };
                 outcome.has_error |= stored.is_err();
+                if let Ok(Stored { token: Some(token), .. }) = &stored {
+                    outcome.waiting.push((topic_at, answer.partition_responses.len(), *token));
+                }
                 answer.partition_responses.push(partition_answer(data.index, stored));
             }
             outcome.response.responses.push(answer);
@@ -116,7 +165,6 @@ impl Topics {
             Err(ErrorCode::UnknownTopicOrPartition) => return Err(unknown()),
             Err(error) => return refuse(error, format!("another node leads partition {index} of `{name}`")),
         }
-        let partition = self.data.entry((topic.id, index)).or_default();
         let size_bytes = batch.bytes().len();
         if size_bytes > message_max_bytes {
             let message = format!("the batch has {size_bytes} bytes, the limit is {message_max_bytes}");
@@ -124,35 +172,133 @@ impl Topics {
         }
         batch.validate()?;
         check_client_batch(batch)?;
+        let place = (topic.id, index);
+        self.create_on_disk(name, place)?;
+        let partition = self.data.entry(place).or_default();
         let header = batch.header();
         if header.is_idempotent() {
+            if let Records::Disk(disk) = &mut partition.log
+                && !disk.knows_producers
+            {
+                disk.read_producers(&mut partition.producers).map_err(|error| Refusal::of_log(&error))?;
+            }
             match partition.producers.check(header) {
                 Ok(None) => {}
                 Ok(Some(at)) => {
                     let first_offset = partition.log.first_offset();
-                    return Ok(Stored { at, first_offset, append_time_ms: at.max_timestamp_ms });
+                    return Ok(Stored { at, first_offset, append_time_ms: at.max_timestamp_ms, token: None });
                 }
                 Err(code) => return refuse(code, out_of_order(code, batch)),
             }
         }
-        if log_bytes.saturating_add(size_bytes as u64) > log_bytes_max {
-            let message = format!("all topics together may hold {log_bytes_max} bytes: delete topics or set retention");
-            return refuse(ErrorCode::KafkaStorageError, message);
-        }
-        let before_bytes = partition.log.size_bytes();
-        let base_offset = partition.log.append(batch, LEADER_EPOCH, append_time_ms)?;
-        if let Some(limit_bytes) = retention_bytes {
-            partition.log.trim_to_bytes(limit_bytes);
-        }
-        let at = AppendedAt { base_offset, max_timestamp_ms: append_time_ms.unwrap_or(header.max_timestamp_ms) };
+        let max_timestamp_ms = append_time_ms.unwrap_or(header.max_timestamp_ms);
+        let (base_offset, token) = match &mut partition.log {
+            Records::Disk(disk) => {
+                let owner = Arc::clone(&self.owner);
+                let bell = owner.bell(self.node_id);
+                let (base_offset, token) = self.appends.begin(&owner, bell, disk, place, batch, append_time_ms)?;
+                if let Some(limit_bytes) = retention_bytes {
+                    owner.trim(disk, limit_bytes);
+                }
+                (base_offset, Some(token))
+            }
+            Records::Memory(log) => {
+                if log_bytes.saturating_add(size_bytes as u64) > log_bytes_max {
+                    let message =
+                        format!("all topics together may hold {log_bytes_max} bytes: delete topics or set retention");
+                    return refuse(ErrorCode::KafkaStorageError, message);
+                }
+                let before_bytes = log.size_bytes();
+                let base_offset = log.append(batch, LEADER_EPOCH, append_time_ms)?;
+                if let Some(limit_bytes) = retention_bytes {
+                    log.trim_to_bytes(limit_bytes);
+                }
+                self.owner.count_bytes(log.size_bytes(), before_bytes);
+                (base_offset, None)
+            }
+        };
+        let at = AppendedAt { base_offset, max_timestamp_ms };
         if header.is_idempotent() {
             partition.producers.appended(header, at);
         }
-        let (after_bytes, first_offset) = (partition.log.size_bytes(), partition.log.first_offset());
-        let watches = std::mem::take(&mut partition.watches);
-        self.owner.count_bytes(after_bytes, before_bytes);
-        self.fire(watches);
-        Ok(Stored { at, first_offset, append_time_ms: append_time_ms.unwrap_or(-1) })
+        let first_offset = partition.log.first_offset();
+        if token.is_none() {
+            let watches = std::mem::take(&mut partition.watches);
+            self.fire(watches);
+        }
+        Ok(Stored { at, first_offset, append_time_ms: append_time_ms.unwrap_or(-1), token })
+    }
+
+    /// With a data directory, a partition is there on disk before anything is appended to it.
+    fn create_on_disk(&mut self, name: &str, place: (Uuid, i32)) -> Result<(), Refusal> {
+        let owner = Arc::clone(&self.owner);
+        let is_there = |partition: &Partition| matches!(partition.log, Records::Disk(_));
+        let Some(disk) = owner.disk.as_ref().filter(|_| !self.data.get(&place).is_some_and(is_there)) else {
+            return Ok(());
+        };
+        // Nobody deletes the topic meanwhile.
+        let created = owner.while_there(place.0, || disk.create(name, place.0, place.1));
+        let created = created.unwrap_or(Err(LogError::UnknownPartition { partition: place.1 }));
+        let on_disk = created.map_err(|error| Refusal::of_log(&error))?;
+        self.data.entry(place).or_default().log = Records::Disk(DiskRecords::new(on_disk));
+        Ok(())
+    }
+
+    /// Which batches have become durable since this was last asked, or failed. Whoever waits for their data is woken.
+    pub fn produced(&mut self) -> Vec<(AppendToken, Result<i64, LogError>)> {
+        let ended = std::mem::take(&mut *self.appends.ended.lock().unwrap_or_else(PoisonError::into_inner));
+        let take = |(token, place, result): Ended| {
+            if let Some(partition) = self.data.get_mut(&place) {
+                if let (Err(error), Records::Disk(disk)) = (&result, &mut partition.log) {
+                    disk.stopped.get_or_insert_with(|| error.to_string().into());
+                }
+                let watches = std::mem::take(&mut partition.watches);
+                self.fire(watches);
+            }
+            (token, result)
+        };
+        ended.into_iter().map(take).collect()
+    }
+}
+
+impl Appends {
+    /// Hands a batch to the store; the offset that it will have, and its name.
+    fn begin(
+        &mut self,
+        owner: &TopicTable,
+        bell: Option<Arc<Notify>>,
+        disk: &mut DiskRecords,
+        place: (Uuid, i32),
+        batch: &Batch<'_>,
+        append_time_ms: Option<i64>,
+    ) -> Result<(i64, AppendToken), Refusal> {
+        let Some(store) = &owner.disk else { return refuse(ErrorCode::KafkaStorageError, "there is no disk") };
+        if let Some(reason) = &disk.stopped {
+            let message = format!("nothing is appended until the server is started again: {reason}");
+            return refuse(ErrorCode::KafkaStorageError, message);
+        }
+        let header = batch.header();
+        let count = i64::from(header.last_offset_delta).checked_add(1).filter(|count| *count > 0);
+        let base_offset = disk.next_offset;
+        let Some(next_offset) = count.and_then(|count| base_offset.checked_add(count)) else {
+            return refuse(ErrorCode::InvalidRecord, "the batch has no records");
+        };
+        disk.next_offset = next_offset;
+        let mut bytes = batch.bytes().to_vec();
+        if let Some(now_ms) = append_time_ms {
+            stamp_append_time(&mut bytes, now_ms);
+        }
+        let token = AppendToken(self.next);
+        self.next += 1;
+        let ended = Arc::clone(&self.ended);
+        let command = Command::Append { partition: disk.on_disk.handle, epoch: disk.on_disk.epoch, batch: bytes };
+        store.submit(command, move |result| {
+            ended.lock().unwrap_or_else(PoisonError::into_inner).push((token, place, result));
+            if let Some(bell) = bell {
+                bell.notify_one();
+            }
+        });
+        Ok((base_offset, token))
     }
 }
 

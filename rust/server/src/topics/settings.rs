@@ -6,7 +6,9 @@ pub const PARTITIONS_PER_TOPIC_MAX: i32 = 10_000;
 pub const PARTITIONS_MAX: usize = 100_000;
 /// Idempotent producers that one partition remembers; the one that was silent for longest is forgotten first.
 pub const PRODUCERS_PER_PARTITION_MAX: usize = 10_000;
-/// Bytes that all topics together may hold.
+/// Bytes of a partition on disk that are read for its idempotent producers after a start, the newest whole segments.
+pub const PRODUCERS_READ_BYTES: u64 = 128 << 20;
+/// Bytes that all topics together may hold in memory.
 pub const LOG_BYTES_MAX: u64 = 4 << 30;
 /// Bytes of records that one fetch answers at most, whatever it asks for (Kafka's `fetch.max.bytes`).
 pub const FETCH_BYTES_MAX: usize = 57_671_680;

@@ -14,10 +14,19 @@ use std::{
 };
 
 use kafka_protocol::protocol::StrBytes;
+use rota_core::error::ErrorCode;
+use rota_log::store::Command;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::{CONSUMER_OFFSETS, Entropy, Topics, configs::TopicConfigs, name::metric_name, settings::TopicSettings};
+use super::{
+    CONSUMER_OFFSETS, Entropy, TopicError, Topics,
+    configs::TopicConfigs,
+    disk::{Found, TopicDisk},
+    name::metric_name,
+    partition_data::DiskRecords,
+    settings::TopicSettings,
+};
 use crate::owners::{FIRST_NODE, Owners};
 
 /// A topic, without its data.
@@ -94,6 +103,8 @@ pub struct TopicTable {
     pub(super) log_bytes: AtomicU64,
     next_producer_id: AtomicI64,
     bells: Vec<Arc<Notify>>,
+    /// Where topics are kept, unless it is in memory.
+    pub(super) disk: Option<TopicDisk>,
 }
 
 impl TopicTable {
@@ -104,13 +115,43 @@ impl TopicTable {
         bells: Vec<Arc<Notify>>,
         entropy: &mut impl Entropy,
     ) -> Arc<TopicTable> {
+        let id = random_id(entropy);
+        TopicTable::with(settings, owners, bells, entropy, id, Vec::new(), None)
+    }
+
+    /// The table of a data directory; `offsets_id` is that of `__consumer_offsets`. Errors: why it cannot be read.
+    pub fn on_disk(
+        settings: TopicSettings,
+        owners: Arc<Owners>,
+        bells: Vec<Arc<Notify>>,
+        entropy: &mut impl Entropy,
+        offsets_id: u128,
+        disk: TopicDisk,
+    ) -> Result<Arc<TopicTable>, String> {
+        let found = disk.find(owners.nodes())?;
+        let id = Uuid::from_u128(offsets_id);
+        Ok(TopicTable::with(settings, owners, bells, entropy, id, found, Some(disk)))
+    }
+
+    fn with(
+        settings: TopicSettings,
+        owners: Arc<Owners>,
+        bells: Vec<Arc<Notify>>,
+        entropy: &mut impl Entropy,
+        id: Uuid,
+        found: Vec<Found>,
+        disk: Option<TopicDisk>,
+    ) -> Arc<TopicTable> {
         // A producer that outlives a server must not meet its old id in the next one: ids begin anywhere.
         let next_producer_id = AtomicI64::new((entropy.draw() >> 82) as i64);
         let mut table = Table::default();
-        let id = uuid::Builder::from_random_bytes(entropy.draw().to_be_bytes()).into_uuid();
         let leaders = table.spread(owners.partitions() as usize, owners.nodes());
         let topic = Topic { id, internal: true, configs: TopicConfigs::of_consumer_offsets(), leaders };
         table.insert(CONSUMER_OFFSETS, topic);
+        table.next_leader = table.next_leader.wrapping_add(found.len() as u32);
+        for Found { name, topic } in found {
+            table.insert(&name, topic);
+        }
         Arc::new(TopicTable {
             settings,
             owners,
@@ -119,6 +160,7 @@ impl TopicTable {
             log_bytes: AtomicU64::new(0),
             next_producer_id,
             bells,
+            disk,
         })
     }
 
@@ -127,11 +169,41 @@ impl TopicTable {
         self.next_producer_id.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// What a node is rung with.
+    pub(super) fn bell(&self, node_id: i32) -> Option<Arc<Notify>> {
+        self.bells.get((node_id - FIRST_NODE) as usize).cloned()
+    }
+
+    /// Does something while a topic is there and stays there; `None`: it is gone.
+    pub(super) fn while_there<R>(&self, id: Uuid, act: impl FnOnce() -> R) -> Option<R> {
+        let published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        published.name_by_id.contains_key(&id).then(act)
+    }
+
+    /// Drops the oldest segments of a partition beyond so many bytes.
+    pub(super) fn trim(&self, records: &DiskRecords, limit_bytes: u64) {
+        let partition = records.on_disk.handle;
+        if let Some(disk) = &self.disk {
+            disk.submit(Command::Trim { partition, limit_bytes }, |_| ());
+        }
+    }
+
     /// Adds to the bytes of all records, and takes away.
     pub(super) fn count_bytes(&self, added: u64, removed: u64) {
         self.log_bytes.fetch_add(added, Ordering::Relaxed);
         self.log_bytes.fetch_sub(removed, Ordering::Relaxed);
     }
+}
+
+/// Of a new topic.
+fn random_id(entropy: &mut impl Entropy) -> Uuid {
+    uuid::Builder::from_random_bytes(entropy.draw().to_be_bytes()).into_uuid()
+}
+
+/// What came of a change to the table, which is refused after all if it cannot be made durable.
+pub(super) trait Refusable {
+    /// The same, refused.
+    fn refused(self, error: &TopicError) -> Self;
 }
 
 impl Topics {
@@ -165,14 +237,29 @@ impl Topics {
     }
 
     /// Changes the table: nobody else does meanwhile, and what comes of it is published.
-    pub(super) fn changing<R>(&mut self, change: impl FnOnce(&mut Topics) -> R) -> R {
+    pub(super) fn changing<R: Refusable>(&mut self, change: impl FnOnce(&mut Topics) -> R) -> R {
         let owner = Arc::clone(&self.owner);
         let mut published = owner.published.lock().unwrap_or_else(PoisonError::into_inner);
         self.adopt(&published, owner.version.load(Ordering::Acquire));
+        // What cannot be made durable is taken back.
+        let before = owner.disk.is_some().then(|| Arc::clone(&self.table));
         // While it is locked nobody looks: a table that no other node holds is changed in place.
         *published = Arc::default();
         self.changed = Change::None;
-        let result = change(self);
+        let mut result = change(self);
+        if let Some((disk, before)) = owner.disk.as_ref().zip(before)
+            && self.changed != Change::None
+        {
+            match disk.save(&self.table) {
+                Ok(()) => self.forget_on_disk(disk, &before),
+                Err(error) => {
+                    self.table = before;
+                    self.changed = Change::None;
+                    let message = format!("the topic table cannot be written: {error}");
+                    result = result.refused(&TopicError::new(ErrorCode::KafkaStorageError, message));
+                }
+            }
+        }
         *published = Arc::clone(&self.table);
         if self.changed != Change::None {
             self.version = owner.version.fetch_add(1, Ordering::AcqRel) + 1;
@@ -182,6 +269,14 @@ impl Topics {
             owner.bells.iter().for_each(|bell| bell.notify_one());
         }
         result
+    }
+
+    /// The topics that were in the table `before` and are not any more lose what they have on disk.
+    fn forget_on_disk(&mut self, disk: &TopicDisk, before: &Table) {
+        if self.changed == Change::Removed {
+            let gone = before.by_name.values().filter(|topic| !self.table.name_by_id.contains_key(&topic.id));
+            gone.for_each(|topic| disk.delete(topic.id));
+        }
     }
 
     /// The table, to be changed.

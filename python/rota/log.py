@@ -1,0 +1,178 @@
+"""`rota log`: what a data directory has, without a server. Exit codes: 0 all well, 1 damaged, 2 called wrongly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from rota import _rota
+
+DAMAGED, MISUSED = 1, 2
+OFFSETS_TOPIC = "__consumer_offsets"
+RECORDS_AT_ONCE = 1_000
+
+app = typer.Typer(help="Look into a data directory: rota's or Kafka's.", no_args_is_help=True, rich_markup_mode=None)
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory. Nothing in it is changed.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+
+
+class Line(NamedTuple):
+    """One record of `__consumer_offsets`."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    epoch: int
+    record: _rota.Record
+
+    def fields(self) -> dict[str, Any]:
+        """As JSON has it; bytes are hexadecimal."""
+        head = {
+            "partition": self.partition,
+            "offset": self.offset,
+            "timestamp_ms": self.timestamp_ms,
+            "epoch": self.epoch,
+        }
+        return head | _fields(self.record)
+
+
+def _fields(record: _rota.Record) -> dict[str, Any]:
+    match record:
+        case _rota.OffsetRecord():
+            body = {"type": "offset", "group": record.group_id, "topic": record.topic}
+            value = record.value
+            return body | {
+                "topic_partition": record.partition,
+                "value": None
+                if value is None
+                else {
+                    "offset": value.offset,
+                    "leader_epoch": value.leader_epoch,
+                    "metadata": value.metadata,
+                    "commit_timestamp_ms": value.commit_timestamp_ms,
+                },
+            }
+        case _rota.GroupRecord():
+            group = record.value
+            return {
+                "type": "group",
+                "group": record.group_id,
+                "value": None
+                if group is None
+                else {
+                    "protocol_type": group.protocol_type,
+                    "generation": group.generation,
+                    "protocol_name": group.protocol_name,
+                    "leader": group.leader,
+                    "members": [
+                        {"member_id": member.member_id, "instance_id": member.instance_id} for member in group.members
+                    ],
+                },
+            }
+        case _rota.UnknownRecord():
+            value_hex = None if record.value is None else record.value.hex()
+            return {"type": "other", "key": record.key.hex(), "value": value_hex}
+
+
+def _text(line: Line) -> str:
+    fields = line.fields()
+    kind, value = fields["type"], fields["value"]
+    where = f"{line.partition}:{line.offset}"
+    if kind == "offset":
+        what = f"{fields['group']} {fields['topic']}-{fields['topic_partition']}"
+        return f"{where} offset {what} " + ("deleted" if value is None else f"= {value['offset']}")
+    if kind == "group":
+        if value is None:
+            return f"{where} group {fields['group']} deleted"
+        members = len(value["members"])
+        return f"{where} group {fields['group']} generation {value['generation']}, {members} members"
+    return f"{where} other key {fields['key']}"
+
+
+def opened(directory: Path) -> _rota.DataLog:
+    """The directory, or the reason why it cannot be read as one line on stderr."""
+    try:
+        return _rota.DataLog(directory)
+    except OSError as error:
+        typer.echo(f"rota: {error}", err=True)
+        raise typer.Exit(DAMAGED if directory.is_dir() else MISUSED) from None
+
+
+def records(log: _rota.DataLog, partition: int) -> Iterator[Line]:
+    """The records of one partition of `__consumer_offsets`. Raises OSError where it is damaged."""
+    following = 0
+    while rows := log.records(OFFSETS_TOPIC, partition, following, RECORDS_AT_ONCE):
+        for offset, timestamp_ms, epoch, key, value in rows:
+            yield Line(partition, offset, timestamp_ms, epoch, _rota.decode_record(key, value))
+        following = rows[-1][0] + 1
+
+
+@app.command()
+def dump(
+    directory: Directory,
+    partition: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only this partition.")] = None,
+    group: Annotated[str | None, typer.Option(metavar="G", help="Only records of this group.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the records of __consumer_offsets, partition by partition, in their order.
+
+    \b
+    Examples:
+      rota log dump data
+      rota log dump data --group payments --json
+    """
+    log = opened(directory)
+    there = [index for topic, index, _, _ in log.partitions() if topic == OFFSETS_TOPIC]
+    if partition is not None and partition not in there:
+        typer.echo(f"rota: {OFFSETS_TOPIC} has no partition {partition} in `{directory}`", err=True)
+        raise typer.Exit(MISUSED)
+    damaged = False
+    for index in there if partition is None else [partition]:
+        try:
+            for line in records(log, index):
+                if group is None or getattr(line.record, "group_id", None) == group:
+                    typer.echo(json.dumps(line.fields()) if as_json else _text(line))
+        except (OSError, _rota.RecordError) as error:
+            damaged = True
+            typer.echo(f"rota: partition {index} of {OFFSETS_TOPIC}: {error}", err=True)
+    if damaged:
+        raise typer.Exit(DAMAGED)
+
+
+@app.command()
+def verify(directory: Directory, as_json: AsJson = False) -> None:
+    """Read every batch of every partition and check it: exit code 0 all well, 1 damaged.
+
+    A torn tail, which a start cuts off, is no damage.
+
+    \b
+    Example:
+      rota log verify data
+    """
+    log = opened(directory)
+    damage = log.damage()
+    batches = size_bytes = 0
+    for topic, index, _, _ in log.partitions():
+        try:
+            part_bytes, part_batches = log.verify(topic, index)
+            batches, size_bytes = batches + part_batches, size_bytes + part_bytes
+            if topic == OFFSETS_TOPIC:
+                for _ in records(log, index):
+                    pass
+        except (OSError, _rota.RecordError) as error:
+            if str(error) not in damage:
+                damage.append(f"partition {index} of {topic}: {error}")
+    found = {"partitions": len(log.partitions()), "batches": batches, "bytes": size_bytes}
+    if as_json:
+        typer.echo(json.dumps(found | {"notes": log.notes(), "damage": damage}))
+    else:
+        typer.echo(f"{found['partitions']} partitions, {batches} batches, {size_bytes} bytes")
+        for line in [*log.notes(), *damage]:
+            typer.echo(line)
+    if damage:
+        raise typer.Exit(DAMAGED)

@@ -1,0 +1,119 @@
+//! `rota._rota.DataLog`: the records of a data directory, read while nobody or somebody else writes it.
+
+use std::{path::PathBuf, sync::Arc};
+
+use pyo3::{
+    exceptions::{PyOSError, PyValueError},
+    prelude::*,
+    types::PyBytes,
+};
+use rota_log::{
+    files::DiskFiles,
+    store::{Access, PartitionView, Store, StoreOptions},
+};
+
+/// Offset, wall milliseconds, epoch, key, value.
+type Row<'py> = (i64, i64, i32, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>);
+
+/// Topic, partition, first offset, next offset.
+type PartitionRow = (String, i32, i64, i64);
+
+/// A data directory, opened to be read: nothing in it is changed.
+#[pyclass(frozen, module = "rota._rota")]
+struct DataLog {
+    partitions: Vec<(String, i32, Arc<PartitionView>)>,
+    notes: Vec<String>,
+    damage: Vec<String>,
+}
+
+#[pymethods]
+impl DataLog {
+    /// Opens it.
+    #[new]
+    fn new(py: Python<'_>, directory: PathBuf) -> PyResult<DataLog> {
+        let options = StoreOptions { access: Access::Read, ..StoreOptions::default() };
+        let opened = py.detach(|| Store::open(Arc::new(DiskFiles), &directory, options));
+        let (store, report) = opened.map_err(|error| PyOSError::new_err(error.to_string()))?;
+        let partition = |info: rota_log::store::PartitionInfo| (info.topic, info.partition, info.view);
+        let mut partitions: Vec<_> = store.partitions().into_iter().map(partition).collect();
+        partitions.sort_by(|left, right| (&left.0, left.1).cmp(&(&right.0, right.1)));
+        let mut notes = Vec::new();
+        if report.torn_wal_bytes > 0 {
+            notes.push(format!("{} bytes of an unfinished write-ahead frame", report.torn_wal_bytes));
+        }
+        let cut = |(file, left, bytes): &(PathBuf, u64, u64)| {
+            format!("`{}`: a torn tail of {bytes} bytes after byte {left}", file.display())
+        };
+        notes.extend(report.cut.iter().map(cut));
+        let damage = report.damage.iter().map(ToString::to_string).collect();
+        Ok(DataLog { partitions, notes, damage })
+    }
+
+    /// (topic, partition, first offset, next offset), sorted.
+    fn partitions(&self) -> Vec<PartitionRow> {
+        let row = |(topic, partition, view): &(String, i32, Arc<PartitionView>)| {
+            (topic.clone(), *partition, view.first_offset(), view.next_offset())
+        };
+        self.partitions.iter().map(row).collect()
+    }
+
+    /// What a start would cut or complete.
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    /// Damage that opening has met.
+    fn damage(&self) -> Vec<String> {
+        self.damage.clone()
+    }
+
+    /// Records with a key from an offset on, at most so many; none: there are no more. `OSError` names what is damaged.
+    fn records<'py>(
+        &self,
+        py: Python<'py>,
+        topic: &str,
+        partition: i32,
+        from_offset: i64,
+        records_max: usize,
+    ) -> PyResult<Vec<Row<'py>>> {
+        let view = self.view(topic, partition)?;
+        let read = py.detach(|| view.read_records(from_offset, records_max));
+        let records = read.map_err(|error| PyOSError::new_err(error.to_string()))?;
+        let row = |stored: rota_log::StoredRecord| {
+            let value = stored.record.value.map(|value| PyBytes::new(py, &value));
+            (stored.offset, stored.timestamp_ms, stored.epoch, PyBytes::new(py, &stored.record.key), value)
+        };
+        Ok(records.into_iter().map(row).collect())
+    }
+
+    /// Reads a partition to its end: bytes of batches and how many. `OSError` names what is damaged.
+    fn verify(&self, py: Python<'_>, topic: &str, partition: i32) -> PyResult<(u64, u64)> {
+        let view = self.view(topic, partition)?;
+        let read = py.detach(|| {
+            let (mut from, mut bytes, mut count) = (view.first_offset(), 0, 0);
+            loop {
+                let slice = view.read_slice(from, 1 << 20)?;
+                if slice.next_offset == from {
+                    return Ok::<_, rota_log::LogError>((bytes, count));
+                }
+                bytes += slice.bytes.len() as u64;
+                count += slice.batches().count() as u64;
+                from = slice.next_offset;
+            }
+        });
+        read.map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+}
+
+impl DataLog {
+    fn view(&self, topic: &str, partition: i32) -> PyResult<Arc<PartitionView>> {
+        let found = self.partitions.iter().find(|(name, number, _)| name == topic && *number == partition);
+        let unknown = || PyValueError::new_err(format!("there is no partition {partition} of `{topic}`"));
+        found.map(|(_, _, view)| Arc::clone(view)).ok_or_else(unknown)
+    }
+}
+
+/// Adds the class to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<DataLog>()
+}

@@ -1,0 +1,278 @@
+//! Topics that survive the server: the table in a file of its own, messages in the segments of the store.
+//!
+//! The table's file is replaced as a whole and is durable before anybody is told of a change. A topic is in it before
+//! anything of its messages is on disk, and out of it before its partitions are deleted, so that after a crash what is
+//! in no table belongs to a topic that is gone.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write as _,
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use kafka_protocol::{messages::create_topics_request::CreatableTopicConfig, protocol::StrBytes};
+use rota_log::{
+    LogError, SegmentStore,
+    files::{Files, read_file, replace_file},
+    store::{Command, PartitionHandle, PartitionInfo, PartitionView},
+};
+use uuid::Uuid;
+
+use super::{CONSUMER_OFFSETS, configs::TopicConfigs, table::Table, table::Topic};
+use crate::owners::FIRST_NODE;
+
+/// The table's file in the data directory.
+pub const TOPICS_FILE: &str = "rota.topics";
+
+const HEAD: &str = "rota.topics 1";
+
+/// Kafka's own topics in a directory that it wrote: nobody's messages.
+const KAFKAS_OWN: [&str; 4] = [CONSUMER_OFFSETS, "__transaction_state", "__share_group_state", "__cluster_metadata"];
+
+/// A partition in the store.
+#[derive(Clone, Debug)]
+pub(super) struct OnDisk {
+    pub handle: PartitionHandle,
+    pub epoch: i32,
+    pub view: Arc<PartitionView>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct TopicDisk {
+    store: Arc<SegmentStore>,
+    files: Arc<dyn Files>,
+    path: PathBuf,
+    pub(super) is_read_only: bool,
+    partitions: Mutex<HashMap<(Uuid, i32), OnDisk>>,
+}
+
+/// A topic as it was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub name: String,
+    pub topic: Topic,
+}
+
+impl TopicDisk {
+    /// Over an open store.
+    pub fn new(store: Arc<SegmentStore>, files: Arc<dyn Files>, path: PathBuf, is_read_only: bool) -> TopicDisk {
+        TopicDisk { store, files, path, is_read_only, partitions: Mutex::default() }
+    }
+
+    /// The topics of the data directory, led by nodes that exist. Partitions of topics that are gone are deleted.
+    /// Errors: why the table cannot be read.
+    pub(super) fn find(&self, nodes: u32) -> Result<Vec<Found>, String> {
+        let text = read_file(self.files.as_ref(), &self.path).map_err(|error| error.to_string())?;
+        let infos = self.store.partitions();
+        let mut found = match text {
+            Some(text) => parse(&String::from_utf8_lossy(&text))?,
+            None => derived(&infos),
+        };
+        for (at, Found { topic, .. }) in found.iter_mut().enumerate() {
+            for (index, leader) in topic.leaders.iter_mut().enumerate() {
+                if !(FIRST_NODE..FIRST_NODE + nodes as i32).contains(leader) {
+                    *leader = FIRST_NODE + ((at + index) % nodes as usize) as i32;
+                }
+            }
+        }
+        let known: HashMap<Uuid, usize> =
+            found.iter().map(|found| (found.topic.id, found.topic.leaders.len())).collect();
+        let (kept, gone): (Vec<PartitionInfo>, Vec<PartitionInfo>) =
+            infos.into_iter().filter(|info| !KAFKAS_OWN.contains(&info.topic.as_str())).partition(|info| {
+                known.get(&Uuid::from_u128(info.topic_id)).is_some_and(|count| (info.partition as usize) < *count)
+            });
+        if !self.is_read_only && !gone.is_empty() {
+            self.store.call(gone.iter().map(|info| Command::Delete { partition: info.handle }).collect());
+        }
+        let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
+        for PartitionInfo { handle, topic_id, partition, epoch, view, .. } in kept {
+            partitions
+                .insert((Uuid::from_u128(topic_id), partition), OnDisk { handle, epoch: epoch.unwrap_or(0), view });
+        }
+        let opens = partitions.values();
+        let opens: Vec<Command> = opens.map(|at| Command::Open { partition: at.handle, epoch: at.epoch }).collect();
+        drop(partitions);
+        if !self.is_read_only {
+            // A partition that cannot be opened refuses what is produced to it.
+            self.store.call(opens);
+        }
+        Ok(found)
+    }
+
+    /// What is on disk already.
+    pub(super) fn all(&self) -> Vec<((Uuid, i32), OnDisk)> {
+        let partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
+        partitions.iter().map(|(place, on_disk)| (*place, on_disk.clone())).collect()
+    }
+
+    /// Makes the table durable.
+    pub(super) fn save(&self, table: &Table) -> io::Result<()> {
+        if self.is_read_only {
+            return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the data directory is only read"));
+        }
+        replace_file(self.files.as_ref(), &self.path, written(table).as_bytes(), true)
+    }
+
+    /// Adds a partition of a topic that is in the table. Waits for the store.
+    pub(super) fn create(&self, topic: &str, id: Uuid, index: i32) -> Result<OnDisk, LogError> {
+        let create = Command::Create { topic: topic.to_owned(), partition: index, topic_id: id.as_u128() };
+        let created = self.store.call(vec![create]).into_iter().next().unwrap_or(Ok(0))?;
+        let handle = PartitionHandle(created as u32);
+        self.store
+            .call(vec![Command::Open { partition: handle, epoch: 0 }])
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?;
+        let view = self.store.inspect(move |store| store.view(handle)).flatten();
+        let view = view.ok_or(LogError::UnknownPartition { partition: index })?;
+        let on_disk = OnDisk { handle, epoch: 0, view };
+        self.partitions.lock().unwrap_or_else(PoisonError::into_inner).insert((id, index), on_disk.clone());
+        Ok(on_disk)
+    }
+
+    /// Removes what a topic has on disk; it is out of the table. What is left when this fails goes at the next start.
+    pub(super) fn delete(&self, id: Uuid) {
+        let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone: Vec<(Uuid, i32)> = partitions.keys().filter(|(topic, _)| *topic == id).copied().collect();
+        let gone = gone.iter().filter_map(|place| partitions.remove(place));
+        let deletes: Vec<Command> = gone.map(|on_disk| Command::Delete { partition: on_disk.handle }).collect();
+        drop(partitions);
+        self.store.call(deletes);
+    }
+
+    /// Asks for `command`; `tell` is called on the log's thread.
+    pub(super) fn submit(&self, command: Command, tell: impl FnOnce(Result<i64, LogError>) + Send + 'static) {
+        self.store.submit(command, tell);
+    }
+}
+
+/// The topics of a directory without a table, which Kafka wrote: as the names of its partitions' directories say.
+fn derived(infos: &[PartitionInfo]) -> Vec<Found> {
+    let mut topics: BTreeMap<&str, (u128, i32)> = BTreeMap::new();
+    for info in infos.iter().filter(|info| info.topic_id != 0 && !KAFKAS_OWN.contains(&info.topic.as_str())) {
+        let (_, count) = topics.entry(&info.topic).or_insert((info.topic_id, 0));
+        *count = (*count).max(info.partition + 1);
+    }
+    let found = |(name, (id, count)): (&str, (u128, i32))| {
+        let leaders = vec![0; count as usize];
+        let topic = Topic { id: Uuid::from_u128(id), internal: false, configs: TopicConfigs::default(), leaders };
+        Found { name: name.to_owned(), topic }
+    };
+    topics.into_iter().map(found).collect()
+}
+
+/// The file: a line for each topic with id, name and leaders, and one for each of its settings; then the checksum.
+fn written(table: &Table) -> String {
+    let mut text = format!("{HEAD}\n");
+    for (name, topic) in table.by_name.iter().filter(|(_, topic)| !topic.internal) {
+        let leaders: Vec<String> = topic.leaders.iter().map(i32::to_string).collect();
+        let _infallible = writeln!(text, "topic {} {} {}", topic.id, name.as_str(), leaders.join(","));
+        for (setting, value) in topic.configs.given() {
+            let _infallible = writeln!(text, "set {setting} {}", escaped(value));
+        }
+    }
+    let checksum = crc32c::crc32c(text.as_bytes());
+    let _infallible = writeln!(text, "crc32c {checksum:08x}");
+    text
+}
+
+fn parse(text: &str) -> Result<Vec<Found>, String> {
+    let end = text.rfind("crc32c ").ok_or("it has no checksum")?;
+    let (body, checksum) = text.split_at(end);
+    if checksum.trim_end() != format!("crc32c {:08x}", crc32c::crc32c(body.as_bytes())) {
+        return Err("its checksum is wrong".to_owned());
+    }
+    let mut lines = body.lines();
+    if lines.next() != Some(HEAD) {
+        return Err("a newer version of rota wrote it".to_owned());
+    }
+    let mut topics: Vec<(Found, Vec<CreatableTopicConfig>)> = Vec::new();
+    for line in lines {
+        let bad = || format!("the line `{line}` makes no sense");
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match (&words[..], topics.last_mut()) {
+            (["topic", id, name, leaders], _) => {
+                let leaders: Result<Vec<i32>, _> = leaders.split(',').map(str::parse).collect();
+                let (id, leaders) = (id.parse().map_err(|_| bad())?, leaders.map_err(|_| bad())?);
+                let topic = Topic { id, internal: false, configs: TopicConfigs::default(), leaders };
+                topics.push((Found { name: (*name).to_owned(), topic }, Vec::new()));
+            }
+            (["set", setting, ..], Some((_, configs))) => {
+                let value = unescaped(&line["set ".len() + setting.len() + 1..]).ok_or_else(bad)?;
+                let config = CreatableTopicConfig::default().with_name(StrBytes::from_string((*setting).to_owned()));
+                configs.push(config.with_value(Some(StrBytes::from_string(value))));
+            }
+            _ => return Err(bad()),
+        }
+    }
+    let configured = |(mut found, configs): (Found, Vec<CreatableTopicConfig>)| {
+        found.topic.configs = TopicConfigs::read(&configs).map_err(|error| error.message)?;
+        Ok(found)
+    };
+    topics.into_iter().map(configured).collect()
+}
+
+/// Control characters and `%` as `%` and two digits: a value is one line.
+fn escaped(value: &str) -> String {
+    value.chars().fold(String::new(), |mut text, char| {
+        if char < ' ' || char == '%' {
+            let _infallible = write!(text, "%{:02x}", char as u32);
+        } else {
+            text.push(char);
+        }
+        text
+    })
+}
+
+fn unescaped(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut value = parts.next()?.to_owned();
+    for part in parts {
+        let code = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok())?;
+        value.push(char::from(code));
+        value.push_str(&part[2..]);
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::default();
+        for (at, name) in ["a.b", "c"].iter().enumerate() {
+            let config = CreatableTopicConfig::default()
+                .with_name(StrBytes::from_static_str("cleanup.policy"))
+                .with_value(Some(StrBytes::from_static_str(" 100%\n")));
+            let configs = TopicConfigs::read(&[config]).unwrap();
+            let id = Uuid::from_u128(at as u128 + 1);
+            table.insert(name, Topic { id, internal: false, configs, leaders: vec![1, 2, 1] });
+        }
+        table
+    }
+
+    #[test]
+    fn a_table_is_read_as_it_was_written() {
+        let found = parse(&written(&table())).unwrap();
+        let names: Vec<_> = found.iter().map(|found| (found.name.as_str(), found.topic.leaders.len())).collect();
+        assert_eq!(names, [("a.b", 3), ("c", 3)]);
+        for Found { name, topic } in &found {
+            let table = table();
+            let original = table.topic(name).unwrap();
+            assert_eq!((topic.id, &topic.configs), (original.id, &original.configs));
+        }
+    }
+
+    #[test]
+    fn a_table_of_which_a_byte_was_changed_or_that_is_newer_is_refused() {
+        let text = written(&table());
+        assert_eq!(parse(&text.replacen('a', "b", 1)).unwrap_err(), "its checksum is wrong");
+        assert_eq!(parse("").unwrap_err(), "it has no checksum");
+        let newer = "rota.topics 2\n";
+        let newer = format!("{newer}crc32c {:08x}\n", crc32c::crc32c(newer.as_bytes()));
+        assert_eq!(parse(&newer).unwrap_err(), "a newer version of rota wrote it");
+    }
+}

@@ -1,0 +1,298 @@
+"""kill -9 of a server process under commits, joins, static replacements, hand-overs and compaction: what it had
+acknowledged is there when it is started again (S25), no generation is told differently (S4), and whoever was replaced
+stays fenced. `make kill` does it 500 times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+import rota
+from rota._rota import DataLog
+from rota.log import OFFSETS_TOPIC, records
+from tests.nodes import peer
+from tests.nodes.peer import FENCED_INSTANCE_ID, LOAD_IN_PROGRESS, NOT_COORDINATOR, Committed, host_port
+from tests.wire.raw import (
+    ILLEGAL_GENERATION,
+    NONE,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+    ClosedError,
+    Connection,
+    Reader,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+KILLS = int(os.environ.get("ROTA_KILLS", "50"))
+WITHIN_S = 60
+ELSEWHERE = {LOAD_IN_PROGRESS, 15, NOT_COORDINATOR}
+# A member that was told its generation but had no plan yet when its partition moved.
+LOADED_ANEW = {ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, FENCED_INSTANCE_ID}
+OFFSETS_AT_ONCE = 8
+T = TypeVar("T")
+
+
+class Process:
+    """The server, from its first line to its kill."""
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        command = [sys.executable, "-m", "tests.log.served", str(directory), str(seed)]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        readable, _, _ = select.select([self.process.stdout], [], [], WITHIN_S)
+        line = self.process.stdout.readline() if readable else ""
+        assert line, f"the server did not start: {self.kill()}"
+        ready = json.loads(line)
+        self.addresses = [host_port(address) for address in ready["nodes"]]
+        self.lines: list[str] = ready["lines"]
+
+    def kill(self) -> str:
+        self.process.kill()
+        return self.process.communicate(timeout=WITHIN_S)[1]
+
+
+class GoneError(Exception):
+    """The server has been killed."""
+
+
+class Client:
+    """One group's client: it asks whoever coordinates the group, and remembers what it was told."""
+
+    def __init__(self, group: str, seed: int) -> None:
+        self.group = group
+        self.random = random.Random(f"{group}/{seed}")
+        self.acknowledged = 0
+        self.connections: list[Connection] = []
+
+    def connect(self, addresses: list[tuple[str, int]]) -> None:
+        self.connections = [Connection(address) for address in addresses]
+
+    def close(self) -> None:
+        for connection in self.connections:
+            connection.close()
+
+    def ask(self, request: bytes, read: Callable[[Reader], T], error: Callable[[T], int]) -> T:
+        """The answer of the coordinator, wherever it is by now. Raises GoneError."""
+        deadline_s = time.monotonic() + WITHIN_S
+        while time.monotonic() < deadline_s:
+            for connection in self.connections:
+                try:
+                    answer = read(connection.ask(request))
+                except (ClosedError, OSError) as gone:
+                    raise GoneError from gone
+                if error(answer) not in ELSEWHERE:
+                    return answer
+                self.refused()
+        raise AssertionError(f"nobody coordinates {self.group}")
+
+    def refused(self) -> None:
+        """A request was refused because the partition was on its way: it may be durable all the same."""
+
+    def step(self) -> None:
+        """One request that changes something."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """What it was told is so."""
+        raise NotImplementedError
+
+
+def worst(errors: set[int]) -> int:
+    """Of the partitions of a commit, which are refused together."""
+    return max(errors)
+
+
+class Committer(Client):
+    """Commits without being a member."""
+
+    def __init__(self, group: str, seed: int) -> None:
+        super().__init__(group, seed)
+        self.next = 0
+        self.kept: Committed = {}
+        self.maybe: dict[int, set[int]] = {}
+
+    def step(self) -> None:
+        self.next += 1
+        partitions = self.random.sample(range(2 * OFFSETS_AT_ONCE), OFFSETS_AT_ONCE)
+        offsets = dict.fromkeys(partitions, self.next)
+        for partition in partitions:
+            self.maybe.setdefault(partition, set()).add(self.next)
+        errors = self.ask(peer.commit(self.group, offsets), peer.committed, worst)
+        assert errors == {NONE}
+        for partition in partitions:
+            self.kept[partition] = self.next
+            self.maybe[partition] = set()
+        self.acknowledged += 1
+
+    def check(self) -> None:
+        wanted = list(range(2 * OFFSETS_AT_ONCE))
+        _, found = self.ask(peer.fetch(self.group, wanted), peer.fetched, lambda answer: answer[0])
+        for partition in wanted:
+            kept = self.kept.get(partition, -1)
+            assert found[partition] in {kept, *self.maybe.get(partition, ())}, (
+                f"{self.group} {partition}: {kept} was acknowledged, {found[partition]} is there"
+            )
+            # What is there now is what has to stay.
+            self.kept[partition], self.maybe[partition] = found[partition], set()
+
+
+class Static(Client):
+    """A static member that is replaced again and again."""
+
+    def __init__(self, group: str, seed: int) -> None:
+        super().__init__(group, seed)
+        self.id, self.generation, self.plan = "", -1, b""
+        self.replaced: list[str] = []
+        """Whoever had a plan and was followed by another one who got it."""
+        self.plans: dict[int, bytes] = {}
+        self.certain = False
+
+    def refused(self) -> None:
+        self.certain = False
+
+    def step(self) -> None:
+        self.certain = False
+        answer = self.ask(peer.join(self.group, "", "i"), peer.joined, lambda joined: joined.error)
+        assert answer.error == NONE
+        assert answer.generation >= self.generation, "a generation went backwards"
+        fresh = b"plan of " + answer.member.encode()
+        request = peer.sync(self.group, answer.generation, answer.member, {answer.member: fresh}, "i")
+        error, plan = self.ask(request, peer.synced, lambda answer: answer[0])
+        if error in LOADED_ANEW:
+            return
+        assert error == NONE
+        assert self.plans.setdefault(answer.generation, plan) == plan, "a generation was told differently"
+        if self.id:
+            self.replaced.append(self.id)
+        self.id, self.generation, self.certain = answer.member, answer.generation, True
+        self.acknowledged += 1
+
+    def check(self) -> None:
+        """By SyncGroups: a heartbeat is answered NONE while the partition is loaded."""
+        for member in self.replaced[-3:]:
+            assert self.synced(member) == (FENCED_INSTANCE_ID, b""), f"{member} was replaced"
+        if self.certain:
+            assert self.synced(self.id) == (NONE, self.plans[self.generation]), "the member with the plan is gone"
+
+    def synced(self, member: str) -> tuple[int, bytes]:
+        request = peer.sync(self.group, self.generation, member, {}, "i")
+        return self.ask(request, peer.synced, lambda answer: answer[0])
+
+
+class Dynamic(Client):
+    """Members that join a group of their own one after the other, each of which begins a generation."""
+
+    def __init__(self, group: str, seed: int) -> None:
+        super().__init__(group, seed)
+        self.told = -1
+        self.member = ""
+        self.plans: dict[int, bytes] = {}
+
+    def step(self) -> None:
+        answer = self.ask(peer.join(self.group, self.member, version=3), peer.joined, lambda joined: joined.error)
+        if answer.error == UNKNOWN_MEMBER_ID:  # What was never synced is not durable.
+            self.member = ""
+            return
+        assert answer.error == NONE
+        assert answer.generation > self.told, f"generation {answer.generation} after {self.told}"
+        self.member = answer.member
+        plan = b"%d %s" % (answer.generation, os.urandom(4).hex().encode())
+        request = peer.sync(self.group, answer.generation, self.member, {self.member: plan})
+        error, share = self.ask(request, peer.synced, lambda answer: answer[0])
+        if error in LOADED_ANEW:
+            return
+        assert error == NONE
+        assert self.plans.setdefault(answer.generation, share) == share, "a generation was told differently"
+        self.told = answer.generation
+        self.acknowledged += 1
+
+    def check(self) -> None:
+        if self.told < 0 or not self.member:
+            return
+        request = peer.sync(self.group, self.told, self.member, {})
+        error, share = self.ask(request, peer.synced, lambda answer: answer[0])
+        assert error in {NONE, *LOADED_ANEW}, error
+        if error == NONE:
+            assert share == self.plans[self.told], "a generation was told differently"
+
+
+def worked(client: Client, stop: threading.Event, failures: list[BaseException]) -> None:
+    try:
+        while not stop.is_set():
+            client.step()
+    except GoneError:
+        pass
+    except BaseException as failure:  # It is raised where the test looks.
+        failures.append(failure)
+
+
+def round_of(directory: Path, clients: list[Client], chance: random.Random) -> list[str]:
+    """Starts the server, checks what the one before had told, works, and kills it at a moment. Gives what it said."""
+    process = Process(directory, chance.randrange(1 << 30))
+    failures: list[BaseException] = []
+    stop = threading.Event()
+    try:
+        for client in clients:
+            client.connect(process.addresses)
+            client.check()
+        moment = sum(client.acknowledged for client in clients) + chance.randint(1, 400)
+        threads = [threading.Thread(target=worked, args=(client, stop, failures)) for client in clients]
+        for thread in threads:
+            thread.start()
+        deadline_s = time.monotonic() + WITHIN_S
+        while sum(client.acknowledged for client in clients) < moment and not failures:
+            assert time.monotonic() < deadline_s, "nothing is acknowledged any more"
+            stop.wait(chance.random() / 200)
+    finally:
+        said = process.kill()
+        stop.set()
+    for thread in threads:
+        thread.join(WITHIN_S)
+    for client in clients:
+        client.close()
+    if failures:
+        raise AssertionError(f"{failures[0]!r}; the server said: {said}") from failures[0]
+    return process.lines
+
+
+@pytest.mark.timeout(60 + 10 * KILLS)
+def test_nothing_that_was_acknowledged_is_lost_by_kills(tmp_path: Path) -> None:
+    seed = int(os.environ.get("ROTA_SEED", "1"))
+    chance = random.Random(seed)
+    clients: list[Client] = [
+        *(Committer(f"committer-{at}", seed) for at in range(3)),
+        *(Static(f"static-{at}", seed) for at in range(2)),
+        *(Dynamic(f"dynamic-{at}", seed) for at in range(2)),
+    ]
+    completed = 0
+    for _ in range(KILLS):
+        lines = round_of(tmp_path / "data", clients, chance)
+        completed += any("was not closed" in line for line in lines)
+        assert all("was not closed" in line or "torn tail" in line for line in lines), lines
+    with rota.Server(data=tmp_path / "data", nodes=2) as server:
+        for client in clients:
+            client.connect([host_port(address) for address in server.nodes().values()])
+            client.check()
+            client.close()
+    assert completed > 0, "no start had anything to complete"
+    log = DataLog(tmp_path / "data")
+    held = {
+        partition: (end, list(records(log, partition)))
+        for topic, partition, _, end in log.partitions()
+        if topic == OFFSETS_TOPIC
+    }
+    assert any(len(there) < end - 1_000 for end, there in held.values()), "nothing was compacted"
+    assert all(client.acknowledged > KILLS for client in clients), [client.acknowledged for client in clients]
+    print(f"{KILLS} kills, {sum(client.acknowledged for client in clients)} acknowledged, 0 lost")
