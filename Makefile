@@ -28,7 +28,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: help venv develop lint lint-python lint-rust format test-rust faults test-python test wheel check-wheel bench bench-assign bench-hostile compare-assignors demo differential fuzz fuzz-target clean
+.PHONY: help venv develop lint lint-python lint-rust format test-rust kill faults test-python test wheel check-wheel bench bench-assign bench-hostile compare-assignors demo differential fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

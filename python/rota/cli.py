@@ -143,6 +143,22 @@ def kept(server: Server, where: Path | None, how: str) -> str:
     return f"{where}, {mode}: {report.groups} groups and {report.offsets} offsets loaded in {report.took_ms} ms"
 
 
+def say_ready(server: Server, data: Data, advertise: str | None, *, as_json: bool) -> None:
+    """The first line, and what clients are told if that is something else."""
+    where = kept(server, data.where, data.how)
+    if as_json:
+        ready = {"event": "ready", "version": rota.__version__, "listen": server.bootstrap_servers}
+        report = server.start_report()
+        found = {} if report is None else {"data": str(data.where), **report._asdict()}
+        typer.echo(json.dumps(ready | found))
+    else:
+        typer.echo(f"rota {rota.__version__} ready on {server.bootstrap_servers} ({where})")
+    if advertise is not None and not as_json:
+        host, _, port = advertise.rpartition(":")
+        told = ", ".join(f"{host}:{int(port) + at}" for at in range(len(server.nodes())))
+        typer.echo(f"clients are told to connect to {told}")
+
+
 class Ending:
     """The end of a server by signal: the first SIGINT or SIGTERM stops it, a second SIGINT does not wait for that."""
 
@@ -284,18 +300,7 @@ def serve(
         None if printer is None else printer.sink,
         Data(data, durability.value, take_over),
     )
-    where = kept(server, data, durability.value)
-    if as_json:
-        ready = {"event": "ready", "version": rota.__version__, "listen": server.bootstrap_servers}
-        report = server.start_report()
-        found = {} if report is None else {"data": str(data), **report._asdict()}
-        typer.echo(json.dumps(ready | found))
-    else:
-        typer.echo(f"rota {rota.__version__} ready on {server.bootstrap_servers} ({where})")
-    if advertise is not None and not as_json:
-        host, _, port = advertise.rpartition(":")
-        told = ", ".join(f"{host}:{int(port) + at}" for at in range(nodes))
-        typer.echo(f"clients are told to connect to {told}")
+    say_ready(server, Data(data, durability.value), advertise, as_json=as_json)
     sys.stdout.flush()
     if printer is not None:
         printer.begin()

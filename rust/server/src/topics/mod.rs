@@ -33,10 +33,7 @@
 //! Fetches are always answered in full with session id 0 ("no session"), which every client accepts.
 //! `__consumer_offsets` is listed with its partitions and reads as empty; nobody may produce to it or delete it.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use kafka_protocol::protocol::StrBytes;
 use rota_core::error::ErrorCode;
@@ -355,10 +352,5 @@ impl Topics {
                 self.fire(partition.watches);
             }
         }
-    }
-
-    /// Bytes of records that all topics hold, on all nodes.
-    fn log_bytes(&self) -> u64 {
-        self.owner.log_bytes.load(Ordering::Relaxed)
     }
 }

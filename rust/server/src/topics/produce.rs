@@ -1,6 +1,6 @@
 //! Produce: one record batch for each partition, checked and stored as it came.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, atomic::Ordering};
 
 use kafka_protocol::{
     messages::{
@@ -10,7 +10,7 @@ use kafka_protocol::{
     protocol::StrBytes,
 };
 use rota_core::error::ErrorCode;
-use rota_log::{Batch, BatchError, Compression, LogError, stamp_append_time, store::Command};
+use rota_log::{Batch, BatchError, Compression, LogError, PartitionLog, stamp_append_time, store::Command};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -147,7 +147,6 @@ impl Topics {
     fn store(&mut self, name: &str, index: i32, batch: &Batch<'_>, now_ms: i64) -> Result<Stored, Refusal> {
         let (message_max_bytes, log_bytes_max) = (self.settings.message_max_bytes, self.settings.log_bytes_max);
         let retention_bytes = self.settings.retention_bytes;
-        let log_bytes = self.log_bytes();
         let unknown = || Refusal {
             code: ErrorCode::UnknownTopicOrPartition,
             message: format!("topic `{name}` has no partition {index}"),
@@ -177,11 +176,7 @@ impl Topics {
         let partition = self.data.entry(place).or_default();
         let header = batch.header();
         if header.is_idempotent() {
-            if let Records::Disk(disk) = &mut partition.log
-                && !disk.knows_producers
-            {
-                disk.read_producers(&mut partition.producers).map_err(|error| Refusal::of_log(&error))?;
-            }
+            partition.know_producers()?;
             match partition.producers.check(header) {
                 Ok(None) => {}
                 Ok(Some(at)) => {
@@ -203,17 +198,9 @@ impl Topics {
                 (base_offset, Some(token))
             }
             Records::Memory(log) => {
-                if log_bytes.saturating_add(size_bytes as u64) > log_bytes_max {
-                    let message =
-                        format!("all topics together may hold {log_bytes_max} bytes: delete topics or set retention");
-                    return refuse(ErrorCode::KafkaStorageError, message);
-                }
-                let before_bytes = log.size_bytes();
-                let base_offset = log.append(batch, LEADER_EPOCH, append_time_ms)?;
-                if let Some(limit_bytes) = retention_bytes {
-                    log.trim_to_bytes(limit_bytes);
-                }
-                self.owner.count_bytes(log.size_bytes(), before_bytes);
+                let left_bytes = log_bytes_max.saturating_sub(self.owner.log_bytes.load(Ordering::Relaxed));
+                let (base_offset, change) = keep(log, batch, append_time_ms, retention_bytes, left_bytes)?;
+                self.owner.count_bytes(change.0, change.1);
                 (base_offset, None)
             }
         };
@@ -261,6 +248,18 @@ impl Topics {
     }
 }
 
+impl Partition {
+    /// Reads back what was known of producers before the start.
+    fn know_producers(&mut self) -> Result<(), Refusal> {
+        match &mut self.log {
+            Records::Disk(disk) if !disk.knows_producers => {
+                disk.read_producers(&mut self.producers).map_err(|error| Refusal::of_log(&error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Appends {
     /// Hands a batch to the store; the offset that it will have, and its name.
     fn begin(
@@ -300,6 +299,26 @@ impl Appends {
         });
         Ok((base_offset, token))
     }
+}
+
+/// Appends to a log in memory, which may grow by `left_bytes`; the base offset, and its bytes after and before.
+fn keep(
+    log: &mut PartitionLog,
+    batch: &Batch<'_>,
+    append_time_ms: Option<i64>,
+    retention_bytes: Option<u64>,
+    left_bytes: u64,
+) -> Result<(i64, (u64, u64)), Refusal> {
+    if batch.bytes().len() as u64 > left_bytes {
+        let message = "the topics together hold as many bytes as they may: delete topics or set retention";
+        return refuse(ErrorCode::KafkaStorageError, message);
+    }
+    let before_bytes = log.size_bytes();
+    let base_offset = log.append(batch, LEADER_EPOCH, append_time_ms)?;
+    if let Some(limit_bytes) = retention_bytes {
+        log.trim_to_bytes(limit_bytes);
+    }
+    Ok((base_offset, (log.size_bytes(), before_bytes)))
 }
 
 fn check_request(request: &ProduceRequest) -> Result<(), Refusal> {
