@@ -197,6 +197,16 @@ class Ending:
                 said.add(line)
                 typer.echo(f"rota: {line}", err=True)
 
+    def follow(self, server: Server) -> None:
+        """Wait for the signal, then stop the server. Exit code 1 if it ended by itself, or its data was not well."""
+        try:
+            is_well = self.wait(server)
+        except rota.ServerError as error:
+            fail(FAILED, str(error))
+        self.stop(server)
+        if not is_well:
+            raise typer.Exit(FAILED)
+
     def stop(self, server: Server) -> None:
         """Stop the server while signals are still heard."""
         stopping = threading.Thread(target=server.stop, name="stop")
@@ -304,13 +314,7 @@ def serve(
     sys.stdout.flush()
     if printer is not None:
         printer.begin()
-    try:
-        is_well = ending.wait(server)
-    except rota.ServerError as error:
-        fail(FAILED, str(error))
-    ending.stop(server)
-    if not is_well:
-        raise typer.Exit(FAILED)
+    ending.follow(server)
 
 
 @app.command()

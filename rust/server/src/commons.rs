@@ -80,7 +80,7 @@ impl Commons {
         let topics = data.topics(&settings, Arc::clone(&owners), bells.clone())?;
         let (controls, panics) = (Controls::default(), AtomicU64::new(0));
         let (trace, data) = (None, Some(data));
-        Ok(Commons { controls, panics, settings, place, clock, owners, topics, log, bells, trace, data })
+        Ok(Commons { settings, place, clock, owners, topics, log, controls, panics, bells, trace, data })
     }
 
     /// Where the bell of a node is.

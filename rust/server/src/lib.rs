@@ -24,6 +24,7 @@ mod error;
 mod fetching;
 mod groups;
 mod handover;
+mod listening;
 mod members;
 mod node;
 mod offsets_log;

@@ -15,7 +15,6 @@ use std::{
 };
 
 use rota_core::explain::Explanation;
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime, select,
@@ -32,17 +31,15 @@ use crate::{
     entropy::RandomBits,
     error::ServerError,
     handover,
+    listening::{listen_all, ports_from},
     node::Node,
     owners::{FIRST_NODE, Owner},
-    place::{Place, default_host, kafka_uuid, resolve, split_address},
+    place::{Place, default_host, kafka_uuid, split_address},
     settings::Settings,
     shared::Shared,
     time::{self, Here, There},
     trace::Trace,
 };
-
-/// Connections that the kernel may complete before they are accepted.
-const BACKLOG: i32 = 4_096;
 
 /// How long to wait before accepting again after an error, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -489,52 +486,6 @@ impl Drop for Server {
         // There is nobody to tell that it took too long; the thread goes on to its end.
         let _late = self.stop(Duration::from_secs(5));
     }
-}
-
-/// The ports of so many nodes: `port` and those that follow, or for 0 whatever is free.
-fn ports_from(port: u16, nodes: u32) -> Result<Vec<u16>, ServerError> {
-    if !(1..=NODES_MAX).contains(&nodes) {
-        return Err(ServerError::BadNodes { nodes });
-    }
-    if port == 0 {
-        return Ok(vec![0; nodes as usize]);
-    }
-    let last = u16::try_from(u32::from(port) + nodes - 1).map_err(|_| ServerError::TooFewPorts { port, nodes })?;
-    Ok((port..=last).collect())
-}
-
-/// Listens on all of these ports of `host`.
-fn listen_all(host: &str, ports: &[u16]) -> Result<Vec<StdListener>, ServerError> {
-    let listen_one = |port: &u16| {
-        let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        listen(&address, &resolve(host, *port)?)
-    };
-    ports.iter().map(listen_one).collect()
-}
-
-/// Listens on the first of `addresses` that can be had.
-fn listen(address: &str, addresses: &[SocketAddr]) -> Result<StdListener, ServerError> {
-    let mut refused = io::Error::new(io::ErrorKind::AddrNotAvailable, "the host has no address");
-    for socket_address in addresses {
-        match listen_on(*socket_address) {
-            Ok(listener) => return Ok(listener),
-            Err(error) => refused = error,
-        }
-    }
-    let address = address.to_owned();
-    if refused.kind() == io::ErrorKind::AddrInUse {
-        return Err(ServerError::AddressInUse { address });
-    }
-    Err(ServerError::CannotListen { address, source: refused })
-}
-
-fn listen_on(address: SocketAddr) -> io::Result<StdListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
 }
 
 /// Starts the thread of one node; it answers requests when this returns.

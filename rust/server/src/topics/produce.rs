@@ -145,8 +145,6 @@ impl Topics {
     }
 
     fn store(&mut self, name: &str, index: i32, batch: &Batch<'_>, now_ms: i64) -> Result<Stored, Refusal> {
-        let (message_max_bytes, log_bytes_max) = (self.settings.message_max_bytes, self.settings.log_bytes_max);
-        let retention_bytes = self.settings.retention_bytes;
         let unknown = || Refusal {
             code: ErrorCode::UnknownTopicOrPartition,
             message: format!("topic `{name}` has no partition {index}"),
@@ -156,8 +154,8 @@ impl Topics {
         if topic.internal {
             return refuse(ErrorCode::InvalidTopicException, format!("`{name}` cannot be written to"));
         }
-        let message_max_bytes = topic.configs.message_max_bytes.unwrap_or(message_max_bytes);
-        let retention_bytes = topic.configs.retention_bytes.or(retention_bytes);
+        let message_max_bytes = topic.configs.message_max_bytes.unwrap_or(self.settings.message_max_bytes);
+        let retention_bytes = topic.configs.retention_bytes.or(self.settings.retention_bytes);
         let append_time_ms = topic.configs.append_time.then_some(now_ms);
         match self.led(topic, index) {
             Ok(_epoch) => {}
@@ -198,7 +196,8 @@ impl Topics {
                 (base_offset, Some(token))
             }
             Records::Memory(log) => {
-                let left_bytes = log_bytes_max.saturating_sub(self.owner.log_bytes.load(Ordering::Relaxed));
+                let kept_bytes = self.owner.log_bytes.load(Ordering::Relaxed);
+                let left_bytes = self.settings.log_bytes_max.saturating_sub(kept_bytes);
                 let (base_offset, change) = keep(log, batch, append_time_ms, retention_bytes, left_bytes)?;
                 self.owner.count_bytes(change.0, change.1);
                 (base_offset, None)
