@@ -82,6 +82,8 @@ def rota_server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with server:
         request.node.stash[SERVER] = server
         yield server
+        if server.panics:
+            pytest.fail("a request has made rota_server panic, as standard error says: a bug in rota", pytrace=False)
 
 
 def refuse(reason: str) -> NoReturn:

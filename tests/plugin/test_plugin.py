@@ -235,6 +235,23 @@ def test_a_failure_without_groups_or_with_a_stopped_server_says_so(pytester: pyt
     result.stdout.fnmatch_lines(["the server has no groups: *", "nothing can be said: the server has been stopped"])
 
 
+def test_a_server_that_has_panicked_does_not_pass_for_sound(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        import rota
+
+        def test_passes(rota_server, monkeypatch):
+            monkeypatch.setattr(rota.Server, "panics", 1)
+
+        def test_has_panicked(monkeypatch, rota_server):
+            rota.Server.panics = 1
+        """,
+    )
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*a request has made rota_server panic*"])
+
+
 def test_a_test_that_passes_or_uses_no_server_is_reported_as_ever(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,

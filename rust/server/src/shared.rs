@@ -74,8 +74,10 @@ impl Shared {
     pub fn panicked(&self, connection: &Connection) {
         self.commons.panics.fetch_add(1, Ordering::Relaxed);
         let client = &connection.client_host;
+        let handled = self.node.try_borrow().ok().and_then(|node| node.handling.api_name());
+        let what = handled.map_or_else(|| "a request".to_owned(), |api| format!("a request of {api}"));
         eprintln!(
-            "rota: a request from {client} has made the server panic, as above. Its connection is closed. This is a bug in rota."
+            "rota: {what} from {client} has made the server panic, as above. Its connection is closed. This is a bug in rota."
         );
     }
 

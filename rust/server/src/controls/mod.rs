@@ -171,6 +171,13 @@ impl Handling {
     /// A client's request begins.
     pub fn begin(&mut self, api_key: i16) {
         self.api_key = Some(api_key);
+        // The one before may have ended in a panic.
+        *self.chosen.get_mut() = None;
+    }
+
+    /// The API of the request that is being handled, or whose handler has panicked.
+    pub fn api_name(&self) -> Option<&'static str> {
+        Some(versions::find(self.api_key?)?.name)
     }
 
     /// It has been handled.
@@ -270,6 +277,18 @@ mod tests {
         }
         assert_eq!(handled(&controls, HEARTBEAT, &["g"]), [None]);
         assert_eq!(controls.given(), 2);
+    }
+
+    #[test]
+    fn a_request_whose_handler_panicked_leaves_no_error_to_the_next_one() {
+        let controls = Controls::default();
+        controls.inject(HEARTBEAT, ErrorCode::NotCoordinator, 1, None);
+        let mut handling = Handling::default();
+        handling.begin(HEARTBEAT);
+        assert_eq!(handling.injected(&controls, "g"), Some(ErrorCode::NotCoordinator));
+        assert_eq!(handling.api_name(), Some("Heartbeat"));
+        handling.begin(DESCRIBE);
+        assert_eq!(handling.injected(&controls, "g"), None);
     }
 
     #[test]
