@@ -22,6 +22,7 @@ __all__ = [
     "CommittedPartition",
     "ConfigError",
     "Coordinator",
+    "DataLog",
     "DeleteAnswer",
     "DeleteGroup",
     "DeletedPartition",
