@@ -21,6 +21,7 @@ FRAMES ?= 100000000
 TARGET ?= requests
 # Not ?=: the shell has a SECONDS of its own.
 SECONDS := 60
+WALKS ?= 300
 
 export VIRTUAL_ENV := $(abspath $(VENV))
 # maturin sets what PyO3's build script looks at; in a directory of its own clippy does not undo that build each time.
@@ -28,10 +29,10 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: help venv develop lint lint-python lint-rust format test-rust kill faults test-python test wheel check-wheel bench bench-assign bench-hostile compare-assignors demo differential fuzz fuzz-target clean
+.PHONY: help venv develop lint lint-python lint-rust format test-rust kill faults test-python test wheel check-wheel bench bench-assign bench-hostile compare-assignors demo differential differential-rust fuzz fuzz-target clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(BIN)/maturin ## create .venv with the build tool
 
@@ -114,6 +115,9 @@ fuzz-target: ## coverage-guided: TARGET=requests|batches|records|embedded for SE
 	$(PYTHON) rust/fuzz/seeds.py
 	cd rust && cargo +nightly fuzz run --fuzz-dir fuzz $(TARGET) -- -max_total_time=$(SECONDS) -rss_limit_mb=1024 \
 		-max_len=4096 -timeout=5
+
+differential-rust: ## the core beside the naive coordinator, step by step, release build, some minutes (WALKS=300)
+	cargo run --quiet --release -p rota-sim -- differential $(WALKS) 100000
 
 demo: develop ## watch a group live, about 30 s (DEMO_ARGS=--json for a summary)
 	$(BIN)/rota demo $(DEMO_ARGS)

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// One group as plain data; every list is in a stated order, every deadline is the logical one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Projection {
     /// The group.
     pub group_id: Arc<str>,
@@ -50,7 +50,7 @@ pub struct Projection {
 
 /// One member as plain data.
 #[expect(clippy::struct_excessive_bools, reason = "four independent facts, compared field by field")]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct ProjectedMember {
     /// The member.
     pub member_id: Arc<str>,

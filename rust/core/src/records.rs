@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 /// One record to append, or one that was read back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Record {
     /// The newest offset of (group, topic, partition); `None` is a tombstone.
     Offset {
@@ -35,7 +35,7 @@ pub enum Record {
 }
 
 /// A committed offset.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OffsetValue {
     /// As committed; not range-checked.
     pub offset: i64,
@@ -52,7 +52,7 @@ pub struct OffsetValue {
 }
 
 /// A group as one record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GroupValue {
     /// "" if none.
     pub protocol_type: Arc<str>,
@@ -69,7 +69,7 @@ pub struct GroupValue {
 }
 
 /// One member inside a group record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemberValue {
     /// The member.
     pub member_id: Arc<str>,

@@ -29,7 +29,7 @@ impl Now {
 pub struct Ticket(pub u64);
 
 /// 128 random bits that come in with a request; member ids are minted from them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entropy(pub u128);
 
 /// A request about one group (or, for `ListGroups`, about one coordinator partition).

@@ -3,7 +3,7 @@
 use crate::error::ErrorCode;
 
 /// The answer to one request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer<'a> {
     /// To `JoinGroup` (§4.9).
     JoinGroup(JoinAnswer<'a>),
@@ -28,7 +28,7 @@ pub enum Answer<'a> {
 }
 
 /// Answer to `JoinGroup`. On an error: generation -1, leader "", no protocol, no members (§4.9).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct JoinAnswer<'a> {
     /// `None` on success.
     pub error: ErrorCode,
@@ -49,7 +49,7 @@ pub struct JoinAnswer<'a> {
 }
 
 /// One line of the list that the leader gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct JoinedMember<'a> {
     /// The member.
     pub member_id: &'a str,
@@ -60,7 +60,7 @@ pub struct JoinedMember<'a> {
 }
 
 /// Answer to `SyncGroup`. On an error: empty assignment, null protocol fields.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SyncAnswer<'a> {
     /// `None` on success.
     pub error: ErrorCode,
@@ -73,7 +73,7 @@ pub struct SyncAnswer<'a> {
 }
 
 /// Answer to `LeaveGroup`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LeaveAnswer<'a> {
     /// Top level; up to v2 the single member's error.
     pub error: ErrorCode,
@@ -82,7 +82,7 @@ pub struct LeaveAnswer<'a> {
 }
 
 /// One leaver's result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeftMember<'a> {
     /// As requested.
     pub member_id: &'a str,
@@ -93,14 +93,14 @@ pub struct LeftMember<'a> {
 }
 
 /// Answer to `OffsetCommit`: one code per partition, in request order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CommitAnswer<'a> {
     /// In request order.
     pub topics: &'a [CommittedTopic],
 }
 
 /// The results of one topic of a commit.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct CommittedTopic {
     /// The topic's name.
     pub name: Box<str>,
@@ -111,7 +111,7 @@ pub struct CommittedTopic {
 }
 
 /// Answer to `OffsetFetch` for one group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FetchAnswer<'a> {
     /// Group level.
     pub error: ErrorCode,
@@ -122,7 +122,7 @@ pub struct FetchAnswer<'a> {
 }
 
 /// The offsets of one topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FetchedTopic<'a> {
     /// The topic's name.
     pub name: &'a str,
@@ -131,7 +131,7 @@ pub struct FetchedTopic<'a> {
 }
 
 /// One committed offset; -1, -1, "" when there is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FetchedOffset<'a> {
     /// The partition.
     pub index: i32,
@@ -148,7 +148,7 @@ pub struct FetchedOffset<'a> {
 }
 
 /// Answer to `DescribeGroups` for one group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DescribeAnswer<'a> {
     /// A gate error, or from v6 on `GROUP_ID_NOT_FOUND`.
     pub error: ErrorCode,
@@ -167,7 +167,7 @@ pub struct DescribeAnswer<'a> {
 }
 
 /// One member in a description.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DescribedMember<'a> {
     /// The member.
     pub member_id: &'a str,
@@ -184,7 +184,7 @@ pub struct DescribedMember<'a> {
 }
 
 /// Answer to `ListGroups` for one partition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ListAnswer<'a> {
     /// A gate error.
     pub error: ErrorCode,
@@ -193,7 +193,7 @@ pub struct ListAnswer<'a> {
 }
 
 /// One line of a listing. The group type is always `classic`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ListedGroup<'a> {
     /// The group.
     pub group_id: &'a str,
@@ -204,7 +204,7 @@ pub struct ListedGroup<'a> {
 }
 
 /// Answer to `DeleteGroups` for one group. There is never a message (v3+).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeleteAnswer<'a> {
     /// `None` when the group is gone for good.
     pub error: ErrorCode,
@@ -213,7 +213,7 @@ pub struct DeleteAnswer<'a> {
 }
 
 /// Answer to `OffsetDelete`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OffsetDeleteAnswer<'a> {
     /// Top level: the group's error.
     pub error: ErrorCode,
@@ -222,7 +222,7 @@ pub struct OffsetDeleteAnswer<'a> {
 }
 
 /// The results of one topic of an `OffsetDelete`.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct OffsetDeletedTopic {
     /// The topic's name.
     pub name: Box<str>,

@@ -147,8 +147,9 @@ impl Coordinator {
                 }
             }
         }
-        overtaken.retain(|member| self.members.get(*member).is_some());
-        for member in overtaken {
+        // In joining order, as everything that one step answers (§21).
+        let in_order = self.groups[handle].joined.values().copied().filter(|member| overtaken.contains(member));
+        for member in in_order.collect::<Vec<_>>() {
             if let Some(parked) = self.take_parked_join(member) {
                 JoinRefusal { error: ErrorCode::RebalanceInProgress, member_id: "" }.answer(step, parked.ticket);
                 self.refresh_session(step.now, member);

@@ -1,0 +1,12 @@
+//! Engines that hold the real core to the protocol page: a naive coordinator, the comparison of both on random events,
+//! and the exhaustive exploration of the core within small bounds.
+#![forbid(unsafe_code)]
+
+pub mod dice;
+pub mod differential;
+pub mod naive;
+pub mod owned;
+pub mod step;
+pub mod world;
+
+pub use naive::Naive;

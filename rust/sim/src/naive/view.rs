@@ -1,0 +1,149 @@
+//! `DescribeGroups`, `ListGroups`, and the projection (§12.1, §12.2).
+
+use std::sync::Arc;
+
+use rota_core::{
+    ErrorCode, Projection, Record, Sink, State, Ticket,
+    projection::ProjectedMember,
+    request::{DescribeGroup, ListGroups},
+    response::{Answer, DescribeAnswer, DescribedMember, ListAnswer, ListedGroup},
+};
+
+use super::{Member, Naive, Text, Timer};
+
+/// From this version on a missing group has an error.
+const FIRST_VERSION_WITH_NOT_FOUND: i16 = 6;
+
+impl Naive {
+    pub(super) fn describe(&self, ticket: Ticket, describe: &DescribeGroup<'_>, sink: &mut dyn Sink) {
+        let group_id = describe.group_id.expect("behind the gate");
+        let Some(group) = self.groups.get(group_id).filter(|group| group.is_durable) else {
+            let is_error = describe.version >= FIRST_VERSION_WITH_NOT_FOUND;
+            let message = format!("Group {group_id} not found.");
+            let answer = DescribeAnswer {
+                error: if is_error { ErrorCode::GroupIdNotFound } else { ErrorCode::None },
+                error_message: is_error.then_some(&message),
+                group_id,
+                state: State::Dead.name(),
+                protocol_type: "",
+                protocol_name: "",
+                members: &[],
+            };
+            sink.answer(ticket, Answer::DescribeGroup(answer));
+            return;
+        };
+        let chosen = group.protocol_name.as_deref().filter(|_| group.state == State::Stable);
+        let metadata: Vec<Arc<[u8]>> = group.members.values().map(|member| member.metadata(chosen)).collect();
+        let members: Vec<DescribedMember<'_>> = group
+            .members
+            .values()
+            .zip(&metadata)
+            .map(|(member, metadata)| DescribedMember {
+                member_id: &member.id,
+                instance_id: member.instance.as_deref(),
+                client_id: &member.client_id,
+                client_host: &member.client_host,
+                metadata,
+                assignment: &member.assignment,
+            })
+            .collect();
+        let answer = DescribeAnswer {
+            error: ErrorCode::None,
+            error_message: None,
+            group_id,
+            state: group.state.name(),
+            protocol_type: group.protocol_type.as_deref().unwrap_or(""),
+            protocol_name: chosen.unwrap_or(""),
+            members: &members,
+        };
+        sink.answer(ticket, Answer::DescribeGroup(answer));
+    }
+
+    pub(super) fn list(&self, ticket: Ticket, list: &ListGroups<'_>, sink: &mut dyn Sink) {
+        let allows = |filter: &[&str], word: &str| {
+            filter.is_empty() || filter.iter().any(|allowed| allowed.trim().eq_ignore_ascii_case(word))
+        };
+        let groups: Vec<ListedGroup<'_>> = self
+            .groups
+            .iter()
+            .filter(|(_, group)| group.is_durable)
+            .filter(|(_, group)| allows(list.states, group.state.name()) && allows(list.types, "classic"))
+            .map(|(id, group)| ListedGroup {
+                group_id: id,
+                protocol_type: group.protocol_type.as_deref().unwrap_or(""),
+                state: group.state.name(),
+            })
+            .collect();
+        sink.answer(ticket, Answer::ListGroups(ListAnswer { error: ErrorCode::None, groups: &groups }));
+    }
+
+    /// Ids of all groups, sorted.
+    pub fn group_ids(&self) -> Vec<Text> {
+        self.groups.keys().cloned().collect()
+    }
+
+    fn deadline(&self, timer: &Timer) -> Option<u64> {
+        self.timers.get(timer).map(|(deadline, _)| *deadline)
+    }
+
+    /// One group as the core projects it.
+    pub fn project(&self, group_id: &str) -> Option<Projection> {
+        let (id, group) = self.groups.get_key_value(group_id)?;
+        let of_group = |timer: fn(Text) -> Timer, name| Some((name, self.deadline(&timer(Arc::clone(id)))?));
+        let pending = |pending: &Text| {
+            Some((Arc::clone(pending), self.deadline(&Timer::Pending(Arc::clone(id), Arc::clone(pending)))?))
+        };
+        let timers = [
+            of_group(Timer::InitialDelay, "InitialDelay"),
+            of_group(Timer::Join, "Join"),
+            of_group(Timer::Sync, "Sync"),
+        ];
+        Some(Projection {
+            group_id: Arc::clone(id),
+            state: group.state,
+            since_ms: group.since_ms,
+            generation: group.generation,
+            protocol_type: group.protocol_type.clone(),
+            protocol_name: group.protocol_name.clone(),
+            leader: group.leader.clone(),
+            members: group.members.values().map(|member| self.project_member(id, member)).collect(),
+            pending: group.pending.iter().filter_map(pending).collect(),
+            timers: timers.into_iter().flatten().collect(),
+            in_flight: self
+                .appends
+                .iter()
+                .filter(|(_, append)| append.records.iter().any(|record| speaks_of(record, id)))
+                .map(|(append_id, _)| *append_id)
+                .collect(),
+            deleting: group.deleting,
+            durable: group.is_durable,
+            subscribed_topics: group.subscribed_topics.as_ref().map(|topics| topics.iter().cloned().collect()),
+            offsets: group
+                .offsets
+                .iter()
+                .map(|((topic, partition), value)| (Arc::clone(topic), *partition, value.clone()))
+                .collect(),
+        })
+    }
+
+    fn project_member(&self, id: &Text, member: &Member) -> ProjectedMember {
+        let session = self.deadline(&Timer::Session(Arc::clone(id), Arc::clone(&member.id)));
+        ProjectedMember {
+            member_id: Arc::clone(&member.id),
+            instance_id: member.instance.clone(),
+            session_timeout_ms: member.session_timeout_ms,
+            rebalance_timeout_ms: member.rebalance_timeout_ms,
+            protocols: member.protocols.clone(),
+            assignment: Arc::clone(&member.assignment),
+            awaits_join: member.join.is_some(),
+            awaits_sync: member.sync.is_some(),
+            owes_sync: member.owes_sync,
+            is_new: member.is_new,
+            deadline_ms: session.or_else(|| self.deadline(&Timer::NewMember(Arc::clone(id), Arc::clone(&member.id)))),
+        }
+    }
+}
+
+fn speaks_of(record: &Record, id: &Text) -> bool {
+    matches!(record, Record::Group { group_id, .. } | Record::Offset { group_id, .. } if group_id == id)
+}

@@ -1,0 +1,248 @@
+//! Steps of a world: small, plain, and without anything that only one run knows. A member is named by the join that
+//! its id was minted for, a generation by its distance from the current one, an append by its place in the queue.
+
+use rota_core::ErrorCode;
+
+use crate::{
+    owned::{OwnedCommitTopic, OwnedRequest},
+    world::{GROUPS, World},
+};
+
+/// Whose id a request carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Who {
+    /// The empty id.
+    Nobody,
+    /// The id that was minted for the join with this seed.
+    Minted(u32),
+    /// An id that was never minted.
+    Stranger,
+}
+
+/// The instance ids that there are.
+pub const INSTANCES: [&str; 3] = ["i1", "i2", "i3"];
+/// The lists of protocols that there are.
+pub const OFFERS: [&[&str]; 6] =
+    [&["range"], &["range", "sticky"], &["sticky", "range"], &["sticky"], &["range", "range", "other"], &[]];
+/// To t, to nothing that can be read, to u.
+pub const SUBSCRIPTIONS: [&[u8]; 3] =
+    [b"\0\0\0\0\0\x01\0\x01t\xff\xff\xff\xff", b"\0\0", b"\0\0\0\0\0\x01\0\x01u\xff\xff\xff\xff"];
+/// The session timeouts that there are.
+pub const SESSIONS_MS: [i32; 4] = [400, 3_000, 20_000, 0];
+/// The rebalance timeouts that there are.
+pub const REBALANCES_MS: [i32; 5] = [0, -1, 300, 2_000, 60_000];
+/// The topics that there are.
+pub const TOPICS: [&str; 2] = ["t", "u"];
+/// The retention times of commits.
+pub const RETENTIONS_MS: [Option<i64>; 3] = [None, Some(1_000), Some(200_000)];
+
+/// What a client asks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "fields are those of the request, or indexes into the tables above")]
+pub enum Ask {
+    Join {
+        who: Who,
+        instance: Option<u8>,
+        version: i16,
+        session: u8,
+        rebalance: u8,
+        fits: bool,
+        offer: u8,
+        topics: u8,
+    },
+    Sync {
+        who: Who,
+        instance: Option<u8>,
+        generation: i32,
+        version: i16,
+        protocol: u8,
+        plan: u8,
+    },
+    Heartbeat {
+        who: Who,
+        instance: Option<u8>,
+        generation: i32,
+    },
+    Leave {
+        version: i16,
+        members: Vec<(Who, Option<u8>)>,
+    },
+    /// Generation `None`: -1.
+    Commit {
+        who: Who,
+        instance: Option<u8>,
+        generation: Option<i32>,
+        version: i16,
+        topic: u8,
+        index: u8,
+        retention: u8,
+        is_long: bool,
+    },
+    Fetch {
+        is_stable: bool,
+        all: bool,
+    },
+    Describe {
+        version: i16,
+    },
+    List {
+        stable: bool,
+    },
+    DeleteGroup,
+    OffsetDelete {
+        topic: u8,
+        from: u8,
+    },
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// A request comes.
+    Request {
+        /// To this group.
+        group: u8,
+        /// Names the request, and is the entropy that comes with it.
+        seed: u32,
+        /// What it says.
+        ask: Ask,
+    },
+    /// So many milliseconds pass.
+    Tick(u32),
+    /// An append ends.
+    End {
+        /// Which, modulo how many are in flight.
+        at: u8,
+        /// Badly.
+        error: Option<ErrorCode>,
+    },
+    /// A topic was deleted.
+    Forget(&'static str),
+    /// The node crashes; of what was in flight, the log has what the bits say.
+    Reload {
+        /// One bit per append.
+        kept: u32,
+    },
+}
+
+fn instance(instance: Option<u8>) -> Option<String> {
+    instance.map(|instance| INSTANCES[usize::from(instance)].to_owned())
+}
+
+/// The list of an offer.
+pub fn protocols(offer: u8, topics: u8) -> Vec<(String, Vec<u8>)> {
+    let metadata = SUBSCRIPTIONS[usize::from(topics)];
+    OFFERS[usize::from(offer)].iter().map(|name| ((*name).to_owned(), metadata.to_vec())).collect()
+}
+
+/// The bytes that a plan has for a member, or none.
+pub fn assignment(seed: u32, at: usize, plan: u8) -> Vec<u8> {
+    format!("{at}@{seed}#{plan}").into_bytes()
+}
+
+impl Step {
+    /// The request, with everything that the world knows filled in.
+    pub fn request(&self, world: &World) -> Option<OwnedRequest> {
+        let Step::Request { group, seed, ask } = self else { return None };
+        let at = usize::from(*group);
+        let group_id = Some(GROUPS[at].to_owned());
+        Some(match ask {
+            Ask::Join { who, instance: named, version, session, rebalance, fits, offer, topics } => {
+                OwnedRequest::JoinGroup {
+                    version: *version,
+                    group_id,
+                    member_id: world.id_of(*who),
+                    instance_id: instance(*named),
+                    client_id: "c".to_owned(),
+                    client_host: "/127.0.0.1".to_owned(),
+                    session_timeout_ms: SESSIONS_MS[usize::from(*session)],
+                    rebalance_timeout_ms: REBALANCES_MS[usize::from(*rebalance)],
+                    protocol_type: if *fits { "consumer" } else { "connect" }.to_owned(),
+                    protocols: protocols(*offer, *topics),
+                }
+            }
+            Ask::Sync { who, instance: named, generation, version, protocol, plan } => OwnedRequest::SyncGroup {
+                version: *version,
+                group_id,
+                generation: world.generation(at, *generation),
+                member_id: world.id_of(*who),
+                instance_id: instance(*named),
+                protocol_type: (*protocol > 0).then(|| if *protocol == 2 { "connect" } else { "consumer" }.to_owned()),
+                protocol_name: protocol_name(world, at, *protocol),
+                assignments: plan_of(world, at, *seed, *plan),
+            },
+            Ask::Heartbeat { who, instance: named, generation } => OwnedRequest::Heartbeat {
+                group_id,
+                generation: world.generation(at, *generation),
+                member_id: world.id_of(*who),
+                instance_id: instance(*named),
+            },
+            Ask::Leave { version, members } => OwnedRequest::LeaveGroup {
+                version: *version,
+                group_id,
+                members: members.iter().map(|(who, named)| (world.id_of(*who), instance(*named))).collect(),
+            },
+            Ask::Commit { who, instance: named, generation, version, topic, index, retention, is_long } => {
+                OwnedRequest::OffsetCommit {
+                    version: *version,
+                    group_id,
+                    generation: generation.map_or(-1, |delta| world.generation(at, delta)),
+                    member_id: world.id_of(*who),
+                    instance_id: instance(*named),
+                    retention_time_ms: RETENTIONS_MS[usize::from(*retention)],
+                    topics: vec![offset(*topic, *index, *seed, *is_long)],
+                }
+            }
+            Ask::Fetch { is_stable, all } => OwnedRequest::OffsetFetch {
+                group_id,
+                require_stable: *is_stable,
+                topics: (!all).then(|| vec![("t".to_owned(), 0, vec![0, 1])]),
+            },
+            Ask::Describe { version } => OwnedRequest::DescribeGroup { version: *version, group_id },
+            Ask::List { stable } => OwnedRequest::ListGroups {
+                states: if *stable { vec![" Stable".to_owned()] } else { Vec::new() },
+                types: Vec::new(),
+            },
+            Ask::DeleteGroup => OwnedRequest::DeleteGroup { group_id },
+            Ask::OffsetDelete { topic, from } => OwnedRequest::OffsetDelete {
+                group_id,
+                topics: vec![(TOPICS[usize::from(*topic)].to_owned(), [0, 1, 1, 7][usize::from(*from)..].to_vec())],
+            },
+        })
+    }
+}
+
+/// Plan 0: everybody; 1: everybody but the last, and a stranger; 2: nobody.
+fn plan_of(world: &World, group: usize, seed: u32, plan: u8) -> Vec<(String, Vec<u8>)> {
+    let Some(view) = &world.views[group] else { return Vec::new() };
+    let ids = view.members.iter().map(|member| member.member_id.to_string());
+    let mut parts: Vec<(String, Vec<u8>)> = ids.enumerate().map(|(at, id)| (id, assignment(seed, at, plan))).collect();
+    match plan {
+        0 => {}
+        1 => {
+            parts.pop();
+            parts.push(("stranger".to_owned(), b"nothing".to_vec()));
+        }
+        _ => parts.clear(),
+    }
+    parts
+}
+
+/// Protocol 0 and 2: none; 3: one that nobody has; 1: the group's.
+fn protocol_name(world: &World, group: usize, protocol: u8) -> Option<String> {
+    match protocol {
+        0 | 2 => None,
+        3 => Some("nonsense".to_owned()),
+        _ => world.views[group].as_ref().and_then(|view| view.protocol_name.as_deref().map(str::to_owned)),
+    }
+}
+
+/// The seed is the offset, so that no two commits say the same.
+fn offset(topic: u8, index: u8, seed: u32, is_long: bool) -> OwnedCommitTopic {
+    let metadata = is_long.then(|| "m".repeat(5));
+    OwnedCommitTopic {
+        name: TOPICS[usize::from(topic)].to_owned(),
+        topic_id: 0,
+        partitions: vec![(i32::from(index), i64::from(seed), -1, metadata)],
+    }
+}

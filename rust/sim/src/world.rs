@@ -1,0 +1,472 @@
+//! One world of clients and a log around the real core, driven by steps that can be written down, replayed in a fresh
+//! world, and left out one by one. The naive coordinator goes along if it is wanted.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt::Write as _,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use rota_core::{
+    AppendId, Config, Coordinator, Entropy, ErrorCode, LogEntry, Now, Projection, Record, SelfCheck, Sink, Ticket,
+    response::Answer,
+};
+
+use crate::{
+    naive::{Naive, Text, id_without_slot},
+    owned::OwnedRequest,
+    step::{Step, Who},
+};
+
+/// The groups of a world.
+pub const GROUPS: [&str; 2] = ["g", "h"];
+
+/// Odd, so that no two seeds give one entropy.
+const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+
+/// Multiplies and rotates: fast, and the same everywhere.
+#[derive(Default)]
+pub struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        let mixed = self.0 ^ self.0 >> 32;
+        mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word) ^ (chunk.len() as u64) << 56);
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+        self.0 ^= self.0 >> 29;
+    }
+
+    fn write_u8(&mut self, word: u8) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+}
+
+/// 64 bits of anything.
+pub fn digest(of: &impl Hash) -> u64 {
+    let mut mixer = Mixer::default();
+    of.hash(&mut mixer);
+    mixer.finish()
+}
+
+/// One event's effects, in order: as digests, and as words if somebody reads them.
+#[derive(Default)]
+pub struct Effects {
+    /// One per effect.
+    pub digests: Vec<u64>,
+    /// The batches, for the log.
+    pub appends: Vec<(AppendId, Vec<Record>)>,
+    /// (kind, error) of each answer.
+    pub answers: Vec<(Ticket, &'static str, ErrorCode)>,
+    /// Everything in words, if it is wanted.
+    pub words: Option<Vec<String>>,
+    /// Ids in refused joins: a member may come and go within one step.
+    pub refused_ids: Vec<String>,
+    /// Answers that a history keeps, if it is wanted.
+    pub told: Option<Vec<(Ticket, Told)>>,
+}
+
+/// What a success says, as a history keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Told {
+    /// `JoinGroup`: own id, generation, leader, protocol, the list.
+    Joined {
+        /// The receiver.
+        member_id: String,
+        /// The generation.
+        generation: i32,
+        /// The leader it was told.
+        leader: String,
+        /// The protocol it was told.
+        protocol: String,
+        /// The members it was told.
+        listed: Vec<String>,
+        /// Whether it was told not to compute a plan.
+        skips: bool,
+    },
+    /// `SyncGroup`.
+    Assigned(Vec<u8>),
+}
+
+impl Sink for Effects {
+    fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
+        self.digests.push(digest(&(ticket, &answer)));
+        self.answers.push((ticket, kind(&answer), error(&answer)));
+        if let Some(words) = &mut self.words {
+            words.push(format!("answer {} {answer:?}", ticket.0));
+        }
+        if let Answer::JoinGroup(join) = &answer
+            && matches!(join.error, ErrorCode::FencedInstanceId | ErrorCode::NotCoordinator)
+        {
+            self.refused_ids.push(join.member_id.to_owned());
+        }
+        if let Some(told) = &mut self.told {
+            match &answer {
+                Answer::JoinGroup(join) if join.error == ErrorCode::None => {
+                    let told_join = Told::Joined {
+                        member_id: join.member_id.to_owned(),
+                        generation: join.generation,
+                        leader: join.leader.to_owned(),
+                        protocol: join.protocol_name.unwrap_or("").to_owned(),
+                        listed: join.members.iter().map(|member| member.member_id.to_owned()).collect(),
+                        skips: join.skip_assignment,
+                    };
+                    told.push((ticket, told_join));
+                }
+                Answer::SyncGroup(sync) if sync.error == ErrorCode::None => {
+                    told.push((ticket, Told::Assigned(sync.assignment.to_vec())));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn append(&mut self, append_id: AppendId, records: &[Record]) {
+        self.digests.push(digest(&(append_id, records)));
+        if let Some(words) = &mut self.words {
+            words.push(format!("append {} {records:?}", append_id.0));
+        }
+        self.appends.push((append_id, records.to_vec()));
+    }
+}
+
+/// The request that an answer is to.
+pub fn kind(answer: &Answer<'_>) -> &'static str {
+    match answer {
+        Answer::JoinGroup(_) => "JoinGroup",
+        Answer::SyncGroup(_) => "SyncGroup",
+        Answer::Heartbeat(_) => "Heartbeat",
+        Answer::LeaveGroup(_) => "LeaveGroup",
+        Answer::OffsetCommit(_) => "OffsetCommit",
+        Answer::OffsetFetch(_) => "OffsetFetch",
+        Answer::DescribeGroup(_) => "DescribeGroup",
+        Answer::ListGroups(_) => "ListGroups",
+        Answer::DeleteGroup(_) => "DeleteGroup",
+        Answer::OffsetDelete(_) => "OffsetDelete",
+    }
+}
+
+/// The error of an answer: the first one, where every member or partition has its own.
+pub fn error(answer: &Answer<'_>) -> ErrorCode {
+    match answer {
+        Answer::JoinGroup(join) => join.error,
+        Answer::SyncGroup(sync) => sync.error,
+        Answer::Heartbeat(error) => *error,
+        Answer::LeaveGroup(leave) => match leave.members.first() {
+            Some(first) if leave.error == ErrorCode::None => first.error,
+            _ => leave.error,
+        },
+        Answer::OffsetCommit(commit) => {
+            let first = commit.topics.first().and_then(|topic| topic.partitions.first());
+            first.map_or(ErrorCode::None, |(_, error)| *error)
+        }
+        Answer::OffsetFetch(fetch) => fetch.error,
+        Answer::DescribeGroup(describe) => describe.error,
+        Answer::ListGroups(list) => list.error,
+        Answer::DeleteGroup(delete) => delete.error,
+        Answer::OffsetDelete(delete) => {
+            let first = delete.topics.first().and_then(|topic| topic.partitions.first());
+            first.map_or(delete.error, |(_, error)| *error)
+        }
+    }
+}
+
+/// A batch that the log has, by incarnation and number.
+type Stored = BTreeMap<(u32, AppendId), Vec<Record>>;
+
+/// The core, the clients' knowledge, the log.
+#[derive(Clone)]
+pub struct World {
+    /// The real one.
+    pub core: Coordinator,
+    /// Goes along, and has to do the same.
+    pub naive: Option<Naive>,
+    /// Settings of both.
+    pub config: Config,
+    /// The time.
+    pub now: Now,
+    /// Groups as the core projects them after the last step.
+    pub views: [Option<Projection>; GROUPS.len()],
+    /// Appends whose end has not come.
+    pub in_flight: Vec<(AppendId, Vec<Record>)>,
+    /// Ids by the seed of the join that they were minted for.
+    pub ids: BTreeMap<u32, Text>,
+    /// The seeds of ids.
+    pub seeds: BTreeMap<Text, u32>,
+    /// The newest seeds, oldest first.
+    pub known: VecDeque<u32>,
+    /// What the log has.
+    pub log: Stored,
+    /// Joins whose id nobody has seen yet.
+    unseen: Vec<(u32, String)>,
+    /// The next ticket.
+    pub tickets: u64,
+    /// The incarnation.
+    pub life: u32,
+}
+
+/// Ids that the world remembers.
+const KNOWN_MAX: usize = 12;
+const UNSEEN_MAX: usize = 6;
+
+impl World {
+    /// An empty log, loaded.
+    pub fn new(config: &Config, with_naive: bool) -> World {
+        let mut world = World {
+            core: Coordinator::new(config.clone(), 0, 0),
+            naive: with_naive.then(|| Naive::new(config.clone())),
+            config: config.clone(),
+            now: Now { mono_ms: 1_000, wall_ms: 1_700_000_000_000 },
+            views: [None, None],
+            in_flight: Vec::new(),
+            ids: BTreeMap::new(),
+            seeds: BTreeMap::new(),
+            known: VecDeque::new(),
+            log: BTreeMap::new(),
+            unseen: Vec::new(),
+            tickets: 0,
+            life: 0,
+        };
+        world.core.check_itself(SelfCheck::Never);
+        let mut ignored = Effects::default();
+        world.core.loaded(world.now, &mut ignored);
+        if let Some(naive) = &mut world.naive {
+            naive.loaded(world.now, &mut ignored);
+        }
+        world
+    }
+
+    /// The id that somebody goes by.
+    pub fn id_of(&self, who: Who) -> String {
+        match who {
+            Who::Nobody => String::new(),
+            Who::Stranger => "stranger".to_owned(),
+            Who::Minted(seed) => {
+                self.ids.get(&seed).map_or_else(|| "stranger".to_owned(), std::string::ToString::to_string)
+            }
+        }
+    }
+
+    /// The generation of a group, moved by so much.
+    pub fn generation(&self, group: usize, delta: i32) -> i32 {
+        self.views[group].as_ref().map_or(0, |view| view.generation).wrapping_add(delta)
+    }
+
+    /// Does a step in both coordinators. `Err`: what differs, in words if `effects` has them.
+    pub fn apply(&mut self, step: &Step, effects: &mut Effects) -> Result<(), String> {
+        effects.digests.clear();
+        effects.answers.clear();
+        effects.refused_ids.clear();
+        let mut expected = Effects { words: effects.words.as_ref().map(|_| Vec::new()), ..Effects::default() };
+        match step {
+            Step::Tick(ms) => {
+                self.now =
+                    Now { mono_ms: self.now.mono_ms + u64::from(*ms), wall_ms: self.now.wall_ms + i64::from(*ms) };
+                let now = self.now;
+                self.core.advance(now, effects);
+                self.observe(effects);
+                if let Some(naive) = &mut self.naive {
+                    naive.advance(now, &mut expected);
+                }
+            }
+            Step::End { at, error } => {
+                if self.in_flight.is_empty() {
+                    return Ok(());
+                }
+                let (append_id, records) = self.in_flight.remove(usize::from(*at) % self.in_flight.len());
+                let result = match error {
+                    None => {
+                        self.log.insert((self.life, append_id), records);
+                        Ok(append_id.0)
+                    }
+                    Some(error) => Err(*error),
+                };
+                let now = self.now;
+                self.core.appended(append_id, result, now, effects);
+                self.observe(effects);
+                if let Some(naive) = &mut self.naive {
+                    naive.appended(append_id, result, now, &mut expected);
+                }
+            }
+            Step::Forget(topic) => {
+                let topics = [*topic];
+                let now = self.now;
+                self.core.topics_deleted(&topics, now, effects);
+                self.observe(effects);
+                if let Some(naive) = &mut self.naive {
+                    naive.topics_deleted(&topics, now, &mut expected);
+                }
+            }
+            Step::Reload { kept } => self.reload(*kept, effects, &mut expected),
+            Step::Request { group, seed, .. } => {
+                let request = step.request(self).expect("a request");
+                if let OwnedRequest::JoinGroup { member_id, instance_id, client_id, .. } = &request
+                    && member_id.is_empty()
+                {
+                    let prefix = instance_id.as_ref().unwrap_or(client_id);
+                    self.unseen.push((*seed, id_without_slot(prefix, entropy(*seed))));
+                }
+                let _ = group;
+                let (now, ticket) = (self.now, Ticket(self.tickets));
+                self.tickets += 1;
+                let core = &mut self.core;
+                request.lend(|request| core.submit(now, ticket, entropy(*seed), request, effects));
+                self.observe(effects);
+                if let Some(naive) = &mut self.naive {
+                    request.lend(|request| naive.submit(now, ticket, entropy(*seed), request, &mut expected));
+                }
+            }
+        }
+        self.in_flight.append(&mut effects.appends);
+        self.compare(effects, &expected)
+    }
+
+    /// Looks at the groups, and finds out which ids were minted.
+    fn observe(&mut self, effects: &mut Effects) {
+        for (view, group) in self.views.iter_mut().zip(GROUPS) {
+            *view = self.core.project(group);
+        }
+        if self.unseen.is_empty() {
+            return;
+        }
+        let mut unseen = std::mem::take(&mut self.unseen);
+        for view in self.views.iter().flatten() {
+            let ids = view.members.iter().map(|member| &member.member_id);
+            for id in ids.chain(view.pending.iter().map(|(id, _)| id)) {
+                unseen.retain(|(seed, stem)| {
+                    let is_it = id.starts_with(stem.as_str());
+                    if is_it {
+                        self.ids.insert(*seed, Arc::clone(id));
+                        self.seeds.insert(Arc::clone(id), *seed);
+                        self.known.push_back(*seed);
+                        if let Some(naive) = &mut self.naive {
+                            naive.learn_id(id);
+                        }
+                    }
+                    !is_it
+                });
+            }
+        }
+        for id in effects.refused_ids.drain(..) {
+            if let Some(naive) = self.naive.as_mut().filter(|_| unseen.iter().any(|(_, stem)| id.starts_with(stem))) {
+                naive.learn_id(&id);
+            }
+        }
+        let too_many = unseen.len().saturating_sub(UNSEEN_MAX);
+        unseen.drain(..too_many);
+        self.unseen = unseen;
+    }
+
+    /// Drops ids that are no longer in a group and that nobody will remember.
+    pub fn forget_old_ids(&mut self) {
+        while self.known.len() > KNOWN_MAX {
+            let seed = self.known.pop_front().expect("some are known");
+            let Some(id) = self.ids.get(&seed) else { continue };
+            let is_here = self.views.iter().flatten().any(|view| {
+                view.members.iter().any(|member| member.member_id == *id)
+                    || view.pending.iter().any(|(pending, _)| pending == id)
+            });
+            if is_here {
+                self.known.push_back(seed);
+                break;
+            }
+            self.seeds.remove(id);
+            self.ids.remove(&seed);
+        }
+        if let Some(naive) = &mut self.naive {
+            naive.forget_ids();
+        }
+    }
+
+    /// A crash, and another incarnation from what the log has; of what was in flight, what `kept` says.
+    fn reload(&mut self, kept: u32, effects: &mut Effects, expected: &mut Effects) {
+        for (at, (append_id, records)) in std::mem::take(&mut self.in_flight).into_iter().enumerate() {
+            if kept >> (at % 32) & 1 == 1 {
+                self.log.insert((self.life, append_id), records);
+            }
+        }
+        self.unseen.clear();
+        self.core.unload(self.now, effects);
+        let mut core = Coordinator::new(self.config.clone(), 0, self.life + 1);
+        core.check_itself(SelfCheck::Never);
+        let mut naive = self.naive.is_some().then(|| Naive::new(self.config.clone()));
+        let all = std::mem::take(&mut self.log);
+        let mut newest: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+        let records: Vec<Record> = all.into_values().flatten().collect();
+        for (at, record) in records.iter().enumerate() {
+            newest.insert(record.key_bytes(), at);
+            let entry = LogEntry { offset: at as u64, timestamp_ms: self.now.wall_ms, record: record.clone() };
+            core.replay(&entry);
+            if let Some(naive) = &mut naive {
+                naive.replay(&entry);
+            }
+        }
+        core.loaded(self.now, effects);
+        self.core = core;
+        self.observe(effects);
+        if let Some(before) = &mut self.naive {
+            before.unload(self.now, expected);
+        }
+        if let Some(naive) = &mut naive {
+            naive.loaded(self.now, expected);
+        }
+        self.naive = naive;
+        // Compacted, tombstones included: a load of the rest gives the same state but for groups that are forgotten.
+        let is_newest = |at: usize, record: &Record| newest[&record.key_bytes()] == at;
+        let rest: Vec<Record> = records
+            .into_iter()
+            .enumerate()
+            .filter(|(at, record)| is_newest(*at, record))
+            .map(|(_, record)| record)
+            .collect();
+        self.log.insert((self.life, AppendId(0)), rest);
+        self.life += 1;
+    }
+
+    fn compare(&self, effects: &Effects, expected: &Effects) -> Result<(), String> {
+        let Some(naive) = &self.naive else { return Ok(()) };
+        if effects.digests != expected.digests {
+            let mut told = "the effects differ\n".to_owned();
+            for (who, words) in [("core", &effects.words), ("naive", &expected.words)] {
+                for line in words.iter().flatten() {
+                    let _ = writeln!(told, "  {who}: {line}");
+                }
+            }
+            return Err(told);
+        }
+        for (group, view) in GROUPS.into_iter().zip(&self.views) {
+            let other = naive.project(group);
+            if *view != other {
+                return Err(format!("the projections differ\n  core: {view:?}\n  naive: {other:?}"));
+            }
+        }
+        if self.core.next_deadline() > naive.next_deadline() {
+            return Err(format!("next_deadline {:?} {:?}", self.core.next_deadline(), naive.next_deadline()));
+        }
+        Ok(())
+    }
+}
+
+/// 128 bits of a seed.
+pub fn entropy(seed: u32) -> Entropy {
+    Entropy(u128::from(seed).wrapping_add(1).wrapping_mul(SPREAD))
+}
