@@ -209,7 +209,7 @@ impl Naive {
                 }
             }
             Purpose::Replacement(replaced) => {
-                self.undo_replacement(id, (append_id, replaced), group_error(error), sink)
+                self.undo_replacement(id, (append_id, replaced), group_error(error), sink);
             }
             Purpose::Commit { ticket, topics } => {
                 let error = write_error(error);
