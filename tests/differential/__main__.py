@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.differential import volume, witness
+from rota.check.differential import volume, witness
 
 
 def seeds(first: int, steps: int) -> Iterator[int]:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests.differential import witness
-from tests.differential.generators import CONFIGS, MAKERS, Maker
-from tests.differential.lockstep import Difference, Lockstep
-from tests.differential.steps import Loaded, Step
+from rota.check.differential import witness
+from rota.check.differential.generators import CONFIGS, MAKERS, Maker
+from rota.check.differential.lockstep import Difference, Lockstep
+from rota.check.differential.steps import Loaded, Step
 
 
 class Drawn:

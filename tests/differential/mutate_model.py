@@ -18,9 +18,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from rota.transcript.text import parse
 from tests.differential.mutants import Mutant, install, mutants
 from tests.transcripts import runner
-from tests.transcripts.text import parse
 
 EQUIVALENT = Path(__file__).parent / "equivalent.toml"
 # Of the processor, for one transcript or one run: a mutant may go on for ever.
@@ -40,8 +40,8 @@ def _notices(mutant: Mutant, runs: int) -> str:
     signal.signal(signal.SIGPROF, _too_long)
     install(mutant)
     _allow()
-    from tests.differential import volume
-    from tests.transcripts.model_subject import ModelSubject
+    from rota.check.differential import volume
+    from rota.transcript.model_subject import ModelSubject
 
     for path in runner.transcripts():
         for run in runner.runs(parse(path)):

@@ -16,16 +16,16 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from rota import model
+from rota.check.differential import volume, witness
+from rota.check.differential.invariants import check_state
+from rota.check.differential.lockstep import Difference, Lockstep
+from rota.check.differential.steps import Ask, Crash, End, Loaded, Pass, Step
 from rota.model import requests
-from tests.differential import volume, witness
-from tests.differential.invariants import check_state
-from tests.differential.lockstep import Difference, Lockstep
+from rota.transcript.core_subject import CoreSubject
+from rota.transcript.model_subject import ModelSubject
+from rota.transcript.text import parse
 from tests.differential.machine import CoreAndModel
-from tests.differential.steps import Ask, Crash, End, Loaded, Pass, Step
 from tests.transcripts import runner
-from tests.transcripts.core_subject import CoreSubject
-from tests.transcripts.model_subject import ModelSubject
-from tests.transcripts.text import parse
 
 EXAMPLES = int(os.environ.get("DIFFERENTIAL_EXAMPLES", "160"))
 RUNS = int(os.environ.get("DIFFERENTIAL_RUNS", "400"))

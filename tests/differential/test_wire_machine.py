@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from rota import model
+from rota.check.differential.lockstep import Difference
+from rota.check.differential.steps import Ask, Pass, Step
 from tests.differential import wire_frames
-from tests.differential.lockstep import Difference
-from tests.differential.steps import Ask, Pass, Step
 from tests.differential.wire_machine import ServerAndModel, Wire
 
 EXAMPLES = int(os.environ.get("WIRE_EXAMPLES", "40"))

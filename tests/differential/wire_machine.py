@@ -19,12 +19,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import rota
 from rota import model
+from rota.check.differential.generators import CONFIGS, MAKERS, Maker
+from rota.check.differential.lockstep import Difference
+from rota.check.differential.steps import Ask, End, Pass, Step, resolved, with_ids
 from rota.model import State
 from tests.differential import wire_frames
-from tests.differential.generators import CONFIGS, MAKERS, Maker
-from tests.differential.lockstep import Difference
 from tests.differential.machine import Drawn
-from tests.differential.steps import Ask, End, Pass, Step, resolved, with_ids
 
 ANSWER_WITHIN_S = 10.0
 TOPICS = {"t": 10, "u": 10, "v": 10}

@@ -9,9 +9,9 @@ import argparse
 import sys
 
 import rota
+from rota.transcript.core_subject import CoreSubject
 from tests.matrix import brokers
 from tests.matrix.matrix import Cell, compute, count_by, rewrite, states
-from tests.transcripts.core_subject import CoreSubject
 
 
 def main() -> int:

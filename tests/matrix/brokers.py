@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from rota.transcript.player import Player
+from rota.transcript.text import Step
 from tests.matrix.matrix import State, shown, states
 from tests.matrix.requests import columns
-from tests.transcripts.runner import Player
-from tests.transcripts.text import Step
 from tests.transcripts.wire_subject import Address, Broker, WireSubject
 
 #: States that nothing but a partition's log or a setting brings about.

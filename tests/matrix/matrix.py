@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rota.transcript.cast import StepError
+from rota.transcript.player import Player
+from rota.transcript.text import Step
 from tests.matrix.requests import Column, columns
 from tests.matrix.why import explain
-from tests.transcripts.cast import StepError
-from tests.transcripts.runner import Player, SubjectFactory
-from tests.transcripts.text import Step
+from tests.transcripts.runner import SubjectFactory
 
 CELLS = Path(__file__).parent / "cells"
 ROW = re.compile(r"^(?P<column>[^|]+?) +\| (?P<section>[^|]+?) +\| (?P<effects>.*)$")

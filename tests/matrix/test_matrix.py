@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import rota
+from rota.transcript.core_subject import CoreSubject
+from rota.transcript.model_subject import ModelSubject
+from rota.transcript.subject import Answer, Effect
 from tests.matrix.matrix import State, compute, states
 from tests.matrix.requests import columns
 from tests.matrix.why import RULES, Rule
-from tests.transcripts.core_subject import CoreSubject
-from tests.transcripts.model_subject import ModelSubject
 from tests.transcripts.runner import SubjectFactory
-from tests.transcripts.subject import Answer, Effect
 
 STATES = states()
 PROTOCOL = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()

@@ -11,8 +11,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from rota.transcript.text import parse
 from tests.transcripts import coverage, runner
-from tests.transcripts.text import parse
 
 
 def main() -> int:
@@ -51,7 +51,7 @@ def list_coverage() -> int:
 
 def rewrite(files: list[Path]) -> int:
     """Regenerate each file."""
-    from tests.transcripts.core_subject import CoreSubject
+    from rota.transcript.core_subject import CoreSubject
 
     for path in files:
         print("rewritten" if runner.rewrite(path, CoreSubject) else "unchanged", path)
@@ -60,7 +60,7 @@ def rewrite(files: list[Path]) -> int:
 
 def check(files: list[Path]) -> int:
     """Play each file; print what differs."""
-    from tests.transcripts.core_subject import CoreSubject
+    from rota.transcript.core_subject import CoreSubject
 
     played = differing = 0
     for path in files:

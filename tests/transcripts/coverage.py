@@ -6,8 +6,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from rota.transcript.text import parse
 from tests.transcripts.runner import VECTORS, transcripts
-from tests.transcripts.text import parse
 
 ROWS = Path(__file__).parent.parent.parent / "docs" / "rows.toml"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.transcripts.subject import Answer, Append, Effect, Explanation, Request
+from rota.transcript.subject import Answer, Append, Effect, Explanation, Request
 
 JOIN_WAIT_MS = 3_000
 

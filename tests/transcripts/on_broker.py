@@ -13,10 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from rota.transcript.cast import duration_ms
+from rota.transcript.player import Player
+from rota.transcript.text import Step, parse
 from tests.transcripts import runner
-from tests.transcripts.cast import duration_ms
-from tests.transcripts.runner import Player, Run
-from tests.transcripts.text import Step, parse
+from tests.transcripts.runner import Run
 from tests.transcripts.wire_subject import ABSENT, Address, Broker, WireSubject
 
 #: Steps that only the owner of a log, or of a server, can do.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import rota
+from rota.transcript.text import Step
 from tests.transcripts import on_broker, runner
-from tests.transcripts.text import Step
 
 CONFIG = {"group.initial.rebalance.delay.ms": "0"}
 #: such that those who join one after the other meet in one generation

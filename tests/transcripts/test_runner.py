@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from rota.transcript.cast import StepError
+from rota.transcript.subject import Answer, Effect, Request
+from rota.transcript.text import TranscriptError, parse
 from tests.transcripts import runner
-from tests.transcripts.cast import StepError
 from tests.transcripts.fake import FakeSubject
-from tests.transcripts.subject import Answer, Effect, Request
-from tests.transcripts.text import TranscriptError, parse
 
 GOOD = """\
 # a joins after the log and 3 s

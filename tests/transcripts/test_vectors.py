@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from rota.transcript.core_subject import CoreSubject
+from rota.transcript.model_subject import ModelSubject
+from rota.transcript.subject import Answer, Effect
+from rota.transcript.text import parse
 from tests.transcripts import runner
-from tests.transcripts.core_subject import CoreSubject
 from tests.transcripts.coverage import uncovered_rows
-from tests.transcripts.model_subject import ModelSubject
-from tests.transcripts.subject import Answer, Effect
-from tests.transcripts.text import parse
 
 RUNS = [run for path in runner.transcripts() for run in runner.runs(parse(path))]
 

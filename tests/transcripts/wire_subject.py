@@ -13,7 +13,7 @@ from typing import Any
 
 import rota
 from rota.conform.codec import Api, Fields, apis, read_answer, write_request
-from tests.transcripts.subject import Answer, Effect, Explanation, Request
+from rota.transcript.subject import Answer, Effect, Explanation, Request
 
 Address = tuple[str, int]
 ANSWER_WITHIN_S = 30.0

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import rota
-from tests.transcripts.cast import DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Actor, Cast, StepError, duration_ms
-from tests.transcripts.subject import Request
+from rota.transcript.cast import DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Actor, Cast, StepError, duration_ms
+from rota.transcript.subject import Request
 
 NULLABLE = {"null": None, '""': ""}
 

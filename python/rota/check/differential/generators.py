@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from rota import model
+from rota.check.differential.steps import Ask, Crash, DeleteTopics, End, HandOver, Loaded, Pass, Step
 from rota.model import Group, Member
-from tests.differential.steps import Ask, Crash, DeleteTopics, End, HandOver, Loaded, Pass, Step
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import rota
 from rota import model
-from tests.differential import shapes
-from tests.differential.invariants import check_state, check_step
-from tests.differential.steps import Ask, Crash, DeleteTopics, End, HandOver, Loaded, Pass, Step, resolved
+from rota.check.differential import shapes
+from rota.check.differential.invariants import check_state, check_step
+from rota.check.differential.steps import Ask, Crash, DeleteTopics, End, HandOver, Loaded, Pass, Step, resolved
 
 ENTROPY_STEP = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835
 UUID_LENGTH = 36

@@ -9,9 +9,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.differential.generators import CONFIGS, MAKERS, Maker
-from tests.differential.lockstep import Difference, Lockstep
-from tests.differential.steps import Loaded, Step
+from rota.check.differential.generators import CONFIGS, MAKERS, Maker
+from rota.check.differential.lockstep import Difference, Lockstep
+from rota.check.differential.steps import Loaded, Step
 
 STEPS_OF_A_RUN = 60
 

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from rota import model
-from tests.transcripts.subject import Answer, Append, Effect, Explanation, Request
+from rota.transcript.subject import Answer, Append, Effect, Explanation, Request
 
 
 class ModelSubject:

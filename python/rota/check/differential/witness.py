@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rota import model
-from tests.differential.steps import Ask, DeleteTopics, End, Pass, Step
-from tests.transcripts.cast import Cast, StepError
-from tests.transcripts.model_subject import ModelSubject
-from tests.transcripts.runner import Player
-from tests.transcripts.text import Step as Line
+from rota.check.differential.steps import Ask, DeleteTopics, End, Pass, Step
+from rota.transcript.cast import Cast, StepError
+from rota.transcript.model_subject import ModelSubject
+from rota.transcript.player import Player
+from rota.transcript.text import Step as Line
 
 
 def transcript(config: Mapping[str, int], steps: Sequence[Step], title: str = "what core and model disagree on") -> str:

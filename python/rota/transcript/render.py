@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import rota
-from tests.transcripts.cast import DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Cast, duration_text
-from tests.transcripts.subject import Answer, Append, Explanation
+from rota.transcript.cast import DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Cast, duration_text
+from rota.transcript.subject import Answer, Append, Explanation
 
 Fields = dict[str, Any]
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 import rota
-from tests.transcripts.subject import Answer, Append, Effect, Explanation, Request, Wait
+from rota.transcript.subject import Answer, Append, Effect, Explanation, Request, Wait
 
 
 class CoreSubject:
