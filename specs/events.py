@@ -243,6 +243,13 @@ def timers(spec: Spec) -> None:
     spec.act("initial timer again", initial_timer, says="the initial delay is extended")
 
 
+def creation_overdue_again(s: Term, a: Term) -> None:
+    """The record of a group that the log has something of already takes too long: the group stays."""
+    s.require(And(s.creating, s.creation == a, s.unheard(a), Not(s.late(a)), s.rooted, Not(s.held)))
+    s.add("late", a)
+    s.creating = False
+
+
 def creation_ends(spec: Spec) -> None:
     """The record of a new group (§4.10)."""
 
@@ -280,25 +287,36 @@ def creation_ends(spec: Spec) -> None:
         s.add("late", a)
         undone(s)
 
-    def late(s: Term, a: Term) -> None:
-        s.require(And(s.kind(a) == s.Creation, s.late(a), s.durable(a)))
+    def late(s: Term, a: Term, held: bool = False) -> None:
+        s.require(And(s.kind(a) == s.Creation, s.late(a), s.durable(a), s.held if held else Not(s.held)))
         c.hear(s, a)
         absent = s.st == s.Dead
         s.gen, s.st, s.rooted = If(absent, s.zero, s.gen), If(absent, s.Empty, s.st), True
 
+    ends = {word: TIMER[word] for word in ("completes", "empties")}
     spec.act("creation durable", plain, a="Append")
     with_endings(
         spec,
         "creation durable, held phase ends",
         held,
-        {k: TIMER[k] for k in ("completes", "empties")},
+        ends,
         "the record of the new group is durable",
         "timer",
         a="Append",
     )
     spec.act("creation failed", failed, a="Append")
     spec.act("creation overdue", overdue, a="Append")
+    spec.act("creation overdue, the group stays", creation_overdue_again, a="Append")
     spec.act("creation durable late", late, a="Append")
+    with_endings(
+        spec,
+        "creation durable late, held phase ends",
+        lambda s, a: late(s, a, held=True),
+        ends,
+        "an older record of the group is durable",
+        "timer",
+        a="Append",
+    )
 
 
 # ---- SyncGroup (§6)
@@ -334,7 +352,17 @@ def sync_stable(s: Term, m: Term) -> None:
     """The stored assignment, at once."""
     s.require(And(s.st == s.Stable, s.member(m)), "a member of a Stable group")
     s.add("told_asg", s.gen, m, s.asg(m))
+    s.require(Or(Not(s.t_sync), s.some("Member", lambda n: And(s.to_sync(n), n != m))))
     s.drop("to_sync", m)
+
+
+def sync_stable_last(s: Term, m: Term) -> None:
+    """The same by the last that was still to sync: the sync timer stops (§6.5)."""
+    s.require(And(s.st == s.Stable, s.member(m)), "a member of a Stable group")
+    s.require(And(s.t_sync, s.all("Member", lambda n: Implies(s.to_sync(n), n == m))))
+    s.add("told_asg", s.gen, m, s.asg(m))
+    s.drop("to_sync", m)
+    s.t_sync = False
 
 
 def plan_ends(spec: Spec) -> None:
@@ -567,6 +595,7 @@ def members(spec: Spec) -> None:
     spec.act("sync parks", sync_follower, m="Member", last="Bool")
     spec.act("sync of the leader", sync_leader, m="Member", last="Bool", a="Append")
     spec.act("sync in Stable", sync_stable, m="Member")
+    spec.act("sync in Stable, the last", sync_stable_last, m="Member")
     some = {"heir": "Member", "left": "Bool"}
     begun = {word: AFTER_BEGIN[word] for word in ("", "empties")}
     with_endings(spec, "sync timer", sync_timer, begun, "the sync timer fires", "removes", **some)

@@ -24,7 +24,13 @@ ASSUMPTIONS = """\
   is in the log stays there. A new epoch is fenced only when the old coordinator has been unloaded or has crashed.
 * Member ids are never handed out twice.
 * While a deletion is on its way, the group takes no member and no commit.
-* The failed record of a replacement that came too late, when it is written again, is not followed further.
+* The record of a group that was written again after a replacement was undone, if it fails, is not followed further.
+* Left out: deleting a group whose creation is on its way, offsets that expire while their group stays, a commit of an
+  earlier life that lets a held join phase go, two replacements of one member in a row of which the first fails.
+
+`tests/specs/test_refinement.py` follows runs of the Python model, with the core beside it, by these actions: each step
+must be accepted by an action, or by several in a row, and give the state that the model's abstracts to. It lists the
+actions that no such run shows.
 """
 
 OPEN = """\

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import z3
 
-from specs import assignors, jobs, wheel
+from specs import assignors, explain, jobs, wheel
 from specs.logic import And, Implies, Property, Spec
 from specs.obligations import Result, Step, initiation, possible, prove, refute
 from tests.tidy import ROOT
@@ -178,3 +178,7 @@ def test_a_property_of_steps_sees_both_sides() -> None:
     spec.act("switch off", lambda s, light: s.drop("on", light), light="Light")
     assert [r.good for r in prove(Step.of(spec, spec.actions["switch off"]), [grows])] == [False]
     assert replace(grows, name="other").steps
+
+
+def test_the_page_of_what_is_proved_is_up_to_date() -> None:
+    assert (ROOT / "docs/proved.md").read_text(encoding="utf-8") == explain.page()
