@@ -33,11 +33,14 @@ def test_an_event_can_happen_and_keeps_every_invariant(action: str) -> None:
 
 
 def test_quantifiers_alternate_in_the_order_of_the_sorts() -> None:
+    seen: set[str] = set()  # axioms and invariants are the same before every action
     for action in SPEC.actions.values():
         step = Step.of(SPEC, action)
         goals = [step.goal(prop) for prop in SPEC.properties.values()]
         denied = [goal if isinstance(goal, bool) else ~goal for goal in goals]
-        assert SPEC.misordered([*step.assumed.values(), *denied]) == []
+        new = [part for name, part in step.assumed.items() if name not in seen or name.startswith("requirement")]
+        assert SPEC.misordered([*new, *denied]) == []
+        seen |= set(step.assumed)
 
 
 @pytest.mark.parametrize("run", RUNS)
