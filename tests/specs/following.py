@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rota import model
-from rota.model.state import Replacement, State, deadline
+from rota.model.state import Replacement, State
 from specs.logic import Spec
 from specs.structures import Rejected, Structure, take
 from tests.differential.generators import MAKERS, Maker
@@ -445,6 +445,7 @@ def abstracted(s: State, epoch: int) -> dict[str, Any]:
     """What the specification says of a state of the model. Parked members have no session timers there."""
     group = s.groups.get(GROUP) if s.phase == "Active" else None
     own = [t for t in s.timers if t.group_id == GROUP]
+    timed = {(t.kind, t.name) for t in s.timers}
     found: dict[str, Any] = {
         "st": group.state if group else "Dead",
         "serving": s.phase == "Active",
@@ -458,7 +459,7 @@ def abstracted(s: State, epoch: int) -> dict[str, Any]:
         "to_sync": lambda m: m.owes_sync,
         "fresh": lambda m: m.is_new,
         "newcomer": lambda m: m.replacing is not None and m.join is not None,
-        "t_record": lambda m: deadline(s, "Append", "", str(m.replacing)) is not None,
+        "t_record": lambda m: ("Append", str(m.replacing)) in timed,
     }
     for name, test in tests.items():
         found[name] = {(m.member_id,) for m in members if test(m)}
