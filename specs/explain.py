@@ -50,7 +50,7 @@ FALSE = """\
   members 1 and 2 are replaced in Stable, each with a record in flight; the second record names both newcomers; the
   first append fails, and its replacement is undone; the second is durable. The log has the first newcomer, who was told
   an error, and memory its predecessor. Found here; since then the group is written again in that case
-  (docs/protocol.md §9.3). Proved up to the instance; tests/differential compares member ids with the log.
+  (docs/protocol.md §9.3). Proved up to the instance; the lock-step compares member ids with the log.
 * **"A removed member does not come back by reload."** False across incarnations: joins and leaves that leave members
   behind are not written (docs/protocol.md §14). Events: A and B join, the plan is durable, B leaves, the coordinator
   crashes before the next plan, the log is folded: B is a member again. True within one incarnation (S29: member), and

@@ -1,6 +1,6 @@
 """Follows the Python model with the specification: every step of the model must be actions that the specification has.
 
-Runs are those of tests/differential. What happens inside one event of the model (a timer, the end of an append, a
+Runs are those of `rota.check.differential`. What happens inside one event of the model (a timer, the end of an append, a
 request that waited) is a step of its own. For each, candidates are tried: an action, with the parameters that the step
 shows, must accept the structure and give the one that the model's next state abstracts to, and tell what was answered.
 """
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from rota import model
+from rota.check.differential.generators import MAKERS, Maker
+from rota.check.differential.lockstep import Lockstep
+from rota.check.differential.steps import Ask, Crash, DeleteTopics, HandOver, Loaded, Step
+from rota.check.differential.volume import Seeded
 from rota.model.state import Replacement, State
 from specs.logic import Spec
 from specs.structures import Rejected, Structure, take
-from tests.differential.generators import MAKERS, Maker
-from tests.differential.lockstep import Lockstep
-from tests.differential.steps import Ask, Crash, DeleteTopics, HandOver, Loaded, Step
-from tests.differential.volume import Seeded
 
 STEPS = sys.modules["rota.model.step"]
 GROUP = "g"

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from rota import model
+from rota.check.differential.steps import Ask, Crash, End, Loaded, Pass, Step
 from specs import jobs
 from specs.logic import Term
-from tests.differential.steps import Ask, Crash, End, Loaded, Pass, Step
 from tests.differential.test_differential import BOTH_REPLACED_AT_ONCE, JOIN, PAIR
 from tests.specs.following import Follower, Unlike, sampled
 
