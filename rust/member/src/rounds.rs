@@ -1,0 +1,464 @@
+//! One round: prepare, join, plan if one leads, sync, take over (§22.2, §22.3).
+
+use std::collections::BTreeSet;
+
+use rota_core::{
+    ErrorCode,
+    embedded::{self, TopicPartitions},
+};
+
+use crate::{
+    errors::{self, Verdict},
+    event::{Failure, Joined, Notice, Partition, Request, Subscription},
+    member::{Identity, Member, Purpose, State},
+};
+
+/// How long a join may take on the way, beside the time for which the coordinator may hold it.
+const JOIN_SLACK_MS: u64 = 5_000;
+/// What a reason may be long (§4.1).
+const REASON_CHARS: usize = 255;
+
+/// Where a round is.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+enum Step {
+    /// No round is under way.
+    #[default]
+    Idle,
+    /// What was read is committed before anything is given up.
+    Committing { until_ms: u64 },
+    /// The application gives partitions up.
+    GivingUp,
+    /// The join is under way.
+    Joining,
+    /// The leader needs to know the topics as they are now.
+    Learning { members: Vec<Joined>, skip_assignment: bool },
+    /// The application plans.
+    Planning,
+    /// The sync is under way.
+    Syncing,
+    /// The application gives up what the new assignment does not have.
+    LettingGo { assigned: BTreeSet<Partition>, user_data: Option<Vec<u8>> },
+    /// The application takes over.
+    TakingOver,
+}
+
+/// What the member knows about rounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Round {
+    step: Step,
+    is_needed: bool,
+    reason: String,
+    is_prepared: bool,
+    retry_at_ms: u64,
+    leads: bool,
+}
+
+impl Default for Round {
+    fn default() -> Round {
+        Round {
+            step: Step::Idle,
+            is_needed: true,
+            reason: "the consumer subscribed".to_owned(),
+            is_prepared: false,
+            retry_at_ms: 0,
+            leads: false,
+        }
+    }
+}
+
+impl Round {
+    pub fn leads(&self) -> bool {
+        self.leads
+    }
+
+    /// Whether the application has been told something that it has not dealt with yet.
+    pub fn waits_for_the_application(&self) -> bool {
+        matches!(self.step, Step::GivingUp | Step::LettingGo { .. } | Step::TakingOver)
+    }
+}
+
+/// The answer to a join, of which this member knows whether it leads.
+pub(crate) struct JoinAnswer {
+    pub error: ErrorCode,
+    pub generation: i32,
+    pub protocol_name: String,
+    pub leads: bool,
+    pub member_id: String,
+    pub skip_assignment: bool,
+    pub members: Vec<Joined>,
+}
+
+impl Member {
+    /// Another round is needed. A reason that is there already stays: it came first.
+    pub(crate) fn rejoin(&mut self, reason: &str) {
+        if !self.round.is_needed {
+            self.round.is_needed = true;
+            self.round.reason = reason.chars().take(REASON_CHARS).collect();
+        }
+    }
+
+    /// The member is nobody, and has to join as if it were new.
+    pub(crate) fn reset(&mut self, reason: &str) {
+        self.identity = Identity::nobody();
+        self.out_of_the_group(reason);
+    }
+
+    /// The member's generation is over, but the coordinator knows its id.
+    pub(crate) fn reset_generation(&mut self, reason: &str) {
+        self.identity.generation = -1;
+        self.out_of_the_group(reason);
+    }
+
+    fn out_of_the_group(&mut self, reason: &str) {
+        self.protocol = None;
+        self.state = State::Unjoined;
+        self.round.is_prepared = false;
+        self.rejoin(reason);
+    }
+
+    fn may_begin(&self) -> bool {
+        let by_unknown_pattern = matches!(self.subscription, Subscription::Pattern(_)) && !self.topics.is_known();
+        self.round.is_needed
+            && self.subscription.is_group()
+            && self.coordinator().is_some()
+            && self.busy_since_ms.is_none()
+            && !(self.raised || self.leaving.is_leaving() || by_unknown_pattern)
+    }
+
+    pub(crate) fn next_round(&self) -> Option<u64> {
+        match self.round.step {
+            Step::Idle if self.may_begin() => Some(self.round.retry_at_ms),
+            Step::Committing { until_ms } => Some(until_ms),
+            _ => None,
+        }
+    }
+
+    /// Goes on until something has to be waited for.
+    pub(crate) fn go_round(&mut self) {
+        loop {
+            match &self.round.step {
+                Step::Idle if !self.may_begin() || self.round.retry_at_ms > self.now_ms => return,
+                Step::Idle if self.round.is_prepared => return self.join(),
+                Step::Idle => {
+                    self.commit_before_rejoin();
+                    let until_ms = self.now_ms + u64::from(self.config.max_poll_interval_ms);
+                    self.round.step = Step::Committing { until_ms };
+                    self.send_commits();
+                }
+                Step::Committing { until_ms } if self.commits.is_preparing() && *until_ms > self.now_ms => return,
+                Step::Committing { .. } => self.give_up(),
+                // The generation was lost while the leader planned.
+                Step::Learning { .. } | Step::Planning if self.state != State::CompletingRebalance => {
+                    self.round_failed_for_now();
+                }
+                Step::Learning { .. } if self.topics.is_known() => self.plan_or_skip(),
+                _ => return,
+            }
+        }
+    }
+
+    /// Once a round, before the join: what is not kept across it is given up.
+    fn give_up(&mut self) {
+        self.round.is_prepared = true;
+        self.round.leads = false;
+        self.topics.unwatch();
+        let is_out = self.identity.generation == -1 || self.identity.member_id.is_empty();
+        let cooperative = self.config.is_cooperative();
+        let leaves = |partition: &Partition| is_out || !cooperative || !self.subscription.wants(&partition.topic);
+        let partitions: Vec<Partition> = self.owned.iter().filter(|one| leaves(one)).cloned().collect();
+        let tells = !partitions.is_empty() || !(is_out || cooperative);
+        self.let_go(&partitions);
+        self.round.step = if tells { Step::GivingUp } else { Step::Idle };
+        if tells {
+            self.tell(if is_out { Notice::Lose { partitions } } else { Notice::Revoke { partitions } });
+        }
+    }
+
+    /// The application says that it has dealt with what it was told.
+    pub(crate) fn done(&mut self) {
+        match std::mem::take(&mut self.round.step) {
+            Step::GivingUp | Step::TakingOver => {}
+            Step::LettingGo { assigned, user_data } => self.take_over(assigned, user_data),
+            other => {
+                self.round.step = other;
+                self.given_up();
+            }
+        }
+    }
+
+    fn join(&mut self) {
+        let protocols = match self.protocols() {
+            Ok(protocols) => protocols,
+            Err(failure) => return self.raise(failure),
+        };
+        self.state = State::PreparingRebalance;
+        let body = Request::JoinGroup {
+            group_id: self.config.group_id.clone(),
+            member_id: self.identity.member_id.clone(),
+            instance_id: self.config.instance_id.clone(),
+            session_timeout_ms: self.config.session_timeout_ms as i32,
+            rebalance_timeout_ms: self.config.max_poll_interval_ms as i32,
+            protocols,
+            reason: self.round.reason.clone(),
+        };
+        let held_ms = u64::from(self.config.max_poll_interval_ms) + JOIN_SLACK_MS;
+        let timeout_ms = held_ms.max(u64::from(self.config.request_timeout_ms));
+        if self.ask(Purpose::Join, body, timeout_ms).is_some() {
+            self.round.step = Step::Joining;
+        }
+    }
+
+    /// What the member offers: for each strategy its subscription with what it holds (§18).
+    fn protocols(&self) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+        let topics: Vec<String> = self.subscribed_topics().iter().map(|topic| (**topic).to_owned()).collect();
+        let owned = by_topic(self.owned.iter());
+        let offer = |name: &str| {
+            let subscription = embedded::Subscription {
+                version: embedded::NEWEST_VERSION,
+                topics: topics.clone(),
+                user_data: self.user_data.get(name).cloned(),
+                owned_partitions: owned.clone(),
+                generation: self.identity.generation,
+                rack: self.config.rack.clone(),
+            };
+            let bytes = embedded::encode_subscription(&subscription);
+            let failed = |error: embedded::EmbeddedError| Failure::Subscription {
+                member_id: self.identity.member_id.clone(),
+                error: error.to_string(),
+            };
+            bytes.map(|bytes| (name.to_owned(), bytes)).map_err(failed)
+        };
+        self.config.strategies.iter().map(|strategy| offer(strategy.name())).collect()
+    }
+
+    /// The round did not work out. Whatever it was, there will be another.
+    pub(crate) fn round_failed_for_now(&mut self) {
+        self.round.step = Step::Idle;
+        self.rejoin("the last round failed");
+        let wait_ms = self.spread(u64::from(self.config.retry_backoff_ms));
+        self.round.retry_at_ms = self.now_ms + wait_ms;
+    }
+
+    fn round_again_at_once(&mut self) {
+        self.round.step = Step::Idle;
+        self.round.retry_at_ms = self.now_ms;
+        self.rejoin("the last round failed");
+    }
+
+    fn round_failed(&mut self, failure: Failure) {
+        self.round_failed_for_now();
+        self.state = State::Unjoined;
+        self.raise(failure);
+    }
+
+    /// What joins and syncs have in common when they fail.
+    fn round_refused(&mut self, verdict: Verdict, asked_as: &Identity, api: &'static str, error: ErrorCode) {
+        match verdict {
+            Verdict::Good | Verdict::Rejoin | Verdict::AdoptId => self.round_again_at_once(),
+            Verdict::Retry => self.round_failed_for_now(),
+            Verdict::FindAgain => {
+                self.forget_coordinator();
+                self.round_failed_for_now();
+            }
+            Verdict::ResetFull | Verdict::ResetSoft => {
+                if self.is_still(asked_as) {
+                    match verdict {
+                        Verdict::ResetSoft => self.reset_generation("the generation is not the group's"),
+                        _ => self.reset("the coordinator does not know the member"),
+                    }
+                }
+                self.round_again_at_once();
+            }
+            Verdict::Fenced | Verdict::Topics | Verdict::Fatal => {
+                self.round_failed(Failure::Answer { api, error });
+            }
+        }
+    }
+
+    pub(crate) fn joined(&mut self, asked_as: &Identity, answer: JoinAnswer) {
+        if self.round.step != Step::Joining {
+            return;
+        }
+        if self.state != State::PreparingRebalance {
+            // The member left, or was told that it is nobody, while it joined.
+            return self.round_again_at_once();
+        }
+        match errors::join(answer.error) {
+            Verdict::Good => self.enter(answer),
+            verdict => {
+                if verdict == Verdict::AdoptId {
+                    self.identity = Identity { generation: -1, member_id: answer.member_id };
+                }
+                self.round_refused(verdict, asked_as, "JoinGroup", answer.error);
+            }
+        }
+    }
+
+    fn enter(&mut self, answer: JoinAnswer) {
+        self.identity = Identity { generation: answer.generation, member_id: answer.member_id };
+        if !self.config.strategies.iter().any(|strategy| strategy.name() == answer.protocol_name) {
+            return self.round_failed(Failure::UnknownProtocol { protocol: answer.protocol_name });
+        }
+        self.protocol = Some(answer.protocol_name);
+        self.state = State::CompletingRebalance;
+        self.heartbeats.begin(self.now_ms, &self.config);
+        self.round.leads = answer.leads;
+        if !answer.leads {
+            return self.sync(Vec::new());
+        }
+        match crate::plan::topics_of(&answer.members) {
+            Ok(topics) => {
+                self.topics.watch(topics);
+                let JoinAnswer { members, skip_assignment, .. } = answer;
+                self.round.step = Step::Learning { members, skip_assignment };
+            }
+            Err(failure) => self.round_failed(failure),
+        }
+    }
+
+    /// The leader knows the topics now. One that is told to skip the plan only remembers by what it would have planned.
+    fn plan_or_skip(&mut self) {
+        let Step::Learning { members, skip_assignment } = std::mem::take(&mut self.round.step) else { return };
+        let topics = self.topics.plan();
+        if skip_assignment {
+            return self.sync(Vec::new());
+        }
+        let protocol = self.protocol.clone().unwrap_or_default();
+        match crate::plan::plan(&self.config, &protocol, &members, &topics) {
+            None => {
+                self.round.step = Step::Planning;
+                let generation = self.identity.generation;
+                self.tell(Notice::Plan { strategy: protocol, generation, members, topics });
+            }
+            Some(Ok(assignments)) => self.sync(assignments),
+            Some(Err(error)) => self.round_failed(Failure::Plan { strategy: protocol, error }),
+        }
+    }
+
+    pub(crate) fn planned(&mut self, generation: i32, plan: Result<Vec<(String, Vec<u8>)>, String>) {
+        if self.round.step != Step::Planning || generation != self.identity.generation {
+            // For a round that is over.
+            return;
+        }
+        match plan {
+            Ok(assignments) => self.sync(assignments),
+            Err(error) => {
+                let strategy = self.protocol.clone().unwrap_or_default();
+                self.round_failed(Failure::Plan { strategy, error });
+            }
+        }
+    }
+
+    fn sync(&mut self, assignments: Vec<(String, Vec<u8>)>) {
+        let body = Request::SyncGroup {
+            group_id: self.config.group_id.clone(),
+            generation: self.identity.generation,
+            member_id: self.identity.member_id.clone(),
+            instance_id: self.config.instance_id.clone(),
+            protocol_name: self.protocol.clone().unwrap_or_default(),
+            assignments,
+        };
+        match self.ask(Purpose::Sync, body, u64::from(self.config.request_timeout_ms)) {
+            Some(_) => self.round.step = Step::Syncing,
+            // It was lost while the leader planned.
+            None => self.round_failed_for_now(),
+        }
+    }
+
+    pub(crate) fn synced(
+        &mut self,
+        asked_as: &Identity,
+        error: ErrorCode,
+        protocol_name: Option<String>,
+        assignment: &[u8],
+    ) {
+        if self.round.step != Step::Syncing {
+            return;
+        }
+        if self.state != State::CompletingRebalance || !self.is_still(asked_as) {
+            // As good as ILLEGAL_GENERATION: a heartbeat was told first.
+            return self.round_again_at_once();
+        }
+        match errors::sync(error) {
+            Verdict::Good => {}
+            verdict => return self.round_refused(verdict, asked_as, "SyncGroup", error),
+        }
+        if let (Some(joined), Some(synced)) = (&self.protocol, protocol_name)
+            && *joined != synced
+        {
+            let joined = joined.clone();
+            return self.round_failed(Failure::InconsistentProtocol { joined, synced });
+        }
+        match read(assignment) {
+            Ok((assigned, user_data)) => {
+                self.state = State::Stable;
+                self.round.is_needed = false;
+                self.round.is_prepared = false;
+                self.commits.interval_starts(self.now_ms, &self.config);
+                self.receive(assigned, user_data);
+            }
+            Err(error) => self.round_failed(Failure::Assignment { error }),
+        }
+    }
+
+    fn receive(&mut self, assigned: BTreeSet<Partition>, user_data: Option<Vec<u8>>) {
+        self.round.step = Step::Idle;
+        if assigned.iter().any(|partition| !self.subscription.wants(&partition.topic)) {
+            // The subscription changed after the join: the plan is an old one.
+            return self.rejoin("the assignment has a topic that is not subscribed to any more");
+        }
+        let partitions: Vec<Partition> = self.owned.difference(&assigned).cloned().collect();
+        if partitions.is_empty() {
+            return self.take_over(assigned, user_data);
+        }
+        self.let_go(&partitions);
+        self.rejoin("partitions were revoked, and others wait for them");
+        self.round.step = Step::LettingGo { assigned, user_data };
+        self.tell(Notice::Revoke { partitions });
+    }
+
+    fn take_over(&mut self, assigned: BTreeSet<Partition>, user_data: Option<Vec<u8>>) {
+        let added = assigned.difference(&self.owned).cloned().collect();
+        let all = assigned.iter().cloned().collect();
+        self.owned = assigned;
+        self.round.step = Step::TakingOver;
+        self.tell(Notice::Assign { generation: self.identity.generation, added, all, user_data });
+    }
+
+    /// Forgets partitions and how far they were read.
+    pub(crate) fn let_go(&mut self, partitions: &[Partition]) {
+        for partition in partitions {
+            self.owned.remove(partition);
+            self.commits.forget(partition);
+        }
+    }
+}
+
+/// Partitions as messages have them.
+pub(crate) fn by_topic<'a>(partitions: impl Iterator<Item = &'a Partition>) -> Vec<TopicPartitions> {
+    let mut topics: Vec<TopicPartitions> = Vec::new();
+    for partition in partitions {
+        match topics.last_mut().filter(|last| *last.topic == *partition.topic) {
+            Some(last) => last.partitions.push(partition.index),
+            None => {
+                topics
+                    .push(TopicPartitions { topic: (*partition.topic).to_owned(), partitions: vec![partition.index] });
+            }
+        }
+    }
+    topics
+}
+
+/// Partitions, and the assignor's own bytes. No bytes at all are no partitions: the leader gave this member nothing.
+fn read(assignment: &[u8]) -> Result<(BTreeSet<Partition>, Option<Vec<u8>>), String> {
+    if assignment.is_empty() {
+        return Ok((BTreeSet::new(), None));
+    }
+    let assignment = embedded::decode_assignment(assignment).map_err(|error| error.to_string())?;
+    let mut partitions = BTreeSet::new();
+    for one in assignment.partitions {
+        let topic: std::sync::Arc<str> = one.topic.into();
+        partitions.extend(one.partitions.into_iter().map(|index| Partition::new(topic.clone(), index)));
+    }
+    Ok((partitions, assignment.user_data))
+}
