@@ -1,4 +1,4 @@
-//! One round: prepare, join, plan if one leads, sync, take over (§22.2, §22.3).
+//! One round: prepare, join, plan if one leads, sync, take over (§22.1, §22.3).
 
 use std::collections::BTreeSet;
 

@@ -2,6 +2,7 @@
 //! and the exhaustive exploration of the core within small bounds.
 #![forbid(unsafe_code)]
 
+pub mod bridge;
 pub mod dice;
 pub mod differential;
 pub mod naive;

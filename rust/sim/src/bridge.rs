@@ -1,0 +1,144 @@
+//! What the member's side says, as the coordinator hears it, and back: the wire without bytes.
+
+use rota_core::{Answer as CoreAnswer, ErrorCode};
+use rota_member::{Answer, Offset, Partition, Request, event::Joined};
+
+use crate::owned::{OwnedCommitTopic, OwnedRequest};
+
+/// Versions of one age: all that the member's side can say is in them.
+const JOIN_VERSION: i16 = 9;
+const SYNC_VERSION: i16 = 5;
+const LEAVE_VERSION: i16 = 5;
+const COMMIT_VERSION: i16 = 9;
+
+/// A request to a coordinator; `None` for those that any broker answers.
+pub fn to_core(request: &Request, client_id: &str) -> Option<OwnedRequest> {
+    Some(match request {
+        Request::FindCoordinator { .. } | Request::Metadata { .. } => return None,
+        Request::JoinGroup {
+            group_id,
+            member_id,
+            instance_id,
+            session_timeout_ms,
+            rebalance_timeout_ms,
+            protocols,
+            reason: _,
+        } => OwnedRequest::JoinGroup {
+            version: JOIN_VERSION,
+            group_id: Some(group_id.clone()),
+            member_id: member_id.clone(),
+            instance_id: instance_id.clone(),
+            client_id: client_id.to_owned(),
+            client_host: "/127.0.0.1".to_owned(),
+            session_timeout_ms: *session_timeout_ms,
+            rebalance_timeout_ms: *rebalance_timeout_ms,
+            protocol_type: "consumer".to_owned(),
+            protocols: protocols.clone(),
+        },
+        Request::SyncGroup { group_id, generation, member_id, instance_id, protocol_name, assignments } => {
+            OwnedRequest::SyncGroup {
+                version: SYNC_VERSION,
+                group_id: Some(group_id.clone()),
+                generation: *generation,
+                member_id: member_id.clone(),
+                instance_id: instance_id.clone(),
+                protocol_type: Some("consumer".to_owned()),
+                protocol_name: Some(protocol_name.clone()),
+                assignments: assignments.clone(),
+            }
+        }
+        Request::Heartbeat { group_id, generation, member_id, instance_id } => OwnedRequest::Heartbeat {
+            group_id: Some(group_id.clone()),
+            generation: *generation,
+            member_id: member_id.clone(),
+            instance_id: instance_id.clone(),
+        },
+        Request::LeaveGroup { group_id, member_id, instance_id, reason: _ } => OwnedRequest::LeaveGroup {
+            version: LEAVE_VERSION,
+            group_id: Some(group_id.clone()),
+            members: vec![(member_id.clone(), instance_id.clone())],
+        },
+        Request::OffsetCommit { group_id, generation, member_id, instance_id, offsets } => OwnedRequest::OffsetCommit {
+            version: COMMIT_VERSION,
+            group_id: Some(group_id.clone()),
+            generation: *generation,
+            member_id: member_id.clone(),
+            instance_id: instance_id.clone(),
+            retention_time_ms: None,
+            topics: offsets.iter().map(committed).collect(),
+        },
+        Request::OffsetFetch { group_id, partitions } => OwnedRequest::OffsetFetch {
+            group_id: Some(group_id.clone()),
+            require_stable: true,
+            topics: Some(partitions.iter().map(|one| (one.topic.to_string(), 0, vec![one.index])).collect()),
+        },
+    })
+}
+
+fn committed((partition, offset): &(Partition, Offset)) -> OwnedCommitTopic {
+    OwnedCommitTopic {
+        name: partition.topic.to_string(),
+        topic_id: 0,
+        partitions: vec![(partition.index, offset.offset, offset.leader_epoch, Some(offset.metadata.clone()))],
+    }
+}
+
+/// An answer of the coordinator; `None` for those to requests that a member never sends.
+pub fn to_member(answer: &CoreAnswer<'_>) -> Option<Answer> {
+    Some(match answer {
+        CoreAnswer::JoinGroup(join) => Answer::JoinGroup {
+            error: join.error,
+            generation: join.generation,
+            protocol_name: join.protocol_name.unwrap_or_default().to_owned(),
+            leader: join.leader.to_owned(),
+            member_id: join.member_id.to_owned(),
+            skip_assignment: join.skip_assignment,
+            members: join
+                .members
+                .iter()
+                .map(|member| Joined {
+                    member_id: member.member_id.to_owned(),
+                    instance_id: member.instance_id.map(str::to_owned),
+                    metadata: member.metadata.to_vec(),
+                })
+                .collect(),
+        },
+        CoreAnswer::SyncGroup(sync) => Answer::SyncGroup {
+            error: sync.error,
+            protocol_name: sync.protocol_name.map(str::to_owned),
+            assignment: sync.assignment.to_vec(),
+        },
+        CoreAnswer::Heartbeat(error) => Answer::Heartbeat(*error),
+        CoreAnswer::LeaveGroup(leave) => Answer::LeaveGroup(leave.error),
+        CoreAnswer::OffsetCommit(commit) => {
+            let topics = commit.topics.iter();
+            Answer::OffsetCommit(
+                topics
+                    .flat_map(|topic| topic.partitions.iter().map(|(index, error)| (&topic.name, *index, *error)))
+                    .map(|(topic, index, error)| (Partition::new(&**topic, index), error))
+                    .collect(),
+            )
+        }
+        CoreAnswer::OffsetFetch(fetch) => Answer::OffsetFetch {
+            error: fetch.error,
+            offsets: fetch
+                .topics
+                .iter()
+                .flat_map(|topic| topic.partitions.iter().map(|found| (topic.name, found)))
+                .map(|(topic, found)| {
+                    let offset = (found.offset >= 0).then(|| Offset {
+                        offset: found.offset,
+                        leader_epoch: found.leader_epoch,
+                        metadata: found.metadata.to_owned(),
+                    });
+                    let result = if found.error == ErrorCode::None { Ok(offset) } else { Err(found.error) };
+                    (Partition::new(topic, found.index), result)
+                })
+                .collect(),
+        },
+        CoreAnswer::DescribeGroup(_)
+        | CoreAnswer::ListGroups(_)
+        | CoreAnswer::DeleteGroup(_)
+        | CoreAnswer::OffsetDelete(_) => return None,
+    })
+}
