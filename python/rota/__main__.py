@@ -1,6 +1,6 @@
 """`python -m rota` is `rota`."""
 
-from rota.cli import app
+from rota.cli import run
 
 if __name__ == "__main__":
-    app(prog_name="rota")
+    run()

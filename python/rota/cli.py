@@ -72,6 +72,19 @@ Version = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 
 
+def run() -> None:
+    """The process `rota`: a stdout that is closed or takes nothing is one line on stderr, too."""
+    # Its number would go to the next file or socket, which would then be written to.
+    if sys.stdout is None:
+        typer.echo("rota: stdout is closed: send what is not wanted to /dev/null", err=True)
+        sys.exit(MISUSED)
+    try:
+        app(prog_name="rota")
+    except OSError as error:
+        typer.echo(f"rota: {error}", err=True)
+        sys.exit(FAILED)
+
+
 @app.callback()
 def main(_version: Version = False) -> None:
     """A Kafka consumer-group coordinator that you can pip install."""

@@ -47,6 +47,7 @@ class Pause:
         self._inner = inner
         self.group = group
         self.member_id = member_id
+        self._lasts = True
 
     def __repr__(self) -> str:
         return f"Pause(group={self.group!r}, member_id={self.member_id!r})"
@@ -60,5 +61,10 @@ class Pause:
         self.resume()
 
     def resume(self) -> None:
-        """Listen to the member again: what it has sent meanwhile is handled now. A second call does nothing."""
-        self._inner.resume(self.group, self.member_id)
+        """End this pause. A second call does nothing.
+
+        With the last pause of a member the server listens to it again, and handles what it has sent meanwhile.
+        """
+        if self._lasts:
+            self._lasts = False
+            self._inner.resume(self.group, self.member_id)

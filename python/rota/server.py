@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,9 +89,13 @@ class Server:
         durability: Durability = "fsync",
         take_over: bool = False,
     ) -> None:
+        if not isinstance(settings, Mapping | None):
+            raise TypeError(f"settings is {settings!r}: give a mapping of Kafka names to values")
         written = {name: _written(value) for name, value in (settings or {}).items()}
-        if not 0 <= nodes <= INT32_MAX:
-            raise ValueError(f"nodes is {nodes}: give 1 to 1000")
+        if clock is not None and not isinstance(clock, VirtualClock):
+            raise TypeError(f"clock is {clock!r}: give a rota.VirtualClock")
+        # What is within may still be more than there can be.
+        _whole(nodes, "nodes", 1, wanted="give 1 to 1000")
         if durability not in ("fsync", "os"):
             raise ValueError(f'durability is {durability!r}: give "fsync" or "os"')
         self._inner = _rota.Server(
@@ -167,9 +172,8 @@ class Server:
 
         Raises ValueError if there is no such partition or node.
         """
-        if not -INT32_MAX <= node <= INT32_MAX:
-            raise ValueError(f"there is no node {node}")
-        self._inner.move_partition(_partition(partition), node)
+        node_id = _whole(node, "node", -INT32_MAX, wanted="give the id of a node")
+        self._inner.move_partition(_partition(partition), node_id)
 
     def hold_loads(self) -> None:
         """From now on a partition that is moved stays loading until `release_loads`: clients are told so."""
@@ -210,9 +214,7 @@ class Server:
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Create a topic. Raises rota.RotaError if it exists, or its name or partitions cannot be."""
-        if not -INT32_MAX <= partitions <= INT32_MAX:
-            raise ValueError(f"partitions is {partitions}: give a 32-bit number")
-        self._inner.create_topic(name, partitions)
+        self._inner.create_topic(name, _whole(partitions, "partitions", -INT32_MAX, wanted="give 1 or more"))
 
     def groups(self) -> list[str]:
         """The ids of all groups, sorted."""
@@ -257,13 +259,12 @@ class Server:
         `api` is a Kafka name such as "OffsetCommit": any API about groups, FindCoordinator, Metadata, Fetch or Produce.
         `error` is a Kafka name such as "ILLEGAL_GENERATION"; it goes where the answer of that API, in the version of
         the request, has room for it. With `group`, only requests about that group are concerned. An injection that
-        matches the same requests as an older one waits until that is used up.
+        matches the same requests as an older one waits until that is used up. A request that Kafka refuses before its
+        coordinator sees it, such as a commit of which no topic exists, is refused as ever and uses nothing up.
 
         Raises ValueError for a name that is none, with the nearest that is, or if `times` is not 0 to 2,147,483,647.
         """
-        if not 0 <= times <= INT32_MAX:
-            raise ValueError(f"times is {times}: give 0 to {INT32_MAX}")
-        return Injection(self._inner, self._inner.inject_error(api, error, times, group))
+        return Injection(self._inner, self._inner.inject_error(api, error, _whole(times, "times"), group))
 
     def injected(self) -> int:
         """How many requests have been answered with injected errors, of all injections."""
@@ -277,7 +278,8 @@ class Server:
         connection goes on fetching. The session of a paused member runs out like that of any silent one, on a virtual
         clock by `advance`.
 
-        It lasts until `resume` of what this returns, or until the end of its `with` block:
+        It lasts until `resume` of what this returns, or until the end of its `with` block; of several pauses of one
+        member until each has ended:
 
         >>> with server.pause(consumer.memberid()):
         ...     clock.advance(45_000)
@@ -299,9 +301,7 @@ class Server:
 
         Raises ValueError if no error has that name, or `times` is not 0 to 2,147,483,647.
         """
-        if not 0 <= times <= INT32_MAX:
-            raise ValueError(f"times is {times}: give 0 to {INT32_MAX}")
-        self._inner.fail_appends(error, times)
+        self._inner.fail_appends(error, _whole(times, "times"))
 
     def delay_appends(self, ms: int) -> None:
         """From now on whoever waits for an append is told `ms` milliseconds after it was made, on the server's clock.
@@ -309,9 +309,7 @@ class Server:
         After `offsets.commit.timeout.ms` a commit fails all the same. 0 ends the delay for later appends, which still
         wait behind older ones of their partition. Raises ValueError if `ms` is not 0 to 2,147,483,647.
         """
-        if not 0 <= ms <= INT32_MAX:
-            raise ValueError(f"ms is {ms}: give 0 to {INT32_MAX}")
-        self._inner.delay_appends(ms)
+        self._inner.delay_appends(_whole(ms, "ms"))
 
     def _advance(self, ms: int, expire: list[str]) -> None:
         self._inner.advance(ms, expire)
@@ -320,11 +318,20 @@ class Server:
         return set(self._inner.member_ids())
 
 
+def _whole(value: int, name: str, lowest: int = 0, highest: int = INT32_MAX, wanted: str | None = None) -> int:
+    """An argument that is a whole number, within bounds."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}: give a whole number") from None
+    if not lowest <= number <= highest:
+        raise ValueError(f"{name} is {number}: {wanted or f'give {lowest} to {highest}'}")
+    return number
+
+
 def _partition(partition: int) -> int:
-    """A partition that is a number at all."""
-    if not 0 <= partition <= INT32_MAX:
-        raise ValueError(f"__consumer_offsets has no partition {partition}: give 0 or more")
-    return partition
+    """A partition of `__consumer_offsets` that is a number at all."""
+    return _whole(partition, "partition", wanted="give a partition of __consumer_offsets")
 
 
 def _written(value: Setting) -> str:

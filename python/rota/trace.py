@@ -16,6 +16,8 @@ def writer(sink: Sink) -> tuple[Callable[[str], object], bool]:
     """What takes the lines of the server, and whether they are to be JSON."""
     if callable(sink):
         return lambda line: sink(json.loads(line)), True
+    if not hasattr(sink, "write"):
+        raise TypeError(f"trace is {sink!r}: give a function or a text file")
     file = sink
 
     def write(line: str) -> None:

@@ -1,9 +1,6 @@
 """Kafka's own assignors and protocol classes, in a JVM that answers a line of JSON with a line of JSON."""
 
-import fcntl
-import hashlib
 import json
-import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,35 +9,16 @@ from typing import Any, Self
 
 from rota.model.assignors import Partition
 from tests.assign.groups import Group
+from tests.java import built
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 JAVA_FLAGS = ("-Xss16m", "-XX:+UseSerialGC")
-
-
-def build() -> Path:
-    """The directory with the Java program, built by Maven if its sources changed since the last time."""
-    java = HERE / "java"
-    sources = [java / "pom.xml", *sorted((java / "src").rglob("*.java"))]
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
-    cache = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "assignors-java"
-    cache.mkdir(parents=True, exist_ok=True)
-    out = cache / digest
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # every pytest-xdist worker comes by here
-        if not (out / "built").exists():
-            command = ["mvn", "-q", "-B", "-f", str(java / "pom.xml"), "package", f"-Dout={out}"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise RuntimeError(f"Kafka's assignors do not build: {done.stdout}{done.stderr}")
-            (out / "built").touch()
-    return out
 
 
 def command(*arguments: str, flags: tuple[str, ...] = JAVA_FLAGS) -> list[str]:
     """How to run the Java program."""
-    built = build()
-    return ["java", *flags, "-cp", f"{built}/assignors.jar:{built}/lib/*", "rota.assignors.Main", *arguments]
+    jars = built(HERE / "java", "assignors-java")
+    return ["java", *flags, "-cp", f"{jars}/assignors.jar:{jars}/lib/*", "rota.assignors.Main", *arguments]
 
 
 class KafkaError(Exception):

@@ -131,6 +131,28 @@ def test_a_wrong_call_says_what_was_wrong_and_what_to_do(arguments: tuple[str, .
     assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("arguments", [("serve", "--listen", "127.0.0.1:0"), ("settings",)])
+@pytest.mark.parametrize(
+    ("stdout", "code", "says"),
+    [
+        (">&-", 2, "rota: stdout is closed: send what is not wanted to /dev/null\n"),
+        (">/dev/full", 1, "rota: [Errno 28] No space left on device\n"),
+    ],
+)
+def test_a_stdout_that_takes_nothing_is_said_in_one_line(
+    arguments: tuple[str, ...], stdout: str, code: int, says: str
+) -> None:
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f'"$@" {stdout}', "sh", *ROTA, *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=WITHIN_S,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (code, says)
+
+
 def test_an_unknown_option_is_a_wrong_call() -> None:
     ended = run("serve", "--lisen", "127.0.0.1:0")
     assert ended.returncode == 2

@@ -13,7 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .family import ROOT, Family
+from tests.java import ROOT
+
+from .family import Family
 
 Owned = frozenset[tuple[str, int]]
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.java import built
+
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # A member lives for seconds: the first compiler, one collector thread and a small heap start soonest.
 JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx96m")
@@ -67,7 +65,7 @@ def _python(program: str) -> Callable[[], list[str]]:
 
 
 def _java() -> list[str]:
-    built = build_java()
+    jars = built(HERE / "java", "clients-java")
     level = "debug" if os.environ.get("ROTA_TEST_DEBUG", "") not in ("", "0") else "warn"
     return [
         "java",
@@ -76,28 +74,9 @@ def _java() -> list[str]:
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         "-cp",
-        f"{built}/clients.jar:{built}/lib/*",
+        f"{jars}/clients.jar:{jars}/lib/*",
         "rota.clients.Main",
     ]
-
-
-def build_java() -> Path:
-    """The directory with the Java program, built by Maven if its sources changed since the last time."""
-    java = HERE / "java"
-    sources = [java / "pom.xml", *sorted((java / "src").rglob("*.java"))]
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
-    cache = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "clients-java"
-    cache.mkdir(parents=True, exist_ok=True)
-    out = cache / digest
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # every pytest-xdist worker comes by here
-        if not (out / "built").exists():
-            command = ["mvn", "-q", "-B", "-f", str(java / "pom.xml"), "package", f"-Dout={out}"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise RuntimeError(f"the Java client does not build: {done.stdout}{done.stderr}")
-            (out / "built").touch()
-    return out
 
 
 LIBRDKAFKA = Family(

@@ -204,6 +204,40 @@ def test_errors_are_injected_so_many_times_as_can_be_counted(server: rota.Server
         server.delay_appends(times)
 
 
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda server: server.move_partition("0", 1), "partition is '0': give a whole number"),
+        (lambda server: server.move_partition(0, "1"), "node is '1': give a whole number"),
+        (lambda server: server.owner(0.5), "partition is 0.5: give a whole number"),
+        (lambda server: server.create_topic("more", "2"), "partitions is '2': give a whole number"),
+        (lambda server: server.inject_error("Heartbeat", "NOT_COORDINATOR", None), "times is None: give a whole"),
+        (lambda server: server.fail_appends("NOT_COORDINATOR", "1"), "times is '1': give a whole number"),
+        (lambda server: server.delay_appends(0.3), "ms is 0.3: give a whole number"),
+        (lambda server: server.expire(7), r"'int' object is not an instance of 'str'\s.*'member'"),
+        (lambda server: server.pause("m", 7), r"'int' object is not an instance of 'str'\s.*'group_id'"),
+        (lambda server: server.inject_error(12, "NOT_COORDINATOR"), r"'int' object is not an instance of 'str'\s.*'api'"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(ask: Callable[[Any], Any], says: str) -> None:
+    with rota.Server() as server, pytest.raises(TypeError, match=says):
+        ask(server)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"nodes": "3"}, "nodes is '3': give a whole number"),
+        ({"settings": ["group.max.size"]}, r"settings is \['group.max.size'\]: give a mapping"),
+        ({"clock": 5}, "clock is 5: give a rota.VirtualClock"),
+        ({"trace": "out.txt"}, "trace is 'out.txt': give a function or a text file"),
+    ],
+)
+def test_a_server_is_not_made_of_an_argument_of_another_type(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        rota.Server(**arguments)
+
+
 def test_a_paused_member_loses_its_session_on_a_virtual_clock_and_is_told_when_it_is_heard_again(
     server: rota.Server, clock: rota.VirtualClock
 ) -> None:
@@ -243,6 +277,21 @@ def test_what_a_paused_member_sends_is_handled_when_it_is_resumed_and_not_before
         assert other.consumer.committed([TopicPartition("news", 0)], timeout=WITHIN_S)[0].offset == 1
         pause.resume()
         pause.resume()
+        member.poll_until(lambda: bool(done))
+        assert done == [None]
+
+
+def test_a_member_that_was_paused_twice_is_heard_when_both_pauses_have_ended(server: rota.Server) -> None:
+    done: list[KafkaError | None] = []
+    settings: dict[str, Any] = {"on_commit": lambda error, _: done.append(error)}
+    with a_member(server, **settings) as member:
+        first, second = server.pause(member.id), server.pause(member.id)
+        member.consumer.commit(offsets=[TopicPartition("news", 0, 9)], asynchronous=True)
+        first.resume()
+        first.resume()
+        member.consumer.poll(0.5)
+        assert done == []
+        second.resume()
         member.poll_until(lambda: bool(done))
         assert done == [None]
 

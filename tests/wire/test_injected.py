@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import rota
 
-from .raw import Connection, i16
+from .raw import OFFSET_COMMIT, Connection, frame, i16, i32, i64, string
 from .test_deletes import delete, delete_offsets, deleted, offsets_deleted
-from .test_topic_ids import NOWHERE, UNKNOWN_TOPIC_ID, Address, commit, committed, fetch, orders
+from .test_topic_ids import (
+    NOWHERE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    Address,
+    commit,
+    committed,
+    fetch,
+    orders,
+)
 
 __all__ = ["orders"]  # the fixture
 
@@ -29,6 +38,10 @@ def test_a_commit_of_which_no_partition_is_there_does_not_use_an_injection_up(
     with Connection(address) as connection:
         injection = rota_server.inject_error("OffsetCommit", "NOT_COORDINATOR")
         assert committed(connection.ask(commit("g", [(NOWHERE, [0])]))) == [(NOWHERE, [0, UNKNOWN_TOPIC_ID])]
+        by_name = string("g") + i32(-1) + string("") + i64(-1) + i32(1)
+        by_name += string("nowhere") + i32(1) + i32(0) + i64(5) + string("")
+        answer = connection.ask(frame(OFFSET_COMMIT, 2, by_name))
+        assert answer.data == i32(1) + string("nowhere") + i32(1) + i32(0) + i16(UNKNOWN_TOPIC_OR_PARTITION)
         assert (injection.count, injection.left) == (0, 1)
 
 

@@ -276,7 +276,7 @@ impl Server {
         Ok((paused.group_id, paused.member_id))
     }
 
-    /// Listens to a member again.
+    /// Ends one pause of a member; with the last one it is listened to again.
     fn resume(&self, py: Python<'_>, group_id: &str, member_id: &str) -> PyResult<()> {
         py.detach(|| self.running.resume(group_id, member_id)).map_err(raised)
     }

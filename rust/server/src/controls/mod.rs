@@ -56,6 +56,7 @@ fn concerns(only: Option<&str>, group_id: &str) -> bool {
 #[derive(Debug, Default)]
 struct State {
     injections: Vec<Injection>,
+    /// As often as it was asked for.
     paused: Vec<MemberKey>,
 }
 
@@ -128,17 +129,18 @@ impl Controls {
     /// From now on nothing of this member is handled.
     pub fn pause(&self, member: MemberKey) {
         let mut state = self.lock();
-        if !state.paused.contains(&member) {
-            state.paused.push(member);
-        }
+        state.paused.push(member);
         self.look_at(&state);
     }
 
-    /// The member is heard again.
-    pub fn resume(&self, member: &MemberKey) {
+    /// One pause of the member ends; gives whether it was the last, and the member is heard again.
+    pub fn resume(&self, member: &MemberKey) -> bool {
         let mut state = self.lock();
-        state.paused.retain(|paused| paused != member);
+        if let Some(at) = state.paused.iter().position(|paused| paused == member) {
+            state.paused.swap_remove(at);
+        }
         self.look_at(&state);
+        !state.paused.contains(member)
     }
 
     fn is_paused(&self, group_id: &str, member_id: &str) -> bool {
@@ -324,14 +326,16 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_paused_until_it_is_resumed() {
+    fn a_member_is_paused_until_each_of_its_pauses_has_ended() {
         let controls = Controls::default();
         let member = ("g".to_owned(), "m".to_owned());
         controls.pause(member.clone());
         controls.pause(member.clone());
         assert!(controls.is_paused("g", "m"));
         assert!(!controls.is_paused("g", "n") && !controls.is_paused("h", "m"));
-        controls.resume(&member);
+        assert!(!controls.resume(&member));
+        assert!(controls.is_paused("g", "m"));
+        assert!(controls.resume(&member));
         assert!(!controls.is_paused("g", "m"));
         assert!(!controls.pausing.load(Ordering::Relaxed));
     }

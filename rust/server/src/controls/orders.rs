@@ -180,11 +180,13 @@ impl Server {
         Ok(())
     }
 
-    /// The member is heard again: what it has said meanwhile is handled now.
+    /// One pause of the member ends. With the last one it is heard again: what it has said meanwhile is handled now.
     pub fn resume(&self, group_id: &str, member_id: &str) -> Result<(), ServerError> {
         let key: MemberKey = (group_id.to_owned(), member_id.to_owned());
-        self.commons.controls.resume(&key);
-        self.look_all(move |shared: &Rc<Shared>| shared.pause(&key, false)).map(drop)
+        if self.commons.controls.resume(&key) {
+            self.look_all(move |shared: &Rc<Shared>| shared.pause(&key, false))?;
+        }
+        Ok(())
     }
 }
 
