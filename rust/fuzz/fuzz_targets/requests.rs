@@ -2,10 +2,9 @@
 //! not cover (libfuzzer's own limits see that).
 #![no_main]
 
-#[path = "../../wire/tests/damage/mod.rs"]
-#[allow(dead_code)]
-mod damage;
+#[path = "../../wire/tests/decoding/mod.rs"]
+mod decoding;
 
 libfuzzer_sys::fuzz_target!(|frame: &[u8]| {
-    let _refused = damage::decode_frame(frame);
+    let _refused = decoding::decode_frame(frame);
 });

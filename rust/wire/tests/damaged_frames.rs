@@ -3,22 +3,20 @@
 //! `ROTA_FRAMES` says how many, `ROTA_SEED` with which seed to begin: a seed makes [`FRAMES_PER_SEED`] frames, the same
 //! ones in every run. `make fuzz` is the long run; what it printed last is where to go on.
 
-mod damage;
+mod decoding;
+mod frames;
 mod samples;
 
 use std::{
     env,
     fmt::Write,
     fs,
-    panic::{self, AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    thread,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::Ordering,
 };
 
-use damage::{decode_frame, every_version, frame};
+use decoding::decode_frame;
+use frames::{count_panics, every_version, frame};
 
 const FRAMES_PER_SEED: u64 = 100_000;
 
@@ -85,19 +83,6 @@ fn damage(frame: &mut Vec<u8>, samples: &[Vec<u8>], numbers: &mut Numbers) {
             frame.resize(5, 0);
         }
     }
-}
-
-/// Counts the panics from here on in this test's thread, those that `decode_body` catches included.
-fn count_panics() -> Arc<AtomicU32> {
-    let (panics, here) = (Arc::new(AtomicU32::new(0)), thread::current().id());
-    let (count, report) = (Arc::clone(&panics), panic::take_hook());
-    panic::set_hook(Box::new(move |info| {
-        if thread::current().id() == here {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-        report(info);
-    }));
-    panics
 }
 
 fn number_from(name: &str, otherwise: u64) -> u64 {

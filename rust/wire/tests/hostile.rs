@@ -1,21 +1,15 @@
 //! Bytes that nobody should send: every one of them is refused or decoded, and none panics or makes the decoder
 //! reserve what the bytes do not cover. A count that was believed would abort the process: no test survives that.
 
-#[expect(dead_code, reason = "another test decodes whole frames")]
-mod damage;
+mod decoding;
+mod frames;
 mod samples;
 
-use std::{
-    panic,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    thread,
-};
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use damage::{decode, every_version, frame};
+use decoding::decode_frame;
+use frames::{count_panics, every_version, frame};
 use kafka_protocol::messages::{FetchRequest, MetadataRequest};
 use rota_wire::{
     Reader, RequestHeader, WireError, decode_body,
@@ -26,17 +20,9 @@ use rota_wire::{
     versions::{self, APIS},
 };
 
-/// Counts the panics from here on in this test's thread, those that `decode_body` catches included.
-fn count_panics() -> Arc<AtomicU32> {
-    let (panics, here) = (Arc::new(AtomicU32::new(0)), thread::current().id());
-    let (count, report) = (Arc::clone(&panics), panic::take_hook());
-    panic::set_hook(Box::new(move |info| {
-        if thread::current().id() == here {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-        report(info);
-    }));
-    panics
+/// Decodes a body behind the header of its frame.
+fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
+    decode_frame(&frame(versions::find(key).unwrap(), version, body))
 }
 
 /// Numbers that are the same for the same seed.

@@ -1,5 +1,4 @@
-//! Frames of every API and version, damaged in ways that are the same for the same seed, and decoded as the server
-//! does. Tests and the targets of `rust/fuzz` share it.
+//! Frames decoded as the server does. Tests and a target of `rust/fuzz` share it.
 
 use bytes::Bytes;
 use kafka_protocol::messages::{
@@ -14,11 +13,16 @@ use rota_wire::{
         DescribeGroupsBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody, OffsetDeleteBody,
         OffsetFetchBody, SyncGroupBody, read_delete_groups, read_heartbeat,
     },
-    versions::{self, APIS, Api},
+    versions,
 };
 
-/// Decodes a body as the server does.
-pub fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
+/// Decodes a frame from its header on.
+pub fn decode_frame(frame: &[u8]) -> Result<(), WireError> {
+    let (header, body) = RequestHeader::read(frame)?;
+    if header.api.serves(header.version) { decode(header.api.key, header.version, body) } else { Ok(()) }
+}
+
+fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
     let bytes = || Bytes::copy_from_slice(body);
     match key {
         versions::JOIN_GROUP => JoinGroupBody::read(version, body).map(drop),
@@ -51,29 +55,4 @@ pub fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
         versions::INIT_PRODUCER_ID => decode_body::<InitProducerIdRequest>(key, version, &bytes()).map(drop),
         key => panic!("no decoder for API {key}"),
     }
-}
-
-/// Every API in every version that is served.
-pub fn every_version() -> impl Iterator<Item = (&'static Api, i16)> {
-    APIS.iter().flat_map(|api| (api.served_from..=api.max).map(move |version| (api, version)))
-}
-
-/// A request from its header on.
-pub fn frame(api: &Api, version: i16, body: &[u8]) -> Vec<u8> {
-    let mut frame = Vec::new();
-    frame.extend_from_slice(&api.key.to_be_bytes());
-    frame.extend_from_slice(&version.to_be_bytes());
-    frame.extend_from_slice(&77_i32.to_be_bytes());
-    frame.extend_from_slice(b"\0\x06client");
-    if api.flexible(version) {
-        frame.push(0);
-    }
-    frame.extend_from_slice(body);
-    frame
-}
-
-/// A frame from its header on.
-pub fn decode_frame(frame: &[u8]) -> Result<(), WireError> {
-    let (header, body) = RequestHeader::read(frame)?;
-    if header.api.serves(header.version) { decode(header.api.key, header.version, body) } else { Ok(()) }
 }
