@@ -1,105 +1,220 @@
 """How long other clients wait while a hostile one is at work: `python -m benches.hostile [--json] [NAME ...]`.
 
-A member sends heartbeats, one after the other, over its own connection. Its 99th percentile is taken while the server
-is quiet and while an attack of `tests/wire/hostile_sessions.py` goes on, in turns, and the medians of those turns are
-compared: the goal is a ratio of at most 5. Server, attacker and member are processes of their own; on a machine with
-few cores they also compete for those, which `spinner` shows: an attacker that computes and sends nothing.
+Two servers share one core, and a member of each sends heartbeats from another core, one after the other. One server is
+attacked by a session of `tests/wire/hostile_sessions.py`, from its beginning on; the other one is not. Short turns
+alternate: attacker and attacked server are stopped (SIGSTOP) and the quiet one is asked, then they go on and the
+attacked one is asked. So a machine that is busy for a while slows both. The figure is the 99th percentile of all
+attacked turns over that of all quiet ones, with the lowest and highest of the same in quarters of the run; the goal is
+at most 5.
+
+Three rows are controls, and what they show is the machine's: `nothing` attacks nobody; `spinner_beside_client` and
+`spinner_beside_server` compute without a word to the server, on the core of the clients, where the other attackers
+are, and on the server's. Where attackers share a core with the members, they give way to them (nice 19).
+
+An attack must have done something, and everything that it was answered must have been right, or the run fails.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
+import os
+import signal
 import statistics
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing.synchronize import Event
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from tests.wire.hostile_sessions import SESSIONS, Address, allow_files
-from tests.wire.process import a_server_process
+from tests.wire.process import ServerProcess, a_server_process
 from tests.wire.raw import NONE, Member
 
-TURNS = 5
-TURN_S = 1.0
+TURNS = 32
+TURN_S = 0.2
+QUARTERS = 4
+# The first answers of a turn may wait for what came while the server was stopped.
+UNCOUNTED_S = 0.02
+# Between two heartbeats: a client has pauses, and the attack must have its turns, too.
+PAUSE_S = 0.000_5
 RATIO_GOAL = 5
+WITHIN_S = 120
+CONTROLS = ("nothing", "spinner_beside_client", "spinner_beside_server")
 
 
-def attack(name: str, address: Address, stands: Event, stop: Event) -> None:
-    """The attacker's process. `spinner` only computes."""
-    if name == "spinner":
-        stands.set()
+class Cores(NamedTuple):
+    """Whose core is which, of those that this process may use."""
+
+    server: int
+    members: int
+    attackers: int
+
+    @classmethod
+    def chosen(cls) -> Cores:
+        usable = sorted(os.sched_getaffinity(0))
+        return cls(usable[0], usable[1 % len(usable)], usable[2 if len(usable) > 2 else 1 % len(usable)])
+
+    def of(self, attack: str) -> int:
+        """Where an attacker is."""
+        return {"spinner_beside_client": self.members, "spinner_beside_server": self.server}.get(attack, self.attackers)
+
+
+@contextmanager
+def pinned(core: int) -> Iterator[None]:
+    """This process, and those that it starts meanwhile, on one core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def attack(name: str, address: Address, core: int, done: Any, stop: Any) -> None:
+    """The attacker's process: tells how much it has done, until it is to stop."""
+    os.sched_setaffinity(0, {core})
+    if name != "spinner_beside_server":
+        os.nice(19)
+    if name in CONTROLS:
         while not stop.is_set():
-            sum(range(10_000))
+            if name == "nothing":
+                stop.wait(0.01)
+            else:
+                sum(range(10_000))
+            done.value += 1
         return
     session = SESSIONS[name].attack(address)
-    next(session)
-    stands.set()
     while not stop.is_set():
-        next(session)
+        done.value = next(session)
         # Attacks that stand still are looked at without an attacker that takes a core to do nothing.
         stop.wait(0.001)
     session.close()
 
 
-@contextmanager
-def under(name: str, address: Address) -> Iterator[None]:
-    """While the attack goes on."""
-    stands, stop = multiprocessing.Event(), multiprocessing.Event()
-    attacker = multiprocessing.Process(target=attack, args=(name, address, stands, stop), daemon=True)
-    attacker.start()
-    try:
-        if name != "big_group":
-            # That one is at its worst while it begins.
-            assert stands.wait(60), f"{name} does not stand"
-        yield
-    finally:
-        stop.set()
-        attacker.join(60)
+class Attacker:
+    """An attack on a server that is held up together with it: it begins held up."""
+
+    def __init__(self, name: str, server: ServerProcess, core: int) -> None:
+        self.name = name
+        self.done, self.stop = multiprocessing.Value("q", 0), multiprocessing.Event()
+        arguments = (name, server.address, core, self.done, self.stop)
+        self.process = multiprocessing.Process(target=attack, args=arguments, daemon=True)
+        self.process.start()
+        self.pids = [pid for pid in (self.process.pid, server.pid) if pid is not None]
+        self.hold()
+
+    def hold(self) -> None:
+        """Returns when both stand still."""
+        assert self.process.is_alive(), f"{self.name} has ended"
+        for pid in self.pids:
+            os.kill(pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+
+    def let_go(self) -> None:
+        for pid in self.pids:
+            os.kill(pid, signal.SIGCONT)
+
+    def end(self) -> int:
+        """Lets it finish what it does, and gives how much it has done. It must have been answered rightly."""
+        self.let_go()
+        pause, deadline_s = threading.Event(), time.monotonic() + WITHIN_S
+        while not self.done.value and self.process.is_alive():
+            assert time.monotonic() < deadline_s, f"{self.name} has not begun to stand"
+            pause.wait(0.01)
+        self.stop.set()
+        self.process.join(WITHIN_S)
+        assert self.process.exitcode == 0, f"{self.name} ended with {self.process.exitcode}"
+        return int(self.done.value)
 
 
-def p99_us(member: Member) -> float:
-    """Of the heartbeats of one turn."""
+def heartbeats_us(member: Member) -> list[float]:
+    """How long those of one turn took."""
     pause = threading.Event()
-    took, end = [], time.perf_counter() + TURN_S
-    while time.perf_counter() < end:
-        began = time.perf_counter()
+    took, begun_s = [], time.perf_counter()
+    while (now_s := time.perf_counter()) < begun_s + TURN_S:
         assert member.heartbeat() == NONE
-        took.append(time.perf_counter() - began)
-        # A client has pauses, and the attack must have its turns, too.
-        pause.wait(0.000_5)
-    return statistics.quantiles(took, n=100)[98] * 1e6
+        if now_s > begun_s + UNCOUNTED_S:
+            took.append((time.perf_counter() - now_s) * 1e6)
+        pause.wait(PAUSE_S)
+    return took
 
 
-def measure(name: str) -> dict[str, float | str]:
+def p99(turns: list[list[float]]) -> float:
+    """Of the heartbeats of all these turns."""
+    return statistics.quantiles([took for turn in turns for took in turn], n=100)[98]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One attack: the 99th percentiles, their ratio, and its lowest and highest in a quarter of the run."""
+
+    attack: str
+    quiet_us: int
+    attacked_us: int
+    ratio: float
+    lowest: float
+    highest: float
+    rounds: int
+    """How much the attacker did altogether, in its unit."""
+
+    def __str__(self) -> str:
+        unit = "rounds" if self.attack in CONTROLS else SESSIONS[self.attack].unit
+        waits = f"{self.quiet_us:6} us {self.attacked_us:6} us  x{self.ratio:<6} ({self.lowest} to {self.highest})"
+        note = f"  above {RATIO_GOAL}" if self.ratio > RATIO_GOAL else ""
+        return f"{self.attack:30} {waits:44} {self.rounds:12,} {unit}{note}"
+
+
+def measured(name: str, cores: Cores, turns: int) -> Row:
     """Quiet and attacked, in turns."""
-    quiet, attacked = [], []
-    for _ in range(TURNS):
-        # A server of its own: what the attack before it left behind would slow both, or refuse this one.
-        with a_server_process() as server, Member(server.address, "healthy") as member:
-            quiet.append(p99_us(member))
-            with under(name, server.address):
-                attacked.append(p99_us(member))
-    calm, stormy = statistics.median(quiet), statistics.median(attacked)
-    return {"attack": name, "quiet_p99_us": round(calm), "p99_us": round(stormy), "ratio": round(stormy / calm, 2)}
+    with pinned(cores.server):
+        servers = a_server_process(), a_server_process()
+        with servers[0] as calm, servers[1] as stormy:
+            return between(calm, stormy, name, cores, turns)
+
+
+def between(calm: ServerProcess, stormy: ServerProcess, name: str, cores: Cores, turns: int) -> Row:
+    """One server that is quiet, and one that is attacked."""
+    quiet, attacked = list[list[float]](), list[list[float]]()
+    with (
+        pinned(cores.members),
+        Member(calm.address, "healthy") as unharmed,
+        Member(stormy.address, "healthy") as harmed,
+    ):
+        attacker = Attacker(name, stormy, cores.of(name))
+        try:
+            for _ in range(turns):
+                quiet.append(heartbeats_us(unharmed))
+                attacker.let_go()
+                attacked.append(heartbeats_us(harmed))
+                attacker.hold()
+        finally:
+            done = attacker.end()
+    ends = [len(quiet) * quarter // QUARTERS for quarter in range(QUARTERS + 1)]
+    ratios = [p99(attacked[start:end]) / p99(quiet[start:end]) for start, end in itertools.pairwise(ends)]
+    calm_us, stormy_us = p99(quiet), p99(attacked)
+    lowest, highest = round(min(ratios), 2), round(max(ratios), 2)
+    return Row(name, round(calm_us), round(stormy_us), round(stormy_us / calm_us, 2), lowest, highest, done)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("names", nargs="*", default=["spinner", *SESSIONS])
+    parser.add_argument("names", nargs="*", default=[*CONTROLS, *SESSIONS])
+    parser.add_argument("--turns", type=int, default=TURNS, help=f"of each kind, at least {QUARTERS}")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     allow_files(20_000)
+    cores = Cores.chosen()
     rows = []
     for name in chosen.names:
-        rows.append(row := measure(name))
+        rows.append(row := measured(name, cores, max(chosen.turns, QUARTERS)))
         if not chosen.json:
-            note = "" if float(row["ratio"]) <= RATIO_GOAL else f"  above {RATIO_GOAL}"
-            print(f"{name:32} {row['quiet_p99_us']:7} us  {row['p99_us']:7} us  x{row['ratio']}{note}", flush=True)
+            print(row, flush=True)
     if chosen.json:
-        print(json.dumps(rows, indent=2))
+        print(json.dumps([vars(row) for row in rows], indent=2))
 
 
 if __name__ == "__main__":

@@ -216,7 +216,10 @@ def test_errors_are_injected_so_many_times_as_can_be_counted(server: rota.Server
         (lambda server: server.delay_appends(0.3), "ms is 0.3: give a whole number"),
         (lambda server: server.expire(7), r"'int' object is not an instance of 'str'\s.*'member'"),
         (lambda server: server.pause("m", 7), r"'int' object is not an instance of 'str'\s.*'group_id'"),
-        (lambda server: server.inject_error(12, "NOT_COORDINATOR"), r"'int' object is not an instance of 'str'\s.*'api'"),
+        (
+            lambda server: server.inject_error(12, "NOT_COORDINATOR"),
+            r"'int' object is not an instance of 'str'\s.*'api'",
+        ),
     ],
 )
 def test_an_argument_of_another_type_is_named(ask: Callable[[Any], Any], says: str) -> None:

@@ -1,5 +1,6 @@
 """What hostile clients do to a server, each as a generator: when it first yields, the attack stands; every further
-step is one more round of it; closing it closes its connections. Each asserts that what it is answered is right, at the
+step is one more round of it; closing it closes its connections. What it yields is how much of the attack was there so
+far, in its `Session.unit`, and it has seen that much itself. Each asserts that what it is answered is right, at the
 latest when it is closed. `SESSIONS` names them all.
 
 Tests bound the memory that each takes; `benches/hostile.py` measures how long other clients wait meanwhile.
@@ -7,10 +8,14 @@ Tests bound the memory that each takes; `benches/hostile.py` measures how long o
 
 from __future__ import annotations
 
+import array
+import fcntl
 import itertools
 import random
 import resource
+import select
 import socket
+import termios
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -36,11 +41,14 @@ from .raw import (
 )
 
 Address = tuple[str, int]
+Attack = Generator[int, None, None]
 KIB, MIB = 1024, 1024 * 1024
 
 IDLE_CONNECTIONS = 5_000
 SLOW_CONNECTIONS = 400
 DEAF_CONNECTIONS = 20
+# So long nothing more of theirs is taken.
+DEAF_AFTER_S = 0.3
 PIPELINED_REQUESTS = 10_000
 BIG_FRAMES, BIG_FRAME_BYTES, BIG_FRAME_SENT_BYTES = 20, 100_000_000, 2 * MIB
 # Answers to a heartbeat of nobody, a commit of one offset of `t`, and a fetch of it where nothing is committed.
@@ -81,39 +89,46 @@ def make_topic(connection: Connection) -> None:
     connection.ask(frame(METADATA, 0, i32(1) + string("t")))
 
 
-def idle(address: Address) -> Generator[None, None, None]:
+def idle(address: Address) -> Attack:
     """Connections that say nothing, until the end: then each is answered."""
     with many(address, IDLE_CONNECTIONS) as connections:
         try:
             while True:
-                yield
+                yield len(connections)
         finally:
             for connection in connections:
                 connection.send(heartbeat("g", "m", 0))
             assert all(connection.receive() == REFUSED for connection in connections)
 
 
-def slowloris(address: Address) -> Generator[None, None, None]:
+def slowloris(address: Address) -> Attack:
     """A byte at a time of a request, over all connections; then of the next one."""
     request = heartbeat("g" * 1_000, "m", 0)
     with many(address, SLOW_CONNECTIONS) as connections:
         sent = 0
         try:
-            while True:
+            for rounds in itertools.count(1):
                 for connection in connections:
                     connection.send(request[sent : sent + 1])
                 sent += 1
                 if sent == len(request):
                     assert all(connection.receive() == REFUSED for connection in connections)
                     sent = 0
-                yield
+                yield rounds * len(connections)
         finally:
             for connection in connections:
                 connection.send(request[sent:])
             assert all(connection.receive() == REFUSED for connection in connections)
 
 
-def deaf(address: Address) -> Generator[None, None, None]:
+def unread(connection: Connection) -> int:
+    """Bytes that have come and were not read."""
+    count = array.array("i", [0])
+    fcntl.ioctl(connection.socket, termios.FIONREAD, count)
+    return count[0]
+
+
+def deaf(address: Address) -> Attack:
     """Clients that ask without end and never read an answer, until the server takes nothing more from them. At the end
     the first answers are read, and are right."""
     flood = heartbeat("g", "m", 0) * 2_000
@@ -121,46 +136,51 @@ def deaf(address: Address) -> Generator[None, None, None]:
         for connection in connections:
             connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * KIB)
             connection.socket.setblocking(False)
+        unsent = {connection.socket: memoryview(flood) for connection in connections}
+        sent = 0
         try:
             while True:
-                for connection in connections:
-                    with suppress(BlockingIOError):
-                        while connection.socket.send(flood):
-                            pass
-                yield
+                while writable := select.select([], unsent, [], DEAF_AFTER_S)[1]:
+                    for client in writable:
+                        count = client.send(unsent[client])
+                        # A request that was sent in part goes on where it ended.
+                        unsent[client] = unsent[client][count:] or memoryview(flood)
+                        sent += count
+                assert all(map(unread, connections))
+                yield sent
         finally:
             for connection in connections:
                 connection.socket.settimeout(60)
                 assert all(connection.receive() == REFUSED for _ in range(100))
 
 
-def pipelined(address: Address) -> Generator[None, None, None]:
+def pipelined(address: Address) -> Attack:
     """Ten thousand requests at once, read only when all are sent."""
     with many(address, 4) as connections:
         requests = heartbeat("g", "m", 0) * PIPELINED_REQUESTS
-        while True:
-            for connection in connections:
-                connection.socket.setblocking(False)
+        for connection in connections:
+            connection.socket.setblocking(False)
+        for rounds in itertools.count(1):
             unsent = {connection: memoryview(requests) for connection in connections}
-            unread = dict.fromkeys(connections, blob(REFUSED) * PIPELINED_REQUESTS)
-            while unsent or unread:
+            unanswered = dict.fromkeys(connections, blob(REFUSED) * PIPELINED_REQUESTS)
+            while unsent or unanswered:
                 for connection in list(unsent):
                     with suppress(BlockingIOError):
                         unsent[connection] = unsent[connection][connection.socket.send(unsent[connection]) :]
                     if not unsent[connection]:
                         del unsent[connection]
-                for connection in list(unread):
+                for connection in list(unanswered):
                     with suppress(BlockingIOError):
                         answers = connection.socket.recv(MIB)
                         assert answers
-                        assert unread[connection].startswith(answers)
-                        unread[connection] = unread[connection][len(answers) :]
-                    if not unread[connection]:
-                        del unread[connection]
-            yield
+                        assert unanswered[connection].startswith(answers)
+                        unanswered[connection] = unanswered[connection][len(answers) :]
+                    if not unanswered[connection]:
+                        del unanswered[connection]
+            yield rounds * len(connections) * PIPELINED_REQUESTS
 
 
-def big_frames(address: Address) -> Generator[None, None, None]:
+def big_frames(address: Address) -> Attack:
     """Requests of 100 MB that are announced, of which 2 MiB come; and one above the limit."""
     chunk = bytes(64 * KIB)
     with many(address, BIG_FRAMES) as connections:
@@ -168,7 +188,7 @@ def big_frames(address: Address) -> Generator[None, None, None]:
             connection.send(i32(BIG_FRAME_BYTES) + b"\0\x0b\0\0")
         sent = 0
         try:
-            while True:
+            for rounds in itertools.count(1):
                 if sent < BIG_FRAME_SENT_BYTES:
                     for connection in connections:
                         connection.send(chunk)
@@ -176,13 +196,13 @@ def big_frames(address: Address) -> Generator[None, None, None]:
                 with Connection(address) as above:
                     above.send(i32(104_857_601))
                     assert above.ends()
-                yield
+                yield rounds
         finally:
             # They are still waited for.
             assert all(connection.is_silent(0.001) for connection in connections)
 
 
-def big_group(address: Address) -> Generator[None, None, None]:
+def big_group(address: Address) -> Attack:
     """Ten thousand members of one group, each of whose clients has gone after its join. All of them wait for the first
     one, which does not join again."""
     allow_files(MEMBERS + 2_000)
@@ -193,17 +213,17 @@ def big_group(address: Address) -> Generator[None, None, None]:
                 for _ in range(500):
                     with Connection(address) as member:
                         member.send(join("big"))
-            yield
+            yield min((number + 1) * 500, MEMBERS)
 
 
-def pending_ids(address: Address) -> Generator[None, None, None]:
+def pending_ids(address: Address) -> Attack:
     """Member ids that are asked for and never used (JoinGroup v4)."""
     body = string("pending") + i32(30_000) + i32(60_000) + string("") + string("consumer")
     request = frame(JOIN_GROUP, 4, body + i32(1) + string("range") + blob(b"metadata"))
     with Connection(address) as connection:
-        while True:
+        for rounds in itertools.count(1):
             ask_all(connection, [(request, 8, i16(MEMBER_ID_REQUIRED))] * FLOOD)
-            yield
+            yield rounds * FLOOD
 
 
 def _names(seed: int, prefix: str) -> Iterator[str]:
@@ -212,43 +232,43 @@ def _names(seed: int, prefix: str) -> Iterator[str]:
         yield f"{prefix}-{numbers.randbytes(8).hex()}"
 
 
-def joins_of_random_groups(address: Address) -> Generator[None, None, None]:
+def joins_of_random_groups(address: Address) -> Attack:
     """Each join makes a group with a member, whose session lasts for 30 s."""
     names = _names(1, "joined")
     with Connection(address) as connection:
-        while True:
+        for rounds in itertools.count(1):
             ask_all(connection, [(join(next(names)), 4, i16(NONE)) for _ in range(FLOOD)])
-            yield
+            yield rounds * FLOOD
 
 
-def commits_of_random_groups(address: Address) -> Generator[None, None, None]:
+def commits_of_random_groups(address: Address) -> Attack:
     """Each commit makes a group with an offset, which is kept for `offsets.retention.minutes`."""
     names = _names(2, "committed")
     topics = i32(1) + string("t") + i32(1) + i32(0) + i64(5) + string("")
     with Connection(address) as connection:
         make_topic(connection)
-        while True:
+        for rounds in itertools.count(1):
             asked = [string(next(names)) + i32(-1) + string("") + i64(-1) + topics for _ in range(FLOOD)]
             ask_all(connection, [(frame(OFFSET_COMMIT, 2, body), 0, COMMITTED) for body in asked])
-            yield
+            yield rounds * FLOOD
 
 
-def commits_of_one_offset(address: Address) -> Generator[None, None, None]:
+def commits_of_one_offset(address: Address) -> Attack:
     """The same offset again and again: the log behind it is not to keep them all."""
     topics = i32(1) + string("t") + i32(1) + i32(0) + i64(5) + string("x" * 1_000)
     request = frame(OFFSET_COMMIT, 2, string("again") + i32(-1) + string("") + i64(-1) + topics)
     with Connection(address) as connection:
         make_topic(connection)
-        while True:
+        for rounds in itertools.count(1):
             ask_all(connection, [(request, 0, COMMITTED)] * FLOOD)
-            yield
+            yield rounds * FLOOD
 
 
-def questions_about_random_groups(address: Address) -> Generator[None, None, None]:
+def questions_about_random_groups(address: Address) -> Attack:
     """Descriptions, committed offsets and heartbeats of groups and members that do not exist."""
     names = _names(3, "nobody")
     with Connection(address) as connection:
-        while True:
+        for rounds in itertools.count(1):
             asked = []
             for group in itertools.islice(names, FLOOD // 4):
                 dead = i32(1) + i16(NONE) + string(group) + string("Dead") + string("") * 2 + i32(0)
@@ -258,31 +278,34 @@ def questions_about_random_groups(address: Address) -> Generator[None, None, Non
                 asked.append((heartbeat(group, "m", 0), 0, REFUSED))
                 asked.append((heartbeat("nobody", group, 0), 0, REFUSED))
             ask_all(connection, asked)
-            yield
+            yield rounds * len(asked)
 
 
 @dataclass(frozen=True)
 class Session:
-    """`attack`, for how many rounds a test lets it go on, and how many bytes the server may take for it by then."""
+    """`attack`, in which unit it says how much there was of it, for how many rounds a test lets it go on, and how
+    many bytes the server may take for it by then."""
 
-    attack: Callable[[Address], Generator[None, None, None]]
+    attack: Callable[[Address], Attack]
+    unit: str
     rounds: int
     bytes_max: int
 
 
+ANSWERED = "requests answered"
 SESSIONS = {
     session.attack.__name__: session
     for session in (
-        Session(idle, 1, IDLE_CONNECTIONS * 8 * KIB),
-        Session(slowloris, 20, SLOW_CONNECTIONS * 8 * KIB + 8 * MIB),
-        Session(deaf, 20, DEAF_CONNECTIONS * 2 * (256 + 64 + 16) * KIB + 8 * MIB),
-        Session(pipelined, 2, 4 * 2 * (256 + 64 + 16) * KIB + 16 * MIB),
-        Session(big_frames, 32, BIG_FRAMES * 2 * (BIG_FRAME_SENT_BYTES + 64 * KIB) + 8 * MIB),
-        Session(big_group, 20, MEMBERS * 8 * KIB + 16 * MIB),
-        Session(pending_ids, 1, FLOOD * 2 * KIB + 8 * MIB),
-        Session(joins_of_random_groups, 1, FLOOD * 4 * KIB + 8 * MIB),
-        Session(commits_of_random_groups, 1, FLOOD * 4 * KIB + 8 * MIB),
-        Session(commits_of_one_offset, 4, 24 * MIB),
-        Session(questions_about_random_groups, 2, 8 * MIB),
+        Session(idle, "connections", 1, IDLE_CONNECTIONS * 8 * KIB),
+        Session(slowloris, "bytes sent", 20, SLOW_CONNECTIONS * 8 * KIB + 8 * MIB),
+        Session(deaf, "bytes sent", 1, DEAF_CONNECTIONS * 2 * (256 + 64 + 16) * KIB + 8 * MIB),
+        Session(pipelined, ANSWERED, 2, 4 * 2 * (256 + 64 + 16) * KIB + 16 * MIB),
+        Session(big_frames, "frames refused", 32, BIG_FRAMES * 2 * (BIG_FRAME_SENT_BYTES + 64 * KIB) + 8 * MIB),
+        Session(big_group, "joins sent", 20, MEMBERS * 8 * KIB + 16 * MIB),
+        Session(pending_ids, ANSWERED, 1, FLOOD * 2 * KIB + 8 * MIB),
+        Session(joins_of_random_groups, ANSWERED, 1, FLOOD * 4 * KIB + 8 * MIB),
+        Session(commits_of_random_groups, ANSWERED, 1, FLOOD * 4 * KIB + 8 * MIB),
+        Session(commits_of_one_offset, ANSWERED, 4, 24 * MIB),
+        Session(questions_about_random_groups, ANSWERED, 2, 8 * MIB),
     )
 }

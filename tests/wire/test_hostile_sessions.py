@@ -34,9 +34,11 @@ def test_an_attack_takes_bounded_memory_and_a_healthy_client_does_not_notice(ses
         before = server.resident_bytes()
         with closing(session.attack(server.address)) as attack:
             for _ in range(session.rounds):
-                next(attack)
+                done = next(attack)
             grown = server.resident_bytes() - before
-        print(f"{session.attack.__name__}: {grown / 2**20:.1f} of {session.bytes_max / 2**20:.1f} MiB")
+        print(f"{session.attack.__name__}: {grown / 2**20:.1f} of {session.bytes_max / 2**20:.1f} MiB", end=", ")
+        print(f"{done} {session.unit}")
+        assert done > 0
         assert grown < session.bytes_max
 
 
