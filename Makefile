@@ -80,15 +80,15 @@ test: ## everything, in this order: build, linters, Rust tests, Python tests
 
 differential: wheel ## core against model, 1,000,000 steps with the release build (STEPS=..., SEED=...)
 	$(PYTHON) -m venv build/differential
-	build/differential/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
-	build/differential/bin/python -m tests.differential --steps $(STEPS) --seed $(SEED) --workers $(WORKERS)
+	build/differential/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	build/differential/bin/rota check differential --steps $(STEPS) --seed $(SEED) --processes $(WORKERS)
 
 wheel: venv ## sdist and wheel (release build) into dist/
 	rm -rf dist
 	$(BIN)/maturin sdist --out dist
 	$(BIN)/maturin build --release --out dist
 
-check-wheel: ## install dist/*.whl where there is no Rust toolchain, and run the demo from it
+check-wheel: ## install dist/*.whl where there is no Rust toolchain, run its checks and the demo from it
 	PYTHON=$(PYTHON) scripts/check-wheel dist
 
 bench: wheel ## heartbeats and start-up, with the release build, beside their floors

@@ -10,6 +10,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import cache
@@ -106,21 +107,22 @@ def run(
     if not todo:
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(processes, len(todo)), mp_context=context) as pool:
+    ignored = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process only, which then ends them
+    pool = ProcessPoolExecutor(min(processes, len(todo)), context, signal.signal, ignored)
+    try:
         waiting: dict[Future[Results], str] = {pool.submit(run_job, job): job for job in todo}
-        try:
-            while waiting:
-                finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    job = waiting.pop(future)
-                    known[job] = future.result()
-                    done += 1
-                    progress(done, len(jobs), job)
-                    yield job, known[job]
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            if kept:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                partial = kept.with_suffix(f".{os.getpid()}")
-                partial.write_text(json.dumps(known), encoding="utf-8")
-                partial.replace(kept)
+        while waiting:
+            finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in finished:
+                job = waiting.pop(future)
+                known[job] = future.result()
+                done += 1
+                progress(done, len(jobs), job)
+                yield job, known[job]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        if kept:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            partial = kept.with_suffix(f".{os.getpid()}")
+            partial.write_text(json.dumps(known), encoding="utf-8")
+            partial.replace(kept)

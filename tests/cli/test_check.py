@@ -1,12 +1,19 @@
 """`rota check`: one table, plain data, properties in words, and exit codes that mean something."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
 
 import pytest
 from typer.testing import CliRunner
 
 from rota.check import proofs
-from rota.check.engines import Report, table
+from rota.check.differential import engine
+from rota.check.engines import Effort, Progress, Report, each, table
+from rota.check.registry import ENGINES
 from rota.cli import app
 
 runner = CliRunner()
@@ -15,7 +22,9 @@ BAD = Report("proofs", False, 1.0, {"obligations": 2, "proved": 1}, ["refuted: c
 
 
 def reporting(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proofs, "run", lambda *_: report)
+    """Every engine reports this."""
+    for each_engine in ENGINES:
+        monkeypatch.setattr(f"{each_engine.module}.run", lambda *_, **__: report)
 
 
 def test_the_table_has_one_line_for_each_engine() -> None:
@@ -42,16 +51,79 @@ def test_it_ends_with_1_and_the_counter_example_when_something_does_not(monkeypa
 
 def test_json_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
     reporting(GOOD, monkeypatch)
-    [data] = json.loads(runner.invoke(app, ["check", "--json"]).stdout)
-    assert data["engine"] == "proofs"
-    assert data["figures"]["obligations"] == 12_000
+    reports = json.loads(runner.invoke(app, ["check", "--json"]).stdout)
+    assert len(reports) == len(ENGINES)
+    assert reports[0]["figures"]["obligations"] == 12_000
+
+
+def without_z3(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "z3" else find_spec(name))
 
 
 def test_without_z3_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    without_z3(monkeypatch)
     result = runner.invoke(app, ["check", "proofs"])
     assert result.exit_code == 2
     assert "pip install 'rota[check]'" in result.output
+
+
+def test_without_z3_the_other_engines_run_and_it_ends_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    reporting(GOOD, monkeypatch)
+    without_z3(monkeypatch)
+    result = runner.invoke(app, ["check", "--json"])
+    assert result.exit_code == 2
+    assert len(json.loads(result.stdout)) == len(ENGINES) - 1
+    assert "left out: the proofs need Z3: pip install 'rota[check]'" in result.stderr
+
+
+@pytest.mark.parametrize("options", [["--steps", "0"], ["--seed", "-1"], ["--processes", "0"], ["--fast"], ["prove"]])
+def test_what_it_does_not_understand_is_misuse(options: list[str]) -> None:
+    assert runner.invoke(app, ["check", *options]).exit_code == 2
+
+
+def test_the_options_reach_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Effort] = []
+
+    def run(effort: Effort, _progress: Progress) -> Report:
+        asked.append(effort)
+        return GOOD
+
+    monkeypatch.setattr(engine, "run", run)
+    runner.invoke(app, ["check", "differential", "--quick", "--seed", "7", "--steps", "60", "--processes", "3"])
+    assert asked == [Effort(quick=True, seed=7, steps=60, processes=3)]
+
+
+def test_an_interruption_ends_with_130_and_prints_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_effort: Effort, _progress: Progress) -> Report:
+        raise KeyboardInterrupt
+
+    reporting(GOOD, monkeypatch)
+    monkeypatch.setattr(f"{ENGINES[-1].module}.run", interrupted)
+    result = runner.invoke(app, ["check"])
+    assert result.exit_code == 130
+    assert result.stdout.count("holds") == len(ENGINES) - 1
+    assert f"{ENGINES[-1].name} was interrupted" in result.stderr
+
+
+def test_ctrl_c_ends_all_its_processes() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rota", "check", "differential", "--steps", "100000000", "--processes", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "rota: differential ...\n"
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=30)  # which ends when the last of them has closed its stderr
+    assert process.returncode == 130
+    assert said == "rota: differential was interrupted\n"
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_every_job_is_done_once(processes: int) -> None:
+    assert sorted(each(abs, range(-9, 0), processes)) == list(range(1, 10))
 
 
 def test_a_property_is_explained() -> None:

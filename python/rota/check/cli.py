@@ -4,13 +4,18 @@ called wrongly or something has to be installed, 130 it was interrupted."""
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, NoReturn
 
 import typer
 
 from rota.check import proofs
-from rota.check.engines import Report, table
+from rota.check.engines import Effort, Engine, Progress, Report, table
+from rota.check.registry import ENGINES
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 
@@ -21,12 +26,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Quick = Annotated[bool, typer.Option("--quick", help="Leave out what takes long, such as planted bugs.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Leave out what takes long: seconds or a few minutes, not more.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Compute everything anew, whatever the cache has.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the first of the random runs.")]
+Steps = Annotated[
+    int | None, typer.Option("--steps", min=1, help="How many random steps; the engine's choice if left out.")
+]
 Processes = Annotated[
     int | None, typer.Option("--processes", min=1, max=256, help="How many to use; all cores if left out.")
 ]
+Run = Callable[[Effort, Progress], Report]
 
 
 def fail(code: int, message: str) -> NoReturn:
@@ -35,63 +44,118 @@ def fail(code: int, message: str) -> NoReturn:
     raise typer.Exit(code)
 
 
-def life_sign(done: int, of: int, job: str) -> None:
-    """One line on a terminal that says how far it is."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{done}/{of} {job}"[:100])
-        if done == of:
-            sys.stderr.write("\r\x1b[K")
+def sign(engine: str) -> Progress:
+    """On a terminal one line that says how far the engine is; else one that says that it runs."""
+    if not sys.stderr.isatty():
+        typer.echo(f"rota: {engine} ...", err=True)
+        return lambda *_: None
+
+    def life_sign(done: int, of: int, job: str) -> None:
+        sys.stderr.write("\r\x1b[K" + f"{engine}: {done:,}/{of:,} {job}"[:100] * (done < of))
         sys.stderr.flush()
 
+    return life_sign
 
-def proved(quick: bool, processes: int | None, fresh: bool) -> Report:
-    """The report of the proofs, or the end if they cannot run."""
-    needed = proofs.missing()
-    if needed:
-        fail(MISUSED, needed)
+
+def checked(name: str, run: Run, effort: Effort, so_far: list[Report]) -> Report:
+    """The engine's report. If it is interrupted, its processes end, and what others reported is printed."""
     try:
-        return proofs.run(quick, processes, life_sign, fresh)
+        return run(effort, sign(name))
     except KeyboardInterrupt:
-        fail(INTERRUPTED, "interrupted; what was proved so far is kept")
+        for process in multiprocessing.active_children():
+            process.kill()
+        if so_far:
+            typer.echo(table(so_far))
+        fail(INTERRUPTED, f"{name} was interrupted")
 
 
-def end(reports: list[Report], as_json: bool) -> NoReturn:
-    """Print the reports, and end with 1 if anything failed."""
+def effort(quick: bool, seed: int, steps: int | None, processes: int | None) -> Effort:
+    """The options' values as an engine wants them."""
+    return Effort(quick, seed, steps, processes or os.cpu_count() or 1)
+
+
+def end(reports: list[Report], absent: list[str], as_json: bool) -> NoReturn:
+    """Print the reports, and end with 1 if anything failed, with 2 if something could not be run."""
     if as_json:
         typer.echo(json.dumps([report.data() for report in reports], indent=2))
     else:
         typer.echo(table(reports))
         for report in reports:
             for failure in report.failures:
-                typer.echo(f"\n{failure}")
-    raise typer.Exit(0 if all(report.ok for report in reports) else FAILED)
+                typer.echo(f"\n{report.engine}: {failure}")
+    for line in absent:
+        typer.echo(f"rota: {line}", err=True)
+    if not all(report.ok for report in reports):
+        raise typer.Exit(FAILED)
+    raise typer.Exit(MISUSED if absent else 0)
 
 
 @app.callback(invoke_without_command=True)
-def every(context: typer.Context, quick: Quick = False, as_json: AsJson = False) -> None:
+def every(
+    context: typer.Context,
+    quick: Quick = False,
+    as_json: AsJson = False,
+    seed: Seed = 0,
+    steps: Steps = None,
+    processes: Processes = None,
+) -> None:
     """Run every engine and print one table of their figures.
+
+    What an engine finds is printed below the table, as small as it could be made. An engine that needs something that
+    is not installed is left out, is named on stderr, and makes the exit code 2.
 
     \b
     Examples:
       rota check
       rota check --quick --json
+      rota check differential --steps 100000 --seed 7
       rota check proofs --explain S7
     """
-    if context.invoked_subcommand is None:
-        end([proved(quick, None, fresh=False)], as_json)
+    if context.invoked_subcommand is not None:
+        return
+    reports: list[Report] = []
+    absent = {engine.name: engine.missing() for engine in ENGINES}
+    for engine in ENGINES:
+        if absent[engine.name] is None:
+            reports.append(checked(engine.name, engine.run, effort(quick, seed, steps, processes), reports))
+    end(reports, [f"left out: {needed}" for needed in absent.values() if needed], as_json)
+
+
+def command(engine: Engine) -> None:
+    """`rota check ENGINE`."""
+
+    def one(
+        quick: Quick = False,
+        as_json: AsJson = False,
+        seed: Seed = 0,
+        steps: Steps = None,
+        processes: Processes = None,
+    ) -> None:
+        needed = engine.missing()
+        if needed:
+            fail(MISUSED, needed)
+        end([checked(engine.name, engine.run, effort(quick, seed, steps, processes), [])], [], as_json)
+
+    app.command(engine.name, help=engine.checks)(one)
+
+
+for _engine in ENGINES:
+    if _engine.name != "proofs":
+        command(_engine)
 
 
 @app.command("proofs")
 def prove(
     quick: Quick = False,
     as_json: AsJson = False,
-    fresh: Fresh = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Compute everything anew, whatever the cache has.")] = False,
     processes: Processes = None,
     explain: Annotated[str | None, typer.Option(metavar="ID", help="Say what a property means, and end.")] = None,
 ) -> None:
     """Prove the invariants of the classic protocol, of the timing wheel and of the assignors, without bounds.
 
-    Needs Z3: pip install 'rota[check]'. Results are kept in ~/.cache/rota by the content of the specifications.
+    Needs Z3: pip install 'rota[check]'. Results are kept in ~/.cache/rota by the content of the specifications. --quick
+    leaves out the planted bugs.
 
     \b
     Examples:
@@ -99,11 +163,11 @@ def prove(
       rota check proofs --quick --fresh
       rota check proofs --explain S11
     """
-    if explain is None:
-        end([proved(quick, processes, fresh)], as_json)
     needed = proofs.missing()
     if needed:
         fail(MISUSED, needed)
+    if explain is None:
+        end([checked("proofs", partial(proofs.run, fresh=fresh), effort(quick, 0, None, processes), [])], [], as_json)
     try:
         typer.echo(proofs.explain(explain))
     except KeyError as error:

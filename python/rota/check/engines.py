@@ -1,12 +1,32 @@
-"""What an engine of `rota check` reports, and the table of all reports."""
+"""What an engine of `rota check` is, what it reports, and the table of all reports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 Progress = Callable[[int, int, str], None]
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is asked for. `steps` is for engines that take steps, None leaves their number to them; `seed` is for
+    those that choose.
+    """
+
+    quick: bool = False
+    seed: int = 0
+    steps: int | None = None
+    processes: int = field(default_factory=lambda: os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -24,6 +44,28 @@ class Report:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class Engine:
+    """`checks` says in one sentence what it does. Its module, which is imported when it is needed, has
+    `run(Effort, Progress) -> Report`, and may have `missing() -> str | None`.
+    """
+
+    name: str
+    checks: str
+    module: str
+
+    def missing(self) -> str | None:
+        """What has to be installed first, if anything."""
+        module = importlib.import_module(self.module)
+        said: str | None = module.missing() if hasattr(module, "missing") else None
+        return said
+
+    def run(self, effort: Effort, progress: Progress) -> Report:
+        """Run it to its end, or to what does not hold."""
+        report: Report = importlib.import_module(self.module).run(effort, progress)
+        return report
+
+
 def table(reports: list[Report]) -> str:
     """One line for each engine."""
     rows = [("engine", "outcome", "seconds", "figures")]
@@ -38,3 +80,22 @@ def table(reports: list[Report]) -> str:
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
         for row in rows
     )
+
+
+def each(work: Callable[[Job], Result], jobs: Iterable[Job], processes: int) -> Generator[Result]:
+    """`work` done on every job, in some order. With one process it is done in this one."""
+    if processes == 1:
+        yield from map(work, jobs)
+        return
+    todo = iter(jobs)
+    # Spawned, not forked: this process may have threads. Ctrl-C is for this process only, which then ends them.
+    context, ignored = multiprocessing.get_context("spawn"), (signal.SIGINT, signal.SIG_IGN)
+    pool = ProcessPoolExecutor(processes, context, signal.signal, ignored)
+    try:
+        waiting: set[Future[Result]] = {pool.submit(work, job) for job in islice(todo, 2 * processes)}
+        while waiting:
+            finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            waiting |= {pool.submit(work, job) for job in islice(todo, len(finished))}
+            yield from (future.result() for future in finished)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from rota.check.engines import Progress, Report
+from rota.check.engines import Effort, Progress, Report
 
 NEEDS = "the proofs need Z3: pip install 'rota[check]'"
 
@@ -22,16 +21,16 @@ def missing() -> str | None:
     return NEEDS if importlib.util.find_spec("z3") is None else None
 
 
-def run(quick: bool, processes: int | None, progress: Progress, fresh: bool = False) -> Report:
-    """Prove everything; without planted bugs if `quick`. `fresh` takes nothing from the cache."""
+def run(effort: Effort, progress: Progress, fresh: bool = False) -> Report:
+    """Prove everything; without planted bugs if it has to be quick. `fresh` takes nothing from the cache."""
     from specs import jobs
 
     began = time.perf_counter()
     folder: Path | None = None if fresh else jobs.cache_folder()
     results: list[dict[str, Any]] = []
-    for _, found in jobs.run(jobs.names(quick), processes or os.cpu_count() or 1, progress, folder):
+    for _, found in jobs.run(jobs.names(effort.quick), effort.processes, progress, folder):
         results += found
-    return report(results, quick, time.perf_counter() - began)
+    return report(results, effort.quick, time.perf_counter() - began)
 
 
 def report(results: list[dict[str, Any]], quick: bool, seconds: float) -> Report:

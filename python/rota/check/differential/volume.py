@@ -1,7 +1,4 @@
-"""Volume: seeded runs without Hypothesis, several thousand steps a second, and the shortening of those that fail.
-
-`python -m tests.differential --steps 1000000 --seed 1` prints what it did; `--workers` uses more processes.
-"""
+"""Volume: seeded runs without Hypothesis, several thousand steps a second, and the shortening of those that fail."""
 
 from __future__ import annotations
 

@@ -1,0 +1,18 @@
+"""The engines there are, in the order in which they run: the quick ones first."""
+
+from __future__ import annotations
+
+from rota.check.engines import Engine
+
+ENGINES = (
+    Engine(
+        "differential",
+        "Hold the coordinator to rota.model, step by step.",
+        "rota.check.differential.engine",
+    ),
+    Engine(
+        "proofs",
+        "Prove the invariants of the classic protocol, of the timing wheel and of the assignors, without bounds.",
+        "rota.check.proofs",
+    ),
+)
