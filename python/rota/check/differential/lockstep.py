@@ -41,17 +41,7 @@ class Lockstep:
         self.play(Loaded())
 
     def play(self, step: Step) -> None:
-        """One step. Raises `Difference`, also for whatever the core or the model raises."""
-        try:
-            self._play(step)
-        except Difference:
-            raise
-        except BaseException as error:
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-                raise  # Ctrl-C; a panic of the core is no Exception either
-            raise Difference(f"at {self.now_ms} ms, {step}: {type(error).__name__}: {error}") from error
-
-    def _play(self, step: Step) -> None:
+        """One step. Raises `Difference`."""
         match step:
             case Ask():
                 self._ask(step)

@@ -44,21 +44,29 @@ def run(seed: int, length: int = STEPS_OF_A_RUN) -> tuple[int, Failure | None]:
     for _ in range(length):
         loading = lockstep.state.phase == "Loading" and choices.index(3) == 0
         steps.append(Loaded() if loading else makers[choices.index(len(makers))](maker))
-        try:
-            lockstep.play(steps[-1])
-        except Difference as difference:
-            return len(steps), Failure(config, steps, str(difference))
+        error = _played(lockstep, steps[-1])
+        if error is not None:
+            return len(steps), Failure(config, steps, error)
     return length, None
 
 
 def error_of(config: Mapping[str, int], steps: Sequence[Step]) -> str | None:
     """How these steps fail, if they do."""
+    lockstep = Lockstep(config)
+    errors = (_played(lockstep, step) for step in steps)
+    return next((error for error in errors if error is not None), None)
+
+
+def _played(lockstep: Lockstep, step: Step) -> str | None:
+    """How the step fails, if it does: a difference, or whatever the core or the model raises, who refuse nothing."""
     try:
-        lockstep = Lockstep(config)
-        for step in steps:
-            lockstep.play(step)
+        lockstep.play(step)
     except Difference as difference:
         return str(difference)
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise  # Ctrl-C; a panic of the core is no Exception either
+        return f"at {lockstep.now_ms} ms, {step}: {type(error).__name__}: {error}"
     return None
 
 
