@@ -69,6 +69,7 @@ from rota._rota import (
     encode_subscription,
 )
 from rota.clock import VirtualClock
+from rota.member import Member, MemberError, MemberSettings
 from rota.server import Server
 
 __all__ = [
@@ -105,6 +106,9 @@ __all__ = [
     "ListAnswer",
     "ListGroups",
     "ListedGroup",
+    "Member",
+    "MemberError",
+    "MemberSettings",
     "MemberValue",
     "OffsetCommit",
     "OffsetDelete",

@@ -8,6 +8,7 @@ mod embedded;
 mod errors;
 mod explain;
 mod log;
+mod member;
 mod plain;
 mod projection;
 mod purgatory;
@@ -35,6 +36,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     purgatory::register(module)?;
     server::register(module)?;
     log::register(module)?;
+    member::register(module)?;
     vocabulary::register(module)?;
     Ok(())
 }

@@ -1,0 +1,141 @@
+"""One connection to a broker: frames out, answers in, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rota._rota import RotaError
+from rota.conform.codec import Fields, MalformedError, apis, read_answer, write_request
+
+FRAME_BYTES_MAX = 100 * 1024 * 1024
+# Not used though the table has them: from these versions on topics are told by ids, which a member does not know.
+BEFORE_IDS = {"OffsetCommit": 9, "OffsetFetch": 9, "Metadata": 12}
+
+
+class BrokerError(RotaError):
+    """What a broker said is no answer, or it speaks no version of an API that is needed."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer: which request of the caller's it belongs to, of which API, and its fields."""
+
+    request: int
+    api: str
+    fields: Fields
+
+
+def read_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
+    """`HOST:PORT,HOST:PORT` as pairs; a `ValueError` names the part that is none."""
+    found = []
+    for part in (part.strip() for part in bootstrap.split(",")):
+        host, colon, port = part.rpartition(":")
+        if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+            raise ValueError(f"{part!r} is no address of a broker: give HOST:PORT, several with commas between")
+        found.append((host.strip("[]"), int(port)))
+    return found
+
+
+class Connection:
+    """Sends what it is given, and says what came back, until it is lost; then it says so, once.
+
+    The first thing on every connection is ApiVersions: every request goes out in the newest version that both know.
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        client_id: str,
+        on_answer: Callable[[Answered], None],
+        on_lost: Callable[[str], None],
+    ) -> None:
+        self.address = address
+        self._client_id = client_id
+        self._on_answer = on_answer
+        self._on_lost = on_lost
+        self._waiting: deque[tuple[int, str, Mapping[str, Any]]] = deque()
+        self._sent: deque[tuple[int, int, str, int]] = deque()
+        self._versions: dict[str, int] = {}
+        self._correlation_id = 0
+        self._writer: asyncio.StreamWriter | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def send(self, request: int, api: str, fields: Mapping[str, Any]) -> None:
+        """Sends it as soon as the connection is there."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+        self._waiting.append((request, api, fields))
+        self._flush()
+
+    def close(self) -> None:
+        """Ends it without a word."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._writer is not None:
+            self._writer.close()
+
+    async def _run(self) -> None:
+        try:
+            reader, self._writer = await asyncio.open_connection(*self.address)
+            await self._agree(reader)
+            self._flush()
+            while True:
+                self._take(await self._frame(reader))
+        except (OSError, EOFError, MalformedError, BrokerError) as error:
+            if self._writer is not None:
+                self._writer.close()
+            self._on_lost(f"{self.address[0]}:{self.address[1]}: {error or 'the connection ended'}")
+
+    async def _frame(self, reader: asyncio.StreamReader) -> bytes:
+        (length,) = struct.unpack(">i", await reader.readexactly(4))
+        if not 4 <= length <= FRAME_BYTES_MAX:
+            raise MalformedError(f"a frame of {length} bytes: 4 to {FRAME_BYTES_MAX} are possible")
+        return await reader.readexactly(length)
+
+    async def _agree(self, reader: asyncio.StreamReader) -> None:
+        assert self._writer is not None
+        api = apis()["ApiVersions"]
+        # Version 0 is understood by every broker, and is enough.
+        frame = write_request(api, 0, 0, self._client_id, {})
+        self._writer.write(struct.pack(">i", len(frame)) + frame)
+        correlation_id, fields = read_answer(api, 0, await self._frame(reader))
+        if correlation_id != 0 or fields["error_code"]:
+            raise BrokerError(f"ApiVersions was answered with id {correlation_id}, error {fields['error_code']}")
+        offered = {one["api_key"]: (one["min_version"], one["max_version"]) for one in fields["api_keys"]}
+        for name, known in apis().items():
+            first, last = offered.get(known.key, (0, -1))
+            newest = min(last, known.last, BEFORE_IDS.get(name, known.last))
+            if newest >= max(first, known.first):
+                self._versions[name] = newest
+
+    def _flush(self) -> None:
+        if self._writer is None or not self._versions or self._writer.is_closing():
+            return
+        while self._waiting:
+            request, name, fields = self._waiting.popleft()
+            if name not in self._versions:
+                self._fail(BrokerError(f"the broker has no version of {name} that is known here"))
+                return
+            self._correlation_id += 1
+            version = self._versions[name]
+            self._sent.append((self._correlation_id, request, name, version))
+            frame = write_request(apis()[name], version, self._correlation_id, self._client_id, fields)
+            self._writer.write(struct.pack(">i", len(frame)) + frame)
+
+    def _fail(self, error: Exception) -> None:
+        self.close()
+        self._on_lost(f"{self.address[0]}:{self.address[1]}: {error}")
+
+    def _take(self, frame: bytes) -> None:
+        if not self._sent:
+            raise MalformedError("an answer that nobody asked for")
+        expected, request, name, version = self._sent.popleft()
+        correlation_id, fields = read_answer(apis()[name], version, frame)
+        if correlation_id != expected:
+            raise MalformedError(f"an answer with id {correlation_id}, {expected} was expected")
+        self._on_answer(Answered(request, name, fields))

@@ -1,0 +1,269 @@
+"""`GroupMember`: a member of a consumer group over asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from rota.aio.connection import read_bootstrap
+from rota.aio.driver import Driver
+from rota.aio.planning import ByAssignor, Planner
+from rota.assign import Assignor
+from rota.member import (
+    Assign,
+    Closed,
+    Committed,
+    Effect,
+    Failed,
+    Fetched,
+    Lose,
+    Member,
+    MemberError,
+    MemberSettings,
+    Notice,
+    Offset,
+    Partition,
+    Plan,
+    Revoke,
+    Send,
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What has changed.
+
+    `assigned`: read these, too; `revoked`: stop reading, commit what you have; `lost`: they may be another's already.
+    `partitions` are those concerned, `all` everything that is this member's now, `generation` the group's.
+    """
+
+    kind: Literal["assigned", "revoked", "lost"]
+    partitions: list[Partition]
+    all: list[Partition]
+    generation: int
+
+
+class GroupMember:
+    """A member of a group on any Kafka broker.
+
+        async with GroupMember("127.0.0.1:9092", "readers", ["orders"]) as member:
+            async for change in member.assignments():
+                ...
+
+    The group waits for whoever holds partitions that are to move: a change has been dealt with when the loop asks for
+    the next one. While the body of the loop takes longer than `max_poll_interval_ms`, the member is out of the group.
+    Keyword settings are those of `rota.member.MemberSettings`; `assignor` divides the partitions by your own code.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        group_id: str,
+        topics: Sequence[str] | None = None,
+        *,
+        pattern: str | None = None,
+        client_id: str = "rota",
+        assignor: Assignor | None = None,
+        close_timeout_ms: int = 30_000,
+        planner: Planner | None = None,
+        answer_here: Callable[[Send], dict[str, Any] | None] = lambda _: None,
+        **settings: Any,
+    ) -> None:
+        if (topics is None) == (pattern is None):
+            raise ValueError("give topics or a pattern, one of them")
+        if isinstance(topics, str):
+            raise ValueError(f"topics is the string {topics!r}: give a list of names")
+        settings.setdefault("seed", random.getrandbits(64))
+        self._planner = ByAssignor(assignor) if assignor is not None else planner
+        if self._planner is not None:
+            settings["strategies"] = [(self._planner.name, self._planner.cooperative)]
+        self._member = Member(group_id, MemberSettings(**settings))
+        self._addresses = read_bootstrap(bootstrap_servers)
+        self._topics, self._pattern = topics, pattern
+        self._client_id = client_id
+        self._close_timeout_ms = close_timeout_ms
+        self._answer_here = answer_here
+        self._news: asyncio.Queue[Notice] = asyncio.Queue()
+        self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._next_call = 0
+        self._is_owed = False
+        self._is_closing = False
+        self._all: list[Partition] = []
+        self._driver: Driver | None = None
+        self._over: asyncio.Event = asyncio.Event()
+
+    @property
+    def member(self) -> Member:
+        """The machine: state, generation, member id, coordinator."""
+        return self._member
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """What this member holds now."""
+        return list(self._all)
+
+    @property
+    def last_loss(self) -> str:
+        """Why the last connection that was lost was lost; empty: none was."""
+        return self._driver.last_loss if self._driver is not None else ""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Subscribes; what comes of it is in `assignments`."""
+        if self._driver is not None:
+            raise RuntimeError("started already: a member is for one use")
+        self._driver = Driver(self._member, self._addresses, self._client_id, self._hear, self._answer_here)
+        self._tell_planner_data()
+        if self._pattern is not None:
+            self._do(self._member.subscribe_pattern, self._pattern)
+        else:
+            self._do(self._member.subscribe, list(self._topics or ()))
+
+    async def assignments(self) -> AsyncGenerator[Change, None]:
+        """Every change of what this member holds, as it comes; ends when it is closed. Raises `MemberError`.
+
+        After an error the next iteration tries again.
+        """
+        while True:
+            self._settle()
+            self._do(self._member.poll)
+            notice = await self._news.get()
+            self._do(self._member.busy)
+            match notice:
+                case Closed():
+                    return
+                case Failed(error):
+                    raise error
+                case _:
+                    self._is_owed = notice.wants_done
+                    change = self._change(notice)
+                    if change is not None:
+                        yield change
+
+    async def commit(self, offsets: Mapping[Partition, int | Offset]) -> None:
+        """Commits the next offsets to read. `MemberError` if they are not committed, and why."""
+        told = {at: offset if isinstance(offset, Offset) else Offset(offset) for at, offset in offsets.items()}
+        await self._call(self._member.commit, told)
+
+    async def committed(self, partitions: Sequence[Partition]) -> dict[Partition, Offset | None]:
+        """The committed offsets; None where there is none."""
+        found: dict[Partition, Offset | None] = await self._call(self._member.fetch, partitions)
+        return found
+
+    def position(self, partition: Partition, offset: int | Offset) -> None:
+        """Has read up to here: what automatic commits commit (`auto_commit_interval_ms`)."""
+        told = offset if isinstance(offset, Offset) else Offset(offset)
+        self._do(self._member.position, partition, told)
+
+    def rejoin(self, reason: str) -> None:
+        """Has the group rebalance though nothing has changed."""
+        self._do(self._member.rejoin, reason)
+
+    async def close(self) -> None:
+        """Commits what was read, gives everything up, leaves. Ends after `close_timeout_ms` at the latest."""
+        driver = self._driver
+        if driver is None or self._is_closing:
+            return
+        # Whoever closes reads no more: it is not asked whether it has stopped.
+        self._is_closing = True
+        self._settle()
+        for notice in [self._news.get_nowait() for _ in range(self._news.qsize())]:
+            self._excuse(notice)
+        self._do(self._member.close)
+        try:
+            await asyncio.wait_for(self._over.wait(), self._close_timeout_ms / 1_000)
+        except TimeoutError:
+            self._news.put_nowait(Closed())
+        finally:
+            driver.close()
+            for call in list(self._calls):
+                self._end_call(call, None, MemberError("Closed", None, "the member was closed first"))
+
+    def _do(self, verb: Callable[..., list[Effect]], *arguments: Any) -> None:
+        if self._driver is None:
+            raise RuntimeError("not started: use `async with`, or call `start`")
+        self._driver.take(verb(self._driver.now_ms(), *arguments))
+
+    def _settle(self) -> None:
+        """The application has dealt with the last change."""
+        if self._is_owed:
+            self._is_owed = False
+            self._do(self._member.done)
+
+    def _excuse(self, notice: Notice) -> None:
+        if notice.wants_done:
+            asyncio.get_running_loop().call_soon(self._do, self._member.done)
+
+    async def _call(self, verb: Callable[..., list[Effect]], what: Any) -> Any:
+        self._next_call += 1
+        future = self._calls[self._next_call] = asyncio.get_running_loop().create_future()
+        self._do(verb, self._next_call, what)
+        return await future
+
+    def _end_call(self, call: int, value: Any, error: MemberError | None) -> None:
+        future = self._calls.pop(call, None)
+        if future is None or future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(value)
+
+    def _hear(self, notice: Notice) -> None:
+        match notice:
+            case Committed(commit, error):
+                self._end_call(commit, None, error)
+            case Fetched(fetch, offsets, error):
+                self._end_call(fetch, offsets, error)
+            case Plan():
+                asyncio.get_running_loop().call_soon(self._plan, notice)
+            case Closed():
+                self._over.set()
+                self._news.put_nowait(notice)
+            case _ if self._is_closing:
+                self._excuse(notice)
+            case _:
+                self._news.put_nowait(notice)
+
+    def _plan(self, plan: Plan) -> None:
+        assert self._planner is not None, "nobody else is asked for a plan"
+        try:
+            assignments = self._planner.plan(plan)
+        except Exception as error:
+            # It is somebody else's code, and the group must hear of it.
+            self._do(self._member.planned, plan.generation, None, f"{type(error).__name__}: {error}")
+        else:
+            self._do(self._member.planned, plan.generation, assignments)
+
+    def _tell_planner_data(self) -> None:
+        if self._planner is not None:
+            self._do(self._member.user_data, self._planner.name, self._planner.user_data())
+
+    def _change(self, notice: Notice) -> Change | None:
+        """The change that a notice tells of; None if it changes nothing."""
+        generation = self._member.generation
+        match notice:
+            case Assign(generation, added, partitions, user_data):
+                self._all = partitions
+                if self._planner is not None:
+                    self._planner.on_assignment(partitions, generation, user_data)
+                    self._tell_planner_data()
+                return Change("assigned", added, list(partitions), generation)
+            case Revoke(partitions) | Lose(partitions):
+                self._all = [partition for partition in self._all if partition not in set(partitions)]
+                kind: Literal["revoked", "lost"] = "revoked" if isinstance(notice, Revoke) else "lost"
+                return Change(kind, partitions, list(self._all), generation) if partitions else None
+            case _:
+                return None

@@ -1,0 +1,366 @@
+"""The member's side of a group as a state machine: no sockets, no clock. `rota.aio` drives it over TCP.
+
+    >>> import rota
+    >>> member = rota.Member("readers")
+    >>> member.subscribe(0, ["orders"])
+    [Send(request=0, node=None, api='FindCoordinator', fields={...})]
+
+Every call takes the time (monotonic, in ms) and returns what is to be done, in order. A driver sends each `Send`, hands
+the answer in with `answered`, says `disconnected` when a connection is lost, closes it on `Disconnect`, and calls
+`advance` at `next_deadline()`. It tells the application of everything else, and says `done` to what `wants_done`.
+`poll` says that the application waits for news, `busy` that it works. The rules are those of docs/protocol.md §22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from rota._rota import ErrorCode, JoinedMember, MemberMachine, RotaError
+
+Partition = tuple[str, int]
+"""Topic and index."""
+
+Node = tuple[int, str, int]
+"""Id, host and port of a broker."""
+
+Strategy = str | tuple[str, bool]
+"""The name of a built-in assignor, or (name, cooperative) of your own, which `Plan` asks for."""
+
+
+@dataclass(frozen=True)
+class Offset:
+    """A committed position: the next offset to read, the leader epoch (-1: unknown), your own words."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class MemberError(RotaError):
+    """Something that retrying would not heal.
+
+    `kind` is `Answer`, `RebalanceInProgress`, `CommitFailed`, `TimedOut`, `Topics`, `InconsistentProtocol`,
+    `UnknownProtocol`, `Subscription`, `Assignment`, `Plan` or `Closed`; `error` is the broker's code if it gave one.
+    """
+
+    def __init__(self, kind: str, error: ErrorCode | None, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.error = error
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send a request: to the coordinator `node`, or to any broker (None). `fields` are those of its newest version."""
+
+    request: int
+    node: Node | None
+    api: str
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Disconnect:
+    """Close the connection to the coordinator `node`, or to any broker (None): an answer did not come in time."""
+
+    node: Node | None
+
+
+@dataclass(frozen=True)
+class Revoke:
+    """Stop reading these, commit what you have, then say `done`."""
+
+    wants_done: ClassVar[bool] = True
+    partitions: list[Partition]
+
+
+@dataclass(frozen=True)
+class Lose:
+    """These may be another's already: stop reading, commit nothing, then say `done`."""
+
+    wants_done: ClassVar[bool] = True
+    partitions: list[Partition]
+
+
+@dataclass(frozen=True)
+class Assign:
+    """Read `added`, too: `partitions` is everything that is yours now. Then say `done`."""
+
+    wants_done: ClassVar[bool] = True
+    generation: int
+    added: list[Partition]
+    partitions: list[Partition]
+    user_data: bytes | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """You lead, and the strategy is your own: divide the partitions, and say `planned`.
+
+    `topics` has the number of partitions of each, `racks` those of each partition's replicas where they are known.
+    """
+
+    wants_done: ClassVar[bool] = False
+    strategy: str
+    generation: int
+    members: list[JoinedMember]
+    topics: dict[str, int]
+    racks: dict[str, list[list[str]]]
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A commit ended: well, or with an error."""
+
+    wants_done: ClassVar[bool] = False
+    commit: int
+    error: MemberError | None
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """The committed offsets (None: none), or an error."""
+
+    wants_done: ClassVar[bool] = False
+    fetch: int
+    offsets: dict[Partition, Offset | None]
+    error: MemberError | None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Something that retrying would not heal. The member tries again at the next `poll`."""
+
+    wants_done: ClassVar[bool] = False
+    error: MemberError
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The member is out of the group, and says no more."""
+
+    wants_done: ClassVar[bool] = False
+
+
+Notice = Revoke | Lose | Assign | Plan | Committed | Fetched | Failed | Closed
+Effect = Send | Disconnect | Notice
+
+
+def _error(told: tuple[str, ErrorCode | None, str] | None) -> MemberError | None:
+    return MemberError(*told) if told else None
+
+
+def _plan(
+    strategy: str,
+    generation: int,
+    members: list[tuple[str, str | None, bytes]],
+    topics: list[tuple[str, int, list[list[str]]]],
+) -> Plan:
+    return Plan(
+        strategy,
+        generation,
+        [JoinedMember(*member) for member in members],
+        {name: partitions for name, partitions, _ in topics},
+        {name: racks for name, _, racks in topics},
+    )
+
+
+def _fetched(
+    fetch: int,
+    offsets: list[tuple[Partition, tuple[int, int, str] | None]] | None,
+    failure: tuple[str, ErrorCode | None, str] | None,
+) -> Fetched:
+    found = {partition: Offset(*offset) if offset else None for partition, offset in offsets or ()}
+    return Fetched(fetch, found, _error(failure))
+
+
+_KINDS: dict[str, Any] = {
+    "Send": Send,
+    "Disconnect": Disconnect,
+    "Revoke": Revoke,
+    "Lose": Lose,
+    "Assign": Assign,
+    "Plan": _plan,
+    "Committed": lambda commit, failure: Committed(commit, _error(failure)),
+    "Fetched": _fetched,
+    "Failed": lambda failure: Failed(MemberError(*failure)),
+    "Closed": Closed,
+}
+
+
+@dataclass(kw_only=True)
+class MemberSettings:
+    """A member's settings, by the names of Kafka's consumer settings, with their defaults.
+
+    `strategies` are in order of preference. `seed` spreads retries: give members different ones.
+    `auto_commit_interval_ms`: how often what was read is committed (`Member.position`); None: never by itself.
+    """
+
+    instance_id: str | None = None
+    rack: str | None = None
+    strategies: Sequence[Strategy] = ("range",)
+    auto_commit_interval_ms: int | None = None
+    leave_on_close: bool = True
+    seed: int = 0
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    request_timeout_ms: int = 30_000
+    api_timeout_ms: int = 60_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    _times: ClassVar[tuple[str, ...]] = (
+        "session_timeout_ms",
+        "heartbeat_interval_ms",
+        "max_poll_interval_ms",
+        "request_timeout_ms",
+        "api_timeout_ms",
+        "retry_backoff_ms",
+        "retry_backoff_max_ms",
+        "metadata_max_age_ms",
+    )
+
+    def machine(self, group_id: str) -> MemberMachine:
+        """The machine for these settings; a `ValueError` says what makes no sense."""
+        return MemberMachine(
+            group_id,
+            strategies=list(self.strategies),
+            instance_id=self.instance_id,
+            rack=self.rack,
+            auto_commit_interval_ms=self.auto_commit_interval_ms,
+            leave_on_close=self.leave_on_close,
+            seed=self.seed,
+            times_ms={name: getattr(self, name) for name in self._times},
+        )
+
+
+@dataclass(eq=False)
+class Member:
+    """How a consumer gets into a group and stays there. `Member("readers")` has Kafka's defaults."""
+
+    group_id: str
+    settings: MemberSettings = field(default_factory=MemberSettings)
+
+    def __post_init__(self) -> None:
+        self._machine = self.settings.machine(self.group_id)
+
+    @staticmethod
+    def _effects(told: Iterable[tuple[Any, ...]]) -> list[Effect]:
+        return [_KINDS[kind](*rest) for kind, *rest in told]
+
+    def subscribe(self, now_ms: int, topics: Sequence[str]) -> list[Effect]:
+        """Wants to read these topics from now on, as a member."""
+        return self._effects(self._machine.subscribe(now_ms, topics=list(topics)))
+
+    def subscribe_pattern(self, now_ms: int, pattern: str) -> list[Effect]:
+        """Wants to read every topic whose whole name matches (a regular expression in Rust's syntax)."""
+        return self._effects(self._machine.subscribe(now_ms, pattern=pattern))
+
+    def assign(self, now_ms: int, partitions: Sequence[Partition]) -> list[Effect]:
+        """Reads these, chosen by hand, without being a member: offsets can be committed."""
+        return self._effects(self._machine.subscribe(now_ms, manual=list(partitions)))
+
+    def unsubscribe(self, now_ms: int) -> list[Effect]:
+        """Wants to read nothing: gives everything up, and leaves."""
+        return self._effects(self._machine.subscribe(now_ms))
+
+    def poll(self, now_ms: int) -> list[Effect]:
+        """The application waits for news; what was raised is tried again."""
+        return self._effects(self._machine.poll(now_ms))
+
+    def busy(self, now_ms: int) -> list[Effect]:
+        """The application works. After `max_poll_interval_ms` of it, the member leaves."""
+        return self._effects(self._machine.busy(now_ms))
+
+    def done(self, now_ms: int) -> list[Effect]:
+        """The application has dealt with the notice that wanted it."""
+        return self._effects(self._machine.done(now_ms))
+
+    def advance(self, now_ms: int) -> list[Effect]:
+        """Time passed."""
+        return self._effects(self._machine.advance(now_ms))
+
+    def close(self, now_ms: int) -> list[Effect]:
+        """Commits, gives everything up, leaves; ends with `Closed`."""
+        return self._effects(self._machine.close(now_ms))
+
+    def rejoin(self, now_ms: int, reason: str) -> list[Effect]:
+        """Joins again though nothing has changed."""
+        return self._effects(self._machine.rejoin(now_ms, reason))
+
+    def position(self, now_ms: int, partition: Partition, offset: Offset) -> list[Effect]:
+        """Has read up to here: what automatic commits commit."""
+        told = (offset.offset, offset.leader_epoch, offset.metadata)
+        return self._effects(self._machine.position(now_ms, *partition, told))
+
+    def commit(self, now_ms: int, commit: int, offsets: Mapping[Partition, Offset]) -> list[Effect]:
+        """Commits these; `Committed` with the same number says how it went."""
+        told = [(partition, (one.offset, one.leader_epoch, one.metadata)) for partition, one in offsets.items()]
+        return self._effects(self._machine.commit(now_ms, commit, told))
+
+    def fetch(self, now_ms: int, fetch: int, partitions: Sequence[Partition]) -> list[Effect]:
+        """Asks for the committed offsets of these; `Fetched` with the same number has them."""
+        return self._effects(self._machine.fetch(now_ms, fetch, list(partitions)))
+
+    def planned(
+        self, now_ms: int, generation: int, assignments: Mapping[str, bytes] | None, error: str | None = None
+    ) -> list[Effect]:
+        """The answer to `Plan`: an embedded assignment for each member id, or what went wrong."""
+        return self._effects(self._machine.planned(now_ms, generation, list((assignments or {}).items()), error))
+
+    def user_data(self, now_ms: int, strategy: str, user_data: bytes | None) -> list[Effect]:
+        """What the subscription for this strategy carries from the next join on."""
+        return self._effects(self._machine.user_data(now_ms, strategy, user_data))
+
+    def answered(self, now_ms: int, request: int, api: str, fields: Mapping[str, Any]) -> list[Effect]:
+        """A broker answered; `fields` of any version. `KeyError`, `TypeError` or `ValueError` if it is no answer."""
+        return self._effects(self._machine.answered(now_ms, request, api, dict(fields)))
+
+    def disconnected(self, now_ms: int, node: Node | None) -> list[Effect]:
+        """The connection to the coordinator `node`, or to any broker (None), is lost or could not be made."""
+        return self._effects(self._machine.disconnected(now_ms, node))
+
+    def next_deadline(self) -> int | None:
+        """When to call `advance` if nothing else happens, in ms; may be in the past. None: never."""
+        return self._machine.next_deadline()
+
+    @property
+    def state(self) -> str:
+        """`Unjoined`, `PreparingRebalance`, `CompletingRebalance` or `Stable`."""
+        return self._machine.state
+
+    @property
+    def generation(self) -> int:
+        """-1: none."""
+        return self._machine.generation
+
+    @property
+    def member_id(self) -> str:
+        """Empty: none."""
+        return self._machine.member_id
+
+    @property
+    def owned(self) -> list[Partition]:
+        """What it holds."""
+        return self._machine.owned
+
+    @property
+    def coordinator(self) -> Node | None:
+        """Where its coordinator is, as far as it knows."""
+        return self._machine.coordinator
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it led the last round."""
+        return self._machine.is_leader
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is out of the group, and done."""
+        return self._machine.is_closed
+
+    def __repr__(self) -> str:
+        return f"<rota.Member {self.member_id or 'nobody'} of {self.group_id}: {self.state}, {self.generation}>"
