@@ -51,6 +51,9 @@ class MemberError(RotaError):
         self.error = error
 
 
+MemberError.__module__ = "rota"
+
+
 @dataclass(frozen=True)
 class Send:
     """Send a request: to the coordinator `node`, or to any broker (None). `fields` are those of its newest version."""

@@ -89,7 +89,7 @@ class Connection:
         except (OSError, EOFError, MalformedError, BrokerError) as error:
             if self._writer is not None:
                 self._writer.close()
-            self._on_lost(f"{self.address[0]}:{self.address[1]}: {error or 'the connection ended'}")
+            self._on_lost(f"{self.address[0]}:{self.address[1]}: {error}")
 
     async def _frame(self, reader: asyncio.StreamReader) -> bytes:
         (length,) = struct.unpack(">i", await reader.readexactly(4))

@@ -75,6 +75,10 @@ impl Topics {
         planned
     }
 
+    fn lacks_some(&self) -> bool {
+        self.of_the_group.iter().any(|topic| !self.known.contains_key(topic))
+    }
+
     /// The member leads no more.
     pub fn unwatch(&mut self) {
         self.of_the_group.clear();
@@ -103,7 +107,10 @@ impl Member {
         if self.leaving.is_leaving() || !(by_pattern || self.round.leads()) {
             return None;
         }
-        let old_at = |since| since + u64::from(self.config.metadata_max_age_ms);
+        // A topic that is not there yet is looked for sooner: it may just be coming into being.
+        let age_ms =
+            if self.topics.lacks_some() { self.config.retry_backoff_max_ms } else { self.config.metadata_max_age_ms };
+        let old_at = |since| since + u64::from(age_ms);
         Some(self.topics.since_ms.map_or(self.topics.retry_at_ms, old_at).max(self.topics.retry_at_ms))
     }
 

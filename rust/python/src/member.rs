@@ -370,6 +370,35 @@ macro_rules! dict {
     }};
 }
 
+/// Who asks.
+fn identity<'py>(
+    py: Python<'py>,
+    group_id: &str,
+    generation: i32,
+    member_id: &str,
+    instance_id: Option<&str>,
+) -> PyResult<Bound<'py, PyDict>> {
+    Ok(dict! { py,
+        "group_id": group_id, "generation": generation, "member_id": member_id, "instance_id": instance_id,
+    })
+}
+
+/// Names with bytes, as dicts with these two keys.
+fn pairs<'py>(
+    py: Python<'py>,
+    pairs: &[(String, Vec<u8>)],
+    name_key: &str,
+    bytes_key: &str,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let one = |(name, bytes): &(String, Vec<u8>)| {
+        let dict = PyDict::new(py);
+        dict.set_item(name_key, name)?;
+        dict.set_item(bytes_key, PyBytes::new(py, bytes))?;
+        Ok(dict)
+    };
+    pairs.iter().map(one).collect()
+}
+
 fn request_to_python<'py>(py: Python<'py>, request: &Request) -> PyResult<(&'static str, Bound<'py, PyDict>)> {
     Ok(match request {
         Request::FindCoordinator { group_id } => {
@@ -390,9 +419,6 @@ fn request_to_python<'py>(py: Python<'py>, request: &Request) -> PyResult<(&'sta
             protocols,
             reason,
         } => {
-            let offer = |(name, metadata): &(String, Vec<u8>)| -> PyResult<_> {
-                Ok(dict! { py, "name": name, "metadata": PyBytes::new(py, metadata), })
-            };
             let fields = dict! { py,
                 "group_id": group_id,
                 "session_timeout_ms": session_timeout_ms,
@@ -400,45 +426,30 @@ fn request_to_python<'py>(py: Python<'py>, request: &Request) -> PyResult<(&'sta
                 "member_id": member_id,
                 "instance_id": instance_id,
                 "protocol_type": "consumer",
-                "protocols": protocols.iter().map(offer).collect::<PyResult<Vec<_>>>()?,
+                "protocols": pairs(py, protocols, "name", "metadata")?,
                 "reason": reason,
             };
             ("JoinGroup", fields)
         }
         Request::SyncGroup { group_id, generation, member_id, instance_id, protocol_name, assignments } => {
-            let share = |(member_id, assignment): &(String, Vec<u8>)| -> PyResult<_> {
-                Ok(dict! { py, "member_id": member_id, "assignment": PyBytes::new(py, assignment), })
-            };
-            let fields = dict! { py,
-                "group_id": group_id,
-                "generation": generation,
-                "member_id": member_id,
-                "instance_id": instance_id,
-                "protocol_type": "consumer",
-                "protocol_name": protocol_name,
-                "assignments": assignments.iter().map(share).collect::<PyResult<Vec<_>>>()?,
-            };
+            let fields = identity(py, group_id, *generation, member_id, instance_id.as_deref())?;
+            fields.set_item("protocol_type", "consumer")?;
+            fields.set_item("protocol_name", protocol_name)?;
+            fields.set_item("assignments", pairs(py, assignments, "member_id", "assignment")?)?;
             ("SyncGroup", fields)
         }
         Request::Heartbeat { group_id, generation, member_id, instance_id } => {
-            let fields = dict! { py,
-                "group_id": group_id, "generation": generation, "member_id": member_id, "instance_id": instance_id,
-            };
-            ("Heartbeat", fields)
+            ("Heartbeat", identity(py, group_id, *generation, member_id, instance_id.as_deref())?)
         }
         Request::LeaveGroup { group_id, member_id, instance_id, reason } => {
             let who = dict! { py, "member_id": member_id, "instance_id": instance_id, "reason": reason, };
             ("LeaveGroup", dict! { py, "group_id": group_id, "member_id": member_id, "members": [who], })
         }
         Request::OffsetCommit { group_id, generation, member_id, instance_id, offsets } => {
-            let fields = dict! { py,
-                "group_id": group_id,
-                "generation": generation,
-                "member_id": member_id,
-                "instance_id": instance_id,
-                "retention_time_ms": -1,
-                "topics": by_topic(py, offsets.iter().map(|(partition, offset)| (partition, Some(offset))))?,
-            };
+            let offsets = offsets.iter().map(|(partition, offset)| (partition, Some(offset)));
+            let fields = identity(py, group_id, *generation, member_id, instance_id.as_deref())?;
+            fields.set_item("retention_time_ms", -1)?;
+            fields.set_item("topics", by_topic(py, offsets)?)?;
             ("OffsetCommit", fields)
         }
         Request::OffsetFetch { group_id, partitions } => {
@@ -505,26 +516,25 @@ fn code(fields: &Bound<'_, PyDict>) -> PyResult<ErrorCode> {
     Ok(ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError))
 }
 
+fn coordinator(fields: &Bound<'_, PyDict>) -> PyResult<Result<Node, ErrorCode>> {
+    // Version 4 and newer answer every key; this one was asked for alone.
+    let all: Option<Vec<Bound<'_, PyDict>>> = newer(fields, "coordinators")?;
+    let found = match all.as_deref() {
+        None => fields,
+        Some([found]) => found,
+        Some(found) => return Err(PyValueError::new_err(format!("{} coordinators for one group", found.len()))),
+    };
+    Ok(match code(found)? {
+        ErrorCode::None => {
+            Ok(Node { id: field(found, "node_id")?, host: field(found, "host")?, port: field(found, "port")? })
+        }
+        error => Err(error),
+    })
+}
+
 fn answer(api: &str, fields: &Bound<'_, PyDict>) -> PyResult<Answer> {
     Ok(match api {
-        "FindCoordinator" => {
-            // Version 4 and newer answer every key; this one was asked for alone.
-            let all: Option<Vec<Bound<'_, PyDict>>> = newer(fields, "coordinators")?;
-            let found = match all.as_deref() {
-                None => fields,
-                Some([found]) => found,
-                Some(found) => {
-                    return Err(PyValueError::new_err(format!("{} coordinators for one group", found.len())));
-                }
-            };
-            let node = match code(found)? {
-                ErrorCode::None => {
-                    Ok(Node { id: field(found, "node_id")?, host: field(found, "host")?, port: field(found, "port")? })
-                }
-                error => Err(error),
-            };
-            Answer::FindCoordinator(node)
-        }
+        "FindCoordinator" => Answer::FindCoordinator(coordinator(fields)?),
         "Metadata" => Answer::Metadata(metadata(fields)?),
         "JoinGroup" => {
             let joined = |member: Bound<'_, PyDict>| -> PyResult<Joined> {

@@ -192,6 +192,16 @@ fn a_leader_notices_that_a_topic_grew() {
 }
 
 #[test]
+fn a_topic_that_comes_into_being_after_the_join_is_noticed_soon() {
+    let mut room = Household::new(&[]);
+    room.add(member(Assignor::Range, None, 0));
+    room.happen(0, topics(&["t"]));
+    room.wait_until(60_000, |room| room.clients[0].member.state() == State::Stable);
+    room.topics.insert("t".into(), of(3));
+    room.wait_until(5_000, |room| room.is_settled(&[0]));
+}
+
+#[test]
 fn a_pattern_follows_the_topics_that_match_its_whole() {
     let mut room = Household::new(&[("orders", 2), ("reorders-old", 3)]);
     room.add(member(Assignor::Range, None, 0));
