@@ -1,4 +1,4 @@
-"""How long other clients wait while a hostile one is at work: `python -m benches.hostile [--json] [NAME ...]`.
+"""How long others wait while a hostile client is at work: `python -m benches.hostile [--first] [--json] [NAME ...]`.
 
 Two servers share one core, and a member of each sends heartbeats from another core, one after the other. One server is
 attacked by a session of `tests/wire/hostile_sessions.py`, from its beginning on; the other one is not. Short turns
@@ -9,7 +9,8 @@ at most 5.
 
 Three rows are controls, and what they show is the machine's: `nothing` attacks nobody; `spinner_beside_client` and
 `spinner_beside_server` compute without a word to the server, on the core of the clients, where the other attackers
-are, and on the server's. Where attackers share a core with the members, they give way to them (nice 19).
+are, and on the server's. Where attackers share a core with the members, they give way to them (nice 19). On a busy
+machine use `--first`: members, server and attackers, in this order, then run before everything else.
 
 An attack must have done something, and everything that it was answered must have been right, or the run fails.
 """
@@ -46,37 +47,52 @@ WITHIN_S = 120
 CONTROLS = ("nothing", "spinner_beside_client", "spinner_beside_server")
 
 
-class Cores(NamedTuple):
-    """Whose core is which, of those that this process may use."""
+class Place(NamedTuple):
+    """Where a process runs: on one core, and with a priority above 0 before everything else on the machine."""
 
-    server: int
-    members: int
-    attackers: int
+    core: int
+    priority: int
+
+    def take(self) -> None:
+        os.sched_setaffinity(0, {self.core})
+        if self.priority:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(self.priority))
+
+
+class Places(NamedTuple):
+    """Who is where, on the cores that this process may use."""
+
+    server: Place
+    members: Place
+    attackers: Place
 
     @classmethod
-    def chosen(cls) -> Cores:
+    def chosen(cls, *, is_first: bool) -> Places:
         usable = sorted(os.sched_getaffinity(0))
-        return cls(usable[0], usable[1 % len(usable)], usable[2 if len(usable) > 2 else 1 % len(usable)])
+        cores = usable[0], usable[1 % len(usable)], usable[2 if len(usable) > 2 else 1 % len(usable)]
+        return cls(*map(Place, cores, (2, 3, 1) if is_first else (0, 0, 0)))
 
-    def of(self, attack: str) -> int:
+    def of(self, attack: str) -> Place:
         """Where an attacker is."""
-        return {"spinner_beside_client": self.members, "spinner_beside_server": self.server}.get(attack, self.attackers)
+        core = {"spinner_beside_client": self.members.core, "spinner_beside_server": self.server.core}
+        return self.attackers._replace(core=core.get(attack, self.attackers.core))
 
 
 @contextmanager
-def pinned(core: int) -> Iterator[None]:
-    """This process, and those that it starts meanwhile, on one core."""
+def at(place: Place) -> Iterator[None]:
+    """This process, and those that it starts meanwhile."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
+    place.take()
     try:
         yield
     finally:
         os.sched_setaffinity(0, before)
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
-def attack(name: str, address: Address, core: int, done: Any, stop: Any) -> None:
+def attack(name: str, address: Address, place: Place, done: Any, stop: Any) -> None:
     """The attacker's process: tells how much it has done, until it is to stop."""
-    os.sched_setaffinity(0, {core})
+    place.take()
     if name != "spinner_beside_server":
         os.nice(19)
     if name in CONTROLS:
@@ -98,10 +114,10 @@ def attack(name: str, address: Address, core: int, done: Any, stop: Any) -> None
 class Attacker:
     """An attack on a server that is held up together with it: it begins held up."""
 
-    def __init__(self, name: str, server: ServerProcess, core: int) -> None:
+    def __init__(self, name: str, server: ServerProcess, place: Place) -> None:
         self.name = name
         self.done, self.stop = multiprocessing.Value("q", 0), multiprocessing.Event()
-        arguments = (name, server.address, core, self.done, self.stop)
+        arguments = (name, server.address, place, self.done, self.stop)
         self.process = multiprocessing.Process(target=attack, args=arguments, daemon=True)
         self.process.start()
         self.pids = [pid for pid in (self.process.pid, server.pid) if pid is not None]
@@ -168,23 +184,23 @@ class Row:
         return f"{self.attack:30} {waits:44} {self.rounds:12,} {unit}{note}"
 
 
-def measured(name: str, cores: Cores, turns: int) -> Row:
+def measured(name: str, places: Places, turns: int) -> Row:
     """Quiet and attacked, in turns."""
-    with pinned(cores.server):
+    with at(places.server):
         servers = a_server_process(), a_server_process()
         with servers[0] as calm, servers[1] as stormy:
-            return between(calm, stormy, name, cores, turns)
+            return between(calm, stormy, name, places, turns)
 
 
-def between(calm: ServerProcess, stormy: ServerProcess, name: str, cores: Cores, turns: int) -> Row:
+def between(calm: ServerProcess, stormy: ServerProcess, name: str, places: Places, turns: int) -> Row:
     """One server that is quiet, and one that is attacked."""
     quiet, attacked = list[list[float]](), list[list[float]]()
     with (
-        pinned(cores.members),
+        at(places.members),
         Member(calm.address, "healthy") as unharmed,
         Member(stormy.address, "healthy") as harmed,
     ):
-        attacker = Attacker(name, stormy, cores.of(name))
+        attacker = Attacker(name, stormy, places.of(name))
         try:
             for _ in range(turns):
                 quiet.append(heartbeats_us(unharmed))
@@ -204,13 +220,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("names", nargs="*", default=[*CONTROLS, *SESSIONS])
     parser.add_argument("--turns", type=int, default=TURNS, help=f"of each kind, at least {QUARTERS}")
+    parser.add_argument("--first", action="store_true", help="run before all else on the machine (SCHED_FIFO, as root)")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     allow_files(20_000)
-    cores = Cores.chosen()
+    places = Places.chosen(is_first=chosen.first)
     rows = []
     for name in chosen.names:
-        rows.append(row := measured(name, cores, max(chosen.turns, QUARTERS)))
+        rows.append(row := measured(name, places, max(chosen.turns, QUARTERS)))
         if not chosen.json:
             print(row, flush=True)
     if chosen.json:
