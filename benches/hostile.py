@@ -27,7 +27,7 @@ import statistics
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -132,7 +132,9 @@ class Attacker:
 
     def let_go(self) -> None:
         for pid in self.pids:
-            os.kill(pid, signal.SIGCONT)
+            # One that has ended is told of by `end`.
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
     def end(self) -> int:
         """Lets it finish what it does, and gives how much it has done. It must have been answered rightly."""

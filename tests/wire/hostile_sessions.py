@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from .raw import (
     DESCRIBE_GROUPS,
+    GROUP_MAX_SIZE_REACHED,
     JOIN_GROUP,
     MEMBER_ID_REQUIRED,
     METADATA,
@@ -57,6 +58,7 @@ COMMITTED = i32(7) + i32(1) + string("t") + i32(1) + i32(0) + i16(NONE)
 NO_OFFSET = i32(7) + i32(1) + string("t") + i32(1) + i32(0) + i64(-1) + string("") + i16(NONE)
 MEMBERS = 10_000
 FLOOD = 10_000
+PENDING_IDS_MAX = 100_000
 
 
 def allow_files(count: int) -> None:
@@ -217,12 +219,13 @@ def big_group(address: Address) -> Attack:
 
 
 def pending_ids(address: Address) -> Attack:
-    """Member ids that are asked for and never used (JoinGroup v4)."""
+    """Member ids that are asked for and never used (JoinGroup v4), beyond what a group hands out."""
     body = string("pending") + i32(30_000) + i32(60_000) + string("") + string("consumer")
     request = frame(JOIN_GROUP, 4, body + i32(1) + string("range") + blob(b"metadata"))
     with Connection(address) as connection:
         for rounds in itertools.count(1):
-            ask_all(connection, [(request, 8, i16(MEMBER_ID_REQUIRED))] * FLOOD)
+            error = MEMBER_ID_REQUIRED if rounds * FLOOD <= PENDING_IDS_MAX else GROUP_MAX_SIZE_REACHED
+            ask_all(connection, [(request, 8, i16(error))] * FLOOD)
             yield rounds * FLOOD
 
 

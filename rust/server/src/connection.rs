@@ -2,7 +2,7 @@
 //!
 //! Requests are handled one at a time. Behind a parked one nothing is handled until it is answered, though up to
 //! [`AHEAD_BYTES_MAX`] are read, so that the end of the connection is noticed. Everything that is there is handled
-//! before anything is written, though after [`TURN_REQUESTS`] the other connections have their turns in between.
+//! before anything is written, though after [`TURN_HEARTBEATS`] the other connections have their turns in between.
 
 use std::{
     cell::{Cell, RefCell},
@@ -19,6 +19,7 @@ use bytes::{Buf, BytesMut};
 use rota_wire::{
     WireError,
     frame::{LENGTH_BYTES, frame_length},
+    versions,
     write::end_answer,
 };
 use tokio::{net::TcpStream, select, sync::Notify};
@@ -37,9 +38,17 @@ const AHEAD_BYTES_MAX: usize = 64 * 1024;
 /// Answers are written when so much has gathered, even if more requests are there.
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// So many requests of one connection are handled, and then those of others: what somebody waits for whose request
-/// comes while many send without pause. A turn is some tens of microseconds; going round takes about one.
-const TURN_REQUESTS: u32 = 64;
+/// So many heartbeats of one connection are handled, and then the requests of others: what somebody waits for whose
+/// request comes while many send without pause. docs/limits.md has what other numbers cost.
+const TURN_HEARTBEATS: u32 = 64;
+
+/// How many heartbeats any other request counts for: about as many take as long as a commit of a new group.
+const REQUEST_HEARTBEATS: u32 = 8;
+
+/// How many heartbeats the request in a frame counts for.
+fn heartbeats_in(frame: &[u8]) -> u32 {
+    if frame.starts_with(&versions::HEARTBEAT.to_be_bytes()) { 1 } else { REQUEST_HEARTBEATS }
+}
 
 /// Buffers above this size are not kept while a connection is quiet.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
@@ -211,8 +220,8 @@ pub struct Channel {
     /// Bytes that were read and not handled: an unfinished frame, or what came behind a parked request.
     buffered: BytesMut,
     end_of_stream: bool,
-    /// Requests since others had their turns.
-    turn_requests: u32,
+    /// Requests since others had their turns, in heartbeats.
+    turn_heartbeats: u32,
     /// The last read took all that one read may take: others have their turns before the next.
     has_more: bool,
 }
@@ -221,7 +230,7 @@ impl Channel {
     /// A channel over an accepted stream.
     pub fn new(shared: Rc<Shared>, connection: Rc<Connection>, stream: TcpStream) -> Channel {
         let buffered = BytesMut::new();
-        Channel { shared, connection, stream, buffered, end_of_stream: false, turn_requests: 0, has_more: false }
+        Channel { shared, connection, stream, buffered, end_of_stream: false, turn_heartbeats: 0, has_more: false }
     }
 
     /// Serves until either side closes.
@@ -239,7 +248,7 @@ impl Channel {
                 self.write().await?;
             }
             if goes_on || self.has_more || matches!(next, Next::Write) {
-                self.turn_requests = 0;
+                self.turn_heartbeats = 0;
                 tokio::task::yield_now().await;
             }
             match next {
@@ -257,9 +266,9 @@ impl Channel {
     }
 
     fn handle_buffered(&mut self) -> Next {
-        let mut requests = self.turn_requests;
-        let (handled, next) = self.handle(&self.buffered, &mut requests);
-        self.turn_requests = requests;
+        let mut heartbeats = self.turn_heartbeats;
+        let (handled, next) = self.handle(&self.buffered, &mut heartbeats);
+        self.turn_heartbeats = heartbeats;
         if handled == self.buffered.len() {
             self.buffered.clear();
             if self.buffered.capacity() > KEPT_BYTES_MAX {
@@ -272,8 +281,8 @@ impl Channel {
         next
     }
 
-    /// Handles the frames that `bytes` begins with, and counts them; returns how many bytes they took.
-    fn handle(&self, bytes: &[u8], requests: &mut u32) -> (usize, Next) {
+    /// Handles the frames that `bytes` begins with, and counts them in `heartbeats`; returns how many bytes they took.
+    fn handle(&self, bytes: &[u8], heartbeats: &mut u32) -> (usize, Next) {
         let mut handled = 0;
         while !self.connection.parked.get() {
             let rest = &bytes[handled..];
@@ -282,11 +291,11 @@ impl Channel {
                 Ok(_) => return (handled, Next::Read),
                 Err(_) => return (handled, Next::Close),
             };
-            if *requests >= TURN_REQUESTS {
+            if *heartbeats >= TURN_HEARTBEATS {
                 return (handled, Next::Turn);
             }
-            *requests += 1;
             let frame = &rest[LENGTH_BYTES..LENGTH_BYTES + length];
+            *heartbeats += heartbeats_in(frame);
             handled += LENGTH_BYTES + length;
             match dispatch::handle(&mut self.shared.node.borrow_mut(), &self.connection, frame) {
                 Ok(Handled::Answered) if self.connection.out.borrow().len() >= WRITE_BYTES => {
@@ -479,7 +488,10 @@ mod tests {
     use std::{panic, sync::Arc};
 
     use super::*;
-    use crate::{clock::Clock, commons::Commons, node::Node, owners::FIRST_NODE, place::Place, settings::Settings};
+    use crate::{
+        clock::Clock, commons::Commons, node::Node, owners::FIRST_NODE, place::Place, settings::Settings,
+        shared::HELD_BYTES_MAX,
+    };
 
     /// A channel of a new node. The runtime lives as long as its stream.
     fn a_channel() -> (tokio::runtime::Runtime, Channel) {
@@ -503,7 +515,7 @@ mod tests {
         let (_runtime, mut channel) = a_channel();
         // Heartbeat v0 of member `m` in group `g`, and the length of its answer.
         let (request, answer_bytes) = (b"\0\0\0\x14\0\x0c\0\0\0\0\0\x07\xff\xff\0\x01g\0\0\0\0\0\x01m", 10);
-        let turn = TURN_REQUESTS as usize;
+        let turn = TURN_HEARTBEATS as usize;
         channel.buffered.extend_from_slice(&request.repeat(2 * turn + 1));
         for turns in 1..=2 {
             assert!(matches!(channel.handle_buffered(), Next::Turn));
@@ -511,10 +523,46 @@ mod tests {
             // Until others have had their turns, it handles nothing more.
             assert!(matches!(channel.handle_buffered(), Next::Turn));
             assert_eq!(channel.connection.out.borrow().len(), turns * turn * answer_bytes);
-            channel.turn_requests = 0;
+            channel.turn_heartbeats = 0;
         }
         assert!(matches!(channel.handle_buffered(), Next::Read));
         assert_eq!(channel.connection.out.borrow().len(), (2 * turn + 1) * answer_bytes);
+    }
+
+    #[test]
+    fn a_turn_has_fewer_of_the_requests_that_take_longer() {
+        let (_runtime, mut channel) = a_channel();
+        // ApiVersions v0, which any connection may ask.
+        channel.buffered.extend_from_slice(&b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff".repeat(20));
+        let handled = |channel: &Channel| 20 - channel.buffered.len() / 14;
+        for turns in 1..=2 {
+            assert!(matches!(channel.handle_buffered(), Next::Turn));
+            assert_eq!(handled(&channel), turns * (TURN_HEARTBEATS / REQUEST_HEARTBEATS) as usize);
+            channel.turn_heartbeats = 0;
+        }
+        assert!(matches!(channel.handle_buffered(), Next::Read));
+    }
+
+    #[test]
+    fn behind_a_request_that_waits_only_so_much_is_read() {
+        let (_runtime, mut channel) = a_channel();
+        channel.buffered.extend_from_slice(&vec![0; AHEAD_BYTES_MAX - 1]);
+        assert!(channel.may_read_ahead());
+        channel.buffered.extend_from_slice(b"0");
+        assert!(!channel.may_read_ahead());
+    }
+
+    #[test]
+    fn when_all_connections_hold_too_much_the_one_that_holds_most_is_closed() {
+        let (_runtime, channel) = a_channel();
+        let (shared, most) = (&channel.shared, &channel.connection);
+        let less = Rc::new(Connection::new(2, most.local, most.local));
+        shared.remember(&less);
+        shared.hold(most, HELD_BYTES_MAX - 1_000);
+        shared.hold(&less, 1_000);
+        assert_eq!((most.ending.get(), less.ending.get()), (Ending::No, Ending::No));
+        shared.hold(&less, 1_001);
+        assert_eq!((most.ending.get(), less.ending.get()), (Ending::Now, Ending::No));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rota_core::config::Config;
 
-use crate::topics::TopicSettings;
+use crate::topics::{TopicSettings, settings::PARTITIONS_PER_TOPIC_MAX};
 
 /// What a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ settings! {
         "how many connections may be open; one more is closed at once";
     MESSAGE_MAX_BYTES = "message.max.bytes", Kind::Int(0, INT_MAX), "1048588",
         "the largest record batch that Produce takes";
-    NUM_PARTITIONS = "num.partitions", Kind::Int(1, 100_000), "1",
+    NUM_PARTITIONS = "num.partitions", Kind::Int(1, PARTITIONS_PER_TOPIC_MAX as i64), "1",
         "partitions of a topic that is created without a number";
     OFFSET_METADATA_MAX_BYTES = "offset.metadata.max.bytes", Kind::Int(0, INT_MAX), "4096",
         "how long the metadata string of a commit may be";
