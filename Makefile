@@ -103,10 +103,10 @@ bench-assign: develop ## the assignors beside Kafka's classes in one run, releas
 compare-assignors: develop ## the assignors' plans beside those of Kafka's classes on 10,000 random groups (JDK, Maven)
 	$(BIN)/python -m tests.assign.differential $(COMPARE_ARGS)
 
-bench-hostile: wheel ## how long others wait while a hostile client is at work, release build (about 2 min)
+bench-hostile: wheel ## how long others wait while a hostile client is at work, release build (about 4 min; BENCH_ARGS=--first)
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)"
-	build/bench/bin/python -m benches.hostile
+	build/bench/bin/python -m benches.hostile $(BENCH_ARGS)
 
 fuzz: ## 10^8 damaged frames (FRAMES=..., SEED=... goes on where another run ended)
 	ROTA_FRAMES=$(FRAMES) ROTA_SEED=$(SEED) cargo test --release -p rota-wire --test damaged_frames a_million -- --nocapture
