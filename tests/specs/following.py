@@ -1,7 +1,7 @@
 """Follows the Python model with the specification: every step of the model must be actions that the specification has.
 
 Runs are those of `rota.check.differential`. What happens inside one event of the model (a timer, the end of an append,
-a request that waited) is a step of its own. For each, candidates are tried: an action, with the parameters that the step
+a request that waited) is a step of its own. For each, candidates are tried: an action, with parameters that the step
 shows, must accept the structure and give the one that the model's next state abstracts to, and tell what was answered.
 """
 
