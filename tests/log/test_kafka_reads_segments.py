@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import rota
+from tests.log.groups_told import told
+from tests.log.record_kafka import GROUPS, KAFKA, play
+
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = re.compile(r"^\| offset: (\d+) .*? key: (\{.*?\}\}) payload: (.*)$")
 
@@ -53,7 +57,7 @@ def test_kafkas_dump_tool_finds_what_we_wrote(tmp_path: Path) -> None:
     segments = sorted((tmp_path / "data" / "__consumer_offsets-3").glob("*.log"))
     assert len(segments) > 1
     files = ",".join(map(str, segments))
-    dump = [str(ROOT / "benches" / "kafka" / "kafka"), "dump", files, "--deep-iteration"]
+    dump = [KAFKA, "dump", files, "--deep-iteration"]
     lines = subprocess.run(dump, check=True, capture_output=True, text=True).stdout.splitlines()
     batches = [line for line in lines if line.startswith("baseOffset: ")]
     assert batches
@@ -69,3 +73,61 @@ def test_kafkas_dump_tool_finds_what_we_wrote(tmp_path: Path) -> None:
         else:
             value = json.loads(payload)["data"]
             assert {name: value[name] for name in expected_value} == expected_value, offset
+
+
+def dumped(data: Path) -> dict[str, dict[str, object]]:
+    """What Kafka's tool finds last for each key of all partitions: key as JSON, value; a tombstone takes it away."""
+    found: dict[str, dict[str, object]] = {}
+    for folder in sorted(data.glob("__consumer_offsets-*")):
+        segments = ",".join(str(path) for path in sorted(folder.glob("*.log")) if path.stat().st_size)
+        if not segments:
+            continue
+        lines = subprocess.run([KAFKA, "dump", segments], check=True, capture_output=True, text=True).stdout
+        for match in filter(None, map(RECORD.match, lines.splitlines())):
+            _, key, payload = match.groups()
+            if payload in ("", "<DELETE>"):
+                found.pop(key, None)
+            else:
+                found[key] = json.loads(payload)["data"]
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_kafkas_dump_tool_shows_what_a_server_told_its_clients(tmp_path: Path) -> None:
+    if absent := [tool for tool in ("java", "mvn") if shutil.which(tool) is None]:
+        pytest.skip(f"needs {', '.join(absent)}")
+    data = tmp_path / "data"
+    settings: dict[str, str | int | bool] = {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 2}
+    with rota.Server(data=data, settings=settings) as server:
+        members = play(server.bootstrap_servers, newer=False)
+        groups = [group for group in GROUPS if group != "newer"]
+        answers = told((server.host, server.port), groups)
+        # Not closed before: that would take them out of their groups.
+    for member in members:
+        member.close()
+    found = dumped(data)
+    expected: dict[str, object] = {}
+    for group, offsets in answers["offsets"].items():
+        for topic, partition, offset, *_, metadata, _ in offsets:
+            key = {"group": group, "topic": topic, "partition": partition}
+            expected[json.dumps(key, sort_keys=True)] = (offset, metadata)
+    at = {key: json.loads(key) for key in found}
+    stored = {
+        json.dumps(at[key]["data"], sort_keys=True): (value["offset"], value["metadata"])
+        for key, value in found.items()
+        if at[key]["type"] == "1"
+    }
+    assert stored == expected
+    of_groups = {at[key]["data"]["group"]: value for key, value in found.items() if at[key]["type"] == "2"}
+    assert set(of_groups) <= set(groups)
+    for group, described in answers["described"].items():
+        if described["protocol_type"]:
+            value = of_groups[group]
+            found_members = value["members"]
+            assert isinstance(found_members, list)
+            ids = sorted((member["memberId"], member["groupInstanceId"]) for member in found_members)
+            assert ids == sorted((member["member"], member["instance"]) for member in described["members"])
+            assert value["protocolType"] == described["protocol_type"]
+            assert (value["protocol"] or "") == described["protocol"]
+        else:
+            assert group not in of_groups

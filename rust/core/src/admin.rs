@@ -54,12 +54,7 @@ impl Coordinator {
     }
 
     pub(crate) fn list_groups(&self, step: &mut Step<'_>, ticket: Ticket, request: &ListGroups<'_>) {
-        let wanted = |group: &&Group| {
-            let state_matches = |state: &&str| state.trim().eq_ignore_ascii_case(group.state.name());
-            let type_matches = |name: &&str| name.trim().eq_ignore_ascii_case(GROUP_TYPE);
-            (request.states.is_empty() || request.states.iter().any(state_matches))
-                && (request.types.is_empty() || request.types.iter().any(type_matches))
-        };
+        let wanted = |group: &&Group| request.takes(GROUP_TYPE, group.state.name());
         let groups: Vec<ListedGroup<'_>> = self
             .group_ids
             .values()

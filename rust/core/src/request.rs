@@ -242,6 +242,19 @@ pub struct ListGroups<'a> {
     pub types: &'a [&'a str],
 }
 
+impl ListGroups<'_> {
+    /// Asks for all groups.
+    pub const ALL: ListGroups<'static> = ListGroups { states: &[], types: &[] };
+
+    /// Whether a group of this type and state is asked for.
+    pub fn takes(&self, group_type: &str, state: &str) -> bool {
+        let among = |words: &[&str], name: &str| {
+            words.is_empty() || words.iter().any(|word| word.trim().eq_ignore_ascii_case(name))
+        };
+        among(self.states, state) && among(self.types, group_type)
+    }
+}
+
 /// `DeleteGroups` for one group (§12.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeleteGroup<'a> {

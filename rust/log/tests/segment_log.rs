@@ -275,7 +275,8 @@ fn a_topic_is_trimmed_by_whole_segments_and_found_by_time() {
     drop(store);
     let store = open(&files);
     let info = store.partitions().remove(0);
-    let trimmed = store.call(vec![Command::Trim { partition: info.handle, limit_bytes: 9_000 }])[0].clone().unwrap();
+    let trimmed =
+        store.call(vec![Command::Trim { partition: info.handle, limit_bytes: 9_000, below: 0 }])[0].clone().unwrap();
     assert!(trimmed > 0 && info.view.first_offset() == trimmed);
     let slice = info.view.read_slice(180, 500).unwrap();
     assert_eq!(slice.batches().next().unwrap().unwrap().header().base_offset, 180);

@@ -97,7 +97,7 @@ impl Server {
         let (trace, writer) = trace.map(|(write, as_json)| tracing(write, as_json)).transpose()?.unzip();
         let data = data.map(|(dir, syncs, take_over)| {
             let durability = if syncs { Durability::Fsync } else { Durability::Os };
-            DataConfig { dir, durability, take_over }
+            DataConfig { durability, take_over, ..DataConfig::at(dir) }
         });
         let config =
             ServerConfig { listen: listen.to_owned(), advertise, nodes, settings: chosen, virtual_clock, trace, data };

@@ -42,6 +42,15 @@ pub struct DataConfig {
     pub durability: Durability,
     /// A directory that Kafka wrote becomes ours; otherwise it is only read.
     pub take_over: bool,
+    /// Who is asked for files: [`DiskFiles`], unless a test stands in for the disk.
+    pub files: Arc<dyn Files>,
+}
+
+impl DataConfig {
+    /// A directory of this machine with the defaults.
+    pub fn at(dir: PathBuf) -> DataConfig {
+        DataConfig { dir, durability: Durability::Fsync, take_over: false, files: Arc::new(DiskFiles) }
+    }
 }
 
 /// What a start found, for whoever started the server.
@@ -112,7 +121,7 @@ impl DataDir {
             access: if config.take_over { Access::Adopt } else { Access::Own },
             ..StoreOptions::default()
         };
-        let files: Arc<dyn Files> = Arc::new(DiskFiles);
+        let files = Arc::clone(&config.files);
         let opened = SegmentStore::open(Arc::clone(&files), &dir, options);
         let (store, report) = opened.map_err(ServerError::CannotOpen)?;
         let is_read_only = report.is_foreign && !config.take_over;

@@ -9,7 +9,8 @@ use std::{
 use rota_core::{
     error::ErrorCode,
     request::{
-        CommitPartition, CommitTopic, DeleteGroup, DescribeGroup, FetchTopic, OffsetDelete, OffsetDeleteTopic, Request,
+        CommitPartition, CommitTopic, DeleteGroup, DescribeGroup, FetchTopic, ListGroups, OffsetDelete,
+        OffsetDeleteTopic, Request,
     },
     response::CommittedTopic,
 };
@@ -254,6 +255,7 @@ pub fn describe_groups(
     let Some(fan_out) = fan_out(connection, header, body.group_ids.len(), operations) else {
         return Ok(Handled::Answered);
     };
+    fan_out.borrow_mut().beside_newer(node.newer.values().flat_map(|newer| newer.listed(&ListGroups::ALL)));
     for (index, group_id) in body.group_ids.iter().enumerate() {
         let request = DescribeGroup { version: header.version, group_id: Some(group_id) };
         let reply = Reply::Part(Rc::clone(&fan_out), index);
@@ -312,9 +314,11 @@ pub fn list_groups(node: &mut Node, connection: &Rc<Connection>, header: &Reques
     let partitions = node.partitions();
     let parts = fan_out(connection, header, partitions as usize, answers::OPERATIONS_NOT_ASKED);
     let Some(fan_out) = parts else { return Ok(Handled::Answered) };
+    let request = body.request();
+    fan_out.borrow_mut().beside_newer(node.newer.values().flat_map(|newer| newer.listed(&request)));
     for partition in 0..partitions {
         let reply = Reply::Part(Rc::clone(&fan_out), partition as usize);
-        node.submit(partition, reply, Request::ListGroups(body.request()));
+        node.submit(partition, reply, Request::ListGroups(request));
     }
     Ok(Handled::after(connection))
 }

@@ -81,6 +81,7 @@ impl Node {
             loading.resumed.notify_one();
         }
         self.coordinators[partition as usize] = None;
+        self.newer.remove(&partition);
         let partitions = self.partitions();
         let voices = self.members.take(|group_id| rota_core::partition_for(group_id, partitions) == partition);
         Some(Given { epoch, voices })
@@ -140,6 +141,15 @@ impl Node {
     fn replay(&mut self, partition: u32, stored: &StoredRecord) -> Result<(), String> {
         let record = Record::decode(&stored.record.key, stored.record.value.as_deref());
         let record = record.map_err(|error| error.to_string())?;
+        match &record {
+            Record::Unknown { key, value } => self.newer.entry(partition).or_default().replay(key, value.as_deref()),
+            Record::Group { group_id, value: Some(_) } => {
+                if let Some(newer) = self.newer.get_mut(&partition) {
+                    newer.is_classic(group_id);
+                }
+            }
+            _ => {}
+        }
         let entry = LogEntry { offset: stored.offset as u64, timestamp_ms: stored.timestamp_ms, record };
         if let Some(coordinator) = self.coordinators[partition as usize].as_mut() {
             coordinator.replay(&entry);

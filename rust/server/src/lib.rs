@@ -26,6 +26,7 @@ mod groups;
 mod handover;
 mod listening;
 mod members;
+mod newer_groups;
 mod node;
 mod offsets_log;
 mod owners;

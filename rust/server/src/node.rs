@@ -22,6 +22,7 @@ use crate::{
     entropy::RandomBits,
     handover::Loading,
     members::Members,
+    newer_groups::NewerGroups,
     offsets_log::{Ended, OffsetsLog},
     place::Place,
     settings::Settings,
@@ -54,6 +55,8 @@ pub struct Node {
     elsewhere: Coordinator,
     /// The partitions that are being loaded.
     pub(crate) loading: BTreeMap<u32, Loading>,
+    /// By partition, of what was loaded.
+    pub(crate) newer: BTreeMap<u32, NewerGroups>,
     /// Whether loading stands still.
     pub(crate) loads_held: bool,
     pub(crate) effects: Effects,
@@ -107,6 +110,7 @@ impl Node {
             coordinators: (0..owners.partitions()).map(|_| None).collect(),
             elsewhere,
             loading: BTreeMap::new(),
+            newer: BTreeMap::new(),
             loads_held: false,
             effects: Effects { tickets: Tickets::default(), log: OffsetsLog::new(Arc::clone(&commons.log), at) },
             settings,

@@ -38,6 +38,7 @@ use crate::{
     settings::Settings,
     shared::Shared,
     time::{self, Here, There},
+    topics::retention,
     trace::Trace,
 };
 
@@ -538,6 +539,7 @@ fn run(
         let mut listening = tokio::task::spawn_local(hear_bell(Rc::clone(&shared)));
         let max_idle_ms = shared.node.borrow().settings.max_idle_ms();
         let sweeping = max_idle_ms.map(|max| tokio::task::spawn_local(Rc::clone(&shared).sweep_idle(max)));
+        let retaining = keep_messages(&shared);
         let _waits = started.send(Ok(()));
         // Without deadlines or new connections a server would look alive and answer nobody: better that it dies.
         let died = select! {
@@ -553,6 +555,7 @@ fn run(
         timing.abort();
         listening.abort();
         sweeping.inspect(tokio::task::JoinHandle::abort);
+        retaining.inspect(tokio::task::JoinHandle::abort);
         wind_up(&shared).await;
     });
 }
@@ -563,6 +566,16 @@ fn load_own(shared: &Rc<Shared>, loads: &SyncSender<Result<(), ServerError>>) {
     for (partition, loading) in &node.loading {
         tokio::task::spawn_local(handover::load(Rc::clone(shared), *partition, loading.epoch(), Some(loads.clone())));
     }
+}
+
+/// One node looks for messages on disk that all nodes may drop.
+fn keep_messages(shared: &Shared) -> Option<tokio::task::JoinHandle<()>> {
+    let node = shared.node.borrow();
+    if node.place.node_id != FIRST_NODE || node.commons.data.is_none() {
+        return None;
+    }
+    let interval = Duration::from_millis(node.settings.retention_check_interval_ms());
+    Some(tokio::task::spawn_local(retention::run(Arc::clone(&node.commons.topics), node.clock.clone(), interval)))
 }
 
 /// Looks around whenever another thread has left something for this node.

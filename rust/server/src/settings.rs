@@ -58,6 +58,10 @@ settings! {
         "the shortest session timeout that a member may ask for";
     LOG_RETENTION_BYTES = "log.retention.bytes", Kind::Int(-1, i64::MAX / 2), "-1",
         "bytes that a partition keeps, oldest dropped first; -1: all";
+    LOG_RETENTION_CHECK_INTERVAL_MS = "log.retention.check.interval.ms", Kind::Int(1, i64::MAX / 2), "300000",
+        "how often messages on disk that were kept long enough are looked for";
+    LOG_RETENTION_MS = "log.retention.ms", Kind::Int(-1, i64::MAX / 2), "604800000",
+        "how long a finished segment of messages on disk is kept; -1: for ever";
     MAX_CONNECTIONS = "max.connections", Kind::Int(0, INT_MAX), "2147483647",
         "how many connections may be open; one more is closed at once";
     MESSAGE_MAX_BYTES = "message.max.bytes", Kind::Int(0, INT_MAX), "1048588",
@@ -261,6 +265,11 @@ impl Settings {
         u64::try_from(self.int(CONNECTIONS_MAX_IDLE_MS)).ok()
     }
 
+    /// `log.retention.check.interval.ms`
+    pub fn retention_check_interval_ms(&self) -> u64 {
+        self.int(LOG_RETENTION_CHECK_INTERVAL_MS) as u64
+    }
+
     /// The settings of the topics.
     pub fn topics(&self) -> TopicSettings {
         TopicSettings {
@@ -269,6 +278,7 @@ impl Settings {
             message_max_bytes: self.message_max_bytes(),
             offsets_partitions: self.offsets_partitions(),
             retention_bytes: u64::try_from(self.int(LOG_RETENTION_BYTES)).ok(),
+            retention_ms: u64::try_from(self.int(LOG_RETENTION_MS)).ok(),
             ..TopicSettings::default()
         }
     }

@@ -15,7 +15,10 @@ use rota_wire::{
     write::{Writer, begin_answer},
 };
 
-use crate::connection::{Connection, Ending};
+use crate::{
+    connection::{Connection, Ending},
+    newer_groups::{self, Listed},
+};
 
 /// Bytes of an answer that is put together from parts. A few bytes of a request can ask for all of a large group
 /// again and again; beyond this the connection is closed.
@@ -130,6 +133,8 @@ pub struct FanOut {
     listed: usize,
     list_error: ErrorCode,
     authorized_operations: i32,
+    /// Groups of newer protocols that the answer may be about.
+    newer: Vec<Listed>,
 }
 
 impl FanOut {
@@ -143,7 +148,13 @@ impl FanOut {
             listed: 0,
             list_error: ErrorCode::None,
             authorized_operations,
+            newer: Vec::new(),
         }))
+    }
+
+    /// Says which groups are of newer protocols, as far as the coordinators know them for their offsets only.
+    pub fn beside_newer(&mut self, newer: impl IntoIterator<Item = Listed>) {
+        self.newer.extend(newer);
     }
 
     /// The parts are too large together: there will be no answer.
@@ -179,7 +190,13 @@ impl FanOut {
                 // Nobody is told what may be done with a group that could not be read.
                 let failed = answer.error != ErrorCode::None;
                 let operations = if failed { answers::OPERATIONS_NOT_ASKED } else { self.authorized_operations };
-                answers::described_group(out, version, answer, operations);
+                let is_untyped = answer.protocol_type.is_empty()
+                    && matches!(answer.error, ErrorCode::None | ErrorCode::GroupIdNotFound);
+                if is_untyped && self.newer.iter().any(|newer| newer.is(answer.group_id)) {
+                    newer_groups::describe(out, version, answer, operations);
+                } else {
+                    answers::described_group(out, version, answer, operations);
+                }
             }
             Answer::DeleteGroup(answer) => answers::deleted_group(out, version, answer),
             Answer::ListGroups(answer) => self.list_part(index, answer),
@@ -193,8 +210,15 @@ impl FanOut {
         match answer.error {
             ErrorCode::None => {
                 let out = &mut Writer::new(&mut self.parts[index], api.flexible(version));
-                answer.groups.iter().for_each(|group| answers::listed_group(out, version, group));
-                self.listed += answer.groups.len();
+                for group in answer.groups {
+                    if !group.protocol_type.is_empty() {
+                        self.newer.retain(|newer| !newer.is(group.group_id));
+                    } else if self.newer.iter().any(|newer| newer.is(group.group_id)) {
+                        continue;
+                    }
+                    answers::listed_group(out, version, group, newer_groups::CLASSIC);
+                    self.listed += 1;
+                }
             }
             ErrorCode::NotCoordinator => {}
             error => self.list_error = error,
@@ -208,7 +232,12 @@ impl FanOut {
                 return answers::multi(out, throttled(api, version), self.parts.iter().map(|part| &part[..]));
             }
             if self.list_error == ErrorCode::None {
-                answers::list_groups(out, version, ErrorCode::None, self.listed, &self.parts.concat());
+                let lines = &mut BytesMut::from(&self.parts.concat()[..]);
+                let newer = self.newer.iter().filter(|newer| newer.is_wanted);
+                let listed = self.listed + newer.clone().count();
+                let mut line = Writer::new(lines, api.flexible(version));
+                newer.for_each(|newer| answers::listed_group(&mut line, version, &newer.line(), newer.kind.name()));
+                answers::list_groups(out, version, ErrorCode::None, listed, lines);
             } else {
                 answers::list_groups(out, version, self.list_error, 0, &[]);
             }

@@ -1,19 +1,15 @@
 //! An injected error stands where each API's answer has it, in every version that `kafka-protocol` can read.
 
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    time::Duration,
-};
+mod scene;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use kafka_protocol::{
     messages::{
         ApiKey, DescribeGroupsRequest, DescribeGroupsResponse, FetchRequest, FetchResponse, FindCoordinatorRequest,
-        FindCoordinatorResponse, GroupId, HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse,
+        FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse,
         LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse, MetadataRequest,
         MetadataResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
-        ProduceRequest, ProduceResponse, RequestHeader, ResponseHeader, SyncGroupRequest, SyncGroupResponse, TopicName,
+        ProduceRequest, ProduceResponse, SyncGroupRequest, SyncGroupResponse,
         fetch_request::{FetchPartition, FetchTopic},
         leave_group_request::MemberIdentity,
         metadata_request::MetadataRequestTopic,
@@ -21,58 +17,25 @@ use kafka_protocol::{
         offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics},
         produce_request::{PartitionProduceData, TopicProduceData},
     },
-    protocol::{Decodable, Encodable, HeaderVersion, Message, Request, StrBytes},
+    protocol::{Decodable, Encodable, HeaderVersion, Message, Request},
 };
-use rota_server::{Server, ServerConfig, ServerError};
+use rota_server::{ServerConfig, ServerError};
 use rota_wire::versions;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+use scene::{PATIENCE, Scene, group, text, topic};
+
 const NOT_COORDINATOR: i16 = 16;
 const UNKNOWN_MEMBER_ID: i16 = 25;
 const GROUP_AUTHORIZATION_FAILED: i16 = 30;
 
-struct Scene {
-    server: Server,
-    client: TcpStream,
-}
-
+/// A server with topic `t` of two partitions.
 fn scene() -> Scene {
-    let server = Server::start(ServerConfig::default()).expect("the server starts");
-    server.create_topic("t", 2).unwrap();
-    let client = TcpStream::connect(server.address()).expect("the server listens");
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
-    Scene { server, client }
+    let scene = Scene::of(ServerConfig::default());
+    scene.server.create_topic("t", 2).unwrap();
+    scene
 }
 
 impl Scene {
-    /// Sends a request of `version` and reads its answer.
-    fn ask<Q: Request + Encodable>(&mut self, version: i16, request: &Q) -> Q::Response
-    where
-        Q::Response: Decodable + HeaderVersion,
-    {
-        let mut frame = BytesMut::from(&[0; 4][..]);
-        let header = RequestHeader::default()
-            .with_request_api_key(Q::KEY)
-            .with_request_api_version(version)
-            .with_correlation_id(7)
-            .with_client_id(Some(StrBytes::from_static_str("c")));
-        header.encode(&mut frame, Q::header_version(version)).unwrap();
-        request.encode(&mut frame, version).unwrap();
-        let length = (frame.len() - 4) as u32;
-        frame[..4].copy_from_slice(&length.to_be_bytes());
-        self.client.write_all(&frame).unwrap();
-        let mut length = [0; 4];
-        self.client.read_exact(&mut length).unwrap();
-        let mut answer = vec![0; u32::from_be_bytes(length) as usize];
-        self.client.read_exact(&mut answer).unwrap();
-        let mut answer = Bytes::from(answer);
-        let header = ResponseHeader::decode(&mut answer, Q::Response::header_version(version)).unwrap();
-        assert_eq!(header.correlation_id, 7);
-        let response = Q::Response::decode(&mut answer, version).unwrap();
-        assert!(answer.is_empty(), "{version} leaves {answer:?}");
-        response
-    }
-
     /// In every version: injects an error, asks, and compares where the answer has codes with what is expected.
     fn check<Q: Request + Encodable + Message>(
         &mut self,
@@ -94,18 +57,6 @@ impl Scene {
             assert_eq!(self.server.injected(), before + 1);
         }
     }
-}
-
-fn group(id: &'static str) -> GroupId {
-    GroupId(StrBytes::from_static_str(id))
-}
-
-fn topic(name: &'static str) -> TopicName {
-    TopicName(StrBytes::from_static_str(name))
-}
-
-fn text(text: &'static str) -> StrBytes {
-    StrBytes::from_static_str(text)
 }
 
 #[test]

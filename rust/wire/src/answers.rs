@@ -327,14 +327,14 @@ pub fn multi<'e>(out: &mut Writer<'_>, throttled: bool, entries: impl ExactSizeI
 }
 
 /// One line of a `ListGroups`, v0–5.
-pub fn listed_group(out: &mut Writer<'_>, version: i16, group: &ListedGroup<'_>) {
+pub fn listed_group(out: &mut Writer<'_>, version: i16, group: &ListedGroup<'_>, group_type: &str) {
     out.str(group.group_id);
     out.str(group.protocol_type);
     if version >= 4 {
         out.str(group.state);
     }
     if version >= 5 {
-        out.str("classic");
+        out.str(group_type);
     }
     out.no_tags();
 }

@@ -540,7 +540,7 @@ fn a_listing_is_written_in_every_version() {
     let group = ListedGroup { group_id: "g", protocol_type: "consumer", state: "Empty" };
     for (version, read) in answers::<ListGroupsResponse>(versions::LIST_GROUPS, |out, version| {
         let mut line = BytesMut::new();
-        answers::listed_group(&mut Writer::new(&mut line, version >= 3), version, &group);
+        answers::listed_group(&mut Writer::new(&mut line, version >= 3), version, &group, "classic");
         answers::list_groups(out, version, ErrorCode::None, 1, &line);
     }) {
         let group = &read.groups[0];

@@ -51,12 +51,15 @@ pub enum Command {
         /// Which.
         partition: PartitionHandle,
     },
-    /// Drops the oldest whole segments of a partition while it has more bytes than that. Outcome: its first offset.
+    /// Drops the oldest whole segments of a partition while it has more bytes than that, or while all their offsets
+    /// are below one. Outcome: its first offset.
     Trim {
         /// Which.
         partition: PartitionHandle,
         /// As many are kept at least.
         limit_bytes: u64,
+        /// What is below goes, however few bytes there are.
+        below: i64,
     },
 }
 
@@ -73,8 +76,8 @@ struct Pass {
     touched: Vec<(PartitionHandle, Undo)>,
     created: Vec<PartitionHandle>,
     deleted: Vec<PartitionHandle>,
-    /// Which command, of which partition, to what size: done once the rest is durable.
-    trims: Vec<(usize, PartitionHandle, u64)>,
+    /// Which command, of which partition, to what size and offset: done once the rest is durable.
+    trims: Vec<(usize, PartitionHandle, u64, i64)>,
 }
 
 /// Batches of one partition that lie in the frame and go to one segment.
@@ -253,9 +256,9 @@ impl Store {
                 self.names_changed |= undo.is_empty() && !partition.segments.is_empty();
             }
         }
-        for (at, handle, limit_bytes) in pass.trims.drain(..) {
+        for (at, handle, limit_bytes, below) in pass.trims.drain(..) {
             if let Some(partition) = &mut self.partitions[handle.0 as usize] {
-                pass.outcomes[at] = Some(Ok(trim(partition, self.files.as_ref(), limit_bytes)));
+                pass.outcomes[at] = Some(Ok(trim(partition, self.files.as_ref(), limit_bytes, below)));
                 partition.publish();
             }
         }
@@ -325,8 +328,8 @@ impl Stage<'_> {
                 self.pass.deleted.push(self.handle);
                 Ok(Ok(0))
             }
-            Command::Trim { limit_bytes, .. } => {
-                self.pass.trims.push((at, self.handle, *limit_bytes));
+            Command::Trim { limit_bytes, below, .. } => {
+                self.pass.trims.push((at, self.handle, *limit_bytes, *below));
                 Ok(Ok(0))
             }
             Command::Create { .. } => unreachable!("those are handled before"),
@@ -407,13 +410,15 @@ impl Stage<'_> {
 }
 
 /// Nothing depends on when the files are gone, so that nothing is written ahead: whole segments come back at worst.
-fn trim(partition: &mut Partition, files: &dyn crate::files::Files, limit_bytes: u64) -> i64 {
+fn trim(partition: &mut Partition, files: &dyn crate::files::Files, limit_bytes: u64, below: i64) -> i64 {
     let mut size_bytes: u64 = partition.active_bytes
         + partition.segments.iter().rev().skip(1).map(|segment| segment.readable_bytes()).sum::<u64>();
     let mut gone = 0;
-    for segment in partition.segments.iter().take(partition.segments.len().saturating_sub(1)) {
+    for pair in partition.segments.windows(2) {
+        let [segment, next] = pair else { break };
+        let is_kept = size_bytes <= limit_bytes && next.base_offset > below;
         // What a checkpoint may still have to find is left alone.
-        if size_bytes <= limit_bytes || segment.base_offset >= partition.checkpointed_base {
+        if is_kept || segment.base_offset >= partition.checkpointed_base {
             break;
         }
         if files.remove(&segment.path).is_err() {

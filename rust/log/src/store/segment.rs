@@ -4,7 +4,7 @@ use std::{
     fmt, io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -52,13 +52,22 @@ pub struct Segment {
     readable_bytes: AtomicU64,
     /// (offset, position) of batches, ascending.
     index: Mutex<Vec<(i64, u64)>>,
+    /// Once it has been looked for.
+    newest_ms: OnceLock<i64>,
 }
 
 impl Segment {
     /// Of an open file, of which the first `readable_bytes` are batches.
     pub fn new(base_offset: i64, path: PathBuf, file: Arc<dyn File>, readable_bytes: u64) -> Segment {
         let readable_bytes = AtomicU64::new(readable_bytes);
-        Segment { base_offset, path, file, readable_bytes, index: Mutex::new(vec![(base_offset, 0)]) }
+        Segment {
+            base_offset,
+            path,
+            file,
+            readable_bytes,
+            index: Mutex::new(vec![(base_offset, 0)]),
+            newest_ms: OnceLock::new(),
+        }
     }
 
     /// Bytes that readers may see.
@@ -101,6 +110,18 @@ impl Segment {
                 None => return Ok(walk.position),
             }
         }
+    }
+
+    /// The newest timestamp in a segment that is finished; -1 if it has none. Reads all of it once.
+    pub fn newest_timestamp_ms(&self) -> Result<i64, Damage> {
+        if let Some(known) = self.newest_ms.get() {
+            return Ok(*known);
+        }
+        let (mut walk, mut newest_ms) = (Walk::new(self, 0, self.readable_bytes()), -1);
+        while let Some((_, batch)) = walk.next(false)? {
+            newest_ms = newest_ms.max(batch.header().max_timestamp_ms);
+        }
+        Ok(*self.newest_ms.get_or_init(|| newest_ms))
     }
 
     /// What is wrong at `position`.

@@ -81,6 +81,18 @@ impl PartitionView {
         Arc::clone(&self.segments.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The offset before which all records are older than `oldest_ms`, at the precision of finished segments. Errors:
+    /// `Damaged`.
+    pub fn older_than(&self, oldest_ms: i64) -> Result<i64, LogError> {
+        let segments = self.segments();
+        for segment in segments.iter().take(segments.len().saturating_sub(1)) {
+            if segment.newest_timestamp_ms().map_err(|damage| LogError::Damaged(Box::new(damage)))? >= oldest_ms {
+                return Ok(segment.base_offset);
+            }
+        }
+        Ok(segments.last().map_or(0, |active| active.base_offset))
+    }
+
     /// Durable batches from the one that holds `from` on, or that comes after it where compaction left a gap: about
     /// `max_bytes` of them, but at least one if there is one. Errors: `Damaged`, and from then on.
     pub fn read_slice(&self, from: i64, max_bytes: usize) -> Result<Slice, LogError> {

@@ -64,7 +64,7 @@ const KNOWN: &[TopicSetting] = &[
     ("remote.log.delete.on.disable", "false", BOOLEAN, ""),
     ("remote.storage.enable", "false", BOOLEAN, ""),
     ("retention.bytes", "-1", LONG, "log.retention.bytes"),
-    ("retention.ms", "604800000", LONG, ""),
+    ("retention.ms", "604800000", LONG, "log.retention.ms"),
     ("segment.bytes", "1073741824", INT, "log.segment.bytes"),
     ("segment.index.bytes", "10485760", INT, "log.index.size.max.bytes"),
     ("segment.jitter.ms", "0", LONG, ""),
@@ -120,6 +120,13 @@ const HONOURED: &[(&str, &str, Apply)] = &[
         };
         Some(())
     }),
+    ("retention.ms", "a number of milliseconds, or -1", |configs, value| {
+        configs.retention_ms = match value.parse::<i64>().ok()? {
+            -1 => Some(None),
+            kept_ms => Some(Some(u64::try_from(kept_ms).ok()?)),
+        };
+        Some(())
+    }),
 ];
 
 /// A topic's own configuration.
@@ -127,6 +134,8 @@ const HONOURED: &[(&str, &str, Apply)] = &[
 pub(super) struct TopicConfigs {
     pub message_max_bytes: Option<usize>,
     pub retention_bytes: Option<u64>,
+    /// Of messages on disk; `Some(None)` keeps everything.
+    pub retention_ms: Option<Option<u64>>,
     pub append_time: bool,
     /// As given: names and values.
     given: Vec<(String, String)>,

@@ -60,6 +60,7 @@ mod name;
 mod partition_data;
 mod produce;
 mod producers;
+pub(crate) mod retention;
 pub mod settings;
 mod table;
 

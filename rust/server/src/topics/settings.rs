@@ -29,6 +29,8 @@ pub struct TopicSettings {
     pub offsets_partitions: u32,
     /// `log.retention.bytes`: of one partition; `None` keeps everything.
     pub retention_bytes: Option<u64>,
+    /// `log.retention.ms`: of messages on disk; `None` keeps everything.
+    pub retention_ms: Option<u64>,
     /// Ours: bytes that all topics together may hold.
     pub log_bytes_max: u64,
 }
@@ -41,6 +43,7 @@ impl Default for TopicSettings {
             message_max_bytes: 1_048_588,
             offsets_partitions: 50,
             retention_bytes: None,
+            retention_ms: None,
             log_bytes_max: LOG_BYTES_MAX,
         }
     }

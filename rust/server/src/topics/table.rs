@@ -164,6 +164,11 @@ impl TopicTable {
         })
     }
 
+    /// The newest snapshot.
+    pub(super) fn published(&self) -> Arc<Table> {
+        Arc::clone(&self.published.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// A producer id that nobody else has.
     pub(super) fn new_producer_id(&self) -> i64 {
         self.next_producer_id.fetch_add(1, Ordering::Relaxed)
@@ -184,7 +189,7 @@ impl TopicTable {
     pub(super) fn trim(&self, records: &DiskRecords, limit_bytes: u64) {
         let partition = records.on_disk.handle;
         if let Some(disk) = &self.disk {
-            disk.submit(Command::Trim { partition, limit_bytes }, |_| ());
+            disk.submit(Command::Trim { partition, limit_bytes, below: 0 }, |_| ());
         }
     }
 

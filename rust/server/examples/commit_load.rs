@@ -1,0 +1,187 @@
+//! Offset commits over many connections, one request at a time on each, and the disk's own rate beside them.
+//!
+//! ```text
+//! commit_load run HOST:PORT CONNECTIONS SECONDS     every connection commits one offset of a group of its own
+//! commit_load fill HOST:PORT GROUPS PARTITIONS      every group commits once, for all partitions
+//! commit_load floor DIR SECONDS                     4 KiB written in place and synced, again and again
+//! ```
+//!
+//! The topic is `orders`. One line of JSON is printed.
+
+use std::{
+    env, error, fs,
+    io::{self, Seek, SeekFrom, Write},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinSet,
+};
+
+type Outcome<T> = Result<T, Box<dyn error::Error + Send + Sync>>;
+
+const FILLING_CONNECTIONS: usize = 32;
+const BLOCK_BYTES: usize = 4_096;
+const READY_WITHIN: Duration = Duration::from_secs(60);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+
+/// An `OffsetCommit` v7 without a member.
+fn commit(group: &str, partitions: i32, offset: i64) -> Vec<u8> {
+    let text = |out: &mut Vec<u8>, text: &str| {
+        out.extend((text.len() as i16).to_be_bytes());
+        out.extend(text.as_bytes());
+    };
+    let mut frame = b"\0\0\0\0\0\x08\0\x07\0\0\0\x01".to_vec();
+    text(&mut frame, "load");
+    text(&mut frame, group);
+    frame.extend((-1_i32).to_be_bytes());
+    text(&mut frame, "");
+    frame.extend((-1_i16).to_be_bytes());
+    frame.extend(1_i32.to_be_bytes());
+    text(&mut frame, "orders");
+    frame.extend(partitions.to_be_bytes());
+    for partition in 0..partitions {
+        frame.extend(partition.to_be_bytes());
+        frame.extend(offset.to_be_bytes());
+        frame.extend((-1_i32).to_be_bytes());
+        text(&mut frame, "");
+    }
+    let length = (frame.len() - 4) as u32;
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+    frame
+}
+
+/// Sends a commit and reads its answer: the error of the last partition.
+async fn ask(client: &mut TcpStream, frame: &[u8], answer: &mut Vec<u8>) -> Outcome<i16> {
+    client.write_all(frame).await?;
+    let length = client.read_u32().await? as usize;
+    answer.resize(length, 0);
+    client.read_exact(answer).await?;
+    let code = answer.last_chunk().ok_or("an answer is empty")?;
+    Ok(i16::from_be_bytes(*code))
+}
+
+/// A connection whose group's coordinator answers.
+async fn ready(address: &str, group: &str) -> Outcome<TcpStream> {
+    let began = Instant::now();
+    let mut client = TcpStream::connect(address).await?;
+    client.set_nodelay(true)?;
+    let mut answer = Vec::new();
+    while began.elapsed() < READY_WITHIN {
+        if ask(&mut client, &commit(group, 1, 0), &mut answer).await? == 0 {
+            return Ok(client);
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+    }
+    Err(format!("`{group}` has no coordinator").into())
+}
+
+/// Microseconds of each commit of one connection until the deadline.
+async fn work(mut client: TcpStream, group: String, until: Instant) -> Outcome<Vec<u32>> {
+    let (mut took, mut answer) = (Vec::new(), Vec::new());
+    let mut began = Instant::now();
+    while began < until {
+        let code = ask(&mut client, &commit(&group, 1, took.len() as i64), &mut answer).await?;
+        if code != 0 {
+            return Err(format!("a commit of `{group}` was answered {code}").into());
+        }
+        let now = Instant::now();
+        took.push(now.duration_since(began).as_micros() as u32);
+        began = now;
+    }
+    Ok(took)
+}
+
+async fn run(address: &str, connections: usize, seconds: f64) -> Outcome<String> {
+    let mut clients = Vec::new();
+    for at in 0..connections {
+        let group = format!("load-{at}");
+        clients.push((ready(address, &group).await?, group));
+    }
+    let began = Instant::now();
+    let until = began + Duration::from_secs_f64(seconds);
+    let mut tasks: JoinSet<Outcome<Vec<u32>>> = JoinSet::new();
+    for (client, group) in clients {
+        tasks.spawn(work(client, group, until));
+    }
+    let mut took = Vec::new();
+    while let Some(done) = tasks.join_next().await {
+        took.extend(done??);
+    }
+    let rate = took.len() as f64 / began.elapsed().as_secs_f64();
+    took.sort_unstable();
+    let quantile = |share: usize| took.get(took.len() * share / 100).copied().unwrap_or(0);
+    Ok(format!(
+        r#"{{"commits": {}, "per_s": {rate:.1}, "p50_us": {}, "p99_us": {}}}"#,
+        took.len(),
+        quantile(50),
+        quantile(99)
+    ))
+}
+
+async fn fill(address: &str, groups: usize, partitions: i32) -> Outcome<String> {
+    let mut tasks: JoinSet<Outcome<()>> = JoinSet::new();
+    for first in 0..FILLING_CONNECTIONS {
+        let address = address.to_owned();
+        tasks.spawn(async move {
+            let (mut client, mut answer) = (ready(&address, "fill-0").await?, Vec::new());
+            for at in (first..groups).step_by(FILLING_CONNECTIONS) {
+                let frame = commit(&format!("fill-{at}"), partitions, at as i64);
+                let began = Instant::now();
+                while ask(&mut client, &frame, &mut answer).await? != 0 {
+                    if began.elapsed() > READY_WITHIN {
+                        return Err(format!("`fill-{at}` is not committed").into());
+                    }
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                }
+            }
+            Ok(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    Ok(format!(r#"{{"offsets": {}}}"#, groups * partitions as usize))
+}
+
+fn floor(dir: &Path, seconds: f64) -> io::Result<String> {
+    let path = dir.join("floor");
+    let mut file = fs::File::create(&path)?;
+    file.write_all(&[0; BLOCK_BYTES])?;
+    file.sync_all()?;
+    let (began, mut syncs) = (Instant::now(), 0_u32);
+    while began.elapsed().as_secs_f64() < seconds {
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&[syncs as u8; BLOCK_BYTES])?;
+        file.sync_data()?;
+        syncs += 1;
+    }
+    let rate = f64::from(syncs) / began.elapsed().as_secs_f64();
+    fs::remove_file(&path)?;
+    Ok(format!(r#"{{"per_s": {rate:.1}}}"#))
+}
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let line = match words[..] {
+        ["run", address, connections, seconds] => {
+            runtime.block_on(run(address, connections.parse()?, seconds.parse()?))?
+        }
+        ["fill", address, groups, partitions] => {
+            runtime.block_on(fill(address, groups.parse()?, partitions.parse()?))?
+        }
+        ["floor", dir, seconds] => floor(Path::new(dir), seconds.parse()?)?,
+        _ => {
+            return Err(
+                "run HOST:PORT CONNECTIONS SECONDS | fill HOST:PORT GROUPS PARTITIONS | floor DIR SECONDS".into()
+            );
+        }
+    };
+    println!("{line}");
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! Groups of Kafka's newer protocols in a directory that it wrote: listed as what they are (docs/protocol.md §12.2).
+//!
+//! Nothing here coordinates them. Their records are kept in the log, their offsets are offsets like any other, and
+//! what can be said of a group is what its records say: it is there, it has members, they have their assignments.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rota_core::{
+    error::ErrorCode,
+    request::ListGroups,
+    response::{DescribeAnswer, ListedGroup},
+};
+use rota_wire::{answers, write::Writer};
+
+/// The type of all groups that are coordinated here, as a listing names it.
+pub const CLASSIC: &str = "classic";
+
+/// From this version on `DescribeGroups` has an error for a group that is not a classic one.
+const DESCRIBE_SAYS_WHY_SINCE: i16 = 6;
+
+/// What an epoch of Kafka's records is compared with; a member that is reconciled says so.
+const MEMBER_STABLE: u8 = 0;
+
+/// Which protocol a group has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Consumer,
+    Share,
+    Streams,
+}
+
+impl Kind {
+    /// As a listing names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Consumer => "consumer",
+            Kind::Share => "share",
+            Kind::Streams => "streams",
+        }
+    }
+}
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug)]
+enum About {
+    Group,
+    Member,
+    Target,
+    Current,
+}
+
+/// The record types that say how a group is: type, kind of group, subject.
+const TYPES: [(i16, Kind, About); 10] = [
+    (3, Kind::Consumer, About::Group),
+    (5, Kind::Consumer, About::Member),
+    (6, Kind::Consumer, About::Target),
+    (8, Kind::Consumer, About::Current),
+    (10, Kind::Share, About::Member),
+    (11, Kind::Share, About::Group),
+    (17, Kind::Streams, About::Group),
+    (19, Kind::Streams, About::Member),
+    (20, Kind::Streams, About::Target),
+    (22, Kind::Streams, About::Current),
+];
+
+/// A group as its records say.
+#[derive(Debug)]
+struct NewerGroup {
+    kind: Kind,
+    epoch: Option<i32>,
+    target_epoch: i32,
+    members: BTreeSet<String>,
+    /// Epoch of each member's assignment, if it has no other one ahead of it.
+    reconciled: BTreeMap<String, i32>,
+}
+
+impl NewerGroup {
+    fn state(&self) -> &'static str {
+        let is_reconciled = |member: &String| self.reconciled.get(member) == Some(&self.target_epoch);
+        match self.kind {
+            _ if self.members.is_empty() => "Empty",
+            Kind::Share => "Stable",
+            _ if self.epoch.is_some_and(|epoch| epoch > self.target_epoch) => "Assigning",
+            _ if self.members.iter().all(is_reconciled) => "Stable",
+            _ => "Reconciling",
+        }
+    }
+
+    fn read(&mut self, about: About, member: Option<String>, value: Option<&[u8]>) {
+        match (about, member) {
+            (About::Group, _) => self.epoch = value.and_then(epoch),
+            (About::Target, _) => self.target_epoch = value.and_then(epoch).unwrap_or(-1),
+            (About::Member, Some(member)) => {
+                if value.is_some() {
+                    self.members.insert(member);
+                } else {
+                    self.members.remove(&member);
+                }
+            }
+            (About::Current, Some(member)) => match value.and_then(|value| epoch(value).zip(value.get(10))) {
+                Some((epoch, &MEMBER_STABLE)) => _ = self.reconciled.insert(member, epoch),
+                _ => _ = self.reconciled.remove(&member),
+            },
+            (About::Member | About::Current, None) => {}
+        }
+    }
+}
+
+/// The first field of all these values, behind their version.
+fn epoch(value: &[u8]) -> Option<i32> {
+    value.get(2..6)?.try_into().ok().map(i32::from_be_bytes)
+}
+
+/// A string of a key.
+fn text<'k>(key: &mut &'k [u8]) -> Option<&'k str> {
+    let (length, rest) = key.split_first_chunk()?;
+    let (text, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    *key = rest;
+    std::str::from_utf8(text).ok()
+}
+
+/// The groups of one partition.
+#[derive(Debug, Default)]
+pub struct NewerGroups {
+    groups: BTreeMap<String, NewerGroup>,
+}
+
+impl NewerGroups {
+    /// Takes a record that the coordinator only keeps. What makes no sense says nothing.
+    pub fn replay(&mut self, mut key: &[u8], value: Option<&[u8]>) {
+        let Some((type_bytes, rest)) = key.split_first_chunk() else { return };
+        key = rest;
+        let record_type = i16::from_be_bytes(*type_bytes);
+        let Some((_, kind, about)) = TYPES.iter().find(|(known, ..)| *known == record_type) else { return };
+        let Some(group_id) = text(&mut key) else { return };
+        let member = text(&mut key).map(str::to_owned);
+        let fresh = || NewerGroup {
+            kind: *kind,
+            epoch: None,
+            target_epoch: -1,
+            members: BTreeSet::new(),
+            reconciled: BTreeMap::new(),
+        };
+        let group = self.groups.entry(group_id.to_owned()).or_insert_with(fresh);
+        if group.kind != *kind {
+            *group = fresh();
+        }
+        group.read(*about, member, value);
+        if matches!(about, About::Group) && value.is_none() {
+            self.groups.remove(group_id);
+        }
+    }
+
+    /// A group that has a record of the classic protocol is of that one.
+    pub fn is_classic(&mut self, group_id: &str) {
+        self.groups.remove(group_id);
+    }
+
+    /// All of them; each with whether `request` asks for such a one.
+    pub fn listed<'g>(&'g self, request: &'g ListGroups<'_>) -> impl Iterator<Item = Listed> + 'g {
+        let known = self.groups.iter().filter(|(_, group)| group.epoch.is_some());
+        known.map(|(group_id, group)| {
+            let (kind, state) = (group.kind, group.state());
+            let is_wanted = request.takes(kind.name(), state);
+            Listed { group_id: group_id.clone(), kind, state, is_wanted }
+        })
+    }
+}
+
+/// A line of a listing.
+#[derive(Debug)]
+pub struct Listed {
+    group_id: String,
+    /// Its protocol.
+    pub kind: Kind,
+    state: &'static str,
+    /// Whether the listing asks for such a group.
+    pub is_wanted: bool,
+}
+
+impl Listed {
+    /// Whether it is of this group.
+    pub fn is(&self, group_id: &str) -> bool {
+        self.group_id == group_id
+    }
+
+    /// As the coordinator would say it.
+    pub fn line(&self) -> ListedGroup<'_> {
+        ListedGroup { group_id: &self.group_id, protocol_type: self.kind.name(), state: self.state }
+    }
+}
+
+/// `DescribeGroups` is for classic groups: in place of what the coordinator says of one that it knows for its offsets
+/// only.
+pub fn describe(out: &mut Writer<'_>, version: i16, answer: &DescribeAnswer<'_>, operations: i32) {
+    let message = format!("Group {} is not a classic group.", answer.group_id);
+    let says_why = version >= DESCRIBE_SAYS_WHY_SINCE;
+    let error = if says_why { ErrorCode::GroupIdNotFound } else { ErrorCode::None };
+    let error_message = says_why.then_some(&*message);
+    let described = DescribeAnswer { error, error_message, state: "Dead", ..*answer };
+    answers::described_group(
+        out,
+        version,
+        &described,
+        if says_why { answers::OPERATIONS_NOT_ASKED } else { operations },
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(record_type: i16, texts: &[&str]) -> Vec<u8> {
+        let mut bytes = record_type.to_be_bytes().to_vec();
+        for text in texts {
+            bytes.extend((text.len() as u16).to_be_bytes());
+            bytes.extend(text.as_bytes());
+        }
+        bytes
+    }
+
+    fn value(epoch: i32) -> Vec<u8> {
+        [&[0, 0], &epoch.to_be_bytes()[..], &[0; 9]].concat()
+    }
+
+    fn line(groups: &NewerGroups) -> Option<(&'static str, &'static str)> {
+        groups.listed(&ListGroups::ALL).next().map(|listed| (listed.kind.name(), listed.state))
+    }
+
+    #[test]
+    fn a_group_is_in_the_state_that_its_records_say() {
+        let mut groups = NewerGroups::default();
+        assert_eq!(line(&groups), None);
+        let steps: [(Vec<u8>, Option<Vec<u8>>, _); 7] = [
+            (key(5, &["g", "m"]), Some(value(0)), None),
+            (key(3, &["g"]), Some(value(2)), Some(("consumer", "Assigning"))),
+            (key(6, &["g"]), Some(value(2)), Some(("consumer", "Reconciling"))),
+            (key(8, &["g", "m"]), Some(value(2)), Some(("consumer", "Stable"))),
+            (key(8, &["g", "m"]), None, Some(("consumer", "Reconciling"))),
+            (key(5, &["g", "m"]), None, Some(("consumer", "Empty"))),
+            (key(3, &["g"]), None, None),
+        ];
+        for (key, value, expected) in steps {
+            groups.replay(&key, value.as_deref());
+            assert_eq!(line(&groups), expected);
+        }
+    }
+
+    #[test]
+    fn share_and_streams_groups_are_named_and_a_classic_record_ends_them() {
+        let mut groups = NewerGroups::default();
+        for (member, group, name) in [(10, 11, "share"), (19, 17, "streams")] {
+            groups.replay(&key(member, &["g", "m"]), Some(&value(1)));
+            groups.replay(&key(group, &["g"]), Some(&value(1)));
+            assert_eq!(line(&groups).map(|(kind, _)| kind), Some(name));
+        }
+        groups.is_classic("g");
+        assert_eq!(line(&groups), None);
+    }
+
+    #[test]
+    fn keys_that_make_no_sense_say_nothing() {
+        let mut groups = NewerGroups::default();
+        for bytes in [&[][..], &[0], &[0, 3], &[0, 3, 0, 9, b'g'], &[0, 99, 0, 1, b'g'], &[0, 3, 0, 1, 0xff]] {
+            groups.replay(bytes, Some(&[]));
+        }
+        assert_eq!(line(&groups), None);
+    }
+}

@@ -1,0 +1,37 @@
+//! Messages on disk that were kept long enough: looked for now and then, a whole finished segment at a time.
+
+use std::{sync::Arc, time::Duration};
+
+use rota_log::store::Command;
+
+use super::{disk::OnDisk, table::TopicTable};
+use crate::clock::Clock;
+
+/// Looks every `interval`, for as long as the node lives. What is read is read on another thread.
+pub async fn run(table: Arc<TopicTable>, clock: Clock, interval: Duration) {
+    loop {
+        tokio::time::sleep(interval).await;
+        let (table, now_ms) = (Arc::clone(&table), clock.now().wall_ms);
+        if tokio::task::spawn_blocking(move || table.drop_expired(now_ms)).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl TopicTable {
+    /// Drops finished segments whose messages are all older than their topic keeps them.
+    fn drop_expired(&self, now_ms: i64) {
+        let Some(disk) = self.disk.as_ref().filter(|disk| !disk.is_read_only) else { return };
+        let table = self.published();
+        for ((id, _), OnDisk { handle: partition, view, .. }) in disk.all() {
+            let topic = table.name_by_id.get(&id).and_then(|name| table.topic(name));
+            let kept_ms = topic.and_then(|topic| topic.configs.retention_ms.unwrap_or(self.settings.retention_ms));
+            let Some(kept_ms) = kept_ms else { continue };
+            // A partition that cannot be read is refused elsewhere.
+            let Ok(below) = view.older_than(now_ms.saturating_sub_unsigned(kept_ms)) else { continue };
+            if below > view.first_offset() {
+                disk.submit(Command::Trim { partition, limit_bytes: u64::MAX, below }, |_| ());
+            }
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! A server whose disk fails: whoever waits is told, the process says why and what to do, nothing is tried again as if
+//! nothing had happened, and what was acknowledged is there after the next start.
+
+mod scene;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use kafka_protocol::messages::{
+    JoinGroupRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, SyncGroupRequest,
+    join_group_request::JoinGroupRequestProtocol,
+    offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
+    offset_fetch_request::OffsetFetchRequestTopic,
+    produce_request::{PartitionProduceData, TopicProduceData},
+    sync_group_request::SyncGroupRequestAssignment,
+};
+use rota_log::{
+    BatchWriter,
+    files::{Access, DiskFiles, Entry, File, Files, Lock},
+};
+use rota_server::{DataConfig, ServerConfig, Settings};
+use tempfile::TempDir;
+
+use scene::{Scene, answer, connected, group, send, text, topic};
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+const NONE: i16 = 0;
+const NOT_COORDINATOR: i16 = 16;
+const KAFKA_STORAGE_ERROR: i16 = 56;
+const PARTITIONS: i32 = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Write,
+    Sync,
+}
+
+/// What is to fail: which operation, of files whose path has this in it, how, and how often.
+#[derive(Clone, Copy, Debug)]
+struct Rule {
+    operation: Operation,
+    named: &'static str,
+    /// So many go well before.
+    after: u64,
+    times: u64,
+    errno: i32,
+}
+
+/// The machine's disk, until it is told to fail.
+#[derive(Clone, Debug, Default)]
+struct FailingFiles {
+    rule: Arc<Mutex<Option<Rule>>>,
+    /// Operations that were asked for.
+    asked: Arc<AtomicU64>,
+    failed: Arc<AtomicU64>,
+}
+
+impl FailingFiles {
+    fn fail(&self, rule: Option<Rule>) {
+        *self.rule.lock().unwrap_or_else(PoisonError::into_inner) = rule;
+    }
+
+    fn check(&self, operation: Operation, path: &Path) -> io::Result<()> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let mut rule = self.rule.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(met) = rule.as_mut() else { return Ok(()) };
+        if met.operation != operation || !path.display().to_string().contains(met.named) || met.times == 0 {
+            return Ok(());
+        }
+        if met.after > 0 {
+            met.after -= 1;
+            return Ok(());
+        }
+        met.times -= 1;
+        self.failed.fetch_add(1, Ordering::SeqCst);
+        Err(io::Error::from_raw_os_error(met.errno))
+    }
+}
+
+#[derive(Debug)]
+struct FailingFile {
+    file: Arc<dyn File>,
+    path: std::path::PathBuf,
+    disk: FailingFiles,
+}
+
+impl File for FailingFile {
+    fn read_at(&self, bytes: &mut [u8], position: u64) -> io::Result<usize> {
+        self.file.read_at(bytes, position)
+    }
+
+    fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
+        self.disk.check(Operation::Write, &self.path)?;
+        self.file.write_at(bytes, position)
+    }
+
+    fn truncate(&self, size_bytes: u64) -> io::Result<()> {
+        self.file.truncate(size_bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.check(Operation::Sync, &self.path)?;
+        self.file.sync()
+    }
+
+    fn size_bytes(&self) -> io::Result<u64> {
+        self.file.size_bytes()
+    }
+}
+
+impl Files for FailingFiles {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
+        let file = DiskFiles.open(path, access)?;
+        Ok(Arc::new(FailingFile { file, path: path.to_owned(), disk: self.clone() }))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        DiskFiles.create_dir(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        DiskFiles.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        DiskFiles.remove(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        DiskFiles.remove_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        DiskFiles.list(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.check(Operation::Sync, dir)?;
+        DiskFiles.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Lock> {
+        DiskFiles.lock(path)
+    }
+}
+
+/// A server on `dir`, with files that can be told to fail.
+fn served(dir: &TempDir, files: &FailingFiles) -> Scene {
+    let mut settings = Settings::default();
+    for (name, value) in [
+        ("offsets.topic.num.partitions", "4"),
+        ("offsets.topic.segment.bytes", "4096"),
+        ("group.initial.rebalance.delay.ms", "0"),
+    ] {
+        settings.set(name, value).unwrap();
+    }
+    let data = DataConfig { files: Arc::new(files.clone()), ..DataConfig::at(dir.path().join("data")) };
+    let scene = Scene::of(ServerConfig { settings, data: Some(data), ..ServerConfig::default() });
+    // It is there after a restart.
+    let _there = scene.server.create_topic("t", PARTITIONS);
+    scene
+}
+
+fn commit(id: &str, offset: i64) -> OffsetCommitRequest {
+    let at = OffsetCommitRequestPartition::default().with_partition_index(0).with_committed_offset(offset);
+    let topics = vec![OffsetCommitRequestTopic::default().with_name(topic("t")).with_partitions(vec![at])];
+    OffsetCommitRequest::default().with_group_id(group(id)).with_generation_id_or_member_epoch(-1).with_topics(topics)
+}
+
+/// A group whose coordinator is this partition.
+fn group_in(scene: &Scene, partition: u32) -> String {
+    (0..).map(|at| format!("g{at}")).find(|id| scene.server.partition_of(id) == partition).unwrap()
+}
+
+impl Scene {
+    fn commit(&mut self, id: &str, offset: i64) -> i16 {
+        self.ask(7, &commit(id, offset)).topics[0].partitions[0].error_code
+    }
+
+    fn committed(&mut self, id: &str) -> i64 {
+        let asked = OffsetFetchRequestTopic::default().with_name(topic("t")).with_partition_indexes(vec![0]);
+        let request = OffsetFetchRequest::default().with_group_id(group(id)).with_topics(Some(vec![asked]));
+        let fetched = self.ask(5, &request);
+        assert_eq!(fetched.error_code, NONE);
+        fetched.topics[0].partitions[0].committed_offset
+    }
+
+    /// A member joins and stores its plan; the first error of that.
+    fn sync_a_plan(&mut self, id: &str) -> i16 {
+        let protocol = JoinGroupRequestProtocol::default().with_name(text("range"));
+        let join = JoinGroupRequest::default()
+            .with_group_id(group(id))
+            .with_session_timeout_ms(30_000)
+            .with_rebalance_timeout_ms(30_000)
+            .with_protocol_type(text("consumer"))
+            .with_protocols(vec![protocol]);
+        let joined = self.ask(3, &join);
+        if joined.error_code != NONE {
+            return joined.error_code;
+        }
+        let plan = SyncGroupRequestAssignment::default()
+            .with_member_id(joined.member_id.clone())
+            .with_assignment("plan".into());
+        let sync = SyncGroupRequest::default()
+            .with_group_id(group(id))
+            .with_generation_id(joined.generation_id)
+            .with_member_id(joined.member_id)
+            .with_assignments(vec![plan]);
+        self.ask(3, &sync).error_code
+    }
+
+    fn produce(&mut self) -> i16 {
+        let mut writer = BatchWriter::default();
+        writer.push(0, None, Some(b"message"));
+        let data = PartitionProduceData::default().with_index(0).with_records(Some(writer.finish()));
+        let topics = vec![TopicProduceData::default().with_name(topic("t")).with_partition_data(vec![data])];
+        let request = ProduceRequest::default().with_acks(-1).with_topic_data(topics);
+        self.ask(8, &request).responses[0].partition_responses[0].error_code
+    }
+
+    fn stopped(&self) -> Option<String> {
+        self.server.health().expect("it has a directory").stopped
+    }
+}
+
+#[test]
+fn everybody_who_waits_for_a_sync_that_fails_is_told_and_nothing_is_accepted_until_the_next_start() {
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    let mut scene = served(&dir, &files);
+    let ids: Vec<String> = (0..PARTITIONS as u32).map(|partition| group_in(&scene, partition)).collect();
+    for id in &ids {
+        assert_eq!(scene.commit(id, 1), NONE);
+    }
+    assert_eq!(scene.produce(), NONE);
+
+    files.fail(Some(Rule { operation: Operation::Sync, named: "rota.wal", after: 0, times: 1, errno: EIO }));
+    let mut clients: Vec<_> = ids.iter().map(|_| connected(&scene.server)).collect();
+    for (client, id) in clients.iter_mut().zip(&ids) {
+        send(client, 7, &commit(id, 2));
+    }
+    for client in &mut clients {
+        let told = answer::<OffsetCommitRequest>(client, 7);
+        assert_eq!(told.topics[0].partitions[0].error_code, NOT_COORDINATOR);
+    }
+    // The disk would work again; what it has of the failed sync nobody knows.
+    let asked = files.asked.load(Ordering::SeqCst);
+    assert_eq!(scene.commit(&ids[0], 3), NOT_COORDINATOR);
+    assert_eq!(scene.sync_a_plan(&ids[1]), NOT_COORDINATOR);
+    assert_eq!(scene.produce(), KAFKA_STORAGE_ERROR);
+    assert_eq!((files.asked.load(Ordering::SeqCst), files.failed.load(Ordering::SeqCst)), (asked, 1));
+    let why = scene.stopped().expect("it says why");
+    assert!(why.contains("rota.wal") && why.contains("os error 5") && why.contains("start again"), "{why}");
+    drop(scene);
+
+    let mut scene = served(&dir, &FailingFiles::default());
+    for id in &ids {
+        assert!((1..=2).contains(&scene.committed(id)), "{id}");
+        assert_eq!(scene.commit(id, 4), NONE);
+    }
+    assert_eq!(scene.produce(), NONE);
+}
+
+#[test]
+fn a_full_disk_refuses_the_appends_of_that_moment_and_later_ones_go_on() {
+    for named in ["__consumer_offsets-", "rota.wal"] {
+        let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+        let mut scene = served(&dir, &files);
+        let (id, other) = (group_in(&scene, 0), group_in(&scene, 1));
+        assert_eq!(scene.commit(&id, 1), NONE);
+
+        let times = u64::MAX;
+        files.fail(Some(Rule { operation: Operation::Write, named, after: 0, times, errno: ENOSPC }));
+        let refused = scene.commit(&id, 2);
+        assert_eq!(refused, NOT_COORDINATOR, "{named}");
+        files.fail(None);
+        if named == "rota.wal" {
+            assert!(scene.stopped().is_some_and(|why| why.contains("os error 28")));
+        } else {
+            assert_eq!(scene.stopped(), None);
+            assert_eq!((scene.committed(&id), scene.commit(&id, 3), scene.commit(&other, 4)), (1, NONE, NONE));
+        }
+        drop(scene);
+        let mut scene = served(&dir, &FailingFiles::default());
+        let there = scene.committed(&id);
+        assert!(if named == "rota.wal" { (1..=2).contains(&there) } else { there == 3 }, "{named}: {there}");
+    }
+}
+
+/// What a workload was told of each group: the newest offset that was acknowledged, and those that nobody knows of.
+type Told = BTreeMap<String, (i64, Vec<i64>)>;
+
+fn work(scene: &mut Scene, told: &mut Told) -> u64 {
+    let mut refused = 0;
+    for offset in 1..=24 {
+        for partition in 0..3 {
+            let id = group_in(scene, partition);
+            let entry = told.entry(id.clone()).or_insert((-1, Vec::new()));
+            match scene.commit(&id, offset) {
+                NONE => *entry = (offset, Vec::new()),
+                NOT_COORDINATOR => {
+                    entry.1.push(offset);
+                    refused += 1;
+                }
+                other => panic!("a commit was answered {other}"),
+            }
+        }
+        let synced = scene.sync_a_plan(&format!("member-{offset}"));
+        assert!([NONE, NOT_COORDINATOR].contains(&synced), "a plan was answered {synced}");
+    }
+    refused
+}
+
+#[test]
+fn whatever_write_or_sync_fails_what_was_acknowledged_is_there_after_the_next_start() {
+    let mut counted = Vec::new();
+    for (operation, errno) in [(Operation::Write, ENOSPC), (Operation::Write, EIO), (Operation::Sync, EIO)] {
+        let (mut positions, mut refused, mut stopped) = (0, 0, 0);
+        for after in (0..).step_by(17) {
+            let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+            let (mut scene, mut told) = (served(&dir, &files), Told::new());
+            files.fail(Some(Rule { operation, named: "", after, times: 1, errno }));
+            refused += work(&mut scene, &mut told);
+            stopped += u64::from(scene.stopped().is_some());
+            drop(scene);
+            let mut scene = served(&dir, &FailingFiles::default());
+            for (id, (acknowledged, uncertain)) in &told {
+                let there = scene.committed(id);
+                assert!(
+                    there == *acknowledged || uncertain.contains(&there),
+                    "{operation:?} {after} {errno}: {id} has {there}, {acknowledged} was acknowledged"
+                );
+            }
+            assert_eq!(scene.commit("g0", 1_000), NONE, "it goes on");
+            if files.failed.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            positions += 1;
+        }
+        assert!(
+            positions > 5 && refused > 0 && stopped > 0,
+            "{operation:?} {errno}: {positions}, {refused}, {stopped}"
+        );
+        counted.push((operation, errno, positions, refused, stopped));
+    }
+    println!("operation, errno, positions, refused commits, stops: {counted:?}");
+}
