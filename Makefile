@@ -29,7 +29,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: help venv develop lint lint-python lint-rust format test-rust kill faults test-python test wheel check-wheel bench bench-assign bench-hostile compare-assignors demo differential differential-rust fuzz fuzz-target clean
+.PHONY: help venv develop lint lint-python lint-rust format test-rust kill faults kafka-directory test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ kill: develop ## kill -9 of a server, 500 times, and look for what it had acknow
 faults: ## crash and fail the log on disk at every operation of a workload, a dozen ways each (minutes)
 	ROTA_FAULT_SEEDS=12 cargo test --release -p rota-log --test faults -- --nocapture
 
+kafka-directory: develop ## what a new Kafka broker says of its groups beside what rota says of its directory (JDK, Maven)
+	$(BIN)/python -m tests.log.record_kafka
+
 test-python: develop ## the Python tests: models, transcripts, real clients (PYTEST_ARGS='-k ...' narrows)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
@@ -96,6 +99,12 @@ bench: wheel ## heartbeats and start-up, with the release build, beside their fl
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[bench]"
 	build/bench/bin/python -m pytest -c benches/pytest.ini benches
 	build/bench/bin/python benches/startup.py
+
+bench-durable: wheel ## durable commits and starts beside Kafka and the disk's own rate, release build (20 min; JDK, Maven)
+	$(PYTHON) -m venv build/bench
+	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
+	cargo build --quiet --release -p rota-server --example commit_load
+	build/bench/bin/python -m benches.durable $(BENCH_ARGS)
 
 bench-assign: develop ## the assignors beside Kafka's classes in one run, release build (some minutes; needs a JDK and Maven)
 	$(BIN)/python -m benches.assignors $(BENCH_ARGS)

@@ -89,8 +89,10 @@ def offsets(connection: Connection, group: str) -> list[list[object]]:
     found: list[list[object]] = []
     for _ in range(answer.i32()):
         topic = answer.string()
-        for _ in range(answer.i32()):
-            found.append([topic, answer.i32(), answer.i64(), answer.i32(), answer.string(), answer.i16()])
+        found += [
+            [topic, answer.i32(), answer.i64(), answer.i32(), answer.string(), answer.i16()]
+            for _ in range(answer.i32())
+        ]
     assert answer.i16() == 0
     return sorted(found, key=str)
 
@@ -110,7 +112,6 @@ def differences(expected: Told, found: Told) -> list[str]:
     lines = []
     for part in ("listed", "described", "offsets"):
         here, there = expected[part], found[part]
-        for group in sorted({*here, *there}):
-            if here.get(group) != there.get(group):
-                lines.append(f"{part} {group}: expected {here.get(group)}, found {there.get(group)}")
+        groups = [group for group in sorted({*here, *there}) if here.get(group) != there.get(group)]
+        lines += [f"{part} {group}: expected {here.get(group)}, found {there.get(group)}" for group in groups]
     return lines

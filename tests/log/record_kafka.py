@@ -86,10 +86,10 @@ def play(address: str, newer: bool = True) -> list[Consumer]:
     statics = [consumer(address, "statics", **{"group.instance.id": f"instance-{at}"}) for at in range(2)]
     others = [consumer(address, "newer", **{"group.protocol": "consumer"})] if newer else []
     left = [consumer(address, "left")]
-    for group in filter(None, (members, statics, others, left)):
-        settle(group)
+    for crew in filter(None, (members, statics, others, left)):
+        settle(crew)
         for offset in (3, 7):
-            for each in group:
+            for each in crew:
                 commit(each, offset, f"until {offset}")
     left[0].close()
     for group in ("commits", "deleted", "forgotten"):

@@ -11,6 +11,7 @@ from tests.wire.raw import (
     HEARTBEAT,
     JOIN_GROUP,
     LIST_GROUPS,
+    METADATA,
     NONE,
     OFFSET_COMMIT,
     OFFSET_FETCH,
@@ -112,6 +113,11 @@ def fetched(answer: Reader) -> tuple[int, Committed]:
             answer.i32(), answer.string(), answer.i16()
             offsets[partition] = offset
     return answer.i16(), offsets
+
+
+def metadata(topic: str) -> bytes:
+    """A Metadata v1, which creates the topic where that is allowed."""
+    return frame(METADATA, 1, i32(1) + string(topic))
 
 
 def find(group: str) -> bytes:

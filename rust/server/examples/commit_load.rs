@@ -25,7 +25,7 @@ type Outcome<T> = Result<T, Box<dyn error::Error + Send + Sync>>;
 
 const FILLING_CONNECTIONS: usize = 32;
 const BLOCK_BYTES: usize = 4_096;
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_mins(1);
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// An `OffsetCommit` v7 without a member.
@@ -111,7 +111,7 @@ async fn run(address: &str, connections: usize, seconds: f64) -> Outcome<String>
     while let Some(done) = tasks.join_next().await {
         took.extend(done??);
     }
-    let rate = took.len() as f64 / began.elapsed().as_secs_f64();
+    let rate = f64::from(took.len() as u32) / began.elapsed().as_secs_f64();
     took.sort_unstable();
     let quantile = |share: usize| took.get(took.len() * share / 100).copied().unwrap_or(0);
     Ok(format!(

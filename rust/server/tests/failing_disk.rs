@@ -177,7 +177,7 @@ fn commit(id: &str, offset: i64) -> OffsetCommitRequest {
 
 /// A group whose coordinator is this partition.
 fn group_in(scene: &Scene, partition: u32) -> String {
-    (0..).map(|at| format!("g{at}")).find(|id| scene.server.partition_of(id) == partition).unwrap()
+    (0..1_000).map(|at| format!("g{at}")).find(|id| scene.server.partition_of(id) == partition).unwrap()
 }
 
 impl Scene {

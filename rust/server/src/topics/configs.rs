@@ -122,8 +122,8 @@ const HONOURED: &[(&str, &str, Apply)] = &[
     }),
     ("retention.ms", "a number of milliseconds, or -1", |configs, value| {
         configs.retention_ms = match value.parse::<i64>().ok()? {
-            -1 => Some(None),
-            kept_ms => Some(Some(u64::try_from(kept_ms).ok()?)),
+            -1 => Some(u64::MAX),
+            kept_ms => Some(u64::try_from(kept_ms).ok()?),
         };
         Some(())
     }),
@@ -134,8 +134,8 @@ const HONOURED: &[(&str, &str, Apply)] = &[
 pub(super) struct TopicConfigs {
     pub message_max_bytes: Option<usize>,
     pub retention_bytes: Option<u64>,
-    /// Of messages on disk; `Some(None)` keeps everything.
-    pub retention_ms: Option<Option<u64>>,
+    /// Of messages on disk.
+    pub retention_ms: Option<u64>,
     pub append_time: bool,
     /// As given: names and values.
     given: Vec<(String, String)>,

@@ -25,7 +25,7 @@ impl TopicTable {
         let table = self.published();
         for ((id, _), OnDisk { handle: partition, view, .. }) in disk.all() {
             let topic = table.name_by_id.get(&id).and_then(|name| table.topic(name));
-            let kept_ms = topic.and_then(|topic| topic.configs.retention_ms.unwrap_or(self.settings.retention_ms));
+            let kept_ms = topic.and_then(|topic| topic.configs.retention_ms.or(self.settings.retention_ms));
             let Some(kept_ms) = kept_ms else { continue };
             // A partition that cannot be read is refused elsewhere.
             let Ok(below) = view.older_than(now_ms.saturating_sub_unsigned(kept_ms)) else { continue };
