@@ -54,6 +54,7 @@ class Rota:
 
     def __init__(self, place: Path, *settings: str) -> None:
         self.address: Address = ("127.0.0.1", free_port())
+        place.mkdir(exist_ok=True)
         listen = f"{self.address[0]}:{self.address[1]}"
         command = [sys.executable, "-m", "rota", "serve", "--listen", listen, "--json", "--data", str(place / "rota")]
         for setting in settings:
