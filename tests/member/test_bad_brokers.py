@@ -1,0 +1,204 @@
+"""Brokers that close, talk nonsense or say nothing: a member recovers, or stops with a named error; it never hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+import rota
+from rota.aio import GroupMember
+
+from .conftest import SETTINGS, WITHIN_S, Listener, settled
+
+QUICK: dict[str, Any] = {
+    "session_timeout_ms": 6_000,
+    "heartbeat_interval_ms": 300,
+    "retry_backoff_ms": 10,
+    "request_timeout_ms": 500,
+    # What a join waits for beyond it is five seconds; a broker that cuts an answer is noticed at once.
+    "max_poll_interval_ms": 5_000,
+}
+
+Spoil = Callable[[int, int, bytes], bytes | None]
+"""From the number of a connection, how much has passed, and the next bytes: what passes instead; None: it is cut."""
+
+
+class BadBroker:
+    """Stands before a good broker, coordinator connections included, and spoils what that says."""
+
+    def __init__(self, spoil: Spoil) -> None:
+        self.spoil = spoil
+        self.connections = 0
+        self.passed = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, change: Callable[[int, bytes], bytes | None]
+    ) -> None:
+        passed = 0
+        try:
+            with contextlib.suppress(OSError):
+                while data := await reader.read(65_536):
+                    changed = change(passed, data)
+                    if changed is None:
+                        break
+                    passed += len(data)
+                    writer.write(changed)
+                    await writer.drain()
+        finally:
+            writer.close()
+
+    def _change(self, number: int, passed: int, data: bytes) -> bytes | None:
+        self.passed = max(self.passed, passed + len(data))
+        return self.spoil(number, passed, data)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = self.connections
+        self.connections += 1
+        there_reader, there_writer = await asyncio.open_connection(*self.good)
+        for pump in (
+            self._pump(reader, there_writer, lambda _, data: data),
+            self._pump(there_reader, writer, lambda passed, data: self._change(number, passed, data)),
+        ):
+            task = asyncio.create_task(pump)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    @contextlib.asynccontextmanager
+    async def before(self, group: str) -> AsyncIterator[str]:
+        """Its address; the server behind it advertises that, and has a topic of the group's name."""
+        front = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        address = "{}:{}".format(*front.sockets[0].getsockname()[:2])
+        with rota.Server(settings=SETTINGS, advertise=address) as server:
+            server.create_topic(group, partitions=2)
+            self.good = (server.host, server.port)
+            try:
+                yield address
+            finally:
+                front.close()
+                for task in list(self._tasks):
+                    task.cancel()
+
+
+async def get_in(address: str, group: str) -> None:
+    async with GroupMember(address, group, [group], **QUICK) as member:
+        await settled(Listener(member), partitions=2)
+
+
+async def test_a_broker_that_cuts_at_every_byte_does_not_keep_a_member_out(group: str) -> None:
+    good = BadBroker(lambda _, __, data: data)
+    async with good.before(group) as address:
+        await get_in(address, group)
+    assert good.passed > 100, "there is something to cut"
+
+    async def cut(at: int) -> int:
+        bad = BadBroker(lambda number, passed, data: data if number > 1 or passed + len(data) <= at else None)
+        async with bad.before(group) as address:
+            await get_in(address, group)
+        return bad.connections
+
+    limit = asyncio.Semaphore(16)
+
+    async def one(at: int) -> int:
+        async with limit:
+            return await cut(at)
+
+    connections = await asyncio.gather(*(one(at) for at in range(good.passed)))
+    # Beyond the end of the shorter of the two connections only the longer one is cut, beyond that none.
+    assert sum(count > 2 for count in connections) > len(connections) * 0.75
+
+
+def flipped(at: int) -> Spoil:
+    """One byte of the first two connections is another."""
+
+    def spoil(number: int, passed: int, data: bytes) -> bytes:
+        if number > 1 or not passed <= at < passed + len(data):
+            return data
+        changed = bytearray(data)
+        changed[at - passed] ^= 0x55
+        return bytes(changed)
+
+    return spoil
+
+
+async def test_a_broker_that_says_one_byte_wrong_does_not_make_a_member_hang(group: str) -> None:
+    """The wrong byte may say anything, a refusal, another coordinator, another topic: whatever it is, the member is in
+    a group again soon, or says what is wrong."""
+    good = BadBroker(lambda _, __, data: data)
+    async with good.before(group) as address:
+        await get_in(address, group)
+    limit = asyncio.Semaphore(16)
+
+    async def one(at: int) -> str:
+        async with (
+            limit,
+            BadBroker(flipped(at)).before(group) as address,
+            GroupMember(address, group, [group], **QUICK) as member,
+        ):
+            listener = Listener(member)
+            try:
+                async with asyncio.timeout(WITHIN_S):
+                    while member.member.state != "Stable" and listener.error is None:
+                        await asyncio.sleep(0.01)
+            except TimeoutError:
+                return f"byte {at}: {member.member!r}, {member.last_loss}"
+            return ""
+
+    hung = await asyncio.gather(*(one(at) for at in range(0, good.passed, 3)))
+    assert not [each for each in hung if each]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x7f\xff\xff\xff", b"\x00\x00\x00\x01", b"\xff\xff\xff\xff", b""],
+    ids=["http", "a frame of 2 GB", "a frame of a byte", "a negative length", "nothing"],
+)
+async def test_what_is_no_broker_is_left_alone_until_it_is_one(group: str, said: bytes) -> None:
+    bad = BadBroker(lambda number, _, data: said if number < 3 else data)
+    async with bad.before(group) as address:
+        await get_in(address, group)
+    assert bad.connections > 3
+
+
+async def test_answers_in_another_order_are_not_taken_for_each_other(group: str) -> None:
+    def other_id(number: int, passed: int, data: bytes) -> bytes:
+        # The second answer of the first connection: the first is that to ApiVersions.
+        return data[:7] + b"\x63" + data[8:] if number == 0 and passed else data
+
+    bad = BadBroker(other_id)
+    async with bad.before(group) as address, GroupMember(address, group, [group], **QUICK) as member:
+        await settled(Listener(member), partitions=2)
+        assert "an answer with id 99, 1 was expected" in member.last_loss
+
+
+async def test_where_nobody_listens_a_member_waits_and_a_close_does_not(group: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    async with asyncio.timeout(10):
+        async with GroupMember(f"127.0.0.1:{port}", group, [group], **QUICK) as member:
+            while not member.last_loss:
+                await asyncio.sleep(0.01)
+            assert f"127.0.0.1:{port}" in member.last_loss
+            with pytest.raises(rota.MemberError, match="out of the group"):
+                await member.commit({(group, 0): 1})
+
+
+async def test_a_broker_that_hangs_is_given_up_after_the_request_timeout(group: str) -> None:
+    hung: list[int] = []
+
+    def hang(number: int, passed: int, data: bytes) -> bytes:
+        if number == 0 and passed:
+            hung.append(passed)
+            return b""
+        return data
+
+    bad = BadBroker(hang)
+    async with bad.before(group) as address:
+        await get_in(address, group)
+    assert hung
+    assert bad.connections > 2

@@ -1,0 +1,200 @@
+"""`rota.aio.GroupMember` on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+import rota
+from rota.aio import GroupMember
+from rota.assign import Members, Partition, Partitions
+
+from .conftest import SETTINGS, Listener, settled
+
+QUICK: dict[str, Any] = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 300, "retry_backoff_ms": 20}
+
+
+async def create(bootstrap: str, topic: str, partitions: int) -> None:
+    from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        await admin.create_topics([NewTopic(topic, partitions, 1)])
+    finally:
+        await admin.close()
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+async def test_two_members_share_and_one_inherits(bootstrap: str, group: str, strategy: str) -> None:
+    await create(bootstrap, group, 4)
+    async with GroupMember(bootstrap, group, [group], strategies=[strategy], **QUICK) as first:
+        one = Listener(first)
+        await settled(one, partitions=4)
+        async with GroupMember(bootstrap, group, [group], strategies=[strategy], **QUICK) as second:
+            other = Listener(second)
+            await settled(one, other, partitions=4, evenly=True)
+        await other.end()
+        await settled(one, partitions=4)
+    await one.end()
+
+
+async def test_commits_are_found_again_and_those_of_outsiders_are_refused(bootstrap: str, group: str) -> None:
+    await create(bootstrap, group, 2)
+    async with GroupMember(bootstrap, group, [group], **QUICK) as member:
+        listener = Listener(member)
+        await settled(listener, partitions=2)
+        await member.commit({(group, 0): 7})
+        found = await member.committed([(group, 0), (group, 1)])
+        assert found == {(group, 0): rota.member.Offset(7), (group, 1): None}
+    async with GroupMember(bootstrap, f"{group}-other", [group], **QUICK) as outsider:
+        with pytest.raises(rota.MemberError) as refused:
+            await outsider.commit({(group, 0): 8})
+        assert refused.value.kind in ("CommitFailed", "RebalanceInProgress")
+
+
+async def test_positions_are_committed_on_close(bootstrap: str, group: str) -> None:
+    await create(bootstrap, group, 1)
+    async with GroupMember(bootstrap, group, [group], auto_commit_interval_ms=60_000, **QUICK) as member:
+        await settled(Listener(member), partitions=1)
+        member.position((group, 0), 42)
+    async with GroupMember(bootstrap, group, [group], **QUICK) as member:
+        await settled(Listener(member), partitions=1)
+        assert await member.committed([(group, 0)]) == {(group, 0): rota.member.Offset(42)}
+
+
+async def test_a_static_member_comes_back_without_a_rebalance(bootstrap: str, group: str) -> None:
+    await create(bootstrap, group, 4)
+    async with GroupMember(bootstrap, group, [group], instance_id="a", **QUICK) as first:
+        one = Listener(first)
+        async with GroupMember(bootstrap, group, [group], instance_id="b", **QUICK) as second:
+            await settled(one, Listener(second), partitions=4)
+            generation, held = first.member.generation, second.partitions
+        async with GroupMember(bootstrap, group, [group], instance_id="b", **QUICK) as again:
+            await settled(one, Listener(again), partitions=4)
+            assert again.partitions == held
+        assert first.member.generation == generation
+
+
+async def test_the_older_of_two_with_one_instance_id_is_told(bootstrap: str, group: str) -> None:
+    await create(bootstrap, group, 1)
+    async with (
+        GroupMember(bootstrap, group, [group], instance_id="a", **QUICK) as older,
+        GroupMember(bootstrap, group, [group], instance_id="a", **QUICK) as newer,
+    ):
+        one = Listener(older)
+        await settled(Listener(newer), partitions=1)
+        await one.until(lambda: one.error is not None)
+        assert isinstance(one.error, rota.MemberError)
+        assert one.error.error == rota.ErrorCode.FENCED_INSTANCE_ID
+
+
+async def test_a_body_that_takes_too_long_loses_its_partitions(bootstrap: str, group: str) -> None:
+    await create(bootstrap, group, 2)
+    async with GroupMember(bootstrap, group, [group], max_poll_interval_ms=500, **QUICK) as member:
+        changes = member.assignments()
+        assert (await anext(changes)).kind == "assigned"
+        async with asyncio.timeout(20):
+            while member.member.state != "Unjoined":
+                await asyncio.sleep(0.05)
+        lost = await anext(changes)
+        assert (lost.kind, len(lost.partitions)) == ("lost", 2)
+        assert (await anext(changes)).kind == "assigned"
+
+
+class Greedy:
+    """Gives the first member everything."""
+
+    name = "greedy"
+    cooperative = False
+
+    def __init__(self, skips: int = 0) -> None:
+        self.skips = skips
+        self.told: list[tuple[list[Partition], int]] = []
+
+    def assign(self, members: Members, partitions: Partitions) -> Mapping[str, Sequence[Partition]]:
+        everything = [(topic, index) for topic, count in partitions.items() for index in range(count)]
+        return {min(members): everything[self.skips :]}
+
+    def on_assignment(self, assigned: Sequence[Partition], generation: int) -> None:
+        self.told.append((list(assigned), generation))
+
+
+async def test_an_assignor_of_ones_own_divides(bootstrap: str, group: str) -> None:
+    await create(bootstrap, group, 3)
+    assignors = Greedy(), Greedy()
+    async with (
+        GroupMember(bootstrap, group, [group], assignor=assignors[0], **QUICK) as first,
+        GroupMember(bootstrap, group, [group], assignor=assignors[1], **QUICK) as second,
+    ):
+        await settled(Listener(first), Listener(second), partitions=3)
+        assert sorted(len(member.partitions) for member in (first, second)) == [0, 3]
+        for member, assignor in zip((first, second), assignors, strict=True):
+            assert assignor.told[-1] == (member.partitions, member.member.generation)
+
+
+async def test_a_plan_that_forgets_a_partition_is_not_handed_in(bootstrap: str, group: str) -> None:
+    await create(bootstrap, group, 3)
+    async with GroupMember(bootstrap, group, [group], assignor=Greedy(skips=1), **QUICK) as member:
+        listener = Listener(member)
+        await listener.until(lambda: listener.error is not None)
+        assert isinstance(listener.error, rota.MemberError)
+        assert listener.error.kind == "Plan"
+        assert "nobody got partition 0" in str(listener.error)
+
+
+async def test_a_pattern_follows_new_topics(bootstrap: str, group: str) -> None:
+    await create(bootstrap, f"{group}.a", 1)
+    async with GroupMember(bootstrap, group, pattern=f"{group}\\..*", metadata_max_age_ms=200, **QUICK) as member:
+        listener = Listener(member)
+        await settled(listener, partitions=1)
+        await create(bootstrap, f"{group}.b", 2)
+        await settled(listener, partitions=3)
+
+
+async def test_a_close_in_the_midst_of_a_join_ends(bootstrap: str, group: str) -> None:
+    await create(bootstrap, group, 1)
+    member = GroupMember(bootstrap, group, [group], **QUICK)
+    await member.start()
+    async with asyncio.timeout(20):
+        await member.close()
+
+
+async def test_members_follow_their_coordinator_to_another_node(group: str) -> None:
+    with rota.Server(settings=SETTINGS, nodes=3) as server:
+        server.create_topic(group, partitions=4)
+        bootstrap = server.bootstrap_servers
+        async with (
+            GroupMember(bootstrap, group, [group], **QUICK) as first,
+            GroupMember(bootstrap, group, [group], **QUICK) as second,
+        ):
+            listeners = Listener(first), Listener(second)
+            await settled(*listeners, partitions=4)
+            partition = server.partition_of(group)
+            for node in (1, 2, 3):
+                before = first.member.generation
+                await asyncio.to_thread(server.move_partition, partition, node)
+                await first.commit({(group, 0): node})
+                await settled(*listeners, partitions=4)
+                coordinator = first.member.coordinator
+                assert coordinator is not None
+                assert coordinator[0] == node
+                assert first.member.generation == before, "a move is no rebalance"
+
+
+@pytest.mark.parametrize("bootstrap_servers", ["", "localhost", "localhost:x", ":9092", "a:1,b", "a:70000"])
+def test_addresses_that_are_none_are_refused(bootstrap_servers: str) -> None:
+    with pytest.raises(ValueError, match="is no address of a broker: give HOST:PORT"):
+        GroupMember(bootstrap_servers, "g", ["t"])
+
+
+def test_topics_and_pattern_are_alternatives() -> None:
+    with pytest.raises(ValueError, match="one of them"):
+        GroupMember("a:1", "g")
+    with pytest.raises(ValueError, match="one of them"):
+        GroupMember("a:1", "g", ["t"], pattern="t")
+    with pytest.raises(ValueError, match="give a list of names"):
+        GroupMember("a:1", "g", "topic")

@@ -1,0 +1,133 @@
+"""`rota.Member` without sockets: what it asks for, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import rota
+from rota.member import Assign, Closed, Effect, Failed, MemberSettings, Offset, Revoke, Send
+
+NODE = (0, "127.0.0.1", 9092)
+COORDINATOR = {"error_code": 0, "node_id": 0, "host": "127.0.0.1", "port": 9092}
+
+
+def sends(effects: list[Effect]) -> list[tuple[str, dict[str, Any]]]:
+    return [(effect.api, effect.fields) for effect in effects if isinstance(effect, Send)]
+
+
+def joined(member_id: str = "me", generation: int = 1, leader: str = "another") -> dict[str, Any]:
+    return {
+        "error_code": 0,
+        "generation": generation,
+        "protocol_name": "range",
+        "leader": leader,
+        "member_id": member_id,
+        "members": [],
+    }
+
+
+def assigned(*partitions: tuple[str, list[int]]) -> dict[str, Any]:
+    return {"error_code": 0, "assignment": rota.encode_assignment(rota.Assignment(list(partitions)))}
+
+
+def settle(member: rota.Member) -> list[Effect]:
+    """Gets a follower into its group by hand."""
+    member.subscribe(0, ["t"])
+    member.answered(0, 0, "FindCoordinator", COORDINATOR)
+    member.answered(0, 1, "JoinGroup", joined())
+    return member.answered(0, 2, "SyncGroup", assigned(("t", [0, 1])))
+
+
+def test_a_member_finds_joins_syncs_and_takes_over() -> None:
+    member = rota.Member("readers")
+    [(api, fields)] = sends(member.subscribe(0, ["t"]))
+    assert (api, fields["key"]) == ("FindCoordinator", "readers")
+    [(api, fields)] = sends(member.answered(0, 0, "FindCoordinator", COORDINATOR))
+    assert (api, fields["member_id"], fields["session_timeout_ms"]) == ("JoinGroup", "", 45_000)
+    assert member.state == "PreparingRebalance"
+    [(api, fields)] = sends(member.answered(0, 1, "JoinGroup", joined()))
+    assert (api, fields["generation"], fields["assignments"]) == ("SyncGroup", 1, [])
+    effects = member.answered(0, 2, "SyncGroup", assigned(("t", [0, 1])))
+    assert effects == [Assign(1, [("t", 0), ("t", 1)], [("t", 0), ("t", 1)], None)]
+    assert (member.state, member.owned) == ("Stable", [("t", 0), ("t", 1)])
+
+
+def test_the_next_deadline_is_the_next_heartbeat() -> None:
+    member = rota.Member("readers")
+    settle(member)
+    assert member.next_deadline() == 3_000
+    assert not sends(member.advance(2_999))
+    [(api, fields)] = sends(member.advance(3_000))
+    assert (api, fields["member_id"], fields["generation"]) == ("Heartbeat", "me", 1)
+
+
+def test_a_close_revokes_waits_and_says_goodbye() -> None:
+    member = rota.Member("readers")
+    settle(member)
+    member.done(0)
+    assert member.close(0) == [Revoke([("t", 0), ("t", 1)])]
+    [(api, fields)] = sends(member.done(0))
+    assert (api, fields["members"][0]["member_id"]) == ("LeaveGroup", "me")
+    assert member.answered(0, 3, "LeaveGroup", {"error_code": 25}) == [Closed()], "whatever the answer"
+    assert member.is_closed
+    assert member.next_deadline() is None
+
+
+def test_an_unknown_error_of_a_join_is_raised_with_the_brokers_code() -> None:
+    member = rota.Member("readers")
+    member.subscribe(0, ["t"])
+    member.answered(0, 0, "FindCoordinator", COORDINATOR)
+    answer = {**joined(), "error_code": 26}
+    [failed] = member.answered(0, 1, "JoinGroup", answer)
+    assert isinstance(failed, Failed)
+    assert failed.error.error == rota.ErrorCode.INVALID_SESSION_TIMEOUT
+    assert str(failed.error) == "JoinGroup was answered INVALID_SESSION_TIMEOUT"
+    assert sends(member.poll(1_000)), "it tries again when it is asked to"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"error_code": "x"}, {"error_code": 0, "coordinators": [1]}, {"error_code": 0, "coordinators": [{}, {}]}],
+)
+def test_fields_that_are_no_answer_are_refused_and_change_nothing(fields: dict[str, Any]) -> None:
+    member = rota.Member("readers")
+    member.subscribe(0, ["t"])
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        member.answered(0, 0, "FindCoordinator", fields)
+    assert sends(member.answered(0, 0, "FindCoordinator", COORDINATOR))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"heartbeat_interval_ms": 45_000}, "would end between two heartbeats"),
+        ({"session_timeout_ms": 0}, "session_timeout_ms is 0: give 1 to 2147483647"),
+        ({"strategies": []}, "give at least one"),
+        ({"strategies": ["uniform"]}, "runs in servers"),
+        ({"strategies": ["fair"]}, 'no strategy is called "fair": there are range, roundrobin, sticky'),
+        ({"strategies": ["range", "range"]}, "there twice"),
+        ({"strategies": ["range", ("mine", True)]}, "no rebalance could follow both"),
+        ({"instance_id": ""}, "leave it out for a dynamic member"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        rota.Member("readers", MemberSettings(**settings))
+
+
+def test_an_empty_group_id_and_a_broken_pattern_are_refused() -> None:
+    with pytest.raises(ValueError, match="group_id is empty"):
+        rota.Member("")
+    with pytest.raises(ValueError, match="open group without closing"):
+        rota.Member("readers").subscribe_pattern(0, "(")
+
+
+def test_chosen_by_hand_offsets_are_committed_by_nobody_in_particular() -> None:
+    member = rota.Member("readers")
+    assert not sends(member.assign(0, [("t", 0)]))
+    [(api, _)] = sends(member.commit(0, 1, {("t", 0): Offset(5)}))
+    assert api == "FindCoordinator"
+    [(api, fields)] = sends(member.answered(0, 0, "FindCoordinator", COORDINATOR))
+    assert (api, fields["generation"], fields["member_id"]) == ("OffsetCommit", -1, "")
