@@ -107,6 +107,8 @@ AIOKAFKA = Family(
     codec_modules=(("snappy", "cramjam"), ("lz4", "cramjam"), ("zstd", "cramjam")),
 )
 JAVA = Family("java", _java, ("range", "roundrobin", "cooperative-sticky"), has_consumer_protocol=True)
+# The member's side of rota itself: it joins groups, but is no consumer, and so is only in the tests that ask for it.
+ROTA = Family("rota", _python("with_rota"), ("range", "roundrobin", "cooperative-sticky"))
 
 FAMILIES = (LIBRDKAFKA, KAFKA_PYTHON, AIOKAFKA, JAVA)
 EVERY_ASSIGNOR = tuple((family, assignor) for family in FAMILIES for assignor in family.assignors)

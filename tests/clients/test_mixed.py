@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .family import AIOKAFKA, JAVA, KAFKA_PYTHON, LIBRDKAFKA, Family
+from .family import AIOKAFKA, JAVA, KAFKA_PYTHON, LIBRDKAFKA, ROTA, Family
 from .scene import Scene, partitions_of
 
 # The first member leads: its assignor computes everybody's shares.
@@ -16,6 +16,11 @@ MIXES: dict[str, tuple[str, tuple[Family, ...]]] = {
     "cooperative: java leads": ("cooperative-sticky", (JAVA, LIBRDKAFKA, KAFKA_PYTHON)),
     "cooperative: librdkafka leads": ("cooperative-sticky", (LIBRDKAFKA, KAFKA_PYTHON, JAVA)),
     "cooperative: kafka-python leads": ("cooperative-sticky", (KAFKA_PYTHON, JAVA, LIBRDKAFKA)),
+    "range: rota leads": ("range", (ROTA, JAVA, LIBRDKAFKA)),
+    "range: java leads rota": ("range", (JAVA, ROTA, LIBRDKAFKA)),
+    "roundrobin: rota leads": ("roundrobin", (ROTA, KAFKA_PYTHON, AIOKAFKA)),
+    "cooperative: rota leads": ("cooperative-sticky", (ROTA, JAVA, LIBRDKAFKA)),
+    "cooperative: java leads rota": ("cooperative-sticky", (JAVA, ROTA, LIBRDKAFKA)),
 }
 
 
