@@ -45,8 +45,7 @@ def deletion_failed(s: State, flying: InFlight) -> State:
     for group_id in {record.group_id for record in flying.records}:
         group = s.groups.get(group_id)
         if group and group.deleting == flying.append_id:
-            unwritten = not group.durable and group.creating is None
-            s = remove_group(s, group_id) if unwritten else change(s, group_id, deleting=None)
+            s = change(s, group_id, deleting=None) if group.durable else remove_group(s, group_id)
     return s
 
 
@@ -72,6 +71,4 @@ def offset_delete(s: State, ticket: int, request: OffsetDelete) -> State:
 
 def is_consumed(group: Group, topic: str) -> bool:
     """Whether a member of a consumer group subscribes to the topic, or may (docs/protocol.md §12.4, §13.2)."""
-    if group.state == "Empty" or group.protocol_type != "consumer":
-        return False
-    return group.subscribed_topics is None or topic in group.subscribed_topics
+    return group.protocol_type == "consumer" and (group.subscribed_topics is None or topic in group.subscribed_topics)

@@ -142,29 +142,21 @@ def _add(s: State, ticket: int, request: JoinGroup, member_id: str) -> State:
 
 
 def _rejoin(s: State, ticket: int, request: JoinGroup, group: Group, member: Member) -> State:
-    """docs/protocol.md §4.2, lines 15 to 17, and §4.8 for a newcomer whose replacement is being written."""
-    group_id, join = group.group_id, Parked(ticket, request.version)
+    """docs/protocol.md §4.2, lines 15 to 17, and §4.8 for a newcomer whose replacement is being written. An update arms
+    no timer (§4.7).
+    """
+    group_id, member_id = group.group_id, member.member_id
+    joining, being_written = group.state == "PreparingRebalance", member.replacing is not None
     unchanged = member.protocols == request.protocols
-    if group.state == "PreparingRebalance":
-        s = park_join(_update(s, group_id, member, request), group_id, member.member_id, join)
-        return complete_if_all_joined(s, group_id)
-    if unchanged and member.replacing is not None:
-        return park_join(_update(s, group_id, member, request), group_id, member.member_id, join)
-    leads_stable = group.state == "Stable" and member.member_id == group.leader
-    if unchanged and not leads_stable:
+    leads_stable = group.state == "Stable" and member_id == group.leader
+    if unchanged and not (joining or being_written or leads_stable):
         return emit(s, joined(group, member, ticket))
-    s = _update(s, group_id, member, request)
-    s = park_join(s, group_id, member.member_id, join)
-    return begin_rebalance(s, group_id)
-
-
-def _update(s: State, group_id: str, member: Member, request: JoinGroup) -> State:
-    """The protocol list and both timeouts; no timer (docs/protocol.md §4.7)."""
-    return alter(
-        s,
-        group_id,
-        member.member_id,
-        protocols=request.protocols,
-        session_timeout_ms=request.session_timeout_ms,
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
-    )
+    timeouts_ms = {
+        "session_timeout_ms": request.session_timeout_ms,
+        "rebalance_timeout_ms": request.rebalance_timeout_ms,
+    }
+    s = alter(s, group_id, member_id, protocols=request.protocols, **timeouts_ms)
+    s = park_join(s, group_id, member_id, Parked(ticket, request.version))
+    if joining:
+        return complete_if_all_joined(s, group_id)
+    return s if unchanged and being_written else begin_rebalance(s, group_id)

@@ -44,12 +44,11 @@ def append_unwatched(s: State, records: tuple[Record, ...], what: What | None = 
 
 
 def write_again(s: State) -> State:
-    """Before an append: the records that failed and that nobody waited for, by key. Those whose key an append in flight
-    speaks of stay behind (docs/protocol.md §10.3).
+    """Before an append: the records that failed and that nobody waited for, by key, but for those whose key an append
+    in flight speaks of, as it does once they are on their way again (docs/protocol.md §10.3).
     """
     spoken_of = {key_of(record) for flying in s.appends for record in flying.records}
     ready = sorted((record for record in s.unwritten if key_of(record) not in spoken_of), key=key_of)
-    s = replace(s, unwritten=tuple(record for record in s.unwritten if record not in ready))
     return _hand_over(s, "", tuple(ready), None) if ready else s
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rota.model.answers import NONE, JoinAnswer, SyncAnswer
+from rota.model.answers import JoinAnswer, SyncAnswer
 from rota.model.log import append, append_unwatched, group_error, group_record
-from rota.model.members import member_list
+from rota.model.members import joined
 from rota.model.rebalance import begin_rebalance, complete_if_all_joined
 from rota.model.records import key_of
 from rota.model.requests import JoinGroup
@@ -78,9 +78,7 @@ def _swap(s: State, group_id: str, gone_id: str, new: Member) -> State:
 
 def replacement_ended(s: State, flying: InFlight, what: Replacement, error: str | None) -> State:
     """The record of a replacement is durable, or failed (docs/protocol.md §9.3)."""
-    group = s.groups.get(flying.group_id)
-    if group is None or (flying.late and error is not None):
-        return s
+    group = s.groups[flying.group_id]  # there until its tombstone, which comes later, is durable
     waiting = next((member for member in group.members if _waits_with(member, what)), None)
     if waiting and waiting.join and waiting.replacing == flying.append_id:
         if error is None:
@@ -100,20 +98,10 @@ def _waits_with(member: Member, what: Replacement) -> bool:
 
 def _stands(s: State, group: Group, new: Member, what: Replacement, join: Parked) -> State:
     """Up to v8 a leader is told the old id, so that it does not act as one (docs/protocol.md §9.3)."""
-    leads = group.leader == new.member_id
-    answer = JoinAnswer(
-        join.ticket,
-        NONE,
-        group.generation,
-        group.protocol_type,
-        group.protocol_name,
-        group.leader or "",
-        leads and join.version >= 9,
-        new.member_id,
-        member_list(group) if leads and join.version >= 9 else (),
-    )
-    if leads and join.version < 9:
-        answer = replace(answer, leader=what.previous_leader)
+    answer = joined(group, new, join.ticket)
+    if group.leader == new.member_id:
+        as_old = replace(answer, leader=what.previous_leader, members=())
+        answer = replace(answer, skip_assignment=True) if join.version >= 9 else as_old
     s = emit(alter(s, group.group_id, new.member_id, join=None, replacing=None), answer)
     if what.session_ends_ms > s.now_ms:
         return arm(s, "Session", group.group_id, new.member_id, what.session_ends_ms - s.now_ms)
