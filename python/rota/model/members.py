@@ -51,7 +51,6 @@ def remove_from_group(s: State, group_id: str, member_id: str) -> State:
     s = cancel(s, "Session", group_id, member_id)
     if member.join:
         s = emit(s, JoinAnswer(member.join.ticket, "UNKNOWN_MEMBER_ID"))
-        s = cancel(s, "Append", "", str(member.replacing))
     if member.sync:
         s = emit(s, SyncAnswer(member.sync.ticket, "UNKNOWN_MEMBER_ID"))
     members = tuple(member for member in group.members if member.member_id != member_id)

@@ -11,6 +11,7 @@ from rota.model.state import (
     UNGROUPED_TIMERS,
     Group,
     InFlight,
+    Replacement,
     State,
     alter,
     arm,
@@ -57,8 +58,11 @@ def begin_rebalance(s: State, group_id: str) -> State:
 
 def _answer_who_is_overtaken(s: State, group_id: str) -> State:
     """Parked SyncGroups get REBALANCE_IN_PROGRESS and a new session (docs/protocol.md §5.1), and so do the newcomers of
-    replacements that are being written, which then stand (§9.3, departure D3).
+    replacements that are being written, which then stand and have no deadline any more (§9.3, departure D3).
     """
+    for flying in s.appends:
+        if isinstance(flying.what, Replacement) and flying.group_id == group_id:
+            s = cancel(s, "Append", "", str(flying.append_id))
     for member in s.groups[group_id].members:
         if s.groups[group_id].state == "CompletingRebalance":
             s = alter(s, group_id, member.member_id, assignment=b"")
@@ -67,7 +71,6 @@ def _answer_who_is_overtaken(s: State, group_id: str) -> State:
             s = arm_session(alter(s, group_id, member.member_id, sync=None), group_id, member.member_id)
         if member.replacing is not None and member.join:
             s = emit(s, JoinAnswer(member.join.ticket, "REBALANCE_IN_PROGRESS"))
-            s = cancel(s, "Append", "", str(member.replacing))
             s = arm_session(alter(s, group_id, member.member_id, join=None, replacing=None), group_id, member.member_id)
     return s
 

@@ -32,7 +32,6 @@ def replace_member(s: State, ticket: int, request: JoinGroup, old: Member, new_i
     group_id = request.group_id or ""
     if old.join:
         s = emit(s, JoinAnswer(old.join.ticket, "FENCED_INSTANCE_ID", member_id=old.member_id))
-        s = cancel(s, "Append", "", str(old.replacing))
     if old.sync:
         s = emit(s, SyncAnswer(old.sync.ticket, "FENCED_INSTANCE_ID"))
     new = replace(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from rota import model
-from rota.check.differential.steps import Ask, Crash, DeleteTopics, End, HandOver, Loaded, Pass, Step
+from rota.check.differential.steps import Ask, Crash, DeleteTopics, End, HandOver, Loaded, LoadFails, Pass, Step
 from rota.model import Group, Member
 
 T = TypeVar("T")
@@ -290,9 +290,11 @@ class Maker:
 
     def onward(self) -> Step:
         """What the group needs next: a rejoin, a SyncGroup with a plan, the end of an append, time."""
-        group = self.group()
-        if group is None or self.lockstep.state.phase == "Loading":
-            return Loaded() if self.lockstep.state.phase == "Loading" else self.newcomer()
+        group, phase = self.group(), self.lockstep.state.phase
+        if phase != "Active":
+            return Loaded() if phase == "Loading" else Crash(0)
+        if group is None:
+            return self.newcomer()
         if self.lockstep.in_flight:
             return End(0, None)
         if group.state == "PreparingRebalance":
@@ -378,6 +380,8 @@ class Maker:
         return End(self.pick((0, 0, -1)), self.pick(ERRORS)) if self.lockstep.in_flight else self.onward()
 
     def catastrophe(self) -> Step:
+        if self.lockstep.state.phase == "Loading":
+            return LoadFails()
         kept = self.pick((0, 1, 2))
         steps: tuple[Step, ...] = (Crash(kept), HandOver(kept), DeleteTopics(("t",)), DeleteTopics(("u", "t")))
         return self.pick(steps)

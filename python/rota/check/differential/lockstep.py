@@ -12,7 +12,18 @@ import rota
 from rota import model
 from rota.check.differential import shapes
 from rota.check.differential.invariants import check_state, check_step
-from rota.check.differential.steps import Ask, Crash, DeleteTopics, End, HandOver, Loaded, Pass, Step, resolved
+from rota.check.differential.steps import (
+    Ask,
+    Crash,
+    DeleteTopics,
+    End,
+    HandOver,
+    Loaded,
+    LoadFails,
+    Pass,
+    Step,
+    resolved,
+)
 
 ENTROPY_STEP = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835
 UUID_LENGTH = 36
@@ -60,6 +71,10 @@ class Lockstep:
             case Loaded():
                 if self.state.phase == "Loading":
                     self._both(self.core.loaded(self.now_ms), model.Loaded())
+            case LoadFails():
+                if self.state.phase == "Loading":
+                    self.core.load_failed()
+                    self._both([], model.LoadFailed())
             case DeleteTopics():
                 self._both(self.core.topics_deleted(step.topics, self.now_ms), model.TopicsDeleted(step.topics))
 

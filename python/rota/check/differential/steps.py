@@ -57,13 +57,18 @@ class Loaded:
 
 
 @dataclass(frozen=True)
+class LoadFails:
+    """Loading ends, but the log could not be read."""
+
+
+@dataclass(frozen=True)
 class DeleteTopics:
     """Topics are gone."""
 
     topics: tuple[str, ...]
 
 
-Step = Ask | Pass | End | Crash | HandOver | Loaded | DeleteTopics
+Step = Ask | Pass | End | Crash | HandOver | Loaded | LoadFails | DeleteTopics
 
 
 def resolved(request: model.Request, minted: Mapping[int, str]) -> model.Request:
