@@ -16,7 +16,7 @@ from typing import Any
 from rota import model
 from rota.check.differential.generators import MAKERS, Maker
 from rota.check.differential.lockstep import Lockstep
-from rota.check.differential.steps import Ask, Crash, DeleteTopics, HandOver, Loaded, Step
+from rota.check.differential.steps import Ask, Crash, DeleteTopics, HandOver, Loaded, LoadFails, Step
 from rota.check.differential.volume import Seeded
 from rota.model.state import Replacement, State
 from specs.logic import Spec
@@ -542,4 +542,4 @@ def _covered(follower: Follower, step: Step) -> bool:
         return getattr(step.request, "group_id", None) == GROUP and not isinstance(step.request, model.OffsetDelete)
     if isinstance(step, Crash | HandOver):
         return follower.state.phase == "Active"
-    return not isinstance(step, DeleteTopics)
+    return not isinstance(step, DeleteTopics | LoadFails)

@@ -180,6 +180,7 @@ def creation_ended(s: State, flying: InFlight, error: str | None) -> State:
         return put(s, Group(flying.group_id, s.now_ms, s.wall_ms, durable=True))
     if group is None or group.creating != flying.append_id:
         return s
+    s = change(s, flying.group_id, creating=None)
     if error is None or group.durable or group.deleting is not None:
         return s
     return not_created(s, flying.group_id, error)

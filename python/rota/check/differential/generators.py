@@ -63,6 +63,8 @@ LISTS: tuple[Callable[[str], tuple[tuple[str, bytes], ...]], ...] = (
     lambda _: (("cooperative-sticky", b"T"), ("range", b"S2"), ("roundrobin", SUBSCRIPTIONS["v"])),
     lambda _: (("range", bytes.fromhex("0001 00000001 0001 74 ffffffff 00000001")),),
     lambda _: (("range", bytes.fromhex("ffff 00000001 0001 75 ffffffff")),),
+    lambda _: (("range", bytes.fromhex("0000 00000000 ffffffff")),),
+    lambda _: (("range", bytes.fromhex("0000 ffffffff ffffffff")),),
     lambda _: (("range", b"S1"), ("range", b"S2")),
     lambda _: (("roundrobin", b"R"),),
     lambda _: (),
