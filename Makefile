@@ -12,6 +12,7 @@ WORKERS ?= 4
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+SOAK_ARGS ?=
 COMPARE_ARGS ?=
 # Of the differential run; SEED is the fuzz run's, too.
 STEPS ?= 1000000
@@ -29,7 +30,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: help venv develop lint lint-python lint-rust format test-rust kill faults kafka-directory test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust fuzz fuzz-target clean
+.PHONY: help venv develop lint lint-python lint-rust format test-rust kill faults kafka-directory soak test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +69,9 @@ kill: develop ## kill -9 of a server, 500 times, and look for what it had acknow
 
 faults: ## crash and fail the log on disk at every operation of a workload, a dozen ways each (minutes)
 	ROTA_FAULT_SEEDS=12 cargo test --release -p rota-log --test faults -- --nocapture
+
+soak: develop ## 20 minutes of 50,000 members: memory and descriptors stay as they are (SOAK_ARGS='--seconds 60 --members 5000')
+	$(BIN)/python -m tests.log.soak $(SOAK_ARGS)
 
 kafka-directory: develop ## what a new Kafka broker says of its groups beside what rota says of its directory (JDK, Maven)
 	$(BIN)/python -m tests.log.record_kafka

@@ -131,6 +131,8 @@ def answers(groups: list[str]) -> Callable[[Connection], bool]:
     def ask(connection: Connection) -> bool:
         while left:
             if peer.fetched(connection.ask(peer.fetch(left[-1], [0])))[0] != NONE:
+                # A new broker of Kafka's has no coordinators before it is asked for one.
+                connection.ask(peer.find(left[-1]))
                 return False
             left.pop()
         return True

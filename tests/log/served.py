@@ -1,14 +1,17 @@
 """A server process that hands partitions over all the time: `python -m tests.log.served DIR SEED [KEY=VALUE ...]`.
 
-Prints one line of JSON with its addresses and what the start found, and then runs until it is killed.
+Prints one line of JSON with its addresses and what the start found, and then runs until it is killed. `DIR.moving` has
+a 1 while a partition is handed over. Not a setting: `move.every.ms`, how long it rests between two of those.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import sys
+import threading
 
 import rota
 
@@ -19,20 +22,28 @@ PARTITIONS_OF_ORDERS = 16
 def main() -> None:
     directory, seed, *pairs = sys.argv[1:]
     chance = random.Random(int(seed))
+    given = dict(pair.split("=", 1) for pair in pairs)
+    rest_s = int(given.pop("move.every.ms", "0")) / 1_000
     settings: dict[str, str | int | bool] = {
         "group.initial.rebalance.delay.ms": 0,
         "offsets.topic.num.partitions": PARTITIONS,
         "offsets.topic.segment.bytes": 16_384,
-        **dict(pair.split("=", 1) for pair in pairs),
+        "log.retention.bytes": 32_768,
+        **given,
     }
     with rota.Server(data=directory, nodes=2, settings=settings) as server:
-        with contextlib.suppress(rota.RotaError):  # It is there since an earlier start.
-            server.create_topic("orders", PARTITIONS_OF_ORDERS)
+        for topic, partitions in (("orders", PARTITIONS_OF_ORDERS), ("t", 1)):
+            with contextlib.suppress(rota.RotaError):  # It is there since an earlier start.
+                server.create_topic(topic, partitions)
         report = server.start_report()
         assert report is not None
         print(json.dumps({"nodes": list(server.nodes().values()), "lines": report.lines}), flush=True)
-        while True:
+        moving = os.open(f"{directory}.moving", os.O_RDWR | os.O_CREAT, 0o600)
+        rest = threading.Event()
+        while not rest.wait(rest_s):
+            os.pwrite(moving, b"1", 0)
             server.move_partition(chance.randrange(PARTITIONS), chance.randint(1, 2))
+            os.pwrite(moving, b"0", 0)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""kill -9 of a server process under commits, joins, static replacements, hand-overs and compaction: what it had
-acknowledged is there when it is started again (S25), no generation is told differently (S4), and whoever was replaced
-stays fenced. `make kill` does it 500 times.
+"""kill -9 of a server process under commits, joins, static replacements, messages, hand-overs, compaction, retention:
+what it had acknowledged is there when it is started again (S25), no generation is told differently (S4), and whoever
+was replaced stays fenced. In the midst of what it was killed is counted. `make kill` does it 500 times.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -23,7 +24,15 @@ import rota
 from rota._rota import DataLog
 from rota.log import OFFSETS_TOPIC, records
 from tests.nodes import peer
-from tests.nodes.peer import FENCED_INSTANCE_ID, LOAD_IN_PROGRESS, NOT_COORDINATOR, Committed, host_port
+from tests.nodes.peer import (
+    FENCED_INSTANCE_ID,
+    LOAD_IN_PROGRESS,
+    NOT_COORDINATOR,
+    NOT_LEADER_OR_FOLLOWER,
+    Committed,
+    host_port,
+)
+from tests.topics import messages
 from tests.wire.raw import (
     ILLEGAL_GENERATION,
     NONE,
@@ -37,18 +46,22 @@ from tests.wire.raw import (
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = int(os.environ.get("ROTA_KILLS", "50"))
 WITHIN_S = 60
-ELSEWHERE = {LOAD_IN_PROGRESS, 15, NOT_COORDINATOR}
+ELSEWHERE = {LOAD_IN_PROGRESS, 15, NOT_COORDINATOR, NOT_LEADER_OR_FOLLOWER}
 # A member that was told its generation but had no plan yet when its partition moved.
 LOADED_ANEW = {ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, FENCED_INSTANCE_ID}
 OFFSETS_AT_ONCE = 8
+# Every third kill waits for each of these, if it comes; so long at most.
+AWAITED = ("compaction", "checkpoint", "")
+AWAITED_FOR_S = 3
+MET = {"commit", "join", "plan", "replacement", "message", "hand-over", "compaction", "checkpoint"}
 T = TypeVar("T")
 
 
 class Process:
     """The server, from its first line to its kill."""
 
-    def __init__(self, directory: Path, seed: int) -> None:
-        command = [sys.executable, "-m", "tests.log.served", str(directory), str(seed)]
+    def __init__(self, directory: Path, seed: int, *pairs: str) -> None:
+        command = [sys.executable, "-m", "tests.log.served", str(directory), str(seed), *pairs]
         self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         readable, _, _ = select.select([self.process.stdout], [], [], WITHIN_S)
@@ -75,6 +88,8 @@ class Client:
         self.random = random.Random(f"{group}/{seed}")
         self.acknowledged = 0
         self.connections: list[Connection] = []
+        self.doing = ""
+        """What the request that is under way is about."""
 
     def connect(self, addresses: list[tuple[str, int]]) -> None:
         self.connections = [Connection(address) for address in addresses]
@@ -105,6 +120,7 @@ class Witness(Protocol):
     """A client with a work of its own, which can tell whether the server has kept its word."""
 
     acknowledged: int
+    doing: str
 
     def connect(self, addresses: list[tuple[str, int]]) -> None: ...
 
@@ -132,6 +148,7 @@ class Committer(Client):
         self.maybe: dict[int, set[int]] = {}
 
     def step(self) -> None:
+        self.doing = "commit"
         self.next += 1
         partitions = self.random.sample(range(2 * OFFSETS_AT_ONCE), OFFSETS_AT_ONCE)
         offsets = dict.fromkeys(partitions, self.next)
@@ -171,10 +188,11 @@ class Static(Client):
         self.certain = False
 
     def step(self) -> None:
-        self.certain = False
+        self.certain, self.doing = False, "replacement"
         answer = self.ask(peer.join(self.group, "", "i"), peer.joined, lambda joined: joined.error)
         assert answer.error == NONE
         assert answer.generation >= self.generation, "a generation went backwards"
+        self.doing = "plan"
         fresh = b"plan of " + answer.member.encode()
         request = peer.sync(self.group, answer.generation, answer.member, {answer.member: fresh}, "i")
         error, plan = self.ask(request, peer.synced, lambda answer: answer[0])
@@ -207,15 +225,19 @@ class Dynamic(Client):
         self.told = -1
         self.member = ""
         self.plans: dict[int, bytes] = {}
+        self.certain = False
+        """Nothing that may have become durable has been asked for since the plan was told."""
 
     def step(self) -> None:
+        self.doing = "join"
         answer = self.ask(peer.join(self.group, self.member, version=3), peer.joined, lambda joined: joined.error)
         if answer.error == UNKNOWN_MEMBER_ID:  # What was never synced is not durable.
+            assert not self.certain, "the member that was told the last generation is gone"
             self.member = ""
             return
         assert answer.error == NONE
         assert answer.generation > self.told, f"generation {answer.generation} after {self.told}"
-        self.member = answer.member
+        self.member, self.certain, self.doing = answer.member, False, "plan"
         plan = b"%d %s" % (answer.generation, os.urandom(4).hex().encode())
         request = peer.sync(self.group, answer.generation, self.member, {self.member: plan})
         error, share = self.ask(request, peer.synced, lambda answer: answer[0])
@@ -223,7 +245,7 @@ class Dynamic(Client):
             return
         assert error == NONE
         assert self.plans.setdefault(answer.generation, share) == share, "a generation was told differently"
-        self.told = answer.generation
+        self.told, self.certain = answer.generation, True
         self.acknowledged += 1
 
     def check(self) -> None:
@@ -231,9 +253,53 @@ class Dynamic(Client):
             return
         request = peer.sync(self.group, self.told, self.member, {})
         error, share = self.ask(request, peer.synced, lambda answer: answer[0])
-        assert error in {NONE, *LOADED_ANEW}, error
+        assert error in ({NONE} if self.certain else {NONE, *LOADED_ANEW}), error
         if error == NONE:
             assert share == self.plans[self.told], "a generation was told differently"
+
+
+class Sender(Client):
+    """Sends messages to a topic that keeps a few of them."""
+
+    def __init__(self, group: str, seed: int) -> None:
+        super().__init__(group, seed)
+        self.last = -1
+        self.text = b""
+
+    def step(self) -> None:
+        self.doing = "message"
+        text = b"%s %d" % (self.group.encode(), self.random.getrandbits(64))
+        answer = self.ask(messages.produce(0, messages.batch(text)), messages.produced, lambda answer: answer[0])
+        assert answer[0] == NONE
+        assert answer[1] > self.last, "an offset was given twice"
+        self.last, self.text = answer[1], text
+        self.acknowledged += 1
+
+    def check(self) -> None:
+        if self.last < 0:
+            return
+        request = messages.fetch(0, offset=self.last, max_wait_ms=0)
+        (found,) = self.ask(request, messages.fetched, lambda answer: answer[0].error)
+        assert (found.error, self.text in found.records) == (NONE, True), f"message {self.last} is lost"
+
+
+def signs(directory: Path) -> set[str]:
+    """What a server that was killed, or that runs, is in the midst of."""
+    names = [path.name for path in directory.glob("*.wal.*")]
+    met = {"checkpoint"} if len(names) > 1 else set()
+    if any(path.suffix in (".cleaned", ".swap") for path in directory.glob("*/*")):
+        met.add("compaction")
+    moving = directory.with_name(f"{directory.name}.moving")
+    if moving.exists() and moving.read_bytes() == b"1":
+        met.add("hand-over")
+    return met
+
+
+def await_sign(directory: Path, awaited: str) -> None:
+    """Until it shows, or for a while: it may not come at all."""
+    deadline_s = time.monotonic() + AWAITED_FOR_S
+    while awaited and awaited not in signs(directory) and time.monotonic() < deadline_s:
+        pass
 
 
 def worked(client: Witness, stop: threading.Event, failures: list[BaseException]) -> None:
@@ -246,8 +312,11 @@ def worked(client: Witness, stop: threading.Event, failures: list[BaseException]
         failures.append(failure)
 
 
-def round_of(directory: Path, clients: list[Witness], chance: random.Random) -> list[str]:
-    """Starts the server, checks what the one before had told, works, and kills it at a moment. Gives what it said."""
+def round_of(
+    directory: Path, clients: list[Witness], chance: random.Random, awaited: str, met: Counter[str]
+) -> list[str]:
+    """Starts the server, checks what the one before had told, works, and kills it at a moment. Gives what it said, and
+    counts what it was in the midst of."""
     process = Process(directory, chance.randrange(1 << 30))
     failures: list[BaseException] = []
     stop = threading.Event()
@@ -263,11 +332,14 @@ def round_of(directory: Path, clients: list[Witness], chance: random.Random) -> 
         while sum(client.acknowledged for client in clients) < moment and not failures:
             assert time.monotonic() < deadline_s, "nothing is acknowledged any more"
             stop.wait(chance.random() / 200)
+        await_sign(directory, awaited)
     finally:
         said = process.kill()
         stop.set()
+    met.update(signs(directory))
     for thread in threads:
         thread.join(WITHIN_S)
+    met.update({client.doing for client in clients})
     for client in clients:
         client.close()
     if failures:
@@ -283,10 +355,11 @@ def test_nothing_that_was_acknowledged_is_lost_by_kills(tmp_path: Path) -> None:
         *(Committer(f"committer-{at}", seed) for at in range(3)),
         *(Static(f"static-{at}", seed) for at in range(2)),
         *(Dynamic(f"dynamic-{at}", seed) for at in range(2)),
+        Sender("sender", seed),
     ]
-    completed = 0
-    for _ in range(KILLS):
-        lines = round_of(tmp_path / "data", clients, chance)
+    completed, met = 0, Counter[str]()
+    for at in range(KILLS):
+        lines = round_of(tmp_path / "data", clients, chance, AWAITED[at % len(AWAITED)], met)
         completed += any("was not closed" in line for line in lines)
         assert all("was not closed" in line or "torn tail" in line for line in lines), lines
     with rota.Server(data=tmp_path / "data", nodes=2) as server:
@@ -302,5 +375,9 @@ def test_nothing_that_was_acknowledged_is_lost_by_kills(tmp_path: Path) -> None:
         if topic == OFFSETS_TOPIC
     }
     assert any(len(there) < end - 1_000 for end, there in held.values()), "nothing was compacted"
+    kept = min(int(path.stem) for path in (tmp_path / "data" / "t-0").glob("*.log"))
+    assert kept > 0, "retention dropped nothing"
+    assert set(met) >= MET, f"in the midst of {met}"
     assert all(client.acknowledged > KILLS for client in clients), [client.acknowledged for client in clients]
-    print(f"{KILLS} kills, {sum(client.acknowledged for client in clients)} acknowledged, 0 lost")
+    acknowledged = sum(client.acknowledged for client in clients)
+    print(f"{KILLS} kills, {acknowledged} acknowledged, 0 lost; killed in the midst of {dict(met)}")
