@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -236,3 +237,32 @@ def test_the_controls_of_the_log_work_on_disk_too(tmp_path: Path) -> None:
         assert health is not None
         assert (health.stopped, health.refused) == (None, [])
         assert health.syncs > 0
+
+
+def test_a_process_whose_files_may_not_grow_refuses_and_says_why_when_its_log_has_stopped(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with serving(data) as (process, ready), Connection(peer.host_port(str(ready["listen"]))) as connection:
+        connection.ask(peer.metadata("orders"))
+
+        def commit_under(limit_bytes: int, offset: int) -> set[int]:
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit_bytes, resource.RLIM_INFINITY))
+            return peer.committed(connection.ask(peer.commit("g", {0: offset})))
+
+        assert commit_under(resource.RLIM_INFINITY, 1) == {0}
+        # The segment cannot be written: that is one append, and there may be room for the next one.
+        assert commit_under(1, 2) == {peer.NOT_COORDINATOR}
+        assert commit_under(resource.RLIM_INFINITY, 3) == {0}
+        # The segment can, the write-ahead file cannot: nobody knows what it has.
+        assert commit_under(1_000, 4) == {peer.NOT_COORDINATOR}
+        assert commit_under(resource.RLIM_INFINITY, 5) == {peer.NOT_COORDINATOR}
+        assert peer.fetched(connection.ask(peer.fetch("g", [0]))) == (0, {0: 3})
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=WITHIN_S)
+        assert "the log has stopped" in errors
+        assert str(data / "rota.wal.") in errors
+        assert "start again" in errors
+        assert process.returncode == 1
+    with serving(data) as (_, ready), Connection(peer.host_port(str(ready["listen"]))) as connection:
+        _, found = peer.fetched(connection.ask(peer.fetch("g", [0])))
+        assert found[0] in {3, 4}
+        assert peer.committed(connection.ask(peer.commit("g", {0: 6}))) == {0}
