@@ -4,7 +4,7 @@ mod household;
 
 use std::sync::Arc;
 
-use household::{Household, beat, of};
+use household::{Household, Wanted, of};
 use rota_assign::Assignor;
 use rota_core::ErrorCode;
 use rota_member::{
@@ -48,6 +48,11 @@ fn failures(room: &Household, at: usize) -> Vec<Failure> {
         _ => None,
     };
     room.clients[at].notices.iter().filter_map(failure).collect()
+}
+
+/// An error as the coordinator would give it to a heartbeat.
+fn beat(error: ErrorCode) -> (Wanted, Answer) {
+    (|request| matches!(request, Request::Heartbeat { .. }), Answer::Heartbeat(error))
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use rota_core::{Answer as CoreAnswer, AppendId, Coordinator, Entropy, ErrorCode, Record, Sink, Ticket, request::Now};
+use rota_core::{Answer as CoreAnswer, AppendId, Coordinator, Entropy, Record, Sink, Ticket, request::Now};
 use rota_member::{Answer, Effect, Event, Member, Node, Notice, Partition, Request, RequestId, To, TopicMetadata};
 use rota_sim::bridge;
 
@@ -222,9 +222,4 @@ pub fn of(partitions: i32) -> TopicMetadata {
 
 fn now(mono_ms: u64) -> Now {
     Now { mono_ms, wall_ms: 1_700_000_000_000 + mono_ms as i64 }
-}
-
-/// An error as the coordinator would give it to a heartbeat.
-pub fn beat(error: ErrorCode) -> (Wanted, Answer) {
-    (|request| matches!(request, Request::Heartbeat { .. }), Answer::Heartbeat(error))
 }
