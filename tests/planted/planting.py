@@ -1,0 +1,117 @@
+"""The planted core: a copy of the workspace in which every bug of `bugs.toml` sleeps until the environment names it.
+
+The core itself has no line for this, so no build of it can have a bug: they are edits, made in the copy only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.tidy import ROOT
+
+REGISTRY = Path(__file__).parent / "bugs.toml"
+COPY = ROOT / "build/planted"
+CORE = "rust/core/src"
+COPIED = ("Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "pyproject.toml", "rust", "python", "tests/vectors")
+IGNORED = shutil.ignore_patterns("target", "__pycache__", "*.so", "*.pyc")
+VARIABLE = "ROTA_PLANTED"
+
+SWITCH = """//! Which planted bug runs: the one that the environment names.
+
+use std::sync::LazyLock;
+
+static PLANTED: LazyLock<String> = LazyLock::new(|| std::env::var("ROTA_PLANTED").unwrap_or_default());
+
+/// Whether this is the bug that runs.
+pub fn is(bug: &str) -> bool {
+    *PLANTED == bug
+}
+"""
+
+
+class PlantingError(Exception):
+    """A bug that has no place in the core any more, or more than one."""
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One edit: its name, what it means, the ids that it breaks, and what becomes what where."""
+
+    id: str
+    says: str
+    breaks: str
+    file: str
+    fn: str
+    find: str
+    put: str
+
+    def planted(self, text: str) -> str:
+        """The file's text with the bug asleep in it."""
+        start, end = span_of(text, self.fn, self.id)
+        count = text.count(self.find, start, end)
+        if count != 1:
+            raise PlantingError(f"{self.id}: `{self.find}` is {count} times in {self.file}, fn {self.fn}, not once")
+        at = text.index(self.find, start)
+        runs = f'crate::planted::is("{self.id}")'
+        becomes = f"{{ if {runs} {{ {self.put} }} else {{ {self.find} }} }}"
+        if "PLANTED" in self.put:
+            becomes = self.put.replace("PLANTED", runs)
+        return text[:at] + becomes + text[at + len(self.find) :]
+
+
+def bugs() -> list[Bug]:
+    """Every bug, in the order of the registry."""
+    return [Bug(**entry) for entry in tomllib.loads(REGISTRY.read_text())["bug"]]
+
+
+def span_of(text: str, function: str, bug: str = "") -> tuple[int, int]:
+    """Where the only function of that name begins and ends: at the brace that is as far in as its `fn`."""
+    lines = text.splitlines(keepends=True)
+    starts = [at for at, line in enumerate(lines) if f"fn {function}(" in line or f"fn {function}<" in line]
+    if len(starts) != 1:
+        raise PlantingError(f"{bug}: there are {len(starts)} functions {function}, not one")
+    indent = lines[starts[0]][: -len(lines[starts[0]].lstrip())]
+    end = next(at for at, line in enumerate(lines) if at > starts[0] and line.rstrip() == f"{indent}}}")
+    return sum(map(len, lines[: starts[0]])), sum(map(len, lines[: end + 1]))
+
+
+def planted_core(planted: list[Bug]) -> dict[str, str]:
+    """The core's files that differ, by name, with these bugs in them."""
+    folder = ROOT / CORE
+    texts = {"planted.rs": SWITCH, "lib.rs": (folder / "lib.rs").read_text() + "\nmod planted;\n"}
+    for bug in planted:
+        texts[bug.file] = bug.planted(texts.get(bug.file) or (folder / bug.file).read_text())
+    return texts
+
+
+def plant(copy: Path = COPY) -> Path:
+    """Makes the copy, or makes it again; what did not change keeps its time, so that little is built again."""
+    for name in COPIED:
+        source, target = ROOT / name, copy / name
+        if source.is_dir():
+            _mirror(source, target)
+        else:
+            _write(target, source.read_bytes())
+    for name, text in planted_core(bugs()).items():
+        _write(copy / CORE / name, text.encode())
+    return copy
+
+
+def _mirror(source: Path, target: Path) -> None:
+    there = {path.relative_to(source) for path in source.rglob("*") if path.is_file() and not _ignored(path)}
+    edited = {Path(name) for name in planted_core(bugs())} if source == ROOT / "rust" else set()
+    edited = {Path("core/src") / name for name in edited}
+    for path in there - edited:
+        _write(target / path, (source / path).read_bytes())
+    for path in list(target.rglob("*")):
+        if path.is_file() and not _ignored(path) and path.relative_to(target) not in there | edited:
+            path.unlink()
+
+
+def _ignored(path: Path) -> bool:
+    return bool(IGNORED(str(path.parent), [path.name])) or "target" in path.parts
