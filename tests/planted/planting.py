@@ -5,9 +5,6 @@ The core itself has no line for this, so no build of it can have a bug: they are
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +14,9 @@ from tests.tidy import ROOT
 REGISTRY = Path(__file__).parent / "bugs.toml"
 COPY = ROOT / "build/planted"
 CORE = "rust/core/src"
-COPIED = ("Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "pyproject.toml", "rust", "python", "tests/vectors")
-IGNORED = shutil.ignore_patterns("target", "__pycache__", "*.so", "*.pyc")
 VARIABLE = "ROTA_PLANTED"
+COPIED = ("Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "pyproject.toml", "rust", "python")
+LEFT_OUT = {"target", "__pycache__"}
 
 SWITCH = """//! Which planted bug runs: the one that the environment names.
 
@@ -90,28 +87,26 @@ def planted_core(planted: list[Bug]) -> dict[str, str]:
 
 
 def plant(copy: Path = COPY) -> Path:
-    """Makes the copy, or makes it again; what did not change keeps its time, so that little is built again."""
-    for name in COPIED:
-        source, target = ROOT / name, copy / name
-        if source.is_dir():
-            _mirror(source, target)
-        else:
-            _write(target, source.read_bytes())
-    for name, text in planted_core(bugs()).items():
-        _write(copy / CORE / name, text.encode())
+    """Makes the copy, or brings it up to date; what did not change keeps its time, so that little is built again."""
+    files = contents()
+    there = {path.relative_to(copy) for name in ("rust", "python") for path in (copy / name).rglob("*") if _counts(path)}
+    for name in there - files.keys():
+        (copy / name).unlink()
+    for name, data in files.items():
+        path = copy / name
+        if not path.exists() or path.read_bytes() != data:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
     return copy
 
 
-def _mirror(source: Path, target: Path) -> None:
-    there = {path.relative_to(source) for path in source.rglob("*") if path.is_file() and not _ignored(path)}
-    edited = {Path(name) for name in planted_core(bugs())} if source == ROOT / "rust" else set()
-    edited = {Path("core/src") / name for name in edited}
-    for path in there - edited:
-        _write(target / path, (source / path).read_bytes())
-    for path in list(target.rglob("*")):
-        if path.is_file() and not _ignored(path) and path.relative_to(target) not in there | edited:
-            path.unlink()
+def contents() -> dict[Path, bytes]:
+    """What belongs into the copy, by path."""
+    named = [ROOT / name for name in COPIED]
+    paths = [path for each in named for path in (each.rglob("*") if each.is_dir() else [each]) if _counts(path)]
+    planted = {Path(CORE) / name: text.encode() for name, text in planted_core(bugs()).items()}
+    return {path.relative_to(ROOT): path.read_bytes() for path in paths} | planted
 
 
-def _ignored(path: Path) -> bool:
-    return bool(IGNORED(str(path.parent), [path.name])) or "target" in path.parts
+def _counts(path: Path) -> bool:
+    return path.is_file() and path.suffix != ".so" and not LEFT_OUT & set(path.parts)
