@@ -80,7 +80,7 @@ def span_of(text: str, function: str, bug: str = "") -> tuple[int, int]:
 def planted_core(planted: list[Bug]) -> dict[str, str]:
     """The core's files that differ, by name, with these bugs in them."""
     folder = ROOT / CORE
-    texts = {"planted.rs": SWITCH, "lib.rs": (folder / "lib.rs").read_text() + "\nmod planted;\n"}
+    texts = {"planted.rs": SWITCH, "lib.rs": f"#![allow(warnings)]\n{(folder / 'lib.rs').read_text()}\nmod planted;\n"}
     for bug in planted:
         texts[bug.file] = bug.planted(texts.get(bug.file) or (folder / bug.file).read_text())
     return texts
@@ -89,8 +89,8 @@ def planted_core(planted: list[Bug]) -> dict[str, str]:
 def plant(copy: Path = COPY) -> Path:
     """Makes the copy, or brings it up to date; what did not change keeps its time, so that little is built again."""
     files = contents()
-    there = {path.relative_to(copy) for name in ("rust", "python") for path in (copy / name).rglob("*") if _counts(path)}
-    for name in there - files.keys():
+    there = [path for name in ("rust", "python") for path in (copy / name).rglob("*") if _counts(path)]
+    for name in {path.relative_to(copy) for path in there} - files.keys():
         (copy / name).unlink()
     for name, data in files.items():
         path = copy / name

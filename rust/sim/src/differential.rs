@@ -1,11 +1,13 @@
 //! Random steps through the core and the naive coordinator, compared after each one; what differs is made small.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use rota_core::{Config, ErrorCode, State};
 
 use crate::{
     dice::Dice,
     step::{Ask, Step, Who},
-    world::{Effects, World},
+    world::{Effects, START_MS, World},
 };
 
 /// Two coordinators that do not agree.
@@ -25,8 +27,8 @@ pub struct Difference {
 pub fn config(seed: u64) -> Config {
     let of = |shift: u32, choices: &[u32]| choices[(seed >> shift) as usize % choices.len()];
     Config {
-        group_min_session_timeout_ms: 0,
-        group_initial_rebalance_delay_ms: of(1, &[0, 100, 500]),
+        group_min_session_timeout_ms: of(4, &[0, 1]) as i32,
+        group_initial_rebalance_delay_ms: of(1, &[0, 100, 700]),
         group_max_size: of(0, &[3, 6]),
         group_max_pending_members: 3,
         offset_metadata_max_bytes: 4,
@@ -48,7 +50,7 @@ pub fn walk(seed: u64, steps: u64) -> Result<(), Box<Difference>> {
     for at in 0..steps {
         let step = propose(&world, &mut dice, at as u32);
         taken.push(step.clone());
-        if world.apply(&step, &mut effects).is_err() {
+        if apply(&mut world, &step, &mut effects).is_err() {
             return Err(Box::new(shrink(&config, taken)));
         }
         if at % 64 == 0 {
@@ -58,13 +60,22 @@ pub fn walk(seed: u64, steps: u64) -> Result<(), Box<Difference>> {
     Ok(())
 }
 
+/// Does a step in both; a panic is a difference, too. The world is of no use after one.
+fn apply(world: &mut World, step: &Step, effects: &mut Effects) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(|| world.apply(step, effects))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(format!("a coordinator panicked: {}", text.unwrap_or_default()))
+    })
+}
+
 /// The first step after which both differ, and what differs.
 pub fn replay(config: &Config, steps: &[Step], in_words: bool) -> Option<(usize, String)> {
     let mut world = World::new(config, true);
     let mut effects = Effects::default();
     for (at, step) in steps.iter().enumerate() {
         effects.words = in_words.then(Vec::new);
-        if let Err(told) = world.apply(step, &mut effects) {
+        if let Err(told) = apply(&mut world, step, &mut effects) {
             return Some((at, told));
         }
         if at % 64 == 0 {
@@ -74,27 +85,49 @@ pub fn replay(config: &Config, steps: &[Step], in_words: bool) -> Option<(usize,
     None
 }
 
-/// Leaves out ever smaller parts, as long as something still differs.
+/// Leaves out ever smaller parts, as long as something still differs; then lets adjacent waits be one.
 pub fn shrink(config: &Config, mut steps: Vec<Step>) -> Difference {
     let after = steps.len() as u64;
     let mut part = steps.len().div_ceil(2);
     while part > 0 {
+        let before = steps.len();
         let mut from = 0;
         while from < steps.len() {
             let mut fewer = steps.clone();
             fewer.drain(from..(from + part).min(steps.len()));
-            match replay(config, &fewer, false) {
-                Some((at, _)) => {
-                    fewer.truncate(at + 1);
-                    steps = fewer;
-                }
-                None => from += part,
+            if !keep_if_it_differs(config, fewer, &mut steps) {
+                from += part;
             }
         }
-        part = if part == 1 { 0 } else { part.div_ceil(2).min(part - 1) };
+        if part == 1 {
+            join_waits(config, &mut steps);
+        }
+        part = if part > 1 { part / 2 } else { usize::from(steps.len() < before) };
     }
     let told = replay(config, &steps, true).map_or_else(|| "nothing any more".to_owned(), |(_, told)| told);
     Difference { config: config.clone(), steps, after, told }
+}
+
+/// Whether these steps show a difference; then they are the steps from now on, up to it.
+fn keep_if_it_differs(config: &Config, mut fewer: Vec<Step>, steps: &mut Vec<Step>) -> bool {
+    let Some((at, _)) = replay(config, &fewer, false) else { return false };
+    fewer.truncate(at + 1);
+    *steps = fewer;
+    true
+}
+
+fn join_waits(config: &Config, steps: &mut Vec<Step>) {
+    let mut at = 0;
+    while at + 1 < steps.len() {
+        if let (Step::Tick(first), Step::Tick(second)) = (&steps[at], &steps[at + 1]) {
+            let mut fewer = steps.clone();
+            fewer.splice(at..at + 2, [Step::Tick(first + second)]);
+            if keep_if_it_differs(config, fewer, steps) {
+                continue;
+            }
+        }
+        at += 1;
+    }
 }
 
 const ERRORS: [ErrorCode; 7] = [
@@ -213,10 +246,13 @@ fn generation(dice: &mut Dice) -> i32 {
 /// To a deadline, to the moment before it, or behind it.
 fn wait(world: &World, dice: &mut Dice) -> u32 {
     let next = world.core.next_deadline().map_or(1_000, |next| next.saturating_sub(world.now.mono_ms));
-    let ms = match dice.roll(10) {
+    // Where the cleaner would run, so that offsets are committed just one retention before one of its runs.
+    let interval_ms = world.config.offsets_retention_check_interval_ms;
+    let ms = match dice.roll(11) {
         0..3 => next.saturating_sub(1),
         3..7 => next,
         7 => next + 1,
+        10 => interval_ms - (world.now.mono_ms - START_MS) % interval_ms,
         8 => dice.roll(400) as u64,
         _ => dice.roll(4_000) as u64,
     };

@@ -216,17 +216,19 @@ pub struct World {
     pub known: VecDeque<u32>,
     /// What the log has.
     pub log: Stored,
-    /// Joins whose id nobody has seen yet.
-    unseen: Vec<(u32, String)>,
+    /// Joins without an answer whose id nobody has seen yet.
+    unseen: Vec<(u32, String, Ticket)>,
     /// The next ticket.
     pub tickets: u64,
     /// The incarnation.
     pub life: u32,
 }
 
+/// When a world begins, in monotonic milliseconds.
+pub const START_MS: u64 = 1_000;
+
 /// Ids that the world remembers.
 const KNOWN_MAX: usize = 12;
-const UNSEEN_MAX: usize = 6;
 
 impl World {
     /// An empty log, loaded.
@@ -235,7 +237,7 @@ impl World {
             core: Coordinator::new(config.clone(), 0, 0),
             naive: with_naive.then(|| Naive::new(config.clone())),
             config: config.clone(),
-            now: Now { mono_ms: 1_000, wall_ms: 1_700_000_000_000 },
+            now: Now { mono_ms: START_MS, wall_ms: 1_700_000_000_000 },
             views: [None, None],
             in_flight: Vec::new(),
             ids: BTreeMap::new(),
@@ -323,7 +325,7 @@ impl World {
                     && member_id.is_empty()
                 {
                     let prefix = instance_id.as_ref().unwrap_or(client_id);
-                    self.unseen.push((*seed, id_without_slot(prefix, entropy(*seed))));
+                    self.unseen.push((*seed, id_without_slot(prefix, entropy(*seed)), Ticket(self.tickets)));
                 }
                 let _ = group;
                 let (now, ticket) = (self.now, Ticket(self.tickets));
@@ -352,7 +354,7 @@ impl World {
         for view in self.views.iter().flatten() {
             let ids = view.members.iter().map(|member| &member.member_id);
             for id in ids.chain(view.pending.iter().map(|(id, _)| id)) {
-                unseen.retain(|(seed, stem)| {
+                unseen.retain(|(seed, stem, _)| {
                     let is_it = id.starts_with(stem.as_str());
                     if is_it {
                         self.ids.insert(*seed, Arc::clone(id));
@@ -367,12 +369,12 @@ impl World {
             }
         }
         for id in effects.refused_ids.drain(..) {
-            if let Some(naive) = self.naive.as_mut().filter(|_| unseen.iter().any(|(_, stem)| id.starts_with(stem))) {
+            if let Some(naive) = self.naive.as_mut().filter(|_| unseen.iter().any(|(_, stem, _)| id.starts_with(stem)))
+            {
                 naive.learn_id(&id);
             }
         }
-        let too_many = unseen.len().saturating_sub(UNSEEN_MAX);
-        unseen.drain(..too_many);
+        unseen.retain(|(_, _, ticket)| !effects.answers.iter().any(|(answered, _, _)| answered == ticket));
         self.unseen = unseen;
     }
 

@@ -33,6 +33,11 @@ class Difference(AssertionError):  # noqa: N818 - it is what is looked for
     """The core and the model disagree, or one of them with an invariant."""
 
 
+def panicked(error: BaseException) -> bool:
+    """Whether the core's code panicked; the class of that has no module to import it from."""
+    return type(error).__name__ == "PanicException"
+
+
 class Lockstep:
     """Both coordinators, the log, and who waits for an answer."""
 
@@ -52,7 +57,15 @@ class Lockstep:
         self.play(Loaded())
 
     def play(self, step: Step) -> None:
-        """One step. Raises `Difference`."""
+        """One step. Raises `Difference`, also where the core panics."""
+        try:
+            self._play(step)
+        except BaseException as error:
+            if not panicked(error):
+                raise
+            raise Difference(f"the core panicked: {error}") from None
+
+    def _play(self, step: Step) -> None:
         match step:
             case Ask():
                 self._ask(step)

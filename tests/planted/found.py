@@ -1,0 +1,79 @@
+"""What the engines found: each is a command that is run with a bug in its environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.planted.planting import COPY, VARIABLE
+from tests.tidy import ROOT
+
+WALKS, WALK_STEPS = 60, 3_000
+SECONDS_MAX = 300
+EVENTS = tuple(f"  {event}" for event in ("Request", "Tick", "End", "Forget", "Reload"))
+NAIVE_FOUND = re.compile(r"seed (\d+), after (\d+) steps:")
+
+
+class Found(NamedTuple):
+    """A bug was noticed after so many steps; so many show it."""
+
+    steps: int
+    events: int
+
+
+def build() -> Path:
+    """Builds what compares the planted core with the naive coordinator, and gives it."""
+    target = COPY / "target"
+    command = ["cargo", "build", "--quiet", "--package", "rota-sim", "--target-dir", str(target)]
+    subprocess.run(command, cwd=COPY, check=True)
+    return target / "debug/rota-sim"
+
+
+def build_module() -> None:
+    """Builds the module with the planted core into the copy, from where `PYTHONPATH` takes it."""
+    command = ["cargo", "build", "--quiet", "--package", "rota-python", "--target-dir", str(COPY / "target")]
+    subprocess.run(command, cwd=COPY, check=True, env=os.environ | {"PYO3_BUILD_EXTENSION_MODULE": "1"})
+    module = COPY / "python/rota/_rota.abi3.so"
+    module.unlink(missing_ok=True)
+    module.write_bytes((COPY / "target/debug/lib_rota.so").read_bytes())
+
+
+def naive(bug: str) -> Found | None:
+    """The naive coordinator: 60 walks of 3,000 steps, up to the first difference, shrunk."""
+    said = _said([str(COPY / "target/debug/rota-sim"), "differential", str(WALKS), str(WALK_STEPS)], bug)
+    if not (found := NAIVE_FOUND.match(said)):
+        return None
+    events = sum(line.startswith(EVENTS) for line in said.splitlines())
+    return Found(int(found[1]) * WALK_STEPS + int(found[2]), events)
+
+
+def _inside(engine: str) -> Callable[[str], Found | None]:
+    def run(bug: str) -> Found | None:
+        found = json.loads(_said([sys.executable, "-m", "tests.planted.inside", engine], bug) or "null")
+        return Found(*found) if found else None
+
+    return run
+
+
+def _said(command: list[str], bug: str) -> str:
+    path = os.pathsep.join([str(COPY / "python"), str(ROOT)])
+    environment = os.environ | {VARIABLE: bug, "PYTHONPATH": path}
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        return ""
+    return done.stdout
+
+
+ENGINES: dict[str, Callable[[str], Found | None]] = {
+    "transcripts": _inside("transcripts"),
+    "model": _inside("differential"),
+    "Hypothesis": _inside("machine"),
+    "naive": naive,
+}

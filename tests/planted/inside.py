@@ -1,0 +1,96 @@
+"""`python -m tests.planted.inside ENGINE`: what an engine in Python finds in the core of this process, as JSON.
+
+It is started with the planted core on its path and a bug in its environment, so the engines are as they always are.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from rota.check.differential import volume
+from rota.check.differential.lockstep import Difference, panicked
+from rota.check.differential.steps import Step
+from rota.transcript.core_subject import CoreSubject
+from rota.transcript.text import parse
+from tests.differential.machine import CoreAndModel
+from tests.planted.found import Found
+from tests.transcripts import runner
+
+SEEDS = 2_000
+EXAMPLES = 200
+
+
+def transcripts() -> Found | None:
+    """The shortest of the transcripts that come out otherwise."""
+    played, first, shortest = 0, 0, 0
+    for path in runner.transcripts():
+        for run in runner.runs(parse(path)):
+            length = _differs(run)
+            played += length or len(run.part.steps)
+            if length:
+                first, shortest = first or played, min(shortest or length, length)
+    return Found(first, shortest) if shortest else None
+
+
+def _differs(run: runner.Run) -> int:
+    """The first step of a transcript with another effect than is written; 0 if there is none."""
+    try:
+        outcome = runner.play(run, CoreSubject(run.config))
+    except BaseException as error:
+        if not panicked(error):
+            raise
+        return len([step for part in (run.given, run.part) if part for step in part.steps])
+    differs = (at for at, (step, actual) in enumerate(outcome.steps, 1) if step.effects != actual)
+    return next(differs, 0 if outcome.matches else len(outcome.steps))
+
+
+def differential() -> Found | None:
+    """The first difference from the model on seeded runs, shortened."""
+    taken = 0
+    for seed in range(SEEDS):
+        steps, failure = volume.run(seed)
+        taken += steps
+        if failure:
+            return Found(taken, len(volume.shorten(failure).steps))
+    return None
+
+
+def machine() -> Found | None:
+    """The same steps, chosen and made small by Hypothesis."""
+    taken: list[Step] = []
+    failed: list[tuple[int, int]] = []
+
+    class Watched(CoreAndModel):
+        def do(self, step: Step) -> None:
+            taken.append(step)
+            try:
+                super().do(step)
+            except Difference:
+                failed.append((len(taken), len(self.steps)))
+                raise
+
+    quiet = settings(
+        max_examples=EXAMPLES,
+        stateful_step_count=40,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    try:
+        run_state_machine_as_test(Watched, settings=quiet)
+    except Difference:
+        return Found(failed[0][0], failed[-1][1])
+    return None
+
+
+ENGINES = {"transcripts": transcripts, "differential": differential, "machine": machine}
+
+if __name__ == "__main__":
+    found = ENGINES[sys.argv[1]]()
+    print(json.dumps(found))

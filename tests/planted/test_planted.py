@@ -1,0 +1,92 @@
+"""The planted bugs are in the copy and nowhere else; each was found, and what shows five of them is short.
+
+`make planted` runs every engine against every bug and writes docs/planted.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.planted import found, page
+from tests.planted.planting import CORE, SWITCH, VARIABLE, Bug, PlantingError, bugs, plant, planted_core, span_of
+from tests.tidy import ROOT
+
+CLASSIC_TRAPS = {*range(1, 15), 17, 19, 20}
+NAMES = [bug.id for bug in bugs()]
+
+
+def test_every_bug_has_one_place_in_the_core() -> None:
+    planted = planted_core(bugs())
+    assert all(f'crate::planted::is("{name}")' in "".join(planted.values()) for name in NAMES)
+    assert len(set(NAMES)) == len(NAMES) >= 40
+
+
+def test_every_classic_trap_is_planted() -> None:
+    traps = {int(number) for bug in bugs() for number in re.findall(r"TRAP-(\d+)", bug.breaks)}
+    # What 15, 16 and 18 are about does not exist here.
+    assert traps == CLASSIC_TRAPS
+
+
+def test_a_bug_whose_place_is_gone_or_not_the_only_one_is_refused() -> None:
+    text = "    fn one() {\n        a();\n        b();\n        b();\n    }\n\n    fn two() {\n        c();\n    }\n"
+    bug = Bug("b", "", "", "f.rs", "one", "a();", "x();")
+    assert bug.planted(text).count('{ if crate::planted::is("b") { x(); } else { a(); } }') == 1
+    for find in ("b();", "c();"):
+        with pytest.raises(PlantingError, match=r"times in f\.rs, fn one, not once"):
+            replace(bug, find=find).planted(text)
+    with pytest.raises(PlantingError, match="there are 0 functions three"):
+        span_of(text, "three")
+
+
+def test_no_build_but_the_copys_has_a_planted_bug() -> None:
+    names = [VARIABLE, "planted::is", *NAMES]
+    sources = [path for folder in ("rust", "python") for path in (ROOT / folder).rglob("*") if _is_source(path)]
+    assert len(sources) > 100
+    assert VARIABLE in SWITCH
+    assert [str(path) for path in sources if any(name in path.read_text() for name in names)] == []
+    assert not (ROOT / CORE / "planted.rs").exists()
+
+
+def _is_source(path: Path) -> bool:
+    return path.suffix in (".rs", ".toml", ".py", ".pyi") and "target" not in path.parts
+
+
+def test_the_page_has_every_bug_and_each_was_found() -> None:
+    rows = page.rows()
+    assert list(rows) == NAMES, "make planted writes the page"
+    assert [name for name, cells in rows.items() if not any(cells)] == []
+
+
+@pytest.fixture(scope="module")
+def engine() -> Path:
+    """The comparison of the planted core with the naive coordinator."""
+    plant()
+    return found.build()
+
+
+@pytest.mark.parametrize(
+    ("bug", "events_max"),
+    [
+        ("heartbeats-do-not-count", 3),
+        ("pending-ids-are-not-waited-for", 6),
+        ("one-instance-has-two-members", 3),
+        ("a-plan-is-told-before-it-is-durable", 7),
+        ("commits-of-any-generation-count", 3),
+    ],
+)
+@pytest.mark.usefixtures("engine")
+def test_a_planted_bug_is_found_and_what_shows_it_is_short(bug: str, events_max: int) -> None:
+    result = found.naive(bug)
+    assert result is not None
+    assert 1 <= result.events <= events_max, result
+
+
+def test_without_a_bug_in_the_environment_the_planted_core_is_the_core(engine: Path) -> None:
+    assert engine.exists()
+    assert VARIABLE not in os.environ
+    assert found.naive("") is None
