@@ -17,6 +17,8 @@ COMPARE_ARGS ?=
 # Of the differential run; SEED is the fuzz run's, too.
 STEPS ?= 1000000
 SEED ?= 0
+# Of the mutants of the core: which part of how many.
+SHARD ?= 0/20
 # Of the long fuzz run.
 FRAMES ?= 100000000
 TARGET ?= requests
@@ -30,7 +32,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: help venv develop lint lint-python lint-rust format test-rust kill faults kafka-directory soak test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust fuzz fuzz-target clean
+.PHONY: help venv develop lint lint-python lint-rust format test-rust kill faults kafka-directory soak test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust planted mutants fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +91,12 @@ differential: wheel ## core against model, 1,000,000 steps with the release buil
 	$(PYTHON) -m venv build/differential
 	build/differential/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	build/differential/bin/rota check differential --steps $(STEPS) --seed $(SEED) --processes $(WORKERS)
+
+planted: develop ## plant bugs in a copy of the core, let every engine look for each, write docs/planted.md (an hour)
+	$(BIN)/python -m tests.planted --workers $(WORKERS)
+
+mutants: ## change the core a little, many times; its own tests have to notice (SHARD=0/20; cargo install cargo-mutants)
+	cargo mutants --package rota-core --shard $(SHARD) --sharding round-robin --output build/mutants
 
 wheel: venv ## sdist and wheel (release build) into dist/
 	rm -rf dist
