@@ -68,6 +68,9 @@ def _said(command: list[str], bug: str) -> str:
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX)
     except subprocess.TimeoutExpired:
         return ""
+    # 1 is what `rota-sim` says about a difference; whatever else goes wrong is no finding, and no lack of one.
+    if done.returncode not in (0, 1) or done.returncode and not done.stdout:
+        raise RuntimeError(f"{command} with {bug!r}: {done.stderr}")
     return done.stdout
 
 
