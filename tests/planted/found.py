@@ -69,7 +69,7 @@ def _said(command: list[str], bug: str) -> str:
     except subprocess.TimeoutExpired:
         return ""
     # 1 is what `rota-sim` says about a difference; whatever else goes wrong is no finding, and no lack of one.
-    if done.returncode not in (0, 1) or done.returncode and not done.stdout:
+    if done.returncode not in (0, 1) or (done.returncode and not done.stdout):
         raise RuntimeError(f"{command} with {bug!r}: {done.stderr}")
     return done.stdout
 
