@@ -43,7 +43,7 @@ impl Default for TopicSettings {
             message_max_bytes: 1_048_588,
             offsets_partitions: 50,
             retention_bytes: None,
-            retention_ms: None,
+            retention_ms: Some(604_800_000),
             log_bytes_max: LOG_BYTES_MAX,
         }
     }
