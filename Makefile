@@ -19,6 +19,8 @@ STEPS ?= 1000000
 SEED ?= 0
 # Of the mutants of the core: which part of how many.
 SHARD ?= 0/20
+# Of the recordings; all without a name.
+SYSTEMS ?=
 # Of the long fuzz run.
 FRAMES ?= 100000000
 TARGET ?= requests
@@ -32,7 +34,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: help venv develop lint lint-python lint-rust format test-rust kill faults kafka-directory soak test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust planted mutants fuzz fuzz-target clean
+.PHONY: conform conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults kafka-directory soak test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust planted mutants fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -139,6 +141,15 @@ fuzz-target: ## coverage-guided: TARGET=requests|batches|records|embedded for SE
 
 differential-rust: ## the core beside the naive coordinator, step by step, release build, some minutes (WALKS=300)
 	cargo run --quiet --release -p rota-sim -- differential $(WALKS) 100000
+
+conform: ## ask the server of dist/*.whl whatever Apache Kafka was asked, and compare (about 1 min)
+	PYTHON=$(PYTHON) scripts/conform dist
+
+conformance: develop ## record Apache Kafka, rota and others anew, and write docs/conformance.md (JDK, Maven; many minutes)
+	$(BIN)/python -m tests.conform.record $(SYSTEMS)
+
+conformance-check: develop ## Apache Kafka 4.4 and rota side by side, both asked now (JDK, Maven; about 4 min)
+	$(BIN)/python -m tests.conform.record --check
 
 demo: develop ## watch a group live, about 30 s (DEMO_ARGS=--json for a summary)
 	$(BIN)/rota demo $(DEMO_ARGS)

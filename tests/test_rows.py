@@ -13,7 +13,7 @@ import pytest
 from tests.tidy import ROOT, sections_of
 
 TABLE = ROOT / "docs/rows.toml"
-VECTORS = ROOT / "tests/vectors"
+VECTORS = ROOT / "python/rota/conform/vectors"
 SECTIONS = sections_of((ROOT / "docs/protocol.md").read_text(encoding="utf-8"))
 
 
@@ -102,7 +102,7 @@ def test_the_table_lists_every_trap() -> None:
 def unshown(departures: str) -> list[str]:
     """The departures that name no transcript and do not say why not."""
     sections = re.findall(r"^## (D\d+) (.*?)(?=^## |\Z)", departures, re.MULTILINE | re.DOTALL)
-    shown = r"\*\*Transcript\*\*: (`tests/vectors/|later, with |none; )"
+    shown = r"\*\*Transcript\*\*: (`python/rota/conform/vectors/|later, with |none; )"
     return [departure for departure, text in sections if not re.search(shown, text)]
 
 

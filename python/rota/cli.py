@@ -19,6 +19,7 @@ import rota
 import rota.assign.command
 import rota.log
 from rota.check.cli import app as check
+from rota.conform.command import conform
 from rota.server import Server
 from rota.trace import Sink
 
@@ -34,6 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("assign")(rota.assign.command.assign)
+app.command("conform")(conform)
 app.add_typer(check, name="check")
 app.add_typer(rota.log.app, name="log")
 

@@ -18,9 +18,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from rota.transcript import runner
 from rota.transcript.text import parse
 from tests.differential.mutants import Mutant, install, mutants
-from tests.transcripts import runner
 
 EQUIVALENT = Path(__file__).parent / "equivalent.toml"
 # Of the processor, for one transcript or one run: a mutant may go on for ever.

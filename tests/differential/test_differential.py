@@ -21,11 +21,11 @@ from rota.check.differential.invariants import check_state
 from rota.check.differential.lockstep import Difference, Lockstep
 from rota.check.differential.steps import Ask, Crash, End, Loaded, Pass, Step
 from rota.model import requests
+from rota.transcript import runner
 from rota.transcript.core_subject import CoreSubject
 from rota.transcript.model_subject import ModelSubject
 from rota.transcript.text import parse
 from tests.differential.machine import CoreAndModel
-from tests.transcripts import runner
 
 EXAMPLES = int(os.environ.get("DIFFERENTIAL_EXAMPLES", "160"))
 RUNS = int(os.environ.get("DIFFERENTIAL_RUNS", "400"))

@@ -14,11 +14,11 @@ import rota
 from rota.check.differential import engine
 from rota.check.engines import Effort
 from rota.cli import app
+from rota.transcript import runner
 from rota.transcript.core_subject import CoreSubject
 from rota.transcript.model_subject import ModelSubject
 from rota.transcript.subject import Subject
 from rota.transcript.text import parse
-from tests.transcripts import runner
 
 Change = Callable[[Any, Any], Any]
 REAL = rota.Coordinator

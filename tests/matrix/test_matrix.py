@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 import rota
+from rota.conform.columns import columns
+from rota.conform.matrix import State, states
 from rota.transcript.core_subject import CoreSubject
 from rota.transcript.model_subject import ModelSubject
+from rota.transcript.runner import SubjectFactory
 from rota.transcript.subject import Answer, Effect
-from tests.matrix.matrix import State, compute, states
-from tests.matrix.requests import columns
+from tests.matrix.cells import compute
 from tests.matrix.why import RULES, Rule
-from tests.transcripts.runner import SubjectFactory
 
 STATES = states()
 PROTOCOL = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()

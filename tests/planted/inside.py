@@ -14,11 +14,11 @@ from hypothesis.stateful import run_state_machine_as_test
 from rota.check.differential import volume
 from rota.check.differential.lockstep import Difference, panicked
 from rota.check.differential.steps import Step
+from rota.transcript import runner
 from rota.transcript.core_subject import CoreSubject
 from rota.transcript.text import parse
 from tests.differential.machine import CoreAndModel
 from tests.planted.found import Found
-from tests.transcripts import runner
 
 SEEDS = 2_000
 EXAMPLES = 200

@@ -6,4 +6,4 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rewrite", action="store_true", help="regenerate the expectations in tests/vectors")
+    parser.addoption("--rewrite", action="store_true", help="regenerate the expectations in the vectors")

@@ -6,8 +6,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from rota.transcript.runner import VECTORS, transcripts
 from rota.transcript.text import parse
-from tests.transcripts.runner import VECTORS, transcripts
 
 ROWS = Path(__file__).parent.parent.parent / "docs" / "rows.toml"
 

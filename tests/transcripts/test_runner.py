@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rota.transcript import runner
 from rota.transcript.cast import StepError
 from rota.transcript.subject import Answer, Effect, Request
 from rota.transcript.text import TranscriptError, parse
-from tests.transcripts import runner
 from tests.transcripts.fake import FakeSubject
 
 GOOD = """\

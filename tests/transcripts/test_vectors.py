@@ -1,4 +1,4 @@
-"""Every transcript in tests/vectors, in every mode, on the core and on the model."""
+"""Every transcript in python/rota/conform/vectors, in every mode, on the core and on the model."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from rota.transcript import runner
 from rota.transcript.core_subject import CoreSubject
 from rota.transcript.model_subject import ModelSubject
 from rota.transcript.subject import Answer, Effect
 from rota.transcript.text import parse
-from tests.transcripts import runner
 from tests.transcripts.coverage import uncovered_rows
 
 RUNS = [run for path in runner.transcripts() for run in runner.runs(parse(path))]

@@ -1,4 +1,4 @@
-"""A run as a transcript, to be dropped into tests/vectors.
+"""A run as a transcript, to be dropped into python/rota/conform/vectors.
 
 The effects are the model's: `python -m tests.transcripts FILE` then says what the core does instead. What a transcript
 cannot say stands in it as a comment.

@@ -16,7 +16,7 @@ from rota.transcript.player import Player
 from rota.transcript.subject import Subject
 from rota.transcript.text import EFFECT_INDENT, Section, Step, Transcript, parse
 
-VECTORS = Path(__file__).parent.parent / "vectors"
+VECTORS = Path(__file__).parent.parent / "conform" / "vectors"
 SubjectFactory = Callable[[dict[str, str]], Subject]
 
 

@@ -1,0 +1,294 @@
+"""The broker that is being asked: what it can do, the topics and groups that are made on it, and their removal."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rota.conform.codec import Fields, apis
+from rota.conform.said import FAULT, Said
+from rota.conform.wire import Address, Connection, Exchange, Limits, WireError
+from rota.transcript.cast import StepError
+
+PARTITIONS = 8
+TOPICS = ("t", "u", "v", "w")
+PREPARED_WITHIN_S = 30.0
+CLEANED_WITHIN_S = 15.0
+#: DescribeGroups and DeleteGroups take lists; this many names at a time.
+BATCH = 200
+POLL_S = 0.05
+#: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+NOT_YET = {14, 15, 16}
+NONE, GROUP_ID_NOT_FOUND = 0, 69
+#: In a step that names no group.
+NAMELESS = 'group=""'
+#: More than any initial rebalance delay that is worth waiting for.
+DELAY_S_MAX = 10.0
+
+
+class UnsupportedError(Exception):
+    """The broker has no version of an API that a row needs."""
+
+
+@dataclass
+class Broker:
+    """One address. `answer_s` is how long a plain answer may take."""
+
+    address: Address
+    answer_s: float = 5.0
+    stopped: threading.Event = field(default_factory=threading.Event)
+    #: what it is said to be set to, besides the initial rebalance delay
+    settings: frozenset[tuple[str, str]] = frozenset()
+    #: API key -> first and last version, as ApiVersions says
+    ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
+    #: the names that transcripts use -> the topics on the broker
+    topics: dict[str, str] = field(default_factory=dict)
+    topic_ids: dict[str, uuid.UUID] = field(default_factory=dict)
+    #: the initial rebalance delay, as measured; None if no group could be joined
+    delay_s: float | None = None
+    trail: deque[Exchange] = field(default_factory=lambda: deque(maxlen=200))
+
+    def __post_init__(self) -> None:
+        self.prefix = f"conform-{uuid.uuid4().hex[:8]}-"
+        self._count = 0
+        self._lock = threading.Lock()
+        #: held by whoever is using the group without a name
+        self.nameless = threading.Lock()
+
+    def limits(self, within_s: float) -> Limits:
+        """Of something that has to be over in this time."""
+        return Limits(time.monotonic() + within_s, self.answer_s, self.stopped)
+
+    def connect(self, within_s: float = PREPARED_WITHIN_S) -> Connection:
+        """A connection of the kit's own."""
+        return Connection(self.address, "conform", self.limits(within_s), self.trail)
+
+    def newest(self, name: str, wanted: int) -> int:
+        """`wanted`, or the newest version below it; raises UnsupportedError."""
+        first, last = self.ranges.get(apis()[name].key, (0, -1))
+        if last < 0 or wanted < first:
+            raise UnsupportedError(f"{name} v{wanted}")
+        return min(wanted, last)
+
+    def new_group(self) -> str:
+        """The beginning of the names of one row's groups."""
+        with self._lock:
+            self._count += 1
+            return f"{self.prefix}{self._count}."
+
+    def ask(self, connection: Connection, name: str, wanted: int, values: Fields) -> Fields:
+        """In the newest version up to `wanted`."""
+        return connection.ask(name, self.newest(name, wanted), values)
+
+    def contact(self) -> None:
+        """Learn the versions; raises WireError if this is no broker."""
+        connection = self.connect()
+        found = connection.ask("ApiVersions", 0, {})
+        connection.close()
+        self.ranges = {each["api_key"]: (each["min_version"], each["max_version"]) for each in found["api_keys"]}
+
+    def prepare(self) -> list[str]:
+        """Topics, a coordinator for each group, the initial delay. Gives what could not be done."""
+        problems = []
+        for what, step in (("topics", self._create_topics), ("coordinator", self._await), ("group", self._measure)):
+            try:
+                step()
+            except (WireError, UnsupportedError) as error:
+                problems.append(f"no {what}: {type(error).__name__.removesuffix('Error').lower()}: {error}")
+        return problems
+
+    def _create_topics(self) -> None:
+        names = {name: f"{self.prefix}{name}" for name in TOPICS}
+        connection = self.connect()
+        wanted = [{"name": name, "num_partitions": PARTITIONS, "replication_factor": 1} for name in names.values()]
+        with contextlib.suppress(UnsupportedError):  # then asking for them may create them
+            self.ask(connection, "CreateTopics", 5, {"topics": wanted, "timeout_ms": 10_000})
+        while True:
+            asked = {"topics": [{"name": name} for name in names.values()], "allow_auto_topic_creation": True}
+            found = self.ask(connection, "Metadata", 12, asked)["topics"]
+            if all(topic["error_code"] == NONE and topic["partitions"] for topic in found):
+                break
+            connection.limits.left_s(0)
+            self.stopped.wait(POLL_S)
+        self.topic_ids = {topic["name"]: topic["topic_id"] for topic in found if "topic_id" in topic}
+        self.topics = names
+        connection.close()
+
+    def _await(self) -> None:
+        """Until every partition of the offsets topic is loaded; so many names meet each of them."""
+        connection = self.connect()
+        names = [f"{self.prefix}{number}" for number in range(5 * BATCH)]
+        while True:
+            asked = {"key_type": 0, "key": names[0], "coordinator_keys": names[:1]}
+            found = self.ask(connection, "FindCoordinator", 4, asked)
+            error = found["coordinators"][0]["error_code"] if "coordinators" in found else found["error_code"]
+            if error == NONE:
+                groups = self.ask(connection, "DescribeGroups", 5, {"groups": names})["groups"]
+                if not any(group["error_code"] in NOT_YET for group in groups):
+                    break
+            connection.limits.left_s(0)
+            self.stopped.wait(POLL_S)
+        connection.close()
+
+    def _measure(self) -> None:
+        """How long the first member of a group waits."""
+        connection = self.connect()
+        connection.limits.answer_s = DELAY_S_MAX + self.answer_s
+        group = self.new_group() + "g"
+        join = {
+            "group_id": group,
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 60_000,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        }
+        version = min(3, self.newest("JoinGroup", 3))
+        began = time.monotonic()
+        joined = connection.ask("JoinGroup", version, join)
+        self.delay_s = time.monotonic() - began
+        connection.ask(
+            "LeaveGroup", self.newest("LeaveGroup", 2), {"group_id": group, "member_id": joined["member_id"]}
+        )
+        connection.close()
+
+    def clean(self, within_s: float = CLEANED_WITHIN_S) -> list[str]:
+        """Remove the groups and topics of this run. Gives what is left and why."""
+        self.stopped = threading.Event()  # an interrupted run is cleaned up, too
+        try:
+            connection = self.connect(within_s)
+            left = self._remove_groups(connection)
+            if self.topics and not left:
+                names = list(self.topics.values())
+                self.ask(connection, "DeleteTopics", 4, {"topic_names": names, "timeout_ms": 10_000})
+            connection.close()
+        except UnsupportedError as error:
+            return [f"groups named {self.prefix}*: the broker has no {error}"]
+        except WireError as error:
+            return [f"groups named {self.prefix}*: {error}"]
+        return left
+
+    def _remove_groups(self, connection: Connection) -> list[str]:
+        """Members are made to leave, then the groups are deleted; who joined late is met in the next turn."""
+        until = connection.limits.deadline - 1.0
+        left: list[str] = []
+        while time.monotonic() < until:
+            listed = self.ask(connection, "ListGroups", 4, {})["groups"]
+            left = [each["group_id"] for each in listed if each["group_id"].startswith(self.prefix)]
+            if not left:
+                return []
+            for first in range(0, len(left), BATCH):
+                self._remove_batch(connection, left[first : first + BATCH])
+        return [f"group {name}" for name in left]
+
+    def _remove_batch(self, connection: Connection, names: list[str]) -> None:
+        deleted = self.ask(connection, "DeleteGroups", 2, {"groups_names": names})["results"]
+        rest = [each["group_id"] for each in deleted if each["error_code"] not in (NONE, GROUP_ID_NOT_FOUND)]
+        if not rest:
+            return
+        for group in self.ask(connection, "DescribeGroups", 5, {"groups": rest})["groups"]:
+            members = [
+                {
+                    "member_id": "" if each.get("instance_id") else each["member_id"],
+                    "instance_id": each.get("instance_id"),
+                }
+                for each in group["members"]
+            ]
+            if members:
+                self.ask(connection, "LeaveGroup", 5, {"group_id": group["group_id"], "members": members})
+        self.stopped.wait(POLL_S)
+        self.ask(connection, "DeleteGroups", 2, {"groups_names": rest})
+
+
+class Visit:
+    """One row's time at the broker: its connections, its groups' names, and all that was said."""
+
+    def __init__(self, broker: Broker, within_s: float) -> None:
+        self.broker = broker
+        self.limits = broker.limits(within_s)
+        self.prefix = broker.new_group()
+        self.trail: deque[Exchange] = deque(maxlen=200)
+        self._free: list[Connection] = []
+        self._all: list[Connection] = []
+        self._control: Connection | None = None
+
+    def connect(self, client_id: str) -> Connection:
+        """A new connection."""
+        connection = Connection(self.broker.address, client_id, self.limits, self.trail)
+        self._all.append(connection)
+        return connection
+
+    def borrow(self, client_id: str) -> Connection:
+        """A connection with nothing on it."""
+        for at, connection in enumerate(self._free):
+            if connection.client_id == client_id:
+                return self._free.pop(at)
+        return self.connect(client_id)
+
+    def give_back(self, connection: Connection) -> None:
+        """Its answer has come."""
+        self._free.append(connection)
+
+    def settle(self, group_id: str) -> None:
+        """Ask something about a group: the answer comes after everything that was sent before has had its effect."""
+        with contextlib.suppress(UnsupportedError):
+            version = self.broker.newest("DescribeGroups", 5)
+            self._asking().ask("DescribeGroups", version, {"groups": [self.prefix + group_id]})
+
+    def _asking(self) -> Connection:
+        """The kit's own connection, which no row shows."""
+        if self._control is None:
+            self._control = Connection(self.broker.address, "conform", self.limits, deque(maxlen=2))
+            self._all.append(self._control)
+        return self._control
+
+    @contextlib.contextmanager
+    def alone(self, steps: str) -> Iterator[None]:
+        """If these steps use the group without a name, which all rows share: delete it, and let nobody else use it."""
+        if NAMELESS not in steps:
+            yield
+            return
+        with self.broker.nameless:
+            with contextlib.suppress(UnsupportedError):
+                version = self.broker.newest("DeleteGroups", 2)
+                self._asking().ask("DeleteGroups", version, {"groups_names": [""]})
+            yield
+
+    def close(self) -> None:
+        """Hang up on whoever still waits."""
+        for connection in self._all:
+            connection.close()
+
+    def fault(self, step: str, error: Exception) -> Said:
+        """Evidence of why a row cannot go on: its kind, for a broker says it in many ways; the rest is in the trail."""
+        self.trail.append(Exchange("", "fault", b"", f"{type(error).__name__}: {error}"))
+        match error:
+            case WireError():
+                return Said(step, (FAULT + type(error).__name__.removesuffix("Error").lower(),))
+            case UnsupportedError():
+                return Said(step, (f"{FAULT}unsupported: {error}",))
+            case StepError():
+                return Said(step, (f"{FAULT}stuck: {error}",))
+        return Said(step, (f"{FAULT}garbled: {type(error).__name__}: {error}",))
+
+    def topic(self, name: str) -> str:
+        """On the broker."""
+        if name not in self.broker.topics:
+            raise UnsupportedError(f"topic {name}")
+        return self.broker.topics[name]
+
+    def topic_shown(self, name: str) -> str:
+        """In a transcript."""
+        return next((short for short, long in self.broker.topics.items() if long == name), name)
+
+    def name(self, group_id: str | None) -> str | None:
+        """On the broker; there is nothing to put before no name."""
+        return self.prefix + group_id if group_id else group_id
+
+    def shown(self, text: str | None) -> str | None:
+        """In a transcript."""
+        return None if text is None else text.replace(self.prefix, "")

@@ -1,0 +1,178 @@
+"""`rota conform`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+import rota
+from rota.conform import report
+from rota.conform.broker import Broker
+from rota.conform.judge import BAD, REFERENCE, Recording, Verdict, dump, load
+from rota.conform.rows import Row
+from rota.conform.run import DEADLINE_S, LONGEST_S, WORKERS, Options, Result, Run, catalogue, chosen
+from rota.conform.wire import WireError
+
+DIFFERENT, MISUSED, INTERRUPTED = 1, 2, 130
+PROGRESS_S = 2.0
+
+
+def fail(message: str) -> NoReturn:
+    """One line on stderr, exit code 2."""
+    typer.echo(f"rota: {message}", err=True)
+    raise typer.Exit(MISUSED)
+
+
+def conform(
+    bootstrap_server: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="The broker to ask; it must lead all groups itself.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="ID", help="Only this row; `*` and `?` as in file names.")
+    ] = None,
+    list_rows: Annotated[bool, typer.Option("--list", help="List the rows, ask nobody.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Compare with this broker instead of what Apache Kafka answered."),
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write what was answered there, as NAME-VERSION.json.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--setting", metavar="NAME=VALUE", help="Only rows for brokers set to this, as this one is."),
+    ] = None,
+    longest: Annotated[float, typer.Option(metavar="SECONDS", help="Leave out rows that wait longer.")] = LONGEST_S,
+    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="Begin no row after this time.")] = DEADLINE_S,
+    workers: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="Rows at a time.")] = WORKERS,
+) -> None:
+    """Compare a broker with Apache Kafka, row by row, over the wire.
+
+    Each row is a scripted session of a consumer group, a cell of state x request x identity, a version, a malformed
+    request, an order or a deadline. It is compared with what Apache Kafka 4.4.0 answered. Rows are played side by side,
+    in groups and topics of their own, which are removed at the end. Most rows need an initial rebalance delay of 0.2
+    to 1.5 s (group.initial.rebalance.delay.ms); others are left out, and the kit says so.
+
+    Exit code 0: no divergence, or only those that docs/departures.md explains. 1: others. 2: called wrongly, or nothing
+    that speaks the protocol is there. 130: interrupted, after cleaning up.
+
+    \b
+    Examples:
+      rota conform --bootstrap-server 127.0.0.1:9092
+      rota conform --bootstrap-server 127.0.0.1:9092 --only 'join/*' --only time/session
+      rota conform --bootstrap-server 127.0.0.1:9092 --against 127.0.0.1:9192
+      rota conform --list
+    """
+    rows = chosen(catalogue(), only or [])
+    if not rows:
+        fail(f"--only {' --only '.join(only or [])}: no such row; `rota conform --list` has them all")
+    if list_rows:
+        _list(rows, as_json=as_json)
+        return
+    if bootstrap_server is None:
+        fail("give --bootstrap-server HOST:PORT, or --list")
+    settings = _settings(setting or [])
+    broker = _reached("--bootstrap-server", bootstrap_server, settings)
+    other = None if against is None else _reached("--against", against, settings)
+    options = Options(workers, longest, deadline, against=other, twice=record is not None)
+    try:
+        results = _run(rows, broker, options)
+    except KeyboardInterrupt:
+        typer.echo("rota: interrupted", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        for each in filter(None, (broker, other)):
+            _clean(each)
+    if record is not None:
+        _record(record, results)
+    _report(results, against or f"Apache {REFERENCE}", as_json=as_json)
+    if any(result.verdict in BAD for result in results):
+        raise typer.Exit(DIFFERENT)
+
+
+def _list(rows: list[Row], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps([{"id": row.id, "section": row.section, "says": row.says} for row in rows], indent=1))
+        return
+    for row in rows:
+        typer.echo(f"{row.id}  §{row.section}  {row.says}")
+
+
+def _settings(pairs: list[str]) -> frozenset[tuple[str, str]]:
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            fail(f"--setting is `{pair}`: give NAME=VALUE, such as group.max.size=2")
+        found[name] = value
+    return frozenset(found.items())
+
+
+def _reached(option: str, text: str, settings: frozenset[tuple[str, str]]) -> Broker:
+    """The broker at HOST:PORT, with topics and all; exit code 2 if it is no broker."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
+        fail(f"{option} is `{text}`: give HOST:PORT, such as 127.0.0.1:9092")
+    broker = Broker((host.strip("[]"), int(port)), settings=settings)
+    try:
+        broker.contact()
+    except WireError as error:
+        for exchange in broker.trail:
+            typer.echo(f"rota: {exchange.direction} {exchange.meaning}: {exchange.frame.hex()}", err=True)
+        fail(f"{option} {text} is no broker that answers ApiVersions: {error}")
+    try:
+        for problem in broker.prepare():
+            typer.echo(f"rota: {text}: {problem}; rows that need it are left out or fail", err=True)
+    except KeyboardInterrupt:
+        _clean(broker)
+        raise
+    return broker
+
+
+def _run(rows: list[Row], broker: Broker, options: Options) -> list[Result]:
+    done = 0
+    bad = 0
+    last = time.monotonic()
+
+    def progress(result: Result) -> None:
+        nonlocal done, bad, last
+        done += 1
+        bad += result.verdict in BAD
+        if time.monotonic() - last > PROGRESS_S or done == len(rows):
+            last = time.monotonic()
+            typer.echo(f"rota: {done} of {len(rows)} rows, {bad} differ", err=True)
+
+    return Run(broker, options).results(rows, progress)
+
+
+def _clean(broker: Broker) -> None:
+    for left in broker.clean():
+        typer.echo(f"rota: left behind on {broker.address[0]}:{broker.address[1]}: {left}", err=True)
+
+
+def _record(file: Path, results: list[Result]) -> None:
+    """Rows that were played take the place of what the file had."""
+    before = load(file.read_text(encoding="utf-8")) if file.exists() else None
+    system, _, version = file.stem.rpartition("-")
+    version = version if system else rota.__version__
+    played = {result.row.id: result.evidence for result in results if result.verdict is not Verdict.LEFT_OUT}
+    rows = dict(before.rows if before else {}) | played
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    file.write_text(dump(Recording(system or file.stem, version, today, rows)), encoding="utf-8")
+
+
+def _report(results: list[Result], theirs: str, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(report.as_json(results), indent=1))
+        return
+    for result in results:
+        if result.verdict in BAD:
+            typer.echo("\n".join(report.details(result, theirs)) + "\n")
+    typer.echo("\n".join(report.table(results)))
+    sys.stdout.flush()

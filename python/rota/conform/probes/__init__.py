@@ -1,0 +1,1 @@
+"""Rows that no transcript can say: versions, fields, malformed requests, order on a connection, time."""

@@ -1,0 +1,158 @@
+"""Plays rows at a broker, many at a time, for they mostly wait; whatever happens, it ends and cleans up."""
+
+from __future__ import annotations
+
+import fnmatch
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from rota.conform import matrix, transcripts
+from rota.conform.broker import Broker, Visit
+from rota.conform.evidence import Difference, compare
+from rota.conform.judge import BAD, REFERENCE, Verdict, judge, recorded
+from rota.conform.probes import malformed, order, timing, versions
+from rota.conform.rows import Row
+from rota.conform.said import Evidence
+from rota.conform.wire import Exchange
+
+WORKERS = 64
+#: A busy machine may be late: what differs is played again.
+TRIES = 3
+#: A row may take this much longer than it has to wait.
+ROW_S = 20.0
+#: So often is a row played that is recorded, and never the same twice.
+AGREED_WITHIN = 5
+LONGEST_S = 45.0
+DEADLINE_S = 600.0
+#: A broker that fails this many rows in a row by saying nothing is not waited for any more.
+HOPELESS = 40
+
+
+@dataclass
+class Result:
+    """One row at one broker."""
+
+    row: Row
+    verdict: Verdict
+    why: str = ""
+    evidence: Evidence = field(default_factory=list)
+    difference: Difference | None = None
+    trail: tuple[Exchange, ...] = ()
+
+
+@dataclass
+class Options:
+    """How a run is done. `against`: another broker, asked now, instead of what was recorded."""
+
+    workers: int = WORKERS
+    longest_s: float = LONGEST_S
+    deadline_s: float = DEADLINE_S
+    tries: int = TRIES
+    against: Broker | None = None
+    #: whether to play each row until two plays agree, which is worth keeping
+    twice: bool = False
+
+
+def catalogue() -> list[Row]:
+    """Every row, sorted by id."""
+    parts = (transcripts.rows(), matrix.rows(), versions.rows(), malformed.rows(), order.rows(), timing.rows())
+    return sorted((row for part in parts for row in part), key=lambda row: row.id)
+
+
+def chosen(rows: Sequence[Row], patterns: Sequence[str]) -> list[Row]:
+    """Those whose id is one of the patterns, `*` standing for anything; all without patterns."""
+    if not patterns:
+        return list(rows)
+    return [row for row in rows if any(fnmatch.fnmatchcase(row.id, pattern) for pattern in patterns)]
+
+
+def play(row: Row, broker: Broker, known: Evidence | None) -> tuple[Evidence, tuple[Exchange, ...]]:
+    """One row, once. A fault is evidence."""
+    visit = Visit(broker, row.wait_s + ROW_S + 6 * (broker.delay_s or 0.0))
+    try:
+        return row.perform(visit, known), tuple(visit.trail)
+    except Exception as error:  # a broker that is far from Kafka must not end the run
+        return [visit.fault("at the beginning", error)], tuple(visit.trail)
+    finally:
+        visit.close()
+
+
+class Run:
+    """A run of rows at one broker."""
+
+    def __init__(self, broker: Broker, options: Options) -> None:
+        self.broker = broker
+        self.options = options
+        self.until = time.monotonic() + options.deadline_s
+        self.hopeless = threading.Event()
+        self.silences = 0
+
+    def results(self, rows: Sequence[Row], progress: Callable[[Result], None] = lambda _: None) -> list[Result]:
+        """All rows, sorted by id. KeyboardInterrupt stops what is on its way and is raised again."""
+        found: list[Result] = []
+        pool = ThreadPoolExecutor(self.options.workers, thread_name_prefix="conform")
+        try:
+            ordered = sorted(rows, key=lambda row: -row.wait_s)
+            for result in _as_completed([pool.submit(self.result, row) for row in ordered]):
+                found.append(result)
+                progress(result)
+        finally:
+            if len(found) < len(rows):
+                self.broker.stopped.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+        return sorted(found, key=lambda result: result.row.id)
+
+    def result(self, row: Row) -> Result:
+        """One row, again if it differs."""
+        reason = row.unfit(self.broker, self.options.longest_s)
+        if not reason and self.options.against is not None:
+            reason = row.unfit(self.options.against, self.options.longest_s)
+        if reason:
+            return Result(row, Verdict.LEFT_OUT, reason)
+        if time.monotonic() > self.until:
+            return Result(row, Verdict.LEFT_OUT, f"the run took longer than {self.options.deadline_s:g} s")
+        if self.hopeless.is_set():
+            return Result(row, Verdict.LEFT_OUT, f"the broker kept silent in {HOPELESS} rows before")
+        for _ in range(self.options.tries):
+            result = self._once(row)
+            self._count(result)
+            if result.verdict not in (Verdict.DIFFERS, Verdict.FAILED) or self.hopeless.is_set():
+                break
+        return result
+
+    def _once(self, row: Row) -> Result:
+        theirs = known = recorded(REFERENCE).rows.get(row.id)
+        if self.options.against is not None:
+            theirs, _ = play(row, self.options.against, known)
+        ours, trail = self._agreed(row, known) if self.options.twice else play(row, self.broker, known)
+        verdict, difference = judge(row.id, theirs, ours)
+        reasons = difference.reasons if difference else ()
+        return Result(row, verdict, ", ".join(reasons), ours, difference, trail)
+
+    def _agreed(self, row: Row, known: Evidence | None) -> tuple[Evidence, tuple[Exchange, ...]]:
+        before, _ = play(row, self.broker, known)
+        for _ in range(AGREED_WITHIN):
+            ours, trail = play(row, self.broker, known)
+            if compare(before, ours) is None:
+                break
+            before = ours
+        return ours, trail
+
+    def _count(self, result: Result) -> None:
+        fault = next((each.fault for each in result.evidence if each.fault), "")
+        is_silent = result.verdict in BAD and fault.startswith("silent")
+        self.silences = self.silences + 1 if is_silent else 0
+        if self.silences >= HOPELESS:
+            self.hopeless.set()
+
+
+def _as_completed(futures: list[Future[Result]]) -> Iterator[Result]:
+    """In slices, so that Ctrl-C is heard."""
+    waiting = set(futures)
+    while waiting:
+        done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield future.result()

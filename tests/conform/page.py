@@ -1,0 +1,179 @@
+"""docs/conformance.md, from the recordings: one row per behaviour, one column per system and version."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rota.conform.evidence import Difference
+from rota.conform.judge import OURS, REFERENCE, Recording, Verdict, folder, judge, load, recorded
+from rota.conform.rows import Row
+from rota.conform.run import catalogue
+from rota.conform.said import Evidence
+from tests.conform.systems import ROOT
+
+PAGE = ROOT / "docs" / "conformance.md"
+CELL_SHOWN = 72
+EVIDENCE_SHOWN = 400
+#: Folders of rows, in the order of the page, with what they are about.
+PARTS = {
+    "ranges": "Versions that ApiVersions tells",
+    "fields": "Fields of each version's answer",
+    "join": "JoinGroup",
+    "given": "How the usual groups come about",
+    "initial": "The initial rebalance delay",
+    "rebalance": "Rebalances",
+    "sync": "SyncGroup",
+    "heartbeat": "Heartbeats and sessions",
+    "leave": "LeaveGroup",
+    "statics": "Static members",
+    "pending": "Pending member ids",
+    "capacity": "Full groups",
+    "offsets": "Offsets",
+    "admin": "Describing, listing, deleting",
+    "retention": "Retention",
+    "gate": "Before a group is looked for",
+    "traps": "What implementations get wrong",
+    "order": "Order on a connection",
+    "time": "Deadlines",
+    "malformed": "Malformed requests",
+}
+HEAD = """\
+# Conformance
+
+What brokers answered when the same sessions were played to each of them. Made by `make conformance` from the recordings
+in `python/rota/conform/recorded`, which have every answer of every row; do not edit. `rota conform` asks any broker the
+same (`rota conform --help`), and `rota conform --list` has what each row is about.
+
+Answers are compared without ids, moments and orders that no broker promises. *same*: as Apache Kafka 4.4.0 answered.
+*D1*, *Broker APIs*: that departure of [departures.md](departures.md); *§21*: what [protocol.md](protocol.md) leaves
+open. Anything else in a column is what that system answered instead, at the first step that differs. *unsupported*: it
+has no API or version that the row needs. An empty cell: not played there. Systems were set to an initial rebalance
+delay of 0.4 s, where they have that setting.
+"""
+
+
+def recordings() -> list[Recording]:
+    """The reference first, rota last."""
+    names = sorted(file.name.removesuffix(".json") for file in folder().iterdir() if file.name.endswith(".json"))
+    others = [name for name in names if name not in (REFERENCE, OURS)]
+    return [load(folder().joinpath(f"{name}.json").read_text("utf-8")) for name in (REFERENCE, *others, OURS)]
+
+
+def title(recording: Recording) -> str:
+    """Of a column."""
+    return f"{recording.system} {recording.version}"
+
+
+def render() -> str:
+    """The page."""
+    systems = recordings()
+    rows = [row for row in catalogue() if row.id in recorded(REFERENCE).rows]
+    lines = [HEAD, "## All rows", "", *_summary(rows, systems)]
+    for part, heading in PARTS.items():
+        own = [row for row in rows if row.id.split("/")[0] == part]
+        if own:
+            lines += ["", f"## {heading}", "", *_table(own, systems)]
+    cells = [row for row in rows if row.id.startswith("matrix/")]
+    lines += ["", "## State x request x identity", "", *_matrix(cells, systems), "", *_parted(cells, systems)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _head(systems: list[Recording], first: str) -> list[str]:
+    return [f"| {first} | {' | '.join(map(title, systems))} |", "|---|" + "---|" * len(systems)]
+
+
+def _verdict(row: Row, system: Recording) -> tuple[str, Difference | None]:
+    evidence = system.rows.get(row.id)
+    if evidence is None:
+        return "", None
+    verdict, difference = judge(row.id, recorded(REFERENCE).rows[row.id], evidence)
+    if verdict is Verdict.EXPLAINED and difference:
+        return ", ".join(difference.reasons), difference
+    return verdict.value, difference
+
+
+def _summary(rows: list[Row], systems: list[Recording]) -> Iterator[str]:
+    yield from _head(systems, "rows")
+    counts = [Counter(_kind(_verdict(row, system)[0]) for row in rows) for system in systems]
+    for kind in ("played", "same", "explained", "differs", "failed", "unsupported"):
+        played = [sum(count.values()) - count[""] for count in counts]
+        told = played if kind == "played" else [count[kind] for count in counts]
+        yield f"| {kind} | {' | '.join(f'{number:,}' for number in told)} |"
+    yield f"| recorded on | {' | '.join(system.recorded for system in systems)} |"
+
+
+def _kind(verdict: str) -> str:
+    return verdict if verdict in ("", *(each.value for each in Verdict)) else "explained"
+
+
+def _table(rows: list[Row], systems: list[Recording]) -> Iterator[str]:
+    yield from _head(systems, "row")
+    for row in rows:
+        reference, *others = systems
+        cells = [_last(reference.rows[row.id]), *(_cell(row, system) for system in others)]
+        says = "" if row.id.startswith(("ranges/", "fields/")) else f": {row.says}"
+        yield f"| `{row.id}`{_safe(says)} | {' | '.join(cells)} |"
+
+
+def _cell(row: Row, system: Recording) -> str:
+    verdict, difference = _verdict(row, system)
+    if difference is None or _kind(verdict) == "explained" or verdict == Verdict.UNSUPPORTED:
+        return verdict
+    return _code("; ".join(difference.unexpected) or "no answer", CELL_SHOWN)
+
+
+def _last(evidence: Evidence) -> str:
+    answers = [answer for each in evidence[-1:] for answer in each.answers]
+    return _code("; ".join(answers) or "no answer", CELL_SHOWN)
+
+
+def _code(text: str, length: int) -> str:
+    text = text if len(text) <= length else f"{text[:length]}..."
+    return f"`{_safe(text)}`"
+
+
+def _safe(text: str) -> str:
+    return text.replace("|", "\\|").replace("`", "'").replace("\n", " ")
+
+
+def _matrix(cells: list[Row], systems: list[Recording]) -> Iterator[str]:
+    """A line for each state and request; how many cells are the same, or explained, or not."""
+    yield from _head(systems, "state and request")
+    groups: dict[str, list[Row]] = {}
+    for row in cells:
+        _, state, column = row.id.split("/", 2)
+        groups.setdefault(f"`{state}` {column.split()[0]}", []).append(row)
+    for name, rows in groups.items():
+        counts = [Counter(_verdict(row, system)[0] for row in rows) for system in systems[1:]]
+        told = [", ".join(f"{n} {what}" for what, n in sorted(count.items()) if what) for count in counts]
+        yield f"| {name} | {len(rows)} cells | {' | '.join(told)} |"
+
+
+def _parted(cells: list[Row], systems: list[Recording]) -> Iterator[str]:
+    """Every cell at which a system parts from the reference without an explanation."""
+    for system in systems[1:]:
+        parted = [(row, *_verdict(row, system)) for row in cells]
+        parted = [(row, verdict, difference) for row, verdict, difference in parted if _kind(verdict) in OTHERWISE]
+        if not parted:
+            continue
+        yield f"### Cells in which {title(system)} answers otherwise"
+        yield ""
+        yield f"| cell | {title(systems[0])} | {title(system)} |"
+        yield "|---|---|---|"
+        for row, _, difference in parted:
+            assert difference is not None
+            told = [_code("; ".join(lines) or "no answer", EVIDENCE_SHOWN) for lines in _sides(difference)]
+            yield f"| `{row.id.removeprefix('matrix/')}` | {' | '.join(told)} |"
+        yield ""
+
+
+def _sides(difference: Difference) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return difference.missing, difference.unexpected
+
+
+OTHERWISE = {Verdict.DIFFERS.value, Verdict.FAILED.value}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")

@@ -1,0 +1,75 @@
+"""`python -m tests.conform.record [SYSTEM ...]`: run the kit on systems, keep their answers, write docs/conformance.md.
+
+The recordings are python/rota/conform/recorded/SYSTEM-VERSION.json. With --check nothing is kept: exit code 1 if rota
+answers otherwise than Apache Kafka does now, and nothing explains it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from rota.conform.run import catalogue
+from tests.conform import page
+from tests.conform.systems import DELAY, DELAY_MS_USUAL, ROOT, SYSTEMS, USUAL, Settings, System
+
+RECORDED = ROOT / "python" / "rota" / "conform" / "recorded"
+
+
+def kit(address: str, settings: Settings, *more: str) -> int:
+    """`rota conform`; its exit code."""
+    pairs = [f"{name}={value}" for name, value in settings.items() if name != DELAY]
+    words = [word for pair in pairs for word in ("--setting", pair)]
+    command = [sys.executable, "-m", "rota", "conform", "--bootstrap-server", address]
+    return subprocess.run([*command, *words, *more], check=False).returncode
+
+
+def rows_for(settings: Settings) -> list[str]:
+    """The rows that a broker with the usual delay and settings has not shown already."""
+    special = {name: value for name, value in settings.items() if name != DELAY}
+    is_long = settings.get(DELAY) == "3000"
+    fit = (row for row in catalogue() if row.settings == frozenset(special.items()))
+    return [row.id for row in fit if (row.delay_s[0] > float(DELAY_MS_USUAL) / 1_000) == is_long]
+
+
+def record(system: System) -> None:
+    """Every run of a system into its file."""
+    file = RECORDED / f"{system.name}.json"
+    for settings in system.runs:
+        print(f"=== {system.name} {dict(settings)}", flush=True)
+        with system.start(settings) as address:
+            only = [word for row in rows_for(settings) for word in ("--only", row)] if settings != USUAL else []
+            if kit(address, settings, "--record", str(file), *only) == 2:
+                sys.exit(f"{system.name} was not recorded")
+
+
+def check() -> int:
+    """rota beside Apache Kafka, both asked now, in every run. The worst exit code."""
+    worst = 0
+    theirs, ours = SYSTEMS["kafka-4.4.0"], SYSTEMS["rota"]
+    for settings in theirs.runs:
+        print(f"=== {dict(settings)}", flush=True)
+        with theirs.start(settings) as kafka, ours.start(settings) as rota:
+            only = [word for row in rows_for(settings) for word in ("--only", row)] if settings != USUAL else []
+            worst = max(worst, kit(rota, settings, "--against", kafka, *only))
+    return worst
+
+
+def main() -> int:
+    """Exit code 0 if all was recorded."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conform.record", description=__doc__)
+    parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=f"of {', '.join(SYSTEMS)}; all without a name")
+    parser.add_argument("--check", action="store_true", help="compare rota with Apache Kafka 4.4.0, keep nothing")
+    options = parser.parse_args()
+    if options.check:
+        return check()
+    for name in options.systems or SYSTEMS:
+        record(SYSTEMS[name])
+    Path(page.PAGE).write_text(page.render(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

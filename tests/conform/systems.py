@@ -1,0 +1,119 @@
+"""The systems that are recorded, each started for as long as a run takes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+KAFKA = ROOT / "benches" / "kafka" / "kafka"
+DELAY = "group.initial.rebalance.delay.ms"
+#: Such that those who join one after the other meet in one generation.
+DELAY_MS_USUAL = "400"
+STARTED_WITHIN_S = 60.0
+
+Settings = Mapping[str, str]
+Start = Callable[[Settings], AbstractContextManager[str]]
+USUAL: Settings = {DELAY: DELAY_MS_USUAL}
+
+
+@dataclass(frozen=True)
+class System:
+    """`name` is that of its recording. `runs` are the settings of brokers that its rows need."""
+
+    name: str
+    start: Start
+    runs: tuple[Settings, ...] = (USUAL,)
+
+
+#: With these every row that an outsider can play is played.
+EVERY_RUN: tuple[Settings, ...] = (
+    USUAL,
+    {DELAY: "3000"},
+    {DELAY: "400", "group.max.size": "2"},
+    {DELAY: "3000", "group.max.size": "2"},
+    {DELAY: "400", "group.min.session.timeout.ms": "1000"},
+)
+
+
+def free_port() -> int:
+    """A port that nobody listens on, nor on the one behind it."""
+    while True:
+        with socket.socket() as one, socket.socket() as next_one:
+            one.bind(("127.0.0.1", 0))
+            port = int(one.getsockname()[1])
+            with contextlib.suppress(OSError):
+                next_one.bind(("127.0.0.1", port + 1))
+                return port
+
+
+def kafka(profile: str) -> Start:
+    """Apache Kafka, with the jars of a profile of benches/kafka/pom.xml."""
+
+    @contextmanager
+    def start(settings: Settings) -> Iterator[str]:
+        port = free_port()
+        folder = tempfile.mkdtemp(prefix="rota-kafka-")
+        environment = os.environ | {"ROTA_KAFKA_PROFILE": profile}
+        pairs = [f"{name}={value}" for name, value in settings.items()]
+        command = [sys.executable, str(KAFKA)]
+        subprocess.run(
+            [*command, "start", str(port), folder, "num.partitions=8", *pairs],
+            check=True, env=environment, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            yield f"127.0.0.1:{port}"
+        finally:
+            subprocess.run([*command, "stop", folder], check=True)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    return start
+
+
+def until_closed(*command: str, folder: Path = ROOT) -> Start:
+    """A program that prints where it listens, and ends with its standard input."""
+
+    @contextmanager
+    def start(_settings: Settings) -> Iterator[str]:
+        with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+            assert program.stdin is not None
+            assert program.stdout is not None
+            try:
+                yield program.stdout.readline().strip()
+            finally:
+                program.stdin.close()
+
+    return start
+
+
+@contextmanager
+def rota_server(settings: Settings) -> Iterator[str]:
+    """rota, in a process of its own."""
+    pairs = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    command = [sys.executable, "-m", "rota", "serve", "--listen", "127.0.0.1:0", "--set", "num.partitions=8", *pairs]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().split(" ready on ")[1].split()[0]
+        finally:
+            server.terminate()
+
+
+SYSTEMS = {
+    system.name: system
+    for system in (
+        System("kafka-4.4.0", kafka("broker"), EVERY_RUN),
+        System("kafka-3.9.1", kafka("broker-3.9"), EVERY_RUN),
+        System("librdkafka-mock-2.16.0", until_closed(sys.executable, "-m", "tests.conform.mock")),
+        System("rota", rota_server, EVERY_RUN),
+    )
+}

@@ -1,0 +1,169 @@
+"""What the kit compares, and what a rota server is found to answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import rota
+from rota.cli import app
+from rota.conform import evidence, judge, transcripts
+from rota.conform.broker import Broker
+from rota.conform.judge import REFERENCE, Verdict, explained, recorded
+from rota.conform.run import Options, Run, catalogue, chosen
+from rota.conform.said import Said
+from rota.transcript.runner import VECTORS
+from rota.transcript.text import Step
+from tests.conform import page
+
+DEPARTURES = (Path(__file__).parents[2] / "docs" / "departures.md").read_text(encoding="utf-8")
+QUICK = [
+    "admin/A11-delete-an-empty-group",
+    "admin/A20-*",
+    "fields/*",
+    "join/J25-superseded-join",
+    "join/J30-version-0",
+    "leave/L12-*",
+    "malformed/*",
+    "matrix/none/*",
+    "matrix/stable/Heartbeat *",
+    "offsets/O05-*",
+    "order/*",
+    "ranges/*",
+    "time/initial-delay*",
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    settings = {"group.initial.rebalance.delay.ms": 400, "num.partitions": 8}
+    with rota.Server(settings=settings) as running:
+        yield running.bootstrap_servers
+
+
+def conform(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["conform", *words])
+    return result.exit_code, result.stdout
+
+
+def test_rota_answers_as_kafka_did_or_as_its_departures_say(server: str) -> None:
+    only = [word for pattern in QUICK for word in ("--only", pattern)]
+    code, told = conform("--bootstrap-server", server, *only)
+    assert code == 0, told
+    assert "differs" not in told
+    assert "explained: " in told
+
+
+def test_json_has_every_row_and_its_verdict(server: str) -> None:
+    code, told = conform("--bootstrap-server", server, "--only", "ranges/*", "--json")
+    rows = {row["id"]: row for row in json.loads(told)["rows"]}
+    assert code == 0
+    assert rows["ranges/JoinGroup"] == {"id": "ranges/JoinGroup", "section": "17.3", "verdict": "same"}
+    assert rows["ranges/ListOffsets"]["verdict"] == "explained"
+    assert rows["ranges/ListOffsets"]["missing"] == ["1-11"]
+
+
+def test_two_brokers_are_compared_with_each_other(server: str) -> None:
+    with rota.Server(
+        settings={"group.initial.rebalance.delay.ms": 400, "group.max.session.timeout.ms": 9_000}
+    ) as other:
+        words = ["--bootstrap-server", other.bootstrap_servers, "--against", server, "--only", "order/hanging-up"]
+        code, told = conform(*words)
+    assert code == 1
+    assert "DIFFERS order/hanging-up" in told
+    assert "- Stable, 1 members" in told
+
+
+def test_a_row_whose_setting_a_broker_has_not_is_left_out_and_said_to_be(server: str) -> None:
+    code, told = conform("--bootstrap-server", server, "--only", "capacity/C01*", "--only", "gate/H10-loading")
+    assert code == 0
+    assert "needs group.max.size=2 (1)" in told
+
+
+def test_a_changed_transcript_differs(server: str) -> None:
+    host, _, port = server.rpartition(":")
+    broker = Broker((host, int(port)))
+    broker.contact()
+    broker.prepare()
+    row = transcripts.row(VECTORS / "leave/L12-a-batch-of-everybody.txt")
+    (result,) = Run(broker, Options(tries=1)).results([row])
+    broker.clean()
+    assert result.verdict is Verdict.SAME
+    text = json.dumps([[each.step, each.answers] for each in result.evidence]).replace("$a:NONE", "$a:OTHER", 1)
+    changed = [Said(step, tuple(answers)) for step, answers in json.loads(text)]
+    verdict, difference = judge.judge(row.id, changed, result.evidence)
+    assert verdict is Verdict.DIFFERS
+    assert difference is not None
+    assert any("$a:OTHER" in line for line in difference.missing)
+
+
+def test_every_row_that_can_be_played_was_recorded() -> None:
+    left_out = {row.id for row in catalogue() if row.left_out}
+    ids = {row.id for row in catalogue()} - left_out
+    missing = sorted(ids - set(recorded(REFERENCE).rows))
+    waiting = {row.id for row in catalogue() if row.wait_s > Options.longest_s or not row.delay_s[1]}
+    of_settings = {
+        row.id for row in catalogue() if any("retention" in name or "pending" in name for name, _ in row.settings)
+    }
+    assert [row for row in missing if row not in waiting | of_settings] == []
+    assert len(recorded(REFERENCE).rows) > 2_400
+
+
+def test_a_recording_is_read_as_it_was_written() -> None:
+    assert judge.load(judge.dump(recorded(REFERENCE))) == recorded(REFERENCE)
+
+
+def test_every_explanation_is_of_a_row_and_a_departure() -> None:
+    ids = {row.id for row in catalogue()}
+    for row, departure in explained().items():
+        assert row in ids
+        assert re.search(rf"^## {re.escape(departure)}\b", DEPARTURES, re.M), departure
+
+
+def test_an_explanation_explains_one_answer_only() -> None:
+    row = "ranges/ListOffsets"
+    kafka, own = recorded(REFERENCE).rows[row], recorded("rota").rows[row]
+    assert judge.judge(row, kafka, own)[0] is Verdict.EXPLAINED
+    assert judge.judge(row, kafka, [Said(own[0].step, ("1-3",))])[0] is Verdict.DIFFERS
+
+
+def test_patterns_choose_rows() -> None:
+    assert [row.id for row in chosen(catalogue(), ["ranges/Jo*"])] == ["ranges/JoinGroup"]
+
+
+def test_an_answer_that_kafka_keeps_to_itself_is_a_departure_and_a_different_one_is_not() -> None:
+    superseded = ["a< NOT_COORDINATOR member=$a"]
+    assert evidence.kept_silent(superseded) == {"D1"}
+    assert evidence.kept_silent([*superseded, "b< NONE"]) == set()
+    assert evidence.differences(["a< NONE"], ["a< UNKNOWN_MEMBER_ID"]) == (["a< NONE"], ["a< UNKNOWN_MEMBER_ID"])
+    assert evidence.differences(["a< NONE protocol=consumer/range"], ["a< NONE protocol=~/range"]) == ([], [])
+
+
+def test_who_leads_when_the_leader_is_gone_is_left_open() -> None:
+    ours = ["b< NONE generation=G leader=$b member=$b members=$b:Sb,$c:Sc", "c< NONE generation=G leader=$b member=$c"]
+    theirs = [
+        "c< NONE generation=G leader=$c member=$c members=$b:Sb,$c:Sc",
+        "b< NONE generation=G leader=$c member=$b",
+    ]
+    assert evidence.leader_chosen(ours, theirs)
+    assert not evidence.leader_chosen(ours, ["c< NONE generation=G+1 leader=$b member=$c"])
+
+
+def test_the_moment_before_something_happens_is_met_with_time_to_spare() -> None:
+    steps = [Step(1, "+9999ms"), Step(2, "a Heartbeat"), Step(3, "+1ms", effects=["b< NONE"])]
+    assert [moment.step.text for moment in transcripts.moments(steps)] == ["+9399ms", "a Heartbeat", "+601ms"]
+
+
+def test_moments_without_anybody_between_are_one() -> None:
+    steps = [Step(1, "+1s", effects=["a< NONE"]), Step(2, "+499ms"), Step(3, "+1ms", effects=["b< NONE"])]
+    (moment,) = transcripts.moments(steps)
+    assert (moment.step.text, moment.expected) == ("+1500ms", ["a< NONE", "b< NONE"])
+
+
+def test_the_page_is_what_the_recordings_say() -> None:
+    assert page.PAGE.read_text(encoding="utf-8") == page.render(), "run `python -m tests.conform.page`"
