@@ -17,7 +17,7 @@ noticed, and how many events are left of them when what is not needed is left ou
 
 | engine | what it is | bounds |
 |---|---|---|
-| transcripts | the scenes of `python/rota/conform/vectors`, played to the core | all, in three modes; the shortest that differs |
+| transcripts | every scene (`tests/transcripts`), played to the core | all, in three modes; the shortest that differs |
 | model | core and Python model in lock-step, seeded (`tests/differential`) | 2,000 runs of 60 steps |
 | Hypothesis | the same, with steps that Hypothesis chooses and shortens | 200 runs of 40 steps, always the same ones |
 | naive | core and naive coordinator in lock-step, in Rust (`rust/sim`) | 60 walks of 3,000 steps |
