@@ -1483,15 +1483,19 @@ class Server:
         nodes: int = 1,
         trace: tuple[Callable[[str], object], bool] | None = None,
         data: tuple[Path, bool, bool] | None = None,
+        journal: tuple[Path | None, int | None, int | None] | None = None,
     ) -> Self:
         """`trace`: a function that is given every line of the request trace, and whether lines are JSON.
 
         `data`: the data directory, whether appends are synced, and whether Kafka's directory is taken over.
+        `journal`: its directory (None: in the data directory), the bytes and milliseconds that a partition of it keeps.
         """
     def report(self) -> tuple[list[str], int, int, int, bool] | None:
         """Of a data directory: lines of what was found, groups, offsets, milliseconds, whether it is only read."""
     def health(self) -> tuple[str | None, list[str], int, int, str | None] | None:
         """Of a data directory: why it stopped, refused partitions, syncs, compactions, the last one's error."""
+    def journal(self) -> tuple[Path, int, int, int, str | None] | None:
+        """Its directory, entries and bytes since the start, entries dropped, why the disk does not take it."""
     @property
     def host(self) -> str:
         """The host at which this machine reaches it."""
@@ -1722,6 +1726,22 @@ def decode_cooperative_sticky_user_data(data: bytes) -> int:
     """Read the user data of `cooperative-sticky`; -1 if there is no generation in it."""
 
 @final
+def journal_entry(value: bytes) -> str:
+    """One entry of a journal as a JSON object (docs/journal.md). Raises ValueError for anything else."""
+
+class JournalReplay:
+    """Folds the journal of one partition, entry by entry, through a fresh coordinator."""
+
+    def __new__(cls) -> Self: ...
+    def fold(self, value: bytes) -> tuple[int, str, str, str, str] | None:
+        """Fold the next entry. None: the coordinator does the same.
+
+        Otherwise (sequence, what differs, the event, what the journal has, what the coordinator has); after that
+        nothing more can be said.
+        """
+    def tally(self) -> tuple[int, int, int, int, int, int]:
+        """Entries: in all, compared, whole states compared, missing, unchecked, and incarnations cut short."""
+
 class DataLog:
     """A data directory, opened to be read: nothing in it is changed. Raises OSError if it cannot be opened."""
 

@@ -20,7 +20,7 @@ import rota.assign.command
 import rota.log
 from rota.check.cli import app as check
 from rota.conform.command import conform
-from rota.server import Server
+from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS, Server
 from rota.trace import Sink
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
@@ -119,7 +119,7 @@ def started(
     listen: str, advertise: str | None, nodes: int, settings: dict[str, str], trace: Sink | None, data: Data | None
 ) -> Server:
     """A running server, or the reason why not as one line on stderr."""
-    where, how, take_over = data or Data(None)
+    data = data or Data(None)
     try:
         return Server(
             listen,
@@ -127,9 +127,12 @@ def started(
             nodes=nodes,
             settings=settings,
             trace=trace,
-            data=where,
-            durability=how,
-            take_over=take_over,
+            data=data.where,
+            durability=data.how,
+            take_over=data.take_over,
+            journal=data.journal,
+            journal_retention_bytes=data.journal_retention_bytes,
+            journal_retention_ms=data.journal_retention_ms,
         )
     except rota.ConfigError as error:
         fail(MISUSED, f"{error}; `rota settings` lists the settings")
@@ -145,6 +148,9 @@ class Data(NamedTuple):
     where: Path | None
     how: Literal["fsync", "os"] = "fsync"
     take_over: bool = False
+    journal: bool | Path = False
+    journal_retention_bytes: int = JOURNAL_RETENTION_BYTES
+    journal_retention_ms: int = JOURNAL_RETENTION_MS
 
 
 def kept(server: Server, where: Path | None, how: str) -> str:
@@ -197,6 +203,7 @@ class Ending:
             server.check_running()
             self._say(server, said)
         self._say(server, said)
+        self._say_lost(server)
         return not said
 
     def _say(self, server: Server, said: set[str]) -> None:
@@ -211,6 +218,12 @@ class Ending:
             if line not in said:
                 said.add(line)
                 typer.echo(f"rota: {line}", err=True)
+
+    def _say_lost(self, server: Server) -> None:
+        journal = server.journal()
+        if journal is not None and journal.lost > 0:
+            why = "" if journal.error is None else f": {journal.error}"
+            typer.echo(f"rota: {journal.lost} entries of the journal were dropped{why}", err=True)
 
     def follow(self, server: Server) -> None:
         """Wait for the signal, then stop the server. Exit code 1 if it ended by itself, or its data was not well."""
@@ -291,6 +304,18 @@ def serve(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="With --data: a directory that Kafka wrote becomes rota's.")
     ] = False,
+    journal: Annotated[
+        bool, typer.Option("--journal", help="Write down every event of every coordinator, in the data directory.")
+    ] = False,
+    journal_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the journal there; --data is not needed then.")
+    ] = None,
+    journal_retention_bytes: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Bytes that each of its 50 partitions keeps.")
+    ] = JOURNAL_RETENTION_BYTES,
+    journal_retention_ms: Annotated[
+        int, typer.Option(min=1, metavar="MS", help="How long the journal is kept.")
+    ] = JOURNAL_RETENTION_MS,
     trace: Annotated[
         bool, typer.Option("--trace", help="Print every request and every answer, decoded, one line each.")
     ] = False,
@@ -312,20 +337,24 @@ def serve(
       rota serve --listen 0.0.0.0:9092 --advertise kafka.test:9092
       rota serve --nodes 3
       rota serve --data data
+      rota serve --data data --journal
       rota serve --trace --json
       rota serve --set group.initial.rebalance.delay.ms=0 --set num.partitions=12
     """
     ending = Ending()
     printer = Printer(ending, as_json=as_json) if trace else None
+    kept_in = Data(
+        data, durability.value, take_over, journal_dir or journal, journal_retention_bytes, journal_retention_ms
+    )
     server = started(
         address("--listen", listen, 0),
         None if advertise is None else address("--advertise", advertise, 1),
         nodes,
         chosen(pairs or []),
         None if printer is None else printer.sink,
-        Data(data, durability.value, take_over),
+        kept_in,
     )
-    say_ready(server, Data(data, durability.value), advertise, as_json=as_json)
+    say_ready(server, kept_in, advertise, as_json=as_json)
     sys.stdout.flush()
     if printer is not None:
         printer.begin()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import typer
 
-from rota import _rota
+from rota import _rota, journal
 
 DAMAGED, MISUSED = 1, 2
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -94,6 +95,20 @@ def _text(line: Line) -> str:
     return f"{where} other key {fields['key']}"
 
 
+def _chosen(there: list[int], partition: int | None) -> list[int]:
+    return [index for index in there if partition is None or index == partition]
+
+
+def _entry_text(line: journal.Line) -> str:
+    """One line: where, when, what happened, what came of it."""
+    fields = line.fields()
+    event, effects = fields["event"], fields["effects"]
+    kind, body = (event, "") if isinstance(event, str) else next(iter(event.items()))
+    told = f" -> {json.dumps(effects)}" if effects else ""
+    at = datetime.fromtimestamp(fields["wall_ms"] / 1000, UTC).isoformat(timespec="milliseconds")
+    return f"{line.partition}:{line.offset} {at} {line.group or '-'} {kind} {json.dumps(body) if body else ''}{told}"
+
+
 def opened(directory: Path) -> _rota.DataLog:
     """The directory, or the reason why it cannot be read as one line on stderr."""
     try:
@@ -119,7 +134,8 @@ def dump(
     group: Annotated[str | None, typer.Option(metavar="G", help="Only records of this group.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the records of __consumer_offsets, partition by partition, in their order.
+    """Print the records of __consumer_offsets, and the entries of the journal if there is one, partition by partition,
+    in their order.
 
     \b
     Examples:
@@ -128,11 +144,14 @@ def dump(
     """
     log = opened(directory)
     there = [index for topic, index, _, _ in log.partitions() if topic == OFFSETS_TOPIC]
-    if partition is not None and partition not in there:
+    written = journal.journal_in(directory)
+    noted = None if written is None else opened(written)
+    of_journal = [] if noted is None else journal.partitions(noted)
+    if partition is not None and partition not in there + of_journal:
         typer.echo(f"rota: {OFFSETS_TOPIC} has no partition {partition} in `{directory}`", err=True)
         raise typer.Exit(MISUSED)
     damaged = False
-    for index in there if partition is None else [partition]:
+    for index in _chosen(there, partition):
         try:
             for line in records(log, index):
                 if group is None or getattr(line.record, "group_id", None) == group:
@@ -140,6 +159,14 @@ def dump(
         except (OSError, _rota.RecordError) as error:
             damaged = True
             typer.echo(f"rota: partition {index} of {OFFSETS_TOPIC}: {error}", err=True)
+    for index in _chosen(of_journal, partition):
+        try:
+            for entry in journal.entries(cast("_rota.DataLog", noted), index):
+                if group is None or entry.group == group:
+                    typer.echo(json.dumps(entry.fields()) if as_json else _entry_text(entry))
+        except (OSError, ValueError) as error:
+            damaged = True
+            typer.echo(f"rota: partition {index} of {journal.JOURNAL_TOPIC}: {error}", err=True)
     if damaged:
         raise typer.Exit(DAMAGED)
 
@@ -176,3 +203,48 @@ def verify(directory: Directory, as_json: AsJson = False) -> None:
             typer.echo(line)
     if damage:
         raise typer.Exit(DAMAGED)
+
+
+@app.command()
+def replay(directory: Directory, as_json: AsJson = False) -> None:
+    """Fold a journal through fresh coordinators, and compare every answer and digest with what they give.
+
+    Exit code 0: no difference. 1: the first difference of each partition is printed: where, which event, what the
+    journal has and what the coordinator does. Entries that the journal says are missing are counted, not a difference.
+
+    \b
+    Examples:
+      rota log replay data
+      rota log replay data --json
+    """
+    try:
+        found = journal.replay(directory)
+    except FileNotFoundError as error:
+        typer.echo(f"rota: {error}", err=True)
+        raise typer.Exit(MISUSED) from None
+    except OSError as error:
+        typer.echo(f"rota: {error}", err=True)
+        raise typer.Exit(DAMAGED) from None
+    for part in found:
+        if as_json:
+            difference = None if part.difference is None else part.difference._asdict()
+            typer.echo(json.dumps(part._asdict() | {"difference": difference}))
+        elif part.difference is not None:
+            where = f"partition {part.partition}, offset {part.difference.offset}, entry {part.difference.sequence}"
+            typer.echo(f"{where}: the {part.difference.what} differ")
+            for name in ("event", "journal", "replayed"):
+                typer.echo(f"  {name:<8} {getattr(part.difference, name)}")
+        elif part.damage is not None:
+            typer.echo(f"partition {part.partition}: {part.damage}")
+    if not as_json:
+        typer.echo(_sum(found))
+    if not all(part.is_well for part in found):
+        raise typer.Exit(DAMAGED)
+
+
+def _sum(found: list[journal.PartitionReplay]) -> str:
+    compared, snapshots = sum(part.compared for part in found), sum(part.snapshots for part in found)
+    missing, unchecked = sum(part.missing for part in found), sum(part.unchecked for part in found)
+    differences = sum(part.difference is not None for part in found)
+    line = f"{compared} events and {snapshots} states compared, {differences} differences"
+    return line + (f"; {missing} entries missing, {unchecked} unchecked" if missing or unchecked else "")

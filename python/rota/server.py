@@ -17,11 +17,13 @@ from rota.trace import Sink, writer
 if TYPE_CHECKING:
     Setting = str | int | bool
 
-__all__ = ["Health", "Server", "StartReport"]
+__all__ = ["Health", "JournalHealth", "Server", "StartReport"]
 
 Durability = Literal["fsync", "os"]
 
 INT32_MAX = 2**31 - 1
+JOURNAL_RETENTION_BYTES = 1 << 30
+JOURNAL_RETENTION_MS = 7 * 24 * 3_600_000
 
 
 class StartReport(NamedTuple):
@@ -51,6 +53,20 @@ class Health(NamedTuple):
     """Why the last one that was given up was."""
 
 
+class JournalHealth(NamedTuple):
+    """How a journal is."""
+
+    directory: Path
+    entries: int
+    """Since the start."""
+    bytes: int
+    """Of those."""
+    lost: int
+    """Entries that were dropped: the journal says where."""
+    error: str | None
+    """Why the disk does not take it; it is tried again."""
+
+
 class Server:
     """A Kafka-compatible server: topics, and the coordinator of every group that connects.
 
@@ -69,6 +85,8 @@ class Server:
                in memory and end with the server (docs/durability.md).
     durability "fsync": what is acknowledged survives the loss of power; "os": the end of the process only.
     take_over  whether a directory that Kafka wrote becomes rota's; otherwise it is only read.
+    journal    True: every event of every coordinator is written down in the data directory; a path: there
+               (docs/journal.md). `journal_retention_bytes` and `journal_retention_ms` bound each of its partitions.
     trace      a function that is called with every request and answer as a dictionary, on a thread of the server, or
                a text file that they are written to, one line each; docs/trace.md has the lines.
 
@@ -88,6 +106,9 @@ class Server:
         data: str | os.PathLike[str] | None = None,
         durability: Durability = "fsync",
         take_over: bool = False,
+        journal: bool | str | os.PathLike[str] = False,
+        journal_retention_bytes: int | None = JOURNAL_RETENTION_BYTES,
+        journal_retention_ms: int | None = JOURNAL_RETENTION_MS,
     ) -> None:
         if not isinstance(settings, Mapping | None):
             raise TypeError(f"settings is {settings!r}: give a mapping of Kafka names to values")
@@ -98,6 +119,10 @@ class Server:
         _whole(nodes, "nodes", 1, wanted="give 1 to 1000")
         if durability not in ("fsync", "os"):
             raise ValueError(f'durability is {durability!r}: give "fsync" or "os"')
+        for limit in (journal_retention_bytes, journal_retention_ms):
+            if limit is not None and not 0 < limit < 1 << 62:
+                raise ValueError(f"a journal's retention is {limit}: give more than 0, or None")
+        kept = (None if journal is True else Path(journal or ""), journal_retention_bytes, journal_retention_ms)
         self._inner = _rota.Server(
             listen,
             advertise,
@@ -106,6 +131,7 @@ class Server:
             nodes,
             None if trace is None else writer(trace),
             None if data is None else (Path(data), durability == "fsync", take_over),
+            kept if journal else None,
         )
         self._clock = clock
         if clock is not None:
@@ -207,6 +233,11 @@ class Server:
         """How the data directory is; None if everything is in memory."""
         health = self._inner.health()
         return None if health is None else Health(*health)
+
+    def journal(self) -> JournalHealth | None:
+        """How the journal is; None if none is written."""
+        journal = self._inner.journal()
+        return None if journal is None else JournalHealth(*journal)
 
     def settings(self) -> dict[str, str]:
         """Every setting by its Kafka name, as this server runs with it."""

@@ -167,6 +167,7 @@ impl Coordinator {
         let mut fired = false;
         while let Some((_, _, operation)) = self.purgatory.take_expired(&mut due) {
             fired = true;
+            step.sink.firing(operation.name(), self.subject(&operation));
             match operation {
                 Operation::Session(member) => self.session_expired(step, member),
                 Operation::NewMember(member) => self.new_member_expired(step, member),
@@ -187,6 +188,26 @@ impl Coordinator {
         if fired {
             self.debug_check(None);
         }
+    }
+
+    /// The group that a deadline is about.
+    fn subject<'a>(&'a self, operation: &'a Operation) -> Option<&'a str> {
+        let group = match operation {
+            Operation::Session(member) | Operation::NewMember(member) => self.members.get(*member)?.group,
+            Operation::Pending(group, _)
+            | Operation::InitialDelay(group)
+            | Operation::Join(group)
+            | Operation::Sync(group) => *group,
+            Operation::Append(append_id) => return self.append_group(*append_id),
+            Operation::StableFetch(fetch) => return Some(&fetch.group_id),
+            Operation::AfterDeletion(_) | Operation::Cleaner => return None,
+        };
+        self.groups.get(group).map(|group| &*group.id)
+    }
+
+    /// The group that an append in flight is about; "" if it is about several. `None`: it is not in flight.
+    pub fn append_group(&self, append_id: AppendId) -> Option<&str> {
+        self.appends.get(&append_id).map(|append| &*append.group_id)
     }
 
     /// When `advance` has something to do, in monotonic milliseconds: a lower bound, never late.

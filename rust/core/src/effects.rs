@@ -10,6 +10,9 @@ pub struct AppendId(pub u64);
 pub trait Sink {
     /// `ticket` is answered, exactly once.
     fn answer(&mut self, ticket: Ticket, answer: Answer<'_>);
+    /// A deadline that `advance` found passed is about to be fired: its name in `Operation::NAMES`, and the group it is
+    /// about, if it is about one. The effects that follow are its own.
+    fn firing(&mut self, _timer: &'static str, _group_id: Option<&str>) {}
     /// `records` are to be appended as one batch; the caller reports the end through `Coordinator::appended`.
     fn append(&mut self, append_id: AppendId, records: &[Record]);
 }

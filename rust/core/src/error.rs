@@ -1,11 +1,11 @@
 //! The errors of the protocol (docs/protocol.md §1.3) and how a failed append maps to them (§6.6).
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 macro_rules! error_codes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal, $name:literal;)+) => {
         /// An error code of the Kafka protocol, by the protocol's own name and number.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(i16)]
         pub enum ErrorCode { $($(#[$doc])* $variant = $code,)+ }
 
@@ -138,6 +138,24 @@ error_codes! {
     UnstableOffsetCommit = 88, "UNSTABLE_OFFSET_COMMIT";
     /// No topic has this id.
     UnknownTopicId = 100, "UNKNOWN_TOPIC_ID";
+}
+
+/// Its number, or where a person reads it its name.
+impl Serialize for ErrorCode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.serialize_str(self.name())
+        } else {
+            serializer.serialize_i16(self.code())
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorCode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ErrorCode, D::Error> {
+        let code = i16::deserialize(deserializer)?;
+        ErrorCode::from_code(code).ok_or_else(|| D::Error::custom(format!("no error has the code {code}")))
+    }
 }
 
 impl ErrorCode {

@@ -50,6 +50,23 @@ impl Operation {
         "AfterDeletion",
         "Cleaner",
     ];
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        let at = match self {
+            Operation::Session(_) => 0,
+            Operation::NewMember(_) => 1,
+            Operation::Pending(..) => 2,
+            Operation::InitialDelay(_) => 3,
+            Operation::Join(_) => 4,
+            Operation::Sync(_) => 5,
+            Operation::Append(_) => 6,
+            Operation::StableFetch(_) => 7,
+            Operation::AfterDeletion(_) => 8,
+            Operation::Cleaner => 9,
+        };
+        Operation::NAMES[at]
+    }
 }
 
 /// A fetch that waits for an append.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::{
     coordinator::Coordinator,
+    effects::AppendId,
     group::{Group, Member},
     operations::Operation,
     purgatory::OpId,
@@ -151,6 +152,59 @@ impl Coordinator {
     pub fn digest(&self, group_id: &str) -> Option<u64> {
         let bytes = postcard::to_allocvec(&self.project(group_id)?).expect("plain data can be written");
         Some(fnv_1a(&bytes))
+    }
+}
+
+/// What of a group a step can change besides its members and offsets, and the member that the step was about.
+#[derive(Serialize)]
+struct Outline<'a> {
+    state: State,
+    since_ms: u64,
+    generation: i32,
+    protocol_type: Option<&'a str>,
+    protocol_name: Option<&'a str>,
+    leader: Option<&'a str>,
+    members: usize,
+    pending: usize,
+    awaiting_join: u32,
+    owing_sync: u32,
+    topics_with_offsets: usize,
+    timers: Vec<(&'static str, u64)>,
+    creating: Option<u64>,
+    assigning: Option<u64>,
+    deleting: Option<u64>,
+    durable: bool,
+    member: Option<ProjectedMember>,
+}
+
+impl Coordinator {
+    /// 64 bits over a group as a whole and one of its members, in time that does not grow with the group: what a
+    /// journal notes of every event. What it leaves out, the other members and the offsets, [`Coordinator::snapshot`]
+    /// has. 0: no such group.
+    pub fn outline_digest(&self, group_id: &str, member_id: &str) -> u64 {
+        let Some(handle) = self.find_group(group_id) else { return 0 };
+        let group = &self.groups[handle];
+        let number = |append_id: AppendId| append_id.0;
+        let outline = Outline {
+            state: group.state,
+            since_ms: group.since_ms,
+            generation: group.generation,
+            protocol_type: group.protocol_type.as_deref(),
+            protocol_name: group.protocol_name.as_deref(),
+            leader: group.leader.map(|leader| &*self.members[leader].id),
+            members: group.members.len(),
+            pending: group.pending.len(),
+            awaiting_join: group.awaiting_join,
+            owing_sync: group.owing_sync,
+            topics_with_offsets: group.offsets.len(),
+            timers: self.timers(group),
+            creating: group.creating.map(number),
+            assigning: group.assigning.as_ref().map(|assigning| assigning.append_id.0),
+            deleting: group.deleting.map(number),
+            durable: group.durable,
+            member: self.find_member(group_id, member_id).map(|member| self.project_member(&self.members[member])),
+        };
+        fnv_1a(&postcard::to_allocvec(&outline).expect("plain data can be written"))
     }
 }
 

@@ -1,8 +1,26 @@
 //! The records of `__consumer_offsets` (docs/protocol.md §14). Their bytes are `record_bytes`'s affair.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// Bytes: hexadecimal where a person reads it.
+pub fn serialized_bytes<S: Serializer>(bytes: &impl AsRef<[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
+    let bytes = bytes.as_ref();
+    if serializer.is_human_readable() {
+        serializer.collect_str(&Hexadecimal(bytes))
+    } else {
+        serializer.serialize_bytes(bytes)
+    }
+}
+
+struct Hexadecimal<'a>(&'a [u8]);
+
+impl fmt::Display for Hexadecimal<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+    }
+}
 
 /// One record to append, or one that was read back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -84,8 +102,10 @@ pub struct MemberValue {
     /// How long it may be silent.
     pub session_timeout_ms: i32,
     /// Its metadata for the chosen protocol.
+    #[serde(serialize_with = "serialized_bytes")]
     pub subscription: Arc<[u8]>,
     /// The leader's bytes for it.
+    #[serde(serialize_with = "serialized_bytes")]
     pub assignment: Arc<[u8]>,
 }
 

@@ -3,8 +3,12 @@
 //! `version` is the wire version of the request where a rule depends on it; everything else about versions is the
 //! codec's affair (docs/protocol.md §17.3).
 
+use serde::{Deserialize, Serialize};
+
+use crate::records::serialized_bytes;
+
 /// One reading of both clocks. Deadlines live on the monotonic one; wall time is only for records and retention.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Now {
     /// Monotonic milliseconds since any fixed instant; never goes back.
     pub mono_ms: u64,
@@ -25,7 +29,7 @@ impl Now {
 }
 
 /// The caller's name for one request. Each ticket is answered exactly once (S18).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Ticket(pub u64);
 
 /// 128 random bits that come in with a request; member ids are minted from them.
@@ -33,7 +37,7 @@ pub struct Ticket(pub u64);
 pub struct Entropy(pub u128);
 
 /// A request about one group (or, for `ListGroups`, about one coordinator partition).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Request<'a> {
     /// Become, or stay, a member (§4).
     JoinGroup(JoinGroup<'a>),
@@ -58,16 +62,17 @@ pub enum Request<'a> {
 }
 
 /// One protocol that a joining member offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protocol<'a> {
     /// Such as `range`.
     pub name: &'a str,
     /// Opaque to the coordinator; for consumers the embedded subscription (§18).
+    #[serde(serialize_with = "serialized_bytes")]
     pub metadata: &'a [u8],
 }
 
 /// `JoinGroup` (§4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct JoinGroup<'a> {
     /// v0 has no rebalance timeout, v4 asks for a member id first, v9 knows `skip_assignment`.
     pub version: i16,
@@ -94,7 +99,7 @@ pub struct JoinGroup<'a> {
 }
 
 /// `SyncGroup` (§6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SyncGroup<'a> {
     /// v5+ must carry the protocol type and name.
     pub version: i16,
@@ -115,29 +120,32 @@ pub struct SyncGroup<'a> {
 }
 
 /// One member's part of the leader's plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment<'a> {
     /// Whose.
     pub member_id: &'a str,
     /// Relayed byte for byte (S11).
+    #[serde(serialize_with = "serialized_bytes")]
     pub assignment: &'a [u8],
 }
 
 /// `Heartbeat` (§7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat<'a> {
     /// `None` is a null group id.
+    #[serde(borrow)]
     pub group_id: Option<&'a str>,
     /// The generation that the member believes in.
     pub generation: i32,
     /// The sender.
     pub member_id: &'a str,
     /// `group.instance.id` of a static member.
+    #[serde(borrow)]
     pub instance_id: Option<&'a str>,
 }
 
 /// `LeaveGroup` (§8); versions 0 to 2 arrive as one identity without an instance id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LeaveGroup<'a> {
     /// Up to v2 the single member's error becomes the top-level one.
     pub version: i16,
@@ -148,18 +156,20 @@ pub struct LeaveGroup<'a> {
 }
 
 /// One leaver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaveIdentity<'a> {
     /// Empty for an administrative removal by instance id.
     pub member_id: &'a str,
     /// `group.instance.id` of a static member.
+    #[serde(borrow)]
     pub instance_id: Option<&'a str>,
     /// Why the client leaves (v5+); only shown.
+    #[serde(borrow)]
     pub reason: Option<&'a str>,
 }
 
 /// `OffsetCommit` (§10).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct OffsetCommit<'a> {
     /// v9+ answers `GROUP_ID_NOT_FOUND` where older ones answer `ILLEGAL_GENERATION`.
     pub version: i16,
@@ -178,7 +188,7 @@ pub struct OffsetCommit<'a> {
 }
 
 /// The offsets of one topic in a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CommitTopic<'a> {
     /// The topic's name.
     pub name: &'a str,
@@ -189,7 +199,7 @@ pub struct CommitTopic<'a> {
 }
 
 /// One offset of a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitPartition<'a> {
     /// The partition.
     pub index: i32,
@@ -198,11 +208,12 @@ pub struct CommitPartition<'a> {
     /// -1: unknown.
     pub leader_epoch: i32,
     /// Null is stored as "".
+    #[serde(borrow)]
     pub metadata: Option<&'a str>,
 }
 
 /// `OffsetFetch` for one group (§11).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct OffsetFetch<'a> {
     /// `None` is a null group id; the empty string is legal here.
     pub group_id: Option<&'a str>,
@@ -213,7 +224,7 @@ pub struct OffsetFetch<'a> {
 }
 
 /// The partitions of one topic in a fetch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FetchTopic<'a> {
     /// The topic's name.
     pub name: &'a str,
@@ -225,16 +236,17 @@ pub struct FetchTopic<'a> {
 }
 
 /// `DescribeGroups` for one group (§12.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescribeGroup<'a> {
     /// v6+ answers `GROUP_ID_NOT_FOUND` for a missing group.
     pub version: i16,
     /// `None` is a null group id; the empty string is legal here.
+    #[serde(borrow)]
     pub group_id: Option<&'a str>,
 }
 
 /// `ListGroups` for one coordinator partition (§12.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ListGroups<'a> {
     /// Case-insensitive, trimmed; empty means all.
     pub states: &'a [&'a str],
@@ -256,14 +268,15 @@ impl ListGroups<'_> {
 }
 
 /// `DeleteGroups` for one group (§12.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteGroup<'a> {
     /// `None` is a null group id; the empty string is legal here.
+    #[serde(borrow)]
     pub group_id: Option<&'a str>,
 }
 
 /// `OffsetDelete` (§12.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct OffsetDelete<'a> {
     /// `None` is a null group id.
     pub group_id: Option<&'a str>,
@@ -272,7 +285,7 @@ pub struct OffsetDelete<'a> {
 }
 
 /// The partitions of one topic whose offsets are to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct OffsetDeleteTopic<'a> {
     /// The topic's name.
     pub name: &'a str,

@@ -1,9 +1,11 @@
 //! What the coordinator answers. Views into its state: the server encodes them straight into a connection's buffer.
 
-use crate::error::ErrorCode;
+use serde::{Deserialize, Serialize};
+
+use crate::{error::ErrorCode, records::serialized_bytes};
 
 /// The answer to one request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Answer<'a> {
     /// To `JoinGroup` (§4.9).
     JoinGroup(JoinAnswer<'a>),
@@ -28,7 +30,7 @@ pub enum Answer<'a> {
 }
 
 /// Answer to `JoinGroup`. On an error: generation -1, leader "", no protocol, no members (§4.9).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct JoinAnswer<'a> {
     /// `None` on success.
     pub error: ErrorCode,
@@ -49,31 +51,36 @@ pub struct JoinAnswer<'a> {
 }
 
 /// One line of the list that the leader gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JoinedMember<'a> {
     /// The member.
     pub member_id: &'a str,
     /// v5+.
+    #[serde(borrow)]
     pub instance_id: Option<&'a str>,
     /// Its metadata for the chosen protocol.
+    #[serde(serialize_with = "serialized_bytes")]
     pub metadata: &'a [u8],
 }
 
 /// Answer to `SyncGroup`. On an error: empty assignment, null protocol fields.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SyncAnswer<'a> {
     /// `None` on success.
     pub error: ErrorCode,
     /// v5+.
+    #[serde(borrow)]
     pub protocol_type: Option<&'a str>,
     /// v5+.
+    #[serde(borrow)]
     pub protocol_name: Option<&'a str>,
     /// The leader's bytes for this member, or empty.
+    #[serde(serialize_with = "serialized_bytes")]
     pub assignment: &'a [u8],
 }
 
 /// Answer to `LeaveGroup`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct LeaveAnswer<'a> {
     /// Top level; up to v2 the single member's error.
     pub error: ErrorCode,
@@ -82,25 +89,26 @@ pub struct LeaveAnswer<'a> {
 }
 
 /// One leaver's result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LeftMember<'a> {
     /// As requested.
     pub member_id: &'a str,
     /// As requested.
+    #[serde(borrow)]
     pub instance_id: Option<&'a str>,
     /// `None` when it left.
     pub error: ErrorCode,
 }
 
 /// Answer to `OffsetCommit`: one code per partition, in request order.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct CommitAnswer<'a> {
     /// In request order.
     pub topics: &'a [CommittedTopic],
 }
 
 /// The results of one topic of a commit.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CommittedTopic {
     /// The topic's name.
     pub name: Box<str>,
@@ -111,7 +119,7 @@ pub struct CommittedTopic {
 }
 
 /// Answer to `OffsetFetch` for one group.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct FetchAnswer<'a> {
     /// Group level.
     pub error: ErrorCode,
@@ -122,16 +130,17 @@ pub struct FetchAnswer<'a> {
 }
 
 /// The offsets of one topic.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FetchedTopic<'a> {
     /// The topic's name.
     pub name: &'a str,
     /// In request order; for the all-topics form by partition.
+    #[serde(borrow)]
     pub partitions: Vec<FetchedOffset<'a>>,
 }
 
 /// One committed offset; -1, -1, "" when there is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FetchedOffset<'a> {
     /// The partition.
     pub index: i32,
@@ -148,7 +157,7 @@ pub struct FetchedOffset<'a> {
 }
 
 /// Answer to `DescribeGroups` for one group.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct DescribeAnswer<'a> {
     /// A gate error, or from v6 on `GROUP_ID_NOT_FOUND`.
     pub error: ErrorCode,
@@ -167,24 +176,27 @@ pub struct DescribeAnswer<'a> {
 }
 
 /// One member in a description.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DescribedMember<'a> {
     /// The member.
     pub member_id: &'a str,
     /// v4+.
+    #[serde(borrow)]
     pub instance_id: Option<&'a str>,
     /// As it joined first.
     pub client_id: &'a str,
     /// As it joined first.
     pub client_host: &'a str,
     /// For the chosen protocol while Stable, else empty.
+    #[serde(serialize_with = "serialized_bytes")]
     pub metadata: &'a [u8],
     /// The assignment in memory.
+    #[serde(serialize_with = "serialized_bytes")]
     pub assignment: &'a [u8],
 }
 
 /// Answer to `ListGroups` for one partition.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct ListAnswer<'a> {
     /// A gate error.
     pub error: ErrorCode,
@@ -193,7 +205,7 @@ pub struct ListAnswer<'a> {
 }
 
 /// One line of a listing. The group type is always `classic`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ListedGroup<'a> {
     /// The group.
     pub group_id: &'a str,
@@ -204,7 +216,7 @@ pub struct ListedGroup<'a> {
 }
 
 /// Answer to `DeleteGroups` for one group. There is never a message (v3+).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeleteAnswer<'a> {
     /// `None` when the group is gone for good.
     pub error: ErrorCode,
@@ -213,7 +225,7 @@ pub struct DeleteAnswer<'a> {
 }
 
 /// Answer to `OffsetDelete`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct OffsetDeleteAnswer<'a> {
     /// Top level: the group's error.
     pub error: ErrorCode,
@@ -222,7 +234,7 @@ pub struct OffsetDeleteAnswer<'a> {
 }
 
 /// The results of one topic of an `OffsetDelete`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OffsetDeletedTopic {
     /// The topic's name.
     pub name: Box<str>,

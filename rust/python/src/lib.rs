@@ -7,6 +7,7 @@ mod coordinator;
 mod embedded;
 mod errors;
 mod explain;
+mod journal;
 mod log;
 mod member;
 mod plain;
@@ -37,6 +38,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     server::register(module)?;
     log::register(module)?;
     member::register(module)?;
+    journal::register(module)?;
     vocabulary::register(module)?;
     Ok(())
 }

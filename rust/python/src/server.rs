@@ -7,7 +7,7 @@ use pyo3::{
     prelude::*,
 };
 use rota_server::{
-    DataConfig, Durability, InjectionId, Server as Running, ServerConfig, ServerError, Settings,
+    DataConfig, Durability, InjectionId, JournalConfig, Server as Running, ServerConfig, ServerError, Settings,
     trace::{self, Layout, Trace, TraceWriter},
 };
 
@@ -27,6 +27,7 @@ fn raised(error: ServerError) -> PyErr {
     match error {
         ServerError::Setting(_) => errors::ConfigError::new_err(text),
         ServerError::BadAddress { .. }
+        | ServerError::BadJournal(_)
         | ServerError::BadNodes { .. }
         | ServerError::TooFewPorts { .. }
         | ServerError::UnknownNode { .. }
@@ -77,7 +78,7 @@ impl Server {
     #[new]
     #[pyo3(signature = (
         listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false, nodes = 1, trace = None,
-        data = None
+        data = None, journal = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn new(
@@ -89,6 +90,7 @@ impl Server {
         nodes: u32,
         trace: Option<(Py<PyAny>, bool)>,
         data: Option<(PathBuf, bool, bool)>,
+        journal: Option<(Option<PathBuf>, Option<u64>, Option<u64>)>,
     ) -> PyResult<Server> {
         let mut chosen = Settings::default();
         for (name, value) in settings.unwrap_or_default() {
@@ -99,8 +101,11 @@ impl Server {
             let durability = if syncs { Durability::Fsync } else { Durability::Os };
             DataConfig { durability, take_over, ..DataConfig::at(dir) }
         });
+        let journal = journal
+            .map(|(dir, retention_bytes, retention_ms)| JournalConfig { dir, retention_bytes, retention_ms });
+        let listen = listen.to_owned();
         let config =
-            ServerConfig { listen: listen.to_owned(), advertise, nodes, settings: chosen, virtual_clock, trace, data };
+            ServerConfig { listen, advertise, nodes, settings: chosen, virtual_clock, trace, data, journal };
         let running = py.detach(|| Running::start(config)).map_err(raised)?;
         Ok(Server { running, writer })
     }
@@ -186,6 +191,13 @@ impl Server {
     fn health(&self, py: Python<'_>) -> Option<(Option<String>, Vec<String>, u64, u64, Option<String>)> {
         let health = py.detach(|| self.running.health())?;
         Some((health.stopped, health.refused, health.syncs, health.compactions, health.compaction_error))
+    }
+
+    /// Of the journal: its directory, entries, their bytes, entries dropped, why the disk does not take it.
+    #[expect(clippy::type_complexity, reason = "a row of plain values")]
+    fn journal(&self) -> Option<(PathBuf, u64, u64, u64, Option<String>)> {
+        let health = self.running.journal()?;
+        Some((health.dir, health.entries, health.bytes, health.lost, health.error))
     }
 
     /// The value of every setting, by its Kafka name.

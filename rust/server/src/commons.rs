@@ -10,6 +10,7 @@ use crate::{
     data::DataDir,
     entropy::RandomBits,
     error::ServerError,
+    journal::Journal,
     offsets_log::SharedLog,
     owners::{FIRST_NODE, Owners},
     place::Place,
@@ -41,6 +42,8 @@ pub struct Commons {
     pub bells: Vec<Arc<Notify>>,
     /// Who is shown every request and answer.
     pub trace: Option<Trace>,
+    /// Where everything that coordinators are told is written down.
+    pub journal: Option<Arc<Journal>>,
     /// Where everything is kept, unless it is in memory.
     pub data: Option<DataDir>,
 }
@@ -69,6 +72,7 @@ impl Commons {
             log,
             bells,
             trace: None,
+            journal: None,
             data: None,
         }
     }
@@ -79,8 +83,8 @@ impl Commons {
         let log = data.offsets_log(&settings, &owners, &bells, clock.clone())?;
         let topics = data.topics(&settings, Arc::clone(&owners), bells.clone())?;
         let (controls, panics) = (Controls::default(), AtomicU64::new(0));
-        let (trace, data) = (None, Some(data));
-        Ok(Commons { settings, place, clock, owners, topics, log, controls, panics, bells, trace, data })
+        let (trace, journal, data) = (None, None, Some(data));
+        Ok(Commons { settings, place, clock, owners, topics, log, controls, panics, bells, trace, journal, data })
     }
 
     /// Where the bell of a node is.

@@ -206,6 +206,11 @@ impl DataDir {
         ServerError::BadData { dir: self.dir.clone(), reason: reason.to_owned() }
     }
 
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// How it is now.
     pub fn health(&self) -> Health {
         let stopped = self.store.stopped().map(|reason| reason.to_string());

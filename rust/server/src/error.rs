@@ -51,6 +51,8 @@ pub enum ServerError {
         /// What is wrong with it, and what to do.
         reason: String,
     },
+    /// A journal cannot be kept as asked: why, and what to do.
+    BadJournal(String),
     /// The server has been stopped.
     Stopped,
     /// The server's thread has ended by itself: a bug in rota.
@@ -170,6 +172,7 @@ impl fmt::Display for ServerError {
             ServerError::CannotRun { source } => write!(out, "cannot start the server's thread: {source}"),
             ServerError::Setting(error) => error.fmt(out),
             ServerError::CannotOpen(error) => error.fmt(out),
+            ServerError::BadJournal(reason) => write!(out, "{reason}"),
             ServerError::BadData { dir, reason } => write!(out, "`{}` {reason}", dir.display()),
             ServerError::Stopped => write!(out, "the server has been stopped"),
             ServerError::Died => {

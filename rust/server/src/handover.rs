@@ -10,6 +10,7 @@ use rota_core::{
     coordinator::{Coordinator, LogEntry, SelfCheck},
     records::Record,
 };
+use rota_journal::Event;
 use rota_log::{LogError, StoredRecord};
 use tokio::sync::Notify;
 
@@ -74,7 +75,7 @@ impl Node {
         // What has become durable by now is told; the rest never is.
         self.settle();
         let epoch = self.coordinator(partition)?.epoch();
-        self.on_partition(partition, |coordinator, now, sink| coordinator.unload(now, sink));
+        self.on_partition(partition, &Event::Unloaded);
         self.effects.log.forget(partition);
         if let Some(loading) = self.loading.remove(&partition) {
             // Whoever waits to go on with it has to see that it is over.
@@ -94,7 +95,7 @@ impl Node {
         let mut coordinator = Coordinator::new(self.settings.coordinator(), partition, epoch);
         // Every event would be quadratic in a large group, and its members are to be answered in debug builds, too.
         coordinator.check_itself(if cfg!(debug_assertions) { SelfCheck::Sampled } else { SelfCheck::Never });
-        self.coordinators[partition as usize] = Some(coordinator);
+        self.begin(coordinator);
         self.loading.insert(partition, loading);
         self.members.put(voices);
         self.commons.owners.set(partition, Owner { node_id: self.place.node_id, epoch });
@@ -106,9 +107,16 @@ impl Node {
 
     /// Owns a partition whose log cannot be opened: it answers like one that could not be loaded.
     pub fn refuse(&mut self, partition: u32, epoch: u32) {
-        let mut coordinator = Coordinator::new(self.settings.coordinator(), partition, epoch);
-        coordinator.load_failed();
+        self.begin(Coordinator::new(self.settings.coordinator(), partition, epoch));
+        self.on_partition(partition, &Event::LoadFailed);
+    }
+
+    /// A new incarnation is there.
+    fn begin(&mut self, coordinator: Coordinator) {
+        let (partition, epoch) = (coordinator.partition(), coordinator.epoch());
         self.coordinators[partition as usize] = Some(coordinator);
+        let config = self.settings.coordinator();
+        self.on_partition(partition, &Event::Began { config: &config, partition, epoch });
     }
 
     /// Replays the next slice of a partition that this node has taken over under `epoch`.
@@ -160,19 +168,15 @@ impl Node {
     fn finish_loading(&mut self, partition: u32) {
         let Some(loading) = self.loading.remove(&partition) else { return };
         let deleted: Vec<&str> = loading.deleted.iter().map(String::as_str).collect();
-        self.on_partition(partition, |coordinator, now, sink| {
-            coordinator.loaded(now, sink);
-            if !deleted.is_empty() {
-                coordinator.topics_deleted(&deleted, now, sink);
-            }
-        });
+        self.on_partition(partition, &Event::Loaded { state: &[] });
+        if !deleted.is_empty() {
+            self.on_partition(partition, &Event::TopicsDeleted { topics: &deleted });
+        }
     }
 
     fn fail_loading(&mut self, partition: u32, offset: i64, reason: &str) -> Progress {
         self.loading.remove(&partition);
-        if let Some(coordinator) = self.coordinators[partition as usize].as_mut() {
-            coordinator.load_failed();
-        }
+        self.on_partition(partition, &Event::LoadFailed);
         Progress::Failed(ServerError::LoadFailed { partition, offset, reason: reason.to_owned() })
     }
 

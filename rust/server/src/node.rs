@@ -4,14 +4,16 @@
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 use rota_core::{
+    controls::NotDone,
     coordinator::Coordinator,
     effects::{AppendId, Sink},
     error::ErrorCode,
     explain::Explanation,
     records::Record,
-    request::{Entropy, Heartbeat, Now, Request, Ticket},
+    request::{Heartbeat, Now, Request, Ticket},
     response::Answer,
 };
+use rota_journal::{Event, Firing, Outcome};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
@@ -21,6 +23,7 @@ use crate::{
     controls::Handling,
     entropy::RandomBits,
     handover::Loading,
+    journal::Journal,
     members::Members,
     newer_groups::NewerGroups,
     offsets_log::{Ended, OffsetsLog},
@@ -69,6 +72,28 @@ pub struct Node {
 pub struct Effects {
     tickets: Tickets,
     pub(crate) log: OffsetsLog,
+    /// Room for the journal's notes.
+    outcome: Outcome,
+}
+
+impl Effects {
+    /// Tells a coordinator. Errors: what a test asked for was not done.
+    pub fn run(
+        &mut self,
+        journal: Option<&Journal>,
+        coordinator: &mut Coordinator,
+        now: Now,
+        event: &Event<'_>,
+    ) -> Result<(), NotDone> {
+        let outcome = &mut std::mem::take(&mut self.outcome);
+        let sink = &mut PartitionSink::of(self, coordinator, now);
+        let done = match journal {
+            None => event.apply(coordinator, now, sink),
+            Some(journal) => journal.run(coordinator, now, event, outcome, sink),
+        };
+        self.outcome = std::mem::take(outcome);
+        done
+    }
 }
 
 /// Takes the effects of one coordinator.
@@ -112,7 +137,7 @@ impl Node {
             loading: BTreeMap::new(),
             newer: BTreeMap::new(),
             loads_held: false,
-            effects: Effects { tickets: Tickets::default(), log: OffsetsLog::new(Arc::clone(&commons.log), at) },
+            effects: Effects { tickets: Tickets::default(), log: OffsetsLog::new(Arc::clone(&commons.log), at), outcome: Outcome::default() },
             settings,
             place: Place { node_id, ..commons.place.clone() },
             clock: commons.clock.clone(),
@@ -136,27 +161,24 @@ impl Node {
     }
 
     /// Runs one event on a partition that this node owns; `None`: it does not.
-    pub fn on_partition<R>(
-        &mut self,
-        partition: u32,
-        event: impl FnOnce(&mut Coordinator, Now, &mut dyn Sink) -> R,
-    ) -> Option<R> {
+    pub fn on_partition(&mut self, partition: u32, event: &Event<'_>) -> Option<Result<(), NotDone>> {
         let now = self.clock.now();
         let coordinator = self.coordinators.get_mut(partition as usize)?.as_mut()?;
-        let sink = &mut PartitionSink::of(&mut self.effects, coordinator, now);
-        let result = event(coordinator, now, sink);
+        let journal = self.commons.journal.as_deref();
+        let result = self.effects.run(journal, coordinator, now, event);
         let deadline_ms = coordinator.next_deadline();
         self.settle();
         self.arm_earlier(deadline_ms);
         Some(result)
     }
 
-    /// Runs one event on every partition of this node.
-    fn each_partition(&mut self, mut event: impl FnMut(&mut Coordinator, Now, &mut PartitionSink<'_>)) {
+    /// Runs one event on those partitions of this node that it concerns.
+    fn each_partition(&mut self, event: &Event<'_>, concerns: impl Fn(&Coordinator) -> bool) {
         let now = self.clock.now();
-        for coordinator in self.coordinators.iter_mut().flatten() {
-            let sink = &mut PartitionSink::of(&mut self.effects, coordinator, now);
-            event(coordinator, now, sink);
+        let journal = self.commons.journal.as_deref();
+        for coordinator in self.coordinators.iter_mut().flatten().filter(|coordinator| concerns(coordinator)) {
+            // Nobody asked: nothing is left undone.
+            let _done = self.effects.run(journal, coordinator, now, event);
         }
         self.settle();
         self.arm_earlier(self.next_deadline());
@@ -193,9 +215,10 @@ impl Node {
             return rota_core::controls::answer_error(now, ticket, &request, error, sink);
         }
         let owned = self.coordinators.get_mut(partition as usize).and_then(Option::as_mut);
+        let journal = self.commons.journal.as_deref().filter(|_| owned.is_some());
         let coordinator = owned.unwrap_or(&mut self.elsewhere);
-        let sink = &mut PartitionSink::of(&mut self.effects, coordinator, now);
-        coordinator.submit(now, ticket, Entropy(entropy), request, sink);
+        // A request is always carried out.
+        let _done = self.effects.run(journal, coordinator, now, &Event::Submitted { ticket, entropy, request });
         let deadline_ms = coordinator.next_deadline();
         self.settle();
         // What settled may have armed something that is due before, and has told so itself.
@@ -218,8 +241,9 @@ impl Node {
                 let now = self.clock.now();
                 let Some(coordinator) = self.coordinators[partition as usize].as_mut() else { continue };
                 if coordinator.epoch() == epoch {
-                    let sink = &mut PartitionSink::of(&mut self.effects, coordinator, now);
-                    coordinator.appended(append_id, result, now, sink);
+                    let journal = self.commons.journal.as_deref();
+                    // An end is always taken.
+                    let _done = self.effects.run(journal, coordinator, now, &Event::Appended { append_id, result });
                     let deadline_ms = coordinator.next_deadline();
                     self.arm_earlier(deadline_ms);
                 }
@@ -285,10 +309,8 @@ impl Node {
     /// Fires every deadline that is due.
     pub fn advance_due(&mut self) {
         let now_ms = self.clock.now().mono_ms;
-        self.each_partition(|coordinator, now, sink| {
-            if coordinator.next_deadline().is_some_and(|deadline_ms| deadline_ms <= now_ms) {
-                coordinator.advance(now, sink);
-            }
+        self.each_partition(&Event::Advanced(Firing::default()), |coordinator| {
+            coordinator.next_deadline().is_some_and(|deadline_ms| deadline_ms <= now_ms)
         });
     }
 
@@ -322,12 +344,12 @@ impl Node {
         for loading in self.loading.values_mut() {
             loading.deleted.extend(topics.iter().map(|topic| (*topic).to_owned()));
         }
-        self.each_partition(|coordinator, now, sink| coordinator.topics_deleted(topics, now, sink));
+        self.each_partition(&Event::TopicsDeleted { topics }, |_| true);
     }
 
     /// Gives up all partitions: whoever waits is answered.
     pub fn unload(&mut self) {
-        self.each_partition(|coordinator, now, sink| coordinator.unload(now, sink));
+        self.each_partition(&Event::Unloaded, |_| true);
     }
 
     /// Ids of all groups, sorted.

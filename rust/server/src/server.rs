@@ -31,6 +31,7 @@ use crate::{
     entropy::RandomBits,
     error::ServerError,
     handover,
+    journal::{JOURNAL_DIR, Journal, JournalConfig, JournalHealth},
     listening::{listen_all, ports_from},
     node::Node,
     owners::{FIRST_NODE, Owner},
@@ -69,6 +70,8 @@ pub struct ServerConfig {
     pub trace: Option<Trace>,
     /// Where topics, groups and offsets are kept; `None`: in memory.
     pub data: Option<DataConfig>,
+    /// Whether, and where, everything that coordinators are told is written down.
+    pub journal: Option<JournalConfig>,
 }
 
 impl Default for ServerConfig {
@@ -81,6 +84,7 @@ impl Default for ServerConfig {
             virtual_clock: false,
             trace: None,
             data: None,
+            journal: None,
         }
     }
 }
@@ -146,7 +150,8 @@ impl Server {
             None => Commons::new(settings, place, clock),
             Some(data) => Commons::on_disk(settings, place, clock, data)?,
         };
-        let commons = Arc::new(Commons { trace: config.trace, ..commons });
+        let journal = config.journal.map(|journal| open_journal(&journal, &commons)).transpose()?;
+        let commons = Arc::new(Commons { trace: config.trace, journal, ..commons });
         let (loads, loaded) = sync_channel(commons.owners.partitions() as usize);
         let (mut nodes, mut running) = (Vec::new(), Vec::new());
         for ((node_id, listener), port) in (FIRST_NODE..).zip(listeners).zip(bound) {
@@ -187,6 +192,11 @@ impl Server {
     /// How the data directory is; `None`: everything is in memory.
     pub fn health(&self) -> Option<Health> {
         self.commons.data.as_ref().map(DataDir::health)
+    }
+
+    /// How the journal is; `None`: none is written.
+    pub fn journal(&self) -> Option<JournalHealth> {
+        self.commons.journal.as_ref().map(|journal| journal.health())
     }
 
     /// The host and port at which this machine reaches the first node.
@@ -233,6 +243,9 @@ impl Server {
             outcome = outcome.and(of_this);
         }
         // Nobody appends any more: what there is becomes durable, and the directory is free.
+        if let Some(journal) = &self.commons.journal {
+            journal.close();
+        }
         if let Some(data) = &self.commons.data {
             data.store.close();
         }
@@ -490,6 +503,17 @@ impl Drop for Server {
 }
 
 /// Starts the thread of one node; it answers requests when this returns.
+/// Opens the journal, in the data directory unless it has a place of its own. Errors: `BadJournal`, `CannotOpen`.
+fn open_journal(config: &JournalConfig, commons: &Commons) -> Result<Arc<Journal>, ServerError> {
+    let in_data = match &commons.data {
+        None => Err("a server without a data directory needs a directory for its journal".to_owned()),
+        Some(data) if data.is_read_only => Err("a directory that is only read takes no journal: name another".to_owned()),
+        Some(data) => Ok(data.dir().join(JOURNAL_DIR)),
+    };
+    let dir = config.dir.clone().map_or(in_data, Ok).map_err(ServerError::BadJournal)?;
+    Journal::open(config, dir, commons.owners.partitions(), &commons.place.cluster_id)
+}
+
 fn start_node(
     commons: &Arc<Commons>,
     node_id: i32,

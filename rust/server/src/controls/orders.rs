@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use rota_core::error::ErrorCode;
+use rota_journal::Event;
 use rota_wire::versions::{self, APIS};
 
 use crate::{
@@ -115,7 +116,7 @@ impl Server {
         let partition = self.partition_of(&group_id);
         let what = format!("member `{member}` of group `{group_id}` cannot be made to expire");
         let lapsed = self.ask_owner(partition, move |node| {
-            node.on_partition(partition, |coordinator, now, sink| coordinator.lapse(&group_id, &member_id, now, sink))
+            node.on_partition(partition, &Event::Lapsed { group_id: &group_id, member_id: &member_id })
         })?;
         done(lapsed, what)
     }
@@ -129,7 +130,7 @@ impl Server {
         let what = format!("group `{group_id}` cannot be made to rebalance");
         let group_id = group_id.to_owned();
         let begun = self.ask_owner(partition, move |node| {
-            node.on_partition(partition, |coordinator, now, sink| coordinator.rebalance(&group_id, now, sink))
+            node.on_partition(partition, &Event::Rebalanced { group_id: &group_id })
         })?;
         done(begun, what)
     }

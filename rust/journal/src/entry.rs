@@ -1,0 +1,161 @@
+//! The bytes of a journal.
+
+use std::fmt;
+
+use rota_core::{Coordinator, Now, records::serialized_bytes};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    event::{Event, Firing, Subject},
+    held::{HeldEffect, HeldEvent},
+    recorder::Outcome,
+};
+
+/// The version of the format: the first byte of every entry.
+pub const VERSION: u8 = 1;
+
+/// What follows the version, as it is written.
+#[derive(Serialize)]
+struct Written<'a> {
+    sequence: u64,
+    now: Now,
+    event: &'a Event<'a>,
+    #[serde(serialize_with = "serialized_bytes")]
+    effects: &'a [u8],
+    digest: u64,
+}
+
+/// What follows the version, as it is read.
+#[derive(Debug, Deserialize)]
+pub struct Entry<'a> {
+    /// Of the incarnation's entries, from 0 on.
+    pub sequence: u64,
+    /// When.
+    pub now: Now,
+    /// What happened.
+    #[serde(borrow)]
+    pub event: HeldEvent<'a>,
+    /// What came of it, see [`Entry::effects`].
+    #[serde(borrow)]
+    effects: &'a [u8],
+    /// Of the group that the event was about, afterwards: `Coordinator::outline_digest`.
+    pub digest: u64,
+}
+
+/// Why bytes are not an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntryError {
+    /// A later format.
+    Version(u8),
+    /// They do not add up.
+    Unreadable(String),
+}
+
+impl fmt::Display for EntryError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EntryError::Version(version) => {
+                write!(out, "it has version {version} of the format, and this rota knows {VERSION}; use a later one")
+            }
+            EntryError::Unreadable(reason) => write!(out, "it is no entry of a journal: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for EntryError {}
+
+fn unreadable(error: impl fmt::Display) -> EntryError {
+    EntryError::Unreadable(error.to_string())
+}
+
+impl<'a> Entry<'a> {
+    /// Reads one.
+    pub fn read(bytes: &'a [u8]) -> Result<Entry<'a>, EntryError> {
+        match bytes.split_first() {
+            Some((&VERSION, body)) => whole(postcard::take_from_bytes(body)),
+            Some((version, _)) => Err(EntryError::Version(*version)),
+            None => Err(unreadable("it is empty")),
+        }
+    }
+
+    /// What came of the event, in order.
+    pub fn effects(&self) -> Result<Vec<HeldEffect<'a>>, EntryError> {
+        effects_in(self.effects)
+    }
+
+    /// The bytes of that.
+    pub(crate) fn effect_bytes(&self) -> &'a [u8] {
+        self.effects
+    }
+
+    /// The entry as one JSON object.
+    pub fn to_json(&self) -> Result<String, EntryError> {
+        let effects = self.effects()?;
+        let shown = Shown { sequence: self.sequence, now: self.now, event: &self.event, effects, digest: self.digest };
+        serde_json::to_string(&shown).map_err(unreadable)
+    }
+}
+
+/// Effects that lie one after the other.
+pub(crate) fn effects_in(mut bytes: &[u8]) -> Result<Vec<HeldEffect<'_>>, EntryError> {
+    let mut effects = Vec::new();
+    while !bytes.is_empty() {
+        let (effect, rest) = postcard::take_from_bytes(bytes).map_err(unreadable)?;
+        effects.push(effect);
+        bytes = rest;
+    }
+    Ok(effects)
+}
+
+fn whole<T>(read: postcard::Result<(T, &[u8])>) -> Result<T, EntryError> {
+    match read.map_err(unreadable)? {
+        (entry, []) => Ok(entry),
+        (_, rest) => Err(unreadable(format!("{} bytes follow it", rest.len()))),
+    }
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    sequence: u64,
+    #[serde(flatten)]
+    now: Now,
+    event: &'a HeldEvent<'a>,
+    effects: Vec<HeldEffect<'a>>,
+    digest: u64,
+}
+
+fn bytes_of(written: &Written<'_>) -> Vec<u8> {
+    postcard::to_extend(written, vec![VERSION]).expect("plain data can be written")
+}
+
+/// An entry of which nothing came, about no group.
+pub fn write_mark(sequence: u64, now: Now, event: &Event<'_>) -> Vec<u8> {
+    bytes_of(&Written { sequence, now, event, effects: &[], digest: 0 })
+}
+
+/// Gives the entries of one event, which has been applied: their groups and bytes. `sequence` counts them.
+pub fn write_entries(
+    coordinator: &Coordinator,
+    now: Now,
+    event: &Event<'_>,
+    subject: &Subject<'_>,
+    outcome: &Outcome,
+    sequence: &mut u64,
+    mut take: impl FnMut(&str, Vec<u8>),
+) {
+    let mut write = |event: &Event<'_>, group_id: &str, member_id: &str, effects: &[u8]| {
+        let digest = coordinator.outline_digest(group_id, member_id);
+        let written = Written { sequence: *sequence, now, event, effects, digest };
+        take(group_id, bytes_of(&written));
+        *sequence += 1;
+    };
+    let firings = outcome.firings();
+    let count = firings.len() as u32;
+    if !matches!(event, Event::Advanced(_)) || count == 0 {
+        return write(event, &subject.group_id, subject.member_id, outcome.effects());
+    }
+    for (index, (fired, effects)) in (0..).zip(firings) {
+        let firing = Firing { index, count, timer: fired.timer, group_id: &fired.group_id };
+        write(&Event::Advanced(firing), &fired.group_id, "", effects);
+    }
+}

@@ -1,0 +1,376 @@
+//! What is read from a journal: as the coordinator's own types, but that lists are held here and not borrowed.
+//!
+//! INVARIANT: the same variants and fields in the same order as in `rota_core::request`, `rota_core::response` and
+//! [`Event`]; the tests write each of those and read it here.
+
+use rota_core::{
+    AppendId, Config, ErrorCode, Record, Request, Ticket,
+    records::serialized_bytes,
+    request::{
+        Assignment, CommitPartition, CommitTopic, DeleteGroup, DescribeGroup, FetchTopic, Heartbeat, JoinGroup,
+        LeaveGroup, LeaveIdentity, ListGroups, OffsetCommit, OffsetDelete, OffsetDeleteTopic, OffsetFetch, Protocol,
+        SyncGroup,
+    },
+    response::{
+        CommittedTopic, DeleteAnswer, DescribedMember, FetchedTopic, JoinedMember, LeftMember, ListedGroup,
+        OffsetDeletedTopic, SyncAnswer,
+    },
+};
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Event, Firing};
+
+/// See [`Event`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are Event's")]
+pub enum HeldEvent<'a> {
+    Began {
+        config: Config,
+        partition: u32,
+        epoch: u32,
+    },
+    Submitted {
+        ticket: Ticket,
+        entropy: u128,
+        #[serde(borrow)]
+        request: HeldRequest<'a>,
+    },
+    Advanced(#[serde(borrow)] Firing<'a>),
+    Appended {
+        append_id: AppendId,
+        result: Result<u64, ErrorCode>,
+    },
+    TopicsDeleted {
+        #[serde(borrow)]
+        topics: Vec<&'a str>,
+    },
+    Loaded {
+        #[serde(serialize_with = "size_for_people")]
+        state: &'a [u8],
+    },
+    LoadFailed,
+    Unloaded,
+    Lapsed {
+        group_id: &'a str,
+        member_id: &'a str,
+    },
+    Rebalanced {
+        group_id: &'a str,
+    },
+    Snapshot {
+        #[serde(serialize_with = "size_for_people")]
+        state: &'a [u8],
+    },
+    Gap {
+        entries: u64,
+    },
+}
+
+/// A state is for machines: a person is told how large it is.
+fn size_for_people<S: serde::Serializer>(bytes: &&[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    if serializer.is_human_readable() {
+        serializer.collect_str(&format_args!("{} bytes", bytes.len()))
+    } else {
+        serialized_bytes(bytes, serializer)
+    }
+}
+
+impl HeldEvent<'_> {
+    /// What a coordinator is told.
+    pub fn with<R>(&self, tell: impl FnOnce(Event<'_>) -> R) -> R {
+        match self {
+            HeldEvent::Began { config, partition, epoch } => {
+                tell(Event::Began { config, partition: *partition, epoch: *epoch })
+            }
+            HeldEvent::Submitted { ticket, entropy, request } => {
+                request.with(|request| tell(Event::Submitted { ticket: *ticket, entropy: *entropy, request }))
+            }
+            HeldEvent::Advanced(firing) => tell(Event::Advanced(*firing)),
+            HeldEvent::Appended { append_id, result } => {
+                tell(Event::Appended { append_id: *append_id, result: *result })
+            }
+            HeldEvent::TopicsDeleted { topics } => tell(Event::TopicsDeleted { topics }),
+            HeldEvent::Loaded { state } => tell(Event::Loaded { state }),
+            HeldEvent::LoadFailed => tell(Event::LoadFailed),
+            HeldEvent::Unloaded => tell(Event::Unloaded),
+            HeldEvent::Lapsed { group_id, member_id } => tell(Event::Lapsed { group_id, member_id }),
+            HeldEvent::Rebalanced { group_id } => tell(Event::Rebalanced { group_id }),
+            HeldEvent::Snapshot { state } => tell(Event::Snapshot { state }),
+            HeldEvent::Gap { entries } => tell(Event::Gap { entries: *entries }),
+        }
+    }
+}
+
+/// See [`Request`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are Request's")]
+pub enum HeldRequest<'a> {
+    JoinGroup {
+        version: i16,
+        group_id: Option<&'a str>,
+        member_id: &'a str,
+        instance_id: Option<&'a str>,
+        client_id: &'a str,
+        client_host: &'a str,
+        session_timeout_ms: i32,
+        rebalance_timeout_ms: i32,
+        protocol_type: &'a str,
+        #[serde(borrow)]
+        protocols: Vec<Protocol<'a>>,
+        reason: Option<&'a str>,
+    },
+    SyncGroup {
+        version: i16,
+        group_id: Option<&'a str>,
+        generation: i32,
+        member_id: &'a str,
+        instance_id: Option<&'a str>,
+        protocol_type: Option<&'a str>,
+        protocol_name: Option<&'a str>,
+        #[serde(borrow)]
+        assignments: Vec<Assignment<'a>>,
+    },
+    Heartbeat(#[serde(borrow)] Heartbeat<'a>),
+    LeaveGroup {
+        version: i16,
+        group_id: Option<&'a str>,
+        #[serde(borrow)]
+        members: Vec<LeaveIdentity<'a>>,
+    },
+    OffsetCommit {
+        version: i16,
+        group_id: Option<&'a str>,
+        generation: i32,
+        member_id: &'a str,
+        instance_id: Option<&'a str>,
+        retention_time_ms: Option<i64>,
+        #[serde(borrow)]
+        topics: Vec<HeldCommitTopic<'a>>,
+    },
+    OffsetFetch {
+        group_id: Option<&'a str>,
+        require_stable: bool,
+        #[serde(borrow)]
+        topics: Option<Vec<HeldFetchTopic<'a>>>,
+    },
+    DescribeGroup(#[serde(borrow)] DescribeGroup<'a>),
+    ListGroups {
+        #[serde(borrow)]
+        states: Vec<&'a str>,
+        #[serde(borrow)]
+        types: Vec<&'a str>,
+    },
+    DeleteGroup(#[serde(borrow)] DeleteGroup<'a>),
+    OffsetDelete {
+        group_id: Option<&'a str>,
+        #[serde(borrow)]
+        topics: Vec<HeldDeleteTopic<'a>>,
+    },
+}
+
+/// See [`CommitTopic`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HeldCommitTopic<'a> {
+    pub name: &'a str,
+    pub topic_id: u128,
+    #[serde(borrow)]
+    pub partitions: Vec<CommitPartition<'a>>,
+}
+
+/// See [`FetchTopic`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HeldFetchTopic<'a> {
+    pub name: &'a str,
+    pub topic_id: u128,
+    pub partitions: Vec<i32>,
+}
+
+/// See [`OffsetDeleteTopic`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HeldDeleteTopic<'a> {
+    pub name: &'a str,
+    pub partitions: Vec<i32>,
+}
+
+impl HeldRequest<'_> {
+    /// As a coordinator takes it.
+    #[expect(clippy::too_many_lines, reason = "one arm each, all alike")]
+    pub fn with<R>(&self, ask: impl FnOnce(Request<'_>) -> R) -> R {
+        match self {
+            HeldRequest::JoinGroup {
+                version,
+                group_id,
+                member_id,
+                instance_id,
+                client_id,
+                client_host,
+                session_timeout_ms,
+                rebalance_timeout_ms,
+                protocol_type,
+                protocols,
+                reason,
+            } => ask(Request::JoinGroup(JoinGroup {
+                version: *version,
+                group_id: *group_id,
+                member_id,
+                instance_id: *instance_id,
+                client_id,
+                client_host,
+                session_timeout_ms: *session_timeout_ms,
+                rebalance_timeout_ms: *rebalance_timeout_ms,
+                protocol_type,
+                protocols,
+                reason: *reason,
+            })),
+            HeldRequest::SyncGroup {
+                version,
+                group_id,
+                generation,
+                member_id,
+                instance_id,
+                protocol_type,
+                protocol_name,
+                assignments,
+            } => ask(Request::SyncGroup(SyncGroup {
+                version: *version,
+                group_id: *group_id,
+                generation: *generation,
+                member_id,
+                instance_id: *instance_id,
+                protocol_type: *protocol_type,
+                protocol_name: *protocol_name,
+                assignments,
+            })),
+            HeldRequest::Heartbeat(heartbeat) => ask(Request::Heartbeat(*heartbeat)),
+            HeldRequest::LeaveGroup { version, group_id, members } => {
+                ask(Request::LeaveGroup(LeaveGroup { version: *version, group_id: *group_id, members }))
+            }
+            HeldRequest::OffsetCommit {
+                version,
+                group_id,
+                generation,
+                member_id,
+                instance_id,
+                retention_time_ms,
+                topics,
+            } => {
+                let topics: Vec<CommitTopic<'_>> = topics.iter().map(HeldCommitTopic::lent).collect();
+                ask(Request::OffsetCommit(OffsetCommit {
+                    version: *version,
+                    group_id: *group_id,
+                    generation: *generation,
+                    member_id,
+                    instance_id: *instance_id,
+                    retention_time_ms: *retention_time_ms,
+                    topics: &topics,
+                }))
+            }
+            HeldRequest::OffsetFetch { group_id, require_stable, topics } => {
+                let topics: Option<Vec<FetchTopic<'_>>> =
+                    topics.as_ref().map(|topics| topics.iter().map(HeldFetchTopic::lent).collect());
+                ask(Request::OffsetFetch(OffsetFetch {
+                    group_id: *group_id,
+                    require_stable: *require_stable,
+                    topics: topics.as_deref(),
+                }))
+            }
+            HeldRequest::DescribeGroup(describe) => ask(Request::DescribeGroup(*describe)),
+            HeldRequest::ListGroups { states, types } => ask(Request::ListGroups(ListGroups { states, types })),
+            HeldRequest::DeleteGroup(delete) => ask(Request::DeleteGroup(*delete)),
+            HeldRequest::OffsetDelete { group_id, topics } => {
+                let topics: Vec<OffsetDeleteTopic<'_>> = topics.iter().map(HeldDeleteTopic::lent).collect();
+                ask(Request::OffsetDelete(OffsetDelete { group_id: *group_id, topics: &topics }))
+            }
+        }
+    }
+}
+
+impl HeldCommitTopic<'_> {
+    fn lent(&self) -> CommitTopic<'_> {
+        CommitTopic { name: self.name, topic_id: self.topic_id, partitions: &self.partitions }
+    }
+}
+
+impl HeldFetchTopic<'_> {
+    fn lent(&self) -> FetchTopic<'_> {
+        FetchTopic { name: self.name, topic_id: self.topic_id, partitions: &self.partitions }
+    }
+}
+
+impl HeldDeleteTopic<'_> {
+    fn lent(&self) -> OffsetDeleteTopic<'_> {
+        OffsetDeleteTopic { name: self.name, partitions: &self.partitions }
+    }
+}
+
+/// Something that came of an event.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum HeldEffect<'a> {
+    /// A request was answered.
+    Answer {
+        /// Which.
+        ticket: Ticket,
+        /// What it was told.
+        #[serde(borrow)]
+        answer: HeldAnswer<'a>,
+    },
+    /// Records were given to the log, as one batch.
+    Append {
+        /// The append's name.
+        append_id: AppendId,
+        /// What is written.
+        records: Vec<Record>,
+    },
+}
+
+/// See `rota_core::Answer`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum HeldAnswer<'a> {
+    JoinGroup {
+        error: ErrorCode,
+        generation: i32,
+        protocol_type: Option<&'a str>,
+        protocol_name: Option<&'a str>,
+        leader: &'a str,
+        skip_assignment: bool,
+        member_id: &'a str,
+        #[serde(borrow)]
+        members: Vec<JoinedMember<'a>>,
+    },
+    SyncGroup(#[serde(borrow)] SyncAnswer<'a>),
+    Heartbeat(ErrorCode),
+    LeaveGroup {
+        error: ErrorCode,
+        #[serde(borrow)]
+        members: Vec<LeftMember<'a>>,
+    },
+    OffsetCommit {
+        topics: Vec<CommittedTopic>,
+    },
+    OffsetFetch {
+        error: ErrorCode,
+        group_id: &'a str,
+        #[serde(borrow)]
+        topics: Vec<FetchedTopic<'a>>,
+    },
+    DescribeGroup {
+        error: ErrorCode,
+        error_message: Option<&'a str>,
+        group_id: &'a str,
+        state: &'a str,
+        protocol_type: &'a str,
+        protocol_name: &'a str,
+        #[serde(borrow)]
+        members: Vec<DescribedMember<'a>>,
+    },
+    ListGroups {
+        error: ErrorCode,
+        #[serde(borrow)]
+        groups: Vec<ListedGroup<'a>>,
+    },
+    DeleteGroup(#[serde(borrow)] DeleteAnswer<'a>),
+    OffsetDelete {
+        error: ErrorCode,
+        topics: Vec<OffsetDeletedTopic>,
+    },
+}

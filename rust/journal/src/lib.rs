@@ -1,0 +1,23 @@
+//! The journal of a coordinator: every event that it was told of, with all that came of it (docs/journal.md).
+//!
+//! | item | what it is |
+//! |---|---|
+//! | [`Event`] | what a coordinator can be told; [`Event::apply`] tells it |
+//! | [`Outcome`], [`Recorder`] | what came of it: a sink that notes everything and passes it on |
+//! | [`write_entries`], [`Entry`] | bytes of the journal, written and read |
+//! | [`Replay`] | folds a journal through a fresh coordinator and compares every answer and digest |
+//!
+//! No IO: where entries are kept is the server's affair.
+#![forbid(unsafe_code)]
+
+mod entry;
+mod event;
+mod held;
+mod recorder;
+mod replay;
+
+pub use entry::{Entry, EntryError, VERSION, write_entries, write_mark};
+pub use event::{Event, Firing, Subject};
+pub use held::{HeldEffect, HeldEvent, HeldRequest};
+pub use recorder::{Outcome, Recorder};
+pub use replay::{Difference, Replay, Tally};

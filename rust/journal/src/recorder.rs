@@ -1,0 +1,92 @@
+//! A sink that notes what passes through it.
+
+use rota_core::{Answer, AppendId, Record, Sink, Ticket};
+use serde::Serialize;
+
+/// What came of an event: its effects in their order, and which of them came of which firing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Each as the journal has it.
+    effects: Vec<u8>,
+    firings: Vec<Fired>,
+}
+
+/// A firing, and where its effects begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fired {
+    pub timer: &'static str,
+    pub group_id: String,
+    from: usize,
+}
+
+impl Outcome {
+    /// Forgets everything; the room is kept.
+    pub fn clear(&mut self) {
+        self.effects.clear();
+        self.firings.clear();
+    }
+
+    /// How many entries it takes.
+    pub fn entries(&self) -> u64 {
+        self.firings.len().max(1) as u64
+    }
+
+    /// All effects.
+    pub(crate) fn effects(&self) -> &[u8] {
+        &self.effects
+    }
+
+    /// What was fired, each with its effects.
+    pub(crate) fn firings(&self) -> impl ExactSizeIterator<Item = (&Fired, &[u8])> {
+        self.firings.iter().enumerate().map(|(at, fired)| {
+            let end = self.firings.get(at + 1).map_or(self.effects.len(), |next| next.from);
+            (fired, &self.effects[fired.from..end])
+        })
+    }
+
+    fn note(&mut self, effect: &Effect<'_>) {
+        let written = postcard::to_extend(effect, std::mem::take(&mut self.effects));
+        self.effects = written.expect("plain data can be written");
+    }
+}
+
+/// The order of the variants and of their fields is the journal's format.
+#[derive(Serialize)]
+enum Effect<'a> {
+    Answer { ticket: Ticket, answer: &'a Answer<'a> },
+    Append { append_id: AppendId, records: &'a [Record] },
+}
+
+/// Notes effects in an outcome, and passes them on.
+pub struct Recorder<'s> {
+    outcome: &'s mut Outcome,
+    inner: Option<&'s mut dyn Sink>,
+}
+
+impl<'s> Recorder<'s> {
+    /// Adds to `outcome`.
+    pub fn new(outcome: &'s mut Outcome, inner: Option<&'s mut dyn Sink>) -> Recorder<'s> {
+        Recorder { outcome, inner }
+    }
+}
+
+impl Sink for Recorder<'_> {
+    fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
+        self.outcome.note(&Effect::Answer { ticket, answer: &answer });
+        if let Some(inner) = &mut self.inner {
+            inner.answer(ticket, answer);
+        }
+    }
+
+    fn append(&mut self, append_id: AppendId, records: &[Record]) {
+        self.outcome.note(&Effect::Append { append_id, records });
+        if let Some(inner) = &mut self.inner {
+            inner.append(append_id, records);
+        }
+    }
+
+    fn firing(&mut self, timer: &'static str, group_id: Option<&str>) {
+        let group_id = group_id.unwrap_or_default().to_owned();
+        self.outcome.firings.push(Fired { timer, group_id, from: self.outcome.effects.len() });
+    }
+}

@@ -1,0 +1,224 @@
+//! Folds a journal through a fresh coordinator.
+
+use std::{collections::VecDeque, fmt};
+
+use rota_core::{Coordinator, Now, Phase};
+
+use crate::{
+    entry::{Entry, effects_in, write_entries},
+    event::Event,
+    held::HeldEvent,
+    recorder::{Outcome, Recorder},
+};
+
+/// What a replay has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Entries in all.
+    pub entries: u64,
+    /// Entries whose effects and digest were compared.
+    pub compared: u64,
+    /// Whole states that were compared.
+    pub snapshots: u64,
+    /// Entries of which nothing is known but that they are missing.
+    pub missing: u64,
+    /// Entries that could not be compared, because what was before them is not there.
+    pub unchecked: u64,
+    /// Incarnations that ended without saying so: the process was killed.
+    pub cut: u64,
+}
+
+/// Where a journal and the coordinator part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Of the entry in its incarnation.
+    pub sequence: u64,
+    /// What differs: `answers`, `digest`, `state`, `order`, or `entry` if it cannot be read.
+    pub what: &'static str,
+    /// The event, as JSON.
+    pub event: String,
+    /// What the journal has.
+    pub journal: String,
+    /// What the coordinator has.
+    pub replayed: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { sequence, what, event, journal, replayed } = self;
+        write!(out, "entry {sequence} differs in its {what}\n  event    {event}\n")?;
+        write!(out, "  journal  {journal}\n  replayed {replayed}")
+    }
+}
+
+/// One partition's journal, entry by entry.
+#[derive(Debug, Default)]
+pub struct Replay {
+    coordinator: Option<Coordinator>,
+    /// That the next entry should have; `None`: any.
+    next_sequence: Option<u64>,
+    /// Entries of the advance that goes on: bytes without the version.
+    firings: VecDeque<Vec<u8>>,
+    outcome: Outcome,
+    tally: Tally,
+}
+
+impl Replay {
+    /// Nothing is known before the first entry.
+    pub fn new() -> Replay {
+        Replay::default()
+    }
+
+    /// What it has seen.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Folds the next entry. After a difference nothing more can be said.
+    pub fn fold(&mut self, bytes: &[u8]) -> Result<(), Box<Difference>> {
+        let entry = Entry::read(bytes).map_err(|error| {
+            let sequence = self.next_sequence.unwrap_or_default();
+            let (event, journal, replayed) = ("none".to_owned(), error.to_string(), "an entry".to_owned());
+            Box::new(Difference { sequence, what: "entry", event, journal, replayed })
+        })?;
+        self.tally.entries += 1;
+        self.check_order(&entry)?;
+        self.next_sequence = Some(entry.sequence + 1);
+        if matches!(entry.event, HeldEvent::Began { .. } | HeldEvent::Gap { .. }) {
+            self.firings.clear();
+        }
+        match &entry.event {
+            HeldEvent::Began { config, partition, epoch } => {
+                let before = self.coordinator.replace(Coordinator::new(config.clone(), *partition, *epoch));
+                let is_over = |phase| matches!(phase, Phase::Unloaded | Phase::Failed);
+                self.tally.cut += u64::from(before.is_some_and(|before| !is_over(before.phase())));
+                Ok(())
+            }
+            HeldEvent::Gap { entries } => {
+                self.tally.missing += entries;
+                self.coordinator = None;
+                Ok(())
+            }
+            HeldEvent::Loaded { state } => self.restore(&entry, state),
+            HeldEvent::Snapshot { state } => self.compare_state(&entry, state),
+            _ if self.coordinator.is_none() => {
+                self.tally.unchecked += 1;
+                Ok(())
+            }
+            HeldEvent::Advanced(firing) if firing.index > 0 => self.compare(&entry, bytes),
+            event => {
+                event.with(|event| self.run(entry.now, &event, entry.sequence));
+                self.compare(&entry, bytes)
+            }
+        }
+    }
+
+    /// INVARIANT: within an incarnation entries are numbered without a gap, and what is missing is said to be.
+    fn check_order(&self, entry: &Entry<'_>) -> Result<(), Box<Difference>> {
+        let is_next = match (&entry.event, self.next_sequence) {
+            (HeldEvent::Began { .. }, _) => entry.sequence == 0,
+            (_, None) => true,
+            // It stands where the last one of those that are missing stood.
+            (HeldEvent::Gap { entries }, Some(next)) => next.checked_add(*entries) == Some(entry.sequence + 1),
+            (_, Some(next)) => entry.sequence == next,
+        };
+        let is_firing = matches!(&entry.event, HeldEvent::Advanced(firing) if firing.index > 0);
+        let may_fire = self.coordinator.is_none() || is_firing != self.firings.is_empty();
+        let may_break = matches!(entry.event, HeldEvent::Began { .. } | HeldEvent::Gap { .. });
+        if is_next && (may_fire || may_break) {
+            return Ok(());
+        }
+        let expected = match self.next_sequence {
+            Some(next) if !is_next => format!("entry {next}"),
+            _ if !self.firings.is_empty() => format!("{} more firings of the same advance", self.firings.len()),
+            _ => "the first firing of an advance, or no advance".to_owned(),
+        };
+        Err(difference(entry, "order", format!("entry {}", entry.sequence), expected))
+    }
+
+    /// Tells the coordinator, and keeps what the entries of that should be.
+    fn run(&mut self, now: Now, event: &Event<'_>, mut sequence: u64) {
+        let Some(coordinator) = &mut self.coordinator else { return };
+        self.outcome.clear();
+        let subject = event.subject(coordinator);
+        // Whether a test's order could be carried out shows in the digest.
+        let _told = event.apply(coordinator, now, &mut Recorder::new(&mut self.outcome, None));
+        self.firings.clear();
+        let keep = |_: &str, bytes: Vec<u8>| self.firings.push_back(bytes);
+        write_entries(coordinator, now, event, &subject, &self.outcome, &mut sequence, keep);
+    }
+
+    fn compare(&mut self, entry: &Entry<'_>, bytes: &[u8]) -> Result<(), Box<Difference>> {
+        let expected = self.firings.pop_front().unwrap_or_default();
+        self.tally.compared += 1;
+        if expected == bytes {
+            return Ok(());
+        }
+        let Ok(replayed) = Entry::read(&expected) else {
+            return Err(difference(entry, "order", "a firing".to_owned(), "nothing fires".to_owned()));
+        };
+        let what = if entry.effect_bytes() != replayed.effect_bytes() {
+            "answers"
+        } else if entry.digest != replayed.digest {
+            "digest"
+        } else {
+            "order"
+        };
+        let (journal, replayed) = match what {
+            "answers" => (shown_effects(entry.effect_bytes()), shown_effects(replayed.effect_bytes())),
+            "digest" => (format!("{:016x}", entry.digest), format!("{:016x}", replayed.digest)),
+            _ => (shown(&entry.event), shown(&replayed.event)),
+        };
+        Err(difference(entry, what, journal, replayed))
+    }
+
+    fn restore(&mut self, entry: &Entry<'_>, state: &[u8]) -> Result<(), Box<Difference>> {
+        let restored = Coordinator::restore(state);
+        let unusable = |error| difference(entry, "state", format!("{error}"), "a state".to_owned());
+        self.coordinator = Some(restored.map_err(unusable)?);
+        Ok(())
+    }
+
+    fn compare_state(&mut self, entry: &Entry<'_>, state: &[u8]) -> Result<(), Box<Difference>> {
+        let Some(coordinator) = &self.coordinator else { return self.restore(entry, state) };
+        self.tally.snapshots += 1;
+        if coordinator.snapshot() == state {
+            return Ok(());
+        }
+        let replayed = coordinator.clone();
+        self.restore(entry, state)?;
+        let theirs = self.coordinator.as_ref().expect("it was restored");
+        let (journal, replayed) = first_group_that_differs(theirs, &replayed);
+        Err(difference(entry, "state", journal, replayed))
+    }
+}
+
+fn difference(entry: &Entry<'_>, what: &'static str, journal: String, replayed: String) -> Box<Difference> {
+    Box::new(Difference { sequence: entry.sequence, what, event: shown(&entry.event), journal, replayed })
+}
+
+fn shown(event: &HeldEvent<'_>) -> String {
+    serde_json::to_string(event).unwrap_or_else(|error| error.to_string())
+}
+
+fn shown_effects(bytes: &[u8]) -> String {
+    match effects_in(bytes) {
+        Ok(effects) => serde_json::to_string(&effects).unwrap_or_else(|error| error.to_string()),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn first_group_that_differs(journal: &Coordinator, replayed: &Coordinator) -> (String, String) {
+    let mut group_ids = journal.group_ids();
+    group_ids.extend(replayed.group_ids());
+    group_ids.sort_unstable();
+    let differs = |group_id: &&std::sync::Arc<str>| journal.project(group_id) != replayed.project(group_id);
+    let Some(group_id) = group_ids.iter().find(differs) else {
+        return ("a state with the same groups".to_owned(), "the same groups, but not the same bytes".to_owned());
+    };
+    let project = |coordinator: &Coordinator| match coordinator.project(group_id) {
+        Some(group) => serde_json::to_string(&group).unwrap_or_else(|error| error.to_string()),
+        None => format!("no group {group_id:?}"),
+    };
+    (project(journal), project(replayed))
+}

@@ -1,0 +1,47 @@
+//! A journal's entries, read and folded again.
+
+use pyo3::{exceptions::PyValueError, prelude::*};
+use rota_journal::{Difference, Entry, Replay};
+
+/// Sequence, what differs, the event, what the journal has, what the replay has.
+type DifferenceRow = (u64, &'static str, String, String, String);
+
+/// One entry of a journal as a JSON object. `ValueError`: it is none, or of a later version.
+#[pyfunction]
+fn journal_entry(value: &[u8]) -> PyResult<String> {
+    let json = Entry::read(value).and_then(|entry| entry.to_json());
+    json.map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Folds the journal of one partition through a fresh coordinator.
+#[pyclass(module = "rota._rota")]
+struct JournalReplay {
+    replay: Replay,
+}
+
+#[pymethods]
+impl JournalReplay {
+    /// Nothing is known before the first entry.
+    #[new]
+    fn new() -> JournalReplay {
+        JournalReplay { replay: Replay::new() }
+    }
+
+    /// Folds the next entry; gives where it differs from what the coordinator does, if it does.
+    fn fold(&mut self, value: &[u8]) -> Option<DifferenceRow> {
+        let Difference { sequence, what, event, journal, replayed } = *self.replay.fold(value).err()?;
+        Some((sequence, what, event, journal, replayed))
+    }
+
+    /// Entries in all, compared, whole states compared, missing, unchecked, incarnations cut short.
+    fn tally(&self) -> (u64, u64, u64, u64, u64, u64) {
+        let tally = self.replay.tally();
+        (tally.entries, tally.compared, tally.snapshots, tally.missing, tally.unchecked, tally.cut)
+    }
+}
+
+/// Adds them to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(journal_entry, module)?)?;
+    module.add_class::<JournalReplay>()
+}
