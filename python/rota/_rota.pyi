@@ -1725,10 +1725,10 @@ def encode_cooperative_sticky_user_data(generation: int) -> bytes:
 def decode_cooperative_sticky_user_data(data: bytes) -> int:
     """Read the user data of `cooperative-sticky`; -1 if there is no generation in it."""
 
-@final
 def journal_entry(value: bytes) -> str:
     """One entry of a journal as a JSON object (docs/journal.md). Raises ValueError for anything else."""
 
+@final
 class JournalReplay:
     """Folds the journal of one partition, entry by entry, through a fresh coordinator."""
 
@@ -1742,6 +1742,7 @@ class JournalReplay:
     def tally(self) -> tuple[int, int, int, int, int, int]:
         """Entries: in all, compared, whole states compared, missing, unchecked, and incarnations cut short."""
 
+@final
 class DataLog:
     """A data directory, opened to be read: nothing in it is changed. Raises OSError if it cannot be opened."""
 

@@ -74,6 +74,30 @@ Version = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 
 
+DataDirectory = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="Keep topics, groups and offsets there; without it they are in memory."),
+]
+Acknowledged = Annotated[
+    Durability,
+    typer.Option("--durability", help="With --data: what is acknowledged survives power loss, or only this process."),
+]
+TakeOver = Annotated[
+    bool, typer.Option("--take-over", help="With --data: a directory that Kafka wrote becomes rota's.")
+]
+Tracing = Annotated[bool, typer.Option("--trace", help="Print every request and every answer, decoded, one line each.")]
+Journal = Annotated[
+    bool, typer.Option("--journal", help="Write down every event of every coordinator, in the data directory.")
+]
+JournalDirectory = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Write the journal there; --data is not needed then.")
+]
+JournalRetentionBytes = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Bytes that each partition of the journal keeps.")
+]
+JournalRetentionMs = Annotated[int, typer.Option(min=1, metavar="MS", help="How long the journal is kept.")]
+
+
 def run() -> None:
     """The process `rota`: a stdout that is closed or takes nothing is one line on stderr, too."""
     # Its number would go to the next file or socket, which would then be written to.
@@ -294,31 +318,14 @@ def serve(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A Kafka broker setting; may be given again."),
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keep topics, groups and offsets there; without it they are in memory."),
-    ] = None,
-    durability: Annotated[
-        Durability, typer.Option(help="With --data: what is acknowledged survives power loss, or only this process.")
-    ] = Durability.FSYNC,
-    take_over: Annotated[
-        bool, typer.Option("--take-over", help="With --data: a directory that Kafka wrote becomes rota's.")
-    ] = False,
-    journal: Annotated[
-        bool, typer.Option("--journal", help="Write down every event of every coordinator, in the data directory.")
-    ] = False,
-    journal_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the journal there; --data is not needed then.")
-    ] = None,
-    journal_retention_bytes: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Bytes that each of its 50 partitions keeps.")
-    ] = JOURNAL_RETENTION_BYTES,
-    journal_retention_ms: Annotated[
-        int, typer.Option(min=1, metavar="MS", help="How long the journal is kept.")
-    ] = JOURNAL_RETENTION_MS,
-    trace: Annotated[
-        bool, typer.Option("--trace", help="Print every request and every answer, decoded, one line each.")
-    ] = False,
+    data: DataDirectory = None,
+    durability: Acknowledged = Durability.FSYNC,
+    take_over: TakeOver = False,
+    journal: Journal = False,
+    journal_dir: JournalDirectory = None,
+    journal_retention_bytes: JournalRetentionBytes = JOURNAL_RETENTION_BYTES,
+    journal_retention_ms: JournalRetentionMs = JOURNAL_RETENTION_MS,
+    trace: Tracing = False,
     as_json: AsJson = False,
     _version: Version = False,
 ) -> None:

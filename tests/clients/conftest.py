@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.journaled import journaled
+
 from .matrix import Result, table
 from .scene import Scene
 
@@ -69,14 +71,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture(scope="session")
-def own_server(request: pytest.FixtureRequest) -> Iterator[rota.Server | None]:
-    """The rota.Server of this session, unless a broker was named."""
+def own_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[rota.Server | None]:
+    """The rota.Server of this session, unless a broker was named; its journal is folded again at the end."""
     if existing_broker(request.config) is not None:
         yield None
         return
-    import rota
-
-    with rota.Server(listen="127.0.0.1:0", settings=SETTINGS) as server:
+    with journaled(tmp_path_factory.mktemp("journal"), settings=SETTINGS) as server:
         yield server
 
 
@@ -115,12 +117,10 @@ def scene_with(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
     """A scene on a rota.Server of its own, with further settings."""
     if existing_broker(request.config) is not None:
         pytest.skip("needs a broker with settings of its own")
-    import rota
-
     with contextlib.ExitStack() as ends:
 
         def begin(settings: dict[str, str]) -> Scene:
-            server = ends.enter_context(rota.Server(listen="127.0.0.1:0", settings=SETTINGS | settings))
+            server = ends.enter_context(journaled(tmp_path / "journal", settings=SETTINGS | settings))
             scene = Scene(server.bootstrap_servers, tmp_path, server)
             ends.callback(scene.close)
             return scene

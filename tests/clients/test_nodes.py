@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 import rota
+from tests.journaled import journaled
 from tests.nodes.peer import Nodes, fetch, fetched
 
 from .client import Client
@@ -28,8 +29,8 @@ every_family = pytest.mark.parametrize("family", FAMILIES, ids=[family.name for 
 
 
 @pytest.fixture
-def three() -> Iterator[rota.Server]:
-    with rota.Server(nodes=3, settings=SETTINGS) as server:
+def three(tmp_path: Path) -> Iterator[rota.Server]:
+    with journaled(tmp_path / "journal", nodes=3, settings=SETTINGS) as server:
         yield server
 
 

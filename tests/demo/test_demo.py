@@ -22,6 +22,7 @@ import rota.demo
 from rota.cli import app
 from rota.demo.stage import Result, Settings
 from tests.clients.eventually import eventually
+from tests.journaled import journaled
 
 DEMO = [sys.executable, "-m", "rota", "demo"]
 WITHIN_S = 100
@@ -92,8 +93,8 @@ def test_a_signal_to_all_of_the_demo_ends_it_and_all_its_consumers(
 
 
 @pytest.mark.clients
-def test_a_demo_that_is_terminated_leaves_nothing_on_somebody_elses_broker() -> None:
-    with rota.Server() as broker:
+def test_a_demo_that_is_terminated_leaves_nothing_on_somebody_elses_broker(tmp_path: Path) -> None:
+    with journaled(tmp_path / "journal") as broker:
         demo = a_demo_with_a_consumer("--bootstrap-server", broker.bootstrap_servers)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         (group,) = broker.groups()

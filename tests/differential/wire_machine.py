@@ -9,9 +9,11 @@ from __future__ import annotations
 import select
 import socket
 import struct
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -25,6 +27,7 @@ from rota.check.differential.steps import Ask, End, Pass, Step, resolved, with_i
 from rota.model import State
 from tests.differential import wire_frames
 from tests.differential.machine import Drawn
+from tests.journaled import check_journal
 
 ANSWER_WITHIN_S = 10.0
 TOPICS = {"t": 10, "u": 10, "v": 10}
@@ -77,12 +80,15 @@ class Wire:
     def __init__(self, config: Mapping[str, int]) -> None:
         config = {name: value for name, value in config.items() if name not in NOT_OF_A_SERVER}
         self.clock = rota.VirtualClock()
-        self.server = rota.Server(settings={"offsets.topic.num.partitions": 1, **config}, clock=self.clock)
+        self.directory = tempfile.TemporaryDirectory(prefix="rota-journal-")
+        journal = Path(self.directory.name)
+        settings = {"offsets.topic.num.partitions": 1, **config}
+        self.server = rota.Server(settings=settings, clock=self.clock, journal=journal)
         for name, partitions in TOPICS.items():
             self.server.create_topic(name, partitions)
         self.address = (self.server.host, self.server.port)
-        settings = {name.replace(".", "_"): value for name, value in config.items()}
-        self.state: State = model.step(model.State(model.Config(**settings)), 0, model.Loaded())[0]
+        modelled = {name.replace(".", "_"): value for name, value in config.items()}
+        self.state: State = model.step(model.State(model.Config(**modelled)), 0, model.Loaded())[0]
         self.now_ms = 0
         self.minted: dict[int, str] = {}
         self.in_flight: list[model.Append] = []
@@ -260,10 +266,12 @@ class Wire:
             raise Difference(f"nothing ever answers {sorted(self.waiting)}")
 
     def close(self) -> None:
-        """Stop the server, hang up."""
+        """Stop the server, hang up, fold its journal."""
         self.server.stop()
         for line in [self.control, *self.idle, *(waiting.line for waiting in self.waiting.values())]:
             line.socket.close()
+        check_journal(self.server, Path(self.directory.name))
+        self.directory.cleanup()
 
 
 class ServerAndModel(RuleBasedStateMachine):

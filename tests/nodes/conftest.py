@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import rota
+from tests.journaled import journaled
 
 from .peer import Nodes
 
@@ -14,8 +16,8 @@ SETTINGS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms
 
 
 @pytest.fixture
-def three() -> Iterator[rota.Server]:
-    with rota.Server(nodes=3, settings=SETTINGS) as server:
+def three(tmp_path: Path) -> Iterator[rota.Server]:
+    with journaled(tmp_path / "journal", nodes=3, settings=SETTINGS) as server:
         server.create_topic("orders", 6)
         yield server
 

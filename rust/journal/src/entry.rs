@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rota_core::{Coordinator, Now, records::serialized_bytes};
+use rota_core::{Coordinator, Now, Phase, records::serialized_bytes};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -38,7 +38,7 @@ pub struct Entry<'a> {
     /// What came of it, see [`Entry::effects`].
     #[serde(borrow)]
     effects: &'a [u8],
-    /// Of the group that the event was about, afterwards: `Coordinator::outline_digest`.
+    /// Of the group that the event was about, afterwards: `Coordinator::outline_digest`; 0 while it loads.
     pub digest: u64,
 }
 
@@ -144,7 +144,9 @@ pub fn write_entries(
     mut take: impl FnMut(&str, Vec<u8>),
 ) {
     let mut write = |event: &Event<'_>, group_id: &str, member_id: &str, effects: &[u8]| {
-        let digest = coordinator.outline_digest(group_id, member_id);
+        // What is being loaded is in the log and not in the journal.
+        let is_loading = coordinator.phase() == Phase::Loading;
+        let digest = if is_loading { 0 } else { coordinator.outline_digest(group_id, member_id) };
         let written = Written { sequence: *sequence, now, event, effects, digest };
         take(group_id, bytes_of(&written));
         *sequence += 1;

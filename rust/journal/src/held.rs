@@ -105,31 +105,8 @@ impl HeldEvent<'_> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are Request's")]
 pub enum HeldRequest<'a> {
-    JoinGroup {
-        version: i16,
-        group_id: Option<&'a str>,
-        member_id: &'a str,
-        instance_id: Option<&'a str>,
-        client_id: &'a str,
-        client_host: &'a str,
-        session_timeout_ms: i32,
-        rebalance_timeout_ms: i32,
-        protocol_type: &'a str,
-        #[serde(borrow)]
-        protocols: Vec<Protocol<'a>>,
-        reason: Option<&'a str>,
-    },
-    SyncGroup {
-        version: i16,
-        group_id: Option<&'a str>,
-        generation: i32,
-        member_id: &'a str,
-        instance_id: Option<&'a str>,
-        protocol_type: Option<&'a str>,
-        protocol_name: Option<&'a str>,
-        #[serde(borrow)]
-        assignments: Vec<Assignment<'a>>,
-    },
+    JoinGroup(#[serde(borrow)] HeldJoin<'a>),
+    SyncGroup(#[serde(borrow)] HeldSync<'a>),
     Heartbeat(#[serde(borrow)] Heartbeat<'a>),
     LeaveGroup {
         version: i16,
@@ -137,16 +114,7 @@ pub enum HeldRequest<'a> {
         #[serde(borrow)]
         members: Vec<LeaveIdentity<'a>>,
     },
-    OffsetCommit {
-        version: i16,
-        group_id: Option<&'a str>,
-        generation: i32,
-        member_id: &'a str,
-        instance_id: Option<&'a str>,
-        retention_time_ms: Option<i64>,
-        #[serde(borrow)]
-        topics: Vec<HeldCommitTopic<'a>>,
-    },
+    OffsetCommit(#[serde(borrow)] HeldCommit<'a>),
     OffsetFetch {
         group_id: Option<&'a str>,
         require_stable: bool,
@@ -166,6 +134,50 @@ pub enum HeldRequest<'a> {
         #[serde(borrow)]
         topics: Vec<HeldDeleteTopic<'a>>,
     },
+}
+
+/// See [`JoinGroup`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HeldJoin<'a> {
+    pub version: i16,
+    pub group_id: Option<&'a str>,
+    pub member_id: &'a str,
+    pub instance_id: Option<&'a str>,
+    pub client_id: &'a str,
+    pub client_host: &'a str,
+    pub session_timeout_ms: i32,
+    pub rebalance_timeout_ms: i32,
+    pub protocol_type: &'a str,
+    #[serde(borrow)]
+    pub protocols: Vec<Protocol<'a>>,
+    pub reason: Option<&'a str>,
+}
+
+/// See [`SyncGroup`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HeldSync<'a> {
+    pub version: i16,
+    pub group_id: Option<&'a str>,
+    pub generation: i32,
+    pub member_id: &'a str,
+    pub instance_id: Option<&'a str>,
+    pub protocol_type: Option<&'a str>,
+    pub protocol_name: Option<&'a str>,
+    #[serde(borrow)]
+    pub assignments: Vec<Assignment<'a>>,
+}
+
+/// See [`OffsetCommit`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HeldCommit<'a> {
+    pub version: i16,
+    pub group_id: Option<&'a str>,
+    pub generation: i32,
+    pub member_id: &'a str,
+    pub instance_id: Option<&'a str>,
+    pub retention_time_ms: Option<i64>,
+    #[serde(borrow)]
+    pub topics: Vec<HeldCommitTopic<'a>>,
 }
 
 /// See [`CommitTopic`].
@@ -194,76 +206,17 @@ pub struct HeldDeleteTopic<'a> {
 
 impl HeldRequest<'_> {
     /// As a coordinator takes it.
-    #[expect(clippy::too_many_lines, reason = "one arm each, all alike")]
     pub fn with<R>(&self, ask: impl FnOnce(Request<'_>) -> R) -> R {
         match self {
-            HeldRequest::JoinGroup {
-                version,
-                group_id,
-                member_id,
-                instance_id,
-                client_id,
-                client_host,
-                session_timeout_ms,
-                rebalance_timeout_ms,
-                protocol_type,
-                protocols,
-                reason,
-            } => ask(Request::JoinGroup(JoinGroup {
-                version: *version,
-                group_id: *group_id,
-                member_id,
-                instance_id: *instance_id,
-                client_id,
-                client_host,
-                session_timeout_ms: *session_timeout_ms,
-                rebalance_timeout_ms: *rebalance_timeout_ms,
-                protocol_type,
-                protocols,
-                reason: *reason,
-            })),
-            HeldRequest::SyncGroup {
-                version,
-                group_id,
-                generation,
-                member_id,
-                instance_id,
-                protocol_type,
-                protocol_name,
-                assignments,
-            } => ask(Request::SyncGroup(SyncGroup {
-                version: *version,
-                group_id: *group_id,
-                generation: *generation,
-                member_id,
-                instance_id: *instance_id,
-                protocol_type: *protocol_type,
-                protocol_name: *protocol_name,
-                assignments,
-            })),
+            HeldRequest::JoinGroup(join) => ask(Request::JoinGroup(join.lent())),
+            HeldRequest::SyncGroup(sync) => ask(Request::SyncGroup(sync.lent())),
             HeldRequest::Heartbeat(heartbeat) => ask(Request::Heartbeat(*heartbeat)),
             HeldRequest::LeaveGroup { version, group_id, members } => {
                 ask(Request::LeaveGroup(LeaveGroup { version: *version, group_id: *group_id, members }))
             }
-            HeldRequest::OffsetCommit {
-                version,
-                group_id,
-                generation,
-                member_id,
-                instance_id,
-                retention_time_ms,
-                topics,
-            } => {
-                let topics: Vec<CommitTopic<'_>> = topics.iter().map(HeldCommitTopic::lent).collect();
-                ask(Request::OffsetCommit(OffsetCommit {
-                    version: *version,
-                    group_id: *group_id,
-                    generation: *generation,
-                    member_id,
-                    instance_id: *instance_id,
-                    retention_time_ms: *retention_time_ms,
-                    topics: &topics,
-                }))
+            HeldRequest::OffsetCommit(commit) => {
+                let topics: Vec<CommitTopic<'_>> = commit.topics.iter().map(HeldCommitTopic::lent).collect();
+                ask(Request::OffsetCommit(commit.lent(&topics)))
             }
             HeldRequest::OffsetFetch { group_id, require_stable, topics } => {
                 let topics: Option<Vec<FetchTopic<'_>>> =
@@ -281,6 +234,53 @@ impl HeldRequest<'_> {
                 let topics: Vec<OffsetDeleteTopic<'_>> = topics.iter().map(HeldDeleteTopic::lent).collect();
                 ask(Request::OffsetDelete(OffsetDelete { group_id: *group_id, topics: &topics }))
             }
+        }
+    }
+}
+
+impl HeldJoin<'_> {
+    fn lent(&self) -> JoinGroup<'_> {
+        JoinGroup {
+            version: self.version,
+            group_id: self.group_id,
+            member_id: self.member_id,
+            instance_id: self.instance_id,
+            client_id: self.client_id,
+            client_host: self.client_host,
+            session_timeout_ms: self.session_timeout_ms,
+            rebalance_timeout_ms: self.rebalance_timeout_ms,
+            protocol_type: self.protocol_type,
+            protocols: &self.protocols,
+            reason: self.reason,
+        }
+    }
+}
+
+impl HeldSync<'_> {
+    fn lent(&self) -> SyncGroup<'_> {
+        SyncGroup {
+            version: self.version,
+            group_id: self.group_id,
+            generation: self.generation,
+            member_id: self.member_id,
+            instance_id: self.instance_id,
+            protocol_type: self.protocol_type,
+            protocol_name: self.protocol_name,
+            assignments: &self.assignments,
+        }
+    }
+}
+
+impl HeldCommit<'_> {
+    fn lent<'t>(&'t self, topics: &'t [CommitTopic<'t>]) -> OffsetCommit<'t> {
+        OffsetCommit {
+            version: self.version,
+            group_id: self.group_id,
+            generation: self.generation,
+            member_id: self.member_id,
+            instance_id: self.instance_id,
+            retention_time_ms: self.retention_time_ms,
+            topics,
         }
     }
 }

@@ -15,6 +15,8 @@ mod event;
 mod held;
 mod recorder;
 mod replay;
+#[cfg(test)]
+mod tests;
 
 pub use entry::{Entry, EntryError, VERSION, write_entries, write_mark};
 pub use event::{Event, Firing, Subject};

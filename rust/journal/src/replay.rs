@@ -75,11 +75,11 @@ impl Replay {
     }
 
     /// Folds the next entry. After a difference nothing more can be said.
-    pub fn fold(&mut self, bytes: &[u8]) -> Result<(), Box<Difference>> {
+    pub fn fold(&mut self, bytes: &[u8]) -> Result<(), Difference> {
         let entry = Entry::read(bytes).map_err(|error| {
             let sequence = self.next_sequence.unwrap_or_default();
             let (event, journal, replayed) = ("none".to_owned(), error.to_string(), "an entry".to_owned());
-            Box::new(Difference { sequence, what: "entry", event, journal, replayed })
+            Difference { sequence, what: "entry", event, journal, replayed }
         })?;
         self.tally.entries += 1;
         self.check_order(&entry)?;
@@ -114,7 +114,7 @@ impl Replay {
     }
 
     /// INVARIANT: within an incarnation entries are numbered without a gap, and what is missing is said to be.
-    fn check_order(&self, entry: &Entry<'_>) -> Result<(), Box<Difference>> {
+    fn check_order(&self, entry: &Entry<'_>) -> Result<(), Difference> {
         let is_next = match (&entry.event, self.next_sequence) {
             (HeldEvent::Began { .. }, _) => entry.sequence == 0,
             (_, None) => true,
@@ -148,7 +148,7 @@ impl Replay {
         write_entries(coordinator, now, event, &subject, &self.outcome, &mut sequence, keep);
     }
 
-    fn compare(&mut self, entry: &Entry<'_>, bytes: &[u8]) -> Result<(), Box<Difference>> {
+    fn compare(&mut self, entry: &Entry<'_>, bytes: &[u8]) -> Result<(), Difference> {
         let expected = self.firings.pop_front().unwrap_or_default();
         self.tally.compared += 1;
         if expected == bytes {
@@ -172,14 +172,14 @@ impl Replay {
         Err(difference(entry, what, journal, replayed))
     }
 
-    fn restore(&mut self, entry: &Entry<'_>, state: &[u8]) -> Result<(), Box<Difference>> {
+    fn restore(&mut self, entry: &Entry<'_>, state: &[u8]) -> Result<(), Difference> {
         let restored = Coordinator::restore(state);
         let unusable = |error| difference(entry, "state", format!("{error}"), "a state".to_owned());
         self.coordinator = Some(restored.map_err(unusable)?);
         Ok(())
     }
 
-    fn compare_state(&mut self, entry: &Entry<'_>, state: &[u8]) -> Result<(), Box<Difference>> {
+    fn compare_state(&mut self, entry: &Entry<'_>, state: &[u8]) -> Result<(), Difference> {
         let Some(coordinator) = &self.coordinator else { return self.restore(entry, state) };
         self.tally.snapshots += 1;
         if coordinator.snapshot() == state {
@@ -193,8 +193,8 @@ impl Replay {
     }
 }
 
-fn difference(entry: &Entry<'_>, what: &'static str, journal: String, replayed: String) -> Box<Difference> {
-    Box::new(Difference { sequence: entry.sequence, what, event: shown(&entry.event), journal, replayed })
+fn difference(entry: &Entry<'_>, what: &'static str, journal: String, replayed: String) -> Difference {
+    Difference { sequence: entry.sequence, what, event: shown(&entry.event), journal, replayed }
 }
 
 fn shown(event: &HeldEvent<'_>) -> String {

@@ -29,7 +29,7 @@ impl JournalReplay {
 
     /// Folds the next entry; gives where it differs from what the coordinator does, if it does.
     fn fold(&mut self, value: &[u8]) -> Option<DifferenceRow> {
-        let Difference { sequence, what, event, journal, replayed } = *self.replay.fold(value).err()?;
+        let Difference { sequence, what, event, journal, replayed } = self.replay.fold(value).err()?;
         Some((sequence, what, event, journal, replayed))
     }
 

@@ -101,11 +101,10 @@ impl Server {
             let durability = if syncs { Durability::Fsync } else { Durability::Os };
             DataConfig { durability, take_over, ..DataConfig::at(dir) }
         });
-        let journal = journal
-            .map(|(dir, retention_bytes, retention_ms)| JournalConfig { dir, retention_bytes, retention_ms });
+        let journal =
+            journal.map(|(dir, retention_bytes, retention_ms)| JournalConfig { dir, retention_bytes, retention_ms });
         let listen = listen.to_owned();
-        let config =
-            ServerConfig { listen, advertise, nodes, settings: chosen, virtual_clock, trace, data, journal };
+        let config = ServerConfig { listen, advertise, nodes, settings: chosen, virtual_clock, trace, data, journal };
         let running = py.detach(|| Running::start(config)).map_err(raised)?;
         Ok(Server { running, writer })
     }
@@ -194,7 +193,6 @@ impl Server {
     }
 
     /// Of the journal: its directory, entries, their bytes, entries dropped, why the disk does not take it.
-    #[expect(clippy::type_complexity, reason = "a row of plain values")]
     fn journal(&self) -> Option<(PathBuf, u64, u64, u64, Option<String>)> {
         let health = self.running.journal()?;
         Some((health.dir, health.entries, health.bytes, health.lost, health.error))

@@ -120,9 +120,12 @@ impl Journal {
         cluster_id: &str,
     ) -> Result<Arc<Journal>, ServerError> {
         let segments = config.retention_bytes.map_or(SEGMENT_BYTES_MAX, |bytes| bytes / 4);
+        let segment_bytes = segments.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
         let options = StoreOptions {
             durability: Durability::Os,
-            segment_bytes: segments.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX),
+            segment_bytes,
+            // Only what a checkpoint has synced can be dropped.
+            wal_bytes: segment_bytes,
             batch_bytes_max: BATCH_BYTES_MAX,
             cluster_id: cluster_id.to_owned(),
             compacted_topics: Vec::new(),
@@ -341,7 +344,8 @@ impl Writer {
             return;
         }
         let outcomes = self.store.call(commands);
-        *lock(&self.journal.error) = outcomes.iter().find_map(|outcome| outcome.as_ref().err()).map(ToString::to_string);
+        *lock(&self.journal.error) =
+            outcomes.iter().find_map(|outcome| outcome.as_ref().err()).map(ToString::to_string);
         for (at, outcome) in asked.into_iter().zip(outcomes) {
             if let (Some(at), Ok(_)) = (at, outcome) {
                 let part = &mut self.parts[at];
@@ -353,37 +357,16 @@ impl Writer {
         }
     }
 
-    /// Drops the oldest segments of what is too large, or too old.
+    /// Drops the oldest segments of what is too large, or too old. What cannot be dropped now is tried again.
     fn retain(&self) {
-        let mut trims = Vec::new();
-        for Part { info, .. } in &self.parts {
-            let (partition, segments) = (info.handle, info.view.segments());
-            let sizes: Vec<u64> = segments.iter().map(|segment| segment.readable_bytes()).collect();
-            let all: u64 = sizes.iter().sum();
-            let mut keep = self.config.retention_bytes.unwrap_or(u64::MAX).min(all);
-            if let Some(retention_ms) = self.config.retention_ms {
-                let since_ms = wall_ms().saturating_sub_unsigned(retention_ms);
-                // A segment is too old when the one after it begins with what is.
-                let bases = segments.iter().skip(1).map(|segment| segment.base_offset);
-                let old = bases.take_while(|base_offset| is_before(info, *base_offset, since_ms)).count();
-                keep = keep.min(all - sizes.iter().take(old).sum::<u64>());
-            }
-            if keep < all {
-                trims.push(Command::Trim { partition, limit_bytes: keep });
-            }
-        }
-        if !trims.is_empty() {
-            // What cannot be dropped now is tried again.
-            let _outcomes = self.store.call(trims);
-        }
+        let limit_bytes = self.config.retention_bytes.unwrap_or(u64::MAX);
+        let trim = |part: &Part| {
+            let since_ms = self.config.retention_ms.map(|kept_ms| wall_ms().saturating_sub_unsigned(kept_ms));
+            let below = since_ms.map_or(0, |since_ms| part.info.view.older_than(since_ms).unwrap_or(0));
+            Command::Trim { partition: part.info.handle, limit_bytes, below }
+        };
+        let _outcomes = self.store.call(self.parts.iter().map(trim).collect());
     }
-}
-
-/// Whether the batch at an offset was written before an instant.
-fn is_before(info: &PartitionInfo, offset: i64, since_ms: i64) -> bool {
-    let slice = info.view.read_slice(offset, 1).ok();
-    let first = slice.as_ref().and_then(|slice| slice.batches().next()).and_then(Result::ok);
-    first.is_some_and(|batch| batch.header().max_timestamp_ms < since_ms)
 }
 
 fn wall_ms() -> i64 {

@@ -137,7 +137,11 @@ impl Node {
             loading: BTreeMap::new(),
             newer: BTreeMap::new(),
             loads_held: false,
-            effects: Effects { tickets: Tickets::default(), log: OffsetsLog::new(Arc::clone(&commons.log), at), outcome: Outcome::default() },
+            effects: Effects {
+                tickets: Tickets::default(),
+                log: OffsetsLog::new(Arc::clone(&commons.log), at),
+                outcome: Outcome::default(),
+            },
             settings,
             place: Place { node_id, ..commons.place.clone() },
             clock: commons.clock.clone(),

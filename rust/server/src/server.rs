@@ -507,7 +507,9 @@ impl Drop for Server {
 fn open_journal(config: &JournalConfig, commons: &Commons) -> Result<Arc<Journal>, ServerError> {
     let in_data = match &commons.data {
         None => Err("a server without a data directory needs a directory for its journal".to_owned()),
-        Some(data) if data.is_read_only => Err("a directory that is only read takes no journal: name another".to_owned()),
+        Some(data) if data.is_read_only => {
+            Err("a directory that is only read takes no journal: name another".to_owned())
+        }
         Some(data) => Ok(data.dir().join(JOURNAL_DIR)),
     };
     let dir = config.dir.clone().map_or(in_data, Ok).map_err(ServerError::BadJournal)?;

@@ -1,0 +1,31 @@
+"""Servers whose journals are folded again when they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import rota
+from rota import journal
+
+
+@contextmanager
+def journaled(directory: Path, **options: Any) -> Iterator[rota.Server]:
+    """A server, and at its end the proof that its journal says what its coordinators did."""
+    with rota.Server(journal=directory, **options) as server:
+        yield server
+    check_journal(server, directory)
+
+
+def check_journal(server: rota.Server, directory: Path) -> None:
+    """Fold the journal of a server that has stopped: nothing is missing, and nothing differs."""
+    health = server.journal()
+    assert health is not None
+    assert (health.lost, health.error) == (0, None)
+    found = journal.replay(directory)
+    assert [part for part in found if not part.is_well] == []
+    told = [sum(getattr(part, name) for part in found) for name in ("missing", "unchecked", "cut")]
+    assert told == [0, 0, 0]
+    assert sum(part.compared for part in found) > 0
