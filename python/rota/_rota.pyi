@@ -45,6 +45,7 @@ __all__ = [
     "JoinAnswer",
     "JoinGroup",
     "JoinedMember",
+    "JournalReplay",
     "LeaveAnswer",
     "LeaveGroup",
     "LeftMember",
@@ -89,6 +90,7 @@ __all__ = [
     "encode_cooperative_sticky_user_data",
     "encode_sticky_user_data",
     "encode_subscription",
+    "journal_entry",
     "vocabulary",
 ]
 

@@ -183,7 +183,16 @@ def test_every_exception_is_a_rota_error_with_a_docstring() -> None:
 
 def test_everything_compiled_is_exported_and_documented() -> None:
     # what has a face of its own in Python, and the vocabulary
-    private = {"vocabulary", "Server", "DataLog", "MemberMachine", "assign_names", "certify_names"}
+    private = {
+        "DataLog",
+        "JournalReplay",
+        "MemberMachine",
+        "Server",
+        "assign_names",
+        "certify_names",
+        "journal_entry",
+        "vocabulary",
+    }
     assert set(_rota.__all__) - private <= set(rota.__all__) | set(assign.__all__)
     for name in set(_rota.__all__) - {"__version__", "Answer", "Effect", "Record", "Request"}:
         assert getattr(_rota, name).__doc__, name

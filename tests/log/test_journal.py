@@ -137,7 +137,9 @@ def test_a_small_journal_drops_its_oldest_segments_and_replays_from_a_state(tmp_
             consumer.close()
     kept = segments(tmp_path / "data")
     assert int(kept[0].stem) > 0, "the oldest segments are gone"
-    assert sum(path.stat().st_size for path in kept) <= 300_000
+    assert sum(path.stat().st_size for path in kept) <= 400_000, (
+        "a segment more than asked for, and what no checkpoint has synced"
+    )
     (part,) = journal.replay(tmp_path / "data")
     assert part.is_well
     assert part.compared > 0
