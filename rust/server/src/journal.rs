@@ -22,7 +22,7 @@ use rota_log::{
     store::{Command, Durability, PartitionInfo, StoreOptions},
 };
 
-use crate::error::ServerError;
+use crate::{commons::Commons, error::ServerError};
 
 /// The topic of the journal; its partitions are those of `__consumer_offsets`.
 pub const JOURNAL_TOPIC: &str = "__rota_journal";
@@ -112,8 +112,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Journal {
+    /// That of a server, in its data directory unless it has a place of its own. Errors: `BadJournal`, `CannotOpen`.
+    pub fn beside(config: &JournalConfig, commons: &Commons) -> Result<Arc<Journal>, ServerError> {
+        let in_data = match &commons.data {
+            None => Err("a server without a data directory needs a directory for its journal".to_owned()),
+            Some(data) if data.is_read_only => {
+                Err("a directory that is only read takes no journal: name another".to_owned())
+            }
+            Some(data) => Ok(data.dir().join(JOURNAL_DIR)),
+        };
+        let dir = config.dir.clone().map_or(in_data, Ok).map_err(ServerError::BadJournal)?;
+        Journal::open(config, dir, commons.owners.partitions(), &commons.place.cluster_id)
+    }
+
     /// Opens it and starts its thread. Errors: `CannotOpen`, `BadData`.
-    pub fn open(
+    fn open(
         config: &JournalConfig,
         dir: PathBuf,
         partitions: u32,

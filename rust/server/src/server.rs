@@ -31,7 +31,7 @@ use crate::{
     entropy::RandomBits,
     error::ServerError,
     handover,
-    journal::{JOURNAL_DIR, Journal, JournalConfig, JournalHealth},
+    journal::{Journal, JournalConfig, JournalHealth},
     listening::{listen_all, ports_from},
     node::Node,
     owners::{FIRST_NODE, Owner},
@@ -150,7 +150,7 @@ impl Server {
             None => Commons::new(settings, place, clock),
             Some(data) => Commons::on_disk(settings, place, clock, data)?,
         };
-        let journal = config.journal.map(|journal| open_journal(&journal, &commons)).transpose()?;
+        let journal = config.journal.map(|journal| Journal::beside(&journal, &commons)).transpose()?;
         let commons = Arc::new(Commons { trace: config.trace, journal, ..commons });
         let (loads, loaded) = sync_channel(commons.owners.partitions() as usize);
         let (mut nodes, mut running) = (Vec::new(), Vec::new());
@@ -503,19 +503,6 @@ impl Drop for Server {
 }
 
 /// Starts the thread of one node; it answers requests when this returns.
-/// Opens the journal, in the data directory unless it has a place of its own. Errors: `BadJournal`, `CannotOpen`.
-fn open_journal(config: &JournalConfig, commons: &Commons) -> Result<Arc<Journal>, ServerError> {
-    let in_data = match &commons.data {
-        None => Err("a server without a data directory needs a directory for its journal".to_owned()),
-        Some(data) if data.is_read_only => {
-            Err("a directory that is only read takes no journal: name another".to_owned())
-        }
-        Some(data) => Ok(data.dir().join(JOURNAL_DIR)),
-    };
-    let dir = config.dir.clone().map_or(in_data, Ok).map_err(ServerError::BadJournal)?;
-    Journal::open(config, dir, commons.owners.partitions(), &commons.place.cluster_id)
-}
-
 fn start_node(
     commons: &Arc<Commons>,
     node_id: i32,
