@@ -100,10 +100,17 @@ def heartbeat(group: str, member: str, generation: int, *, correlation: int = 7)
     return frame(HEARTBEAT, 0, string(group) + i32(generation) + string(member), correlation=correlation)
 
 
-def join(group: str, member: str = "", *, session_ms: int = 30_000, protocol: str = "range") -> bytes:
+def join(
+    group: str,
+    member: str = "",
+    *,
+    session_ms: int = 30_000,
+    protocol: str = "range",
+    metadata: bytes = b"metadata",
+) -> bytes:
     """A JoinGroup v1: no round for a member id, a rebalance timeout of 60 s."""
     body = string(group) + i32(session_ms) + i32(60_000) + string(member) + string("consumer")
-    return frame(JOIN_GROUP, 1, body + i32(1) + string(protocol) + blob(b"metadata"))
+    return frame(JOIN_GROUP, 1, body + i32(1) + string(protocol) + blob(metadata))
 
 
 def sync(group: str, member: str, generation: int, plan: dict[str, bytes] | None = None) -> bytes:
@@ -236,10 +243,17 @@ class Connection:
 class Member:
     """A member that has joined and synced on its own connection. `between` is called when it has sent its join."""
 
-    def __init__(self, address: tuple[str, int], group: str, between: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        group: str,
+        between: Callable[[], None] = lambda: None,
+        *,
+        metadata: bytes = b"metadata",
+    ) -> None:
         self.connection = Connection(address)
         self.group = group
-        self.connection.send(join(group))
+        self.connection.send(join(group, metadata=metadata))
         between()
         joined = Reader(self.connection.receive())
         assert (joined.i32(), joined.i16()) == (7, NONE)

@@ -159,6 +159,30 @@ fn a_request_may_not_hold_more_elements_than_the_limit() {
 }
 
 #[test]
+fn a_request_whose_tagged_fields_are_kept_may_not_hold_more_of_them_than_the_limit() {
+    let tagged = |count: u32| {
+        // No topics, three flags, and then nothing but unknown tags, each of them empty.
+        let mut body = vec![1, 0, 0, 0];
+        let varint = |body: &mut Vec<u8>, mut value: u32| {
+            while value >= 0x80 {
+                body.push((value & 0x7f) as u8 | 0x80);
+                value >>= 7;
+            }
+            body.push(value as u8);
+        };
+        varint(&mut body, count);
+        for tag in 0..count {
+            varint(&mut body, tag);
+            body.push(0);
+        }
+        Bytes::from(body)
+    };
+    assert!(decode_body::<MetadataRequest>(versions::METADATA, 9, &tagged(ELEMENTS_MAX)).is_ok());
+    let refused = decode_body::<MetadataRequest>(versions::METADATA, 9, &tagged(ELEMENTS_MAX + 1));
+    assert_eq!(refused.unwrap_err(), WireError::TooManyElements { field: "_tagged_fields" });
+}
+
+#[test]
 fn a_request_may_not_name_more_groups_than_the_limit() {
     let too_many = Err(WireError::TooManyElements { field: "groups" });
     for (groups, expected) in [(GROUPS_MAX, Ok(())), (GROUPS_MAX + 1, too_many)] {

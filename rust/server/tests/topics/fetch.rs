@@ -9,6 +9,7 @@ use std::{
 
 use kafka_protocol::messages::{DeleteTopicsRequest, FetchRequest};
 use rota_log::batches;
+use rota_server::topics::settings::FETCH_BYTES_MAX;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -41,6 +42,22 @@ fn records_come_back_as_whole_batches_with_their_offsets() {
     assert_eq!(offsets, [0, 2]);
     assert_eq!((answer.high_watermark, answer.last_stable_offset, answer.log_start_offset), (3, 3, 0));
     assert_eq!((answer.preferred_read_replica.0, answer.aborted_transactions), (-1, None));
+}
+
+#[test]
+fn an_answer_holds_a_limited_number_of_bytes_whatever_is_asked_for() {
+    let mut topics = table(1);
+    let one = batch(&[1; 50_000]);
+    for _ in 0..=FETCH_BYTES_MAX / one.len() {
+        assert_eq!(produce(&mut topics, one.clone()).error_code, 0);
+    }
+    let greedy = |bytes| {
+        let mut request = fetch_request(&[(0, 0)]).with_max_bytes(bytes);
+        request.topics[0].partitions[0].partition_max_bytes = bytes;
+        bytes_of(&topics, &request)
+    };
+    assert_eq!(greedy(i32::MAX), [FETCH_BYTES_MAX / one.len() * one.len()]);
+    assert_eq!(greedy(3 * one.len() as i32), [3 * one.len()]);
 }
 
 #[test]
