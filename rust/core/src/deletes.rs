@@ -43,17 +43,17 @@ pub enum Asked {
 /// A `JoinGroup` with strings of its own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeferredJoin {
-    version: i16,
-    entropy: u128,
-    member_id: Arc<str>,
-    instance_id: Option<Arc<str>>,
-    client_id: Arc<str>,
-    client_host: Arc<str>,
-    session_timeout_ms: i32,
-    rebalance_timeout_ms: i32,
-    protocol_type: Arc<str>,
-    protocols: Vec<OwnedProtocol>,
-    reason: Option<Arc<str>>,
+    pub(crate) version: i16,
+    pub(crate) entropy: u128,
+    pub(crate) member_id: Arc<str>,
+    pub(crate) instance_id: Option<Arc<str>>,
+    pub(crate) client_id: Arc<str>,
+    pub(crate) client_host: Arc<str>,
+    pub(crate) session_timeout_ms: i32,
+    pub(crate) rebalance_timeout_ms: i32,
+    pub(crate) protocol_type: Arc<str>,
+    pub(crate) protocols: Vec<OwnedProtocol>,
+    pub(crate) reason: Option<Arc<str>>,
 }
 
 impl DeferredJoin {

@@ -19,6 +19,7 @@
 
 mod admin;
 mod appends;
+pub mod canonical;
 pub mod config;
 pub mod controls;
 pub mod coordinator;

@@ -116,6 +116,12 @@ impl<K: Ord + Clone, T> Purgatory<K, T> {
         self.wheel.iter().map(|(id, deadline_ms, watched)| (OpId(id), deadline_ms, &watched.operation))
     }
 
+    /// Every operation with its deadline and its keys, in the order in which they would expire.
+    pub fn in_firing_order(&self) -> impl Iterator<Item = (u64, &[K], &T)> {
+        let firing = self.wheel.in_firing_order().into_iter();
+        firing.map(|(deadline_ms, watched)| (deadline_ms, &*watched.keys, &watched.operation))
+    }
+
     /// Gives the operation a new deadline, in O(1) and without allocation; false if it is gone.
     pub fn rearm(&mut self, id: OpId, deadline_ms: u64) -> bool {
         self.wheel.rearm(id.0, deadline_ms)

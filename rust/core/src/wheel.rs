@@ -248,6 +248,15 @@ impl<T> Wheel<T> {
         })
     }
 
+    /// Every armed entry with its deadline, by (deadline, arming number).
+    pub fn in_firing_order(&self) -> Vec<(u64, &T)> {
+        let armed =
+            self.entries.iter().filter_map(|entry| Some((entry.deadline_ms, entry.arming, entry.payload.as_ref()?)));
+        let mut armed: Vec<(u64, u64, &T)> = armed.collect();
+        armed.sort_unstable_by_key(|(deadline_ms, arming, _)| (*deadline_ms, *arming));
+        armed.into_iter().map(|(deadline_ms, _, payload)| (deadline_ms, payload)).collect()
+    }
+
     /// Moves time to `now_ms` and collects every entry whose deadline it reached, by (deadline, arming number).
     ///
     /// A `now_ms` before the wheel's time counts as the wheel's time. The entries stay armed until they are taken; what

@@ -234,7 +234,7 @@ fn commit(world: &World, dice: &mut Dice, group: u8) -> Ask {
         version: dice.pick(&[8, 9]),
         topic: dice.roll(2) as u8,
         index: dice.roll(2) as u8,
-        retention: if dice.chance(80) { 0 } else { dice.roll(3) as u8 },
+        retention: if dice.chance(80) { 0 } else { dice.roll(4) as u8 },
         is_long: dice.chance(3),
     }
 }
@@ -259,7 +259,8 @@ fn wait(world: &World, dice: &mut Dice) -> u32 {
     ms.min(80_000) as u32
 }
 
-fn index_of(name: &str) -> Option<u8> {
+/// The number of an instance id.
+pub(crate) fn index_of(name: &str) -> Option<u8> {
     crate::step::INSTANCES.iter().position(|instance| *instance == name).map(|at| at as u8)
 }
 
@@ -318,7 +319,8 @@ fn offered(world: &World, group: u8, who: Who) -> Option<(u8, u8)> {
     offer_of(&view.members.iter().find(|member| member.member_id == *id)?.protocols)
 }
 
-fn offer_of(protocols: &[(crate::naive::Text, std::sync::Arc<[u8]>)]) -> Option<(u8, u8)> {
+/// The numbers of what a member offers, and of its subscription.
+pub(crate) fn offer_of(protocols: &[(crate::naive::Text, std::sync::Arc<[u8]>)]) -> Option<(u8, u8)> {
     let names = |offer: &&[&str]| {
         let mut names: Vec<&str> = offer.to_vec();
         names.dedup();

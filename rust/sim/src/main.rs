@@ -1,8 +1,11 @@
-//! `rota-sim differential|...`: the long runs, by hand.
+//! `rota-sim differential|explore ...`: the long runs, by hand.
 
 use std::{process::ExitCode, time::Instant};
 
-use rota_sim::differential;
+use rota_sim::{
+    differential,
+    explore::{self, Bounds, cells, witness},
+};
 
 fn number(arguments: &[String], at: usize, default: u64) -> u64 {
     arguments.get(at).map_or(default, |text| text.parse().expect("a number"))
@@ -10,11 +13,21 @@ fn number(arguments: &[String], at: usize, default: u64) -> u64 {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some("differential") = arguments.first().map(String::as_str) {
-        compare(number(&arguments, 1, 100), number(&arguments, 2, 100_000), number(&arguments, 3, 0))
-    } else {
-        eprintln!("usage: rota-sim differential [WALKS [STEPS [FIRST_SEED]]]");
-        ExitCode::from(2)
+    match arguments.first().map(String::as_str) {
+        Some("differential") => {
+            compare(number(&arguments, 1, 100), number(&arguments, 2, 100_000), number(&arguments, 3, 0))
+        }
+        Some("explore") => {
+            let name = arguments.get(1).map_or("all", String::as_str);
+            let chosen: Vec<Bounds> =
+                Bounds::all().into_iter().filter(|one| name == "all" || one.name == name).collect();
+            search(&chosen, number(&arguments, 2, 500_000) as usize, number(&arguments, 3, 2) as usize)
+        }
+        _ => {
+            eprintln!("usage: rota-sim differential [WALKS [STEPS [FIRST_SEED]]]");
+            eprintln!("       rota-sim explore [all|NAME [STATES [WORKERS]]]");
+            ExitCode::from(2)
+        }
     }
 }
 
@@ -31,5 +44,46 @@ fn compare(walks: u64, steps: u64, first: u64) -> ExitCode {
     let all = walks * steps;
     let per_second = u128::from(all) * 1_000 / began.elapsed().as_millis().max(1);
     println!("{all} steps, no difference, {per_second} steps/s");
+    ExitCode::SUCCESS
+}
+
+/// Explores within each of these bounds until so many states are known.
+fn search(chosen: &[Bounds], states_max: usize, workers: usize) -> ExitCode {
+    let mut cells = std::collections::BTreeMap::new();
+    println!("bounds     depth      states   whole  transitions       cut  states/s  bytes/state");
+    for bounds in chosen {
+        let began = Instant::now();
+        let found = explore::explore(bounds, states_max, workers, None, &mut |_| true);
+        let per_second = u128::from(found.states) * 1_000 / began.elapsed().as_millis().max(1);
+        println!(
+            "{:10} {:5} {:11} {:>7} {:12} {:9} {per_second:9} {:12}",
+            bounds.name,
+            found.by_depth.len() - 1,
+            found.states,
+            if found.complete { "yes" } else { "no" },
+            found.transitions,
+            found.cut,
+            found.memory_bytes / found.states,
+        );
+        if let Some(violation) = &found.violation {
+            println!("\n{}: {}\n\n{}", violation.id, violation.detail, witness::transcript(violation, &bounds.config));
+            return ExitCode::FAILURE;
+        }
+        for (cell, count) in found.cells {
+            *cells.entry(cell).or_insert(0) += count;
+        }
+    }
+    let (open, both) = cells::unsettled(&cells);
+    println!(
+        "{} cells of {}, {} argued",
+        cells.len(),
+        cells::all().len(),
+        cells::all().len() - cells.len() - open.len()
+    );
+    for (word, cells) in [("not reached", open), ("reached although argued", both)] {
+        for (state, kind, validity) in cells {
+            println!("{word}: {state} {kind} {validity:?}");
+        }
+    }
     ExitCode::SUCCESS
 }

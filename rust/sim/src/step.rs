@@ -34,7 +34,7 @@ pub const REBALANCES_MS: [i32; 5] = [0, -1, 300, 2_000, 60_000];
 /// The topics that there are.
 pub const TOPICS: [&str; 2] = ["t", "u"];
 /// The retention times of commits.
-pub const RETENTIONS_MS: [Option<i64>; 3] = [None, Some(1_000), Some(200_000)];
+pub const RETENTIONS_MS: [Option<i64>; 4] = [None, Some(1_000), Some(200_000), Some(-1)];
 
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

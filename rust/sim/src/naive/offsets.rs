@@ -33,13 +33,16 @@ impl Naive {
                 if error.is_some() {
                     continue;
                 }
+                // A record with a retention time has no place for either (§10.2).
+                let retention_ms = commit.retention_time_ms.filter(|retention_ms| *retention_ms != -1);
+                let has_room = retention_ms.is_none();
                 let value = OffsetValue {
                     offset: partition.offset,
-                    leader_epoch: partition.leader_epoch,
+                    leader_epoch: if has_room { partition.leader_epoch } else { -1 },
                     metadata: metadata.into(),
                     commit_timestamp_ms: now,
-                    expire_timestamp_ms: commit.retention_time_ms.map(|retention_ms| now.saturating_add(retention_ms)),
-                    topic_id: topic.topic_id,
+                    expire_timestamp_ms: retention_ms.map(|retention_ms| now.saturating_add(retention_ms)),
+                    topic_id: if has_room { topic.topic_id } else { 0 },
                 };
                 records.push(Record::Offset {
                     group_id: Arc::clone(&id),
