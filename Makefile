@@ -34,7 +34,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: conform conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults kafka-directory soak test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust planted mutants fuzz fuzz-target clean
+.PHONY: conform conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults kafka-directory soak test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust explore planted mutants fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -150,6 +150,9 @@ conformance: develop ## record Apache Kafka, rota and others anew, and write doc
 
 conformance-check: develop ## Apache Kafka 4.4 and rota side by side, both asked now (JDK, Maven; about 4 min)
 	$(BIN)/python -m tests.conform.record --check
+
+explore: ## every state of the core within small bounds, release build, some minutes (STATES=500000)
+	cargo run --quiet --release -p rota-sim -- explore all $(or $(STATES),500000) $(WORKERS)
 
 demo: develop ## watch a group live, about 30 s (DEMO_ARGS=--json for a summary)
 	$(BIN)/rota demo $(DEMO_ARGS)

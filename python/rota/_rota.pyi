@@ -1764,3 +1764,37 @@ class DataLog:
         """
     def verify(self, topic: str, partition: int) -> tuple[int, int]:
         """Read a partition to its end: bytes of batches, and how many. Raises as `records`."""
+
+@final
+class Naive:
+    """The protocol page once more, in sorted maps and recounts: what `rota check` and the tests hold the core to.
+
+    The verbs are those of `Coordinator`. Member ids are its own.
+    """
+
+    def __new__(cls, config: Mapping[str, str | int] | None = None) -> Self: ...
+    def replay(self, record: Record, offset: int, timestamp_ms: int) -> None: ...
+    def loaded(self, now_ms: int) -> list[Effect]: ...
+    def submit(self, now_ms: int, ticket: int, request: Request, *, entropy: int) -> list[Effect]: ...
+    def advance(self, now_ms: int) -> list[Effect]: ...
+    def next_deadline(self) -> int | None: ...
+    def appended(self, append_id: int, result: int | ErrorCode, now_ms: int) -> list[Effect]: ...
+    def topics_deleted(self, topics: list[str], now_ms: int) -> list[Effect]: ...
+    def unload(self, now_ms: int) -> list[Effect]: ...
+
+def exploration_bounds() -> list[str]:
+    """The names of the bounds that `explore` knows."""
+
+def exploration_cells() -> tuple[int, int]:
+    """How many cells of state x event x validity there are, and how many of them are argued not to come up."""
+
+def explore(
+    bounds: str, states_max: int, workers: int, progress: Callable[[int], object] | None = None
+) -> dict[str, Any]:
+    """Every state of the coordinator within these bounds, breadth first, until about `states_max` are known.
+
+    `progress` is told how many after each layer. The figures: `states`, `transitions`, `cut` (events that led out of
+    the bounds), `depth`, `complete`, `memory_bytes`, `checked` (how often each check had something to say), `cells`,
+    and `violation`: None, or its id, what is wrong, and the shortest way to it as the steps of a transcript. Raises
+    ValueError for a name that no bounds have.
+    """

@@ -11,6 +11,11 @@ ENGINES = (
         "rota.check.differential.engine",
     ),
     Engine(
+        "exploration",
+        "Visit every state that the coordinator can reach within small bounds, and check each and every step.",
+        "rota.check.exploration",
+    ),
+    Engine(
         "proofs",
         "Prove the invariants of the classic protocol, of the timing wheel and of the assignors, without bounds.",
         "rota.check.proofs",

@@ -16,9 +16,13 @@ class CoreSubject:
     shows = frozenset({"log", "explain", "unload"})
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        self.coordinator = rota.Coordinator(config)
+        self.coordinator = self.begin(config)
         self.next_offset = 0
         self.offsets: dict[int, int] = {}
+
+    def begin(self, config: Mapping[str, str]) -> Any:
+        """What is driven: anything with the verbs of `rota.Coordinator`."""
+        return rota.Coordinator(config)
 
     def replay(self, record: dict[str, Any]) -> None:
         """Fold one record of the log that is being loaded."""
@@ -36,7 +40,8 @@ class CoreSubject:
         return self._plain(self.coordinator.advance(now_ms))
 
     def next_deadline(self) -> int | None:
-        return self.coordinator.next_deadline()
+        deadline_ms: int | None = self.coordinator.next_deadline()
+        return deadline_ms
 
     def appended(self, append_id: int, error: str | None, now_ms: int) -> list[Effect]:
         result = rota.ErrorCode[error] if error else self.offsets[append_id]

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The wall time at monotonic 0, when the caller gives none: 14 November 2023.
-const EPOCH_MS: i64 = 1_700_000_000_000;
+pub const EPOCH_MS: i64 = 1_700_000_000_000;
 
 /// What `member_handles` says of an unknown member. `heartbeats` answers it `UNKNOWN_MEMBER_ID`.
 const NOBODY: u64 = u64::MAX;
@@ -309,7 +309,7 @@ impl Coordinator {
 }
 
 /// An offset, or the error of an append that failed.
-fn append_result(result: &Bound<'_, PyAny>) -> PyResult<Result<u64, ErrorCode>> {
+pub fn append_result(result: &Bound<'_, PyAny>) -> PyResult<Result<u64, ErrorCode>> {
     if result.is_instance(&errors::error_code_class(result.py())?)? {
         return match result.extract::<Code>()?.0 {
             ErrorCode::None => {

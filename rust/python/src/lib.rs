@@ -16,6 +16,7 @@ mod purgatory;
 mod records;
 mod requests;
 mod server;
+mod sim;
 mod values;
 mod vocabulary;
 
@@ -39,6 +40,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     log::register(module)?;
     member::register(module)?;
     journal::register(module)?;
+    sim::register(module)?;
     vocabulary::register(module)?;
     Ok(())
 }

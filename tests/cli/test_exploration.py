@@ -1,0 +1,51 @@
+"""`rota check exploration`: the engine and its witness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rota import _rota
+from rota.check import exploration
+from rota.check.engines import Effort
+
+JOIN = 'a JoinGroup id="" protocols=range:[t] session=3000ms rebalance=2000ms v=3'
+WAY = f"# S9: wrong\nrows\ndoc\nconfig group.min.session.timeout.ms=0 group.initial.rebalance.delay.ms=0\n---\n{JOIN}\n"
+
+
+def test_every_state_within_the_bounds_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exploration, "STATES_QUICKLY", 300)
+    told: list[int] = []
+    report = exploration.run(Effort(quick=True, processes=2), lambda done, _of, _job: told.append(done))
+    assert report.ok, report.failures
+    assert int(report.figures["states"]) >= 300 * len(_rota.exploration_bounds())
+    assert len(told) > len(_rota.exploration_bounds())
+
+
+def test_a_violation_is_shown_with_what_the_core_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> dict[str, Any]:
+        way = WAY + "+0ms\nstored\na' Heartbeat id=$nobody generation=1\n"
+        return {"states": 1, "transitions": 1, "complete": False, "cells": [], "violation": ("S9", "wrong", way)}
+
+    monkeypatch.setattr(_rota, "exploration_bounds", lambda: ["dynamic"])
+    monkeypatch.setattr(_rota, "explore", broken)
+    report = exploration.run(Effort(quick=True, processes=1), lambda *_: None)
+    (failure,) = report.failures
+    assert not report.ok
+    assert "S9 within the bounds `dynamic`: wrong" in failure
+    assert "\n  a< NONE generation=1 protocol=consumer/range leader=$a member=$a" in failure
+    assert "# a' Heartbeat id=$nobody generation=1: nobody has been given the id `$nobody`" in failure
+
+
+def test_bounds_that_nobody_knows_are_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ValueError, match=r"no bounds are called `wide`.*narrow"):
+        _rota.explore("wide", 10, 1)
+
+
+def test_what_progress_raises_ends_the_exploration() -> None:
+    def enough(_known: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _rota.explore("dynamic", 100_000, 1, enough)
