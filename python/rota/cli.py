@@ -20,6 +20,7 @@ import rota.assign.command
 import rota.log
 from rota.check.cli import app as check
 from rota.conform.command import conform
+from rota.groups.cli import app as groups
 from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS, Server
 from rota.trace import Sink
 
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.command("assign")(rota.assign.command.assign)
 app.command("conform")(conform)
 app.add_typer(check, name="check")
+app.add_typer(groups, name="groups")
 app.add_typer(rota.log.app, name="log")
 
 

@@ -1,33 +1,40 @@
-"""What `rota groups` asks of a cluster, through kafka-python; its errors as one kind, with words for people."""
+"""What `rota groups` asks of a cluster, through kafka-python; its errors become GroupsError."""
 
 from __future__ import annotations
 
 import contextlib
-import difflib
-import time
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition, errors
 from kafka.admin import MemberToRemove, OffsetSpec
-from kafka.errors import GroupIdNotFoundError, KafkaError, NoError
 from kafka.structs import OffsetAndMetadata
 
-from rota._rota import RotaError
+from rota.groups.errors import GroupsError, Kind, nearest
 
 Partition = tuple[str, int]
 """Topic and index."""
 
-MESSAGE_WAIT_S = 5.0
-"""How long the messages at the committed offsets are waited for: their age is the lag in seconds."""
-MEMBERLESS = ("Empty", "Dead")
+# The library warns on stderr of what it then raises.
+logging.getLogger("kafka").addHandler(logging.NullHandler())
 
-
-class GroupsError(RotaError):
-    """What a broker refused, or why it could not be asked: whose fault, and what to do."""
+KINDS: list[tuple[type[Exception], Kind]] = [
+    (errors.GroupIdNotFoundError, Kind.NOT_FOUND),
+    (errors.UnknownTopicOrPartitionError, Kind.NOT_FOUND),
+    (errors.NonEmptyGroupError, Kind.IN_USE),
+    (errors.UnknownMemberIdError, Kind.IN_USE),
+    (errors.RebalanceInProgressError, Kind.IN_USE),
+    (errors.BrokerResponseError, Kind.REFUSED),
+    (errors.KafkaConnectionError, Kind.UNREACHABLE),
+    (errors.KafkaTimeoutError, Kind.UNREACHABLE),
+    (errors.NodeNotReadyError, Kind.UNREACHABLE),
+    (OSError, Kind.UNREACHABLE),
+    (errors.KafkaError, Kind.REFUSED),
+]
+"""Which kind an error of the library is; the first row that it is an instance of counts."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +55,31 @@ class Member:
     instance_id: str | None
     client_id: str
     host: str
+    topics: list[str]
+    """What it subscribes to."""
     partitions: list[Partition]
+    """What it was assigned."""
 
 
 @dataclass(frozen=True)
 class Described:
-    """One group with its members."""
+    """One group with its members. Of a group that is not classic the library tells no members: None."""
 
     group: str
     state: str
+    type: str
     protocol_type: str
     protocol: str
-    members: list[Member]
+    members: list[Member] | None
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A committed offset with what was committed beside it; the epoch is -1 where there is none."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,38 +90,24 @@ class Bounds:
     end: int
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """A properties file as settings of the client library: `security.protocol=SASL_SSL` and so on, its own names."""
-    settings: dict[str, Any] = {}
-    known: Mapping[str, Any] = KafkaAdminClient.DEFAULT_CONFIG
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        text = line.strip()
-        if not text or text[0] in "#!":
-            continue
-        name, equals, value = (part.strip() for part in text.partition("="))
-        key = name.replace(".", "_")
-        if not equals or key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f": did you mean {near[0].replace('_', '.')}?" if near else ""
-            raise GroupsError(f"{path}:{number}: `{text}` is no setting of the client library{hint}")
-        settings[key] = _typed(known[key], value)
-    return settings
+def refusal(code: type[Exception]) -> str:
+    """The name of an error as people know it: `NonEmptyGroup`."""
+    return code.__name__.removesuffix("Error")
 
 
-def _typed(default: Any, value: str) -> Any:
-    if isinstance(default, bool):
-        return value.lower() == "true"
-    return int(value) if isinstance(default, int) else value
+def kind_of(error: Exception | type[Exception]) -> Kind:
+    """Which kind an error of the library is."""
+    found = error if isinstance(error, type) else type(error)
+    return next((kind for one, kind in KINDS if issubclass(found, one)), Kind.REFUSED)
 
 
 @contextlib.contextmanager
 def asking(what: str) -> Iterator[None]:
-    """Turns the client library's errors into one line."""
+    """Turns the library's errors into one line."""
     try:
         yield
-    except (KafkaError, OSError) as error:
-        name = type(error).__name__.removesuffix("Error")
-        raise GroupsError(f"{what}: {name}: {error}" if str(error) else f"{what}: {name}") from error
+    except (errors.KafkaError, OSError) as error:
+        raise GroupsError(kind_of(error), f"{what}: {error}") from error
 
 
 def _at(partition: Partition) -> Any:
@@ -111,18 +117,16 @@ def _at(partition: Partition) -> Any:
 class Cluster:
     """A connection to a cluster, for as long as the `with` lasts."""
 
-    def __init__(
-        self, bootstrap_servers: str, config: Mapping[str, Any] | None = None, timeout_ms: int = 10_000
-    ) -> None:
-        self._config = {
-            "bootstrap_servers": bootstrap_servers,
+    def __init__(self, bootstrap_servers: str, settings: Mapping[str, Any], timeout_ms: int) -> None:
+        self._settings = {
             "client_id": "rota-groups",
             "request_timeout_ms": timeout_ms,
             "bootstrap_timeout_ms": timeout_ms,
-            **(config or {}),
+            **settings,
+            "bootstrap_servers": [server.strip() for server in bootstrap_servers.split(",")],
         }
-        with asking(f"no broker answers at {bootstrap_servers}: is it up, and is that its address?"):
-            self._admin = KafkaAdminClient(**self._config)
+        with asking(f"no answer from {bootstrap_servers}: is the broker up, and is that its address?"):
+            self._admin = KafkaAdminClient(**self._settings)
 
     def __enter__(self) -> Self:
         return self
@@ -132,7 +136,7 @@ class Cluster:
     ) -> None:
         self._admin.close()
 
-    def list(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Listed]:
+    def groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Listed]:
         """All groups, by name; only those in one of the states, of one of the types."""
         with asking("the groups could not be listed"):
             found = self._admin.list_groups(states_filter=list(states) or None, types_filter=list(types) or None)
@@ -146,105 +150,97 @@ class Cluster:
         """These groups with their members; a group that does not exist is an error that names it."""
         with asking(f"{', '.join(groups)} could not be described"):
             found = self._admin.describe_groups(list(groups)) if groups else {}
-        return [self._described(found[group]) for group in groups]
+        unknown = {group for group in groups if _is_unknown(found[group])}
+        listed = {line.group: line for line in self.groups()} if unknown else {}
+        return [self._newer(group, listed) if group in unknown else _described(found[group]) for group in groups]
 
     @staticmethod
-    def _described(found: Mapping[str, Any]) -> Described:
-        group = found["group_id"]
-        if found["error"] is not None:
-            if "GroupIdNotFound" in found["error"]:
-                raise GroupsError(f"there is no group `{group}`")
-            raise GroupsError(f"group `{group}` could not be described: {found['error']}")
-        if found["group_state"] == "Dead":
-            raise GroupsError(f"there is no group `{group}`")
-        members = []
-        for one in found["members"]:
-            assignment = one["member_assignment"]
-            parts = assignment.get("assigned_partitions", []) if isinstance(assignment, Mapping) else []
-            held = sorted((part["topic"], index) for part in parts for index in part["partitions"])
-            members.append(
-                Member(one["member_id"], one.get("group_instance_id"), one["client_id"], one["client_host"], held)
-            )
-        return Described(group, found["group_state"], found["protocol_type"], found["protocol_data"], members)
+    def _newer(group: str, listed: Mapping[str, Listed]) -> Described:
+        """A group that only the list knows: one of Kafka's newer protocols."""
+        if group not in listed:
+            raise GroupsError(Kind.NOT_FOUND, f"there is no group `{group}`{nearest(group, listed)}")
+        line = listed[group]
+        return Described(group, line.state, line.type, line.protocol_type, "", [] if line.state == "Empty" else None)
 
-    def committed(self, group: str) -> dict[Partition, int]:
+    def committed(self, group: str) -> dict[Partition, Committed]:
         """Every committed offset of a group."""
         with asking(f"the offsets of group `{group}` could not be read"):
             found = self._admin.list_group_offsets({group: None})[group]
-        return {(at.topic, at.partition): one.offset for at, one in sorted(found.items()) if one.offset >= 0}
+        return {
+            (at.topic, at.partition): Committed(one.offset, _epoch(one.leader_epoch), one.metadata or "")
+            for at, one in sorted(found.items())
+            if one.offset >= 0
+        }
 
     def partitions(self, topics: Iterable[str]) -> dict[str, list[int]]:
-        """The partitions of topics; one that does not exist is an error that names it."""
+        """The partitions of those of these topics that there are."""
         wanted = sorted(set(topics))
         with asking("the topics could not be read"):
-            found = {one["name"]: one for one in self._admin.describe_topics(wanted)} if wanted else {}
-        absent = [topic for topic in wanted if not found.get(topic, {}).get("partitions")]
-        if absent:
-            raise GroupsError(f"there is no topic {', '.join(f'`{topic}`' for topic in absent)}")
-        return {topic: sorted(one["partition_index"] for one in found[topic]["partitions"]) for topic in wanted}
+            there = set(self._admin.list_topics())
+            asked = [topic for topic in wanted if topic in there]
+            found = self._admin.describe_topics(asked) if asked else []
+        return {one["name"]: sorted(part["partition_index"] for part in one["partitions"]) for one in found}
 
     def bounds(self, partitions: Iterable[Partition]) -> dict[Partition, Bounds]:
-        """First and next offset of partitions; those that are gone are left out."""
-        wanted = list(partitions)
+        """First and next offset of those of these partitions that there are."""
+        wanted = self._there(partitions)
         first, end = self._offsets(wanted, OffsetSpec.EARLIEST), self._offsets(wanted, OffsetSpec.LATEST)
-        return {at: Bounds(first[at], end[at]) for at in wanted if at in first and at in end}
+        return {at: Bounds(first[at].offset, end[at].offset) for at in wanted}
 
     def at_time(self, partitions: Iterable[Partition], timestamp_ms: int) -> dict[Partition, int]:
-        """The first offset at or after a time; the end of a partition without such a message."""
+        """The first offset at or after a time, in partitions that there are; -1 where no message is as young."""
+        return {at: found.offset for at, found in self._offsets(list(partitions), timestamp_ms).items()}
+
+    def newest_ms(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The latest timestamp in each partition, where the broker tells it."""
+        try:
+            found = self._offsets(list(partitions), OffsetSpec.MAX_TIMESTAMP)
+        except GroupsError as error:
+            if isinstance(error.__cause__, errors.UnsupportedVersionError):
+                return {}
+            raise
+        return {at: one.timestamp for at, one in found.items() if one.timestamp >= 0}
+
+    def _there(self, partitions: Iterable[Partition]) -> list[Partition]:
         wanted = list(partitions)
-        found = self._offsets(wanted, timestamp_ms)
-        end = self._offsets(wanted, OffsetSpec.LATEST)
-        return {at: found[at] if found.get(at, -1) >= 0 else end[at] for at in wanted}
+        there = self.partitions(topic for topic, _ in wanted)
+        return [(topic, index) for topic, index in wanted if index in there.get(topic, [])]
 
-    def _offsets(self, partitions: Sequence[Partition], spec: Any) -> dict[Partition, int]:
+    def _offsets(self, partitions: Sequence[Partition], spec: Any) -> dict[Partition, Any]:
         with asking("the ends of partitions could not be read"):
-            known = {topic for topic in self._admin.list_topics()}
-            asked = {_at(partition): spec for partition in partitions if partition[0] in known}
+            asked = {_at(partition): spec for partition in partitions}
             found = self._admin.list_partition_offsets(asked) if asked else {}
-        return {(at.topic, at.partition): one.offset for at, one in found.items()}
+        return {(at.topic, at.partition): one for at, one in found.items()}
 
-    def ages(self, offsets: Mapping[Partition, int]) -> dict[Partition, float]:
-        """How old the messages at these offsets are, in seconds; those that do not come in time are left out."""
-        if not offsets:
-            return {}
-        config = {key: value for key, value in self._config.items() if key in KafkaConsumer.DEFAULT_CONFIG}
+    @contextlib.contextmanager
+    def consumer(self, fetch_bytes_max: int) -> Iterator[Any]:
+        """A consumer of the library without a group; it fetches so many bytes of a partition at once."""
+        settings = {name: value for name, value in self._settings.items() if name in KafkaConsumer.DEFAULT_CONFIG}
         with asking("the messages at the committed offsets could not be read"):
             consumer = KafkaConsumer(
-                **config, enable_auto_commit=False, auto_offset_reset="earliest", max_poll_records=1
+                **settings,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                max_partition_fetch_bytes=fetch_bytes_max,
             )
             try:
-                return self._ages(consumer, dict(offsets))
+                yield consumer
             finally:
                 consumer.close()
 
-    @staticmethod
-    def _ages(consumer: Any, left: dict[Partition, int]) -> dict[Partition, float]:
-        found = {}
-        deadline = time.monotonic() + MESSAGE_WAIT_S
-        while left and time.monotonic() < deadline:
-            consumer.assign([_at(partition) for partition in left])
-            for partition, offset in left.items():
-                consumer.seek(_at(partition), offset)
-            for at, messages in consumer.poll(1_000).items():
-                found[at.topic, at.partition] = max(0.0, time.time() - messages[0].timestamp / 1_000)
-                left.pop((at.topic, at.partition), None)
-        return found
-
-    def alter(self, group: str, offsets: Mapping[Partition, int]) -> dict[Partition, str]:
+    def alter(self, group: str, offsets: Mapping[Partition, Committed]) -> dict[Partition, type[Exception]]:
         """Commits offsets for a group without members; what was refused, by partition."""
         with asking(f"the offsets of group `{group}` could not be changed"):
-            told = {_at(partition): OffsetAndMetadata(offset, "", -1) for partition, offset in offsets.items()}
-            return self._refused(self._admin.alter_group_offsets(group, told))
+            told = {
+                _at(partition): OffsetAndMetadata(one.offset, one.metadata, one.leader_epoch)
+                for partition, one in offsets.items()
+            }
+            return _refused(self._admin.alter_group_offsets(group, told))
 
-    def delete_offsets(self, group: str, partitions: Sequence[Partition]) -> dict[Partition, str]:
+    def delete_offsets(self, group: str, partitions: Sequence[Partition]) -> dict[Partition, type[Exception]]:
         """Deletes committed offsets; what was refused, by partition."""
         with asking(f"the offsets of group `{group}` could not be deleted"):
-            return self._refused(self._admin.delete_group_offsets(group, [_at(partition) for partition in partitions]))
-
-    @staticmethod
-    def _refused(codes: Mapping[Any, type[Exception]]) -> dict[Partition, str]:
-        refused = {at: code for at, code in codes.items() if code is not NoError}
-        return {(at.topic, at.partition): code.__name__.removesuffix("Error") for at, code in refused.items()}
+            return _refused(self._admin.delete_group_offsets(group, [_at(partition) for partition in partitions]))
 
     def delete(self, groups: Sequence[str]) -> dict[str, str]:
         """Deletes groups with their offsets; what was refused, by group."""
@@ -252,15 +248,49 @@ class Cluster:
             codes = self._admin.delete_groups(list(groups))
         return {group: code.removesuffix("Error") for group, code in codes.items() if code != "OK"}
 
-    def remove(self, group: str, members: Sequence[tuple[str | None, str | None]], reason: str) -> dict[str, str]:
-        """Removes members, by (member id, instance id); what was refused, by whichever id was given."""
-        told = [MemberToRemove(member_id=one, group_instance_id=other, reason=reason) for one, other in members]
-        with asking(f"members of group `{group}` could not be removed"):
-            codes = self._admin.remove_group_members(group, told)
-        refused = {one: code for one, code in codes.items() if code is not NoError}
-        return {
-            one.group_instance_id or one.member_id: code.__name__.removesuffix("Error") for one, code in refused.items()
-        }
+    def remove(self, group: str, member: Member, reason: str) -> type[Exception] | None:
+        """Removes a member, by its instance id if it has one; what it was refused with."""
+        told = (
+            MemberToRemove(member_id=member.member_id, reason=reason)
+            if member.instance_id is None
+            else MemberToRemove(group_instance_id=member.instance_id, reason=reason)
+        )
+        with asking(f"member `{member.member_id}` of group `{group}` could not be removed"):
+            [code] = self._admin.remove_group_members(group, [told]).values()
+        return None if code is errors.NoError else code
 
 
-__all__ = ["Bounds", "Cluster", "Described", "GroupIdNotFoundError", "GroupsError", "Listed", "Member", "read_config"]
+def _refused(codes: Mapping[Any, type[Exception]]) -> dict[Partition, type[Exception]]:
+    return {(at.topic, at.partition): code for at, code in codes.items() if code is not errors.NoError}
+
+
+def _epoch(epoch: int | None) -> int:
+    return -1 if epoch is None else epoch
+
+
+def _is_unknown(found: Mapping[str, Any]) -> bool:
+    return found["group_state"] == "Dead" or "GroupIdNotFound" in (found["error"] or "")
+
+
+def _described(found: Mapping[str, Any]) -> Described:
+    group = found["group_id"]
+    if found["error"] is not None:
+        raise GroupsError(Kind.REFUSED, f"group `{group}` could not be described: {found['error']}")
+    members = []
+    for one in found["members"]:
+        assignment, subscription = one["member_assignment"], one["member_metadata"]
+        # Of another protocol than a consumer's, these are bytes.
+        parts = assignment.get("assigned_partitions", []) if isinstance(assignment, Mapping) else []
+        topics = subscription.get("topics", []) if isinstance(subscription, Mapping) else []
+        held = sorted((part["topic"], index) for part in parts for index in part["partitions"])
+        members.append(
+            Member(
+                one["member_id"],
+                one.get("group_instance_id"),
+                one["client_id"],
+                one["client_host"],
+                sorted(topics),
+                held,
+            )
+        )
+    return Described(group, found["group_state"], "classic", found["protocol_type"], found["protocol_data"], members)

@@ -1,0 +1,168 @@
+"""The options that all commands of `rota groups` share, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.groups.errors import GroupsError, misused
+
+if TYPE_CHECKING:
+    from rota.groups.cluster import Cluster
+
+TIMEOUT_MS = 10_000
+
+Groups = Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", help="Which groups.", show_default=False)]
+OptionGroups = Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help="The same, as an option.")]
+AllGroups = Annotated[bool, typer.Option("--all-groups", help="All groups that there are.")]
+Regex = Annotated[str | None, typer.Option(metavar="REGEX", help="Groups whose name it matches somewhere.")]
+OneGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="Which group.", show_default=False)]
+OptionOneGroup = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="The same, as an option.")]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="TOPIC[:N,N]", help="A topic, or some partitions of it; may be given again."),
+]
+AllTopics = Annotated[bool, typer.Option("--all-topics", help="All topics that the group has offsets of.")]
+Datetime = Annotated[
+    str | None, typer.Option(metavar="TIME", help="To the first message since then: 2026-03-01T13:30:00+01:00.")
+]
+Duration = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="To the first message of the last ... P1DT6H, PT30M.")
+]
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server", metavar="HOST:PORT", envvar="ROTA_BOOTSTRAP_SERVER", help="Brokers to begin with."
+    ),
+]
+CommandConfig = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A properties file as Kafka's clients have it: TLS, SASL, timeouts.")
+]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option("--command-property", metavar="NAME=VALUE", help="One such property, over those of the file."),
+]
+Timeout = Annotated[
+    int, typer.Option("--timeout", min=1, max=3_600_000, metavar="MS", help="How long a broker is waited for.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text, errors too.")]
+
+
+@contextlib.contextmanager
+def ending(as_json: bool) -> Iterator[None]:
+    """An error is one line on stderr, and its kind's exit code."""
+    try:
+        yield
+    except GroupsError as error:
+        message = " ".join(str(error).split())
+        typer.echo(
+            json.dumps({"error": error.kind.label, "message": message}) if as_json else f"rota: {message}", err=True
+        )
+        raise typer.Exit(error.kind.exit_code) from None
+
+
+def connected(
+    bootstrap_server: str | None, command_config: Path | None, properties: list[str] | None, timeout_ms: int
+) -> Cluster:
+    """A connection with what the options say."""
+    try:
+        from kafka import KafkaAdminClient
+
+        from rota.groups.cluster import Cluster
+    except ImportError:
+        raise misused("`rota groups` needs the kafka-python client, 3.0 or newer: pip install 'rota[groups]'") from None
+    from rota.groups.properties import read_config, setting
+
+    known = KafkaAdminClient.DEFAULT_CONFIG
+    settings: dict[str, Any] = {} if command_config is None else read_config(command_config, known)
+    for pair in properties or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise misused(f"--command-property is `{pair}`: give NAME=VALUE, such as security.protocol=SSL")
+        settings |= setting("--command-property", name.strip(), value.strip(), known)
+    where = bootstrap_server or settings.pop("bootstrap_servers", None)
+    if where is None:
+        raise misused("--bootstrap-server is missing: give HOST:PORT, or set ROTA_BOOTSTRAP_SERVER")
+    if not all(re.fullmatch(r"\s*\S+:[0-9]{1,5}\s*", one) for one in where.split(",")):
+        raise misused(f"--bootstrap-server is `{where}`: give HOST:PORT, such as 127.0.0.1:9092, with commas between")
+    return Cluster(where, settings, timeout_ms)
+
+
+def one_group(argument: str | None, option: str | None) -> str:
+    """The group that a command is about."""
+    if (argument is None) == (option is None):
+        raise misused("give one group" if argument is None else "GROUP and --group are given both: give one of them")
+    return argument or option or ""
+
+
+def selection(
+    groups: list[str] | None, option: list[str] | None, all_groups: bool, regex: str | None
+) -> list[str] | re.Pattern[str]:
+    """The groups that are named, each once, or what the others have to match."""
+    named = list(dict.fromkeys([*(groups or []), *(option or [])]))
+    if sum((bool(named), all_groups, regex is not None)) != 1:
+        raise misused("give groups, or --all-groups, or --regex: one of them")
+    return named or pattern(regex or "")
+
+
+def pattern(regex: str) -> re.Pattern[str]:
+    """A regular expression of Python's."""
+    try:
+        return re.compile(regex)
+    except re.error as error:
+        raise misused(f"--regex is `{regex}`: {error}") from None
+
+
+def selected(cluster: Cluster, wanted: list[str] | re.Pattern[str]) -> list[str]:
+    """The names of the groups."""
+    if isinstance(wanted, list):
+        return wanted
+    return [line.group for line in cluster.groups() if wanted.search(line.group)]
+
+
+def among(option: str, text: str | None, known: Iterable[str]) -> list[str]:
+    """`stable,empty` as Kafka's names; any case and hyphens will do."""
+    by_name = {_folded(name): name for name in known}
+    found = []
+    for one in (text or "").split(",") if text is not None else []:
+        if _folded(one) not in by_name:
+            raise misused(
+                f"{option} is `{text}`: give one or more of {', '.join(by_name.values())}, with commas between"
+            )
+        found.append(by_name[_folded(one)])
+    return found
+
+
+def _folded(name: str) -> str:
+    return name.strip().lower().replace("-", "").replace("_", "")
+
+
+def one_target(given: dict[str, str | None]) -> tuple[str, str]:
+    """The option that says where offsets are to go, and its value."""
+    found = [(option, value) for option, value in given.items() if value is not None]
+    if len(found) != 1:
+        which = " and ".join(option for option, _ in found)
+        raise misused(
+            f"{which} contradict each other: give one of them" if found else f"give one of {', '.join(given)}"
+        )
+    return found[0]
+
+
+# What has partitions of its own.
+CARRIES_PARTITIONS = ("--from-file", "--from-group")
+
+
+def refuse_scope(option: str, topics: list[str] | None, all_topics: bool) -> None:
+    """Which partitions are meant is said once; a plan file says it itself."""
+    if topics and all_topics:
+        raise misused("--topic and --all-topics contradict each other: give one of them")
+    if option == "--from-file" and (topics or all_topics):
+        raise misused("--from-file says which partitions are meant: leave out --topic and --all-topics")
+    if not topics and not all_topics and option not in CARRIES_PARTITIONS:
+        raise misused("which partitions? give --topic or --all-topics")

@@ -1,0 +1,202 @@
+"""What `rota groups` found, as tables for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from rota.groups.cluster import Committed, Described, Listed, Member, Partition
+from rota.groups.lag import Row
+from rota.groups.plan import Step, as_file
+
+NONE = "-"
+UNKNOWN = "unknown"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Columns as wide as they must be."""
+    cells = [list(header), *([NONE if cell is None else plain(str(cell)) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    return "\n".join(
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
+    )
+
+
+def plain(text: str) -> str:
+    """Without what a terminal would obey: names of groups and clients are anybody's."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def seconds(value: float | None) -> str:
+    """`12.5`, or that it is not known."""
+    return UNKNOWN if value is None else f"{value:.1f}"
+
+
+def listed(lines: Sequence[Listed]) -> str:
+    """All groups, one a line."""
+    header = ("GROUP", "TYPE", "PROTOCOL", "STATE")
+    return table(header, [(one.group, one.type, one.protocol_type or None, one.state) for one in lines])
+
+
+def offsets(described: Described, rows: Sequence[Row], *, verbose: bool) -> str:
+    """Offsets and lag; with `verbose` epochs, the age of the next message, instance ids and why seconds are unknown."""
+    header = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "LAG-SECONDS"]
+    header += ["CONSUMER-ID", "HOST", "CLIENT-ID"]
+    if verbose:
+        header += ["LEADER-EPOCH", "WAITING-SECONDS", "INSTANCE-ID", "NOTE"]
+    lines = []
+    for row in rows:
+        member, one = row.member, row.committed
+        line: list[object] = [described.group, row.topic, row.partition, None if one is None else one.offset]
+        line += [row.end, row.lag, seconds(row.lag_s)]
+        line += [None] * 3 if member is None else [member.member_id, member.host, member.client_id]
+        if verbose:
+            epoch = None if one is None or one.leader_epoch < 0 else one.leader_epoch
+            instance_id = None if member is None else member.instance_id
+            line += [epoch, seconds(row.waiting_s), instance_id, row.unknown]
+        lines.append(line)
+    return table(header, lines)
+
+
+def members(described: Described, *, verbose: bool) -> str:
+    """Members and how much they were assigned; with `verbose` what that is, and what they subscribe to."""
+    header = ["GROUP", "CONSUMER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+    header += ["ASSIGNMENT", "SUBSCRIPTION"] if verbose else []
+    return table(header, [_member(described.group, member, verbose=verbose) for member in described.members or []])
+
+
+def _member(group: str, member: Member, *, verbose: bool) -> list[object]:
+    line: list[object] = [group, member.member_id, member.instance_id, member.host, member.client_id]
+    line.append(len(member.partitions))
+    return [*line, assignment(member) or None, ",".join(member.topics) or None] if verbose else line
+
+
+def assignment(member: Member) -> str:
+    """`orders(0,2), returns(1)`."""
+    by_topic: dict[str, list[str]] = {}
+    for topic, index in member.partitions:
+        by_topic.setdefault(topic, []).append(str(index))
+    return ", ".join(f"{topic}({','.join(indexes)})" for topic, indexes in by_topic.items())
+
+
+def states(groups: Sequence[Described]) -> str:
+    """One line a group."""
+    header = ("GROUP", "TYPE", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
+    lines = []
+    for one in groups:
+        count = UNKNOWN if one.members is None else len(one.members)
+        lines.append((one.group, one.type, one.protocol or None, one.state, count))
+    return table(header, lines)
+
+
+def steps(group: str, found: Sequence[Step]) -> str:
+    """Where the offsets go, from where."""
+    header = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET", "NOTE")
+    return table(
+        header,
+        [
+            (
+                group,
+                one.topic,
+                one.partition,
+                None if one.before is None else one.before.offset,
+                one.after.offset,
+                one.note,
+            )
+            for one in found
+        ],
+    )
+
+
+def described_json(described: Described, rows: Sequence[Row] | None) -> dict[str, Any]:
+    """A group as one object; `offsets` is null where they were not asked for."""
+    return {
+        "group": described.group,
+        "state": described.state,
+        "type": described.type,
+        "protocol_type": described.protocol_type,
+        "protocol": described.protocol,
+        "members": None
+        if described.members is None
+        else [
+            {
+                "member_id": one.member_id,
+                "instance_id": one.instance_id,
+                "client_id": one.client_id,
+                "host": one.host,
+                "subscription": one.topics,
+                "assignment": [{"topic": topic, "partition": index} for topic, index in one.partitions],
+            }
+            for one in described.members
+        ],
+        "offsets": None if rows is None else [_row_json(row) for row in rows],
+        "lag": _known([row.lag for row in rows or []], sum),
+        "lag_s": _known([row.lag_s for row in rows or []], max),
+    }
+
+
+def _known(values: Sequence[Any], of: Callable[[list[Any]], Any]) -> Any:
+    """The sum, or the maximum, of what is known; None if nothing is."""
+    known = [value for value in values if value is not None]
+    return of(known) if known else None
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    one = row.committed
+    return {
+        "topic": row.topic,
+        "partition": row.partition,
+        "offset": None if one is None else one.offset,
+        "leader_epoch": None if one is None or one.leader_epoch < 0 else one.leader_epoch,
+        "metadata": None if one is None else one.metadata,
+        "log_end_offset": row.end,
+        "lag": row.lag,
+        "lag_s": row.lag_s,
+        "waiting_s": row.waiting_s,
+        "seconds_unknown": row.unknown or None,
+        "member_id": None if row.member is None else row.member.member_id,
+    }
+
+
+def step_json(step: Step) -> dict[str, Any]:
+    """One partition's move."""
+    return {
+        "topic": step.topic,
+        "partition": step.partition,
+        "before": None if step.before is None else step.before.offset,
+        "after": step.after.offset,
+        "note": step.note or None,
+    }
+
+
+def described(one: Described, rows: Sequence[Row] | None, *, verbose: bool) -> str:
+    """A group's offsets, or without rows its members."""
+    if rows is not None:
+        text = offsets(one, rows, verbose=verbose)
+        empty = f"{plain(one.group)} has no committed offsets" if not rows else ""
+    else:
+        text = members(one, verbose=verbose)
+        empty = "" if one.members else f"{plain(one.group)} has no members"
+        if one.members is None:
+            empty = f"{plain(one.group)} is of type {one.type}: the client library does not tell its members"
+    return empty or text
+
+
+def reset(group: str, found: Sequence[Step], *, executed: bool, form: str) -> str:
+    """A plan, or what was done."""
+    if form == "csv":
+        return as_file({one.at: one.after for one in found}).rstrip("\n")
+    if form == "json":
+        return json.dumps({"group": group, "executed": executed, "steps": [step_json(one) for one in found]}, indent=2)
+    return steps(group, found) + ("" if executed else "\n\nNothing was changed: --execute does it.")
+
+
+def offsets_deleted(group: str, found: Mapping[Partition, Committed], undo: str, *, as_json: bool) -> str:
+    """What was deleted, and where it is kept."""
+    if as_json:
+        deleted = [{"topic": topic, "partition": index, "offset": one.offset} for (topic, index), one in found.items()]
+        return json.dumps({"group": group, "deleted": deleted, "undo": undo}, indent=2)
+    lines = [(group, topic, index, one.offset) for (topic, index), one in found.items()]
+    back = "To bring them back: rota groups reset-offsets --create --execute --from-file"
+    return table(("GROUP", "TOPIC", "PARTITION", "DELETED-OFFSET"), lines) + f"\n\n{back} {undo}"
