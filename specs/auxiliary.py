@@ -94,7 +94,36 @@ def replacements(add: Properties) -> None:
         "Append Member Member",
         lambda s, a, o, n: Implies(
             s.replacing(a, o, n),
-            And(s.displaced(o), s.unheard(a), s.kind(a) == s.Replacement, Not(s.late(a)), s.minted(n), s.static(n)),
+            And(s.displaced(o), s.newcomer(n), s.unheard(a), s.kind(a) == s.Replacement, Not(s.late(a))),
+        ),
+    )
+    aux(
+        "fenced newcomers",
+        "a newcomer that was replaced while its record was on its way may come back, and its successor waits",
+        "Append Member Member Instance",
+        lambda s, a, m, n, i: Implies(
+            s.fenced(a, m),
+            And(
+                s.displaced(m),
+                s.unheard(a),
+                s.kind(a) == s.Replacement,
+                Not(s.late(a)),
+                Implies(And(s.member(n), s.of(m, i), s.of(n, i)), s.newcomer(n)),
+            ),
+        ),
+    )
+    aux(
+        "fenced or waiting",
+        "the newcomer of an append either waits or was fenced",
+        "Append Member Member Member",
+        lambda s, a, m, o, n: Implies(s.fenced(a, m), And(Not(s.replacing(a, o, n)), Implies(s.fenced(a, n), m == n))),
+    )
+    aux(
+        "fenced by a later one",
+        "who waits was written after all that it fenced, and falls back to none of them",
+        "Append Append Member Member Member Instance",
+        lambda s, a, b, m, o, n, i: Implies(
+            And(s.fenced(a, m), s.replacing(b, o, n), s.of(m, i), s.of(n, i)), And(s.not_after(a, b), o != m)
         ),
     )
     aux(
@@ -105,9 +134,13 @@ def replacements(add: Properties) -> None:
     )
     aux(
         "replacing once",
-        "a member is replaced by one append at a time",
+        "a member is replaced by one append at a time, and one append brings it",
         "Append Append Member Member Member",
-        lambda s, a, b, o, m, n: Implies(And(s.replacing(a, o, m), s.replacing(b, o, n)), And(a == b, m == n)),
+        lambda s, a, b, o, m, n: And(
+            Implies(And(s.replacing(a, o, m), s.replacing(b, o, n)), And(a == b, m == n)),
+            Implies(And(s.replacing(a, o, n), s.replacing(b, m, n)), And(a == b, m == o)),
+            Implies(And(s.fenced(a, m), s.fenced(b, m)), a == b),
+        ),
     )
     aux(
         "an append replaces one",
@@ -527,10 +560,38 @@ def copies(add: Properties) -> None:
     )
     aux(
         "replaced records",
-        "a member that is being replaced is in no later record",
-        "Append Append Member Member",
-        lambda s, a, b, o, n: Implies(
-            And(s.replacing(a, o, n), s.used(b), c.is_group_record(s, b), s.not_after(a, b)), Not(s.rec_member(b, o))
+        "whom a newcomer falls back to is in no record from its own on, nor from those on that it fenced",
+        "Append Append Append Member Member Member Instance",
+        lambda s, a, b, d, m, o, n, i: Implies(
+            And(
+                s.replacing(a, o, n),
+                s.used(b),
+                c.is_group_record(s, b),
+                Or(
+                    s.not_after(a, b),
+                    And(s.fenced(d, m), s.of(m, i), s.of(n, i), s.not_after(d, b)),
+                ),
+            ),
+            Not(s.rec_member(b, o)),
+        ),
+    )
+    aux(
+        "fenced records",
+        "a newcomer that was fenced is in no record from the next one's on",
+        "Append Append Append Member Member Member Instance",
+        lambda s, a, b, d, m, k, o, i: Implies(
+            And(
+                s.fenced(a, m),
+                s.of(m, i),
+                s.of(k, i),
+                Or(s.fenced(b, k), s.replacing(b, o, k)),
+                s.not_after(a, b),
+                a != b,
+                s.used(d),
+                c.is_group_record(s, d),
+                s.not_after(b, d),
+            ),
+            Not(s.rec_member(d, m)),
         ),
     )
 

@@ -63,7 +63,8 @@ VARIABLES = """
     planning:
     plan: -> Append
     newcomer, displaced: Member           # of a replacement that is being written
-    replacing: Append Member Member
+    replacing: Append Member Member       # whom the group falls back to, the newcomer
+    fenced: Append Member                 # a newcomer that was replaced before its own record ended
     deleting:
     owed:                                 # the record of an emptied group failed and will be written again
     owed_gen: -> Generation
@@ -150,6 +151,13 @@ def before(s: Term, a: Term, b: Term) -> Term:
 def is_group_record(s: Term, a: Term) -> Term:
     """The append writes the group's record."""
     return And(s.kind(a) != s.Commit, s.kind(a) != s.Tombstone)
+
+
+def abandoned(s: Term, a: Term) -> Term:
+    """No replacement that may still fall waits for this append."""
+    return And(
+        s.all("Member Member", lambda m, n: Not(s.replacing(a, m, n))), s.all("Member", lambda m: Not(s.fenced(a, m)))
+    )
 
 
 def in_round(s: Term) -> Term:
@@ -295,7 +303,7 @@ def begin_rebalance(s: Term) -> None:
     s.put("replaced", lambda old, m: Or(old, displaced(m)))
     s.put("gone", lambda old, m: Or(old, displaced(m)))
     s.clear("parked_sync", "to_sync", "t_sync", "planning", "t_plan", "joined")
-    s.clear("newcomer", "displaced", "t_record", "replacing")
+    s.clear("newcomer", "displaced", "t_record", "replacing", "fenced")
     s.st = s.PreparingRebalance
 
 
@@ -409,6 +417,7 @@ def forget_group(s: Term) -> None:
         "newcomer",
         "displaced",
         "replacing",
+        "fenced",
         "t_record",
         "t_initial",
         "t_join",

@@ -171,13 +171,27 @@ def replace_begins(s: Term, old: Term, new: Term, i: Term) -> None:
 
 def replace_stable(s: Term, old: Term, new: Term, i: Term, a: Term) -> None:
     """A static replacement in Stable: written, and the newcomer waits for it (§9.3)."""
+    s.require(Not(s.newcomer(old)))
+    write_replacement(s, old, old, new, i, a)
+
+
+def replace_newcomer(s: Term, first: Term, old: Term, new: Term, i: Term, b: Term, a: Term) -> None:
+    """The same of one whose own record `b` is on its way: the last one falls back to whom it would have (§9.3)."""
+    s.require(s.replacing(b, first, old))
+    s.drop("replacing", b, first, old)
+    s.add("fenced", b, old)
+    write_replacement(s, first, old, new, i, a)
+
+
+def write_replacement(s: Term, first: Term, old: Term, new: Term, i: Term, a: Term) -> None:
+    """`new` takes the place of `old`, and should that fail `first` is back."""
     s.require(s.st == s.Stable)
     c.swap(s, old, new, i)
     c.park(s, new)
     for name in ("newcomer", "t_record"):
         s.add(name, new)
     s.add("displaced", old)
-    s.add("replacing", a, old, new)
+    s.add("replacing", a, first, new)
     s.require(Not(s.owed), "what is owed is written first")
     c.append_group(s, a, "Replacement")
 
@@ -219,6 +233,7 @@ def joins(spec: Spec) -> None:
     )
     with_endings(spec, "replace and rebalance", replace_begins, JOINER_BEGINS, "a static member is replaced", **swap)
     act("replace Stable", replace_stable, **swap, a="Append")
+    act("replace Stable, a newcomer", replace_newcomer, first="Member", **swap, b="Append", a="Append")
     room = {"m": "Member", "heir": "Member", "left": "Bool"}
     with_endings(spec, "refuse for room", refused_for_room, TEST, "a member is refused and removed", "removes", **room)
 
@@ -471,6 +486,11 @@ def replacement_ends(spec: Spec) -> None:
     def revert(s: Term, old: Term, new: Term, i: Term) -> None:
         c.exchange(s, new, old, i)
         s.add("gone", new)
+        displaced = s.displaced  # those that `new` had fenced in a row have nobody to fall back to them any more
+        for name in ("replaced", "gone"):
+            s.put(name, lambda was, m: Or(was, And(displaced(m), s.of(m, i))))
+        s.put("displaced", lambda was, m: And(was, Not(s.of(m, i))))
+        s.put("fenced", lambda was, _, m: And(was, Not(s.of(m, i))))
 
     def failed(s: Term, a: Term, old: Term, new: Term, i: Term) -> None:
         waited(s, a, old, new, i)
@@ -484,16 +504,30 @@ def replacement_ends(spec: Spec) -> None:
         s.add("late", a)
         revert(s, old, new, i)
 
-    def outrun(s: Term, a: Term, old: Term, new: Term) -> None:
-        s.require(And(s.replacing(a, old, new), Not(s.newcomer(new))))
+    def link(s: Term, a: Term, first: Term, mid: Term, new: Term, i: Term, b: Term) -> None:
+        """`mid`, whose record is `a`, was replaced by `new`, which waits for `b` and falls back to `first`."""
+        s.require(And(s.fenced(a, mid), s.replacing(b, first, new), s.of(mid, i), s.of(first, i)))
         c.hear(s, a)
-        s.drop("replacing", a, old, new)
-        s.drop("displaced", old)
+        s.drop("fenced", a, mid)
+
+    def link_durable(s: Term, a: Term, first: Term, mid: Term, new: Term, i: Term, b: Term) -> None:
+        link(s, a, first, mid, new, i, b)
+        s.require(s.durable(a), "the record is durable")
+        s.drop("replacing", b, first, new)
+        s.add("replacing", b, mid, new)
+        s.drop("displaced", first)
+        for name in ("replaced", "gone", "buried"):
+            s.add(name, first)
+
+    def link_failed(s: Term, a: Term, first: Term, mid: Term, new: Term, i: Term, b: Term) -> None:
+        link(s, a, first, mid, new, i, b)
+        s.require(Not(s.durable(a)))
+        s.drop("displaced", mid)
         for name in ("replaced", "gone"):
-            s.add(name, old)
+            s.add(name, mid)
 
     def late(s: Term, a: Term, b: Term) -> None:
-        s.require(And(s.kind(a) == s.Replacement, s.late(a), s.durable(a), s.st == s.Stable))
+        s.require(And(s.kind(a) == s.Replacement, s.durable(a), s.st == s.Stable, c.abandoned(s, a)))
         c.hear(s, a)
         s.require(Not(s.owed), "what is owed is written first")
         c.append_group(s, b, "Rewrite")
@@ -503,7 +537,10 @@ def replacement_ends(spec: Spec) -> None:
         spec.act(f"replacement {word}", alone(body), says="the replacement is undone", **who)
         says = "the replacement is undone, and a newer record names the newcomer: the group is written again"
         spec.act(f"replacement {word}: written again", again(body), says=says, **who, b="Append")
-    spec.act("replacement ends, replaced again", outrun, a="Append", old="Member", new="Member")
+    row = {"a": "Append", "first": "Member", "mid": "Member", "new": "Member", "i": "Instance", "b": "Append"}
+    says = "a newcomer's record is durable, and the one that replaced it falls back to it from now on"
+    spec.act("replacement durable, replaced again", link_durable, says=says, **row)
+    spec.act("replacement failed, replaced again", link_failed, says="the record of a replaced newcomer failed", **row)
     spec.act("replacement durable late", late, a="Append", b="Append")
 
 

@@ -47,7 +47,22 @@ RUNS: dict[str, list[str]] = {
         "replace Stable",
         "replacement overdue: written again",
     ],
-    "replaced again while it is written": [*REPLACING, "replace Stable", LOG, "replacement ends, replaced again"],
+    "replaced again while it is written": [
+        *REPLACING,
+        "replace Stable, a newcomer",
+        LOG,
+        "replacement durable, replaced again",
+        "log loses an append",
+        "replacement failed",
+    ],
+    "replaced again, and the first record fails": [
+        *REPLACING,
+        "replace Stable, a newcomer",
+        "log loses an append",
+        "replacement failed, replaced again",
+        "log loses an append",
+        "replacement failed",
+    ],
     "a rebalance overtakes a replacement": [*REPLACING, "leave: empties"],
     "id first": [
         "create group and hand out an id",

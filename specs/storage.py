@@ -98,11 +98,7 @@ def other_ends(spec: Spec) -> None:
     def ignored(s: Term, a: Term) -> None:
         c.hear(s, a)
         stale_plan = And(s.kind(a) == s.Plan, Not(And(s.planning, s.plan == a)))
-        replacement = And(
-            s.kind(a) == s.Replacement,
-            s.all("Member Member", lambda m, n: Not(s.replacing(a, m, n))),
-            Not(And(s.late(a), s.durable(a), s.st == s.Stable)),
-        )
+        replacement = And(s.kind(a) == s.Replacement, c.abandoned(s, a), Not(And(s.durable(a), s.st == s.Stable)))
         creation = And(s.kind(a) == s.Creation, Not(And(s.creating, s.creation == a)), Not(s.durable(a)))
         emptied = And(s.kind(a) == s.Emptied, s.durable(a))
         commit = And(s.kind(a) == s.Commit, Not(s.durable(a)))

@@ -226,6 +226,36 @@ def test_a_reload_gives_whom_memory_has_when_replacements_fail(first: str | None
     assert [member.member_id for member in both.state.groups["g"].members] == there
 
 
+IN_A_ROW: list[Step] = [*BOTH_REPLACED_AT_ONCE[:-1], Ask(6, "b'", PAIR[1])]
+
+
+@pytest.mark.parametrize(
+    ("ends", "member"),
+    [
+        (["REQUEST_TIMED_OUT", None], 6),
+        (["REQUEST_TIMED_OUT", "REQUEST_TIMED_OUT"], 2),
+        ([None, "REQUEST_TIMED_OUT"], 5),
+        ([None, None], 6),
+    ],
+)
+@pytest.mark.parametrize("again", [False, True])
+def test_of_replacements_in_a_row_the_newest_durable_one_is_left(
+    ends: list[str | None], member: int, again: bool
+) -> None:
+    """With `again` both have fallen by their deadline and a third one is on its way before the log says anything."""
+    both = play({}, IN_A_ROW)
+    if again:
+        for step in (Pass(5_000, True), Ask(7, "b'", PAIR[1])):
+            both.play(step)
+        ends, member = [*ends, "REQUEST_TIMED_OUT"], 2
+    for end in ends:
+        both.play(End(0, end))
+    while both.in_flight:
+        both.play(End(0, None))
+    assert both.state.groups["g"].members[1].member_id == both.minted[member]
+    both.play(Pass(0, True))  # compares with the log
+
+
 def test_a_log_that_ends_with_somebody_else_is_noticed() -> None:
     both = play({}, [*BOTH_REPLACED_AT_ONCE, End(0, "REQUEST_TIMED_OUT"), End(0, None), End(0, None)])
     del both.log[max(both.log)]

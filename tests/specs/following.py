@@ -8,7 +8,6 @@ shows, must accept the structure and give the one that the model's next state ab
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -79,10 +78,12 @@ class Follower(Lockstep):
     """Core and model, and the specification behind them."""
 
     def __init__(self, spec: Spec, config: Mapping[str, int]) -> None:
-        self.spec, self.counts = spec, Counter[str]()
+        self.spec = spec
+        self.outside: str | None = None
         self.steps, self.depth = list[Happened](), 0
         self.begun: State | None = None
         self.followed = 0
+        self.taken = list[str]()
         rigid: dict[str, Any] = {
             "zero": 0,
             "first_epoch": 1,
@@ -143,7 +144,7 @@ class Follower(Lockstep):
             self.structure = take(self.structure, self.spec.actions[name], params)
         except Rejected as rejected:
             raise Unlike(f"`{name}` {params} is rejected: {rejected}") from None
-        self.counts[name] += 1
+        self.taken.append(name)
 
     def _loaded(self) -> None:
         group = self.state.groups.get(GROUP)
@@ -195,7 +196,7 @@ class Follower(Lockstep):
             except (Rejected, Unlike) as reason:
                 reasons.append(f"{' + '.join(name for name, _ in names)}: {reason}")
                 continue
-            self.counts.update(name for name, _ in names)
+            self.taken += [name for name, _ in names]
             self.followed += 1
             return
         self.structure = start
@@ -324,6 +325,8 @@ class Follower(Lockstep):
         if request.instance_id is not None and not request.member_id and before:
             held = [each.member_id for each in before.members if each.instance_id == request.instance_id]
             found |= {"old": held[0]} if held else {}
+            waits = [(b, first) for (b, first, new) in self.structure.relation("replacing") if [new] == held]
+            found |= {"b": waits[0][0], "first": waits[0][1]} if waits else {}
         return found
 
     def _partition(self, happened: Happened) -> Any:
@@ -336,17 +339,21 @@ class Follower(Lockstep):
         number = int(happened.what[2]) if happened.kind == "timer" and happened.what[0] == "Append" else None
         if happened.kind == "end":
             number = happened.what.append_id
-        mine = [(old, new) for (a, old, new) in self.structure.relation("replacing") if a == (self.epoch, number)]
-        if not mine:
+        append, s = (self.epoch, number), self.structure
+        waiting = {b: (first, new) for (b, first, new) in s.relation("replacing")}
+        of = {m: i for (m,) in s.tuples(["Member"]) for (i,) in s.tuples(["Instance"]) if s.of(m, i)}
+        for mid in [m for (a, m) in s.relation("fenced") if a == append]:
+            b, first, new = next((b, *pair) for b, pair in waiting.items() if of[pair[1]] == of[mid])
+            return {"mid": mid, "b": b, "first": first, "new": new, "i": of[mid]}
+        if append not in waiting:
             return {}
-        old, new = mine[0]
-        instance = next(i for (i,) in self.structure.tuples(["Instance"]) if self.structure.of(old, i))
+        old, new = waiting[append]
         versions = [
             each.join.version
             for each in (happened.before.groups[GROUP].members if GROUP in happened.before.groups else ())
             if each.member_id == new and each.join
         ]
-        return {"old": old, "new": new, "i": instance, "v9": bool(versions and versions[0] >= 9)}
+        return {"old": old, "new": new, "i": of[old], "v9": bool(versions and versions[0] >= 9)}
 
     def _candidates(self, happened: Happened) -> Iterator[list[tuple[str, dict[str, Any]]]]:
         """Actions that may be what happened, simple ones first; the last resort is that nothing did."""
@@ -414,10 +421,6 @@ def _leave_out(happened: Happened) -> None:
         raise Outside("a request to a group whose end is on its way")
     if happened.kind == "end" and group and group.held and not isinstance(happened.what.records[0], model.GroupRecord):
         raise Outside("a commit of an earlier life lets a join phase go")
-    if happened.kind == "end" and happened.error and isinstance(happened.what.what, Replacement) and group:
-        outrun = all(m.replacing != happened.what.append_id for m in group.members)
-        if outrun and not happened.what.late:
-            raise Outside("of two replacements of one member in a row the first fails")
     for effect in happened.effects:
         if isinstance(effect, model.Append) and _ours(effect):
             records = [each for each in effect.records if each.group_id == GROUP]
@@ -463,6 +466,12 @@ def abstracted(s: State, epoch: int) -> dict[str, Any]:
     }
     for name, test in tests.items():
         found[name] = {(m.member_id,) for m in members if test(m)}
+    found["replacing"] = {
+        ((epoch, f.append_id), f.what.old.member_id, m.member_id)
+        for m in members
+        for f in s.appends
+        if isinstance(f.what, Replacement) and f.append_id == m.replacing and m.join
+    }
     found["holder"] = {(f"={m.instance_id}", m.member_id) for m in members if m.instance_id is not None}
     found["asg"] = {(m.member_id, m.assignment) for m in members}
     found["pending"] = {(m,) for m in group.pending} if group else set()
@@ -532,7 +541,7 @@ def sampled(spec: Spec, config: Mapping[str, int], seed: int, length: int) -> Fo
             if _covered(follower, step):
                 follower.play(step)
     except Outside as left:
-        follower.counts[f"outside: {left}"] += 1
+        follower.outside = str(left)
     return follower
 
 

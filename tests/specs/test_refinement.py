@@ -35,6 +35,23 @@ DIRECTED: dict[str, list[Step]] = {
         End(0, None),
     ],
     "replaced twice in a row": [*BOTH_REPLACED_AT_ONCE[:-1], AGAIN, End(0, None), End(0, None)],
+    "replaced twice in a row, and the first record fails": [
+        *BOTH_REPLACED_AT_ONCE[:-1],
+        AGAIN,
+        End(0, "REQUEST_TIMED_OUT"),
+        End(0, "REQUEST_TIMED_OUT"),
+    ],
+    "replaced three times, and two fall before the log says anything": [
+        *BOTH_REPLACED_AT_ONCE[:-1],
+        AGAIN,
+        Pass(5_000, True),
+        Ask(8, "b'", PAIR[1]),
+        End(0, None),
+        End(0, None),
+        End(0, "REQUEST_TIMED_OUT"),
+        End(0, None),
+        End(0, None),
+    ],
     "a deletion that fails": [
         Ask(1, "a", replace(JOIN, protocols=())),
         End(0, None),
@@ -63,13 +80,13 @@ def followed() -> Counter[str]:
     found = Counter[str]()
     for seed in range(RUNS):
         run = sampled(SPEC, CONFIGS[seed % len(CONFIGS)], seed, STEPS)
-        found += run.counts
+        found.update([*run.taken, *([f"outside: {run.outside}"] if run.outside else [])])
         found["steps"] += run.followed
     for steps in DIRECTED.values():
         run = Follower(SPEC, {})
         for step in steps:
             run.play(step)
-        found += run.counts
+        found.update(run.taken)
     run = Follower(SPEC, {"group.initial.rebalance.delay.ms": 0})
     for step in BOTH_REPLACED_AT_ONCE[:-2]:
         run.play(step)
@@ -77,7 +94,8 @@ def followed() -> Counter[str]:
     run.settings = replace(run.settings, group_max_size=1)
     for step in (Crash(0), Loaded()):
         run.play(step)
-    return found + run.counts
+    found.update(run.taken)
+    return found
 
 
 def test_the_specification_accepts_what_the_model_does(followed: Counter[str]) -> None:
