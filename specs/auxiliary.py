@@ -576,6 +576,21 @@ def copies(add: Properties) -> None:
         ),
     )
     aux(
+        "newcomers are new",
+        "a newcomer is in no record before its own",
+        "Append Append Member Member",
+        lambda s, a, b, o, n: Implies(
+            And(s.replacing(a, o, n), s.used(b), c.is_group_record(s, b), s.not_after(b, a), a != b),
+            Not(s.rec_member(b, n)),
+        ),
+    )
+    aux(
+        "last plan",
+        "while a plan is being written nothing of the group is appended after it",
+        "",
+        lambda s: Implies(s.planning, s.last == s.plan),
+    )
+    aux(
         "fenced records",
         "a newcomer that was fenced is in no record from the next one's on",
         "Append Append Append Member Member Member Instance",

@@ -76,6 +76,7 @@ VARIABLES = """
     own_epoch, log_epoch: -> Epoch
     used, open, durable: Append
     newest: -> Append                     # the last group record
+    last: -> Append                       # the one that was appended last
     log_group:                            # there is one, and no tombstone after it
     log_shown: Partition -> Append
     log_has: Partition
@@ -199,6 +200,7 @@ def append(s: Term, a: Term, kind: str) -> None:
 def append_group(s: Term, a: Term, kind: str, proto: bool = True) -> None:
     """Append the group as it is in memory, with an assignment of its own if it is the leader's plan."""
     append(s, a, kind)
+    s.last = a
     s.fix("rec_gen", a, s.gen)
     s.fix("rec_member", a, s.member)
     s.fix("rec_leader", a, lambda m: And(s.has_leader, m == s.leader))

@@ -26,11 +26,14 @@ ASSUMPTIONS = """\
 * While a deletion is on its way, the group takes no member and no commit.
 * The record of a group that was written again after a replacement was undone, if it fails, is not followed further.
 * Left out: deleting a group whose creation is on its way, offsets that expire while their group stays, a commit of an
-  earlier life that lets a held join phase go, two replacements of one member in a row of which the first fails.
+  earlier life that lets a held join phase go.
+* What S1 and S9 say is said of one incarnation: a crash forgets whom the old coordinator named. What was told of
+  assignments, commits, replacements and deletions is kept across crashes.
 
 `tests/specs/test_refinement.py` follows runs of the Python model, with the core beside it, by these actions: each step
-must be accepted by an action, or by several in a row, and give the state that the model's abstracts to. It lists the
-actions that no such run shows.
+must be accepted by an action, or by several in a row, give the state that the model's abstracts to, and tell what the
+answers said. The other way round, every action happens in a run from the initial state that Z3 finds (`specs/runs.py`),
+and `tests/specs/test_replay.py` plays each of these runs on the core, which does just that: none is left out.
 """
 
 OPEN = """\
@@ -40,7 +43,7 @@ OPEN = """\
 | when timers fire (S20, S30, L1, L5; how long L2 to L4 take) | only the wheel has time here | explorer, model |
 | the vote (S10) | counting | model |
 | S12, S13 for sticky plans | depends on the plan: the certifier, proved here, runs on every plan | oracle |
-| S22 by member id | proved up to the instance: see "False as commonly stated" | model |
+| S22 by member id, exactly | proved: the last record names nobody who fell; not if writing it again fails | model |
 | S18, S23, S27, S32, S33 | about answers, platforms, several generations at once, connections | simulator, clients |
 | the Rust code | the wheel's arithmetic is compared input by input, the protocol event by event | explorer, model |
 """
@@ -50,7 +53,11 @@ FALSE = """\
   members 1 and 2 are replaced in Stable, each with a record in flight; the second record names both newcomers; the
   first append fails, and its replacement is undone; the second is durable. The log has the first newcomer, who was told
   an error, and memory its predecessor. Found here; since then the group is written again in that case
-  (docs/protocol.md §9.3). Proved up to the instance; the lock-step compares member ids with the log.
+  (docs/protocol.md §9.3): S22: on its way, S22: members.
+* **"A replacement that fails gives back whom it replaced."** False for two in a row: 1 is replaced by 2, and 2 by 3, in
+  Stable, both records in flight; both fail. Kafka 4.4 would give back 2, which the log never had; here 1 is back, and
+  2 only if its record is durable. Found here besides: both fall by their deadline, 4 replaces 1, and only then is 2's
+  record durable; the model would have fallen back to 2, the core wrote the group again, as docs/protocol.md §9.3 says.
 * **"A removed member does not come back by reload."** False across incarnations: joins and leaves that leave members
   behind are not written (docs/protocol.md §14). Events: A and B join, the plan is durable, B leaves, the coordinator
   crashes before the next plan, the log is folded: B is a member again. True within one incarnation (S29: member), and

@@ -513,6 +513,41 @@ def offsets(add: Properties) -> None:
             ),
         ),
     )
+    add.invariant(
+        "S22: on its way",
+        "9.3",
+        "of those whom a record on its way names in Stable, the last one names members only",
+        "Append Member",
+        lambda s, a, m: Implies(
+            And(
+                s.st == s.Stable,
+                s.unheard(a),
+                c.is_group_record(s, a),
+                Not(And(s.late(a), s.kind(a) == s.Replacement)),
+                s.rec_member(a, m),
+                Not(s.member(m)),
+            ),
+            Not(s.rec_member(s.last, m)),
+        ),
+    )
+    add.step(
+        "S22: members",
+        "9.3",
+        "when a durable record is heard of in Stable, the last one names nobody of it who is no member",
+        "Append Member",
+        lambda s, t, _, a, m: Implies(
+            And(
+                s.unheard(a),
+                Not(t.unheard(a)),
+                t.durable(a),
+                c.is_group_record(s, a),
+                t.st == t.Stable,
+                s.rec_member(a, m),
+                Not(t.member(m)),
+            ),
+            Not(s.rec_member(t.last, m)),
+        ),
+    )
 
 
 def log(add: Properties) -> None:

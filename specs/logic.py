@@ -143,35 +143,41 @@ class Spec:
         }
         for formula in formulas:
             if not isinstance(formula, bool):
-                edges |= set(_alternations(formula, True, ()))
+                edges |= set(_alternations(formula, True, (), set()))
         rank = {sort: place for place, sort in enumerate(self.sorts)}
         return sorted(f"{a} -> {b}" for a, b in edges if rank[a] >= rank[b])
 
 
-def _alternations(formula: Any, positive: bool, universals: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """The edges that Skolemisation of a formula, asserted or denied, makes."""
+def _alternations(
+    formula: Any, positive: bool, universals: tuple[str, ...], seen: set[tuple[Any, ...]]
+) -> Iterator[tuple[str, str]]:
+    """The edges that Skolemisation of a formula, asserted or denied, makes. Its parts are shared: each is seen once."""
+    key = (formula.get_id(), positive, universals)
+    if key in seen:
+        return
+    seen.add(key)
     if z3.is_quantifier(formula):
         sorts = tuple(formula.var_sort(i).name() for i in range(formula.num_vars()))
         if formula.is_forall() == positive:
-            universals += sorts
+            universals = tuple(dict.fromkeys((*universals, *sorts)))
         else:
             yield from itertools.product(universals, sorts)
-        yield from _alternations(formula.body(), positive, universals)
+        yield from _alternations(formula.body(), positive, universals, seen)
         return
     children = formula.children()
     if z3.is_not(formula):
-        yield from _alternations(children[0], not positive, universals)
+        yield from _alternations(children[0], not positive, universals, seen)
     elif z3.is_implies(formula):
-        yield from _alternations(children[0], not positive, universals)
-        yield from _alternations(children[1], positive, universals)
+        yield from _alternations(children[0], not positive, universals, seen)
+        yield from _alternations(children[1], positive, universals, seen)
     elif z3.is_and(formula) or z3.is_or(formula):
         for child in children:
-            yield from _alternations(child, positive, universals)
+            yield from _alternations(child, positive, universals, seen)
     else:  # equality of formulas, if-then-else: both ways
         for child in children:
             if z3.is_bool(child) or z3.is_quantifier(child):
-                yield from _alternations(child, True, universals)
-                yield from _alternations(child, False, universals)
+                yield from _alternations(child, True, universals, seen)
+                yield from _alternations(child, False, universals, seen)
 
 
 class State:

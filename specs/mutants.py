@@ -174,6 +174,12 @@ without(
     "emptied record written again",
     "no newer record",
 )
+without(
+    "undone and not written again",
+    "a replacement is undone, and a newer record that names the newcomer is left on its way (Kafka 4.4)",
+    "replacement failed|replacement overdue",
+    "no newer record names the newcomer",
+)
 
 
 # ---- things done too much or not at all
@@ -495,3 +501,11 @@ def _(s: State, p: Term, a: Term) -> None:
     )
     s.put("log_shown", lambda old, q: If(q == p, a, old))
     s.add("log_has", p)
+
+
+@event(
+    "late replacement ignored", "a replacement that was undone is in the log after all, and nobody cares", a="Append"
+)
+def _(s: State, a: Term) -> None:
+    s.require(And(s.kind(a) == s.Replacement, s.durable(a), s.st == s.Stable, c.abandoned(s, a)))
+    c.hear(s, a)

@@ -125,8 +125,25 @@ def refute(step: Step, properties: Iterable[Property], without: str = "") -> Ite
             solver.pop()
 
 
-def runs(spec: Spec, actions: Iterable[str], sizes: Mapping[str, int]) -> list[str] | None:
-    """A run of these actions from the initial state, one event with its parameters each; None if there is none."""
+@dataclass(frozen=True)
+class Run:
+    """A run from the initial state: its actions with their parameters, and the model that says what these are."""
+
+    context: Context
+    model: Any
+    taken: list[tuple[Action, list[Any]]]
+
+    def lines(self) -> list[str]:
+        """One line for each event."""
+        return [f"{place + 1}. {event_line(*event, self.model)}" for place, event in enumerate(self.taken)]
+
+    def word(self, term: Term) -> str:
+        """What a term is in this run."""
+        return str(self.model.eval(term, model_completion=True)).partition("/")[0]
+
+
+def run_of(spec: Spec, actions: Iterable[str], sizes: Mapping[str, int]) -> Run | None:
+    """A run of these actions from the initial state; None if there is none."""
     state = State(spec, Context(spec, sizes))
     for axiom in spec.axioms:
         state.require(axiom(state))
@@ -138,10 +155,7 @@ def runs(spec: Spec, actions: Iterable[str], sizes: Mapping[str, int]) -> list[s
         taken.append((spec.actions[name], params))
     solver = z3.Solver()
     solver.add(*(part for part in state.required if part is not True))
-    if solver.check() != z3.sat:
-        return None
-    model = solver.model()
-    return [f"{place + 1}. {event_line(action, params, model)}" for place, (action, params) in enumerate(taken)]
+    return Run(state.context, solver.model(), taken) if solver.check() == z3.sat else None
 
 
 def event_line(action: Action, params: list[Any], model: Any) -> str:

@@ -18,13 +18,25 @@ BORN = ["create group and join", LOG, "creation durable"]
 FIRST_ROUND = [*BORN, "initial timer: completes"]
 STABLE = [*FIRST_ROUND, "sync of the leader", LOG, TOLD]
 REPLACING = [*STABLE, "replace Stable"]
-PAIR = [*BORN, "join Preparing", "initial timer: completes"]
+PAIR = [*BORN, "join Preparing", "initial timer again", "initial timer: completes"]
 PAIR_STABLE = [*PAIR, "sync parks", "sync of the leader", LOG, TOLD]
+LEFT = [*STABLE, "hand out an id", "rejoin changed", "leave Preparing"]
 RELOADED = ["crash", "fence", "load Stable"]
+OVERSIZED = [*PAIR_STABLE, "crash", "fence", "load, too many members"]
 
 RUNS: dict[str, list[str]] = {
     "a replacement is written and told": [*REPLACING, LOG, "replacement durable", "heartbeat", "refuse: fenced"],
     "a replacement survives a crash": [*REPLACING, LOG, "replacement durable", *RELOADED, "heartbeat"],
+    "a crash forgets a replacement": [*PAIR_STABLE, "replace Stable", *RELOADED, "heartbeat"],
+    "a reload finds a replacement that nobody heard of": [
+        *PAIR_STABLE,
+        "replace Stable",
+        "crash",
+        LOG,
+        "fence",
+        "load Stable",
+        "heartbeat",
+    ],
     "a replacement fails": [*REPLACING, "log loses an append", "replacement failed", "sync in Stable"],
     "a replacement comes too late": [
         *REPLACING,
@@ -94,6 +106,7 @@ RUNS: dict[str, list[str]] = {
     ],
     "created again, and the older record lets go": [
         "create group and join",
+        "initial timer: holds",
         "creation overdue",
         "create group and join",
         "initial timer: holds",
@@ -102,6 +115,7 @@ RUNS: dict[str, list[str]] = {
     ],
     "created again, and the older record finds nobody": [
         "create group and join",
+        "initial timer: holds",
         "creation overdue",
         "create group and join",
         "leave Preparing",
@@ -125,7 +139,14 @@ RUNS: dict[str, list[str]] = {
         LOG,
         "creation durable, held phase ends: empties",
     ],
-    "the delay is extended": [*BORN, "initial timer again", "rejoin", "hand out an id", "initial timer: completes"],
+    "the delay is extended": [
+        *BORN,
+        "join Preparing",
+        "initial timer again",
+        "rejoin",
+        "hand out an id",
+        "initial timer: completes",
+    ],
     "nobody is left at the end of the delay": [*BORN, "expire Preparing: empties"],
     "a leave empties the delay": [
         *BORN,
@@ -134,6 +155,7 @@ RUNS: dict[str, list[str]] = {
         "log loses an append",
         "emptied record failed",
         "emptied record written again",
+        "delete",
     ],
     "a join begins a rebalance": [*STABLE, "join later", "rejoin: completes"],
     "a changed member alone": [*STABLE, "rejoin changed: completes"],
@@ -156,10 +178,9 @@ RUNS: dict[str, list[str]] = {
     "only an absent static member": [*PAIR_STABLE, "leave", "join timer: rearms", "expire Preparing: empties"],
     "an absent member leaves": [*PAIR_STABLE, "rejoin changed", "leave Preparing: completes"],
     "an absent member expires": [*PAIR_STABLE, "rejoin changed", "expire Preparing: completes"],
-    "an absent member is refused": [*PAIR_STABLE, "rejoin changed", "refuse for room: completes"],
-    "everybody absent leaves": [*STABLE, "hand out an id", "leave", "leave Preparing: empties"],
-    "a pending id is the last": [*STABLE, "hand out an id", "leave", "pending expires Preparing: empties"],
-    "a pending id is refused": [*STABLE, "hand out an id", "leave", "refuse for room: empties"],
+    "an absent member is refused": [*OVERSIZED, "rejoin", "refuse for room: completes"],
+    "everybody absent leaves": [*LEFT, "leave Preparing: empties"],
+    "a pending id is the last": [*LEFT, "pending expires Preparing: empties"],
     "a replacement while joining": [
         *STABLE,
         "hand out an id",
@@ -172,7 +193,7 @@ RUNS: dict[str, list[str]] = {
     "a replacement alone": [*STABLE, "replace and rebalance: completes"],
     "a pending id joins later": [*STABLE, "hand out an id", "rejoin changed", "join Preparing: completes"],
     "a member expires in the round": [*PAIR_STABLE, "rejoin changed", "hand out an id", "expire Preparing"],
-    "a refusal leaves others": [*PAIR_STABLE, "rejoin changed", "hand out an id", "refuse for room"],
+    "a refusal leaves others": [*OVERSIZED, "hand out an id", "rejoin", "refuse for room"],
     "a pending id expires in between": [
         *STABLE,
         "hand out an id",
@@ -218,8 +239,8 @@ RUNS: dict[str, list[str]] = {
         "log loses an append",
         "delete failed",
     ],
-    "hand-over": [*STABLE, "unload", "refuse: not the coordinator", "fence", "load, too many members"],
-    "hand-over of an empty group": ["create group and refuse", LOG, "unload", "fence", "load Empty"],
+    "hand-over": [*STABLE, "unload", "fence", "refuse: not the coordinator", "load Stable"],
+    "hand-over of an empty group": ["create group and refuse", "unload", LOG, "fence", "load Empty"],
     "hand-over of nothing": ["unload", "fence", "load nothing"],
     "refusals": [
         *STABLE,
@@ -235,5 +256,5 @@ RUNS: dict[str, list[str]] = {
         "hand out an id",
         "pending expires Preparing: holds",
     ],
-    "an undurable phase by expiry": ["create group and join", "join Preparing", "expire Preparing: holds"],
+    "an undurable phase by expiry": ["create group and join", "expire Preparing: holds"],
 }

@@ -116,6 +116,7 @@ def other_ends(spec: Spec) -> None:
             s.all("Append", lambda b: Implies(And(s.unheard(b), c.is_group_record(s, b)), False)), "no newer record"
         )
         c.append(s, a, "Emptied")
+        s.last = a
         s.fix("rec_gen", a, s.owed_gen)
         s.fix("rec_member", a, lambda _: False)
         s.fix("rec_leader", a, lambda _: False)

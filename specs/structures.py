@@ -25,6 +25,16 @@ class _Finite:
     sizes = True
 
 
+class _Table:
+    """A symbol's value: what it is at some arguments, and everywhere else."""
+
+    def __init__(self, cells: Mapping[tuple[Element, ...], Element], default: Element) -> None:
+        self.cells, self.default = cells, default
+
+    def __call__(self, *args: Element) -> Element:
+        return self.cells.get(args, self.default)
+
+
 class Structure(State):
     """A state whose symbols have tables. `rigid` has those of the rigid symbols, or functions."""
 
@@ -58,9 +68,8 @@ class Structure(State):
         """What a rigid symbol says of elements that were not used before."""
         self.rigid[name] = {**self.rigid[name], args: value}
 
-    def _table(self, name: str, table: Mapping[tuple[Element, ...], Element]) -> Callable[..., Element]:
-        default = self._default(name)
-        return lambda *args: table.get(args, default)
+    def _table(self, name: str, table: Mapping[tuple[Element, ...], Element]) -> _Table:
+        return _Table(table, self._default(name))
 
     def _default(self, name: str) -> Element:
         symbol = self.spec.variables.get(name) or self.spec.rigid[name]
@@ -91,8 +100,7 @@ class Structure(State):
 
     def relation(self, name: str) -> set[tuple[Element, ...]]:
         """The tuples that are in a relation."""
-        value = getattr(self, name)
-        return {args for args in self.tuples(self.spec.variables[name].args) if value(*args)}
+        return {args for args, cell in getattr(self, name).cells.items() if cell}
 
     def require(self, condition: Any, label: str = "") -> None:
         """The action is rejected if this does not hold."""

@@ -400,18 +400,39 @@ class Follower(Lockstep):
 
     def _compare_answers(self, before: Structure, happened: Happened) -> None:
         """Success answers are what the ghosts newly say, and the other way round."""
-        joined, synced = set(), set()
+        s, said = self.structure, Said()
         for effect in happened.effects:
             if isinstance(effect, model.JoinAnswer) and effect.error == "NONE":
-                joined.add((effect.member_id,))
+                said.join(effect)
             elif isinstance(effect, model.SyncAnswer) and effect.error == "NONE":
-                synced.add(effect.assignment)
-        told = self.structure.relation("told_join")
-        if not joined <= told or not told - before.relation("told_join") <= joined:
-            raise Unlike(f"told_join: {told - before.relation('told_join')} here, {joined} in the model")
-        new = self.structure.relation("told_asg")
-        if not synced <= {x for (_, _, x) in new} or not {x for (*_, x) in new - before.relation("told_asg")} <= synced:
-            raise Unlike(f"told_asg: {synced} in the model")
+                said.assignments.add(effect.assignment)
+        for name, answers in said.told.items():
+            there = s.relation(name)
+            if not answers <= there or not there - before.relation(name) <= answers:
+                raise Unlike(f"{name}: {there - before.relation(name)} here, {answers} in the model")
+        told = {x for (*_, x) in s.relation("told_asg") - before.relation("told_asg")}
+        if not said.assignments <= {x for (*_, x) in s.relation("told_asg")} or not told <= said.assignments:
+            raise Unlike(f"told_asg: {told} here, {said.assignments} in the model")
+
+
+class Said:
+    """What success answers told their receivers, by the ghosts' names."""
+
+    def __init__(self) -> None:
+        names = ("told_join", "told_names", "told_proto", "told_leader", "told_list")
+        self.told: dict[str, set[tuple[Any, ...]]] = {name: set() for name in names}
+        self.assignments = set[bytes]()
+
+    def join(self, answer: model.JoinAnswer) -> None:
+        """A success answer of JoinGroup."""
+        generation, member_id = answer.generation, answer.member_id
+        self.told["told_join"].add((member_id,))
+        self.told["told_names"].add((generation, answer.leader))
+        self.told["told_proto"].add((generation, answer.protocol_name))
+        if answer.leader == member_id:
+            self.told["told_leader"].add((generation, member_id))
+        if answer.members:
+            self.told["told_list"].add((generation, member_id))
 
 
 def _leave_out(happened: Happened) -> None:

@@ -6,7 +6,7 @@ from importlib.resources import files
 import pytest
 
 from specs import explain, jobs
-from specs.obligations import Step, runs
+from specs.obligations import Step, run_of
 from specs.planting import MUTANTS
 from specs.runs import RUNS, SIZES
 
@@ -45,9 +45,9 @@ def test_quantifiers_alternate_in_the_order_of_the_sorts() -> None:
 
 @pytest.mark.parametrize("run", RUNS)
 def test_a_run_from_the_initial_state(run: str) -> None:
-    events = runs(SPEC, RUNS[run], SIZES)
-    assert events is not None
-    assert [event.split(". ", 1)[1].split("(")[0] for event in events] == RUNS[run]
+    found = run_of(SPEC, RUNS[run], SIZES)
+    assert found is not None
+    assert [event.split(". ", 1)[1].split("(")[0] for event in found.lines()] == RUNS[run]
 
 
 def test_every_event_happens_in_a_run() -> None:
@@ -55,7 +55,7 @@ def test_every_event_happens_in_a_run() -> None:
 
 
 def test_a_run_that_cannot_be_is_refused() -> None:
-    assert runs(SPEC, ["create group and join", "initial timer: completes"], SIZES) is None
+    assert run_of(SPEC, ["create group and join", "initial timer: completes"], SIZES) is None
 
 
 @pytest.mark.parametrize("bug", [mutant.name for mutant in MUTANTS])

@@ -65,9 +65,8 @@ DIRECTED: dict[str, list[Step]] = {
         Loaded(),
     ],
 }
-# Actions that no followed run shows, and why.
+# Actions that no run here shows, and why; tests/specs/test_replay.py has a run of each.
 NOT_FOLLOWED = {
-    "refuse for room: empties": "needs a group without room in which nobody is parked",
     "creation durable late, held phase ends: empties": "two slow creations, and everybody gone in between: too rare",
     "pending expires Preparing: holds": "a pending id expires while the group's first record is slow: too rare",
     "expire Preparing: holds": "a parked newcomer expires (300 s) before a record ends, which takes 5 s at most",

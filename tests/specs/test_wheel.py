@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rota import Wheel
 from specs import wheel
 
-INPUTS = 1_000_000
+INPUTS = 1_100_000  # of which some have no deadline to come
 Words = NDArray[np.uint64]
 
 
@@ -70,7 +70,8 @@ def reached(now: Words, later: Words, deadline: Words) -> NDArray[np.bool_]:
 @pytest.mark.slow
 def test_formulas_and_rust_agree_on_a_million_inputs() -> None:
     a, b, c = (instants(seed, INPUTS) for seed in (1, 2, 3))
-    now, later, deadline = np.minimum(a, b), np.maximum(a, b), c
+    low, middle, high = np.sort((a, b, c), axis=0)
+    now, later, deadline = low, np.where(a < b, middle, high), np.where(a < b, high, middle)
     linked = deadline > now
     start = starts(now, deadline)
     empties = reached(now, later, deadline)
@@ -88,7 +89,7 @@ def test_formulas_and_rust_agree_on_a_million_inputs() -> None:
         if not due:
             assert timer.next_deadline() == again
         compared += 1
-    assert compared > INPUTS // 3
+    assert compared >= 1_000_000
 
 
 def test_formulas_know_the_borders() -> None:
