@@ -97,6 +97,11 @@ def replacements(add: Properties) -> None:
             And(s.displaced(o), s.newcomer(n), s.unheard(a), s.kind(a) == s.Replacement, Not(s.late(a))),
         ),
     )
+
+
+def rows(add: Properties) -> None:
+    """Auxiliary: replacements of one instance in a row."""
+    aux = add.auxiliary
     aux(
         "fenced newcomers",
         "a newcomer that was replaced while its record was on its way may come back, and its successor waits",
@@ -558,6 +563,11 @@ def copies(add: Properties) -> None:
             ),
         ),
     )
+
+
+def displaced_copies(add: Properties) -> None:
+    """Auxiliary: records that replacements leave behind."""
+    aux = add.auxiliary
     aux(
         "replaced records",
         "whom a newcomer falls back to is in no record from its own on, nor from those on that it fenced",

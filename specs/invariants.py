@@ -499,6 +499,10 @@ def offsets(add: Properties) -> None:
             And(Iff(s.has_shown(p), s.log_has(p)), Implies(s.has_shown(p), s.shown(p) == s.log_shown(p))),
         ),
     )
+
+
+def reloads(add: Properties) -> None:
+    """S22 of the group: what a reload gives."""
     add.invariant(
         "S22: group",
         "15.1",
@@ -672,8 +676,10 @@ def classic() -> Spec:
     """The protocol with its properties."""
     spec = specification()
     add = Properties(spec)
-    told = (leaders, answers, generations, shapes, assignments, durable_first, statics, fencing, offsets, log, watchers)
-    needed = (aux.members, aux.replacements, aux.lives, aux.appends, aux.contents, aux.order, aux.plans, aux.sources)
-    for part in (*told, *needed, aux.copies, aux.visible):
+    rounds = (leaders, answers, generations, shapes, assignments)
+    told = (*rounds, durable_first, statics, fencing, offsets, reloads, log, watchers)
+    memory = (aux.members, aux.replacements, aux.rows, aux.lives)
+    records = (aux.appends, aux.contents, aux.order, aux.plans, aux.sources, aux.copies, aux.displaced_copies)
+    for part in (*told, *memory, *records, aux.visible):
         part(add)
     return spec

@@ -39,80 +39,96 @@ def again(body: Body) -> Body:
     return whole
 
 
+def waited(s: Term, a: Term, old: Term, new: Term, i: Term) -> None:
+    """`new` has waited for `a`, the record by which it replaces `old`."""
+    s.require(And(s.replacing(a, old, new), s.of(old, i), s.newcomer(new), s.member(new)))
+    s.drop("replacing", a, old, new)
+    for name in ("newcomer", "t_record", "parked_join"):
+        s.drop(name, new)
+    s.drop("displaced", old)
+
+
+def durable(s: Term, a: Term, old: Term, new: Term, i: Term, v9: Term) -> None:
+    """The replacement stands, and the newcomer is told; before v9 a leader is told its predecessor's id."""
+    waited(s, a, old, new, i)
+    c.hear(s, a)
+    s.require(s.durable(a), "the record is durable")
+    for name in ("replaced", "gone", "buried"):
+        s.add(name, old)
+    s.add("session", new)
+    leads, gen = s.leader == new, s.gen
+    c.tell_round(s, If(And(leads, Not(v9)), old, s.leader))
+    for name in ("told_leader", "told_list"):
+        s.put(name, lambda was, g, m: Or(was, And(g == gen, m == new, leads, v9)))
+    s.add("told_join", new)
+    s.add("told_replaced", a)
+
+
+def revert(s: Term, old: Term, new: Term, i: Term) -> None:
+    """`old` is back in the place of `new`."""
+    c.exchange(s, new, old, i)
+    s.add("gone", new)
+    displaced = s.displaced  # those that `new` had fenced in a row have nobody to fall back to them any more
+    for name in ("replaced", "gone"):
+        s.put(name, lambda was, m: Or(was, And(displaced(m), s.of(m, i))))
+    s.put("displaced", lambda was, m: And(was, Not(s.of(m, i))))
+    s.put("fenced", lambda was, _, m: And(was, Not(s.of(m, i))))
+
+
+def failed(s: Term, a: Term, old: Term, new: Term, i: Term) -> None:
+    """The log did not take the record."""
+    waited(s, a, old, new, i)
+    c.hear(s, a)
+    s.require(Not(s.durable(a)))
+    revert(s, old, new, i)
+
+
+def overdue(s: Term, a: Term, old: Term, new: Term, i: Term) -> None:
+    """The record takes too long."""
+    s.require(s.unheard(a))
+    waited(s, a, old, new, i)
+    s.add("late", a)
+    revert(s, old, new, i)
+
+
+def link(s: Term, a: Term, first: Term, mid: Term, new: Term, i: Term, b: Term) -> None:
+    """`mid`, whose record is `a`, was replaced by `new`, which waits for `b` and falls back to `first`."""
+    s.require(And(s.fenced(a, mid), s.replacing(b, first, new), s.of(mid, i), s.of(first, i)))
+    c.hear(s, a)
+    s.drop("fenced", a, mid)
+
+
+def link_durable(s: Term, a: Term, first: Term, mid: Term, new: Term, i: Term, b: Term) -> None:
+    """From now on `new` falls back to `mid`."""
+    link(s, a, first, mid, new, i, b)
+    s.require(s.durable(a), "the record is durable")
+    s.drop("replacing", b, first, new)
+    s.add("replacing", b, mid, new)
+    s.drop("displaced", first)
+    for name in ("replaced", "gone", "buried"):
+        s.add(name, first)
+
+
+def link_failed(s: Term, a: Term, first: Term, mid: Term, new: Term, i: Term, b: Term) -> None:
+    """`mid` is gone for good."""
+    link(s, a, first, mid, new, i, b)
+    s.require(Not(s.durable(a)))
+    s.drop("displaced", mid)
+    for name in ("replaced", "gone"):
+        s.add(name, mid)
+
+
+def late(s: Term, a: Term, b: Term) -> None:
+    """The record of a replacement that was undone is durable: the group is written again as it is."""
+    s.require(And(s.kind(a) == s.Replacement, s.durable(a), s.st == s.Stable, c.abandoned(s, a)))
+    c.hear(s, a)
+    s.require(Not(s.owed), "what is owed is written first")
+    c.append_group(s, b, "Rewrite")
+
+
 def replacement_ends(spec: Spec) -> None:
     """The end of a replacement's append."""
     who = {"a": "Append", "old": "Member", "new": "Member", "i": "Instance"}
-
-    def waited(s: Term, a: Term, old: Term, new: Term, i: Term) -> None:
-        s.require(And(s.replacing(a, old, new), s.of(old, i), s.newcomer(new), s.member(new)))
-        s.drop("replacing", a, old, new)
-        for name in ("newcomer", "t_record", "parked_join"):
-            s.drop(name, new)
-        s.drop("displaced", old)
-
-    def durable(s: Term, a: Term, old: Term, new: Term, i: Term, v9: Term) -> None:
-        waited(s, a, old, new, i)
-        c.hear(s, a)
-        s.require(s.durable(a), "the record is durable")
-        for name in ("replaced", "gone", "buried"):
-            s.add(name, old)
-        s.add("session", new)
-        leads, gen = s.leader == new, s.gen
-        c.tell_round(s, If(And(leads, Not(v9)), old, s.leader))
-        for name in ("told_leader", "told_list"):
-            s.put(name, lambda was, g, m: Or(was, And(g == gen, m == new, leads, v9)))
-        s.add("told_join", new)
-        s.add("told_replaced", a)
-
-    def revert(s: Term, old: Term, new: Term, i: Term) -> None:
-        c.exchange(s, new, old, i)
-        s.add("gone", new)
-        displaced = s.displaced  # those that `new` had fenced in a row have nobody to fall back to them any more
-        for name in ("replaced", "gone"):
-            s.put(name, lambda was, m: Or(was, And(displaced(m), s.of(m, i))))
-        s.put("displaced", lambda was, m: And(was, Not(s.of(m, i))))
-        s.put("fenced", lambda was, _, m: And(was, Not(s.of(m, i))))
-
-    def failed(s: Term, a: Term, old: Term, new: Term, i: Term) -> None:
-        waited(s, a, old, new, i)
-        c.hear(s, a)
-        s.require(Not(s.durable(a)))
-        revert(s, old, new, i)
-
-    def overdue(s: Term, a: Term, old: Term, new: Term, i: Term) -> None:
-        s.require(s.unheard(a))
-        waited(s, a, old, new, i)
-        s.add("late", a)
-        revert(s, old, new, i)
-
-    def link(s: Term, a: Term, first: Term, mid: Term, new: Term, i: Term, b: Term) -> None:
-        """`mid`, whose record is `a`, was replaced by `new`, which waits for `b` and falls back to `first`."""
-        s.require(And(s.fenced(a, mid), s.replacing(b, first, new), s.of(mid, i), s.of(first, i)))
-        c.hear(s, a)
-        s.drop("fenced", a, mid)
-
-    def link_durable(s: Term, a: Term, first: Term, mid: Term, new: Term, i: Term, b: Term) -> None:
-        link(s, a, first, mid, new, i, b)
-        s.require(s.durable(a), "the record is durable")
-        s.drop("replacing", b, first, new)
-        s.add("replacing", b, mid, new)
-        s.drop("displaced", first)
-        for name in ("replaced", "gone", "buried"):
-            s.add(name, first)
-
-    def link_failed(s: Term, a: Term, first: Term, mid: Term, new: Term, i: Term, b: Term) -> None:
-        link(s, a, first, mid, new, i, b)
-        s.require(Not(s.durable(a)))
-        s.drop("displaced", mid)
-        for name in ("replaced", "gone"):
-            s.add(name, mid)
-
-    def late(s: Term, a: Term, b: Term) -> None:
-        s.require(And(s.kind(a) == s.Replacement, s.durable(a), s.st == s.Stable, c.abandoned(s, a)))
-        c.hear(s, a)
-        s.require(Not(s.owed), "what is owed is written first")
-        c.append_group(s, b, "Rewrite")
-
     spec.act("replacement durable", durable, **who, v9="Bool")
     for word, body in (("failed", failed), ("overdue", overdue)):
         spec.act(f"replacement {word}", alone(body), says="the replacement is undone", **who)
