@@ -251,6 +251,10 @@ class Follower(Lockstep):
                     s.say("part", append, (record.topic, record.partition))
                     request = getattr(happened.what, "request", None)
                     s.say("sent_gen", append, value=getattr(request, "generation", None))
+        asked: Any = getattr(happened.what, "request", None)
+        fenced = any(getattr(each, "error", "") == "FENCED_INSTANCE_ID" for each in happened.effects)
+        if fenced and (named := getattr(asked, "member_id", "")):  # it may never have been handed out
+            members.setdefault(named, asked.instance_id)
         for member_id, instance_id in members.items():
             if (member_id,) not in set(s.tuples(["Member"])):
                 instance = f"{member_id} alone" if instance_id is None else f"={instance_id}"
@@ -320,7 +324,7 @@ class Follower(Lockstep):
         request = happened.what.request
         if not isinstance(request, model.JoinGroup):
             return {"m": request.member_id} if hasattr(request, "member_id") else {}
-        m = request.member_id or (fresh[0] if fresh else "")
+        m = request.member_id or (fresh[-1] if fresh else "")
         found = {"m": m, "new": m} if m else {}
         if request.instance_id is not None and not request.member_id and before:
             held = [each.member_id for each in before.members if each.instance_id == request.instance_id]

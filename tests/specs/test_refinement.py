@@ -15,6 +15,7 @@ from specs.logic import Term
 from tests.differential.test_differential import BOTH_REPLACED_AT_ONCE, JOIN, PAIR
 from tests.specs.following import Follower, Unlike, sampled
 
+pytestmark = pytest.mark.xdist_group("followed")  # what was followed is made once
 SPEC = jobs.specification()
 RUNS = 360
 STEPS = 40

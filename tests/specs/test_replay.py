@@ -11,6 +11,7 @@ from specs.obligations import run_of
 from specs.runs import RUNS, SIZES
 from tests.specs.replaying import Player, silent
 
+pytestmark = pytest.mark.xdist_group("replayed")  # each run is played once
 SPEC = jobs.specification()
 SLOW = {"group.initial.rebalance.delay.ms": 600_000, "rebalance": 700_000}
 # Runs in which something outlasts the usual times, or does not.
