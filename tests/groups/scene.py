@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -17,7 +18,10 @@ from typer.testing import CliRunner
 from rota.cli import app
 
 WITHIN_S = 30
-BASE_MS = 1_700_000_000_000
+# An hour ago: a broker deletes messages that are older than its retention.
+BASE_MS = int(time.time() - 3_600) * 1_000
+LATE = datetime.fromtimestamp(BASE_MS / 1_000 + 5, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
+"""5 s after the first message of `Scene.topic`, in UTC."""
 NUMBERS = itertools.count()
 
 
