@@ -1028,7 +1028,8 @@ class Rebalance:
 class Explanation:
     """What a group is doing, whom it waits for, and why it rebalanced lately. `str()` gives it as a sentence:
 
-    `PreparingRebalance for 31.0 s: waiting for consumer-3-1f0c8a2e… to rejoin (until 14.0 s from now)`
+    `PreparingRebalance for 31.0 s: waiting for consumer-3-1f0c8a2e… to rejoin (until 14.0 s from now); it began because
+    consumer-7-5c0d3b11… left`
     """
 
     group_id: Final[str]
@@ -1055,6 +1056,56 @@ class Explanation:
         now_ms: int,
         waiting: Sequence[Wait],
         rebalances: Sequence[Rebalance],
+    ) -> Self: ...
+
+@final
+class Summary:
+    """A group in a few figures."""
+
+    group_id: Final[str]
+    """The group."""
+    protocol_type: Final[str | None]
+    """Kept when the group empties."""
+    protocol_name: Final[str | None]
+    """The chosen protocol."""
+    members: Final[int]
+    """How many members it has."""
+    awaiting_join: Final[int]
+    """How many of them have a parked JoinGroup."""
+    awaiting_sync: Final[int]
+    """How many of them have a parked SyncGroup."""
+    pending: Final[int]
+    """How many ids were handed out that have not joined."""
+    slack: Final[tuple[int, ...]]
+    """By tenths of the session that are left, how many members have so much left; first those with the least."""
+    waits: Final[int]
+    """How many things it waits for; `explanation` has the first of them."""
+    explanation: Final[Explanation]
+    """What it is doing, and why."""
+    __match_args__: Final = (
+        "group_id",
+        "protocol_type",
+        "protocol_name",
+        "members",
+        "awaiting_join",
+        "awaiting_sync",
+        "pending",
+        "slack",
+        "waits",
+        "explanation",
+    )
+    def __new__(
+        cls,
+        group_id: str,
+        protocol_type: str | None,
+        protocol_name: str | None,
+        members: int,
+        awaiting_join: int,
+        awaiting_sync: int,
+        pending: int,
+        slack: Sequence[int],
+        waits: int,
+        explanation: Explanation,
     ) -> Self: ...
 
 # ---- projections
@@ -1537,6 +1588,14 @@ class Server:
         """The ids of all groups, sorted."""
     def explain(self, group_id: str) -> Explanation | None:
         """What a group is doing and why; None if there is no such group."""
+    def look(self, group_id: str) -> tuple[Explanation, Projection, list[tuple[str, str]]] | None:
+        """Everything about a group as of one moment, and of each member its client id and host; None: no such group."""
+    def summaries(self, group_ids: Sequence[str], waits_max: int) -> list[Summary]:
+        """These groups in a few figures each, by id, with at most `waits_max` waits; one that is not there: left out."""
+    def log_ends(self, partitions: Sequence[tuple[str, int]]) -> list[int | None]:
+        """Where partitions of topics end: the offset of the next message; None of one that does not exist."""
+    def loading(self) -> list[int]:
+        """The partitions of `__consumer_offsets` that are being loaded."""
     def advance(self, ms: int, expire: Sequence[str] = ...) -> int:
         """Move a virtual clock by `ms`, and return where it stands then.
 

@@ -18,6 +18,7 @@ import typer
 import rota
 import rota.assign.command
 import rota.log
+import rota.why.command
 from rota.check.cli import app as check
 from rota.conform.command import conform
 from rota.groups.cli import app as groups
@@ -37,6 +38,7 @@ app = typer.Typer(
 )
 app.command("assign")(rota.assign.command.assign)
 app.command("conform")(conform)
+app.command("why")(rota.why.command.why)
 app.add_typer(check, name="check")
 app.add_typer(groups, name="groups")
 app.add_typer(rota.log.app, name="log")
@@ -86,6 +88,10 @@ Acknowledged = Annotated[
 ]
 TakeOver = Annotated[
     bool, typer.Option("--take-over", help="With --data: a directory that Kafka wrote becomes rota's.")
+]
+ShownOn = Annotated[
+    str | None,
+    typer.Option("--http", metavar="HOST:PORT", help="Show groups and health there; :PORT is on this machine only."),
 ]
 Tracing = Annotated[bool, typer.Option("--trace", help="Print every request and every answer, decoded, one line each.")]
 Journal = Annotated[
@@ -142,7 +148,13 @@ def chosen(pairs: list[str]) -> dict[str, str]:
 
 
 def started(
-    listen: str, advertise: str | None, nodes: int, settings: dict[str, str], trace: Sink | None, data: Data | None
+    listen: str,
+    advertise: str | None,
+    nodes: int,
+    settings: dict[str, str],
+    trace: Sink | None,
+    data: Data | None,
+    http: str | None = None,
 ) -> Server:
     """A running server, or the reason why not as one line on stderr."""
     data = data or Data(None)
@@ -159,6 +171,7 @@ def started(
             journal=data.journal,
             journal_retention_bytes=data.journal_retention_bytes,
             journal_retention_ms=data.journal_retention_ms,
+            http=http,
         )
     except rota.ConfigError as error:
         fail(MISUSED, f"{error}; `rota settings` lists the settings")
@@ -197,13 +210,16 @@ def say_ready(server: Server, data: Data, advertise: str | None, *, as_json: boo
         ready = {"event": "ready", "version": rota.__version__, "listen": server.bootstrap_servers}
         report = server.start_report()
         found = {} if report is None else {"data": str(data.where), **report._asdict()}
-        typer.echo(json.dumps(ready | found))
+        shown = {} if server.http_address is None else {"http": server.http_address}
+        typer.echo(json.dumps(ready | found | shown))
     else:
         typer.echo(f"rota {rota.__version__} ready on {server.bootstrap_servers} ({where})")
     if advertise is not None and not as_json:
         host, _, port = advertise.rpartition(":")
         told = ", ".join(f"{host}:{int(port) + at}" for at in range(len(server.nodes())))
         typer.echo(f"clients are told to connect to {told}")
+    if server.http_address is not None and not as_json:
+        typer.echo(f"its groups are shown on http://{server.http_address}/")
 
 
 class Ending:
@@ -327,6 +343,7 @@ def serve(
     journal_dir: JournalDirectory = None,
     journal_retention_bytes: JournalRetentionBytes = JOURNAL_RETENTION_BYTES,
     journal_retention_ms: JournalRetentionMs = JOURNAL_RETENTION_MS,
+    http: ShownOn = None,
     trace: Tracing = False,
     as_json: AsJson = False,
     _version: Version = False,
@@ -338,6 +355,7 @@ def serve(
     only read, unless --take-over is given. Exit code 1 says that the log stopped or a partition was refused meanwhile.
     The first line on stdout says where it listens, once it does; with several nodes, where each of them does.
     With --advertise, node 1 is advertised on the port that is given, the others on those that follow.
+    With --http, what the groups are doing can be read there (docs/http.md): by `rota why`, probes and Prometheus.
 
     \b
     Examples:
@@ -347,6 +365,7 @@ def serve(
       rota serve --nodes 3
       rota serve --data data
       rota serve --data data --journal
+      rota serve --http :9644
       rota serve --trace --json
       rota serve --set group.initial.rebalance.delay.ms=0 --set num.partitions=12
     """
@@ -362,6 +381,7 @@ def serve(
         chosen(pairs or []),
         None if printer is None else printer.sink,
         kept_in,
+        http,
     )
     say_ready(server, kept_in, advertise, as_json=as_json)
     sys.stdout.flush()

@@ -15,6 +15,8 @@ from rota.controls import Injection, Pause
 from rota.trace import Sink, writer
 
 if TYPE_CHECKING:
+    from rota.http import Listener
+
     Setting = str | int | bool
 
 __all__ = ["Health", "JournalHealth", "Server", "StartReport"]
@@ -84,6 +86,8 @@ class Server:
     data       a directory where topics, groups and offsets are kept, created if its parent exists; without it they are
                in memory and end with the server (docs/durability.md).
     durability "fsync": what is acknowledged survives the loss of power; "os": the end of the process only.
+    http       HOST:PORT on which groups, health and metrics are shown over HTTP, or :PORT of this machine only; port 0
+               picks a free one. Nothing is shown without it (docs/http.md).
     take_over  whether a directory that Kafka wrote becomes rota's; otherwise it is only read.
     journal    True: every event of every coordinator is written down in the data directory; a path: there
                (docs/journal.md). `journal_retention_bytes` and `journal_retention_ms` bound each of its partitions.
@@ -109,6 +113,7 @@ class Server:
         journal: bool | str | os.PathLike[str] = False,
         journal_retention_bytes: int | None = JOURNAL_RETENTION_BYTES,
         journal_retention_ms: int | None = JOURNAL_RETENTION_MS,
+        http: str | None = None,
     ) -> None:
         if not isinstance(settings, Mapping | None):
             raise TypeError(f"settings is {settings!r}: give a mapping of Kafka names to values")
@@ -123,17 +128,26 @@ class Server:
             if limit is not None and not 0 < limit < 1 << 62:
                 raise ValueError(f"a journal's retention is {limit}: give more than 0, or None")
         kept = (None if journal is True else Path(journal or ""), journal_retention_bytes, journal_retention_ms)
-        self._inner = _rota.Server(
-            listen,
-            advertise,
-            written,
-            clock is not None,
-            nodes,
-            None if trace is None else writer(trace),
-            None if data is None else (Path(data), durability == "fsync", take_over),
-            kept if journal else None,
-        )
+        # It says that the server is starting for as long as that takes.
+        self._http = None if http is None else _shown_on(http)
+        try:
+            self._inner = _rota.Server(
+                listen,
+                advertise,
+                written,
+                clock is not None,
+                nodes,
+                None if trace is None else writer(trace),
+                None if data is None else (Path(data), durability == "fsync", take_over),
+                kept if journal else None,
+            )
+        except BaseException:
+            if self._http is not None:
+                self._http.close()
+            raise
         self._clock = clock
+        if self._http is not None:
+            self._http.subject.show(self._inner, self.health)
         if clock is not None:
             clock._drive(self)
 
@@ -163,6 +177,11 @@ class Server:
     def bootstrap_servers(self) -> str:
         """HOST:PORT of every node with commas between, as Kafka clients want it in `bootstrap.servers`."""
         return ",".join(self.nodes().values())
+
+    @property
+    def http_address(self) -> str | None:
+        """HOST:PORT at which it shows itself over HTTP; None if it does not."""
+        return None if self._http is None else self._http.address
 
     @property
     def panics(self) -> int:
@@ -216,6 +235,8 @@ class Server:
 
     def stop(self) -> None:
         """Answer every parked request, close every connection and stop listening. A second call does nothing."""
+        if self._http is not None:
+            self._http.close()
         if self._clock is not None:
             self._clock._release(self)
         self._inner.stop()
@@ -370,3 +391,10 @@ def _written(value: Setting) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+def _shown_on(address: str) -> Listener:
+    """A listener for HTTP. What that needs is imported by those who want it: a server starts in milliseconds."""
+    from rota.http import listen
+
+    return listen(address)

@@ -25,7 +25,7 @@ def test_a_rebalance_names_whom_it_waits_for_and_until_when() -> None:
     assert (explanation.state, explanation.since_ms, explanation.now_ms) == ("PreparingRebalance", 1_000, 32_000)
     assert str(explanation) == (
         f"PreparingRebalance for 31.0 s: waiting for {member_id[:15]}… to rejoin (until 13.0 s from now); "
-        f"last rebalance: {newcomer[:17]}… joined"
+        f"it began because {newcomer[:17]}… joined"
     )
 
 

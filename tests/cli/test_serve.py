@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -95,6 +96,18 @@ def test_each_node_is_advertised_on_a_port_of_its_own() -> None:
         assert process.stdout.readline() == "clients are told to connect to localhost:9, localhost:10\n"
 
 
+def test_the_lines_after_the_first_say_where_groups_are_shown() -> None:
+    with serving("--http", ":0") as (process, _):
+        assert process.stdout is not None
+        said = re.fullmatch(r"its groups are shown on (http://127\.0\.0\.1:\d+/)\n", process.stdout.readline())
+        assert said
+        with urllib.request.urlopen(f"{said[1]}groups", timeout=WITHIN_S) as answer:
+            assert json.load(answer) == {"groups": [], "total": 0, "next": None}
+    with serving("--http", "localhost:0", "--json") as (_, first_line):
+        url = f"http://{json.loads(first_line)['http']}/healthz"
+        assert json.load(urllib.request.urlopen(url, timeout=WITHIN_S))["status"] == "ok"
+
+
 def test_an_address_in_use_is_a_failure_and_says_which() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -117,6 +130,7 @@ def test_an_address_in_use_is_a_failure_and_says_which() -> None:
         (("--listen", "::1:9092"), "--listen is `::1:9092`: write an IPv6 host in brackets, such as [::1]:9092"),
         (("--advertise", "kafka.test:0"), "--advertise is `kafka.test:0`: the port is 0, give 1 to 65535"),
         (("--listen", "127.0.0.1:65535", "--nodes", "2"), "2 nodes need the ports from 65535 on"),
+        (("--http", "9644"), "the HTTP address is `9644`: give HOST:PORT or :PORT, such as 127.0.0.1:9644"),
         (("--set", "num.partitions"), "--set is `num.partitions`: give KEY=VALUE"),
         (("--set", "num.partitions=many"), "`num.partitions` is `many`"),
         (("--set", "num.partitions=10001"), "`num.partitions` is `10001`"),

@@ -53,6 +53,7 @@ mod slots;
 pub mod snapshot;
 pub mod states;
 mod statics;
+pub mod summary;
 mod sync;
 mod vote;
 pub mod wheel;

@@ -1,6 +1,8 @@
-//! What a group is doing and why it rebalanced: frozen classes, and the same in plain English.
+//! What a group is doing and why it rebalanced, as frozen classes.
 
-use pyo3::prelude::*;
+use std::sync::Arc;
+
+use pyo3::{PyClass, prelude::*};
 use rota_core::explain;
 
 use crate::{plain::plain, values::Tuple};
@@ -16,8 +18,8 @@ plain! {
         until_ms: u64,
     }
     methods {
-        fn __str__(&self) -> String {
-            format!("waiting {} (until {} ms)", phrase(&self.what, &short(&self.member_id)), self.until_ms)
+        fn __str__(slf: &Bound<'_, Self>) -> PyResult<String> {
+            said("of_wait", slf)
         }
     }
 }
@@ -45,40 +47,9 @@ plain! {
         settled_ms: Option<u64>,
     }
     methods {
-        fn __str__(&self) -> String {
-            let mut text = match self.to_generation {
-                Some(to) => format!("generation {} to {to}: {}", self.from_generation, self.because()),
-                None => format!("after generation {}: {}", self.from_generation, self.because()),
-            };
-            if let Some(settled_ms) = self.settled_ms {
-                text.extend([" (settled after ", &seconds(settled_ms.saturating_sub(self.began_ms)), ")"]);
-            }
-            text
+        fn __str__(slf: &Bound<'_, Self>) -> PyResult<String> {
+            said("of_rebalance", slf)
         }
-    }
-}
-
-impl Rebalance {
-    fn because(&self) -> String {
-        let who = if self.member_id.is_empty() { "a member".to_owned() } else { short(&self.member_id) };
-        let what = match self.cause.as_str() {
-            "MemberJoined" => format!("{who} joined"),
-            "MetadataChanged" => {
-                format!("{who} rejoined with other metadata (subscription, owned partitions or protocols)")
-            }
-            "LeaderRejoined" => format!("the leader {who} rejoined"),
-            "MemberLeft" => format!("{who} left"),
-            "PendingLeft" => format!("pending {who} left"),
-            "SessionExpired" => format!("{who} was silent for its session timeout"),
-            "NewMemberExpired" => format!("new member {who} did not finish its first join in time"),
-            "SyncExpired" => "members did not sync in time".to_owned(),
-            "AssignmentNotStored" => "the assignment could not be stored".to_owned(),
-            "StaticReplaced" => format!("a new process replaced the static member {who}"),
-            "OverCapacity" => "the group was loaded with more members than it may have".to_owned(),
-            "Requested" => "a test asked for it".to_owned(),
-            other => format!("{other} of {who}"),
-        };
-        if self.reason.is_empty() { what } else { format!("{what} (\"{}\")", self.reason) }
     }
 }
 
@@ -101,90 +72,41 @@ plain! {
         rebalances: Tuple<Rebalance>,
     }
     methods {
-        fn __str__(&self) -> String {
-            let held = seconds(self.now_ms.saturating_sub(self.since_ms));
-            let mut text = format!("{} for {held}", self.state);
-            if self.waiting.0.is_empty() {
-                text.extend([", generation ", &self.generation.to_string()]);
-            } else {
-                text += ": waiting ";
-                text += &self.waits();
-            }
-            if let Some(rebalance) = self.rebalances.0.last() {
-                text.extend(["; last rebalance: ", &rebalance.because()]);
-            }
-            text
+        fn __str__(slf: &Bound<'_, Self>) -> PyResult<String> {
+            said("of_explanation", slf)
         }
     }
 }
 
-/// How many members one sentence names.
-const NAMED_MEMBERS: usize = 3;
-
-impl Explanation {
-    /// Members that are waited for in the same way and until the same moment share a phrase.
-    fn waits(&self) -> String {
-        let alike = |left: &Wait, right: &Wait| left.what == right.what && left.until_ms == right.until_ms;
-        let mut phrases = Vec::new();
-        for run in self.waiting.0.chunk_by(alike) {
-            let mut who: Vec<String> = run.iter().take(NAMED_MEMBERS).map(|wait| short(&wait.member_id)).collect();
-            if run.len() > NAMED_MEMBERS {
-                who.push(format!("{} more", run.len() - NAMED_MEMBERS));
-            }
-            let until = match run[0].until_ms.checked_sub(self.now_ms) {
-                _ if run[0].until_ms == u64::MAX => String::new(),
-                Some(0) | None => " (overdue)".to_owned(),
-                Some(left_ms) => format!(" (until {} from now)", seconds(left_ms)),
-            };
-            phrases.push(phrase(&run[0].what, &listed(&who)) + &until);
-        }
-        phrases.join(", ")
+plain! {
+    /// A group in a few figures.
+    Summary {
+        /// The group.
+        group_id: String,
+        /// Kept when the group empties.
+        protocol_type: Option<String>,
+        /// The chosen protocol.
+        protocol_name: Option<String>,
+        /// How many members it has.
+        members: u32,
+        /// How many of them have a parked JoinGroup.
+        awaiting_join: u32,
+        /// How many of them have a parked SyncGroup.
+        awaiting_sync: u32,
+        /// How many ids were handed out that have not joined.
+        pending: u32,
+        /// By tenths of the session that are left, how many members have so much left; first those with the least.
+        slack: Tuple<u32>,
+        /// How many things it waits for; `explanation` has the first of them.
+        waits: u32,
+        /// What it is doing, and why.
+        explanation: Explanation,
     }
 }
 
-/// `for X to rejoin` and its like.
-fn phrase(what: &str, who: &str) -> String {
-    match what {
-        "InitialDelay" => "for the initial delay, so that more members can join".to_owned(),
-        "Rejoin" => format!("for {who} to rejoin"),
-        "Pending" => format!("for pending {who} to join"),
-        "LeaderSync" => format!("for the leader {who} to send the plan"),
-        "Sync" => format!("for {who} to sync"),
-        "Append" => "for the log to make the group's record durable".to_owned(),
-        other => format!("for {other} {who}"),
-    }
-}
-
-/// `a`, `a and b`, `a, b and c`.
-fn listed(who: &[String]) -> String {
-    match who.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
-        None => String::new(),
-    }
-}
-
-/// A member id without most of its UUID: `consumer-3-1f0c8a2e…`.
-pub fn short(member_id: &str) -> String {
-    const UUID_CHARS: usize = 36;
-    const KEPT: usize = 8;
-    let uuid_at = member_id.len().checked_sub(UUID_CHARS).filter(|at| member_id.is_char_boundary(*at));
-    match uuid_at {
-        Some(at) if is_uuid(&member_id[at..]) => format!("{}…", &member_id[..at + KEPT]),
-        _ => member_id.to_owned(),
-    }
-}
-
-fn is_uuid(text: &str) -> bool {
-    text.bytes().enumerate().all(|(at, byte)| match at {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    })
-}
-
-fn seconds(ms: u64) -> String {
-    let tenths = ms / 100;
-    format!("{}.{} s", tenths / 10, tenths % 10)
+/// A sentence: those are `rota.why`'s, which makes the same ones of JSON.
+fn said<T: PyClass>(maker: &str, of: &Bound<'_, T>) -> PyResult<String> {
+    of.py().import("rota.why")?.call_method1(maker, (of,))?.extract()
 }
 
 fn wait(wait: &explain::Wait) -> Wait {
@@ -226,9 +148,27 @@ pub fn explanation(group_id: &str, now_ms: u64, explained: &explain::Explanation
     }
 }
 
+/// The core's summary of a group, made at `now_ms`.
+pub fn summary(now_ms: u64, summary: &rota_core::summary::Summary) -> Summary {
+    let owned = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
+    Summary {
+        group_id: summary.group_id.to_string(),
+        protocol_type: owned(&summary.protocol_type),
+        protocol_name: owned(&summary.protocol_name),
+        members: summary.members,
+        awaiting_join: summary.awaiting_join,
+        awaiting_sync: summary.awaiting_sync,
+        pending: summary.pending,
+        slack: summary.slack.iter().copied().collect(),
+        waits: summary.waits,
+        explanation: explanation(&summary.group_id, now_ms, &summary.explanation),
+    }
+}
+
 /// Adds the classes to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Wait>()?;
     module.add_class::<Rebalance>()?;
-    module.add_class::<Explanation>()
+    module.add_class::<Explanation>()?;
+    module.add_class::<Summary>()
 }

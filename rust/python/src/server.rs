@@ -13,8 +13,12 @@ use rota_server::{
 
 use crate::{
     errors,
-    explain::{Explanation, explanation},
+    explain::{Explanation, Summary, explanation, summary},
+    projection::Projection,
 };
+
+/// What a group is doing, its state, and of each member its client id and host.
+type Look = (Explanation, Projection, Vec<(String, String)>);
 
 /// How long `stop` waits for the server's threads.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -218,6 +222,31 @@ impl Server {
     fn explain(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<Explanation>> {
         let (explained, now_ms) = py.detach(|| self.running.explain(group_id)).map_err(raised)?;
         Ok(explained.map(|explained| explanation(group_id, now_ms, &explained)))
+    }
+
+    /// Everything about a group as of one moment; `None` if there is no such group.
+    fn look(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<Look>> {
+        let (sight, now_ms) = py.detach(|| self.running.look(group_id)).map_err(raised)?;
+        Ok(sight.map(|sight| {
+            let clients = sight.clients.iter().map(|client| (client.id.to_string(), client.host.to_string()));
+            (explanation(group_id, now_ms, &sight.explanation), Projection::from(&sight.projection), clients.collect())
+        }))
+    }
+
+    /// These groups in a few figures each, by id, with at most `waits_max` waits; one that is not there is left out.
+    fn summaries(&self, py: Python<'_>, group_ids: Vec<String>, waits_max: usize) -> PyResult<Vec<Summary>> {
+        let (summaries, now_ms) = py.detach(|| self.running.summaries(group_ids, waits_max)).map_err(raised)?;
+        Ok(summaries.iter().map(|found| summary(now_ms, found)).collect())
+    }
+
+    /// Where partitions of topics end, `None` of one that does not exist.
+    fn log_ends(&self, py: Python<'_>, partitions: Vec<(String, i32)>) -> PyResult<Vec<Option<i64>>> {
+        py.detach(|| self.running.log_ends(partitions)).map_err(raised)
+    }
+
+    /// The partitions of `__consumer_offsets` that are being loaded.
+    fn loading(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
+        py.detach(|| self.running.loading()).map_err(raised)
     }
 
     /// Moves a virtual clock by `ms`; gives where it stands then. `expire` names members that lapse although their

@@ -25,6 +25,7 @@
 //! | `config_rows(name, broker)` | | the topic's settings, for `DescribeConfigs` |
 //! | `init_producer_id(&request, version)` | 0–5 | `InitProducerIdResponse` |
 //! | `partition_count(name)`, `topic_id(name)`, `topic_name(id)`, `names()` | | what the front-end of the offset APIs asks |
+//! | `log_end(name, partition)` | | where a partition that the node leads ends |
 //!
 //! Waiting for data: `fetch`; when it is not complete, `watch` with a `Notify` of the connection, wait for the
 //! notification or for `max_wait_ms`, `unwatch` if time ran out, `fetch` again. A watch fires at most once and is gone
@@ -227,6 +228,12 @@ impl Topics {
     /// All topics in the order of their names, `__consumer_offsets` among them.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.table.by_name.keys().map(StrBytes::as_str)
+    }
+
+    /// The offset that the next message of a partition will have; `None` if this node does not lead it.
+    pub fn log_end(&self, name: &str, index: i32) -> Option<i64> {
+        let (partition, _epoch) = self.partition(self.topic(name)?, index).ok()?;
+        Some(partition.log.next_offset())
     }
 
     /// The settings of a topic, over those of the broker.

@@ -1,0 +1,166 @@
+"""The HTTP side of a server: the standard library's, with limits and headers that keep a browser from harm."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import rota
+from rota.http import routes
+
+CONNECTIONS_MAX = 64
+"""Connections that are served at a time; more are closed."""
+
+IDLE_SECONDS = 30.0
+"""How long a connection may send nothing."""
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    # Nothing but our own files, whatever the name of a group looks like.
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_SECONDS
+    server: Serving
+
+    def do_GET(self) -> None:
+        self._answer(routes.answer(self.server.subject, self.path) if self._is_for_us() else MISDIRECTED)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def _is_for_us(self) -> bool:
+        """Who listens on this machine only is asked by names of this machine only: a page from elsewhere that has its
+        own name resolve to 127.0.0.1 learns nothing."""
+        return not self.server.is_local or _is_local(self.headers.get("Host", "localhost"))
+
+    def _answer(self, answer: routes.Answer) -> None:
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.media_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+    def version_string(self) -> str:
+        """What `Server:` says."""
+        return f"rota/{rota.__version__}"
+
+    def log_message(self, *_: object) -> None:
+        """Requests are not logged: probes and scrapes would be all there is."""
+
+
+MISDIRECTED = routes.as_json(
+    {"error": "WrongHost", "message": "this server listens on this machine only: ask for localhost or an address"},
+    HTTPStatus.MISDIRECTED_REQUEST,
+)
+
+
+def _is_local(host: str) -> bool:
+    """Whether a Host header is an address, or `localhost`."""
+    name = host.rpartition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
+    if name == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+class Serving(ThreadingHTTPServer):
+    """The socket and its threads."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 64
+
+    def __init__(self, host: str, port: int) -> None:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family, _, _, _, address = found[0]
+        self.subject = routes.Subject()
+        self.is_local = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
+        self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        super().__init__((str(address[0]), int(address[1])), Handler)
+
+    def server_bind(self) -> None:
+        """As any TCP server: a name for the host is not looked up."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def verify_request(self, _request: Any, _address: Any) -> bool:
+        """Whether there is room for one more connection."""
+        return self._places.acquire(blocking=False)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """A thread of its own for each connection, and its place back when it ends."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, _request: Any, _address: Any) -> None:
+        """A client that went away in the midst is no news; anything else is a bug, and is shown."""
+        import sys
+
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(_request, _address)
+
+
+class Listener:
+    """Answers HTTP at an address until it is closed."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._serving = Serving(host, port)
+        self._thread = threading.Thread(target=self._serving.serve_forever, args=(0.1,), name="rota-http", daemon=True)
+        self._thread.start()
+
+    @property
+    def subject(self) -> routes.Subject:
+        """What it shows."""
+        return self._serving.subject
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT on which it listens."""
+        host, port = self._serving.server_name, self._serving.server_port
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def close(self) -> None:
+        """Listen no more. Answers that are being written end with the process."""
+        self._serving.shutdown()
+        self._serving.server_close()
+        self._thread.join()
+
+
+def listen(text: str) -> Listener:
+    """A listener on HOST:PORT, or on :PORT of this machine only.
+
+    Raises ValueError if that is no address, OSError if it cannot be listened on.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit() and int(port[:6]) <= 65_535):
+        raise ValueError(f"the HTTP address is `{text}`: give HOST:PORT or :PORT, such as 127.0.0.1:9644")
+    try:
+        return Listener(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
+    except OSError as error:
+        raise OSError(error.errno, f"cannot serve HTTP on {text}: {error.strerror or error}") from None

@@ -1,0 +1,175 @@
+"""Which path shows what: a request becomes an answer, and nothing changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import cache
+from http import HTTPStatus
+from importlib import resources
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from rota import _rota
+from rota.http import views
+
+if TYPE_CHECKING:
+    from rota.server import Health
+
+JSON, SCHEMA = "application/json", "application/schema+json"
+
+GROUPS_MAX = 10_000
+"""Groups in one answer of `/groups`; the next ones come with `after`."""
+
+WAITS_MAX = 3
+"""Waits that the sentence about a group in `/groups` names."""
+
+
+class Answer(NamedTuple):
+    """What is sent."""
+
+    status: HTTPStatus
+    media_type: str
+    body: bytes
+
+
+class RefusedError(Exception):
+    """A request that gets an error: the status, the error's name, what to do, and more facts."""
+
+    def __init__(self, status: HTTPStatus, name: str, message: str, **more: str | None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.facts = {"error": name, "message": message, **more}
+
+
+class Subject:
+    """What is looked at: a server, once it has started."""
+
+    def __init__(self) -> None:
+        self.server: _rota.Server | None = None
+        self.health: Callable[[], Health | None] = lambda: None
+
+    def show(self, server: _rota.Server, health: Callable[[], Health | None]) -> None:
+        """The server has started."""
+        self.health = health
+        self.server = server
+
+    def started(self) -> _rota.Server:
+        """The server, or a refusal while it starts."""
+        if self.server is None:
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "Starting", "the server is starting: try again")
+        return self.server
+
+
+Query: TypeAlias = dict[str, str]
+
+
+def as_json(value: object, status: HTTPStatus = HTTPStatus.OK, media_type: str = JSON) -> Answer:
+    """An answer in JSON."""
+    return Answer(status, media_type, json.dumps(value, separators=(",", ":")).encode() + b"\n")
+
+
+def healthz(subject: Subject, _query: Query) -> Answer:
+    """Whether the process should live: every node answers, or the server is still starting."""
+    if subject.server is None:
+        return as_json({"status": "starting"})
+    connections, waiting = subject.server.load()
+    return as_json({"status": "ok", "connections": connections, "waiting_requests": waiting})
+
+
+def readyz(subject: Subject, _query: Query) -> Answer:
+    """Whether clients should be sent here: started, nothing loading, and the log accepts what comes."""
+    loading = subject.started().loading()
+    health = subject.health()
+    stopped = None if health is None else health.stopped
+    is_ready = not loading and stopped is None
+    facts = {
+        "status": "ready" if is_ready else "not ready",
+        "loading_partitions": loading,
+        "log_stopped": stopped,
+        "refused_partitions": [] if health is None else health.refused,
+    }
+    return as_json(facts, HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def groups(subject: Subject, query: Query) -> Answer:
+    """All groups in a few figures: by id, those after `after`, at most `limit`."""
+    server = subject.started()
+    limit = _whole(query, "limit", GROUPS_MAX)
+    group_ids = server.groups()
+    after = query.get("after")
+    rest = group_ids if after is None else [group_id for group_id in group_ids if group_id > after]
+    asked = rest[:limit]
+    return as_json(
+        {
+            "groups": [views.listed(summary) for summary in server.summaries(asked, WAITS_MAX)],
+            "total": len(group_ids),
+            "next": asked[-1] if len(asked) < len(rest) else None,
+        }
+    )
+
+
+def _whole(query: Query, name: str, highest: int) -> int:
+    text = query.get(name, str(highest))
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= highest):
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "BadParameter", f"{name} is `{text[:80]}`: give 1 to {highest}")
+    return int(text)
+
+
+def group(subject: Subject, group_id: str) -> Answer:
+    """Everything about one group."""
+    server = subject.started()
+    look = server.look(group_id)
+    if look is None:
+        nearest = next(iter(get_close_matches(group_id, server.groups()[:GROUPS_MAX], n=1)), None)
+        hint = "" if nearest is None else f"; the nearest is `{nearest}`"
+        message = f"there is no group `{group_id}`{hint}"
+        raise RefusedError(HTTPStatus.NOT_FOUND, "NoSuchGroup", message, nearest=nearest)
+    return as_json(views.described(look, server.log_ends(views.places(look))))
+
+
+@cache
+def packaged(name: str) -> bytes:
+    """A file of this package."""
+    return resources.files(__package__).joinpath(name).read_bytes()
+
+
+def schema(_subject: Subject, _query: Query) -> Answer:
+    """The schema of what is shown."""
+    return Answer(HTTPStatus.OK, SCHEMA, packaged("schema.json"))
+
+
+PATHS: dict[str, Callable[[Subject, Query], Answer]] = {
+    "/healthz": healthz,
+    "/readyz": readyz,
+    "/groups": groups,
+    "/schema": schema,
+}
+GROUP = "/groups/"
+
+
+def answer(subject: Subject, target: str) -> Answer:
+    """The answer to `GET target`."""
+    try:
+        return _routed(subject, target)
+    except RefusedError as refused:
+        return as_json(refused.facts, refused.status)
+    except _rota.RotaError as error:
+        return as_json({"error": type(error).__name__, "message": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def _routed(subject: Subject, target: str) -> Answer:
+    try:
+        url = urlsplit(target)
+        query = dict(parse_qsl(url.query, errors="strict", max_num_fields=10))
+        group_id = unquote(url.path.removeprefix(GROUP), errors="strict")
+    except ValueError as error:
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "BadTarget", f"the target cannot be read: {error}") from None
+    shown = PATHS.get(url.path)
+    if shown is not None:
+        return shown(subject, query)
+    if url.path.startswith(GROUP):
+        return group(subject, group_id)
+    known = ", ".join([*PATHS, f"{GROUP}{{id}}"])
+    raise RefusedError(HTTPStatus.NOT_FOUND, "NoSuchPath", f"there is nothing here; there are {known}")

@@ -1,0 +1,83 @@
+"""`rota why GROUP`: why a group of a running server is where it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from rota.why import words
+
+DEFAULT_ADDRESS = "127.0.0.1:9644"
+
+
+def why(
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")],
+    http: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where `rota serve --http` listens.")
+    ] = DEFAULT_ADDRESS,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
+) -> None:
+    """Say why a group is where it is: since when, whom it waits for and until when, and what began that.
+
+    The first line is the sentence; below it are the members that hold the group up, and the last rebalances.
+    Exit code 0: the group is explained, whatever its state. 1: there is no such group, or the server did not answer.
+    2: the command was called wrongly.
+
+    \b
+    Examples:
+      rota why orders
+      rota why orders --http 10.0.0.7:9644
+      rota why orders --json | jq -r .why.sentence
+    """
+    from rota import cli
+    from rota.http import client
+
+    cli.address("--http", http, 1)
+    try:
+        found = client.group(http, group)
+    except client.HttpError as error:
+        if as_json:
+            typer.echo(json.dumps({"error": error.name, "message": str(error)}))
+        cli.fail(cli.FAILED, words.printable(f"{error.name}: {error}"))
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    for line in report(found):
+        typer.echo(line)
+
+
+def report(group: dict[str, Any]) -> list[str]:
+    """The sentence about a group as `/groups/{id}` shows it, and what stands behind it."""
+    lines = [f"{words.printable(group['group_id'])}: {group['why']['sentence']}"]
+    members = {member["member_id"]: member for member in group["members"]}
+    held_up = [members[wait["member_id"]] for wait in group["waiting"] if wait["member_id"] in members]
+    if held_up:
+        lines += ["", "held up by"]
+        lines += [f"  {_member(member)}" for member in held_up]
+    if group["rebalances"]:
+        lines += ["", "rebalances, the latest first"]
+        lines += [f"  {_rebalance(rebalance)}" for rebalance in reversed(group["rebalances"])]
+    return lines
+
+
+def _member(member: dict[str, Any]) -> str:
+    """`consumer-3-… (client consumer-3 at /10.0.0.7): silent for 31.0 s, expires in 14.0 s`."""
+    who = f"{words.printable(member['member_id'])} at {words.printable(member['client_host'])}"
+    heard, left = member["heard_ago_ms"], member["expires_in_ms"]
+    silent = [] if heard is None else [f"silent for {words.seconds(heard)}"]
+    ends = [] if left is None else [f"expires in {words.seconds(left)} unless it is heard"]
+    return f"{who}: {', '.join([*silent, *ends])}" if silent or ends else who
+
+
+def _rebalance(rebalance: dict[str, Any]) -> str:
+    """`12.4 s ago, generation 3 to 4 in 0.2 s: consumer-7-… left`."""
+    to = "?" if rebalance["to_generation"] is None else rebalance["to_generation"]
+    took = rebalance["settled_after_ms"]
+    ended = "not over" if took is None else f"in {words.seconds(took)}"
+    cause = words.cause(rebalance["cause"], rebalance["member_id"], rebalance["reason"])
+    return (
+        f"{words.seconds(rebalance['began_ago_ms'])} ago, "
+        f"generation {rebalance['from_generation']} to {to}, {ended}: {cause}"
+    )

@@ -1,0 +1,59 @@
+"""What a sentence about a group is made of: plain values, as `/groups/{id}` has them and as a log can be read."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+
+class Wait(TypedDict):
+    """One thing that a group waits for."""
+
+    what: str
+    """One of the vocabulary's `waits`."""
+    member_id: str
+    """For whom, or ""."""
+    ends_in_ms: int | None
+    """When the coordinator stops waiting for it; negative: it should have; None: not by itself."""
+
+
+class Rebalance(TypedDict):
+    """One rebalance of a group."""
+
+    cause: str
+    """One of the vocabulary's `causes`."""
+    member_id: str
+    """Whose event that was, or ""."""
+    reason: str
+    """What the client said about it, or ""."""
+    from_generation: int
+    to_generation: int | None
+    began_ago_ms: int
+    joined_after_ms: int | None
+    """How long its join phase took; None while that goes on."""
+    settled_after_ms: int | None
+    """How long it took in all; None while it goes on, and if another one began before it was over."""
+
+
+class Member(TypedDict):
+    """What is known of a member's session."""
+
+    member_id: str
+    session_timeout_ms: int
+    heard_ago_ms: int | None
+    """How long ago it was heard; None while its session stands still."""
+    expires_in_ms: int | None
+    """None while its session stands still."""
+
+
+class Group(TypedDict):
+    """What is known of a group."""
+
+    state: str
+    generation: int
+    in_state_ms: int
+    waiting: list[Wait]
+    waits: NotRequired[int]
+    """How many waits there are, if `waiting` has only the first of them."""
+    rebalances: list[Rebalance]
+    """The last ones, oldest first."""
+    members: NotRequired[list[Member]]

@@ -1,0 +1,118 @@
+"""Why a group is where it is: its state, what it waits for, and the chain of causes, as one sentence.
+
+Pure functions over plain values: the same for a live server, for `/groups/{id}` and for a log that is read afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rota.why import words
+from rota.why.facts import Group, Member, Rebalance, Wait
+
+NAMED_MEMBERS = 3
+"""How many members one phrase names."""
+
+LINKS = 3
+"""How many causes one sentence goes back."""
+
+OFTEN, LATELY_MS = 5, 60_000
+"""So many rebalances within such a time are worth a word."""
+
+
+class Why(NamedTuple):
+    """The parts of the sentence."""
+
+    state: str
+    """`PreparingRebalance for 31.0 s`."""
+    waits: list[str]
+    """`for consumer-3-1f0c8a2e… to rejoin, whose session ends in 14.0 s`; empty while nothing is missing."""
+    because: list[str]
+    """The causes, the latest first; each but the last interrupted the one that follows."""
+    beside: list[str]
+    """What else an operator should know: rebalances that are frequent, a member that is about to expire."""
+    is_over: bool
+    """Whether the latest rebalance has ended."""
+
+    @property
+    def sentence(self) -> str:
+        """All of it."""
+        text = self.state
+        if self.waits:
+            text += f": waiting {', '.join(self.waits)}"
+        if self.because:
+            text += f"; {'last rebalance: ' if self.is_over else 'it began because '}{self.because[0]}"
+            text += "".join(f", amid the rebalance that began because {cause}" for cause in self.because[1:])
+        return "; ".join([text, *self.beside])
+
+
+def why(group: Group) -> Why:
+    """The sentence about a group."""
+    rebalances = group["rebalances"]
+    is_over = not rebalances or rebalances[-1]["settled_after_ms"] is not None
+    state = f"{group['state']} for {words.seconds(group['in_state_ms'])}"
+    if not group["waiting"]:
+        state += f", generation {group['generation']}"
+    beside = list(_frequent(rebalances))
+    if is_over:
+        beside += _about_to_expire(group.get("members", []))
+    return Why(state, _waits(group), _because(rebalances), beside, is_over)
+
+
+def _because(rebalances: list[Rebalance]) -> list[str]:
+    """The latest cause, and those of the rebalances that it interrupted."""
+    chain: list[str] = []
+    for rebalance in reversed(rebalances[-LINKS:]):
+        if chain and rebalance["settled_after_ms"] is not None:
+            break
+        chain.append(words.cause(rebalance["cause"], rebalance["member_id"], rebalance["reason"]))
+    return chain
+
+
+def _frequent(rebalances: list[Rebalance]) -> Iterable[str]:
+    lately = sum(rebalance["began_ago_ms"] <= LATELY_MS for rebalance in rebalances)
+    if lately >= OFTEN:
+        yield f"{lately} rebalances began within the last {LATELY_MS // 1000} s"
+
+
+def _about_to_expire(members: list[Member]) -> Iterable[str]:
+    """The member that is nearest to the end of its session, once less than a third of that is left."""
+    running = [(member["expires_in_ms"], member) for member in members if member["expires_in_ms"] is not None]
+    left_ms, member = min(running, key=lambda entry: entry[0], default=(0, None))
+    if member is not None and left_ms * 3 < member["session_timeout_ms"]:
+        heard = member["heard_ago_ms"]
+        silent = "" if heard is None else f", silent for {words.seconds(heard)},"
+        yield f"{words.short(member['member_id'])}{silent} expires in {words.seconds(left_ms)}"
+
+
+def _waits(group: Group) -> list[str]:
+    """A phrase for each kind of wait; members that are waited for alike share one."""
+    sessions = {member["member_id"]: member["expires_in_ms"] for member in group.get("members", [])}
+    unnamed = group.get("waits", len(group["waiting"])) - len(group["waiting"])
+    kinds: dict[str, list[Wait]] = {}
+    for wait in group["waiting"]:
+        kinds.setdefault(wait["what"], []).append(wait)
+    phrases = []
+    for at, run in enumerate(kinds.values(), start=1):
+        more = unnamed if at == len(kinds) else 0
+        who = [words.short(wait["member_id"]) for wait in run[:NAMED_MEMBERS]]
+        rest = len(run) - len(who) + more
+        phrase = words.wait(run[0]["what"], words.listed([*who, f"{rest} more"] if rest else who))
+        # Of those that are not here, nobody knows the end.
+        phrases.append(phrase if more else phrase + _until(run, sessions))
+    return phrases
+
+
+def _until(run: list[Wait], sessions: dict[str, int | None]) -> str:
+    """When that ends at the latest, and whether it is a session that does."""
+    ends = [wait["ends_in_ms"] for wait in run if wait["ends_in_ms"] is not None]
+    if len(ends) < len(run):
+        return ""
+    first, last = min(ends), max(ends)
+    if last <= 0:
+        return " (overdue)"
+    span = words.seconds(last) if first == last else f"{words.seconds(first)} to {words.seconds(last)}"
+    if all(sessions.get(wait["member_id"]) == wait["ends_in_ms"] for wait in run):
+        return f", whose session ends in {span}" if len(run) == 1 else f", whose sessions end in {span}"
+    return f" (until {span} from now)"

@@ -1,0 +1,67 @@
+"""The words for single facts: a cause, a wait, a member, a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+#: What began a rebalance, by cause; `{who}` is the member.
+CAUSES = {
+    "MemberJoined": "{who} joined",
+    "MetadataChanged": "{who} rejoined with other metadata (subscription, owned partitions or protocols)",
+    "LeaderRejoined": "the leader {who} rejoined",
+    "MemberLeft": "{who} left",
+    "PendingLeft": "pending {who} left",
+    "SessionExpired": "{who} was silent for its session timeout",
+    "NewMemberExpired": "new member {who} did not finish its first join in time",
+    "SyncExpired": "members did not sync in time",
+    "AssignmentNotStored": "the assignment could not be stored",
+    "StaticReplaced": "a new process replaced the static member {who}",
+    "OverCapacity": "the group was loaded with more members than it may have",
+    "Requested": "a test asked for it",
+}
+
+#: What a group waits for, by wait; `{who}` is the member, or several of them.
+WAITS = {
+    "InitialDelay": "for the initial delay, so that more members can join",
+    "Rejoin": "for {who} to rejoin",
+    "Pending": "for pending {who} to join",
+    "LeaderSync": "for the leader {who} to send the plan",
+    "Sync": "for {who} to sync",
+    "Append": "for the log to make the group's record durable",
+}
+
+_UUID_AT_END = re.compile(r"([0-9a-fA-F]{8})-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\Z")
+
+
+def printable(text: str) -> str:
+    """The text on one line, and without what would move a terminal's cursor: clients choose it."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
+def short(member_id: str) -> str:
+    """A member id without most of its UUID: `consumer-3-1f0c8a2e…`."""
+    return printable(_UUID_AT_END.sub(r"\1…", member_id))
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def seconds(ms: int) -> str:
+    """`31.0 s`: tenths, rounded down."""
+    tenths = max(ms, 0) // 100
+    return f"{tenths // 10}.{tenths % 10} s"
+
+
+def cause(name: str, member_id: str, reason: str) -> str:
+    """`consumer-3-1f0c8a2e… left ("shutting down")`."""
+    who = short(member_id) or "a member"
+    what = CAUSES.get(name, f"{name} of {{who}}").replace("{who}", who)
+    return f'{what} ("{printable(reason)}")' if reason else what
+
+
+def wait(name: str, who: str) -> str:
+    """`for consumer-3-1f0c8a2e… to rejoin`."""
+    return WAITS.get(name, f"for {name} {{who}}").replace("{who}", who)

@@ -1,0 +1,78 @@
+//! A group in a few figures says what its projection and its explanation say.
+
+#[expect(dead_code, reason = "other tests need the rest of it")]
+mod scene;
+
+use rota_core::{
+    ErrorCode, Request, State,
+    explain::Waiting,
+    request::Heartbeat,
+    summary::{Slack, Summary},
+};
+use scene::{Joining, Scene, config, joining};
+
+fn summary(scene: &Scene, waits_max: usize) -> Summary {
+    scene.coordinator.summarize("g", scene.now().mono_ms, waits_max).expect("the group is there")
+}
+
+/// So many members in these tenths, none in the others.
+fn slack(counts: &[(usize, u32)]) -> Slack {
+    let mut slack = Slack::default();
+    counts.iter().for_each(|(part, count)| slack[*part] = *count);
+    slack
+}
+
+#[test]
+fn slack_is_counted_by_tenths_of_the_session_that_are_left() {
+    let mut scene = Scene::new(config());
+    let (leader, _) = scene.two_stable(&joining("i0"), &joining("i1"));
+    assert_eq!(summary(&scene, 9).slack, slack(&[(9, 2)]));
+    scene.until(6_500);
+    let beat = Heartbeat { group_id: Some("g"), generation: 1, member_id: &leader, instance_id: None };
+    let ticket = scene.send(Request::Heartbeat(beat));
+    assert_eq!(scene.reply(ticket).error, ErrorCode::None);
+    assert_eq!(summary(&scene, 9).slack, slack(&[(3, 1), (9, 1)]), "3.5 s of 10 s are left, and all of them");
+    scene.until(9_999);
+    assert_eq!(summary(&scene, 9).slack, slack(&[(0, 1), (6, 1)]));
+}
+
+#[test]
+fn members_that_are_parked_are_counted_as_such_and_have_no_slack() {
+    let mut scene = Scene::new(config());
+    let (leader, follower) = scene.two_stable(&joining("i0"), &joining("i1"));
+    let now = scene.now();
+    scene.coordinator.rebalance("g", now, &mut scene.effects).unwrap();
+    scene.join(&Joining { member_id: &follower, ..joining("i1") });
+    let told = summary(&scene, 9);
+    assert_eq!((told.members, told.awaiting_join, told.awaiting_sync, told.pending), (2, 1, 0, 0));
+    assert_eq!(told.slack, slack(&[(9, 1)]));
+    assert_eq!(told.explanation, scene.coordinator.explain("g").unwrap());
+    scene.join(&Joining { member_id: &leader, ..joining("i0") });
+    scene.sync(&follower, 2, &[]);
+    let told = summary(&scene, 9);
+    assert_eq!((told.awaiting_join, told.awaiting_sync), (0, 1));
+    assert_eq!(told.explanation.state, State::CompletingRebalance);
+}
+
+#[test]
+fn waits_beyond_those_that_are_asked_for_are_counted() {
+    let mut scene = Scene::new(config());
+    let (leader, _) = scene.two_stable(&joining("i0"), &joining("i1"));
+    let now = scene.now();
+    scene.coordinator.rebalance("g", now, &mut scene.effects).unwrap();
+    let told = summary(&scene, 1);
+    assert_eq!(told.waits, 2);
+    let waiting: Vec<&Waiting> = told.explanation.waiting.iter().map(|wait| &wait.what).collect();
+    assert_eq!(waiting, [&Waiting::Rejoin(leader.as_str().into())]);
+}
+
+#[test]
+fn clients_are_in_joining_order_and_nobody_summarizes_what_is_not_there() {
+    let mut scene = Scene::new(config());
+    scene.two_stable(&joining("i0"), &joining("i1"));
+    let clients = scene.coordinator.clients("g").unwrap();
+    assert_eq!(clients.len(), scene.member_ids().len());
+    assert!(clients.iter().all(|client| client.host.starts_with('/')), "{clients:?}");
+    assert!(scene.coordinator.clients("other").is_none());
+    assert!(scene.coordinator.summarize("other", 0, 1).is_none());
+}

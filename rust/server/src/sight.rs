@@ -1,0 +1,91 @@
+//! What operators look at: groups as they are, without changing any. Every look is an order to the nodes' threads, small
+//! enough that requests do not wait for it.
+
+use std::collections::BTreeMap;
+
+use rota_core::{
+    coordinator::Coordinator,
+    explain::Explanation,
+    projection::Projection,
+    summary::{Client, Summary},
+};
+
+use crate::{error::ServerError, server::Server};
+
+/// Everything about one group, as of one moment.
+#[derive(Clone, Debug)]
+pub struct GroupSight {
+    /// What it is doing, and why.
+    pub explanation: Explanation,
+    /// Its state.
+    pub projection: Projection,
+    /// Who joined its members, in joining order.
+    pub clients: Vec<Client>,
+}
+
+impl GroupSight {
+    fn of(coordinator: &Coordinator, group_id: &str) -> Option<GroupSight> {
+        Some(GroupSight {
+            explanation: coordinator.explain(group_id)?,
+            projection: coordinator.project(group_id)?,
+            clients: coordinator.clients(group_id)?,
+        })
+    }
+}
+
+impl Server {
+    /// Everything about a group, and the monotonic millisecond of the answer; `None` if there is no such group.
+    pub fn look(&self, group_id: &str) -> Result<(Option<GroupSight>, u64), ServerError> {
+        let group_id = group_id.to_owned();
+        let partition = self.partition_of(&group_id);
+        self.ask_owner(partition, move |node| {
+            let sight = node.coordinator(partition).and_then(|coordinator| GroupSight::of(coordinator, &group_id));
+            (sight, node.clock.now().mono_ms)
+        })
+    }
+
+    /// These groups in a few figures each, by id, with at most `waits_max` waits, and the monotonic millisecond of the
+    /// last answer. One that is not there is left out. Partitions are asked one after the other, so that requests are
+    /// handled in between.
+    pub fn summaries(&self, group_ids: Vec<String>, waits_max: usize) -> Result<(Vec<Summary>, u64), ServerError> {
+        let mut by_partition: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for group_id in group_ids {
+            by_partition.entry(self.partition_of(&group_id)).or_default().push(group_id);
+        }
+        let (mut summaries, mut now_ms) = (Vec::new(), self.now_ms()?);
+        for (partition, asked) in by_partition {
+            let (found, at_ms) = self.ask_owner(partition, move |node| {
+                let at_ms = node.clock.now().mono_ms;
+                let found = node.coordinator(partition).map_or_else(Vec::new, |coordinator| {
+                    let summary = |group_id: &String| coordinator.summarize(group_id, at_ms, waits_max);
+                    asked.iter().filter_map(summary).collect()
+                });
+                (found, at_ms)
+            })?;
+            summaries.extend(found);
+            now_ms = now_ms.max(at_ms);
+        }
+        summaries.sort_unstable_by(|one: &Summary, other| one.group_id.cmp(&other.group_id));
+        Ok((summaries, now_ms))
+    }
+
+    /// Where partitions of topics end: the offset that the next message will have; `None` of one that does not exist.
+    pub fn log_ends(&self, partitions: Vec<(String, i32)>) -> Result<Vec<Option<i64>>, ServerError> {
+        let count = partitions.len();
+        let asked = std::sync::Arc::new(partitions);
+        let of_nodes = self.look_all(move |shared| {
+            let node = shared.node.borrow();
+            asked.iter().map(|(topic, index)| node.topics.log_end(topic, *index)).collect::<Vec<_>>()
+        })?;
+        // A partition has one leader.
+        Ok((0..count).map(|at| of_nodes.iter().find_map(|ends| ends[at])).collect())
+    }
+
+    /// The partitions of `__consumer_offsets` whose clients are told `COORDINATOR_LOAD_IN_PROGRESS`.
+    pub fn loading(&self) -> Result<Vec<u32>, ServerError> {
+        let of_nodes = self.look_all(|shared| shared.node.borrow().loading.keys().copied().collect::<Vec<u32>>())?;
+        let mut loading = of_nodes.concat();
+        loading.sort_unstable();
+        Ok(loading)
+    }
+}

@@ -1,0 +1,107 @@
+"""How the tests here ask a server over HTTP, and get a group into a state that can be looked at."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import resources
+from typing import Any
+
+import jsonschema
+from confluent_kafka import Consumer
+
+import rota
+
+WITHIN_S = 60
+GROUP = "orders"
+SETTINGS = {"group.initial.rebalance.delay.ms": 0}
+
+SCHEMA = json.loads(resources.files("rota.http").joinpath("schema.json").read_bytes())
+
+
+def ask(
+    server: rota.Server, path: str, method: str = "GET", **headers: str
+) -> tuple[int, http.client.HTTPMessage, bytes]:
+    """Status, headers and body."""
+    assert server.http_address is not None
+    connection = http.client.HTTPConnection(server.http_address, timeout=WITHIN_S)
+    try:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.msg, answer.read()
+    finally:
+        connection.close()
+
+
+def shown(server: rota.Server, path: str, kind: str, status: int = 200) -> Any:
+    """The JSON at a path, which has to be valid by the published schema."""
+    told, _, body = ask(server, path)
+    value = json.loads(body)
+    assert told == status, value
+    jsonschema.validate(value, {**SCHEMA, "oneOf": [{"$ref": f"#/$defs/{kind}"}]}, jsonschema.Draft202012Validator)
+    return value
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    """Poll until it holds, within a deadline."""
+    deadline = time.monotonic() + WITHIN_S
+    while not holds():
+        assert time.monotonic() < deadline, f"within {WITHIN_S} s not: {what}"
+        time.sleep(0.01)
+
+
+def consumer(server: rota.Server, client_id: str, group: str = GROUP, **settings: Any) -> Consumer:
+    """A consumer of topic `t` that has not polled yet."""
+    made = Consumer(
+        {
+            "bootstrap.servers": server.bootstrap_servers,
+            "group.id": group,
+            "client.id": client_id,
+            "enable.auto.commit": False,
+            "heartbeat.interval.ms": 200,
+            "log_level": 0,
+            **settings,
+        }
+    )
+    made.subscribe(["t"])
+    return made
+
+
+def settle(server: rota.Server, *consumers: Consumer, group: str = GROUP) -> None:
+    """Poll until the group is Stable with these members."""
+
+    def is_settled() -> bool:
+        for one in consumers:
+            one.poll(0.02)
+        explained = server.explain(group)
+        if explained is None or explained.state != "Stable" or not all(one.assignment() for one in consumers):
+            return False
+        return len(server.members(group)) == len(consumers)
+
+    until(is_settled, f"Stable with {len(consumers)} members")
+
+
+@contextmanager
+def stuck(server: rota.Server, clock: rota.VirtualClock) -> Iterator[tuple[str, str]]:
+    """A group that one member has left, that another does not rejoin, and that a third one waits in: for 31 s of a
+    45 s session. Gives the ids of the one that left and of the one that is missing."""
+    seven, three, one = (consumer(server, client_id) for client_id in ("consumer-7", "consumer-3", "consumer-1"))
+    settle(server, seven, three, one)
+    left, missing = seven.memberid(), three.memberid()
+    with server.pause(missing, GROUP):
+        seven.close()
+
+        def waits_for_it() -> bool:
+            one.poll(0.02)
+            explained = server.explain(GROUP)
+            return explained is not None and [wait.member_id for wait in explained.waiting] == [missing]
+
+        until(waits_for_it, f"a group that waits for {missing}")
+        clock.advance(31_000)
+        yield left, missing
+    settle(server, three, one)
+    three.close()
+    one.close()

@@ -1,0 +1,163 @@
+"""The HTTP side itself: health, what it refuses, and what it never does."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+import rota
+from rota.http import listen
+from rota.http.listener import CONNECTIONS_MAX
+
+from .asking import SETTINGS, WITHIN_S, ask, shown, until
+
+
+@pytest.fixture(scope="module")
+def server() -> rota.Server:  # type: ignore[misc]
+    with rota.Server(settings=SETTINGS, http="127.0.0.1:0") as server:
+        yield server
+
+
+def test_nothing_is_shown_unless_it_is_asked_for() -> None:
+    with rota.Server() as server:
+        assert server.http_address is None
+
+
+def test_an_address_without_a_host_is_on_this_machine_only() -> None:
+    with rota.Server(http=":0") as server:
+        assert server.http_address is not None
+        assert server.http_address.startswith("127.0.0.1:")
+
+
+def test_a_server_that_serves_is_alive_and_ready(server: rota.Server) -> None:
+    assert shown(server, "/healthz", "healthz") == {"status": "ok", "connections": 0, "waiting_requests": 0}
+    assert shown(server, "/readyz", "readyz")["status"] == "ready"
+
+
+def test_a_server_whose_partition_is_loading_is_alive_but_not_ready() -> None:
+    with rota.Server(nodes=2, http=":0") as server:
+        server.hold_loads()
+        server.move_partition(7, 3 - server.owner(7))
+        told = shown(server, "/readyz", "readyz", 503)
+        assert (told["status"], told["loading_partitions"]) == ("not ready", [7])
+        assert shown(server, "/healthz", "healthz")["status"] == "ok"
+        server.release_loads()
+        assert shown(server, "/readyz", "readyz")["loading_partitions"] == []
+
+
+def test_a_server_that_is_starting_says_so() -> None:
+    listener = listen(":0")
+    try:
+        host, _, port = listener.address.rpartition(":")
+        for path, status, body in (
+            ("/healthz", 200, {"status": "starting"}),
+            ("/readyz", 503, {"error": "Starting", "message": "the server is starting: try again"}),
+        ):
+            with socket.create_connection((host, int(port)), timeout=WITHIN_S) as client:
+                client.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+                head, _, told = client.makefile("rb").read().partition(b"\r\n\r\n")
+            assert head.split()[1] == str(status).encode()
+            assert json.loads(told) == body
+    finally:
+        listener.close()
+
+
+def test_a_stopped_server_answers_no_more() -> None:
+    server = rota.Server(http=":0")
+    address = server.http_address
+    assert address is not None
+    host, _, port = address.rpartition(":")
+    server.stop()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), timeout=WITHIN_S)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "name"),
+    [
+        ("/nothing", 404, "NoSuchPath"),
+        ("/groups/", 404, "NoSuchGroup"),
+        ("/groups/%ff", 400, "BadTarget"),
+        ("/groups?limit=0", 400, "BadParameter"),
+        ("/groups?limit=%D9%A3", 400, "BadParameter"),
+        ("/groups?limit=10001", 400, "BadParameter"),
+        ("/groups?" + "&".join(f"p{at}=1" for at in range(11)), 400, "BadTarget"),
+    ],
+)
+def test_a_request_that_cannot_be_is_refused_by_name(server: rota.Server, path: str, status: int, name: str) -> None:
+    assert shown(server, path, "error", status)["error"] == name
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_nothing_can_be_changed(server: rota.Server, method: str) -> None:
+    assert ask(server, "/groups", method)[0] == 501
+
+
+def test_head_has_the_headers_of_get_and_no_body(server: rota.Server) -> None:
+    status, headers, body = ask(server, "/schema", "HEAD")
+    assert (status, body) == (200, b"")
+    assert int(headers["Content-Length"]) == len(ask(server, "/schema")[2])
+
+
+def test_every_answer_forbids_a_browser_to_load_or_guess_anything(server: rota.Server) -> None:
+    for path in ("/groups", "/nothing"):
+        headers = ask(server, path)[1]
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self';")
+        assert "unsafe" not in headers["Content-Security-Policy"]
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("host", ["evil.test", "evil.test:80", "localhost.evil.test"])
+def test_a_name_that_is_not_this_machines_is_refused_on_loopback(server: rota.Server, host: str) -> None:
+    status, _, body = ask(server, "/groups", Host=host)
+    assert (status, json.loads(body)["error"]) == (421, "WrongHost")
+
+
+@pytest.mark.parametrize("host", ["localhost:9644", "127.0.0.1", "[::1]:9644"])
+def test_this_machines_names_are_taken(server: rota.Server, host: str) -> None:
+    assert ask(server, "/groups", Host=host)[0] == 200
+
+
+def test_so_many_connections_are_served_and_one_more_is_closed() -> None:
+    with rota.Server(http=":0") as server:
+        assert server.http_address is not None
+        host, _, port = server.http_address.rpartition(":")
+        before = threading.active_count()
+        held = [socket.create_connection((host, int(port)), timeout=WITHIN_S) for _ in range(CONNECTIONS_MAX)]
+        until(lambda: threading.active_count() == before + CONNECTIONS_MAX, "a thread for each connection")
+        with socket.create_connection((host, int(port)), timeout=WITHIN_S) as one_more:
+            assert one_more.recv(1) == b""
+        for client in held:
+            client.close()
+        until(lambda: threading.active_count() == before, "the threads end with their connections")
+        assert ask(server, "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("address", ["9644", "localhost:http", "127.0.0.1:65536", "127.0.0.1:-1"])
+def test_an_address_that_is_none_is_refused_and_no_server_starts(address: str) -> None:
+    with pytest.raises(ValueError, match=r"give HOST:PORT or :PORT"):
+        rota.Server(http=address)
+
+
+def test_an_address_in_use_is_an_error_that_names_it() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        wanted = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(OSError, match=f"cannot serve HTTP on {wanted}"):
+            rota.Server(http=wanted)
+
+
+def test_a_server_that_cannot_start_leaves_no_listener(tmp_path: Path) -> None:
+    with socket.socket() as spare:
+        spare.bind(("127.0.0.1", 0))
+        port = spare.getsockname()[1]
+    with pytest.raises(OSError, match="missing"):
+        rota.Server(data=tmp_path / "missing" / "data", http=f"127.0.0.1:{port}")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S)

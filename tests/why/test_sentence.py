@@ -1,0 +1,181 @@
+"""Sentences about groups, made of plain facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota import _rota
+from rota.why import facts, why, words
+from rota.why.command import report
+
+UUID = "1f0c8a2e-0000-4000-8000-000000000000"
+
+
+def rebalance(**changed: Any) -> facts.Rebalance:
+    known: facts.Rebalance = {
+        "cause": "MemberLeft",
+        "member_id": f"consumer-7-{UUID}",
+        "reason": "",
+        "from_generation": 3,
+        "to_generation": None,
+        "began_ago_ms": 31_000,
+        "joined_after_ms": None,
+        "settled_after_ms": None,
+    }
+    return known | changed  # type: ignore[return-value]
+
+
+def wait(member_id: str, ends_in_ms: int | None, what: str = "Rejoin") -> facts.Wait:
+    return {"what": what, "member_id": member_id, "ends_in_ms": ends_in_ms}
+
+
+def member(member_id: str, expires_in_ms: int | None, heard_ago_ms: int | None = None) -> facts.Member:
+    return {
+        "member_id": member_id,
+        "session_timeout_ms": 45_000,
+        "heard_ago_ms": heard_ago_ms,
+        "expires_in_ms": expires_in_ms,
+    }
+
+
+def group(**changed: Any) -> facts.Group:
+    known: facts.Group = {
+        "state": "PreparingRebalance",
+        "generation": 3,
+        "in_state_ms": 31_000,
+        "waiting": [wait(f"consumer-3-{UUID}", 14_000)],
+        "rebalances": [rebalance()],
+    }
+    return known | changed  # type: ignore[return-value]
+
+
+def settled(**changed: Any) -> facts.Group:
+    done = rebalance(to_generation=4, joined_after_ms=1, settled_after_ms=2)
+    return group(**{"state": "Stable", "generation": 4, "waiting": [], "rebalances": [done]} | changed)
+
+
+def test_a_member_that_holds_up_a_rebalance_is_named_with_the_end_of_its_session() -> None:
+    held_up = group(members=[member(f"consumer-3-{UUID}", 14_000, 31_000)])
+    assert why(held_up).sentence == (
+        "PreparingRebalance for 31.0 s: waiting for consumer-3-1f0c8a2e… to rejoin, whose session ends in 14.0 s; "
+        "it began because consumer-7-1f0c8a2e… left"
+    )
+
+
+def test_where_the_phase_ends_before_the_session_that_is_said_instead() -> None:
+    held_up = group(members=[member(f"consumer-3-{UUID}", 20_000, 25_000)])
+    assert "to rejoin (until 14.0 s from now);" in why(held_up).sentence
+
+
+def test_the_causes_go_back_to_the_last_rebalance_that_ended() -> None:
+    chain = [
+        rebalance(cause="MetadataChanged", settled_after_ms=5),
+        rebalance(cause="MemberJoined", member_id="b"),
+        rebalance(cause="SessionExpired", member_id="a"),
+    ]
+    assert why(group(rebalances=chain)).because == ["a was silent for its session timeout", "b joined"]
+    assert why(group(rebalances=chain)).sentence.endswith(
+        "; it began because a was silent for its session timeout, amid the rebalance that began because b joined"
+    )
+
+
+def test_a_settled_group_says_what_the_last_rebalance_was_about() -> None:
+    assert why(settled()).sentence == "Stable for 31.0 s, generation 4; last rebalance: consumer-7-1f0c8a2e… left"
+    assert why(settled(state="Empty", rebalances=[])).sentence == "Empty for 31.0 s, generation 4"
+
+
+def test_members_that_are_waited_for_alike_share_a_phrase() -> None:
+    waits = [wait(name, 3_000 + 1_000 * at) for at, name in enumerate("abcde")]
+    told = why(group(waiting=[*waits, wait("l", None, "LeaderSync")])).waits
+    assert told == [
+        "for a, b, c and 2 more to rejoin (until 3.0 s to 7.0 s from now)",
+        "for the leader l to send the plan",
+    ]
+    sessions = [member(entry["member_id"], entry["ends_in_ms"]) for entry in waits[:2]]
+    assert why(group(waiting=waits[:2], members=sessions)).waits == [
+        "for a and b to rejoin, whose sessions end in 3.0 s to 4.0 s"
+    ]
+
+
+def test_of_waits_that_are_left_out_only_the_number_is_said() -> None:
+    assert why(group(waits=100)).waits == ["for consumer-3-1f0c8a2e… and 99 more to rejoin"]
+
+
+def test_what_should_have_ended_is_overdue() -> None:
+    assert why(group(waiting=[wait("a", -5)])).waits == ["for a to rejoin (overdue)"]
+
+
+def test_a_member_that_is_about_to_expire_is_worth_a_word_in_a_settled_group() -> None:
+    near = [member("a", 40_000, 5_000), member("b", 14_000, 31_000), member("parked", None)]
+    assert why(settled(members=near)).beside == ["b, silent for 31.0 s, expires in 14.0 s"]
+    assert why(settled(members=near[:1])).beside == []
+
+
+def test_frequent_rebalances_are_worth_a_word() -> None:
+    old, new = rebalance(began_ago_ms=60_001, settled_after_ms=1), rebalance(began_ago_ms=60_000, settled_after_ms=1)
+    assert why(settled(rebalances=[old, *[new] * 5])).beside == ["5 rebalances began within the last 60 s"]
+    assert why(settled(rebalances=[old, *[new] * 4])).beside == []
+
+
+def test_every_cause_and_wait_of_the_vocabulary_has_words() -> None:
+    vocabulary = _rota.vocabulary()
+    assert sorted(words.CAUSES) == sorted(vocabulary["causes"])
+    assert sorted(words.WAITS) == sorted(vocabulary["waits"])
+
+
+def test_what_clients_chose_stays_on_its_line() -> None:
+    hostile = "a\x1b[2J\nb\u202e{who}"
+    sentence = why(
+        group(waiting=[wait(hostile, 5)], rebalances=[rebalance(member_id=hostile, reason=hostile)])
+    ).sentence
+    assert sentence.isprintable()
+    assert sentence.count(r"a\x1b[2J\nb\u202e{who}") == 3
+
+
+times = st.one_of(st.none(), st.integers(-(2**40), 2**40))
+
+
+@given(
+    st.builds(
+        group,
+        state=st.sampled_from(_rota.vocabulary()["states"]),
+        in_state_ms=st.integers(-5, 2**40),
+        waiting=st.lists(st.builds(wait, st.text(), times, st.sampled_from(sorted(words.WAITS)))),
+        rebalances=st.lists(
+            st.builds(
+                rebalance,
+                cause=st.sampled_from(sorted(words.CAUSES)),
+                member_id=st.text(),
+                reason=st.text(),
+                settled_after_ms=times,
+            )
+        ),
+        members=st.lists(st.builds(member, st.text(), times, times)),
+    )
+)
+def test_any_facts_make_one_printable_line(known: facts.Group) -> None:
+    assert why(known).sentence.isprintable()
+
+
+@pytest.mark.parametrize("ms", [0, 99, 100, 59_950, 2**40])
+def test_times_are_seconds_with_tenths_rounded_down(ms: int) -> None:
+    assert words.seconds(ms) == f"{ms // 1000}.{ms % 1000 // 100} s"
+
+
+def test_the_report_names_members_that_hold_the_group_up_and_the_rebalances() -> None:
+    slow = {**member("a\n", 14_000, 31_000), "client_host": "/10.0.0.7"}
+    known = group(waiting=[wait("a\n", 14_000)], members=[slow], rebalances=[rebalance(settled_after_ms=200)])
+    told = report({**known, "group_id": "g", "why": {"sentence": "why"}})
+    assert told == [
+        "g: why",
+        "",
+        "held up by",
+        r"  a\n at /10.0.0.7: silent for 31.0 s, expires in 14.0 s unless it is heard",
+        "",
+        "rebalances, the latest first",
+        "  31.0 s ago, generation 3 to ?, in 0.2 s: consumer-7-1f0c8a2e… left",
+    ]
