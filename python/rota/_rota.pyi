@@ -73,6 +73,7 @@ __all__ = [
     "ServerError",
     "SnapshotError",
     "Subscription",
+    "Summary",
     "SyncAnswer",
     "SyncGroup",
     "UnknownRecord",
@@ -1591,7 +1592,7 @@ class Server:
     def look(self, group_id: str) -> tuple[Explanation, Projection, list[tuple[str, str]]] | None:
         """Everything about a group as of one moment, and of each member its client id and host; None: no such group."""
     def summaries(self, group_ids: Sequence[str], waits_max: int) -> list[Summary]:
-        """These groups in a few figures each, by id, with at most `waits_max` waits; one that is not there: left out."""
+        """These groups in a few figures each, by id, with at most `waits_max` waits; those that are there."""
     def log_ends(self, partitions: Sequence[tuple[str, int]]) -> list[int | None]:
         """Where partitions of topics end: the offset of the next message; None of one that does not exist."""
     def loading(self) -> list[int]:

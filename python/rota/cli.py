@@ -89,6 +89,15 @@ Acknowledged = Annotated[
 TakeOver = Annotated[
     bool, typer.Option("--take-over", help="With --data: a directory that Kafka wrote becomes rota's.")
 ]
+Nodes = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=1000,
+        metavar="N",
+        help="How many brokers clients see: one thread each, on consecutive ports (free ones with port 0).",
+    ),
+]
 ShownOn = Annotated[
     str | None,
     typer.Option("--http", metavar="HOST:PORT", help="Show groups and health there; :PORT is on this machine only."),
@@ -323,15 +332,7 @@ def serve(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Where clients are told to connect to, if that is somewhere else."),
     ] = None,
-    nodes: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=1000,
-            metavar="N",
-            help="How many brokers clients see: one thread each, on consecutive ports (free ones with port 0).",
-        ),
-    ] = 1,
+    nodes: Nodes = 1,
     pairs: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A Kafka broker setting; may be given again."),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -14,6 +13,7 @@ import jsonschema
 from confluent_kafka import Consumer
 
 import rota
+from tests.clients.eventually import eventually
 
 WITHIN_S = 60
 GROUP = "orders"
@@ -46,11 +46,8 @@ def shown(server: rota.Server, path: str, kind: str, status: int = 200) -> Any:
 
 
 def until(holds: Callable[[], object], what: str) -> None:
-    """Poll until it holds, within a deadline."""
-    deadline = time.monotonic() + WITHIN_S
-    while not holds():
-        assert time.monotonic() < deadline, f"within {WITHIN_S} s not: {what}"
-        time.sleep(0.01)
+    """Look until it holds, within a deadline."""
+    eventually(holds, WITHIN_S, what)
 
 
 def consumer(server: rota.Server, client_id: str, group: str = GROUP, **settings: Any) -> Consumer:

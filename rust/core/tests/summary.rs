@@ -18,7 +18,9 @@ fn summary(scene: &Scene, waits_max: usize) -> Summary {
 /// So many members in these tenths, none in the others.
 fn slack(counts: &[(usize, u32)]) -> Slack {
     let mut slack = Slack::default();
-    counts.iter().for_each(|(part, count)| slack[*part] = *count);
+    for (part, count) in counts {
+        slack[*part] = *count;
+    }
     slack
 }
 
