@@ -16,6 +16,7 @@ mod purgatory;
 mod records;
 mod requests;
 mod server;
+mod simulate;
 mod sim;
 mod values;
 mod vocabulary;
@@ -39,6 +40,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     server::register(module)?;
     log::register(module)?;
     member::register(module)?;
+    simulate::register(module)?;
     journal::register(module)?;
     sim::register(module)?;
     vocabulary::register(module)?;

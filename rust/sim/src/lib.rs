@@ -6,6 +6,7 @@ pub mod bridge;
 pub mod dice;
 pub mod differential;
 pub mod explore;
+pub mod fleet;
 pub mod naive;
 pub mod owned;
 pub mod step;

@@ -1,10 +1,11 @@
-//! `rota-sim differential|explore ...`: the long runs, by hand.
+//! `rota-sim differential|explore|simulate ...`: the long runs, by hand.
 
 use std::{process::ExitCode, time::Instant};
 
 use rota_sim::{
     differential,
     explore::{self, Bounds, cells, witness},
+    fleet::{Options, seeds},
 };
 
 fn number(arguments: &[String], at: usize, default: u64) -> u64 {
@@ -23,9 +24,11 @@ fn main() -> ExitCode {
                 Bounds::all().into_iter().filter(|one| name == "all" || one.name == name).collect();
             search(&chosen, number(&arguments, 2, 500_000) as usize, number(&arguments, 3, 2) as usize)
         }
+        Some("simulate") => simulate(number(&arguments, 1, 10_000), number(&arguments, 2, 0)),
         _ => {
             eprintln!("usage: rota-sim differential [WALKS [STEPS [FIRST_SEED]]]");
             eprintln!("       rota-sim explore [all|NAME [STATES [WORKERS]]]");
+            eprintln!("       rota-sim simulate [SEEDS [FIRST_SEED]]");
             ExitCode::from(2)
         }
     }
@@ -83,6 +86,30 @@ fn search(chosen: &[Bounds], states_max: usize, workers: usize) -> ExitCode {
     for (word, cells) in [("not reached", open), ("reached although argued", both)] {
         for (state, kind, validity) in cells {
             println!("{word}: {state} {kind} {validity:?}");
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Worlds by turns with all kinds of faults and with some.
+fn simulate(count: u64, first: u64) -> ExitCode {
+    let began = Instant::now();
+    for swarm in [false, true] {
+        let total = seeds::run_all(first..first + count / 2, Options { swarm, ..Options::default() });
+        let figures = &total.figures;
+        let wall_ms = began.elapsed().as_millis().max(1);
+        println!(
+            "{} seeds, swarm {swarm}, {} happenings, {}/s, {} times as fast as time, settled within {} ms",
+            total.seeds,
+            figures.happenings,
+            u128::from(figures.happenings) * 1_000 / wall_ms,
+            u128::from(figures.simulated_ms) / wall_ms,
+            total.settled_ms_max
+        );
+        println!("struck {:?}\neffective {:?}\nlooked {:?}", figures.struck, figures.effective, figures.looked);
+        if let Some(broken) = total.broken {
+            println!("seed {} swarm {swarm}: {:?}", broken.seed, broken.violation);
+            return ExitCode::FAILURE;
         }
     }
     ExitCode::SUCCESS

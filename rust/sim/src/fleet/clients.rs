@@ -1,0 +1,300 @@
+//! Processes: a real member each, and an application that reads, commits, and does what it is told.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use rota_core::ErrorCode;
+use rota_member::{Answer, CommitId, Effect, Event, Failure, Member, Notice, Offset, Partition, Subscription};
+
+use super::{
+    Fleet, Happening, Planted,
+    faults::Kind,
+    ledger::Owner,
+    promises::Waiting,
+    wires::{Use, WireId},
+};
+
+/// A place for one process at a time.
+pub struct Seat {
+    /// Which of the shape's seats this is like.
+    pub shape: usize,
+    pub instance_id: Option<String>,
+    name: String,
+    pub member: Option<Member>,
+    /// Counts the processes.
+    pub life: u32,
+    pub wires: BTreeMap<Use, WireId>,
+    pub paused_until_ms: u64,
+    pub busy_until_ms: u64,
+    wake_ms: u64,
+    /// The topics that it wants to read.
+    pub topics: Vec<Arc<str>>,
+    /// What it reads: what its member told it to.
+    reads: BTreeSet<Partition>,
+    /// Notices that it has not dealt with.
+    pub undone: u32,
+    /// Its member is leaving.
+    is_closing: bool,
+    rejoined: Option<(u32, i32)>,
+}
+
+impl Seat {
+    pub fn new(shape: usize, name: String, instance_id: Option<String>, topics: Vec<Arc<str>>) -> Seat {
+        Seat {
+            shape,
+            instance_id,
+            name,
+            member: None,
+            life: 0,
+            wires: BTreeMap::new(),
+            paused_until_ms: 0,
+            busy_until_ms: 0,
+            wake_ms: u64::MAX,
+            topics,
+            reads: BTreeSet::new(),
+            undone: 0,
+            is_closing: false,
+            rejoined: None,
+        }
+    }
+
+    /// Its client id.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Fleet {
+    fn owner(&self, seat: usize) -> Owner<'_> {
+        let one = &self.seats[seat];
+        Owner { process: (seat, one.life), instance_id: one.instance_id.as_deref(), rejoined: one.rejoined }
+    }
+
+    /// A process starts. One that waits for its predecessor to leave looks again soon.
+    pub(super) fn start(&mut self, seat: usize) {
+        if self.seats[seat].member.is_some() {
+            if self.seats[seat].is_closing {
+                self.queue.push(self.now_ms + 100, Happening::Start { seat });
+            }
+            return;
+        }
+        let retry_seed = self.dice.roll(usize::MAX >> 1) as u64;
+        let one = &mut self.seats[seat];
+        let config = self.shape.config(one.shape, one.instance_id.clone(), retry_seed);
+        one.member = Some(Member::new(config).expect("the shape's settings make sense"));
+        one.life += 1;
+        (one.paused_until_ms, one.busy_until_ms, one.wake_ms, one.undone) = (0, 0, u64::MAX, 0);
+        (one.rejoined, one.is_closing) = (None, false);
+        one.reads.clear();
+        let (life, topics) = (one.life, one.topics.clone());
+        self.happen(seat, Event::Subscribe(Subscription::Topics(topics)));
+        self.queue.push(self.now_ms + 1_000, Happening::Act { seat, life });
+    }
+
+    /// A process is gone.
+    pub(super) fn stop(&mut self, seat: usize) -> bool {
+        if self.seats[seat].member.take().is_none() {
+            return false;
+        }
+        let process = (seat, self.seats[seat].life);
+        let now_ms = self.now_ms;
+        self.ledger_of(seat).gone(process, now_ms);
+        self.close_all(seat);
+        true
+    }
+
+    /// Something happens to a member, and it wants something done.
+    pub(super) fn happen(&mut self, seat: usize, event: Event) {
+        let life = self.seats[seat].life;
+        let Some(member) = &mut self.seats[seat].member else { return };
+        let mut effects = Vec::new();
+        member.handle(self.now_ms, event, &mut effects);
+        self.figures.member_events += 1;
+        for effect in effects {
+            if self.seats[seat].life != life {
+                return;
+            }
+            match effect {
+                Effect::Send { request, to, body } => self.send(seat, request, &to, body),
+                Effect::Disconnect(to) => self.close(seat, &to),
+                Effect::Tell(notice) => self.hear(seat, &notice),
+            }
+        }
+        self.wake_member_later(seat);
+    }
+
+    fn wake_member_later(&mut self, seat: usize) {
+        let now_ms = self.now_ms;
+        let one = &mut self.seats[seat];
+        let Some(next) = one.member.as_ref().and_then(Member::next_deadline) else { return };
+        let at_ms = next.max(now_ms);
+        if at_ms < one.wake_ms {
+            one.wake_ms = at_ms;
+            let life = one.life;
+            self.queue.push(at_ms, Happening::WakeMember { seat, life });
+        }
+    }
+
+    pub(super) fn wake_member(&mut self, seat: usize) {
+        if self.seats[seat].wake_ms <= self.now_ms {
+            self.seats[seat].wake_ms = u64::MAX;
+            self.happen(seat, Event::Advance);
+        }
+    }
+
+    /// A join was answered well: its sender has said what it keeps, and knows the round.
+    pub(super) fn rejoined(&mut self, to: &Waiting, answer: &Answer) {
+        let wire = &self.wires[to.wire];
+        let seat = &mut self.seats[wire.seat];
+        if let Answer::JoinGroup { error: ErrorCode::None, generation, .. } = answer
+            && seat.life == wire.life
+        {
+            seat.rejoined = Some((to.place.epoch, *generation));
+        }
+    }
+
+    /// The application is told something.
+    fn hear(&mut self, seat: usize, notice: &Notice) {
+        let process = (seat, self.seats[seat].life);
+        let now_ms = self.now_ms;
+        let keeps = self.planted == Some(Planted::LostIsKept);
+        match notice {
+            Notice::Revoke { partitions } => {
+                self.give_up(seat, partitions);
+                self.ledger_of(seat).ending(process, partitions);
+            }
+            Notice::Lose { partitions } => {
+                if !keeps {
+                    self.give_up(seat, partitions);
+                }
+                let ledger = self.ledger_of(seat);
+                ledger.ending(process, partitions);
+                ledger.ended(process, now_ms);
+            }
+            Notice::Assign { generation, added, all, .. } => self.take(seat, *generation, added, all),
+            Notice::Failed(Failure::Answer { error: ErrorCode::FencedInstanceId, .. }) => {
+                // Another process has its instance: it ends, as a consumer whose poll raises does.
+                self.effective(Kind::Twin);
+                self.queue.push(now_ms, Happening::Exit { seat, life: process.1 });
+            }
+            Notice::Closed => self.queue.push(now_ms, Happening::Exit { seat, life: process.1 }),
+            Notice::Failed(_) | Notice::Plan { .. } | Notice::Committed { .. } | Notice::Fetched { .. } => {}
+        }
+        if notice.wants_done() {
+            self.seats[seat].undone += 1;
+            let wait_ms = if self.dice.chance(5) { self.dice.roll(2_000) } else { self.dice.roll(20) } as u64;
+            self.queue.push(now_ms + wait_ms, Happening::Done { seat, life: process.1 });
+        }
+    }
+
+    fn give_up(&mut self, seat: usize, partitions: &[Partition]) {
+        self.seats[seat].reads.retain(|partition| !partitions.contains(partition));
+    }
+
+    fn take(&mut self, seat: usize, generation: i32, added: &[Partition], all: &[Partition]) {
+        let group = self.shape.seats[self.seats[seat].shape].group;
+        let cooperative = self.shape.groups[group].is_cooperative();
+        let plan_epoch = self.promises.plan_epoch(group, generation).filter(|_| cooperative);
+        let mut ledger = std::mem::take(&mut self.ledgers[group]);
+        let to = self.owner(seat);
+        let seats = &self.seats;
+        let others = |(other, life): (usize, u32)| {
+            let one = &seats[other];
+            let (process, instance_id) = ((other, life), one.instance_id.as_deref());
+            (one.life == life).then_some(Owner { process, instance_id, rejoined: one.rejoined })
+        };
+        let found = ledger.assigned(to, generation, (added, all), plan_epoch, others, self.now_ms);
+        self.ledgers[group] = ledger;
+        if let Err((id, words)) = found {
+            self.violated(id, words);
+        }
+        self.figures.assignments += 1;
+        self.seats[seat].reads.extend(added.iter().cloned());
+    }
+
+    /// The application has dealt with a notice; not while it works.
+    pub(super) fn done(&mut self, seat: usize) {
+        let (busy_ms, life) = (self.seats[seat].busy_until_ms, self.seats[seat].life);
+        if busy_ms > self.now_ms {
+            return self.queue.push(busy_ms, Happening::Done { seat, life });
+        }
+        self.seats[seat].undone -= 1;
+        let now_ms = self.now_ms;
+        self.ledger_of(seat).ended((seat, life), now_ms);
+        self.happen(seat, Event::Done);
+    }
+
+    /// What an application does every second or so.
+    pub(super) fn act(&mut self, seat: usize) {
+        let life = self.seats[seat].life;
+        let wait_ms = 700 + self.dice.roll(800) as u64;
+        self.queue.push(self.now_ms + wait_ms, Happening::Act { seat, life });
+        if self.seats[seat].busy_until_ms > self.now_ms {
+            return;
+        }
+        self.happen(seat, Event::Poll);
+        let reads: Vec<Partition> = self.seats[seat].reads.iter().cloned().collect();
+        if reads.is_empty() {
+            return;
+        }
+        let partition = self.dice.pick(&reads);
+        let group = self.shape.seats[self.seats[seat].shape].group;
+        self.look("reading");
+        if !self.ledgers[group].may_read((seat, life), &partition) {
+            return self.violated("reading", format!("{} reads {partition}, which it lost", self.seats[seat].name));
+        }
+        self.figures.read += 1;
+        self.commits += 1;
+        let commit = CommitId(self.commits);
+        // Every offset is committed once: it names the commit.
+        let offset = Offset::at(self.commits as i64);
+        let by_clock = self.shape.seats[self.seats[seat].shape].auto_commit;
+        let event = match self.dice.roll(10) {
+            0..3 => Event::Fetch { fetch: commit, partitions: reads },
+            _ if by_clock => Event::Position { partition, offset },
+            _ => Event::Commit { commit, offsets: vec![(partition, offset)] },
+        };
+        self.happen(seat, event);
+    }
+
+    /// The application works from now on; at the end it polls again.
+    pub(super) fn be_busy(&mut self, seat: usize, for_ms: u64) {
+        if self.seats[seat].member.is_some() {
+            self.seats[seat].busy_until_ms = self.now_ms + for_ms;
+            self.happen(seat, Event::Busy);
+        }
+    }
+
+    /// The application is done: its member commits, leaves, and then the process ends.
+    pub(super) fn close_member(&mut self, seat: usize) {
+        self.seats[seat].is_closing = true;
+        self.happen(seat, Event::Close);
+    }
+
+    pub(super) fn subscribe(&mut self, seat: usize, at: usize) -> bool {
+        let shape = self.seats[seat].shape;
+        let all = self.shape.groups[self.shape.seats[shape].group].topics.clone();
+        // Never nothing; each bit is a topic.
+        let mask = 1 + at % ((1 << all.len()) - 1);
+        let wanted: Vec<_> =
+            all.into_iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1).map(|(_, one)| one).collect();
+        let changed = wanted != self.seats[seat].topics;
+        self.seats[seat].topics.clone_from(&wanted);
+        self.happen(seat, Event::Subscribe(Subscription::Topics(wanted)));
+        changed
+    }
+
+    /// A second process for the instance of a seat.
+    pub(super) fn add_twin(&mut self, seat: usize) {
+        let one = &self.seats[seat];
+        if one.instance_id.is_none() || one.member.is_none() {
+            return;
+        }
+        let name = format!("c{}", self.seats.len());
+        let twin = Seat::new(one.shape, name, one.instance_id.clone(), one.topics.clone());
+        self.seats.push(twin);
+        self.start(self.seats.len() - 1);
+    }
+}

@@ -1,0 +1,117 @@
+//! What goes wrong: drawn as a list before the world begins, so that the list can be made shorter.
+
+use std::fmt;
+
+use rota_core::ErrorCode;
+
+use super::shape::Shape;
+use crate::dice::Dice;
+
+/// Errors of the log (docs/protocol.md §6.6).
+pub const LOG_ERRORS: [ErrorCode; 8] = [
+    ErrorCode::UnknownTopicOrPartition,
+    ErrorCode::NotEnoughReplicas,
+    ErrorCode::RequestTimedOut,
+    ErrorCode::NotLeaderOrFollower,
+    ErrorCode::KafkaStorageError,
+    ErrorCode::MessageTooLarge,
+    ErrorCode::RecordListTooLarge,
+    ErrorCode::NetworkException,
+];
+
+macro_rules! kinds {
+    ($($kind:ident = $name:literal, $told:literal;)+) => {
+        /// The kinds of faults.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Kind {
+            $(#[doc = $told] $kind,)+
+        }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &'static [Kind] = &[$(Kind::$kind,)+];
+
+            /// Its name in lines and figures.
+            pub fn name(self) -> &'static str {
+                match self { $(Kind::$kind => $name,)+ }
+            }
+
+            /// What it does, in one sentence.
+            pub fn told(self) -> &'static str {
+                match self { $(Kind::$kind => $told,)+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    NodeCrash = "node-crash", "a node loses its memory, and comes back later; others take over its partitions";
+    HandOver = "hand-over", "a partition moves: unloaded on one node, then loaded on another";
+    Zombie = "zombie", "a partition moves, and the node that had it does not hear of it for a while";
+    LoadFails = "load-fails", "a log cannot be read once, and is tried again later";
+    Compaction = "compaction", "only the newest record of each key stays in a log";
+    LogSlow = "log-slow", "appends of a partition take long, some longer than their deadline";
+    LogFails = "log-fails", "appends of a partition fail with an error of 6.6";
+    Cut = "cut", "the connections between a process and a node end, for both";
+    HalfOpen = "half-open", "the connections between a process and a node swallow what is sent, and nobody is told";
+    Delay = "delay", "what is sent between a process and a node arrives late, in order; new connections are not held up";
+    ClientCrash = "client-crash", "a process is gone without a word, and starts again later";
+    ClientAnew = "client-anew", "the same, but it comes back with another instance id, or without one";
+    ClientPause = "client-pause", "a process does nothing for a while, and then everything late";
+    ClientClose = "client-close", "a process closes its member, and starts again later";
+    Twin = "twin", "a second process starts with the instance id of one that runs";
+    Busy = "busy", "an application works for longer than its poll interval";
+    Subscribe = "subscribe", "an application subscribes to other topics";
+    Growth = "growth", "a topic gets more partitions";
+    Drift = "drift", "a node's clock goes faster or slower than the others from now on, or its wall clock jumps";
+}
+
+/// One fault. What `whom`, `whence` and `amount` mean is the kind's affair; each is taken modulo what there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// When it strikes.
+    pub at_ms: u64,
+    /// How long it lasts, if it does.
+    pub for_ms: u64,
+    /// What happens.
+    pub kind: Kind,
+    /// A client, or a node, or a partition.
+    pub whom: usize,
+    /// A node, or a detail.
+    pub whence: usize,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fault { at_ms, for_ms, kind, whom, whence } = self;
+        write!(f, "{at_ms:>7} {:<12} {whom} {whence} for {for_ms} ms", kind.name())
+    }
+}
+
+/// All that goes wrong in a world, by time. With `swarm`, only some kinds do, but more often.
+pub fn draw(dice: &mut Dice, shape: &Shape, chaos_ms: u64, swarm: bool) -> Vec<Fault> {
+    let kinds: Vec<Kind> = Kind::ALL.iter().copied().filter(|_| !swarm || dice.chance(30)).collect();
+    if kinds.is_empty() {
+        return Vec::new();
+    }
+    let mut faults: Vec<Fault> = (0..4 + dice.roll(20))
+        .map(|_| {
+            let kind = dice.pick(&kinds);
+            Fault {
+                at_ms: dice.roll(chaos_ms as usize) as u64,
+                for_ms: length(dice),
+                kind,
+                whom: dice.roll(shape.seats.len() * shape.nodes * shape.partitions as usize),
+                whence: dice.roll(840),
+            }
+        })
+        .collect();
+    faults.sort_by_key(|fault| fault.at_ms);
+    faults
+}
+
+/// Short, as long as a session, or longer than anything waits.
+fn length(dice: &mut Dice) -> u64 {
+    let max_ms = dice.pick(&[500, 4_000, 9_000, 20_000]);
+    100 + dice.roll(max_ms) as u64
+}

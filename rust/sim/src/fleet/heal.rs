@@ -1,0 +1,143 @@
+//! After the chaos: every group settles within a bound (L5), and nothing that was acknowledged is lost (S25).
+
+use std::collections::BTreeMap;
+
+use rota_core::Phase;
+use rota_member::{Partition, State};
+
+use super::{
+    Fleet,
+    shape::{APPEND_MS, METADATA_MS, REBALANCE_MS, REQUEST_MS, SESSION_MS},
+};
+
+/// A join on a connection that swallows is given up after the rebalance timeout and 5 s.
+const JOIN_MS: u64 = REBALANCE_MS as u64 + 5_000;
+/// The longest that an application works.
+const BUSY_MS: u64 = 20_100;
+/// L5 counts from when everybody can hear everybody: before that, what hangs is given up; and a leader looks at the
+/// topics only now and then. A twentieth more for slow clocks.
+pub const SETTLE_MS: u64 = (JOIN_MS
+    + BUSY_MS
+    + REQUEST_MS as u64
+    + METADATA_MS as u64
+    + SESSION_MS as u64
+    + 2 * REBALANCE_MS as u64
+    + APPEND_MS as u64)
+    * 21
+    / 20;
+/// So long it has to stay as it is.
+const QUIET_MS: u64 = 4_000;
+const LOOK_MS: u64 = 250;
+
+impl Fleet {
+    pub(super) fn settle(&mut self) {
+        let healed_ms = self.now_ms;
+        self.look("L5");
+        let mut since_ms = None;
+        while self.violation.is_none() {
+            match self.unsettled() {
+                None => {
+                    let since_ms = *since_ms.get_or_insert(self.now_ms);
+                    self.figures.settled_ms = since_ms - healed_ms;
+                    if self.now_ms - since_ms >= QUIET_MS {
+                        return;
+                    }
+                }
+                Some(why) => {
+                    since_ms = None;
+                    if self.now_ms - healed_ms > SETTLE_MS {
+                        return self.violated("L5", why);
+                    }
+                }
+            }
+            let next_ms = self.now_ms + LOOK_MS;
+            self.go_on(next_ms);
+        }
+    }
+
+    /// Why the groups are not what they are meant to be: one generation, everything read by one who wants it.
+    fn unsettled(&self) -> Option<String> {
+        (0..self.shape.groups.len()).find_map(|group| self.unsettled_group(group))
+    }
+
+    fn unsettled_group(&self, group: usize) -> Option<String> {
+        let ledger = &self.ledgers[group];
+        let of = |seat: &super::Seat| self.shape.seats[seat.shape].group == group;
+        let mut wanted: BTreeMap<Partition, u32> = BTreeMap::new();
+        for seat in self.seats.iter().filter(|seat| of(seat)) {
+            let Some(member) = &seat.member else { continue };
+            if member.state() != State::Stable || seat.undone > 0 {
+                let (state, generation) = (member.state(), member.generation());
+                return Some(format!("{} is {state:?} in generation {generation}", seat.name()));
+            }
+            for topic in &seat.topics {
+                let partitions = self.topics.get(topic).map_or(0, |topic| topic.partitions);
+                wanted.extend((0..partitions).map(|index| (Partition::new(topic.clone(), index), 0)));
+            }
+        }
+        for (partition, (seat, _), _) in ledger.held() {
+            if !self.seats[seat].topics.contains(&partition.topic) {
+                return Some(format!("{} reads {partition}, which it does not want", self.seats[seat].name()));
+            }
+            *wanted.entry(partition.clone()).or_default() += 1;
+        }
+        let id = &self.shape.groups[group].id;
+        let generations = ledger.generations();
+        if generations.len() > 1 {
+            return Some(format!("{id} is in generations {generations:?}"));
+        }
+        let generation = generations.first().copied().unwrap_or(-1);
+        let mut wrong = wanted.iter().filter(|(_, count)| **count != 1);
+        wrong
+            .find(|(partition, count)| **count > 1 || !self.is_forgotten(group, generation, partition))
+            .map(|(partition, count)| format!("{partition} of {id} is read by {count}"))
+    }
+
+    /// Whether nobody can know that this partition has no owner, in Kafka either, because a static member restarted
+    /// without a rebalance (docs/simulate.md): the leader, after the topic grew and before it looked; or one that had
+    /// given the partition up and had not yet rejoined, so that others could take it over.
+    fn is_forgotten(&self, group: usize, generation: i32, partition: &Partition) -> bool {
+        let Some((planned_ms, replaced_ms)) = self.promises.replaced(group, generation) else { return false };
+        let known_ms = planned_ms..=replaced_ms + u64::from(REQUEST_MS);
+        let grew_unseen = self.grown_ms.get(&partition.topic).is_some_and(|grown_ms| known_ms.contains(grown_ms));
+        let was_given_up =
+            self.shape.groups[group].is_cooperative() && !self.ledgers[group].was_told_in(generation, partition);
+        grew_unseen || was_given_up
+    }
+
+    /// Nobody waits for what cannot come, and what was acknowledged is there.
+    pub(super) fn look_at_the_end(&mut self) {
+        if self.violation.is_some() {
+            return;
+        }
+        let patience_ms = u64::from(SESSION_MS + 2 * REBALANCE_MS + APPEND_MS) * 21 / 20;
+        let late = |since_ms: u64| since_ms + patience_ms < self.now_ms;
+        if let Some((ticket, waiting)) = self.waiting.iter().find(|(_, waiting)| late(waiting.asked.since_ms)) {
+            let words =
+                format!("ticket {} waits since {} ms: {:?}", ticket.0, waiting.asked.since_ms, waiting.asked.body);
+            return self.violated("L4", words);
+        }
+        if let Some(wire) = self.mute_wire() {
+            return self.violated("S18", format!("wire {wire} waits for an answer that nobody owes"));
+        }
+        let mut lost = None;
+        for (what, number) in self.promises.acknowledged() {
+            let partition = rota_core::partition_for(&what.0, self.shape.partitions) as usize;
+            let core = &self.nodes[self.owners[partition]].cores[partition];
+            if core.phase() != Phase::Active {
+                lost = Some(format!("partition {partition} is {:?} on its owner", core.phase()));
+                break;
+            }
+            let offsets = core.project(&what.0).map_or(Vec::new(), |group| group.offsets);
+            let found = offsets.into_iter().find(|(topic, index, _)| *topic == what.1 && *index == what.2);
+            let at = found.and_then(|(_, _, value)| self.logs[partition].committed(what, value.offset, self.now_ms));
+            if at.is_none_or(|at| at < number) {
+                lost = Some(format!("{what:?} was acknowledged at {number:?}, and is {at:?}"));
+                break;
+            }
+        }
+        if let Some(words) = lost {
+            self.violated("S25", words);
+        }
+    }
+}

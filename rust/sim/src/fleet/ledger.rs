@@ -1,0 +1,144 @@
+//! Who reads what, from what the processes themselves were told: nothing here knows what coordinators think.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rota_member::Partition;
+
+use super::promises::Broken;
+
+/// A process: its seat, and its life there.
+pub type Process = (usize, u32);
+
+/// What one process has of a partition.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    /// The last generation in which it was told to have it.
+    generation: i32,
+    since_ms: u64,
+    /// It was told to give it up, and has not said that it did.
+    is_ending: bool,
+}
+
+/// What the ledger has to know of a process to compare it with another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner<'a> {
+    pub process: Process,
+    pub instance_id: Option<&'a str>,
+    /// The epoch and the generation of the last join that was answered well.
+    pub rejoined: Option<(u32, i32)>,
+}
+
+/// The holds in one group.
+#[derive(Default)]
+pub struct Ledger {
+    holds: BTreeMap<Partition, BTreeMap<Process, Hold>>,
+    /// Partition-milliseconds that somebody held.
+    pub held_ms: u64,
+    /// Partitions that went to another process.
+    pub moved: u64,
+    last: BTreeMap<Partition, Process>,
+    /// The last generation in which somebody was told to have it.
+    told: BTreeMap<Partition, i32>,
+    assigned: u64,
+    /// How often somebody was given, after the others were told, what another had before.
+    handed_over: u64,
+}
+
+impl Ledger {
+    /// A process was told what it has in a generation. `others` says who the others are; `plan_epoch` is where the
+    /// plan comes from, if what is kept through a rebalance has to be given up first.
+    pub fn assigned<'a>(
+        &mut self,
+        to: Owner<'_>,
+        generation: i32,
+        (added, all): (&[Partition], &[Partition]),
+        plan_epoch: Option<u32>,
+        others: impl Fn(Process) -> Option<Owner<'a>>,
+        now_ms: u64,
+    ) -> Result<(), Broken> {
+        for partition in all {
+            self.told.insert(partition.clone(), generation);
+            let held = self.holds.entry(partition.clone()).or_default();
+            self.assigned += 1;
+            self.handed_over += u64::from(plan_epoch.is_some() && added.contains(partition));
+            for (process, hold) in held.iter().filter(|(process, _)| **process != to.process) {
+                let Some(other) = others(*process) else { continue };
+                // Who has taken the instance over reads what its predecessor, who may not know yet, had.
+                if other.instance_id.is_some() && other.instance_id == to.instance_id {
+                    continue;
+                }
+                let words = || format!("{partition}: {:?} and {process:?} {hold:?} in {generation}", to.process);
+                if hold.generation == generation {
+                    return Err(("ownership", words()));
+                }
+                let knew = plan_epoch.is_some() && other.rejoined == plan_epoch.map(|epoch| (epoch, generation));
+                if knew && added.contains(partition) {
+                    return Err(("S27", words()));
+                }
+            }
+            let now_held = Hold { generation, since_ms: now_ms, is_ending: false };
+            let before = held.insert(to.process, now_held);
+            if let Some(before) = before {
+                self.held_ms += now_ms - before.since_ms;
+            } else if self.last.insert(partition.clone(), to.process).is_some_and(|last| last != to.process) {
+                self.moved += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// A process was told to give these up; it will say when it has.
+    pub fn ending(&mut self, process: Process, partitions: &[Partition]) {
+        for partition in partitions {
+            if let Some(hold) = self.holds.get_mut(partition).and_then(|held| held.get_mut(&process)) {
+                hold.is_ending = true;
+            }
+        }
+    }
+
+    /// A process has given up what it was told to give up.
+    pub fn ended(&mut self, process: Process, now_ms: u64) {
+        self.remove(process, now_ms, |hold| hold.is_ending);
+    }
+
+    /// A process is gone, or has lost these.
+    pub fn gone(&mut self, process: Process, now_ms: u64) {
+        self.remove(process, now_ms, |_| true);
+    }
+
+    fn remove(&mut self, process: Process, now_ms: u64, which: impl Fn(&Hold) -> bool) {
+        for held in self.holds.values_mut() {
+            if let Some(hold) = held.get(&process).copied().filter(&which) {
+                self.held_ms += now_ms - hold.since_ms;
+                held.remove(&process);
+            }
+        }
+    }
+
+    /// Whether a process may read a partition.
+    pub fn may_read(&self, process: Process, partition: &Partition) -> bool {
+        self.holds.get(partition).and_then(|held| held.get(&process)).is_some_and(|hold| !hold.is_ending)
+    }
+
+    /// Whether somebody was told to have a partition in this generation.
+    pub fn was_told_in(&self, generation: i32, partition: &Partition) -> bool {
+        self.told.get(partition) == Some(&generation)
+    }
+
+    /// How often each check looked at something.
+    pub fn looked(&self) -> [(&'static str, u64); 2] {
+        [("ownership", self.assigned), ("S27", self.handed_over)]
+    }
+
+    /// Everything that is held, by whom, in which generation.
+    pub fn held(&self) -> impl Iterator<Item = (&Partition, Process, i32)> {
+        self.holds.iter().flat_map(|(partition, held)| {
+            held.iter().map(move |(process, hold)| (partition, *process, hold.generation))
+        })
+    }
+
+    /// Generations in which something is held.
+    pub fn generations(&self) -> BTreeSet<i32> {
+        self.held().map(|(_, _, generation)| generation).collect()
+    }
+}

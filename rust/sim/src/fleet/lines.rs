@@ -1,0 +1,114 @@
+//! One line for each happening, in fixed columns: when, to whom, what, and the rest.
+
+use rota_core::ErrorCode;
+use rota_member::{Answer, Member, Request};
+
+use super::{Fleet, Happening};
+
+impl Fleet {
+    pub(super) fn line(&self, what: &Happening) -> String {
+        let process = |seat: usize| self.seats[seat].name().to_owned();
+        let core = |node: usize, partition: usize| format!("n{node}/p{partition}");
+        let (whom, name, rest) = match what {
+            Happening::Fault(at) => {
+                let fault = self.faults[*at];
+                ("*".to_owned(), fault.kind.name(), format!("{} {} for {} ms", fault.whom, fault.whence, fault.for_ms))
+            }
+            Happening::Ask { wire, body, .. } => {
+                let from = &self.wires[*wire];
+                (format!("n{}", from.node), request_name(body), format!("{} {}", process(from.seat), asked(body)))
+            }
+            Happening::Reply { wire, answer, .. } => {
+                let to = &self.wires[*wire];
+                (process(to.seat), "answer", format!("n{} {}", to.node, answered(answer)))
+            }
+            Happening::ReadOn { wire } => (format!("n{}", self.wires[*wire].node), "read-on", self.wire_words(*wire)),
+            Happening::End { wire } => (format!("n{}", self.wires[*wire].node), "end", self.wire_words(*wire)),
+            Happening::Hangup { wire } => (process(self.wires[*wire].seat), "hangup", self.wire_words(*wire)),
+            Happening::WakeMember { seat, .. } => (process(*seat), "wake", self.member_words(*seat)),
+            Happening::Act { seat, .. } => (process(*seat), "act", self.member_words(*seat)),
+            Happening::Done { seat, .. } => (process(*seat), "done", self.member_words(*seat)),
+            Happening::Exit { seat, .. } => (process(*seat), "exit", self.member_words(*seat)),
+            Happening::Start { seat } => {
+                (process(*seat), "start", self.seats[*seat].instance_id.clone().unwrap_or_default())
+            }
+            Happening::WakeCore { node, partition } => (core(*node, *partition), "wake", String::new()),
+            Happening::AppendEnds { partition, number } => {
+                (format!("p{partition}"), "append-ends", number.0.to_string())
+            }
+            Happening::Load { partition } => (format!("p{partition}"), "load", format!("n{}", self.owners[*partition])),
+            Happening::Loaded { node, partition, epoch, .. } => {
+                (core(*node, *partition), "loaded", format!("epoch {epoch}"))
+            }
+            Happening::Unload { node, partition, epoch } => {
+                (core(*node, *partition), "unload", format!("epoch {epoch}"))
+            }
+            Happening::Learn { node, partition } => {
+                (core(*node, *partition), "learn", format!("n{}", self.owners[*partition]))
+            }
+            Happening::Failover { node } => (format!("n{node}"), "failover", String::new()),
+            Happening::Restart { node } => (format!("n{node}"), "restart", String::new()),
+        };
+        format!("{:>9} {whom:<6} {name:<15} {rest}", self.now_ms).trim_end().to_owned()
+    }
+
+    fn wire_words(&self, wire: usize) -> String {
+        format!("wire {wire} {} n{}", self.seats[self.wires[wire].seat].name(), self.wires[wire].node)
+    }
+
+    fn member_words(&self, seat: usize) -> String {
+        let words = |member: &Member| format!("{:?} g{}", member.state(), member.generation());
+        self.seats[seat].member.as_ref().map(words).unwrap_or_default()
+    }
+}
+
+fn request_name(request: &Request) -> &'static str {
+    match request {
+        Request::FindCoordinator { .. } => "FindCoordinator",
+        Request::Metadata { .. } => "Metadata",
+        Request::JoinGroup { .. } => "JoinGroup",
+        Request::SyncGroup { .. } => "SyncGroup",
+        Request::Heartbeat { .. } => "Heartbeat",
+        Request::LeaveGroup { .. } => "LeaveGroup",
+        Request::OffsetCommit { .. } => "OffsetCommit",
+        Request::OffsetFetch { .. } => "OffsetFetch",
+    }
+}
+
+fn asked(request: &Request) -> String {
+    match request {
+        Request::FindCoordinator { group_id } => group_id.clone(),
+        Request::Metadata { .. } => String::new(),
+        Request::JoinGroup { group_id, member_id, .. } | Request::LeaveGroup { group_id, member_id, .. } => {
+            format!("{group_id} `{member_id}`")
+        }
+        Request::SyncGroup { group_id, generation, member_id, assignments, .. } => {
+            format!("{group_id} g{generation} `{member_id}` {} assignments", assignments.len())
+        }
+        Request::Heartbeat { group_id, generation, member_id, .. } => format!("{group_id} g{generation} `{member_id}`"),
+        Request::OffsetCommit { group_id, generation, offsets, .. } => {
+            let offsets: Vec<String> = offsets.iter().map(|(one, offset)| format!("{one}={}", offset.offset)).collect();
+            format!("{group_id} g{generation} {}", offsets.join(" "))
+        }
+        Request::OffsetFetch { group_id, partitions } => format!("{group_id} {} partitions", partitions.len()),
+    }
+}
+
+fn answered(answer: &Answer) -> String {
+    let plain = |api: &str, error: ErrorCode| format!("{api} {}", error.name());
+    match answer {
+        Answer::FindCoordinator(Ok(node)) => format!("FindCoordinator n{}", node.id),
+        Answer::FindCoordinator(Err(error)) => plain("FindCoordinator", *error),
+        Answer::Metadata(topics) => format!("Metadata {} topics", topics.len()),
+        Answer::JoinGroup { error: ErrorCode::None, generation, member_id, leader, members, .. } => {
+            let leads = if leader == member_id { format!(", leads {}", members.len()) } else { String::new() };
+            format!("JoinGroup NONE g{generation} `{member_id}`{leads}")
+        }
+        Answer::JoinGroup { error, .. } => plain("JoinGroup", *error),
+        Answer::SyncGroup { error, assignment, .. } => format!("SyncGroup {} {} bytes", error.name(), assignment.len()),
+        Answer::Heartbeat(error) => plain("Heartbeat", *error),
+        Answer::LeaveGroup(error) => plain("LeaveGroup", *error),
+        Answer::OffsetCommit(codes) => plain("OffsetCommit", codes.first().map_or(ErrorCode::None, |(_, code)| *code)),
+        Answer::OffsetFetch { error, .. } => plain("OffsetFetch", *error),
+    }
+}

@@ -1,0 +1,353 @@
+//! The simulator: real coordinators on several nodes, real members in processes, faults, and no time but its own.
+//!
+//! One seed is one world, single-threaded. [`Shape`] says what it is made of, a list of [`Fault`]s what goes wrong; both
+//! are drawn from the seed before anything happens. Everything after that is one queue of happenings, and one line of
+//! text for each. After the chaos everything heals, and every group has to settle within [`heal::SETTLE_MS`] (L5).
+//!
+//! One thing, one file: [`wires`] (TCP), [`log`] (the fenced log), [`nodes`] (coordinators and their clocks), [`clients`]
+//! (members and applications), [`chaos`] (what each fault does); [`promises`] looks at every answer, [`ledger`] at what
+//! processes were told to read.
+
+mod chaos;
+mod clients;
+pub mod faults;
+mod heal;
+pub mod json;
+mod ledger;
+mod lines;
+mod log;
+mod minimise;
+mod nodes;
+mod planted;
+mod promises;
+mod queue;
+pub mod seeds;
+pub mod shape;
+mod wires;
+
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use rota_core::Ticket;
+use rota_member::{Answer, Request, RequestId, TopicMetadata};
+
+use crate::dice::Dice;
+use clients::Seat;
+use faults::{Fault, Kind};
+use ledger::Ledger;
+use log::{AppendNumber, Log};
+use nodes::Node;
+use promises::{Promises, Waiting};
+use queue::Queue;
+use shape::Shape;
+use wires::{Wire, WireId};
+
+pub use minimise::minimise;
+pub use planted::Planted;
+
+/// How long things go wrong.
+pub const CHAOS_MS: u64 = 90_000;
+
+/// How a world is run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Only some kinds of faults, which differ from seed to seed.
+    pub swarm: bool,
+    /// Every happening as a line.
+    pub lines: bool,
+    /// A bug that the checks have to find.
+    pub planted: Option<Planted>,
+}
+
+/// What broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The check: such as `S25`, `L5`, `ownership` or `panic`.
+    pub id: String,
+    /// When.
+    pub at_ms: u64,
+    /// What was seen.
+    pub words: String,
+}
+
+/// What was counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Entries of the queue that took place.
+    pub happenings: u64,
+    /// Of those, calls of coordinators.
+    pub core_events: u64,
+    /// And of members.
+    pub member_events: u64,
+    /// How long the world lived.
+    pub simulated_ms: u64,
+    /// From the end of the chaos until everything was as it should be for good.
+    pub settled_ms: u64,
+    /// How often members were told what is theirs.
+    pub assignments: u64,
+    /// How often applications read.
+    pub read: u64,
+    /// Partitions that went to another process.
+    pub moved: u64,
+    /// Partition-milliseconds that somebody had.
+    pub held_ms: u64,
+    /// Batches that a crash cut off logs.
+    pub torn: u64,
+    /// How often faults of each kind struck, and how often that made a difference.
+    pub struck: BTreeMap<Kind, u64>,
+    /// By kind; one fault may do so often.
+    pub effective: BTreeMap<Kind, u64>,
+    /// How often each check looked at something.
+    pub looked: BTreeMap<&'static str, u64>,
+}
+
+/// How a world went.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Of the world.
+    pub seed: u64,
+    /// What went wrong.
+    pub faults: Vec<Fault>,
+    /// What was found.
+    pub violation: Option<Violation>,
+    /// What was counted.
+    pub figures: Figures,
+    /// Empty if they were not asked for.
+    pub lines: Vec<String>,
+}
+
+/// What happens next.
+enum Happening {
+    Fault(usize),
+    Ask { wire: WireId, request: RequestId, body: Box<Request> },
+    Reply { wire: WireId, request: RequestId, answer: Box<Answer> },
+    ReadOn { wire: WireId },
+    End { wire: WireId },
+    Hangup { wire: WireId },
+    WakeMember { seat: usize, life: u32 },
+    Act { seat: usize, life: u32 },
+    Done { seat: usize, life: u32 },
+    Exit { seat: usize, life: u32 },
+    Start { seat: usize },
+    WakeCore { node: usize, partition: usize },
+    AppendEnds { partition: usize, number: AppendNumber },
+    Load { partition: usize },
+    Loaded { node: usize, life: u32, partition: usize, epoch: u32 },
+    Unload { node: usize, partition: usize, epoch: u32 },
+    Learn { node: usize, partition: usize },
+    Failover { node: usize },
+    Restart { node: usize },
+}
+
+/// One world.
+struct Fleet {
+    now_ms: u64,
+    dice: Dice,
+    shape: Shape,
+    planted: Option<Planted>,
+    faults: Vec<Fault>,
+    queue: Queue<Happening>,
+    topics: BTreeMap<Arc<str>, TopicMetadata>,
+    /// When a topic grew last.
+    grown_ms: BTreeMap<Arc<str>, u64>,
+    nodes: Vec<Node>,
+    logs: Vec<Log>,
+    load_fails: Vec<bool>,
+    owners: Vec<usize>,
+    seats: Vec<Seat>,
+    wires: Vec<Wire>,
+    /// Until when connections older than this one are held up, by seat and node.
+    held_up: BTreeMap<(usize, usize), (u64, WireId)>,
+    tickets: u64,
+    commits: u64,
+    waiting: BTreeMap<Ticket, Waiting>,
+    promises: Promises,
+    ledgers: Vec<Ledger>,
+    /// Of [`Planted::AssignmentOfAnother`].
+    last_assignment: Vec<u8>,
+    figures: Figures,
+    lines: Option<Vec<String>>,
+    violation: Option<Violation>,
+}
+
+/// What goes wrong in the world of a seed.
+pub fn faults_of(seed: u64, swarm: bool) -> Vec<Fault> {
+    let shape = Shape::draw(&mut Dice::new(seed));
+    faults::draw(&mut Dice::new(seed ^ 0xfa17), &shape, CHAOS_MS, swarm)
+}
+
+/// Runs the world of a seed with these faults. A panic, of a coordinator that finds itself broken or of anything else,
+/// is a violation.
+pub fn run(seed: u64, faults: &[Fault], options: Options) -> Report {
+    let mut fleet = Fleet::new(seed, faults.to_vec(), options);
+    let outcome = catch_unwind(AssertUnwindSafe(|| fleet.live()));
+    if let Err(panic) = outcome {
+        let words = panic.downcast_ref::<String>().cloned();
+        let words = words.or_else(|| panic.downcast_ref::<&str>().map(|words| (*words).to_owned()));
+        fleet.violated("panic", words.unwrap_or_default());
+    }
+    fleet.report(seed)
+}
+
+impl Fleet {
+    fn new(seed: u64, faults: Vec<Fault>, options: Options) -> Fleet {
+        let mut dice = Dice::new(seed);
+        let shape = Shape::draw(&mut dice);
+        let owners: Vec<usize> = (0..shape.partitions as usize).map(|at| at % shape.nodes).collect();
+        let seats = shape.seats.iter().enumerate().map(|(at, seat)| {
+            let topics = shape.groups[seat.group].topics.clone();
+            Seat::new(at, format!("c{at}"), seat.instance_id.clone(), topics)
+        });
+        Fleet {
+            now_ms: 0,
+            seats: seats.collect(),
+            dice,
+            planted: options.planted,
+            faults,
+            queue: Queue::default(),
+            topics: shape.topics.clone(),
+            grown_ms: BTreeMap::new(),
+            nodes: (0..shape.nodes).map(|_| Node::new(shape.partitions, owners.clone())).collect(),
+            logs: owners.iter().map(|_| Log::default()).collect(),
+            load_fails: vec![false; owners.len()],
+            owners,
+            wires: Vec::new(),
+            held_up: BTreeMap::new(),
+            tickets: 0,
+            commits: 0,
+            waiting: BTreeMap::new(),
+            promises: Promises::default(),
+            ledgers: shape.groups.iter().map(|_| Ledger::default()).collect(),
+            last_assignment: Vec::new(),
+            figures: Figures::default(),
+            lines: options.lines.then(Vec::new),
+            violation: None,
+            shape,
+        }
+    }
+
+    fn live(&mut self) {
+        for partition in 0..self.owners.len() {
+            self.load(partition);
+        }
+        for seat in 0..self.seats.len() {
+            let at_ms = self.dice.roll(3_000) as u64;
+            self.queue.push(at_ms, Happening::Start { seat });
+        }
+        for at in 0..self.faults.len() {
+            self.queue.push(self.faults[at].at_ms, Happening::Fault(at));
+        }
+        self.go_on(CHAOS_MS);
+        self.heal();
+        self.settle();
+        self.look_at_the_end();
+    }
+
+    /// Lets things happen until then, or until something is broken.
+    fn go_on(&mut self, until_ms: u64) {
+        while self.violation.is_none()
+            && let Some((at_ms, what)) = self.queue.pop_until(until_ms)
+        {
+            self.now_ms = at_ms;
+            if let Some((seat, life, needs_process)) = self.whose(&what) {
+                let one = &self.seats[seat];
+                if one.life != life || needs_process && one.member.is_none() {
+                    continue;
+                }
+                if one.paused_until_ms > at_ms {
+                    self.queue.push(one.paused_until_ms, what);
+                    self.effective(Kind::ClientPause);
+                    continue;
+                }
+            }
+            self.figures.happenings += 1;
+            if self.lines.is_some() {
+                let line = self.line(&what);
+                self.lines.get_or_insert_default().push(line);
+            }
+            self.take_place(what);
+        }
+        if self.violation.is_none() {
+            self.now_ms = until_ms;
+        }
+    }
+
+    /// The process to which something happens: it waits while the process is paused, and comes too late when it is gone.
+    fn whose(&self, what: &Happening) -> Option<(usize, u32, bool)> {
+        match what {
+            Happening::Reply { wire, .. } | Happening::Hangup { wire } => {
+                Some((self.wires[*wire].seat, self.wires[*wire].life, false))
+            }
+            Happening::WakeMember { seat, life }
+            | Happening::Act { seat, life }
+            | Happening::Done { seat, life }
+            | Happening::Exit { seat, life } => Some((*seat, *life, true)),
+            _ => None,
+        }
+    }
+
+    fn take_place(&mut self, what: Happening) {
+        match what {
+            Happening::Fault(at) => self.strike(self.faults[at]),
+            Happening::Ask { wire, request, body } => self.arrive(wire, request, body),
+            Happening::Reply { wire, request, answer } => self.deliver(wire, request, *answer),
+            Happening::ReadOn { wire } => self.read_on(wire),
+            Happening::End { wire } => self.end_wire(wire),
+            Happening::Hangup { wire } => self.hang_up(wire),
+            Happening::WakeMember { seat, .. } => self.wake_member(seat),
+            Happening::Act { seat, .. } => self.act(seat),
+            Happening::Done { seat, .. } => self.done(seat),
+            Happening::Exit { seat, .. } => {
+                self.stop(seat);
+            }
+            Happening::Start { seat } => self.start(seat),
+            Happening::WakeCore { node, partition } => self.wake_core(node, partition),
+            Happening::AppendEnds { partition, number } => self.append_ends(partition, number),
+            Happening::Load { partition } => self.load(partition),
+            Happening::Loaded { node, life, partition, epoch } => self.loaded(node, life, partition, epoch),
+            Happening::Unload { node, partition, epoch } => self.unload(node, partition, epoch),
+            Happening::Learn { node, partition } => self.nodes[node].view[partition] = self.owners[partition],
+            Happening::Failover { node } => self.fail_over(node),
+            Happening::Restart { node } => self.restart_node(node),
+        }
+    }
+
+    fn ledger_of(&mut self, seat: usize) -> &mut Ledger {
+        &mut self.ledgers[self.shape.seats[self.seats[seat].shape].group]
+    }
+
+    /// A check looked at something.
+    fn look(&mut self, id: &'static str) {
+        *self.figures.looked.entry(id).or_default() += 1;
+    }
+
+    /// A fault made a difference.
+    fn effective(&mut self, kind: Kind) {
+        *self.figures.effective.entry(kind).or_default() += 1;
+    }
+
+    fn violated(&mut self, id: &str, words: String) {
+        let at_ms = self.now_ms;
+        self.violation.get_or_insert_with(|| Violation { id: id.to_owned(), at_ms, words });
+    }
+
+    fn report(mut self, seed: u64) -> Report {
+        let figures = &mut self.figures;
+        figures.simulated_ms = self.now_ms;
+        for (id, count) in std::mem::take(&mut self.promises.looked) {
+            *figures.looked.entry(id).or_default() += count;
+        }
+        for ledger in &self.ledgers {
+            for (id, count) in ledger.looked() {
+                *figures.looked.entry(id).or_default() += count;
+            }
+        }
+        figures.held_ms = self.ledgers.iter().map(|ledger| ledger.held_ms).sum();
+        figures.moved = self.ledgers.iter().map(|ledger| ledger.moved).sum();
+        let lines = self.lines.unwrap_or_default();
+        Report { seed, faults: self.faults, violation: self.violation, figures: self.figures, lines }
+    }
+}

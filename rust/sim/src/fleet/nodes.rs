@@ -1,0 +1,343 @@
+//! Nodes: real coordinators, clocks of their own, and partitions that come and go.
+
+use rota_core::{Coordinator, Entropy, Now, Phase, SelfCheck, Ticket};
+use rota_member::{Answer, Request, RequestId};
+
+use super::{
+    Fleet, Happening, Planted,
+    faults::Kind,
+    log::{AppendNumber, Effects, InFlight},
+    promises::{Asked, Place, Waiting},
+    shape::{APPEND_MS, Shape},
+    wires::{WireId, member_node},
+};
+use crate::bridge;
+
+const MILLION: i64 = 1_000_000;
+/// Odd, so that no two tickets give one entropy.
+const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+
+/// A clock that does not go as the world does.
+#[derive(Clone, Copy, Default)]
+pub struct Clock {
+    since_ms: u64,
+    shown_ms: u64,
+    pub drift_ppm: i64,
+    pub wall_ms: i64,
+}
+
+impl Clock {
+    /// What it shows.
+    pub fn shows(&self, now_ms: u64) -> Now {
+        let passed = (now_ms - self.since_ms) as i64;
+        let mono_ms = self.shown_ms + (passed + passed * self.drift_ppm / MILLION) as u64;
+        Now { mono_ms, wall_ms: 1_700_000_000_000 + self.wall_ms + mono_ms as i64 }
+    }
+
+    /// When it will show this.
+    fn will_show(&self, mono_ms: u64, now_ms: u64) -> u64 {
+        let missing = mono_ms.saturating_sub(self.shown_ms) as i64;
+        let mut at_ms = (self.since_ms + (missing * MILLION / (MILLION + self.drift_ppm)) as u64).max(now_ms);
+        while self.shows(at_ms).mono_ms < mono_ms {
+            at_ms += 1;
+        }
+        at_ms
+    }
+
+    /// Goes at another speed from now on.
+    pub fn drift(&mut self, now_ms: u64, drift_ppm: i64, wall_ms: i64) {
+        let shown_ms = self.shows(now_ms).mono_ms;
+        *self = Clock { since_ms: now_ms, shown_ms, drift_ppm, wall_ms };
+    }
+}
+
+/// One node. It has a coordinator for every partition: those that it does not own say so.
+pub struct Node {
+    pub up: bool,
+    pub life: u32,
+    pub clock: Clock,
+    pub cores: Vec<Coordinator>,
+    wake_ms: Vec<u64>,
+    /// Who owns each partition, as far as it has heard.
+    pub view: Vec<usize>,
+}
+
+fn unowned(partition: u32) -> Coordinator {
+    let mut core = Coordinator::new(Shape::core_config(), partition, 0);
+    core.unload(Now { mono_ms: 0, wall_ms: 0 }, &mut Effects::default());
+    core
+}
+
+impl Node {
+    pub fn new(partitions: u32, view: Vec<usize>) -> Node {
+        Node {
+            up: true,
+            life: 0,
+            clock: Clock::default(),
+            cores: (0..partitions).map(unowned).collect(),
+            wake_ms: vec![u64::MAX; partitions as usize],
+            view,
+        }
+    }
+}
+
+impl Fleet {
+    /// A request that was read.
+    pub(super) fn serve(&mut self, wire: WireId, request: RequestId, body: Box<Request>) {
+        let (seat, node) = (self.wires[wire].seat, self.wires[wire].node);
+        let shape = self.seats[seat].shape;
+        let Some(owned) = bridge::to_core(&body, self.seats[seat].name()) else {
+            let answer = match &*body {
+                Request::FindCoordinator { group_id } => {
+                    let partition = rota_core::partition_for(group_id, self.shape.partitions);
+                    Answer::FindCoordinator(Ok(member_node(self.nodes[node].view[partition as usize])))
+                }
+                _ => Answer::Metadata(self.topics.clone()),
+            };
+            return self.reply(wire, request, answer);
+        };
+        let group = self.shape.seats[shape].group;
+        let partition = rota_core::partition_for(&self.shape.groups[group].id, self.shape.partitions) as usize;
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        let epoch = self.nodes[node].cores[partition].epoch();
+        let place = Place { node, partition, epoch, is_fenced: epoch < self.logs[partition].epoch };
+        let asked = Asked { group, group_id: self.shape.groups[group].id.clone(), body, since_ms: self.now_ms };
+        let waiting = self.promises.submitted(Waiting::new(wire, request, place, asked));
+        self.waiting.insert(ticket, waiting);
+        self.park(wire, ticket);
+        let mut effects = Effects::default();
+        let now = self.nodes[node].clock.shows(self.now_ms);
+        let entropy = Entropy(u128::from(ticket.0).wrapping_mul(SPREAD));
+        let core = &mut self.nodes[node].cores[partition];
+        owned.lend(|request| core.submit(now, ticket, entropy, request, &mut effects));
+        self.follow(node, partition, effects);
+    }
+
+    /// What a core wants done; then when it wants to be woken.
+    fn follow(&mut self, node: usize, partition: usize, effects: Effects) {
+        self.figures.core_events += 1;
+        for (append_id, records) in effects.appends {
+            let epoch = self.nodes[node].cores[partition].epoch();
+            let by = InFlight { node, epoch, append_id, refused: None };
+            let planted = self.planted;
+            let log = &mut self.logs[partition];
+            let (number, at_ms) = log.append(&by, &records, self.now_ms, &mut self.dice, planted);
+            if at_ms > self.now_ms + u64::from(APPEND_MS) {
+                self.effective(Kind::LogSlow);
+            }
+            self.queue.push(at_ms, Happening::AppendEnds { partition, number });
+        }
+        for (ticket, answer) in effects.answers {
+            self.answered(ticket, answer);
+        }
+        self.wake_core_later(node, partition);
+    }
+
+    fn answered(&mut self, ticket: Ticket, answer: Option<Answer>) {
+        let (Some(waiting), Some(answer)) = (self.waiting.remove(&ticket), answer) else {
+            return self.violated("S18", format!("ticket {} is answered again, or never was asked", ticket.0));
+        };
+        let Waiting { wire, request, place: Place { partition, .. }, .. } = waiting;
+        if self.planted == Some(Planted::AnswerLost) && ticket.0.is_multiple_of(97) {
+            return;
+        }
+        let checked = self.promises.answered(&waiting, &answer, &self.logs[partition], self.now_ms);
+        if let Err((id, words)) = checked {
+            self.violated(id, words);
+        }
+        self.rejoined(&waiting, &answer);
+        let answer = match self.planted {
+            Some(planted) => planted.twist(answer, &mut self.last_assignment),
+            None => answer,
+        };
+        self.reply(wire, request, answer);
+        self.queue.push(self.now_ms, Happening::ReadOn { wire });
+    }
+
+    fn wake_core_later(&mut self, node: usize, partition: usize) {
+        let owner = &mut self.nodes[node];
+        let Some(next) = owner.cores[partition].next_deadline() else { return };
+        let at_ms = owner.clock.will_show(next, self.now_ms);
+        if at_ms < owner.wake_ms[partition] && self.planted != Some(Planted::TimersForgotten) {
+            owner.wake_ms[partition] = at_ms;
+            self.queue.push(at_ms, Happening::WakeCore { node, partition });
+        }
+    }
+
+    /// A node's clock has changed: everything is due at another time.
+    pub(super) fn wake_all(&mut self, node: usize) {
+        for partition in 0..self.owners.len() {
+            self.nodes[node].wake_ms[partition] = u64::MAX;
+            self.wake_core_later(node, partition);
+        }
+    }
+
+    pub(super) fn wake_core(&mut self, node: usize, partition: usize) {
+        let owner = &mut self.nodes[node];
+        if owner.wake_ms[partition] != self.now_ms {
+            return;
+        }
+        owner.wake_ms[partition] = u64::MAX;
+        let mut effects = Effects::default();
+        owner.cores[partition].advance(owner.clock.shows(self.now_ms), &mut effects);
+        self.follow(node, partition, effects);
+    }
+
+    /// An append of a core that still is what it was.
+    pub(super) fn append_ends(&mut self, partition: usize, number: AppendNumber) {
+        let Some((by, result)) = self.logs[partition].end(number) else { return };
+        if by.refused.is_some() && by.epoch == self.logs[partition].epoch {
+            self.effective(Kind::LogFails);
+        }
+        if result.is_err() && by.epoch < self.logs[partition].epoch {
+            self.effective(Kind::Zombie);
+        }
+        let node = &mut self.nodes[by.node];
+        let core = &mut node.cores[partition];
+        if core.epoch() != by.epoch || core.phase() != Phase::Active {
+            return;
+        }
+        let mut effects = Effects::default();
+        core.appended(by.append_id, result, node.clock.shows(self.now_ms), &mut effects);
+        self.follow(by.node, partition, effects);
+    }
+
+    /// A node is told that a partition is not its own any more.
+    pub(super) fn unload(&mut self, node: usize, partition: usize, epoch: u32) {
+        let owner = &mut self.nodes[node];
+        let core = &mut owner.cores[partition];
+        if core.epoch() != epoch || !matches!(core.phase(), Phase::Active | Phase::Loading) {
+            return;
+        }
+        let mut effects = Effects::default();
+        core.unload(owner.clock.shows(self.now_ms), &mut effects);
+        self.follow(node, partition, effects);
+        if let Some((ticket, _)) =
+            self.waiting.iter().find(|(_, one)| one.place.node == node && one.place.partition == partition)
+        {
+            self.violated("S18", format!("ticket {} is not answered by unloading partition {partition}", ticket.0));
+        }
+    }
+
+    /// The owner of a partition begins to load it: from now on nobody else can write.
+    pub(super) fn load(&mut self, partition: usize) {
+        let node = self.owners[partition];
+        if !self.nodes[node].up {
+            return;
+        }
+        let old = self.nodes[node].cores[partition].epoch();
+        self.unload(node, partition, old);
+        let lost = self.logs[partition].lost;
+        let epoch = self.logs[partition].open(self.now_ms, &mut self.dice);
+        self.figures.torn += self.logs[partition].lost - lost;
+        let mut core = Coordinator::new(Shape::core_config(), partition as u32, epoch);
+        core.check_itself(if cfg!(debug_assertions) { SelfCheck::EveryEvent } else { SelfCheck::Sampled });
+        self.nodes[node].cores[partition] = core;
+        self.nodes[node].wake_ms[partition] = u64::MAX;
+        self.learn(node, partition);
+        let life = self.nodes[node].life;
+        let at_ms = self.now_ms + 5 + self.dice.roll(200) as u64;
+        self.queue.push(at_ms, Happening::Loaded { node, life, partition, epoch });
+    }
+
+    pub(super) fn loaded(&mut self, node: usize, life: u32, partition: usize, epoch: u32) {
+        let owner = &mut self.nodes[node];
+        let core = &mut owner.cores[partition];
+        if owner.life != life || core.epoch() != epoch || core.phase() != Phase::Loading {
+            return;
+        }
+        if std::mem::take(&mut self.load_fails[partition]) {
+            core.load_failed();
+            self.effective(Kind::LoadFails);
+            let at_ms = self.now_ms + 1_000;
+            return self.queue.push(at_ms, Happening::Load { partition });
+        }
+        let mut effects = Effects::default();
+        self.logs[partition].replay(core, self.planted);
+        core.loaded(owner.clock.shows(self.now_ms), &mut effects);
+        self.follow(node, partition, effects);
+    }
+
+    /// Nodes hear who owns a partition: the owner at once, the others later.
+    fn learn(&mut self, owner: usize, partition: usize) {
+        self.nodes[owner].view[partition] = owner;
+        for node in 0..self.nodes.len() {
+            let at_ms = self.now_ms + self.dice.roll(400) as u64;
+            self.queue.push(at_ms, Happening::Learn { node, partition });
+        }
+    }
+
+    /// A partition gets another owner. The old one hears of it after so long; without that it is unloaded first.
+    pub(super) fn move_partition(&mut self, partition: usize, to: usize, told_after_ms: Option<u64>) {
+        let from = self.owners[partition];
+        let Some(to) =
+            (to..to + self.nodes.len()).map(|node| node % self.nodes.len()).find(|&node| self.nodes[node].up)
+        else {
+            return;
+        };
+        if to == from {
+            return;
+        }
+        self.owners[partition] = to;
+        let epoch = self.nodes[from].cores[partition].epoch();
+        match told_after_ms {
+            None => {
+                self.unload(from, partition, epoch);
+                let at_ms = self.now_ms + self.dice.roll(300) as u64;
+                self.queue.push(at_ms, Happening::Load { partition });
+            }
+            Some(wait_ms) => {
+                self.load(partition);
+                self.queue.push(self.now_ms + wait_ms, Happening::Unload { node: from, partition, epoch });
+            }
+        }
+    }
+
+    /// Memory is gone, and with it everybody's connections. Others take over after a while.
+    pub(super) fn crash_node(&mut self, node: usize, for_ms: u64) {
+        if !std::mem::take(&mut self.nodes[node].up) {
+            return;
+        }
+        let owner = &mut self.nodes[node];
+        owner.life += 1;
+        owner.cores = (0..self.shape.partitions).map(unowned).collect();
+        owner.wake_ms.fill(u64::MAX);
+        self.waiting.retain(|_, waiting| waiting.place.node != node);
+        for wire in 0..self.wires.len() {
+            if self.wires[wire].node == node {
+                self.end_wire(wire);
+                // A process that waits for an answer sees that the node is gone; one that does not, when it asks.
+                let at_ms = self.now_ms + self.dice.roll(50) as u64;
+                self.queue.push(at_ms, Happening::Hangup { wire });
+            }
+        }
+        let noticed_ms = self.now_ms + 200 + self.dice.roll(2_000) as u64;
+        self.queue.push(noticed_ms, Happening::Failover { node });
+        self.queue.push(self.now_ms + for_ms, Happening::Restart { node });
+    }
+
+    pub(super) fn fail_over(&mut self, node: usize) {
+        if self.nodes[node].up {
+            return;
+        }
+        for partition in 0..self.owners.len() {
+            if self.owners[partition] == node {
+                self.move_partition(partition, node + 1 + partition, Some(0));
+            }
+        }
+    }
+
+    /// It is back: what is still its own it loads.
+    pub(super) fn restart_node(&mut self, node: usize) {
+        if std::mem::replace(&mut self.nodes[node].up, true) {
+            return;
+        }
+        self.nodes[node].view.clone_from(&self.owners);
+        for partition in 0..self.owners.len() {
+            if self.owners[partition] == node {
+                self.load(partition);
+            }
+        }
+    }
+}

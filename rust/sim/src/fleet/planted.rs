@@ -1,0 +1,52 @@
+//! Bugs that are put into a world so that its checks can be seen to find them.
+
+use rota_core::ErrorCode;
+use rota_member::Answer;
+
+macro_rules! bugs {
+    ($($bug:ident = $name:literal, $told:literal;)+) => {
+        /// A bug in the world around coordinators and members, or in what they are told.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Planted {
+            $(#[doc = $told] $bug,)+
+        }
+
+        impl Planted {
+            /// Every bug.
+            pub const ALL: &'static [Planted] = &[$(Planted::$bug,)+];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self { $(Planted::$bug => $name,)+ }
+            }
+        }
+    };
+}
+
+bugs! {
+    LogAcknowledgesEarly = "log-acknowledges-early", "the log says that something is durable before it is";
+    LogWithoutFence = "log-without-fence", "the log takes what an old epoch writes";
+    LoadForgetsTheLast = "load-forgets-the-last", "a load misses the last two records";
+    TimersForgotten = "timers-forgotten", "nobody wakes the coordinators";
+    AnswerLost = "answer-lost", "one answer in 97 is never sent, and its connection stays mute";
+    LostIsKept = "lost-is-kept", "an application goes on reading what it lost";
+    AssignmentOfAnother = "assignment-of-another", "a member is told what another was told before it";
+    FenceUnheard = "fence-unheard", "a fenced member is told that it is unknown";
+}
+
+impl Planted {
+    /// What becomes of an answer on its way. `last` is the assignment that was told before.
+    pub(super) fn twist(self, answer: Answer, last: &mut Vec<u8>) -> Answer {
+        match (self, answer) {
+            (Planted::FenceUnheard, Answer::Heartbeat(ErrorCode::FencedInstanceId)) => {
+                Answer::Heartbeat(ErrorCode::UnknownMemberId)
+            }
+            (Planted::AssignmentOfAnother, Answer::SyncGroup { error: ErrorCode::None, protocol_name, assignment }) => {
+                let told = if last.is_empty() { assignment.clone() } else { std::mem::take(last) };
+                *last = assignment;
+                Answer::SyncGroup { error: ErrorCode::None, protocol_name, assignment: told }
+            }
+            (_, answer) => answer,
+        }
+    }
+}

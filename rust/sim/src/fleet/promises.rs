@@ -1,0 +1,262 @@
+//! What coordinators promise with their answers, looked at as each is given (ids of `specs/vocabulary.toml`).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use rota_core::ErrorCode;
+use rota_member::{Answer, Partition, Request, RequestId};
+
+use super::{
+    log::{AppendNumber, Committed, Log},
+    wires::WireId,
+};
+
+/// A broken promise: the id, and what was seen.
+pub type Broken = (&'static str, String);
+
+/// Who was asked.
+pub struct Place {
+    pub node: usize,
+    pub partition: usize,
+    pub epoch: u32,
+    /// A newer epoch had begun when the request came.
+    pub is_fenced: bool,
+}
+
+/// What was asked.
+pub struct Asked {
+    pub group: usize,
+    pub group_id: Arc<str>,
+    pub body: Box<Request>,
+    pub since_ms: u64,
+}
+
+/// A request that has no answer yet.
+pub struct Waiting {
+    pub wire: WireId,
+    pub request: RequestId,
+    pub place: Place,
+    pub asked: Asked,
+    /// The group's generation as far as anybody had been told when this came.
+    reached: i32,
+    /// Of a fetch: the newest commits that had been acknowledged when this came.
+    floors: Vec<Option<AppendNumber>>,
+}
+
+impl Waiting {
+    pub fn new(wire: WireId, request: RequestId, place: Place, asked: Asked) -> Waiting {
+        Waiting { wire, request, place, asked, reached: 0, floors: Vec::new() }
+    }
+}
+
+/// A generation of a group in one incarnation of its coordinator.
+type Round = (usize, u32, i32);
+
+/// What was told of one round.
+#[derive(Default)]
+struct Told {
+    protocol: String,
+    leader: String,
+    leaders: Vec<String>,
+    plan: Option<BTreeMap<String, Vec<u8>>>,
+}
+
+/// All that was told.
+#[derive(Default)]
+pub struct Promises {
+    rounds: BTreeMap<Round, Told>,
+    reached: BTreeMap<(usize, u32), i32>,
+    assignments: BTreeMap<(usize, i32), BTreeMap<String, Vec<u8>>>,
+    plan_epochs: BTreeMap<(usize, i32), u32>,
+    instances: BTreeMap<String, String>,
+    acknowledged: BTreeMap<Committed, AppendNumber>,
+    /// When the leader of a generation was told to plan.
+    planned_ms: BTreeMap<(usize, i32), u64>,
+    /// When a static member of a generation was replaced last, without another generation.
+    replaced_ms: BTreeMap<(usize, i32), u64>,
+    /// How often each was looked at.
+    pub looked: BTreeMap<&'static str, u64>,
+}
+
+fn broken<T>(id: &'static str, words: String) -> Result<T, Broken> {
+    Err((id, words))
+}
+
+impl Promises {
+    fn look(&mut self, id: &'static str) {
+        *self.looked.entry(id).or_default() += 1;
+    }
+
+    /// Notes what has to be known when the answer comes.
+    pub fn submitted(&mut self, mut waiting: Waiting) -> Waiting {
+        let Asked { group, group_id, body, .. } = &waiting.asked;
+        waiting.reached = self.reached.get(&(*group, waiting.place.epoch)).copied().unwrap_or(0);
+        match &**body {
+            Request::OffsetFetch { partitions, .. } => {
+                let floor = |one: &Partition| self.acknowledged.get(&committed(group_id, one)).copied();
+                waiting.floors = partitions.iter().map(floor).collect();
+            }
+            Request::SyncGroup { generation, member_id, assignments, .. } if !assignments.is_empty() => {
+                let round = self.rounds.entry((*group, waiting.place.epoch, *generation)).or_default();
+                if round.leaders.contains(member_id) && round.plan.is_none() {
+                    round.plan = Some(assignments.iter().cloned().collect());
+                }
+            }
+            _ => {}
+        }
+        waiting
+    }
+
+    /// Looks at an answer.
+    pub fn answered(&mut self, to: &Waiting, answer: &Answer, log: &Log, now_ms: u64) -> Result<(), Broken> {
+        let Asked { group, group_id, body, .. } = &to.asked;
+        match (&**body, answer) {
+            (Request::JoinGroup { instance_id, .. }, Answer::JoinGroup { error: ErrorCode::None, member_id, .. }) => {
+                if let Some(instance_id) = instance_id {
+                    self.instances.insert(member_id.clone(), format!("{group_id}/{instance_id}"));
+                }
+                self.look("S26");
+                if !log.has_group(group_id, now_ms) {
+                    return broken("S26", format!("{member_id} was told of {group_id}, which the log does not have"));
+                }
+                self.joined(*group, to, answer, now_ms)
+            }
+            (
+                Request::SyncGroup { generation, member_id, .. },
+                Answer::SyncGroup { error: ErrorCode::None, assignment, .. },
+            ) => {
+                self.look("S26");
+                let Some(epoch) = log.plan_epoch(group_id, *generation, now_ms) else {
+                    let words = format!("{member_id} was told of generation {generation}, which the log does not have");
+                    return broken("S26", words);
+                };
+                self.plan_epochs.entry((*group, *generation)).or_insert(epoch);
+                self.synced((*group, to.place.epoch, *generation), member_id, assignment)
+            }
+            (Request::OffsetCommit { generation, offsets, .. }, Answer::OffsetCommit(codes)) => {
+                if codes.iter().all(|(_, code)| *code != ErrorCode::None) {
+                    return Ok(());
+                }
+                self.look("S15");
+                if *generation >= 0 && *generation < to.reached {
+                    return broken("S15", format!("a commit of generation {generation} after {} began", to.reached));
+                }
+                if to.place.is_fenced {
+                    return broken("S28", format!("a commit was accepted by epoch {}, which is over", to.place.epoch));
+                }
+                for (partition, offset) in offsets {
+                    self.look("S26");
+                    let what = committed(group_id, partition);
+                    let Some(number) = log.committed(&what, offset.offset, now_ms) else {
+                        let words = format!("{partition} {} is acknowledged and not in the log", offset.offset);
+                        return broken("S26", words);
+                    };
+                    let newest = self.acknowledged.entry(what).or_insert(number);
+                    *newest = number.max(*newest);
+                }
+                Ok(())
+            }
+            (Request::OffsetFetch { .. }, Answer::OffsetFetch { error: ErrorCode::None, offsets })
+                if to.place.epoch == log.epoch =>
+            {
+                self.look("S25");
+                for ((partition, found), floor) in offsets.iter().zip(&to.floors) {
+                    let Ok(found) = found else { continue };
+                    let number = found
+                        .as_ref()
+                        .and_then(|found| log.committed(&committed(group_id, partition), found.offset, now_ms));
+                    if number < *floor || found.is_some() && number.is_none() {
+                        let words = format!("{partition} of {group_id} is {found:?}, not as new as {floor:?}");
+                        return broken("S25", words);
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn joined(&mut self, group: usize, to: &Waiting, answer: &Answer, now_ms: u64) -> Result<(), Broken> {
+        let Answer::JoinGroup { generation, protocol_name, leader, member_id, members, skip_assignment, .. } = answer
+        else {
+            return Ok(());
+        };
+        self.look("S4");
+        let reached = self.reached.entry((group, to.place.epoch)).or_default();
+        if *generation < *reached {
+            return broken("S4", format!("{member_id} was told generation {generation} after {reached}"));
+        }
+        *reached = *generation;
+        if self.plan_epochs.contains_key(&(group, *generation)) {
+            self.replaced_ms.insert((group, *generation), now_ms);
+        }
+        self.look("S9");
+        let same_chain = |one: &str, other: &str| {
+            one == other || self.instances.get(one).is_some_and(|instance| self.instances.get(other) == Some(instance))
+        };
+        let round = self.rounds.entry((group, to.place.epoch, *generation)).or_default();
+        if round.leader.is_empty() {
+            (round.protocol, round.leader) = (protocol_name.clone(), leader.clone());
+        }
+        if round.protocol != *protocol_name || !same_chain(&round.leader, leader) {
+            let words = format!(
+                "generation {generation}: {} led by {}, then {protocol_name} led by {leader}",
+                round.protocol, round.leader
+            );
+            return broken("S9", words);
+        }
+        if leader != member_id {
+            return if members.is_empty() { Ok(()) } else { broken("S9", format!("{member_id} got {leader}'s list")) };
+        }
+        if round.leaders.iter().any(|before| !same_chain(before, leader)) {
+            return broken("S1", format!("{leader} after {:?} in generation {generation}", round.leaders));
+        }
+        round.leaders.push(leader.clone());
+        if !skip_assignment {
+            self.planned_ms.insert((group, *generation), now_ms);
+        }
+        self.look("S1");
+        Ok(())
+    }
+
+    fn synced(&mut self, of: Round, member_id: &str, assignment: &[u8]) -> Result<(), Broken> {
+        let (group, _, generation) = of;
+        if let Some(plan) = self.rounds.get(&of).and_then(|round| round.plan.as_ref()) {
+            let instance = self.instances.get(member_id);
+            let predecessor = || {
+                let mut planned = plan.iter();
+                planned.find(|(id, _)| instance.is_some() && self.instances.get(*id) == instance).map(|(_, own)| own)
+            };
+            let own = plan.get(member_id).or_else(predecessor).map_or(&[][..], Vec::as_slice);
+            if own != assignment {
+                return broken("S11", format!("{member_id} in generation {generation}: not the leader's bytes"));
+            }
+            self.look("S11");
+        }
+        let told = self.assignments.entry((group, generation)).or_default();
+        let before = told.entry(member_id.to_owned()).or_insert_with(|| assignment.to_vec());
+        if before != assignment {
+            return broken("S4", format!("{member_id} was told two assignments of generation {generation}"));
+        }
+        Ok(())
+    }
+
+    /// The epoch in which the plan of a generation was stored.
+    pub fn plan_epoch(&self, group: usize, generation: i32) -> Option<u32> {
+        self.plan_epochs.get(&(group, generation)).copied()
+    }
+
+    /// When a generation was planned, and when a static member of it was replaced last, if one was.
+    pub fn replaced(&self, group: usize, generation: i32) -> Option<(u64, u64)> {
+        let of = (group, generation);
+        Some((*self.planned_ms.get(&of)?, *self.replaced_ms.get(&of)?))
+    }
+
+    /// All that was acknowledged.
+    pub fn acknowledged(&self) -> impl Iterator<Item = (&Committed, AppendNumber)> {
+        self.acknowledged.iter().map(|(what, number)| (what, *number))
+    }
+}
+
+fn committed(group_id: &Arc<str>, partition: &Partition) -> Committed {
+    (group_id.clone(), partition.topic.clone(), partition.index)
+}

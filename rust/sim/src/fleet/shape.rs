@@ -1,0 +1,126 @@
+//! What a world is made of before anything goes wrong: drawn from the seed alone.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use rota_assign::Assignor;
+use rota_member::{Config, Strategy, TopicMetadata};
+
+use crate::dice::Dice;
+
+/// Members' settings, the same in all worlds, so that the bound of L5 is the same: small, so that much happens.
+pub const SESSION_MS: u32 = 6_000;
+const HEARTBEAT_MS: u32 = 1_500;
+/// Also the rebalance timeout.
+pub const REBALANCE_MS: u32 = 12_000;
+/// An answer is waited for.
+pub const REQUEST_MS: u32 = 8_000;
+const API_MS: u32 = 10_000;
+/// How often a leader looks at the topics.
+pub const METADATA_MS: u32 = 10_000;
+/// An append is waited for.
+pub const APPEND_MS: u32 = 5_000;
+
+/// One group as it is meant to be.
+#[derive(Clone, Debug)]
+pub struct GroupShape {
+    /// Its name.
+    pub id: Arc<str>,
+    /// What its members offer.
+    pub strategies: Vec<Assignor>,
+    /// Topics that its members may subscribe to.
+    pub topics: Vec<Arc<str>>,
+}
+
+impl GroupShape {
+    /// Whether its members keep what does not move.
+    pub fn is_cooperative(&self) -> bool {
+        self.strategies == [Assignor::CooperativeSticky]
+    }
+}
+
+/// One place for a process.
+#[derive(Clone, Debug)]
+pub struct SeatShape {
+    /// Which group.
+    pub group: usize,
+    /// Of a static member.
+    pub instance_id: Option<String>,
+    /// Commits by the clock, or by itself.
+    pub auto_commit: bool,
+}
+
+/// A whole world.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// How many.
+    pub nodes: usize,
+    /// Of `__consumer_offsets`.
+    pub partitions: u32,
+    /// With how many partitions they begin.
+    pub topics: BTreeMap<Arc<str>, TopicMetadata>,
+    /// One to three.
+    pub groups: Vec<GroupShape>,
+    /// Of all groups.
+    pub seats: Vec<SeatShape>,
+}
+
+impl Shape {
+    /// The world of a seed.
+    pub fn draw(dice: &mut Dice) -> Shape {
+        let names: Vec<Arc<str>> = ["orders", "payments", "stock"].map(Arc::from).to_vec();
+        let size = |dice: &mut Dice| TopicMetadata { partitions: 1 + dice.roll(4) as i32, racks: Vec::new() };
+        let topics = names.iter().map(|name| (name.clone(), size(dice))).collect();
+        let assignors: [&[Assignor]; 6] = [
+            &[Assignor::Range],
+            &[Assignor::RoundRobin],
+            &[Assignor::Sticky],
+            &[Assignor::CooperativeSticky],
+            &[Assignor::CooperativeSticky],
+            &[Assignor::CooperativeSticky, Assignor::Range],
+        ];
+        let groups: Vec<GroupShape> = (0..=dice.roll(3))
+            .map(|at| GroupShape {
+                id: format!("g{at}").into(),
+                strategies: dice.pick(&assignors).to_vec(),
+                topics: names[..=dice.roll(names.len())].to_vec(),
+            })
+            .collect();
+        let mut seats = Vec::new();
+        for group in 0..groups.len() {
+            for at in 0..2 + dice.roll(3) {
+                let instance_id = dice.chance(40).then(|| format!("g{group}-i{at}"));
+                seats.push(SeatShape { group, instance_id, auto_commit: dice.chance(50) });
+            }
+        }
+        Shape { nodes: 2 + dice.roll(2), partitions: 2 + dice.roll(3) as u32, topics, groups, seats }
+    }
+
+    /// The settings of a member in this seat.
+    pub fn config(&self, seat: usize, instance_id: Option<String>, seed: u64) -> Config {
+        let shape = &self.seats[seat];
+        let group = &self.groups[shape.group];
+        Config {
+            instance_id,
+            session_timeout_ms: SESSION_MS,
+            heartbeat_interval_ms: HEARTBEAT_MS,
+            max_poll_interval_ms: REBALANCE_MS,
+            request_timeout_ms: REQUEST_MS,
+            api_timeout_ms: API_MS,
+            metadata_max_age_ms: METADATA_MS,
+            auto_commit_interval_ms: shape.auto_commit.then_some(2_000),
+            strategies: group.strategies.iter().map(|assignor| Strategy::BuiltIn(*assignor)).collect(),
+            seed,
+            ..Config::new(&*group.id)
+        }
+    }
+
+    /// The settings of the coordinators.
+    pub fn core_config() -> rota_core::Config {
+        rota_core::Config {
+            group_min_session_timeout_ms: 1_000,
+            group_initial_rebalance_delay_ms: 500,
+            offsets_commit_timeout_ms: APPEND_MS,
+            ..rota_core::Config::default()
+        }
+    }
+}

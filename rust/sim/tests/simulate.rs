@@ -1,0 +1,100 @@
+//! The simulator holds itself to what it says: the same seed is the same world, faults have effects, bugs are found.
+//!
+//! `ROTA_SEEDS` sets how many worlds; `rota-sim simulate` is the long run.
+
+use rota_sim::fleet::{Options, Planted, Report, faults::Kind, faults_of, minimise, run, seeds};
+
+const WITH_LINES: Options = Options { swarm: false, lines: true, planted: None };
+
+fn with(planted: Planted) -> Options {
+    Options { planted: Some(planted), ..Options::default() }
+}
+
+fn world(seed: u64, options: Options) -> Report {
+    run(seed, &faults_of(seed, options.swarm), options)
+}
+
+#[test]
+fn no_world_breaks() {
+    let count = std::env::var("ROTA_SEEDS").map_or(60, |text| text.parse().expect("a number"));
+    for swarm in [false, true] {
+        let total = seeds::run_all(0..count, Options { swarm, ..Options::default() });
+        assert!(total.broken.is_none(), "swarm {swarm}: {:?}", total.broken);
+        assert_eq!(total.seeds, count);
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_world_line_by_line() {
+    for seed in 0..4 {
+        let (first, again) = (world(seed, WITH_LINES), world(seed, WITH_LINES));
+        assert_eq!(first.lines, again.lines);
+        assert!(first.lines.len() > 500);
+        assert_ne!(first.lines, world(seed + 100, WITH_LINES).lines);
+        let quiet = world(seed, Options::default());
+        assert_eq!(quiet.figures, first.figures, "writing changes nothing");
+    }
+}
+
+/// Everything that is counted is zero without its cause, so that what is counted says something.
+#[test]
+fn without_faults_nothing_is_lost_and_groups_settle_at_once() {
+    for seed in 0..10 {
+        let report = run(seed, &[], Options::default());
+        assert_eq!(report.violation, None);
+        assert!(report.figures.struck.is_empty());
+        assert!(report.figures.effective.is_empty(), "{:?}", report.figures.effective);
+        assert_eq!((report.figures.torn, report.figures.settled_ms), (0, 0));
+    }
+}
+
+#[test]
+fn every_kind_of_fault_makes_a_difference_and_none_that_is_left_out() {
+    for &kind in Kind::ALL {
+        let (mut with, mut without) = (0, 0);
+        for seed in 0..60 {
+            let of = |is_of: bool| {
+                let faults: Vec<_> =
+                    faults_of(seed, false).into_iter().filter(|one| (one.kind == kind) == is_of).collect();
+                let report = run(seed, &faults, Options::default());
+                assert_eq!(report.violation, None, "seed {seed}");
+                report.figures.effective.get(&kind).copied().unwrap_or(0)
+            };
+            if with == 0 {
+                with = of(true);
+            }
+            if seed < 3 {
+                without += of(false);
+            }
+        }
+        assert!(with > 0, "{} never made a difference", kind.name());
+        assert_eq!(without, 0, "{} struck though it was left out", kind.name());
+    }
+}
+
+#[test]
+fn every_check_looked_at_something() {
+    let total = seeds::run_all(0..10, Options::default());
+    for id in ["S1", "S4", "S9", "S11", "S15", "S25", "S26", "ownership", "reading", "S27", "L5"] {
+        assert!(total.figures.looked.get(id).is_some_and(|count| *count > 0), "{id}: {:?}", total.figures.looked);
+    }
+}
+
+#[test]
+fn every_bug_planted_around_the_coordinators_is_found_within_40_seeds() {
+    for &planted in Planted::ALL {
+        let total = seeds::run_all(0..40, with(planted));
+        assert!(total.broken.is_some(), "{} was not found", planted.name());
+    }
+}
+
+#[test]
+fn what_breaks_a_world_is_made_small() {
+    let options = with(Planted::LogWithoutFence);
+    let broken = seeds::run_all(0..40, options).broken.expect("a bug that is found");
+    let small = minimise(broken.seed, &broken.faults, options).expect("it breaks");
+    let id = |report: &Report| report.violation.as_ref().map(|found| found.id.clone());
+    assert_eq!(id(&small), id(&broken));
+    assert!(small.faults.len() <= 3, "{:?}", small.faults);
+    assert!(minimise(broken.seed, &[], options).is_none());
+}
