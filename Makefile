@@ -27,6 +27,8 @@ TARGET ?= requests
 # Not ?=: the shell has a SECONDS of its own.
 SECONDS := 60
 WALKS ?= 300
+# Of the simulator: half of them with every kind of fault, half with some.
+SEEDS ?= 10000
 
 export VIRTUAL_ENV := $(abspath $(VENV))
 # maturin sets what PyO3's build script looks at; in a directory of its own clippy does not undo that build each time.
@@ -34,7 +36,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: conform conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults kafka-directory soak test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust explore planted mutants fuzz fuzz-target clean
+.PHONY: conform conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults kafka-directory soak test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust explore planted mutants simulate fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -138,6 +140,9 @@ fuzz-target: ## coverage-guided: TARGET=requests|batches|records|embedded for SE
 	$(PYTHON) rust/fuzz/seeds.py
 	cd rust && cargo +nightly fuzz run --fuzz-dir fuzz $(TARGET) -- -max_total_time=$(SECONDS) -rss_limit_mb=1024 \
 		-max_len=4096 -timeout=5
+
+simulate: ## worlds of coordinators and members under faults, release build (SEEDS=10000; 1000000 is the long run)
+	cargo run --quiet --release -p rota-sim -- simulate $(SEEDS) $(SEED)
 
 differential-rust: ## the core beside the naive coordinator, step by step, release build, some minutes (WALKS=300)
 	cargo run --quiet --release -p rota-sim -- differential $(WALKS) 100000

@@ -1858,3 +1858,15 @@ def explore(
     and `violation`: None, or its id, what is wrong, and the shortest way to it as the steps of a transcript. Raises
     ValueError for a name that no bounds have.
     """
+
+def simulate_world(seed: int, *, swarm: bool = False, lines: bool = False, minimised: bool = False) -> str | None:
+    """The world of a seed; its report as JSON. `rota.simulate.world` reads it."""
+
+def simulate_worlds(first: int, stop: int, *, swarm: bool = False) -> str:
+    """The worlds of the seeds from `first` to `stop` - 1, up to the first that breaks; what they came to as JSON.
+
+    `rota.simulate.worlds` reads it. Raises ValueError if there are no such seeds.
+    """
+
+def simulate_faults() -> list[tuple[str, str]]:
+    """The kinds of faults, and what each does."""

@@ -18,6 +18,7 @@ import typer
 import rota
 import rota.assign.command
 import rota.log
+import rota.simulate.command
 import rota.why.command
 from rota.check.cli import app as check
 from rota.conform.command import conform
@@ -39,6 +40,7 @@ app = typer.Typer(
 app.command("assign")(rota.assign.command.assign)
 app.command("conform")(conform)
 app.command("why")(rota.why.command.why)
+app.command("simulate")(rota.simulate.command.simulate)
 app.add_typer(check, name="check")
 app.add_typer(groups, name="groups")
 app.add_typer(rota.log.app, name="log")

@@ -16,6 +16,11 @@ ENGINES = (
         "rota.check.exploration",
     ),
     Engine(
+        "simulation",
+        "Run worlds of real coordinators and members under faults, and look whether they keep what they promise.",
+        "rota.check.simulation",
+    ),
+    Engine(
         "proofs",
         "Prove the invariants of the classic protocol, of the timing wheel and of the assignors, without bounds.",
         "rota.check.proofs",

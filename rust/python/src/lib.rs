@@ -16,8 +16,8 @@ mod purgatory;
 mod records;
 mod requests;
 mod server;
-mod simulate;
 mod sim;
+mod simulate;
 mod values;
 mod vocabulary;
 

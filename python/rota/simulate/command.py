@@ -1,0 +1,142 @@
+"""`rota simulate`: one world line by line, or many worlds and what they came to."""
+
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from typing import Annotated, NoReturn
+
+import typer
+
+from rota import simulate as engine
+from rota.simulate import Total, World
+
+SEEDS = "0..200"
+
+
+def simulate(
+    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Run this world, one line per event.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="A..B", help=f"Run the worlds of the seeds A to B - 1; {SEEDS} if left out.")
+    ] = None,
+    swarm: Annotated[
+        bool, typer.Option("--swarm", help="Only some kinds of faults in each world, which differ from seed to seed.")
+    ] = False,
+    minimise: Annotated[
+        bool, typer.Option("--minimise", help="Leave out the faults that are not needed to break the world.")
+    ] = False,
+    processors: Annotated[
+        int | None, typer.Option("--threads", min=1, max=256, help="How many to use; all cores if left out.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
+) -> None:
+    """Run whole worlds of coordinators and members under faults, and look whether they keep what they promise.
+
+    A world is real coordinators on several nodes, real members in processes, their connections and their logs, and a
+    time of its own. A seed is a world: the same seed gives the same lines, byte by byte. After 90 seconds of faults
+    everything heals, and every group has to settle. docs/simulate.md has the faults, the checks and the columns.
+
+    Exit code 1 says that something broke: what, and in the world of which seed.
+
+    \b
+    Examples:
+      rota simulate
+      rota simulate --seeds 0..10000 --swarm
+      rota simulate --seed 7
+      rota simulate --seed 7 --minimise --json
+    """
+    from rota.cli import MISUSED, fail
+
+    if seed is not None and seeds is not None:
+        fail(MISUSED, "give --seed or --seeds, not both")
+    if seed is not None:
+        _one(seed, swarm, minimise, as_json)
+    if minimise:
+        fail(MISUSED, "--minimise needs --seed: which world?")
+    first, stop = _range(seeds or SEEDS)
+    _many(first, stop, swarm, processors or os.cpu_count() or 1, as_json)
+
+
+def _range(text: str) -> tuple[int, int]:
+    from rota.cli import MISUSED, fail
+
+    first, dots, stop = text.partition("..")
+    if not (dots and first.isascii() and first.isdigit() and stop.isascii() and stop.isdigit()):
+        fail(MISUSED, f"--seeds is `{text}`: give A..B, such as 0..1000")
+    if int(first) >= int(stop) or int(stop) >= 2**63:
+        fail(MISUSED, f"--seeds is `{text}`: there are no seeds from {first} to {stop}")
+    return int(first), int(stop)
+
+
+def _one(seed: int, swarm: bool, minimise: bool, as_json: bool) -> NoReturn:
+    """One world."""
+    from rota.cli import FAILED, fail
+
+    world = engine.world(seed, swarm=swarm, lines=True, minimised=minimise)
+    if world is None:
+        fail(FAILED, f"the world of seed {seed} does not break: there is nothing to minimise")
+    if as_json:
+        typer.echo(json.dumps(asdict(world), indent=2))
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in world.lines)
+        typer.echo(_words(world, swarm) if world.broken else f"seed {seed}: {_settled(world.figures)}")
+    raise typer.Exit(FAILED if world.broken else 0)
+
+
+def _settled(figures: dict[str, int]) -> str:
+    return f"everything held; settled {figures['settled_ms']:,} ms after the end of the faults"
+
+
+def _words(world: World, swarm: bool) -> str:
+    """What broke, and how to see it again."""
+    assert world.broken is not None
+    again = f"rota simulate --seed {world.seed}{' --swarm' * swarm} --minimise"
+    faults = "\n".join(
+        f"  {fault['at_ms']:>9} {fault['kind']:<13} {fault['whom']} {fault['whence']} for {fault['for_ms']} ms"
+        for fault in world.faults
+    )
+    broken = world.broken
+    return f"seed {world.seed} broke {broken.id} at {broken.at_ms} ms: {broken.words}\n{faults}\n{again}"
+
+
+def _many(first: int, stop: int, swarm: bool, threads: int, as_json: bool) -> NoReturn:
+    """Many worlds; how far they are goes to stderr."""
+    from rota.cli import FAILED, INTERRUPTED, MISUSED, fail
+
+    total, began, shows = Total(), time.perf_counter(), sys.stderr.isatty()
+    try:
+        for total in engine.worlds(first, stop, swarm=swarm, threads=threads):
+            if shows:
+                sys.stderr.write(f"\r\x1b[Kworlds: {total.seeds:,}/{stop - first:,}")
+    except KeyboardInterrupt:
+        fail(INTERRUPTED, f"interrupted after {total.seeds:,} worlds; none broke")
+    if not total.seeds:
+        fail(MISUSED, f"no worlds from {first} to {stop}")
+    if shows:
+        sys.stderr.write("\r\x1b[K")
+    seconds = time.perf_counter() - began
+    if as_json:
+        typer.echo(json.dumps({"swarm": swarm, "seconds": round(seconds, 3), **asdict(total)}, indent=2))
+    else:
+        typer.echo(as_text(total, seconds))
+        if total.broken is not None:
+            typer.echo(_words(total.broken, swarm))
+    raise typer.Exit(FAILED if total.broken else 0)
+
+
+def as_text(total: Total, seconds: float) -> str:
+    """The figures of many worlds."""
+    figures = total.figures
+    events, simulated = figures["happenings"], figures["simulated_ms"] / 1_000
+    looked = "  ".join(f"{name} {count:,}" for name, count in figures["looked"].items())
+    lines = [
+        f"{total.seeds:,} worlds, {events:,} events, {events / seconds:,.0f}/s",
+        f"{simulated / 3_600:,.1f} hours of theirs in {seconds:.1f} s: {simulated / seconds:,.0f} times as fast",
+        f"settled within {total.settled_ms_max / 1_000:.2f} s of the end of the faults",
+        f"looked: {looked}",
+        f"{'fault':<13} {'struck':>9} {'made a difference':>18}",
+    ]
+    rows = figures["effective"].items()
+    lines += [f"{kind:<13} {figures['struck'][kind]:>9,} {count:>18,}" for kind, count in rows]
+    return "\n".join(lines)
