@@ -21,6 +21,8 @@ SEED ?= 0
 SHARD ?= 0/20
 # Of the recordings; all without a name.
 SYSTEMS ?=
+# Of fuzzing two brokers in lockstep.
+SECONDS_PLAYED ?= 600
 # Of the long fuzz run.
 FRAMES ?= 100000000
 TARGET ?= requests
@@ -36,7 +38,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: conform conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults kafka-directory soak test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust explore planted mutants simulate fuzz fuzz-target clean
+.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults kafka-directory soak test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust explore planted mutants simulate fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -153,11 +155,14 @@ conform: ## ask the server of dist/*.whl whatever Apache Kafka was asked, and co
 conformance: develop ## record Apache Kafka, rota and others anew, and write docs/conformance.md (JDK, Maven; many minutes)
 	$(BIN)/python -m tests.conform.record $(SYSTEMS)
 
-conformance-check: develop ## Apache Kafka 4.4 and rota side by side, both asked now (JDK, Maven; about 4 min)
+conformance-check: develop ## Apache Kafka 4.4 and rota side by side, both asked now (JDK, Maven; about 5 min)
 	$(BIN)/python -m tests.conform.record --check
 
 explore: ## every state of the core within small bounds, release build, some minutes (STATES=500000)
 	cargo run --quiet --release -p rota-sim -- explore all $(or $(STATES),500000) $(WORKERS)
+
+conform-fuzz: develop ## random sessions on Apache Kafka and rota in lockstep (JDK, Maven; SECONDS_PLAYED=600, SEED=0)
+	$(BIN)/python -m tests.conform.fuzz --seconds $(SECONDS_PLAYED) --seed $(SEED)
 
 demo: develop ## watch a group live, about 30 s (DEMO_ARGS=--json for a summary)
 	$(BIN)/rota demo $(DEMO_ARGS)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 
 from rota.conform.evidence import Difference
 from rota.conform.judge import OURS, REFERENCE, Recording, Verdict, folder, judge, load, recorded
 from rota.conform.rows import Row
-from rota.conform.run import catalogue
+from rota.conform.run import catalogue, chosen
 from rota.conform.said import Evidence
 from tests.conform.systems import ROOT
 
 PAGE = ROOT / "docs" / "conformance.md"
+NOTES = ROOT / "tests" / "conform" / "notes.toml"
 CELL_SHOWN = 72
 EVIDENCE_SHOWN = 400
 #: Folders of rows, in the order of the page, with what they are about.
@@ -50,7 +54,33 @@ Answers are compared without ids, moments and orders that no broker promises. *s
 open. Anything else in a column is what that system answered instead, at the first step that differs. *unsupported*: it
 has no API or version that the row needs. An empty cell: not played there. Systems were set to an initial rebalance
 delay of 0.4 s, where they have that setting.
+
+## How answers are compared
+
+- Steps are real requests over connections of their own, and answers are the fields that came. Of ids, the part that the
+  broker made up is left out; groups, topics and members go by the names of the row.
+- Shown as `*` and not compared: node, cluster, controller and topic ids, hosts, ports, racks, leaders and replicas of
+  partitions, `throttle_time_ms`, the settings that CreateTopics answers, and the words of `error_message` (but not
+  whether there is one). `api_keys` of ApiVersions is compared in the rows `ranges/*`, for the APIs listed there.
+- Answers on different connections have no order, and neither have the members of a list. Who leads a generation whose
+  old leader is gone is left open.
+- A deadline is met if nothing happens before it and something does within a second of it.
+- A row that differs is played again, up to 3 times in all, and counts as the same if one of them is: the machine may
+  have been late. A recording is stricter: what is in it was said twice in a row, within 6 plays.
+- Rows that wait for more than 45 s are left out unless `--longest SECONDS` says otherwise. Rows that need other
+  settings are played by brokers that are set so. Transcripts in which a log fails or a partition moves, and the
+  states `loading` and `unloaded`, are beyond what a client can bring about.
+
 """
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is behind some of the rows in which a system parts from the reference."""
+
+    system: str
+    says: str
+    rows: tuple[str, ...]
 
 
 def recordings() -> list[Recording]:
@@ -69,7 +99,7 @@ def render() -> str:
     """The page."""
     systems = recordings()
     rows = [row for row in catalogue() if row.id in recorded(REFERENCE).rows]
-    lines = [HEAD, "## All rows", "", *_summary(rows, systems)]
+    lines = [HEAD, "## All rows", "", *_summary(rows, systems), *_noted(rows, systems)]
     for part, heading in PARTS.items():
         own = [row for row in rows if row.id.split("/")[0] == part]
         if own:
@@ -101,6 +131,33 @@ def _summary(rows: list[Row], systems: list[Recording]) -> Iterator[str]:
         told = played if kind == "played" else [count[kind] for count in counts]
         yield f"| {kind} | {' | '.join(f'{number:,}' for number in told)} |"
     yield f"| recorded on | {' | '.join(system.recorded for system in systems)} |"
+
+
+@cache
+def notes() -> list[Note]:
+    """Of tests/conform/notes.toml."""
+    told = tomllib.loads(NOTES.read_text(encoding="utf-8"))["note"]
+    return [Note(each["system"], each["says"], tuple(each["rows"])) for each in told]
+
+
+def parted(rows: list[Row], system: Recording) -> list[Row]:
+    """The rows in which a system parts from the reference and no departure says why."""
+    rows = [row for row in rows if row.id in recorded(REFERENCE).rows]
+    return [row for row in rows if _kind(_verdict(row, system)[0]) in PARTED]
+
+
+def _noted(rows: list[Row], systems: list[Recording]) -> Iterator[str]:
+    """What is behind the rows in which a system parts from the reference."""
+    for system in systems:
+        own = [note for note in notes() if note.system == f"{system.system}-{system.version}"]
+        if not own:
+            continue
+        others = parted(rows, system)
+        yield from ("", f"## Where {title(system)} parts from {title(systems[0])}", "", "| what | rows |", "|---|---|")
+        for note in own:
+            count = len(chosen(others, note.rows))
+            patterns = ", ".join(f"`{_safe(pattern)}`" for pattern in note.rows)
+            yield f"| {note.says} | {count}: {patterns} |"
 
 
 def _kind(verdict: str) -> str:
@@ -173,6 +230,7 @@ def _sides(difference: Difference) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 OTHERWISE = {Verdict.DIFFERS.value, Verdict.FAILED.value}
+PARTED = {*OTHERWISE, Verdict.UNSUPPORTED.value}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """`python -m tests.conform.record [SYSTEM ...]`: run the kit on systems, keep their answers, write docs/conformance.md.
 
-The recordings are python/rota/conform/recorded/SYSTEM-VERSION.json. With --check nothing is kept: exit code 1 if rota
-answers otherwise than Apache Kafka does now, and nothing explains it.
+The recordings are python/rota/conform/recorded/SYSTEM-VERSION.json; each is made from nothing. With --check nothing is
+kept: exit code 1 if rota answers otherwise than Apache Kafka does now, and nothing explains it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rota.conform.run import catalogue
+from rota.conform.run import AGREED_WITHIN, catalogue
 from tests.conform import page
 from tests.conform.systems import DELAY, DELAY_MS_USUAL, ROOT, SYSTEMS, USUAL, Settings, System
 
 RECORDED = ROOT / "python" / "rota" / "conform" / "recorded"
+#: Rows that wait for minutes are recorded if asked for: --longest 3000 has all but those that take years.
+LONGEST_S = 100.0
+MINUTES_S = 600.0
 
 
 def kit(address: str, settings: Settings, *more: str) -> int:
@@ -34,14 +37,16 @@ def rows_for(settings: Settings) -> list[str]:
     return [row.id for row in fit if (row.delay_s[0] > float(DELAY_MS_USUAL) / 1_000) == is_long]
 
 
-def record(system: System) -> None:
+def record(system: System, longest_s: float) -> None:
     """Every run of a system into its file."""
     file = RECORDED / f"{system.name}.json"
+    file.unlink(missing_ok=True)
+    limits = ["--longest", str(longest_s), "--deadline", str(MINUTES_S + AGREED_WITHIN * longest_s)]
     for settings in system.runs:
         print(f"=== {system.name} {dict(settings)}", flush=True)
         with system.start(settings) as address:
             only = [word for row in rows_for(settings) for word in ("--only", row)] if settings != USUAL else []
-            if kit(address, settings, "--record", str(file), *only) == 2:
+            if kit(address, settings, "--record", str(file), *limits, *only) == 2:
                 sys.exit(f"{system.name} was not recorded")
 
 
@@ -62,11 +67,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conform.record", description=__doc__)
     parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=f"of {', '.join(SYSTEMS)}; all without a name")
     parser.add_argument("--check", action="store_true", help="compare rota with Apache Kafka 4.4.0, keep nothing")
+    parser.add_argument(
+        "--longest", type=float, default=LONGEST_S, metavar="SECONDS", help="leave out rows that wait longer"
+    )
     options = parser.parse_args()
     if options.check:
         return check()
     for name in options.systems or SYSTEMS:
-        record(SYSTEMS[name])
+        record(SYSTEMS[name], options.longest)
     Path(page.PAGE).write_text(page.render(), encoding="utf-8")
     return 0
 

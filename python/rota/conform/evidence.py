@@ -11,6 +11,8 @@ from rota.conform.subject import ABSENT
 
 EARLY = re.compile(r"^@\S+ ")
 LEADER = re.compile(r" protocol=\S+| leader=\S+| members=\S+")
+#: A member in the answer to DescribeGroups: its id, its subscription and its assignment.
+DESCRIBED = re.compile(r"[^=:]+:[^:]*:")
 #: docs/departures.md: answers that Kafka 4.4.0 does not give, wherever they are met.
 SILENT = {
     "D1": re.compile(r"^\S+< NOT_COORDINATOR( member=\S+)?$"),
@@ -38,7 +40,7 @@ def said(step: str, lines: Iterable[str]) -> Said:
 def canonical(line: str) -> str:
     """Without the moment of an answer, and with members in an order of their own."""
     words = EARLY.sub("", line).split(" ")
-    described = sorted(word for word in words if word.startswith("$") and word.count(":") > 1)
+    described = sorted(word for word in words if DESCRIBED.match(word))
     others = [word for word in words if word not in described]
     lists = [_sorted_members(word) if word.startswith("members=") else word for word in others]
     return " ".join(lists + described)
@@ -63,6 +65,12 @@ def compare(theirs: Sequence[Said], ours: Sequence[Said]) -> Difference | None:
             return Difference(expected.step, tuple(missing), tuple(unexpected), choice)
         reasons |= departures
     return Difference("", (), (), tuple(sorted(reasons))) if reasons else None
+
+
+def is_same(one: Sequence[Said], other: Sequence[Said]) -> bool:
+    """Whether two plays at the same broker agree; who leads may change where that is left open."""
+    difference = compare(one, other)
+    return difference is None or difference.reasons == (CHOICE,)
 
 
 def differences(expected: Iterable[str], actual: Iterable[str]) -> tuple[list[str], list[str]]:

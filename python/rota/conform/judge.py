@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from rota.conform.evidence import CHOICE, Difference, compare
+from rota.conform.evidence import CHOICE, Difference, compare, is_same
 from rota.conform.said import Evidence, Said
 
 #: Whose answers count, and whose departures are explained.
@@ -109,7 +109,4 @@ def judge(row_id: str, theirs: Evidence | None, ours: Evidence) -> tuple[Verdict
 def is_as_rota(row_id: str, evidence: Evidence) -> bool:
     """Whether these are the answers that rota's departure was recorded with. An explanation explains these only."""
     own = recorded(OURS).rows.get(row_id)
-    if own is None:
-        return False
-    difference = compare(own, evidence)
-    return difference is None or difference.reasons == (CHOICE,)
+    return own is not None and is_same(own, evidence)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from rota.conform import matrix, transcripts
 from rota.conform.broker import Broker, Visit
-from rota.conform.evidence import Difference, compare
+from rota.conform.evidence import Difference, is_same
 from rota.conform.judge import BAD, REFERENCE, Verdict, judge, recorded
 from rota.conform.probes import malformed, order, timing, versions
 from rota.conform.rows import Row
@@ -23,8 +23,8 @@ WORKERS = 64
 TRIES = 3
 #: A row may take this much longer than it has to wait.
 ROW_S = 20.0
-#: So often is a row played that is recorded, and never the same twice.
-AGREED_WITHIN = 5
+#: What is recorded has been said twice in a row, within so many plays.
+AGREED_WITHIN = 6
 LONGEST_S = 45.0
 DEADLINE_S = 600.0
 #: A broker that fails this many rows in a row by saying nothing is not waited for any more.
@@ -52,7 +52,7 @@ class Options:
     deadline_s: float = DEADLINE_S
     tries: int = TRIES
     against: Broker | None = None
-    #: whether to play each row until two plays agree, which is worth keeping
+    #: whether to play each row until two plays agree, and so are worth keeping
     twice: bool = False
 
 
@@ -69,7 +69,10 @@ def chosen(rows: Sequence[Row], patterns: Sequence[str]) -> list[Row]:
     return [row for row in rows if any(fnmatch.fnmatchcase(row.id, pattern) for pattern in patterns)]
 
 
-def play(row: Row, broker: Broker, known: Evidence | None) -> tuple[Evidence, tuple[Exchange, ...]]:
+Played = tuple[Evidence, tuple[Exchange, ...]]
+
+
+def play(row: Row, broker: Broker, known: Evidence | None) -> Played:
     """One row, once. A fault is evidence."""
     visit = Visit(broker, row.wait_s + ROW_S + 6 * (broker.delay_s or 0.0))
     try:
@@ -127,19 +130,26 @@ class Run:
         theirs = known = recorded(REFERENCE).rows.get(row.id)
         if self.options.against is not None:
             theirs, _ = play(row, self.options.against, known)
-        ours, trail = self._agreed(row, known) if self.options.twice else play(row, self.broker, known)
+        if self.options.twice:
+            agreed = self._agreed(row, known)
+            if agreed is None:
+                return Result(row, Verdict.LEFT_OUT, f"not the same twice in a row in {AGREED_WITHIN} plays")
+            ours, trail = agreed
+        else:
+            ours, trail = play(row, self.broker, known)
         verdict, difference = judge(row.id, theirs, ours)
         reasons = difference.reasons if difference else ()
         return Result(row, verdict, ", ".join(reasons), ours, difference, trail)
 
-    def _agreed(self, row: Row, known: Evidence | None) -> tuple[Evidence, tuple[Exchange, ...]]:
-        before, _ = play(row, self.broker, known)
+    def _agreed(self, row: Row, known: Evidence | None) -> Played | None:
+        """What was said twice in a row."""
+        before: Evidence | None = None
         for _ in range(AGREED_WITHIN):
-            ours, trail = play(row, self.broker, known)
-            if compare(before, ours) is None:
-                break
-            before = ours
-        return ours, trail
+            now, trail = play(row, self.broker, known)
+            if before is not None and is_same(before, now):
+                return now, trail
+            before = now
+        return None
 
     def _count(self, result: Result) -> None:
         fault = next((each.fault for each in result.evidence if each.fault), "")

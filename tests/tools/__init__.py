@@ -1,0 +1,1 @@
+"""Kafka's own command-line tools on a rota server."""

@@ -1,0 +1,201 @@
+"""Kafka's own command-line tools find in a rota server what they expect of a broker.
+
+ROTA_TEST_BROKER=HOST:PORT asks that broker instead: a fresh one whose new topics have one partition, such as Apache
+Kafka's, for what is expected here is what it does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+import rota
+
+KAFKA = Path(__file__).parents[2] / "benches" / "kafka" / "kafka"
+TOOLS = {
+    "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "topics": "org.apache.kafka.tools.TopicCommand",
+    "console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+}
+WITHIN_S = 100
+MESSAGES, COMMITTED = 10, 4
+
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.xdist_group("kafka-tools"),
+]
+
+
+class Tools:
+    """The tools, pointed at a server."""
+
+    def __init__(self, server: str) -> None:
+        self.server = server
+
+    def __call__(self, name: str, *options: str, given: str = "") -> str:
+        done = self._run(name, *options, given=given)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def complaint(self, name: str, *options: str) -> str:
+        """What a tool says that cannot do what it was asked; some exit with 0 even so."""
+        done = self._run(name, *options)
+        return done.stdout + done.stderr
+
+    def _run(self, name: str, *options: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(KAFKA), "tool", TOOLS[name], "--bootstrap-server", self.server, *options]
+        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+
+    def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """What `--describe` says of a group: (topic, partition) -> current offset."""
+        told = self("groups", "--describe", "--group", group)
+        rows = re.findall(rf"^{re.escape(group)} +(\S+) +(\d+) +(\d+) ", told, re.M)
+        return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+
+    def exported(self, *options: str) -> dict[tuple[str, int], int]:
+        """The plan of a reset, as CSV: (topic, partition) -> new offset."""
+        told = self("groups", "--reset-offsets", "--group", "readers", "--export", *options)
+        rows = re.findall(r'^"?(?!readers)(\w+)"?,(\d+),(\d+)$', told, re.M)
+        return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[Tools]:
+    absent = [command for command in ("java", "mvn") if shutil.which(command) is None]
+    if absent:
+        pytest.skip(f"needs {', '.join(absent)}")
+    with contextlib.ExitStack() as stack:
+        address = os.environ.get("ROTA_TEST_BROKER")
+        if not address:
+            server = rota.Server(settings={"group.initial.rebalance.delay.ms": 0, "num.partitions": 1})
+            address = stack.enter_context(server).bootstrap_servers
+        producer = Producer({"bootstrap.servers": address})
+        for topic in ("news", "mail"):
+            for number in range(MESSAGES):
+                producer.produce(topic, f"message {number}")
+        assert producer.flush(30) == 0
+        tools = Tools(address)
+        for topic in ("news", "mail"):
+            start = ["--to-offset", str(COMMITTED), "--topic", topic, "--execute"]
+            tools("groups", "--reset-offsets", "--group", "readers", *start)
+        yield tools
+
+
+def test_topics_are_created_listed_described_grown_and_deleted(tools: Tools) -> None:
+    tools("topics", "--create", "--topic", "made", "--partitions", "3")
+    assert "made" in tools("topics", "--list").splitlines()
+    assert "PartitionCount: 3" in tools("topics", "--describe", "--topic", "made")
+    tools("topics", "--alter", "--topic", "made", "--partitions", "5")
+    assert tools("topics", "--describe", "--topic", "made").count("Leader: ") == 5
+    assert "already exists" in tools.complaint("topics", "--create", "--topic", "made")
+    tools("topics", "--delete", "--topic", "made")
+    assert "made" not in tools("topics", "--list").splitlines()
+
+
+def test_the_console_consumer_reads_what_the_console_producer_wrote_and_commits(tools: Tools) -> None:
+    tools("console-producer", "--topic", "lines", given="one\ntwo\nthree\n")
+    options = ["--topic", "lines", "--group", "console", "--from-beginning", "--max-messages", "3"]
+    told = tools("console-consumer", *options, "--timeout-ms", "60000")
+    assert told.splitlines()[:3] == ["one", "two", "three"]
+    assert tools.committed("console") == {("lines", 0): 3}
+
+
+def test_groups_are_listed_with_their_states_and_types(tools: Tools) -> None:
+    assert "readers" in tools("groups", "--list").splitlines()
+    assert re.search(r"^readers +Empty", tools("groups", "--list", "--state"), re.M)
+    assert re.search(r"^readers +Classic", tools("groups", "--list", "--type"), re.M)
+    assert "readers" not in tools("groups", "--list", "--state", "Stable")
+
+
+def test_a_group_is_described(tools: Tools) -> None:
+    assert tools.committed("readers") == {("news", 0): COMMITTED, ("mail", 0): COMMITTED}
+    assert re.search(r"^readers .* Empty +0", tools("groups", "--describe", "--group", "readers", "--state"), re.M)
+    assert "has no active members" in tools("groups", "--describe", "--group", "readers", "--members", "--verbose")
+    assert "GroupIdNotFound" in tools.complaint("groups", "--describe", "--group", "nobody")
+
+
+@pytest.mark.parametrize(
+    ("option", "offset"),
+    [
+        (["--to-earliest"], 0),
+        (["--to-latest"], MESSAGES),
+        (["--to-current"], COMMITTED),
+        (["--to-offset", "7"], 7),
+        (["--to-offset", "1000"], MESSAGES),
+        (["--shift-by", "-3"], COMMITTED - 3),
+        (["--shift-by", "2"], COMMITTED + 2),
+        (["--by-duration", "P1D"], 0),
+        (["--to-datetime", "2000-01-01T00:00:00.000"], 0),
+        (["--to-datetime", "2999-01-01T00:00:00.000"], MESSAGES),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_every_way_to_reset_offsets_plans_what_kafka_would(tools: Tools, option: list[str], offset: int) -> None:
+    planned = tools.exported("--all-topics", "--dry-run", *option)
+    assert planned == {("news", 0): offset, ("mail", 0): offset}
+
+
+def test_offsets_are_reset_from_a_file_and_of_one_partition(tools: Tools, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.csv"
+    plan.write_text("news,0,6\n")
+    tools("groups", "--reset-offsets", "--group", "filed", "--from-file", str(plan), "--execute")
+    assert tools.committed("filed") == {("news", 0): 6}
+    tools("groups", "--reset-offsets", "--group", "filed", "--topic", "news:0", "--to-earliest", "--execute")
+    assert tools.committed("filed") == {("news", 0): 0}
+
+
+def test_offsets_and_groups_are_deleted(tools: Tools) -> None:
+    for topic in ("news", "mail"):
+        tools("groups", "--reset-offsets", "--group", "old", "--topic", topic, "--to-latest", "--execute")
+    tools("groups", "--delete-offsets", "--group", "old", "--topic", "news")
+    assert tools.committed("old") == {("mail", 0): MESSAGES}
+    tools("groups", "--delete", "--group", "old")
+    assert "old" not in tools("groups", "--list").splitlines()
+
+
+def test_the_verifiable_consumer_consumes_and_commits_what_the_verifiable_producer_acknowledged(tools: Tools) -> None:
+    produced = tools("verifiable-producer", "--topic", "checked", "--max-messages", "20", "--throughput", "1000")
+    assert '"acked":20' in produced
+    options = ["--topic", "checked", "--group-id", "verifiers", "--max-messages", "20", "--reset-policy", "earliest"]
+    lines = tools("verifiable-consumer", *options).splitlines()
+    events = [json.loads(line) for line in lines if line.startswith("{")]
+    names = [event["name"] for event in events]
+    assert names[0] == "startup_complete"
+    assert "partitions_assigned" in names
+    assert sum(event["count"] for event in events if event["name"] == "records_consumed") == 20
+    assert all(event["success"] for event in events if event["name"] == "offsets_committed")
+    assert "shutdown_complete" in names
+    assert tools.committed("verifiers") == {("checked", 0): 20}
+
+
+def test_a_group_with_members_is_neither_reset_nor_deleted(tools: Tools) -> None:
+    consumer = [sys.executable, str(KAFKA), "tool", TOOLS["verifiable-consumer"], "--bootstrap-server", tools.server]
+    with subprocess.Popen(
+        [*consumer, "--topic", "news", "--group-id", "busy", "--verbose"], stdout=subprocess.PIPE, text=True
+    ) as busy:
+        assert busy.stdout is not None
+        try:
+            assert any('"partitions_assigned"' in line for line in busy.stdout)
+            told = tools("groups", "--describe", "--group", "busy", "--members", "--verbose")
+            assert re.search(r"^busy .* 1 +news\(0\)|^busy .* 1 .*news:0", told, re.M), told
+            reset = ["--reset-offsets", "--group", "busy", "--topic", "news", "--to-earliest", "--execute"]
+            assert "current state is Stable" in tools.complaint("groups", *reset)
+            deleted = tools.complaint("groups", "--delete", "--group", "busy")
+            assert "NonEmptyGroup" in deleted or "not empty" in deleted
+        finally:
+            busy.terminate()
