@@ -1,0 +1,236 @@
+//! Heartbeats through the coordinator without sockets: bytes of a request in, bytes of its answer out, and the same by
+//! handle, as arrays of members take it.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use rota_core::{
+    Answer, AppendId, Config, Coordinator, Entropy, Now, Record, Request, SelfCheck, Sink, Ticket,
+    request::{JoinGroup, Protocol, SyncGroup},
+};
+use rota_wire::{
+    answers,
+    header::RequestHeader,
+    requests::read_heartbeat,
+    write::{Writer, begin_answer, end_answer},
+};
+
+use crate::{BenchError, crowd::Seat};
+
+const SESSION_TIMEOUT_MS: i32 = 45_000;
+const GROUP_MEMBERS: usize = 100;
+/// Requests that are handled between two looks at the clock.
+const BATCH: usize = 64;
+/// How much time passes for the coordinator with each batch.
+const BATCH_MS: u64 = 1;
+/// An odd multiplier, so that a walk by it visits every member of any even count once, far from the one before.
+const STRIDE: usize = 0x9e37_79b1;
+
+/// What came of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Beats {
+    /// Heartbeats.
+    pub count: u64,
+    /// How long they took.
+    pub elapsed: Duration,
+}
+
+/// Stable groups of a hundred members each, and their heartbeats in shuffled order.
+pub struct Crowd {
+    coordinator: Coordinator,
+    frames: Vec<u8>,
+    ends: Vec<usize>,
+    handles: Vec<u64>,
+    generations: Vec<i32>,
+    codes: Vec<i16>,
+    now: Now,
+}
+
+/// Keeps what the setting up needs of the effects.
+#[derive(Default)]
+struct Collected {
+    joined: Vec<(String, i32)>,
+    appends: VecDeque<AppendId>,
+}
+
+impl Sink for Collected {
+    fn answer(&mut self, _: Ticket, answer: Answer<'_>) {
+        if let Answer::JoinGroup(joined) = answer {
+            self.joined.push((joined.member_id.to_owned(), joined.generation));
+        }
+    }
+
+    fn append(&mut self, id: AppendId, _: &[Record]) {
+        self.appends.push_back(id);
+    }
+}
+
+/// Writes answers to heartbeats, as a connection does.
+struct Written<'a> {
+    out: &'a mut BytesMut,
+    correlation_id: i32,
+    version: i16,
+    errors: u64,
+}
+
+impl Sink for Written<'_> {
+    fn answer(&mut self, _: Ticket, answer: Answer<'_>) {
+        if let Answer::Heartbeat(error) = answer {
+            let start = begin_answer(self.out, self.correlation_id, false);
+            answers::heartbeat(&mut Writer::new(self.out, false), self.version, error);
+            end_answer(self.out, start);
+            self.errors += u64::from(error.code() != 0);
+        }
+    }
+
+    fn append(&mut self, _: AppendId, _: &[Record]) {}
+}
+
+impl Crowd {
+    /// `members` in groups of a hundred. Takes about 5 us and 1 KiB a member.
+    pub fn assemble(members: usize) -> Result<Crowd, BenchError> {
+        let config = Config { group_initial_rebalance_delay_ms: 0, ..Config::default() };
+        let mut coordinator = Coordinator::new(config, 0, 0);
+        // The invariants are checked elsewhere.
+        coordinator.check_itself(SelfCheck::Never);
+        let now = Now { mono_ms: 0, wall_ms: 0 };
+        let mut sink = Collected::default();
+        coordinator.loaded(now, &mut sink);
+        let mut seats = Vec::with_capacity(members);
+        let mut offset = 0;
+        for group in 0..members.div_ceil(GROUP_MEMBERS) {
+            let width = GROUP_MEMBERS.min(members - group * GROUP_MEMBERS);
+            settle(&mut coordinator, &format!("group-{group}"), width, &mut offset, &mut seats)?;
+        }
+        let count = seats.len();
+        let order: Vec<usize> = (0..count).map(|at| at.wrapping_mul(STRIDE) % count).collect();
+        let mut crowd = Crowd {
+            coordinator,
+            frames: Vec::new(),
+            ends: Vec::with_capacity(count),
+            handles: Vec::with_capacity(count),
+            generations: Vec::with_capacity(count),
+            codes: vec![0; count],
+            now,
+        };
+        for at in order {
+            let seat: &Seat = &seats[at];
+            // A frame without its length, as the server has it when it handles it.
+            crowd.frames.extend_from_slice(&seat.heartbeat()[4..]);
+            crowd.ends.push(crowd.frames.len());
+            let handle = crowd.coordinator.member_handle(&seat.group, &seat.member_id);
+            crowd.handles.push(handle.ok_or_else(|| BenchError("a member is missing".to_owned()))?);
+            crowd.generations.push(seat.generation);
+        }
+        Ok(crowd)
+    }
+
+    /// Requests as bytes, one at a time, for about so long.
+    pub fn requests(&mut self, duration: Duration) -> Result<Beats, BenchError> {
+        let mut out = BytesMut::with_capacity(BATCH * 32);
+        let (began, mut count, mut errors) = (Instant::now(), 0, 0);
+        while began.elapsed() < duration {
+            let mut start = 0;
+            for ends in self.ends.chunks(BATCH) {
+                out.clear();
+                self.now.mono_ms += BATCH_MS;
+                for end in ends {
+                    let unreadable = |error| BenchError(format!("a heartbeat of our own cannot be read: {error}"));
+                    let (header, body) = RequestHeader::read(&self.frames[start..*end]).map_err(unreadable)?;
+                    let request = read_heartbeat(header.version, body).map_err(unreadable)?;
+                    let (correlation_id, version) = (header.correlation_id, header.version);
+                    let mut sink = Written { out: &mut out, correlation_id, version, errors: 0 };
+                    self.coordinator.submit(self.now, Ticket(0), Entropy(0), Request::Heartbeat(request), &mut sink);
+                    errors += sink.errors;
+                    start = *end;
+                }
+                std::hint::black_box(&out);
+                count += ends.len() as u64;
+            }
+        }
+        all_good(Beats { count, elapsed: began.elapsed() }, errors)
+    }
+
+    /// Whole arrays of handles, for about so long.
+    pub fn handles(&mut self, duration: Duration) -> Result<Beats, BenchError> {
+        let (began, mut count, mut errors) = (Instant::now(), 0, 0);
+        while began.elapsed() < duration {
+            self.now.mono_ms += BATCH_MS;
+            self.coordinator.heartbeats(self.now, &self.handles, &self.generations, &mut self.codes);
+            count += self.codes.len() as u64;
+            errors += self.codes.iter().filter(|code| **code != 0).count() as u64;
+        }
+        all_good(Beats { count, elapsed: began.elapsed() }, errors)
+    }
+}
+
+/// Heartbeats that are refused are cheaper: they would not be worth measuring.
+fn all_good(beats: Beats, errors: u64) -> Result<Beats, BenchError> {
+    if errors == 0 {
+        return Ok(beats);
+    }
+    Err(BenchError(format!("{errors} of {} heartbeats were refused", beats.count)))
+}
+
+/// Brings `width` members into a group and the group to Stable.
+fn settle(
+    coordinator: &mut Coordinator,
+    group: &str,
+    width: usize,
+    offset: &mut u64,
+    seats: &mut Vec<Seat>,
+) -> Result<(), BenchError> {
+    let now = Now { mono_ms: 0, wall_ms: 0 };
+    let mut sink = Collected::default();
+    let mut stored = |coordinator: &mut Coordinator, sink: &mut Collected| {
+        while let Some(id) = sink.appends.pop_front() {
+            coordinator.appended(id, Ok(*offset), now, sink);
+            *offset += 1;
+        }
+    };
+    for at in 0..width {
+        let join = JoinGroup {
+            version: 3,
+            group_id: Some(group),
+            member_id: "",
+            instance_id: None,
+            client_id: "consumer-1",
+            client_host: "/127.0.0.1",
+            session_timeout_ms: SESSION_TIMEOUT_MS,
+            rebalance_timeout_ms: 60_000,
+            protocol_type: "consumer",
+            protocols: &[Protocol { name: "range", metadata: &[0; 10] }],
+            reason: None,
+        };
+        let entropy = Entropy((seats.len() as u128 + at as u128 + 1) << 64);
+        coordinator.submit(now, Ticket(at as u64), entropy, Request::JoinGroup(join), &mut sink);
+        stored(coordinator, &mut sink);
+    }
+    // The first deadline finds that others have joined meanwhile, and gives them as much time again: none.
+    for _ in 0..2 {
+        coordinator.advance(now, &mut sink);
+        stored(coordinator, &mut sink);
+    }
+    if sink.joined.len() != width {
+        return Err(BenchError(format!("{} of {width} members have joined {group}", sink.joined.len())));
+    }
+    for (member_id, generation) in std::mem::take(&mut sink.joined) {
+        let sync = SyncGroup {
+            version: 3,
+            group_id: Some(group),
+            generation,
+            member_id: &member_id,
+            instance_id: None,
+            protocol_type: None,
+            protocol_name: None,
+            assignments: &[],
+        };
+        coordinator.submit(now, Ticket(0), Entropy(0), Request::SyncGroup(sync), &mut sink);
+        stored(coordinator, &mut sink);
+        seats.push(Seat { group: group.to_owned(), member_id, generation });
+    }
+    Ok(())
+}

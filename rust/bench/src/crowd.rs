@@ -1,0 +1,209 @@
+//! Members that are in Stable groups of any broker, for a load to heartbeat for.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    BenchError, Doing,
+    frames::{self, Answer},
+};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+const STACK_BYTES: usize = 128 * 1024;
+/// Loading, not there yet, not here, another generation, and a rebalance that is under way: asked again.
+const AGAIN: [i16; 5] = [14, 15, 16, 22, 27];
+/// Groups that are joined side by side, so that a broker's initial delay is waited for once for all of them.
+const GROUPS_AT_ONCE: usize = 10;
+
+/// How many members, and how they are spread.
+#[derive(Clone, Debug)]
+pub struct CrowdPlan {
+    /// Members in all.
+    pub members: usize,
+    /// Members of a group.
+    pub group_members: usize,
+    /// Their session timeout.
+    pub session_timeout_ms: i32,
+    /// What the groups' names begin with.
+    pub prefix: String,
+}
+
+/// A member of a Stable group.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// Its group.
+    pub group: String,
+    /// Its id.
+    pub member_id: String,
+    /// The generation that was told to it.
+    pub generation: i32,
+}
+
+impl Seat {
+    /// Its heartbeat.
+    pub fn heartbeat(&self) -> Vec<u8> {
+        frames::heartbeat(&self.group, self.generation, &self.member_id)
+    }
+}
+
+struct Line {
+    socket: TcpStream,
+    answer: Vec<u8>,
+}
+
+impl Line {
+    fn open(broker: SocketAddr) -> Result<Line, BenchError> {
+        let what = || format!("connecting to {broker}");
+        let socket = TcpStream::connect_timeout(&broker, PATIENCE).doing(what)?;
+        socket.set_nodelay(true).doing(what)?;
+        socket.set_read_timeout(Some(PATIENCE)).doing(what)?;
+        Ok(Line { socket, answer: Vec::new() })
+    }
+
+    fn send(&mut self, frame: &[u8]) -> Result<(), BenchError> {
+        self.socket.write_all(frame).doing(|| "sending a request".to_owned())
+    }
+
+    fn receive(&mut self) -> Result<Answer<'_>, BenchError> {
+        let what = || "waiting for an answer".to_owned();
+        let mut length = [0; 4];
+        self.socket.read_exact(&mut length).doing(what)?;
+        self.answer.resize(u32::from_be_bytes(length) as usize, 0);
+        self.socket.read_exact(&mut self.answer).doing(what)?;
+        let body = self.answer.get(4..).ok_or_else(|| BenchError("an answer has no header".to_owned()))?;
+        Ok(Answer(body))
+    }
+
+    fn ask(&mut self, frame: &[u8]) -> Result<Answer<'_>, BenchError> {
+        self.send(frame)?;
+        self.receive()
+    }
+}
+
+/// Waits until the broker has coordinators: a new broker of Kafka's makes their topic when it is first asked.
+fn await_coordinator(line: &mut Line, group: &str) -> Result<(), BenchError> {
+    let began = Instant::now();
+    loop {
+        let mut answer = line.ask(&frames::find_coordinator(group))?;
+        answer.i32()?;
+        match answer.i16()? {
+            0 => return Ok(()),
+            code if began.elapsed() > PATIENCE => {
+                return Err(BenchError(format!("no coordinator for {group}: error {code}")));
+            }
+            _ => thread::sleep(RETRY_PAUSE),
+        }
+    }
+}
+
+/// Joins and syncs all members, and gives their seats, group by group.
+pub fn assemble(broker: SocketAddr, plan: &CrowdPlan) -> Result<Vec<Seat>, BenchError> {
+    let width = plan.group_members.clamp(1, plan.members.max(1));
+    await_coordinator(&mut Line::open(broker)?, &format!("{}-0", plan.prefix))?;
+    let groups: Vec<Meeting> = (0..plan.members.div_ceil(width))
+        .map(|group| Meeting::new(format!("{}-{group}", plan.prefix), width.min(plan.members - group * width)))
+        .collect();
+    for batch in groups.chunks(GROUPS_AT_ONCE) {
+        thread::scope(|scope| {
+            let mut joining = Vec::new();
+            for meeting in batch {
+                for at in 0..meeting.told.len() {
+                    let work = move || meeting.attend(broker, at, plan.session_timeout_ms);
+                    let builder = thread::Builder::new().stack_size(STACK_BYTES);
+                    joining.push(builder.spawn_scoped(scope, work).doing(|| "starting a thread".to_owned())?);
+                }
+            }
+            joining.into_iter().try_for_each(|thread| {
+                thread.join().unwrap_or_else(|_| Err(BenchError("a member's thread has panicked".to_owned())))
+            })
+        })?;
+    }
+    Ok(groups.into_iter().flat_map(Meeting::seats).collect())
+}
+
+/// A group on its way to Stable: what each of its members was last told.
+struct Meeting {
+    group: String,
+    told: Vec<Mutex<Option<Seat>>>,
+}
+
+impl Meeting {
+    fn new(group: String, members: usize) -> Meeting {
+        Meeting { group, told: (0..members).map(|_| Mutex::new(None)).collect() }
+    }
+
+    /// Whether all members were told one generation.
+    fn is_complete(&self) -> bool {
+        let mut generations = self.told.iter().map(|told| locked(told).as_ref().map(|seat| seat.generation));
+        let first = generations.next().flatten();
+        first.is_some() && generations.all(|generation| generation == first)
+    }
+
+    fn seats(self) -> impl Iterator<Item = Seat> {
+        self.told.into_iter().filter_map(|told| told.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// One member: joins and syncs, again and again until all are in one generation.
+    fn attend(&self, broker: SocketAddr, at: usize, session_timeout_ms: i32) -> Result<(), BenchError> {
+        let (mut line, mut member_id) = (Line::open(broker)?, String::new());
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            let joined =
+                self.answered(&mut line, "join", &frames::join(&self.group, session_timeout_ms, &member_id))?;
+            let Some(mut answer) = joined else { continue };
+            let generation = answer.i32()?;
+            answer.text()?;
+            answer.text()?;
+            member_id = answer.text()?;
+            if self.answered(&mut line, "sync", &frames::sync(&self.group, generation, &member_id))?.is_none() {
+                continue;
+            }
+            let seat = Seat { group: self.group.clone(), member_id: member_id.clone(), generation };
+            let heartbeat = seat.heartbeat();
+            *locked(&self.told[at]) = Some(seat);
+            while !self.is_complete() {
+                if self.answered(&mut line, "heartbeat", &heartbeat)?.is_none() {
+                    break;
+                }
+                thread::sleep(RETRY_PAUSE);
+            }
+            if self.is_complete() {
+                return Ok(());
+            }
+        }
+        Err(BenchError(format!("the group {} does not settle in {PATIENCE:?}", self.group)))
+    }
+
+    /// What follows the error code of a good answer, or nothing if it is worth asking again.
+    fn answered<'l>(&self, line: &'l mut Line, what: &str, frame: &[u8]) -> Result<Option<Answer<'l>>, BenchError> {
+        let mut answer = line.ask(frame)?;
+        answer.i32()?;
+        match answer.i16()? {
+            0 => Ok(Some(answer)),
+            code if AGAIN.contains(&code) => {
+                thread::sleep(RETRY_PAUSE / 10);
+                Ok(None)
+            }
+            code => Err(BenchError(format!("a {what} in {} was answered with error {code}", self.group))),
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lets all of them leave, so that nothing is left behind.
+pub fn dismiss(broker: SocketAddr, seats: &[Seat]) -> Result<(), BenchError> {
+    let mut line = Line::open(broker)?;
+    for seat in seats {
+        line.ask(&frames::leave(&seat.group, &seat.member_id))?;
+    }
+    Ok(())
+}

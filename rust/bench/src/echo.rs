@@ -1,0 +1,116 @@
+//! The floor below every server: one thread that waits for readable sockets, reads, answers every whole frame with
+//! the bytes of a good heartbeat answer, and writes once.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use mio::{
+    Events, Interest, Poll, Token,
+    net::{TcpListener, TcpStream},
+};
+
+use crate::{BenchError, Doing, frames::CORRELATION_AT};
+
+const LISTENER: Token = Token(usize::MAX);
+const READ_BYTES: usize = 64 * 1024;
+/// How often a stop is looked for while nothing comes.
+const STOP_EVERY: Duration = Duration::from_millis(100);
+/// Correlation id, throttle time, error.
+const ANSWER_BYTES: usize = 4 + 4 + 2;
+
+struct Client {
+    socket: TcpStream,
+    read: Vec<u8>,
+    write: Vec<u8>,
+}
+
+/// Listens; the port is in the address that comes back.
+pub fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), BenchError> {
+    let what = || format!("listening at {address}");
+    let listener = TcpListener::bind(address).doing(what)?;
+    let local = listener.local_addr().doing(what)?;
+    Ok((listener, local))
+}
+
+/// Answers until `stop` is set.
+pub fn serve(mut listener: TcpListener, stop: &AtomicBool) -> Result<(), BenchError> {
+    let what = || "the echo's event loop".to_owned();
+    let mut poll = Poll::new().doing(what)?;
+    let mut events = Events::with_capacity(1_024);
+    poll.registry().register(&mut listener, LISTENER, Interest::READABLE).doing(what)?;
+    let mut clients: Vec<Option<Client>> = Vec::new();
+    let mut scratch = vec![0; READ_BYTES];
+    while !stop.load(Ordering::Relaxed) {
+        match poll.poll(&mut events, Some(STOP_EVERY)) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            done => done.doing(what)?,
+        }
+        for event in &events {
+            if event.token() == LISTENER {
+                while let Ok((mut socket, _)) = listener.accept() {
+                    socket.set_nodelay(true).doing(what)?;
+                    let both = Interest::READABLE | Interest::WRITABLE;
+                    poll.registry().register(&mut socket, Token(clients.len()), both).doing(what)?;
+                    clients.push(Some(Client { socket, read: Vec::new(), write: Vec::new() }));
+                }
+            } else if let Some(client) = &mut clients[event.token().0]
+                && !client.turn(&mut scratch)
+            {
+                clients[event.token().0] = None;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Client {
+    /// Reads all there is, answers it, writes; false when the client is gone.
+    fn turn(&mut self, scratch: &mut [u8]) -> bool {
+        loop {
+            match self.socket.read(scratch) {
+                Ok(0) => return false,
+                Ok(count) => {
+                    self.read.extend_from_slice(&scratch[..count]);
+                    if count < scratch.len() {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        let mut at = 0;
+        while let Some(length) = self.read.get(at..).and_then(<[u8]>::first_chunk).copied().map(u32::from_be_bytes) {
+            let end = at + 4 + length as usize;
+            if end > self.read.len() || length < 8 {
+                break;
+            }
+            self.write.extend_from_slice(&(ANSWER_BYTES as u32).to_be_bytes());
+            self.write.extend_from_slice(&self.read[at + CORRELATION_AT..at + CORRELATION_AT + 4]);
+            self.write.extend_from_slice(&[0; ANSWER_BYTES - 4]);
+            at = end;
+        }
+        self.read.drain(..at);
+        flush(&mut self.socket, &mut self.write).is_ok()
+    }
+}
+
+/// Writes what the socket takes.
+pub(crate) fn flush(socket: &mut TcpStream, bytes: &mut Vec<u8>) -> std::io::Result<()> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match socket.write(&bytes[written..]) {
+            Ok(count) => written += count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.drain(..written);
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! Heartbeats over many connections from one thread, with one or more in flight on each.
+//!
+//! *Closed loop*: the next heartbeat goes out when an answer has come; what is measured is how long answers take at the
+//! rate that the server itself allows. *Open loop*: heartbeats are due at a steady rate, whatever the answers do, and the
+//! time of each is counted from when it was due, so that a pause of the server counts for everyone who would have
+//! asked meanwhile (coordinated omission).
+
+use std::{
+    collections::VecDeque,
+    io::{ErrorKind, Read},
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use hdrhistogram::Histogram;
+use mio::{Events, Interest, Poll, Token, net::TcpStream};
+
+use crate::{BenchError, Doing, crowd::Seat, echo::flush, frames::CORRELATION_AT};
+
+const READ_BYTES: usize = 64 * 1024;
+const PATIENCE: Duration = Duration::from_secs(30);
+const SHORTEST_SLEEP: Duration = Duration::from_millis(2);
+/// Longest time that is told apart, and digits of it.
+const LONGEST_NS: u64 = 120_000_000_000;
+const DIGITS: u8 = 3;
+
+/// What load, for how long.
+#[derive(Clone, Debug)]
+pub struct LoadPlan {
+    /// Connections.
+    pub connections: usize,
+    /// Heartbeats in flight on each, in a closed loop.
+    pub depth: usize,
+    /// Before anything is counted.
+    pub warm_up: Duration,
+    /// Counted.
+    pub duration: Duration,
+    /// Heartbeats a second in an open loop; `None` is a closed one.
+    pub rate: Option<f64>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Answers that were counted.
+    pub answers: u64,
+    /// Among them, with an error code.
+    pub errors: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Nanoseconds that each took.
+    pub took_ns: Histogram<u64>,
+}
+
+struct Caller {
+    socket: TcpStream,
+    frames: Vec<Vec<u8>>,
+    next: usize,
+    read: Vec<u8>,
+    write: Vec<u8>,
+    /// When those in flight were sent, or due.
+    since: VecDeque<Instant>,
+    correlation_id: u32,
+    expected_id: u32,
+}
+
+impl Caller {
+    fn ask(&mut self, since: Instant) {
+        let frame = &self.frames[self.next];
+        self.next = (self.next + 1) % self.frames.len();
+        let start = self.write.len() + CORRELATION_AT;
+        self.write.extend_from_slice(frame);
+        self.write[start..start + 4].copy_from_slice(&self.correlation_id.to_be_bytes());
+        self.correlation_id = self.correlation_id.wrapping_add(1);
+        self.since.push_back(since);
+    }
+
+    /// Reads all there is, and calls `each` with when it was asked and the error of every answer.
+    fn receive(&mut self, scratch: &mut [u8], mut each: impl FnMut(Instant, u16)) -> Result<usize, BenchError> {
+        loop {
+            match self.socket.read(scratch) {
+                Ok(0) => return Err(BenchError("the broker has closed a connection".to_owned())),
+                Ok(count) => {
+                    self.read.extend_from_slice(&scratch[..count]);
+                    if count < scratch.len() {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(BenchError(format!("reading answers: {error}"))),
+            }
+        }
+        let (mut at, mut answers) = (0, 0);
+        while let Some(length) = self.read.get(at..).and_then(<[u8]>::first_chunk).copied().map(u32::from_be_bytes) {
+            let end = at + 4 + length as usize;
+            let Some(answer) = self.read.get(at + 4..end) else { break };
+            let [c0, c1, c2, c3, _, _, _, _, e0, e1] = *answer else {
+                return Err(BenchError(format!("an answer to a heartbeat has {} bytes, not 10", answer.len())));
+            };
+            let correlation_id = u32::from_be_bytes([c0, c1, c2, c3]);
+            let since = self.since.pop_front().filter(|_| correlation_id == self.expected_id);
+            let Some(since) = since else {
+                return Err(BenchError(format!(
+                    "an answer to request {correlation_id} came where {} was due",
+                    self.expected_id
+                )));
+            };
+            self.expected_id = self.expected_id.wrapping_add(1);
+            each(since, u16::from_be_bytes([e0, e1]));
+            answers += 1;
+            at = end;
+        }
+        self.read.drain(..at);
+        Ok(answers)
+    }
+}
+
+/// Runs the load: the seats are dealt to the connections in turn.
+pub fn run(broker: SocketAddr, seats: &[Seat], plan: &LoadPlan) -> Result<Measured, BenchError> {
+    let what = || "the load's event loop".to_owned();
+    let mut poll = Poll::new().doing(what)?;
+    let mut events = Events::with_capacity(1_024);
+    let mut callers = connect(broker, seats, plan, &poll)?;
+    let mut scratch = vec![0; READ_BYTES];
+    let histogram = || Histogram::new_with_max(LONGEST_NS, DIGITS).map_err(|error| BenchError(error.to_string()));
+    let mut measured = Measured { answers: 0, errors: 0, elapsed: Duration::ZERO, took_ns: histogram()? };
+    let began = Instant::now();
+    let (counted_from, until) = (began + plan.warm_up, began + plan.warm_up + plan.duration);
+    let mut pace = plan.rate.map(|rate| Pace { began, every: Duration::from_secs_f64(1.0 / rate), asked: 0 });
+    if pace.is_none() {
+        for caller in &mut callers {
+            (0..plan.depth).for_each(|_| caller.ask(began));
+            flush(&mut caller.socket, &mut caller.write).doing(|| "sending heartbeats".to_owned())?;
+        }
+    }
+    let (mut now, mut heard) = (began, began);
+    while now < until {
+        let wait = pace.as_mut().map_or(PATIENCE, |pace| pace.ask_what_is_due(&mut callers, now));
+        if pace.is_some() {
+            send_all(&mut callers)?;
+        }
+        match poll.poll(&mut events, Some(wait.min(until - now))) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            done => done.doing(what)?,
+        }
+        now = Instant::now();
+        for event in &events {
+            let caller = &mut callers[event.token().0];
+            let answers = caller.receive(&mut scratch, |since, error| {
+                if now >= counted_from {
+                    measured.answers += 1;
+                    measured.errors += u64::from(error != 0);
+                    measured.took_ns.saturating_record(now.duration_since(since).as_nanos() as u64);
+                }
+            })?;
+            if answers > 0 {
+                heard = now;
+            }
+            if pace.is_none() {
+                (0..answers).for_each(|_| caller.ask(now));
+            }
+            flush(&mut caller.socket, &mut caller.write).doing(|| "sending heartbeats".to_owned())?;
+        }
+        if now.duration_since(heard) > PATIENCE {
+            return Err(BenchError(format!("no answer from {broker} in {PATIENCE:?}")));
+        }
+    }
+    measured.elapsed = now - counted_from;
+    Ok(measured)
+}
+
+fn connect(broker: SocketAddr, seats: &[Seat], plan: &LoadPlan, poll: &Poll) -> Result<Vec<Caller>, BenchError> {
+    let what = || format!("connecting to {broker}");
+    let mut callers = Vec::with_capacity(plan.connections);
+    for at in 0..plan.connections {
+        let socket = std::net::TcpStream::connect_timeout(&broker, PATIENCE).doing(what)?;
+        socket.set_nodelay(true).doing(what)?;
+        socket.set_nonblocking(true).doing(what)?;
+        let mut socket = TcpStream::from_std(socket);
+        poll.registry().register(&mut socket, Token(at), Interest::READABLE | Interest::WRITABLE).doing(what)?;
+        // With fewer seats than connections, some are heartbeaten for on several.
+        let first = at % seats.len();
+        let frames = seats[first..].iter().step_by(plan.connections).map(Seat::heartbeat).collect();
+        let (read, write, since) = (Vec::new(), Vec::new(), VecDeque::new());
+        callers.push(Caller { socket, frames, next: 0, read, write, since, correlation_id: 0, expected_id: 0 });
+    }
+    Ok(callers)
+}
+
+fn send_all(callers: &mut [Caller]) -> Result<(), BenchError> {
+    for caller in callers.iter_mut().filter(|caller| !caller.write.is_empty()) {
+        flush(&mut caller.socket, &mut caller.write).doing(|| "sending heartbeats".to_owned())?;
+    }
+    Ok(())
+}
+
+/// The steady rate of an open loop.
+struct Pace {
+    began: Instant,
+    every: Duration,
+    asked: u64,
+}
+
+impl Pace {
+    fn due(&self) -> Instant {
+        self.began + Duration::from_nanos((self.every.as_nanos() as u64).saturating_mul(self.asked))
+    }
+
+    /// Asks for everything that is due, connection by connection; how long to wait for the next one. The poll sleeps in
+    /// whole milliseconds, so what is due sooner is waited for awake.
+    fn ask_what_is_due(&mut self, callers: &mut [Caller], now: Instant) -> Duration {
+        while self.due() <= now {
+            let at = self.asked as usize % callers.len();
+            callers[at].ask(self.due());
+            self.asked += 1;
+        }
+        self.due().saturating_duration_since(now).saturating_sub(SHORTEST_SLEEP)
+    }
+}
