@@ -17,6 +17,7 @@ __all__ = [
     "Answer",
     "Append",
     "Assignment",
+    "BenchCrowd",
     "Certificate",
     "CommitAnswer",
     "CommittedPartition",
@@ -81,6 +82,14 @@ __all__ = [
     "Wheel",
     "__version__",
     "assign_names",
+    "bench_assemble",
+    "bench_clock",
+    "bench_dismiss",
+    "bench_echo",
+    "bench_load",
+    "bench_loads",
+    "bench_map_hits",
+    "bench_syncs",
     "certify_names",
     "decode_assignment",
     "decode_cooperative_sticky_user_data",
@@ -1786,6 +1795,51 @@ def encode_cooperative_sticky_user_data(generation: int) -> bytes:
 
 def decode_cooperative_sticky_user_data(data: bytes) -> int:
     """Read the user data of `cooperative-sticky`; -1 if there is no generation in it."""
+
+def bench_assemble(
+    broker: str, members: int, group_members: int, session_timeout_ms: int, prefix: str
+) -> list[tuple[str, str, int]]:
+    """Join members at a broker, HOST:PORT: group, member id and generation of each. Raises OSError."""
+
+def bench_dismiss(broker: str, seats: list[tuple[str, str, int]]) -> None:
+    """Let them leave. Raises OSError."""
+
+def bench_load(
+    broker: str,
+    seats: list[tuple[str, str, int]],
+    *,
+    connections: int,
+    depth: int,
+    warm_up_s: float,
+    seconds: float,
+    rate: float | None = None,
+) -> tuple[int, int, float, list[tuple[float, int]]]:
+    """Heartbeats for them: answers, errors among them, seconds, and nanoseconds by share. Raises OSError."""
+
+def bench_echo(address: str, listening: Callable[[int], object]) -> None:
+    """Answer every frame as a good heartbeat until the process ends; `listening` is told the port. Raises OSError."""
+
+@final
+class BenchCrowd:
+    """Stable groups of a hundred members each in a coordinator without sockets."""
+
+    def __new__(cls, members: int) -> Self: ...
+    def requests(self, seconds: float) -> tuple[int, float]:
+        """Heartbeats from a request's bytes to its answer's: how many, and seconds."""
+    def handles(self, seconds: float) -> tuple[int, float]:
+        """Heartbeats by handle, in arrays: how many, and seconds."""
+
+def bench_clock(seconds: float) -> tuple[str, int, float]:
+    """Looks at the clock: what, how many, seconds."""
+
+def bench_loads(size_bytes: int, seconds: float) -> tuple[str, int, float]:
+    """Loads that depend on each other, among so many bytes: what, how many, seconds."""
+
+def bench_map_hits(members: int, seconds: float) -> tuple[str, int, float]:
+    """Hits in a map of member ids: what, how many, seconds."""
+
+def bench_syncs(directory: str | Path, seconds: float) -> tuple[str, int, float]:
+    """4 KiB written in place and synced in a directory: what, how many, seconds. Raises OSError."""
 
 def journal_entry(value: bytes) -> str:
     """One entry of a journal as a JSON object (docs/journal.md). Raises ValueError for anything else."""

@@ -20,6 +20,7 @@ import rota.assign.command
 import rota.log
 import rota.simulate.command
 import rota.why.command
+from rota.bench.command import app as bench
 from rota.check.cli import app as check
 from rota.conform.command import conform
 from rota.groups.cli import app as groups
@@ -41,6 +42,7 @@ app.command("assign")(rota.assign.command.assign)
 app.command("conform")(conform)
 app.command("why")(rota.why.command.why)
 app.command("simulate")(rota.simulate.command.simulate)
+app.add_typer(bench, name="bench")
 app.add_typer(check, name="check")
 app.add_typer(groups, name="groups")
 app.add_typer(rota.log.app, name="log")

@@ -29,15 +29,18 @@ struct Client {
 }
 
 /// Listens; the port is in the address that comes back.
-pub fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), BenchError> {
+pub fn listen(address: SocketAddr) -> Result<(Echo, SocketAddr), BenchError> {
     let what = || format!("listening at {address}");
     let listener = TcpListener::bind(address).doing(what)?;
     let local = listener.local_addr().doing(what)?;
-    Ok((listener, local))
+    Ok((Echo(listener), local))
 }
 
+/// An echo that listens.
+pub struct Echo(TcpListener);
+
 /// Answers until `stop` is set.
-pub fn serve(mut listener: TcpListener, stop: &AtomicBool) -> Result<(), BenchError> {
+pub fn serve(Echo(mut listener): Echo, stop: &AtomicBool) -> Result<(), BenchError> {
     let what = || "the echo's event loop".to_owned();
     let mut poll = Poll::new().doing(what)?;
     let mut events = Events::with_capacity(1_024);

@@ -2,6 +2,7 @@
 
 mod answers;
 mod assign;
+mod bench;
 mod config;
 mod coordinator;
 mod embedded;
@@ -43,6 +44,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     simulate::register(module)?;
     journal::register(module)?;
     sim::register(module)?;
+    bench::register(module)?;
     vocabulary::register(module)?;
     Ok(())
 }

@@ -1,0 +1,99 @@
+"""Servers as processes of their own, each on a core that the load does not use, and the CPU that they take."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+SERVER_SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+
+
+class BenchError(Exception):
+    """What was wrong, with what value, and what to do."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that is measured: how it is called in the table, where it listens, and its process if it is known."""
+
+    name: str
+    address: str
+    pid: int | None
+    speaks: bool = True
+    """Whether it knows of groups; the echo does not."""
+
+    def cpu_s(self) -> float | None:
+        """CPU seconds that the process has used, all its threads; None if it is not known or not on this system."""
+        if self.pid is None:
+            return None
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            return None
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def cores() -> list[int]:
+    """Those that this process may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def pin(pid: int, core: int) -> None:
+    """Keep a process on one core, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(pid, {core})
+
+
+@contextmanager
+def pinned_load() -> Iterator[int | None]:
+    """This process on the last core it may use; gives the first for the servers. With one core nothing is pinned."""
+    usable = cores()
+    if len(usable) < 2:
+        yield None
+        return
+    os.sched_setaffinity(0, {usable[-1]})
+    try:
+        yield usable[0]
+    finally:
+        os.sched_setaffinity(0, usable)
+
+
+@contextmanager
+def process(arguments: Sequence[str], core: int | None) -> Iterator[tuple[int, str]]:
+    """A process of this Python, and its first line; it is ended at the end."""
+    command = [sys.executable, "-m", *arguments]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        if core is not None:
+            pin(child.pid, core)
+        assert child.stdout is not None
+        line = child.stdout.readline()
+        if not line:
+            raise BenchError(f"`{' '.join(arguments)}` does not start: {child.communicate()[1].strip()}")
+        yield child.pid, line
+    finally:
+        child.send_signal(signal.SIGTERM)
+        child.communicate()
+
+
+@contextmanager
+def echo(core: int | None) -> Iterator[Served]:
+    """The floor."""
+    with process(["rota.bench.echo"], core) as (pid, line):
+        yield Served("bare echo", f"127.0.0.1:{int(line)}", pid, speaks=False)
+
+
+@contextmanager
+def own_server(core: int | None) -> Iterator[Served]:
+    """A `rota serve` that keeps nothing on disk."""
+    settings = [word for name, value in SERVER_SETTINGS.items() for word in ("--set", f"{name}={value}")]
+    with process(["rota", "serve", "--listen", "127.0.0.1:0", "--json", *settings], core) as (pid, line):
+        ready = json.loads(line)
+        yield Served("rota", ready["listen"], pid)
