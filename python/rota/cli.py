@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -22,8 +23,12 @@ import rota.simulate.command
 import rota.why.command
 from rota.bench.command import app as bench
 from rota.check.cli import app as check
+from rota.config.command import app as config_commands
+from rota.config.command import configured
+from rota.config.sources import FILE_VARIABLE, Resolved
 from rota.conform.command import conform
 from rota.groups.cli import app as groups
+from rota.reporting import Report
 from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS, Server
 from rota.trace import Sink
 
@@ -44,6 +49,7 @@ app.command("why")(rota.why.command.why)
 app.command("simulate")(rota.simulate.command.simulate)
 app.add_typer(bench, name="bench")
 app.add_typer(check, name="check")
+app.add_typer(config_commands, name="config")
 app.add_typer(groups, name="groups")
 app.add_typer(rota.log.app, name="log")
 
@@ -53,6 +59,13 @@ class Durability(StrEnum):
 
     FSYNC = "fsync"
     OS = "os"
+
+
+class LogFormat(StrEnum):
+    """How the lines of a server's log look."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 class Assignor(StrEnum):
@@ -82,16 +95,10 @@ Version = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 
 
-DataDirectory = Annotated[
-    Path | None,
-    typer.Option("--data", metavar="DIR", help="Keep topics, groups and offsets there; without it they are in memory."),
-]
-Acknowledged = Annotated[
-    Durability,
-    typer.Option("--durability", help="With --data: what is acknowledged survives power loss, or only this process."),
-]
-TakeOver = Annotated[
-    bool, typer.Option("--take-over", help="With --data: a directory that Kafka wrote becomes rota's.")
+Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 picks a free one.")]
+Advertise = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Where clients are told to connect to, if that is somewhere else."),
 ]
 Nodes = Annotated[
     int,
@@ -102,13 +109,38 @@ Nodes = Annotated[
         help="How many brokers clients see: one thread each, on consecutive ports (free ones with port 0).",
     ),
 ]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A Kafka broker setting; may be given again.")
+]
+DataDirectory = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="Keep topics, groups and offsets there; without it they are in memory."),
+]
+Acknowledged = Annotated[
+    Durability,
+    typer.Option("--durability", help="With --data: what is acknowledged survives power loss, or only this process."),
+]
+TakeOver = Annotated[
+    bool, typer.Option("--take-over/--no-take-over", help="With --data: a directory that Kafka wrote becomes rota's.")
+]
+Tracing = Annotated[
+    bool, typer.Option("--trace/--no-trace", help="Print every request and every answer, decoded, one line each.")
+]
 ShownOn = Annotated[
     str | None,
     typer.Option("--http", metavar="HOST:PORT", help="Show groups and health there; :PORT is on this machine only."),
 ]
-Tracing = Annotated[bool, typer.Option("--trace", help="Print every request and every answer, decoded, one line each.")]
 Journal = Annotated[
-    bool, typer.Option("--journal", help="Write down every event of every coordinator, in the data directory.")
+    bool,
+    typer.Option("--journal/--no-journal", help="Write down every event of every coordinator, in the data directory."),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", envvar=FILE_VARIABLE, help="Options and settings as TOML, under these."),
+]
+Logging = Annotated[
+    LogFormat | None,
+    typer.Option("--log-format", help="Log to stderr, one line an event: start, end, rebalances, what is wrong."),
 ]
 JournalDirectory = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write the journal there; --data is not needed then.")
@@ -168,8 +200,9 @@ def started(
     trace: Sink | None,
     data: Data | None,
     http: str | None = None,
+    blame: Callable[[str], str] = str,
 ) -> Server:
-    """A running server, or the reason why not as one line on stderr."""
+    """A running server, or the reason why not as one line on stderr. `blame` says where a setting came from."""
     data = data or Data(None)
     try:
         return Server(
@@ -187,11 +220,28 @@ def started(
             http=http,
         )
     except rota.ConfigError as error:
-        fail(MISUSED, f"{error}; `rota settings` lists the settings")
+        fail(MISUSED, f"{blame(str(error))}; `rota settings` lists the settings")
     except ValueError as error:
         fail(MISUSED, str(error))
     except (rota.RotaError, OSError) as error:
         fail(FAILED, str(error))
+
+
+def told_by(context: typer.Context, pairs: list[str] | None, file: Path | None) -> Resolved:
+    """What flags, environment and file say, or what of it cannot be as one line on stderr."""
+    try:
+        return configured(context, chosen(pairs or []), file)
+    except rota.ConfigError as error:
+        fail(MISUSED, str(error))
+
+
+def addresses(told: Resolved) -> tuple[str, str | None]:
+    """Where to listen, and where clients are told to connect to."""
+    advertise = told["advertise"]
+    return (
+        address(told.called("listen"), told["listen"], 0),
+        None if advertise is None else address(told.called("advertise"), advertise, 1),
+    )
 
 
 class Data(NamedTuple):
@@ -203,6 +253,19 @@ class Data(NamedTuple):
     journal: bool | Path = False
     journal_retention_bytes: int = JOURNAL_RETENTION_BYTES
     journal_retention_ms: int = JOURNAL_RETENTION_MS
+
+    @staticmethod
+    def of(told: Resolved) -> Data:
+        """As it was configured."""
+        data, journal_dir = told["data"], told["journal_dir"]
+        return Data(
+            None if data is None else Path(data),
+            told["durability"],
+            told["take_over"],
+            told["journal"] if journal_dir is None else Path(journal_dir),
+            told["journal_retention_bytes"],
+            told["journal_retention_ms"],
+        )
 
 
 def kept(server: Server, where: Path | None, how: str) -> str:
@@ -238,8 +301,9 @@ def say_ready(server: Server, data: Data, advertise: str | None, *, as_json: boo
 class Ending:
     """The end of a server by signal: the first SIGINT or SIGTERM stops it, a second SIGINT does not wait for that."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Report) -> None:
         self.asked = threading.Event()
+        self._report = report
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._ask)
 
@@ -257,7 +321,9 @@ class Ending:
         while not self.asked.wait(LIFE_SIGN_SECONDS):
             server.check_running()
             self._say(server, said)
+            self._report.look(server)
         self._say(server, said)
+        self._report.look(server)
         self._say_lost(server)
         return not said
 
@@ -272,13 +338,13 @@ class Ending:
         for line in now:
             if line not in said:
                 said.add(line)
-                typer.echo(f"rota: {line}", err=True)
+                self._report.problem("data", line)
 
     def _say_lost(self, server: Server) -> None:
         journal = server.journal()
         if journal is not None and journal.lost > 0:
             why = "" if journal.error is None else f": {journal.error}"
-            typer.echo(f"rota: {journal.lost} entries of the journal were dropped{why}", err=True)
+            self._report.problem("journal", f"{journal.lost} entries of the journal were dropped{why}")
 
     def follow(self, server: Server) -> None:
         """Wait for the signal, then stop the server. Exit code 1 if it ended by itself, or its data was not well."""
@@ -292,10 +358,12 @@ class Ending:
 
     def stop(self, server: Server) -> None:
         """Stop the server while signals are still heard."""
+        self._report.event("stopping")
         stopping = threading.Thread(target=server.stop, name="stop")
         stopping.start()
         while stopping.is_alive():
             stopping.join(0.1)
+        self._report.event("stopped")
 
 
 class Printer:
@@ -329,18 +397,11 @@ class Printer:
 
 @app.command()
 def serve(
-    listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 picks a free one.")
-    ] = "127.0.0.1:9092",
-    advertise: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Where clients are told to connect to, if that is somewhere else."),
-    ] = None,
+    context: typer.Context,
+    listen: Listen = "127.0.0.1:9092",
+    advertise: Advertise = None,
     nodes: Nodes = 1,
-    pairs: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A Kafka broker setting; may be given again."),
-    ] = None,
+    pairs: Settings = None,
     data: DataDirectory = None,
     durability: Acknowledged = Durability.FSYNC,
     take_over: TakeOver = False,
@@ -350,6 +411,8 @@ def serve(
     journal_retention_ms: JournalRetentionMs = JOURNAL_RETENTION_MS,
     http: ShownOn = None,
     trace: Tracing = False,
+    log_format: Logging = None,
+    config: ConfigFile = None,
     as_json: AsJson = False,
     _version: Version = False,
 ) -> None:
@@ -359,6 +422,8 @@ def serve(
     a directory: what was acknowledged is there after any crash (docs/durability.md). A directory that Kafka wrote is
     only read, unless --take-over is given. Exit code 1 says that the log stopped or a partition was refused meanwhile.
     The first line on stdout says where it listens, once it does; with several nodes, where each of them does.
+    Every option can stand in a file and in the environment, too: flags count more than ROTA_ variables, these more than
+    --config (docs/operating.md). `rota config show` says which value came from where.
     With --advertise, node 1 is advertised on the port that is given, the others on those that follow.
     With --http, what the groups are doing can be read there (docs/http.md): by `rota why`, probes and Prometheus.
 
@@ -372,23 +437,26 @@ def serve(
       rota serve --data data --journal
       rota serve --http :9644
       rota serve --trace --json
+      rota serve --config rota.toml --log-format json
       rota serve --set group.initial.rebalance.delay.ms=0 --set num.partitions=12
     """
-    ending = Ending()
-    printer = Printer(ending, as_json=as_json) if trace else None
-    kept_in = Data(
-        data, durability.value, take_over, journal_dir or journal, journal_retention_bytes, journal_retention_ms
-    )
+    told = told_by(context, pairs, config)
+    report = Report(told["log_format"])
+    ending = Ending(report)
+    printer = Printer(ending, as_json=as_json) if told["trace"] else None
+    kept_in, (listen, advertise) = Data.of(told), addresses(told)
     server = started(
-        address("--listen", listen, 0),
-        None if advertise is None else address("--advertise", advertise, 1),
-        nodes,
-        chosen(pairs or []),
+        listen,
+        advertise,
+        told["nodes"],
+        told.written(),
         None if printer is None else printer.sink,
         kept_in,
-        http,
+        told["http"],
+        told.blame,
     )
     say_ready(server, kept_in, advertise, as_json=as_json)
+    report.event("ready", version=rota.__version__, listen=server.bootstrap_servers, data=told["data"])
     sys.stdout.flush()
     if printer is not None:
         printer.begin()

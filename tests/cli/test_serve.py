@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 import rota
 from rota import cli
+from rota.reporting import Report
 
 ROTA = [sys.executable, "-m", "rota"]
 WITHIN_S = 30
@@ -201,7 +202,7 @@ def test_serving_ends_when_the_server_has_ended_by_itself() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     server = rota.Server()
     try:
-        ending = cli.Ending()
+        ending = cli.Ending(Report(None))
         server.stop()
         with pytest.raises(rota.ServerError):
             ending.wait(server)

@@ -1,0 +1,102 @@
+"""`rota config show`: what `rota serve` would run with, and where each value comes from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rota._rota import ConfigError
+from rota.config.options import OPTIONS
+from rota.config.sources import (
+    DEFAULT,
+    Resolved,
+    Told,
+    read_environment,
+    read_file,
+    resolve,
+    written,
+)
+from rota.server import Server
+
+MISUSED = 2
+COMMAND_LINE = "COMMANDLINE"
+
+app = typer.Typer(help="What a server is run with, and why.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def main() -> None:
+    """What a server is run with, and why."""
+
+
+def read_flags(context: typer.Context, settings: Mapping[str, str]) -> dict[str, Told]:
+    """What the command line of `rota serve` says; `settings` are those of `--set`."""
+    found = {name: Told(value, "flag --set") for name, value in settings.items()}
+    for name, value in context.params.items():
+        source = context.get_parameter_source(name)
+        if name in OPTIONS and source is not None and source.name == COMMAND_LINE:
+            text = value if isinstance(value, bool | int) else str(value)
+            found[name] = Told(text, f"flag {OPTIONS[name].flag}")
+    return found
+
+
+def configured(context: typer.Context, settings: Mapping[str, str], file: Path | None) -> Resolved:
+    """What flags, environment and file say together. Raises ConfigError."""
+    of_file = {} if file is None else read_file(file)
+    return resolve(of_file, read_environment(os.environ), read_flags(context, settings))
+
+
+def shown(resolved: Resolved) -> dict[str, dict[str, Any]]:
+    """Every option and every setting with its value and its source. Raises ConfigError as a server would."""
+    try:
+        with Server(settings=resolved.written()) as server:
+            effective = server.settings()
+    except ConfigError as error:
+        raise ConfigError(resolved.blame(str(error))) from None
+    told = resolved.options | {
+        name: Told(value, resolved.settings[name].source if name in resolved.settings else DEFAULT)
+        for name, value in effective.items()
+    }
+    return {name: {"value": one.value, "source": one.source} for name, one in told.items()}
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": ["--help"]}
+)
+def show(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
+) -> None:
+    """Show what `rota serve` would run with, given the same options: every value, and where it comes from.
+
+    Flags count more than the environment, which counts more than the file, which counts more than a default.
+    Exit code 2 says that something of it cannot be, and what.
+
+    \b
+    Examples:
+      rota config show
+      rota config show --config rota.toml --listen 0.0.0.0:9092 --json
+      ROTA_GROUP_MAX_SIZE=100 rota config show
+    """
+    from rota.cli import addresses, fail, told_by
+    from rota.cli import app as rota_app
+
+    commands: Any = typer.main.get_command(rota_app)
+    serve = commands.commands["serve"].make_context("rota serve", list(context.args))
+    told = told_by(serve, serve.params["pairs"], serve.params["config"])
+    addresses(told)
+    try:
+        found = shown(told)
+    except ConfigError as error:
+        fail(MISUSED, str(error))
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    names, values = max(map(len, found)), max(len(written(one["value"])) for one in found.values())
+    for name, one in found.items():
+        typer.echo(f"{name:<{names}}  {written(one['value']) or '-':<{values}}  {one['source']}")

@@ -1,0 +1,150 @@
+"""Where values come from, and which one counts."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rota._rota import ConfigError
+from rota.config.options import OPTIONS, UnfitError, Value
+from rota.server import Server
+
+PREFIX = "ROTA_"
+FILE_VARIABLE = "ROTA_CONFIG"
+TABLES = ("server", "kafka")
+LIKELY = 0.8
+"""From which likeness on a variable is a name that somebody mistyped. Others are somebody else's: a Kubernetes service
+that is called `rota` puts ROTA_PORT and ROTA_SERVICE_HOST into every pod."""
+DEFAULT = "default"
+
+
+@dataclass(frozen=True)
+class Told:
+    """A value, and who said it: `file rota.toml`, `environment ROTA_LISTEN`, `flag --listen`, `default`."""
+
+    value: Value
+    source: str
+
+
+@functools.cache
+def kafka_defaults() -> dict[str, str]:
+    """Kafka's settings by name, with the defaults that a server has for them: it is asked, once."""
+    with Server() as server:
+        return server.settings()
+
+
+def variable_of(name: str) -> str:
+    """What the environment calls an option or a setting."""
+    return PREFIX + name.upper().replace(".", "_")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What a server is run with: rota's options, and those of Kafka's settings that are not left as they are."""
+
+    options: dict[str, Told]
+    settings: dict[str, Told]
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of an option."""
+        return self.options[name].value
+
+    def written(self) -> dict[str, str]:
+        """The settings as `rota.Server` takes them."""
+        return {name: written(told.value) for name, told in self.settings.items()}
+
+    def blame(self, message: str) -> str:
+        """An error of the server's, with the source of every setting that it names and that no flag gave."""
+        named = {name: told.source for name, told in self.settings.items() if f"`{name}`" in message}
+        sources = [f"`{name}` is from {source}" for name, source in named.items() if not source.startswith("flag")]
+        return "; ".join([message, *sources])
+
+    def called(self, name: str) -> str:
+        """An option, as the one who gave it knows it."""
+        source = self.options[name].source
+        return OPTIONS[name].flag if source == DEFAULT or source.startswith("flag") else f"{source}: {name}"
+
+
+def written(value: Value) -> str:
+    """A value as files and variables have it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def unknown(name: str, known: Iterable[str], source: str) -> ConfigError:
+    """That a name is none, with the one that is nearest."""
+    near = difflib.get_close_matches(name, list(known), 1, 0.0)
+    return ConfigError(f"{source}: unknown setting `{name}`; the nearest one is `{near[0]}`")
+
+
+def flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """`group.max.size = 10` in TOML is a table in a table: the names as they were written."""
+    for key, value in table.items():
+        name = f"{path}.{key}" if path else key
+        if isinstance(value, Mapping):
+            yield from flat(value, name)
+        else:
+            yield name, value
+
+
+def read_file(path: Path) -> dict[str, Told]:
+    """The options and settings of a TOML file, tables [server] and [kafka]. Raises ConfigError."""
+    source = f"file {path}"
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{source}: {error}") from None
+    found: dict[str, Told] = {}
+    for table, content in tables.items():
+        if table not in TABLES or not isinstance(content, Mapping):
+            raise ConfigError(f"{source}: `{table}` stands outside of the tables [server] and [kafka]")
+        names: Iterable[str] = OPTIONS if table == "server" else kafka_defaults()
+        for name, value in flat(content):
+            if name not in names:
+                raise unknown(name, names, f"{source}, [{table}]")
+            if not isinstance(value, str | int):
+                raise ConfigError(f"{source}: `{name}` is `{value}`: give a text, a whole number, true or false")
+            found[name] = Told(value, source)
+    return found
+
+
+def read_environment(environment: Mapping[str, str]) -> dict[str, Told]:
+    """What ROTA_ variables say that are not empty. Raises ConfigError for one that looks mistyped."""
+    ours = {name: value for name, value in environment.items() if name.startswith(PREFIX) and value}
+    ours.pop(FILE_VARIABLE, None)
+    variables = {variable_of(name): name for name in OPTIONS}
+    if ours.keys() - variables.keys():
+        variables |= {variable_of(name): name for name in kafka_defaults()}
+    for variable in ours.keys() - variables.keys():
+        names = [known.removeprefix(PREFIX) for known in variables]
+        if difflib.get_close_matches(variable.removeprefix(PREFIX), names, 1, LIKELY):
+            raise unknown(variable, variables, "environment")
+    return {
+        variables[variable]: Told(value, f"environment {variable}")
+        for variable, value in ours.items()
+        if variable in variables
+    }
+
+
+def resolve(*sources: Mapping[str, Told]) -> Resolved:
+    """What the sources say together; a later one counts more. Raises ConfigError for a value that cannot be."""
+    together: dict[str, Told] = {}
+    for source in sources:
+        together |= source
+    options = {name: Told(option.default, DEFAULT) for name, option in OPTIONS.items()}
+    settings: dict[str, Told] = {}
+    for name, told in together.items():
+        if name not in OPTIONS:
+            settings[name] = told
+            continue
+        try:
+            options[name] = Told(OPTIONS[name].fitting(told.value), told.source)
+        except UnfitError as error:
+            raise ConfigError(f"{told.source}: `{name}` is `{written(told.value)}`: give {error}") from None
+    return Resolved(options, settings)

@@ -1,0 +1,150 @@
+"""Flags over environment over file over default; what cannot be is refused with the name that was meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from rota.cli import app
+from rota.config.options import OPTIONS
+from rota.config.sources import kafka_defaults, variable_of
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = """
+[server]
+nodes = 2
+log_format = "json"
+
+[kafka]
+group.max.size = 10
+"group.min.session.timeout.ms" = 1000
+auto.create.topics.enable = false
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "rota.toml"
+    path.write_text(FILE)
+    return path
+
+
+def show(*arguments: object, **environment: str) -> tuple[int, str, str]:
+    ended = CliRunner().invoke(app, ["config", "show", *map(str, arguments)], env=environment)
+    return ended.exit_code, ended.stdout, ended.stderr
+
+
+def told(*arguments: object, **environment: str) -> dict[str, tuple[object, str]]:
+    """Value and source by name."""
+    code, out, err = show("--json", *arguments, **environment)
+    assert code == 0, err
+    return {name: (one["value"], one["source"]) for name, one in json.loads(out).items()}
+
+
+def test_without_anything_all_values_are_defaults() -> None:
+    found = told()
+    assert {source for _, source in found.values()} == {"default"}
+    assert found.keys() == OPTIONS.keys() | kafka_defaults().keys()
+    assert found["group.max.session.timeout.ms"][0] == "1800000"
+
+
+def test_a_later_source_counts_more_and_each_value_says_where_it_is_from(file: Path) -> None:
+    found = told("--config", file)
+    assert found["nodes"] == (2, f"file {file}")
+    assert found["group.max.size"] == ("10", f"file {file}")
+    assert found["auto.create.topics.enable"] == ("false", f"file {file}")
+    found = told("--config", file, ROTA_NODES="3", ROTA_GROUP_MAX_SIZE="20", ROTA_TRACE="true")
+    assert found["nodes"] == (3, "environment ROTA_NODES")
+    assert found["group.max.size"] == ("20", "environment ROTA_GROUP_MAX_SIZE")
+    assert found["trace"] == (True, "environment ROTA_TRACE")
+    assert found["group.min.session.timeout.ms"] == ("1000", f"file {file}")
+    flags = ("--nodes", 1, "--set", "group.max.size=30", "--no-trace")
+    found = told("--config", file, *flags, ROTA_NODES="3", ROTA_GROUP_MAX_SIZE="20", ROTA_TRACE="true")
+    # The flag says what the default is: it is the flag that counts.
+    assert found["nodes"] == (1, "flag --nodes")
+    assert found["group.max.size"] == ("30", "flag --set")
+    assert found["trace"] == (False, "flag --trace")
+
+
+def test_the_file_can_be_named_by_the_environment(file: Path) -> None:
+    assert told(ROTA_CONFIG=str(file))["nodes"] == (2, f"file {file}")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "[kafka]\ngroup.max.sizes = 1",
+            "[kafka]: unknown setting `group.max.sizes`; the nearest one is `group.max.size",
+        ),
+        ("[server]\nlisten_on = 'x'", "[server]: unknown setting `listen_on`; the nearest one is `listen`"),
+        ("[server]\ngroup.max.size = 1", "[server]: unknown setting `group.max.size`; the nearest one is "),
+        ("nodes = 1", "`nodes` stands outside of the tables [server] and [kafka]"),
+        ("[server]\nnodes = 1001", "`nodes` is `1001`: give a whole number from 1 to 1000"),
+        ("[server]\nnodes = true", "`nodes` is `true`: give a whole number from 1 to 1000"),
+        ("[server]\nnodes = 1.5", "`nodes` is `1.5`: give a text, a whole number, true or false"),
+        ("[server]\ndurability = 'none'", "`durability` is `none`: give fsync or os"),
+        ("[server]\ntrace = 'yes'", "`trace` is `yes`: give true or false"),
+        ("[server]\nlisten = '9092'", "listen is `9092`: give HOST:PORT, such as 127.0.0.1:9092"),
+        ("[kafka]\ngroup.max.size = 0", "`group.max.size` is `0`, expected a whole number from 1 to 2147483647"),
+        ("[server", "Expected ']'"),
+    ],
+)
+def test_a_file_that_cannot_be_is_refused_by_show_and_by_serve(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "rota.toml"
+    path.write_text(text)
+    for command in (["config", "show"], ["serve"]):
+        ended = CliRunner().invoke(app, [*command, "--config", str(path)])
+        assert (ended.exit_code, ended.stdout) == (2, "")
+        assert says in ended.stderr
+        assert str(path) in ended.stderr
+        assert len(ended.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({"ROTA_GROUP_MAX_SIZ": "1"}, "setting `ROTA_GROUP_MAX_SIZ`; the nearest one is `ROTA_GROUP_MAX_SIZE`"),
+        ({"ROTA_NODES": "many"}, "environment ROTA_NODES: `nodes` is `many`: give a whole number from 1 to 1000"),
+        ({"ROTA_GROUP_MAX_SIZE": "0"}, "`group.max.size` is from environment ROTA_GROUP_MAX_SIZE"),
+    ],
+)  # fmt: skip
+def test_a_variable_that_cannot_be_is_refused(environment: dict[str, str], says: str) -> None:
+    code, out, err = show(**environment)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+def test_variables_that_are_somebody_elses_are_left_alone() -> None:
+    """A Kubernetes service called `rota` puts these into every pod."""
+    found = told(ROTA_PORT="tcp://10.0.0.1:9092", ROTA_SERVICE_HOST="10.0.0.1", ROTA_DATA="")
+    assert {source for _, source in found.values()} == {"default"}
+
+
+def test_settings_that_contradict_each_other_are_refused_with_the_source_of_both(tmp_path: Path) -> None:
+    path = tmp_path / "rota.toml"
+    path.write_text("[kafka]\ngroup.min.session.timeout.ms = 30000\n")
+    code, _, err = show("--config", path, ROTA_GROUP_MAX_SESSION_TIMEOUT_MS="3")
+    assert code == 2
+    assert f"`group.min.session.timeout.ms` is from file {path}" in err
+    assert "`group.max.session.timeout.ms` is from environment ROTA_GROUP_MAX_SESSION_TIMEOUT_MS" in err
+
+
+def test_the_file_that_is_packaged_is_one_that_a_server_takes() -> None:
+    assert told("--config", ROOT / "packaging/rota.toml")["data"][0] == "/var/lib/rota"
+
+
+def test_no_two_names_are_the_same_variable() -> None:
+    names = [*OPTIONS, *kafka_defaults()]
+    assert len({variable_of(name) for name in names}) == len(names)
+
+
+def test_every_option_of_serve_can_be_configured_or_is_known_not_to_be() -> None:
+    commands: Any = get_command(app)
+    not_configured = {"pairs", "config", "as_json", "_version"}
+    assert {parameter.name for parameter in commands.commands["serve"].params} - not_configured == OPTIONS.keys()
