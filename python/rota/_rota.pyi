@@ -1858,6 +1858,69 @@ class JournalReplay:
     def tally(self) -> tuple[int, int, int, int, int, int]:
         """Entries: in all, compared, whole states compared, missing, unchecked, and incarnations cut short."""
 
+def audit_columns() -> list[tuple[str, str]]:
+    """The columns of the rows that logs are read as (docs/audit.md): (name, `long`, `int`, `text` or `bytes`)."""
+
+def audit_ranges(path: Path, base_offset: int, target_bytes: int) -> list[tuple[int, int, int, int, int, int]]:
+    """Cut a segment into parts of about `target_bytes` that begin and end with a batch.
+
+    Each is (first byte, byte after the last, the first offset that belongs there, the next one, newest timestamp in
+    milliseconds, records). Only headers of batches are read. Raises OSError if the file cannot be.
+    """
+
+def audit_replay(
+    ranges: list[tuple[Path, int, int]], is_first: bool
+) -> tuple[tuple[int, int, int, int, int, int], tuple[int, int, str, str, str, str] | None, str | None]:
+    """Fold what belongs to the first of these parts of one partition of a journal, each (path, first byte, end).
+
+    That is from the first whole state in it, or from its first entry if `is_first`, to the first whole state of a later
+    part. Gives `JournalReplay.tally`, the first difference with its offset in front, and why the rest cannot be read.
+    Raises OSError if a file cannot be.
+    """
+
+def edit_entry(
+    value: bytes,
+    *,
+    sequence: int | None = None,
+    later_ms: int = 0,
+    told: str | None = None,
+    error: int | None = None,
+    generation: int | None = None,
+    leader: str | None = None,
+    protocol: str | None = None,
+    assignment: bytes | None = None,
+    unlisted: str | None = None,
+    asked_generation: int | None = None,
+    without_answers: bool = False,
+    answers_twice: bool = False,
+) -> bytes:
+    """An entry of a journal with something wrong in it, to see whether an audit notices (`rota plant`).
+
+    What is given replaces what the entry has: its number; its times, later by so much; of its answers, or of those to
+    JoinGroup that name the member `told`, the error, generation, leader, protocol, assignment, one member of the list;
+    the generation that was asked with. Raises ValueError if the bytes are no entry.
+    """
+
+def write_batch(base_offset: int, records: Sequence[tuple[int, bytes, bytes | None]]) -> bytes:
+    """One uncompressed batch of records, each (wall milliseconds, key, value), the first at `base_offset`."""
+
+@final
+class AuditRows:
+    """The rows of one part of a segment (docs/audit.md). Raises OSError if it cannot be read."""
+
+    def __new__(
+        cls,
+        path: Path,
+        range: tuple[int, int, int],
+        is_newest: bool,
+        is_journal: bool,
+        groups: list[str] | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+    ) -> Self: ...
+    def next_columns(self) -> tuple[int, list[tuple[bytes, bytes, bytes]]] | None:
+        """How many rows come now, and of each column Arrow's buffers: validity, offsets, values. None: no more."""
+
 @final
 class DataLog:
     """A data directory, opened to be read: nothing in it is changed. Raises OSError if it cannot be opened."""

@@ -18,6 +18,7 @@ import typer
 
 import rota
 import rota.assign.command
+import rota.audit.command
 import rota.log
 import rota.simulate.command
 import rota.why.command
@@ -47,6 +48,7 @@ app.command("assign")(rota.assign.command.assign)
 app.command("conform")(conform)
 app.command("why")(rota.why.command.why)
 app.command("simulate")(rota.simulate.command.simulate)
+app.command("audit")(rota.audit.command.audit)
 app.add_typer(bench, name="bench")
 app.add_typer(check, name="check")
 app.add_typer(config_commands, name="config")

@@ -88,6 +88,16 @@ impl<'a> Entry<'a> {
         self.effects
     }
 
+    /// The bytes of the entry, if this is what came of the event: [`Entry::read`] backwards.
+    pub fn write(&self, effects: &[HeldEffect<'_>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for effect in effects {
+            bytes = postcard::to_extend(effect, bytes).expect("plain data can be written");
+        }
+        let Entry { sequence, now, digest, .. } = *self;
+        self.event.with(|event| bytes_of(&Written { sequence, now, event: &event, effects: &bytes, digest }))
+    }
+
     /// The entry as one JSON object.
     pub fn to_json(&self) -> Result<String, EntryError> {
         let effects = self.effects()?;

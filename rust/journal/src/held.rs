@@ -169,6 +169,7 @@ pub struct HeldSync<'a> {
 
 /// See [`OffsetCommit`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are OffsetCommit's")]
 pub struct HeldCommit<'a> {
     pub version: i16,
     pub group_id: Option<&'a str>,
@@ -325,6 +326,7 @@ pub enum HeldEffect<'a> {
 
 /// See `rota_core::Answer`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are Answer's")]
 pub enum HeldAnswer<'a> {
     JoinGroup {
         error: ErrorCode,

@@ -20,6 +20,6 @@ mod tests;
 
 pub use entry::{Entry, EntryError, VERSION, write_entries, write_mark};
 pub use event::{Event, Firing, Subject};
-pub use held::{HeldEffect, HeldEvent, HeldRequest};
+pub use held::{HeldAnswer, HeldCommit, HeldEffect, HeldEvent, HeldRequest};
 pub use recorder::{Outcome, Recorder};
 pub use replay::{Difference, Replay, Tally};

@@ -2,6 +2,7 @@
 
 mod answers;
 mod assign;
+mod audit;
 mod bench;
 mod config;
 mod coordinator;
@@ -45,6 +46,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     journal::register(module)?;
     sim::register(module)?;
     bench::register(module)?;
+    audit::register(module)?;
     vocabulary::register(module)?;
     Ok(())
 }

@@ -34,7 +34,7 @@ pub use layout::is_topic;
 pub use open::{OpenError, Report};
 pub use pass::{Command, Outcome, PartitionHandle};
 pub use segment::Damage;
-pub use view::{PartitionView, Slice};
+pub use view::{PAYLOAD_BYTES_MAX, PartitionView, Slice};
 
 use partition::Partition;
 use wal::Wal;

@@ -1,0 +1,230 @@
+"""One audit: rows into Parquet, both auditors over them, verdicts and what could be decided."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from rota.audit import coverage, folds, views
+from rota.audit.checks import CHECKS, FOUND, OBSERVATION, VIOLATION, Check
+from rota.audit.logs import JOURNAL, Part, parts_of
+from rota.audit.session import fit
+
+REPLAY = Check("replay", "S23", VIOLATION, (JOURNAL,), "the coordinator does something else with the same events", "")
+UNREADABLE_SHOWN = 1_000
+
+
+class Verdict(NamedTuple):
+    """One thing that must not be, or that is worth knowing."""
+
+    id: str
+    """The invariant; "" for an observation that none forbids."""
+    name: str
+    severity: str
+    source: str
+    log: str
+    partition: int
+    group: str | None
+    generation: int | None
+    first_offset: int
+    last_offset: int
+    at_ms: int | None
+    members: list[str]
+    witness: str
+    reproduce: str
+    """A command that shows the records."""
+
+
+class Unreadable(NamedTuple):
+    """Something that could not be read."""
+
+    log: str
+    partition: int
+    offset: int
+    kind: str
+    """`unreadable`, or `torn`: what a crash leaves at the end of a log."""
+    reason: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked about."""
+
+    paths: list[Path]
+    group: str | None = None
+    """A regular expression that a group's whole name matches."""
+    since_ms: int | None = None
+    until_ms: int | None = None
+    output: Path = Path("audit")
+    """Where the tables are written, as Parquet."""
+
+
+@dataclass
+class Audit:
+    """What an audit found."""
+
+    parts: int = 0
+    rows: int = 0
+    groups: int = 0
+    verdicts: list[Verdict] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+    folds: list[folds.Fold] = field(default_factory=list)
+    coverage: list[coverage.Line] = field(default_factory=list)
+
+    @property
+    def violations(self) -> list[Verdict]:
+        """The verdicts that say that something must not be."""
+        return [verdict for verdict in self.verdicts if verdict.severity == VIOLATION]
+
+    @property
+    def observations(self) -> list[Verdict]:
+        """The verdicts that are only worth knowing."""
+        return [verdict for verdict in self.verdicts if verdict.severity == OBSERVATION]
+
+    @property
+    def exit_code(self) -> int:
+        """2: something could not be read; 1: violations; 0: clean."""
+        if any(found.kind == "unreadable" for found in self.unreadable):
+            return 2
+        return 1 if self.violations else 0
+
+
+def _reproduce(log: str, partition: int, group: str | None, name: str) -> str:
+    if name == REPLAY.name:
+        return f"rota log replay {log}"
+    chosen = "" if group is None else f" --group {json.dumps(group)}"
+    return f"rota log dump {log} --partition {partition}{chosen}"
+
+
+def _verdict(check: Check, row: Row) -> Verdict:
+    found = row.asDict()
+    log, partition, group = found["log"], found["partition"], found["group"]
+    last_offset = found["last_offset"]
+    return Verdict(
+        id=check.id,
+        name=check.name,
+        severity=check.severity,
+        source=found["source"],
+        log=log,
+        partition=partition,
+        group=group,
+        generation=found["generation"],
+        first_offset=last_offset if found["first_offset"] is None else found["first_offset"],
+        last_offset=last_offset,
+        at_ms=found["at_ms"],
+        members=sorted(member for member in found["members"] if member),
+        witness=found["witness"],
+        reproduce=_reproduce(log, partition, group, check.name),
+    )
+
+
+def declared(spark: SparkSession, check: Check) -> list[Verdict]:
+    """What one query finds, with the time of the last record of each."""
+    columns = ", ".join(f"f.`{name}`" for name in FOUND)
+    times = (
+        "SELECT source, log, partition, offset AS last_offset, max(at_ms) AS at_ms FROM all_rows GROUP BY 1, 2, 3, 4"
+    )
+    found = spark.sql(check.sql).select(*FOUND).collect()
+    if not found:
+        return []
+    spark.createDataFrame(found, _found_schema()).createOrReplaceTempView("found")
+    rows = spark.sql(
+        f"SELECT {columns}, t.at_ms FROM found f LEFT JOIN ({times}) t USING (source, log, partition, last_offset)"
+    )
+    return [_verdict(check, row) for row in rows.collect()]
+
+
+def _found_schema() -> str:
+    return (
+        "source string, log string, partition int, `group` string, generation int, first_offset bigint,"
+        " last_offset bigint, members array<string>, witness string"
+    )
+
+
+def replayed(found: list[folds.Fold]) -> list[Verdict]:
+    """The differences that folding met."""
+    return [_difference(fold, *fold.difference) for fold in found if fold.difference is not None]
+
+
+def _difference(
+    fold: folds.Fold, offset: int, sequence: int, what: str, event: str, journal: str, coordinator: str
+) -> Verdict:
+    return Verdict(
+        id=REPLAY.id,
+        name=REPLAY.name,
+        severity=VIOLATION,
+        source=JOURNAL,
+        log=fold.log,
+        partition=fold.partition,
+        group=None,
+        generation=None,
+        first_offset=offset,
+        last_offset=offset,
+        at_ms=None,
+        members=[],
+        witness=f"entry {sequence}: the {what} differ: event {event}; journal {journal}; replayed {coordinator}",
+        reproduce=_reproduce(fold.log, fold.partition, None, REPLAY.name),
+    )
+
+
+def read_rows(spark: SparkSession, wanted: Wanted, parts: list[Part]) -> DataFrame:
+    """All rows of the logs, kept as Parquet in `events`, where queries read only the columns that they need."""
+    target = str(wanted.output / "events")
+    paths = "\n".join(str(path) for path in wanted.paths)
+    rows = spark.read.format("rota").load(paths)
+    rows.coalesce(max(1, min(len(parts), 256))).write.mode("overwrite").parquet(target)
+    return spark.read.parquet(target).selectExpr("*", "offset * 1048576 + part AS pos")
+
+
+def _is_wanted(wanted: Wanted, verdict: Verdict) -> bool:
+    if verdict.at_ms is None:
+        return True
+    since_ms = verdict.at_ms if wanted.since_ms is None else wanted.since_ms
+    until_ms = verdict.at_ms if wanted.until_ms is None else wanted.until_ms
+    return since_ms <= verdict.at_ms <= until_ms
+
+
+def audit(spark: SparkSession, wanted: Wanted, progress: Callable[[str], None] = lambda _: None) -> Audit:
+    """Read the logs, run both auditors, write the tables. Whole logs are read whatever is asked about: what a group
+    did before is what tells whether it may do what it does."""
+    began = datetime.datetime.now(datetime.UTC)
+    parts = parts_of(wanted.paths)
+    found = Audit(parts=len(parts))
+    records = sum(part.records for part in parts)
+    fit(spark, records)
+    progress(f"reading {records} records in {len(parts)} parts")
+    all_rows = read_rows(spark, wanted, parts)
+    all_rows.createOrReplaceTempView("all_rows")
+    rows = all_rows if wanted.group is None else all_rows.where(all_rows["group"].rlike(f"^(?:{wanted.group})$"))
+    rows.createOrReplaceTempView("rows")
+    views.define(spark)
+    try:
+        found.rows = all_rows.count()
+        found.groups = rows.select("log", "group").where("`group` IS NOT NULL").distinct().count()
+        troubles = all_rows.where("kind IN ('unreadable', 'torn')").limit(UNREADABLE_SHOWN).collect()
+        found.unreadable = [Unreadable(row.log, row.partition, row.offset, row.kind, row.note) for row in troubles]
+        sources = {part.source for part in parts}
+        checks = [check for check in CHECKS if sources & set(check.sources)]
+        for number, check in enumerate(checks):
+            progress(f"check {number + 1} of {len(checks)}: {check.name}")
+            found.verdicts += declared(spark, check)
+        progress("folding the journals")
+        found.folds = folds.replay(spark, parts)
+        found.verdicts += replayed(found.folds)
+        found.verdicts = sorted(filter(lambda verdict: _is_wanted(wanted, verdict), found.verdicts), key=_order)
+        found.coverage = coverage.lines(spark, found.folds)
+    finally:
+        views.forget(spark)
+    progress(f"done in {(datetime.datetime.now(datetime.UTC) - began).total_seconds():.1f} s")
+    return found
+
+
+def _order(verdict: Verdict) -> tuple[Any, ...]:
+    where = (verdict.log, verdict.partition, verdict.last_offset, verdict.name)
+    return (verdict.severity != VIOLATION, *where)

@@ -1,0 +1,417 @@
+"""What is looked for: one query for each thing that must not be, and for a few that are worth knowing.
+
+Each query gives the columns of `FOUND` over the views of `rota.audit.views`. Nothing here is shared with the
+coordinator: the same promises, said again in SQL.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rota.audit.logs import JOURNAL, OFFSETS
+
+VIOLATION, OBSERVATION = "violation", "observation"
+
+FOUND = ("source", "log", "partition", "group", "generation", "first_offset", "last_offset", "members", "witness")
+
+# What a log cannot be compared more exactly than: a busy server tells its coordinators the time a little late.
+SLACK_MS = 1_000
+# A request that no member sent waits for the log at most: no coordinator is that patient.
+PATIENCE_MS = 60_000
+STORM_GENERATIONS, STORM_MS = 10, 60_000
+UNSETTLED_GENERATIONS = 3
+
+
+class Check(NamedTuple):
+    """One thing to look for."""
+
+    name: str
+    id: str
+    """The invariant's, or "" if none forbids it."""
+    severity: str
+    sources: tuple[str, ...]
+    says: str
+    """In words, for a report."""
+    sql: str
+
+
+BOTH, ONLY_JOURNAL = (JOURNAL, OFFSETS), (JOURNAL,)
+
+
+def _check(
+    name: str, identifier: str, says: str, sql: str, sources: tuple[str, ...] = BOTH, severity: str = VIOLATION
+) -> Check:
+    return Check(name, identifier, severity, sources, says, sql)
+
+
+# ---- what every log of groups shows
+
+OF_RECORDS = (
+    _check(
+        "two owners",
+        "S12",
+        "one partition is assigned to two members",
+        """SELECT source, log, partition, `group`, generation, offset AS first_offset, offset AS last_offset,
+             collect_set(member) AS members, concat(topic, '-', topic_partition) AS witness
+           FROM assigned
+           GROUP BY source, log, partition, `group`, generation, offset, topic, topic_partition
+           HAVING count(DISTINCT member) > 1""",
+    ),
+    _check(
+        "not subscribed",
+        "S12",
+        "a member is assigned a partition of a topic to which it does not subscribe",
+        """SELECT source, log, partition, `group`, generation, offset AS first_offset, offset AS last_offset,
+             array(member) AS members, first(concat(topic, '-', topic_partition)) AS witness
+           FROM assigned ANTI JOIN subscribed USING (source, log, `group`, offset, member, topic)
+           GROUP BY source, log, partition, `group`, generation, offset, member""",
+    ),
+    _check(
+        "leader not a member",
+        "S3",
+        "the leader is not one of the members, or there is no leader",
+        """SELECT g.source, g.log, g.partition, g.`group`, g.generation, g.offset AS first_offset,
+             g.offset AS last_offset, array(coalesce(g.leader, '')) AS members,
+             concat('leader ', coalesce(g.leader, 'none'), ' of ', g.count, ' members') AS witness
+           FROM groups g LEFT JOIN members m
+             ON g.source = m.source AND g.log = m.log AND g.`group` = m.`group` AND g.offset = m.offset
+               AND g.append_id <=> m.append_id AND g.leader = m.member
+           WHERE (g.count > 0 AND m.member IS NULL) OR (g.count = 0 AND g.leader IS NOT NULL)""",
+    ),
+    _check(
+        "no protocol",
+        "S6",
+        "a group with members has no protocol",
+        """SELECT source, log, partition, `group`, generation, offset AS first_offset, offset AS last_offset,
+             array() AS members, concat(count, ' members and no protocol') AS witness
+           FROM groups WHERE count > 0 AND protocol IS NULL""",
+    ),
+    _check(
+        "instance twice",
+        "S16",
+        "two members have the same group.instance.id",
+        """SELECT source, log, partition, `group`, generation, offset AS first_offset, offset AS last_offset,
+             collect_set(member) AS members, concat('instance ', instance) AS witness
+           FROM members WHERE instance IS NOT NULL
+           GROUP BY source, log, partition, `group`, generation, offset, append_id, instance
+           HAVING count(DISTINCT member) > 1""",
+    ),
+    _check(
+        "generation back",
+        "S4",
+        "a group's generation went back",
+        """SELECT source, log, partition, `group`, generation, greatest_offset AS first_offset, offset AS last_offset,
+             array() AS members, concat('generation ', generation, ' after ', greatest) AS witness
+           FROM (SELECT *, max(generation) OVER before AS greatest,
+                   max_by(offset, generation) OVER before AS greatest_offset
+                 FROM lives WHERE generation IS NOT NULL
+                 WINDOW before AS (PARTITION BY source, log, `group`, life ORDER BY pos
+                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+           WHERE generation < greatest""",
+    ),
+    _check(
+        "generation reused",
+        "S4",
+        "one generation has two different assignments",
+        """SELECT source, log, partition, `group`, generation, min(offset) AS first_offset, max(offset) AS last_offset,
+             array(first(member)) AS members,
+             concat(count(DISTINCT payload), ' assignments for ', first(coalesce(instance, member))) AS witness
+           FROM life_members
+           GROUP BY source, log, partition, `group`, life, generation, coalesce(instance, member)
+           HAVING count(DISTINCT payload) > 1""",
+    ),
+    _check(
+        "resurrected",
+        "S29",
+        "a member that was gone is back",
+        """SELECT source, log, partition, `group`, generation, gone_offset AS first_offset, offset AS last_offset,
+             array(member) AS members, concat('gone at offset ', gone_offset, ', back at ', offset) AS witness
+           FROM returns WHERE NOT was_replaced""",
+    ),
+    _check(
+        "replacement lost",
+        "S17",
+        "a static member that was replaced is back under its old member id",
+        """SELECT source, log, partition, `group`, generation, gone_offset AS first_offset, offset AS last_offset,
+             array(member) AS members, concat('replaced at offset ', gone_offset, ', back at ', offset) AS witness
+           FROM returns WHERE was_replaced""",
+    ),
+    _check(
+        "offset went back",
+        "",
+        "a committed offset is smaller than the one before; that may be meant",
+        """SELECT source, log, partition, `group`, CAST(NULL AS INT) AS generation, before_offset AS first_offset,
+             offset AS last_offset, array() AS members,
+             concat(topic, '-', topic_partition, ': ', committed, ' after ', before) AS witness
+           FROM (SELECT *, lag(committed) OVER commits AS before, lag(offset) OVER commits AS before_offset
+                 FROM durable_offsets
+                 WINDOW commits AS (PARTITION BY source, log, `group`, topic, topic_partition ORDER BY pos))
+           WHERE committed < before""",
+        severity=OBSERVATION,
+    ),
+    _check(
+        "storm",
+        "",
+        f"{STORM_GENERATIONS} generations within {STORM_MS // 1000} s",
+        f"""SELECT source, log, partition, `group`, max(generation) AS generation, min(earlier_offset) AS first_offset,
+             max(offset) AS last_offset, array() AS members,
+             concat(max(generation) - min(earlier_generation), ' generations up to ', max(generation)) AS witness
+           FROM (SELECT *, lag(at_ms, {STORM_GENERATIONS - 1}) OVER rounds AS earlier_ms,
+                   lag(offset, {STORM_GENERATIONS - 1}) OVER rounds AS earlier_offset,
+                   lag(generation, {STORM_GENERATIONS - 1}) OVER rounds AS earlier_generation
+                 FROM rounds WINDOW rounds AS (PARTITION BY source, log, `group` ORDER BY pos))
+           WHERE at_ms - earlier_ms <= {STORM_MS}
+           GROUP BY source, log, partition, `group`""",
+        severity=OBSERVATION,
+    ),
+)
+
+# ---- what only a journal shows: what was asked and what was told
+
+OF_ANSWERS = (
+    _check(
+        "two leaders",
+        "S1",
+        "two members were told that they lead one generation",
+        """SELECT source, log, partition, `group`, generation, min(offset) AS first_offset, max(offset) AS last_offset,
+             collect_set(member) AS members, concat(count(DISTINCT member), ' leaders') AS witness
+           FROM told_joins WHERE leader = member
+           GROUP BY source, log, partition, `group`, life, generation
+           HAVING count(DISTINCT coalesce(instance, member)) > 1""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "different answers",
+        "S9",
+        "members of one round were told different generations, protocols or leaders",
+        """SELECT source, log, partition, `group`, max(generation) AS generation, offset AS first_offset,
+             offset AS last_offset, collect_set(member) AS members,
+             concat(count(DISTINCT generation), ' generations, ', count(DISTINCT protocol), ' protocols, ',
+               count(DISTINCT leader), ' leaders') AS witness
+           FROM told_joins GROUP BY source, log, partition, `group`, offset
+           HAVING count(DISTINCT generation) > 1 OR count(DISTINCT protocol) > 1 OR count(DISTINCT leader) > 1""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "generation told back",
+        "S4",
+        "a member was told an older generation than somebody before",
+        """SELECT source, log, partition, `group`, generation, greatest_offset AS first_offset, offset AS last_offset,
+             array(member) AS members, concat('generation ', generation, ' after ', greatest) AS witness
+           FROM (SELECT *, max(generation) OVER before AS greatest,
+                   max_by(offset, generation) OVER before AS greatest_offset
+                 FROM told_joins
+                 WINDOW before AS (PARTITION BY source, log, `group`, life ORDER BY pos
+                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+           WHERE generation < greatest""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "list is not the group",
+        "S34",
+        "a member was told to be in the generation and is not in its leader's list",
+        """SELECT source, log, partition, `group`, generation, offset AS first_offset, offset AS last_offset,
+             array(member) AS members, concat(member, ' is not listed') AS witness
+           FROM told_joins SEMI JOIN listed USING (source, log, `group`, offset)
+           ANTI JOIN listed USING (source, log, `group`, offset, member)""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "not relayed",
+        "S11",
+        "a member was told another assignment than its leader gave for it",
+        """SELECT t.source, t.log, t.partition, t.`group`, t.generation, t.offset AS first_offset,
+             t.offset AS last_offset, array(first(t.member)) AS members,
+             concat('told ', substr(hex(first(t.payload)), 1, 64)) AS witness
+           FROM told_syncs t JOIN planned p
+             ON t.source = p.source AND t.log = p.log AND t.`group` = p.`group` AND t.generation = p.generation
+           WHERE length(t.payload) > 0
+           GROUP BY t.source, t.log, t.partition, t.`group`, t.generation, t.pos, t.offset
+           HAVING NOT bool_or(p.payload = t.payload)
+             OR (bool_or(p.member = t.member) AND NOT bool_or(p.member = t.member AND p.payload = t.payload))""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "told before durable",
+        "S26",
+        "an assignment or a commit was acknowledged before its record was durable",
+        """SELECT t.source, t.log, t.partition, t.`group`, t.generation, min(t.offset) AS first_offset,
+             d.offset AS last_offset, collect_set(t.member) AS members,
+             concat('told at ', min(t.offset), ', durable at ', d.offset) AS witness
+           FROM told_syncs t JOIN durable_generations d
+             ON t.source = d.source AND t.log = d.log AND t.`group` = d.`group` AND t.generation = d.generation
+           WHERE t.offset BETWEEN d.append_offset AND d.offset - 1
+           GROUP BY t.source, t.log, t.partition, t.`group`, t.generation, d.offset
+           UNION ALL
+           SELECT source, log, partition, `group`, generation, offset AS first_offset, offset AS last_offset,
+             array(member) AS members, 'a commit was acknowledged at once' AS witness
+           FROM asked SEMI JOIN appends USING (source, log, partition, offset)
+           WHERE api = 'OffsetCommit' AND error = 'NONE'""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "commit of an old generation",
+        "S15",
+        "a commit of an older generation was accepted",
+        """SELECT c.source, c.log, c.partition, c.`group`, c.generation, min(t.offset) AS first_offset,
+             c.offset AS last_offset, array(c.member) AS members,
+             concat('generation ', c.generation, ' while ', max(t.generation), ' is told') AS witness
+           FROM accepted_commits c JOIN told_joins t
+             ON c.source = t.source AND c.log = t.log AND c.`group` = t.`group` AND c.life = t.life
+                 AND t.pos < c.pos AND t.generation > c.generation
+           WHERE c.generation >= 0
+           GROUP BY c.source, c.log, c.partition, c.`group`, c.generation, c.offset, c.member""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "commit of a departed member",
+        "S15",
+        "a commit of a member that had left was accepted",
+        """SELECT source, log, partition, `group`, generation, gone_offset AS first_offset, offset AS last_offset,
+             array(member) AS members, concat(how, ' at offset ', gone_offset) AS witness
+           FROM accepted_of_departed WHERE api = 'OffsetCommit' AND how <> 'replaced'""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "answer to a departed member",
+        "S14",
+        "a member that had left was told that all is well",
+        """SELECT source, log, partition, `group`, generation, gone_offset AS first_offset, offset AS last_offset,
+             array(member) AS members, concat(how, ' at offset ', gone_offset) AS witness
+           FROM accepted_of_departed WHERE api <> 'OffsetCommit' AND how <> 'replaced'""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "replaced and not fenced",
+        "S17",
+        "a static member that was replaced was told that all is well",
+        """SELECT source, log, partition, `group`, generation, gone_offset AS first_offset, offset AS last_offset,
+             array(member) AS members, concat(how, ' at offset ', gone_offset) AS witness
+           FROM accepted_of_departed WHERE how = 'replaced'""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "answered twice",
+        "S18",
+        "a request was answered more than once",
+        """SELECT source, log, partition, asked.`group` AS `group`, max(generation) AS generation,
+             min(offset) AS first_offset, max(offset) AS last_offset, array(first(asked.member)) AS members,
+             concat(count(*), ' answers to the ', asked.api, ' at ', asked.offset) AS witness
+           FROM answered WHERE asked IS NOT NULL
+           GROUP BY source, log, partition, ticket, asked
+           HAVING count(*) > 1""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "never answered",
+        "S18",
+        "a request was not answered although its time had passed, or its coordinator was unloaded",
+        f"""SELECT q.source, q.log, q.partition, q.`group`, q.generation, q.offset AS first_offset,
+             i.last_offset AS last_offset, array(q.member) AS members,
+             concat('the ', q.api, ' at ', q.offset, ' has no answer') AS witness
+           FROM unanswered q JOIN incarnations i
+             ON q.source = i.source AND q.log = i.log AND q.partition = i.partition
+               AND q.offset BETWEEN i.first_offset AND i.last_offset
+           LEFT JOIN patience p ON q.source = p.source AND q.log = p.log AND q.`group` = p.`group`
+           WHERE NOT i.has_gaps AND (i.unloaded OR q.api = 'Heartbeat'
+             OR i.last_mono_ms > q.mono_ms + greatest(p.wait_ms, i.delay_ms, {PATIENCE_MS}) + {SLACK_MS})""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "late phase",
+        "L1",
+        "a phase outlived its deadline",
+        f"""SELECT a.source, a.log, a.partition, a.`group`, a.generation, a.asked.offset AS first_offset,
+             a.offset AS last_offset, array(a.asked.member) AS members,
+             concat(a.api, ' waited ', a.mono_ms - a.asked.mono_ms, ' ms') AS witness
+           FROM answered a JOIN patience p ON a.source = p.source AND a.log = p.log AND a.`group` = p.`group`
+           JOIN incarnations i ON a.source = i.source AND a.log = i.log AND a.partition = i.partition
+             AND a.offset BETWEEN i.first_offset AND i.last_offset
+           WHERE a.api IN ('JoinGroup', 'SyncGroup') AND a.asked.offset >= i.first_offset
+             AND a.mono_ms - a.asked.mono_ms > greatest(p.wait_ms, i.delay_ms) + {SLACK_MS}""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "early expiry",
+        "S20",
+        "a session ended although every member had been heard of in time",
+        """SELECT source, log, partition, `group`, CAST(NULL AS INT) AS generation, max(armed_offset) AS first_offset,
+             offset AS last_offset, collect_set(member) AS members,
+             concat('the next session ends in ', min(armed_ms + session_timeout_ms - mono_ms), ' ms') AS witness
+           FROM sessions_at_expiry
+           GROUP BY source, log, partition, `group`, offset, pos
+           HAVING min(coalesce(armed_ms + session_timeout_ms - mono_ms, -1)) > 0""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "answer while loading",
+        "S33",
+        "a request succeeded before its coordinator had loaded",
+        """SELECT a.source, a.log, a.partition, a.`group`, a.generation, i.first_offset, a.offset AS last_offset,
+             array(a.member) AS members,
+             concat(a.api, ' before offset ', coalesce(i.loaded_offset, 'the end')) AS witness
+           FROM asked a JOIN incarnations i ON a.source = i.source AND a.log = i.log AND a.partition = i.partition
+             AND a.offset BETWEEN i.first_offset AND i.last_offset
+           WHERE a.error = 'NONE' AND i.began AND (i.loaded_offset IS NULL OR a.offset < i.loaded_offset)
+             AND NOT i.has_gaps""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "answer after unloading",
+        "S28",
+        "a request succeeded after its coordinator had been unloaded",
+        """SELECT a.source, a.log, a.partition, a.`group`, a.generation, i.unloaded_offset AS first_offset,
+             a.offset AS last_offset, array(a.member) AS members,
+             concat(a.api, ' after offset ', i.unloaded_offset) AS witness
+           FROM asked a JOIN incarnations i ON a.source = i.source AND a.log = i.log AND a.partition = i.partition
+             AND a.offset BETWEEN i.first_offset AND i.last_offset
+           WHERE a.error = 'NONE' AND a.offset > i.unloaded_offset""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "entries out of order",
+        "S23",
+        "entries of the journal are missing, repeated or in the wrong place",
+        """SELECT source, log, partition, `group`, CAST(NULL AS INT) AS generation, before_offset AS first_offset,
+             offset AS last_offset, array() AS members,
+             concat('entry ', sequence, ' after ', before) AS witness
+           FROM (SELECT *, lag(sequence) OVER entries AS before, lag(offset) OVER entries AS before_offset
+                 FROM entries WINDOW entries AS (PARTITION BY source, log, partition ORDER BY pos))
+           WHERE kind <> 'began' AND before IS NOT NULL
+             AND sequence <> before + CASE WHEN kind = 'gap' THEN count ELSE 1 END""",
+        ONLY_JOURNAL,
+    ),
+    _check(
+        "zombie commit",
+        "",
+        "a member committed for a partition that is assigned to another one",
+        """SELECT c.source, c.log, c.partition, c.`group`, c.generation, a.offset AS first_offset,
+             c.offset AS last_offset, array(c.member, a.member) AS members,
+             concat(c.topic, '-', c.topic_partition, ' of ', a.member) AS witness
+           FROM commit_rows c JOIN assigned a
+             ON c.source = a.source AND c.log = a.log AND c.`group` = a.`group` AND c.generation = a.generation
+               AND c.topic = a.topic AND c.topic_partition = a.topic_partition AND a.offset < c.offset
+           WHERE c.member <> a.member""",
+        ONLY_JOURNAL,
+        OBSERVATION,
+    ),
+    _check(
+        "never settles",
+        "",
+        f"{UNSETTLED_GENERATIONS} generations in a row ended without an assignment",
+        f"""SELECT source, log, partition, `group`, max(generation) AS generation, min(offset) AS first_offset,
+             max(offset) AS last_offset, array() AS members, concat(count(*), ' generations') AS witness
+           FROM (SELECT r.*, s.generation AS settled_generation,
+                   count(s.generation) OVER (PARTITION BY r.source, r.log, r.`group` ORDER BY r.pos) AS settled
+                 FROM rounds r LEFT JOIN (SELECT DISTINCT source, log, `group`, generation FROM told_syncs) s
+                   ON r.source = s.source AND r.log = s.log AND r.`group` = s.`group` AND r.generation = s.generation
+                 WHERE r.source = 'journal')
+           WHERE settled_generation IS NULL
+           GROUP BY source, log, partition, `group`, settled
+           HAVING count(*) >= {UNSETTLED_GENERATIONS}""",
+        ONLY_JOURNAL,
+        OBSERVATION,
+    ),
+)
+
+CHECKS = OF_RECORDS + OF_ANSWERS

@@ -1,0 +1,157 @@
+"""`rota audit`. Exit codes: 0 clean, 1 something that must not be, 2 unreadable input or called wrongly."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from rota.audit.audit import Audit, Verdict, Wanted
+
+MISUSED = 2
+VERDICTS_SHOWN = 100
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PATH...", help="Data directories of rota or Kafka, journals, or directories of partitions."
+    ),
+]
+GroupRegex = Annotated[str | None, typer.Option("--group", metavar="REGEX", help="Only groups of such names.")]
+Since = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Only verdicts from then on: 2026-01-31T13:30:20, UTC.")
+]
+Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only verdicts up to then.")]
+Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the tables there, as Parquet.")]
+Master = Annotated[str, typer.Option(metavar="URL", help="Of the Spark cluster.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def fail(message: str) -> NoReturn:
+    """End with one line on stderr."""
+    typer.echo(f"rota: {message}", err=True)
+    raise typer.Exit(MISUSED)
+
+
+def instant_ms(option: str, text: str) -> int:
+    """An ISO time, UTC unless it says otherwise, in milliseconds since the Unix epoch."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        fail(f"{option} is `{text}`: give a time such as 2026-01-31T13:30:20")
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def shown_time(at_ms: int | None) -> str:
+    """An instant for people; "" if it is not known."""
+    return "" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def wanted_of(paths: list[Path], group: str | None, since: str | None, until: str | None, output: Path) -> Wanted:
+    """What the options ask for; ends the command if they make no sense."""
+    from rota.audit.audit import Wanted
+
+    if group is not None:
+        try:
+            re.compile(group)
+        except re.error as error:
+            fail(f"--group is `{group}`: {error}")
+    since_ms = None if since is None else instant_ms("--since", since)
+    until_ms = None if until is None else instant_ms("--until", until)
+    return Wanted([path.absolute() for path in paths], group, since_ms, until_ms, output.absolute())
+
+
+def _told(verdict: Verdict) -> str:
+    where = f"partition {verdict.partition}, offsets {verdict.first_offset} to {verdict.last_offset}"
+    group = "" if verdict.group is None else f" group {verdict.group}"
+    generation = "" if verdict.generation is None else f" generation {verdict.generation}"
+    members = f" ({', '.join(verdict.members)})" if verdict.members else ""
+    head = f"{verdict.severity} {verdict.id or '-'} {verdict.name}:{group}{generation}{members}, {where}"
+    return f"{head}\n  {verdict.witness}\n  {verdict.reproduce}"
+
+
+def summary(found: Audit) -> list[str]:
+    """The audit in some lines."""
+    lines = [_told(verdict) for verdict in found.verdicts[:VERDICTS_SHOWN]]
+    if len(found.verdicts) > VERDICTS_SHOWN:
+        lines.append(f"... and {len(found.verdicts) - VERDICTS_SHOWN} more")
+    lines += [
+        f"{trouble.kind}: {trouble.log}, partition {trouble.partition}, offset {trouble.offset}: {trouble.reason}"
+        for trouble in found.unreadable
+    ]
+    lines += [
+        f"not folded: {fold.log}, partition {fold.partition}: {fold.damage}"
+        for fold in found.folds
+        if fold.damage is not None
+    ]
+    compared, snapshots = sum(fold.compared for fold in found.folds), sum(fold.snapshots for fold in found.folds)
+    unknown = sum(line.decided == "unknown" for line in found.coverage)
+    lines.append(f"{found.rows} rows of {found.groups} groups; {compared} events and {snapshots} states folded again")
+    lines.append(f"{len(found.violations)} violations, {len(found.observations)} observations")
+    lines.append(f"{len(found.coverage) - unknown} of {len(found.coverage)} invariants decided, {unknown} unknown")
+    return lines
+
+
+def as_json(found: Audit) -> str:
+    """The audit as one JSON object."""
+    body = {
+        "rows": found.rows,
+        "groups": found.groups,
+        "verdicts": [verdict._asdict() for verdict in found.verdicts],
+        "unreadable": [trouble._asdict() for trouble in found.unreadable],
+        "folds": [fold._asdict() for fold in found.folds],
+        "coverage": [line._asdict() for line in found.coverage],
+        "exit_code": found.exit_code,
+    }
+    return json.dumps(body)
+
+
+def audit(
+    paths: Paths,
+    group: GroupRegex = None,
+    since: Since = None,
+    until: Until = None,
+    output: Output = None,
+    master: Master = "local[*]",
+    as_json_: AsJson = False,
+) -> None:
+    """Check what groups did against the invariants, from logs alone: journals, __consumer_offsets of rota or Kafka.
+
+    Exit code 0: clean. 1: something is there that must not be. 2: something could not be read; the rest was audited.
+    Needs Java 17 and `pip install 'rota[audit]'`.
+
+    \b
+    Examples:
+      rota audit data
+      rota audit data --group 'pay.*' --json
+      rota audit /var/lib/kafka/data --output tables
+    """
+    from rota.audit import session
+
+    try:
+        session.check_installed()
+    except session.MissingError as missing:
+        fail(str(missing))
+    from rota.audit.audit import audit as run
+
+    def progress(step: str) -> None:
+        if sys.stderr.isatty():
+            typer.echo(f"rota: {step}", err=True)
+
+    with tempfile.TemporaryDirectory(prefix="rota-audit-") as scratch:
+        wanted = wanted_of(paths, group, since, until, output or Path(scratch))
+        with session.started(master) as spark:
+            found = run(spark, wanted, progress)
+    if as_json_:
+        typer.echo(as_json(found))
+    else:
+        for line in summary(found):
+            typer.echo(line)
+    raise typer.Exit(found.exit_code)

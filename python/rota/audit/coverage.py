@@ -1,0 +1,48 @@
+"""What an audit could decide: for each log and each invariant who decided it, or why nobody could."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from rota.audit.folds import Fold
+from rota.audit.logs import JOURNAL
+from rota.audit.matrix import BOTH, MATRIX, NEEDS_ALL_RECORDS, QUERIED, REPLAYED, UNKNOWN, WHY_UNKNOWN
+
+NOT_IN_LOG = "the log of groups has no joins, heartbeats or answers"
+
+
+class Line(NamedTuple):
+    """One invariant in one log."""
+
+    source: str
+    log: str
+    id: str
+    decided: str
+    """`replay`, `query`, `both` or `unknown`."""
+    why: str
+    """Of what is unknown, or known in part only; else empty."""
+
+
+def _line(source: str, log: str, identifier: str, missing: int, unfolded: bool) -> Line:
+    decided = MATRIX[identifier][0 if source == JOURNAL else 1]
+    why = WHY_UNKNOWN.get(identifier, "" if decided != UNKNOWN else NOT_IN_LOG)
+    if source != JOURNAL and missing and identifier in NEEDS_ALL_RECORDS:
+        decided, why = UNKNOWN, f"unknown: compacted ({missing} records are gone; what is left was checked)"
+    if source == JOURNAL and unfolded and decided in {REPLAYED, BOTH}:
+        decided = QUERIED if decided == BOTH else UNKNOWN
+        why = "part of the journal is missing or could not be folded"
+    return Line(source, log, identifier, decided, why)
+
+
+def lines(spark: SparkSession, folds: list[Fold]) -> list[Line]:
+    """One for each log and invariant."""
+    compacted = "sum(CASE WHEN kind = 'compacted' THEN count ELSE 0 END) AS missing"
+    logs = spark.sql(f"SELECT source, log, {compacted} FROM all_rows GROUP BY source, log ORDER BY source, log")
+    troubled = {fold.log for fold in folds if fold.damage or fold.missing or fold.unchecked or fold.difference}
+    return [
+        _line(row.source, row.log, identifier, row.missing, row.log in troubled)
+        for row in logs.collect()
+        for identifier in MATRIX
+    ]

@@ -1,0 +1,65 @@
+"""Which log can decide which invariant. docs/audit.md has this table in words; a test holds the two together.
+
+A journal has every event and every answer, so a replay decides what depends on the coordinator's state. The log of
+groups has what became durable: no joins, no heartbeats, no answers, no partition counts.
+"""
+
+from __future__ import annotations
+
+REPLAYED, QUERIED, BOTH, UNKNOWN = "replay", "query", "both", "unknown"
+
+# id: (journal, __consumer_offsets of rota, __consumer_offsets of Kafka): who decides it there.
+MATRIX: dict[str, tuple[str, str, str]] = {
+    "S1": (BOTH, UNKNOWN, UNKNOWN),
+    "S2": (REPLAYED, UNKNOWN, UNKNOWN),
+    "S3": (BOTH, QUERIED, QUERIED),
+    "S4": (BOTH, QUERIED, QUERIED),
+    "S5": (REPLAYED, UNKNOWN, UNKNOWN),
+    "S6": (BOTH, QUERIED, QUERIED),
+    "S7": (REPLAYED, UNKNOWN, UNKNOWN),
+    "S8": (REPLAYED, UNKNOWN, UNKNOWN),
+    "S9": (BOTH, UNKNOWN, UNKNOWN),
+    "S10": (REPLAYED, UNKNOWN, UNKNOWN),
+    "S11": (BOTH, UNKNOWN, UNKNOWN),
+    "S12": (QUERIED, QUERIED, QUERIED),
+    "S13": (UNKNOWN, UNKNOWN, UNKNOWN),
+    "S14": (BOTH, UNKNOWN, UNKNOWN),
+    "S15": (BOTH, UNKNOWN, UNKNOWN),
+    "S16": (BOTH, QUERIED, QUERIED),
+    "S17": (BOTH, QUERIED, QUERIED),
+    "S18": (BOTH, UNKNOWN, UNKNOWN),
+    "S19": (REPLAYED, UNKNOWN, UNKNOWN),
+    "S20": (BOTH, UNKNOWN, UNKNOWN),
+    "S21": (REPLAYED, UNKNOWN, UNKNOWN),
+    "S22": (REPLAYED, UNKNOWN, UNKNOWN),
+    "S23": (BOTH, UNKNOWN, UNKNOWN),
+    "S24": (REPLAYED, UNKNOWN, UNKNOWN),
+    "S25": (REPLAYED, UNKNOWN, UNKNOWN),
+    "S26": (BOTH, UNKNOWN, UNKNOWN),
+    "S27": (UNKNOWN, UNKNOWN, UNKNOWN),
+    "S28": (BOTH, UNKNOWN, UNKNOWN),
+    "S29": (BOTH, QUERIED, QUERIED),
+    "S30": (REPLAYED, UNKNOWN, UNKNOWN),
+    "S31": (REPLAYED, UNKNOWN, UNKNOWN),
+    "S32": (UNKNOWN, UNKNOWN, UNKNOWN),
+    "S33": (BOTH, UNKNOWN, UNKNOWN),
+    "S34": (BOTH, UNKNOWN, UNKNOWN),
+    "L1": (BOTH, UNKNOWN, UNKNOWN),
+    "L2": (BOTH, UNKNOWN, UNKNOWN),
+    "L3": (REPLAYED, UNKNOWN, UNKNOWN),
+    "L4": (REPLAYED, UNKNOWN, UNKNOWN),
+    "L5": (UNKNOWN, UNKNOWN, UNKNOWN),
+    "L6": (REPLAYED, UNKNOWN, UNKNOWN),
+    "L7": (REPLAYED, UNKNOWN, UNKNOWN),
+}
+
+# What is only true of the records that compaction left: one generation after another, who was gone in between.
+NEEDS_ALL_RECORDS = frozenset({"S4", "S17", "S29"})
+
+WHY_UNKNOWN = {
+    "S12": "whether every partition has an owner: no log has the number of partitions",
+    "S13": "assignors have their own tests",
+    "S27": "what a member still holds is known to its process only",
+    "S32": "no log has the order of answers on a connection",
+    "L5": "no log says when the last perturbation was",
+}

@@ -1,0 +1,61 @@
+"""Rows of logs as Arrow record batches; the rows themselves are made in Rust."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from rota import _rota
+from rota.audit.logs import JOURNAL, Part
+
+TYPES = {"long": pa.int64(), "int": pa.int32(), "text": pa.string(), "bytes": pa.binary()}
+SPARK_TYPES = {"long": "bigint", "int": "int", "text": "string", "bytes": "binary"}
+
+# What all rows of a part have in common comes before what Rust reads.
+PLACE = (("source", "text"), ("log", "text"), ("partition", "int"))
+COLUMNS = (*PLACE, *_rota.audit_columns())
+ARROW_SCHEMA = pa.schema([(name, TYPES[kind]) for name, kind in COLUMNS])
+SPARK_SCHEMA = ", ".join(f"`{name}` {SPARK_TYPES[kind]}" for name, kind in COLUMNS)
+
+
+def _array(kind: str, rows: int, buffers: tuple[bytes, bytes, bytes]) -> pa.Array:
+    validity, offsets, values = (pa.py_buffer(buffer) for buffer in buffers)
+    if kind in {"text", "bytes"}:
+        return pa.Array.from_buffers(TYPES[kind], rows, [validity, offsets, values])
+    return pa.Array.from_buffers(TYPES[kind], rows, [validity, values])
+
+
+def _placed(part: Part, rows: int) -> list[pa.Array]:
+    common = (part.source, part.log, part.partition)
+    return [pa.repeat(pa.scalar(value, TYPES[kind]), rows) for value, (_, kind) in zip(common, PLACE, strict=True)]
+
+
+def unreadable(part: Part, reason: str) -> pa.RecordBatch:
+    """One row that says what could not be read, instead of a dead job."""
+    said = {"source": part.source, "log": part.log, "partition": part.partition, "kind": "unreadable", "note": reason}
+    said |= {"offset": part.first_offset, "part": 0}
+    return pa.RecordBatch.from_pylist([said], schema=ARROW_SCHEMA)
+
+
+def rows_of(
+    part: Part, groups: list[str] | None = None, since_ms: int | None = None, until_ms: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one part: of these groups, not earlier and not later; rows about no group are always among them."""
+    if part.trouble is not None:
+        yield unreadable(part, part.trouble)
+        return
+    place = (part.start, part.end, part.first_offset)
+    try:
+        rows = _rota.AuditRows(
+            Path(part.path), place, part.is_newest, part.source == JOURNAL, groups, since_ms, until_ms
+        )
+    except OSError as error:
+        yield unreadable(part, str(error))
+        return
+    kinds = [kind for _, kind in _rota.audit_columns()]
+    while (read := rows.next_columns()) is not None:
+        count, columns = read
+        arrays = [_array(kind, count, buffers) for kind, buffers in zip(kinds, columns, strict=True)]
+        yield pa.RecordBatch.from_arrays([*_placed(part, count), *arrays], schema=ARROW_SCHEMA)

@@ -1,0 +1,101 @@
+"""Spark, started so that a laptop can do it; and what to install where it cannot."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_VERSION = 17
+INSTALL_EXTRA = "the audit needs pyspark and pyarrow: pip install 'rota[audit]'"
+INSTALL_JAVA = (
+    f"the audit needs Java {JAVA_VERSION} or newer: apt-get install openjdk-17-jre-headless,"
+    " brew install openjdk@17, or set JAVA_HOME"
+)
+SHUFFLE_PARTITIONS_PER_CORE = 2
+# Below so many records queries cost more to compile and to spread than to run.
+SMALL_RECORDS = 100_000
+
+
+class MissingError(Exception):
+    """Something that has to be installed; the message says what and how."""
+
+
+def java_version() -> int | None:
+    """The major version of the Java that Spark would start; None: there is none."""
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if command is None:
+        return None
+    try:
+        said = subprocess.run([command, "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    match = re.search(r'version "(?:1\.)?([0-9]+)', said.stderr + said.stdout)
+    return int(match[1]) if match else None
+
+
+def check_installed() -> None:
+    """Raises MissingError if the audit cannot run here."""
+    try:
+        import pyarrow  # noqa: F401
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise MissingError(INSTALL_EXTRA) from None
+    version = java_version()
+    if version is None or version < JAVA_VERSION:
+        found = "there is none" if version is None else f"this is Java {version}"
+        raise MissingError(f"{INSTALL_JAVA} ({found})")
+
+
+def fit(spark: SparkSession, records: int) -> None:
+    """Settings for logs of so many records."""
+    is_small = records < SMALL_RECORDS
+    cores = int(spark.sparkContext.defaultParallelism)
+    spark.conf.set("spark.sql.codegen.wholeStage", str(not is_small).lower())
+    spark.conf.set("spark.sql.adaptive.enabled", str(not is_small).lower())
+    spark.conf.set("spark.sql.shuffle.partitions", str(1 if is_small else cores * SHUFFLE_PARTITIONS_PER_CORE))
+
+
+@contextlib.contextmanager
+def started(master: str = "local[*]") -> Iterator[SparkSession]:
+    """A session with the format `rota`; one that is active already is used and left alone. Raises MissingError."""
+    check_installed()
+    from pyspark.sql import SparkSession
+
+    from rota.audit.source import PUSH_DOWN, LogSource
+
+    active = SparkSession.getActiveSession()
+    builder = SparkSession.builder.appName("rota audit").master(master)
+    settings = {
+        PUSH_DOWN: "true",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        # A driver that reads a log for a minute is better off with quick compilation and few threads.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    if master.startswith("local"):
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+    else:
+        builder = builder.config(PUSH_DOWN, "true")
+    spark = active or builder.getOrCreate()
+    if active is None:
+        spark.sparkContext.setLogLevel("OFF")
+    spark.dataSource.register(LogSource)
+    try:
+        yield spark
+    finally:
+        if active is None:
+            spark.stop()

@@ -1,0 +1,103 @@
+"""Spark's way to the logs: `spark.read.format("rota").load("data")`.
+
+Options: `path` (several: one a line), `partBytes` (how much one task reads, 16 MiB).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.types import StructType
+
+from rota.audit.logs import PART_BYTES, Part, parts_of
+from rota.audit.rows import SPARK_SCHEMA, rows_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Filters are handed to a Python source only with this setting.
+PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+class LogReader(DataSourceReader):
+    """Reads the parts of logs, one task each."""
+
+    def __init__(self, paths: list[Path], part_bytes: int) -> None:
+        self.paths = paths
+        self.part_bytes = part_bytes
+        self.groups: list[str] | None = None
+        self.since_ms: int | None = None
+        self.until_ms: int | None = None
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Leave out what can be told while reading: other groups and times. Spark filters what comes all the same."""
+        for pushed in filters:
+            match pushed:
+                case EqualTo(attribute=("group",), value=group):
+                    self._only({group})
+                case In(attribute=("group",), value=groups):
+                    self._only(set(groups))
+                case (
+                    GreaterThan(attribute=("at_ms",), value=at_ms)
+                    | GreaterThanOrEqual(attribute=("at_ms",), value=at_ms)
+                ):
+                    self.since_ms = max(at_ms, self.since_ms or at_ms)
+                case LessThan(attribute=("at_ms",), value=at_ms) | LessThanOrEqual(attribute=("at_ms",), value=at_ms):
+                    self.until_ms = min(at_ms, self.until_ms or at_ms)
+                case _:
+                    pass
+            yield pushed
+
+    def _only(self, groups: set[str]) -> None:
+        known = groups if self.groups is None else groups & set(self.groups)
+        self.groups = sorted(known)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each part that has something of the time that is asked about."""
+        parts = parts_of(self.paths, self.part_bytes)
+        late = [part for part in parts if part.trouble or self.since_ms is None or part.newest_ms >= self.since_ms]
+        return [InputPartition(part) for part in late]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one part."""
+        part: Part = partition.value
+        return rows_of(part, self.groups, self.since_ms, self.until_ms)
+
+
+class LogSource(DataSource):
+    """Journals, and `__consumer_offsets` of rota and Apache Kafka, as rows."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        given = options.get("path", "")
+        self.paths = [Path(line) for line in given.splitlines() if line]
+        self.part_bytes = int(options.get("partbytes", options.get("partBytes", PART_BYTES)))
+
+    @classmethod
+    def name(cls) -> str:
+        """Of the format."""
+        return "rota"
+
+    def schema(self) -> str:
+        """The columns of docs/audit.md."""
+        return SPARK_SCHEMA
+
+    def reader(self, schema: StructType) -> LogReader:  # noqa: ARG002 - Spark's signature
+        """Raises ValueError without a path."""
+        if not self.paths:
+            raise ValueError('no path: spark.read.format("rota").load(DIR)')
+        return LogReader(self.paths, self.part_bytes)

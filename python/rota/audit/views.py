@@ -1,0 +1,189 @@
+"""Views over the rows of logs that the checks and tables are written in: who was told what, when, in which life.
+
+`rows` are all rows with their `pos`, which orders those of one partition. The views that many queries use are kept.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from rota.audit.logs import JOURNAL
+
+KEY = "source, log, partition"
+GROUP = "source, log, `group`"
+
+# Of a record of the journal's appends only what became durable counts.
+RECORD_KINDS = "('group', 'member', 'assigned', 'subscribed', 'offset')"
+
+VIEWS: dict[str, str] = {
+    # ---- records, as the log of groups has them or as the journal saw them become durable
+    "entries": f"""SELECT * FROM all_rows WHERE source = '{JOURNAL}' AND part = 0 AND sequence IS NOT NULL""",
+    "appends": f"""SELECT * FROM (
+          SELECT {KEY}, `group`, offset, pos, append_id, kind, lead(struct(kind, offset, error)) OVER
+            (PARTITION BY {KEY}, append_id ORDER BY pos) AS ended
+          FROM rows WHERE kind IN ('append', 'appended'))
+        WHERE kind = 'append'""",
+    "records": f"""SELECT r.* FROM rows r SEMI JOIN (
+            SELECT * FROM appends WHERE ended.kind = 'appended' AND ended.error = 'NONE') a
+          ON r.source = a.source AND r.log = a.log AND r.partition = a.partition AND r.offset = a.offset
+            AND r.append_id = a.append_id
+        WHERE r.kind IN {RECORD_KINDS} AND r.source = '{JOURNAL}'
+        UNION ALL SELECT * FROM rows WHERE kind IN {RECORD_KINDS} AND source <> '{JOURNAL}'""",
+    "lived": f"""SELECT *,
+          sum(CAST(kind = 'group' AND generation IS NULL AS INT)) OVER so_far AS life,
+          sum(CAST(kind = 'group' AS INT)) OVER so_far AS version
+        FROM records WHERE kind IN ('group', 'member')
+        WINDOW so_far AS (PARTITION BY {GROUP} ORDER BY pos)""",
+    "lives": "SELECT * FROM lived WHERE kind = 'group'",
+    "life_members": "SELECT * FROM lived WHERE kind = 'member'",
+    "groups": "SELECT * FROM lives WHERE generation IS NOT NULL",
+    "members": "SELECT * FROM life_members",
+    "assigned": "SELECT * FROM records WHERE kind = 'assigned'",
+    "subscribed": "SELECT * FROM records WHERE kind = 'subscribed'",
+    "durable_offsets": "SELECT * FROM records WHERE kind = 'offset'",
+    "returns": f"""SELECT b.*, g.offset AS gone_offset, r.member IS NOT NULL AS was_replaced
+        FROM (SELECT *, lag(version) OVER (PARTITION BY {GROUP}, member ORDER BY pos) AS last_version
+              FROM life_members) b
+        JOIN lives g ON b.source = g.source AND b.log = g.log AND b.`group` = g.`group`
+          AND g.version = b.last_version + 1
+        LEFT JOIN life_members r ON b.source = r.source AND b.log = r.log AND b.`group` = r.`group`
+          AND r.version = g.version AND r.instance = b.instance AND r.member <> b.member
+        WHERE b.version > b.last_version + 1""",
+    # ---- incarnations of a journal's coordinators
+    "incarnations": f"""SELECT {KEY}, incarnation, min(offset) AS first_offset, max(offset) AS last_offset,
+          max(mono_ms) AS last_mono_ms, bool_or(kind = 'began') AS began, bool_or(kind = 'gap') AS has_gaps,
+          min(CASE WHEN kind IN ('loaded', 'snapshot') THEN offset END) AS loaded_offset,
+          min(CASE WHEN kind = 'unloaded' THEN offset END) AS unloaded_offset,
+          bool_or(kind = 'unloaded') AS unloaded,
+          coalesce(max(CASE WHEN kind = 'began' THEN rebalance_timeout_ms END), 0) AS delay_ms
+        FROM (SELECT *, sum(CAST(kind = 'began' AS INT)) OVER (PARTITION BY {KEY} ORDER BY pos) AS incarnation
+              FROM entries)
+        GROUP BY {KEY}, incarnation""",
+    # ---- requests and their answers
+    "asked": "SELECT * FROM rows WHERE kind = 'request'",
+    "tickets": f"""SELECT *, lead(kind) OVER tickets AS next_kind,
+          last(CASE WHEN kind = 'request' THEN struct(pos, offset, mono_ms, `group`, api, member, instance, generation,
+            session_timeout_ms, rebalance_timeout_ms) END, true) OVER tickets_so_far AS asked
+        FROM rows
+        WHERE kind = 'answer' OR (kind = 'request' AND (error IS NULL OR api IN ('JoinGroup', 'SyncGroup')))
+        WINDOW tickets AS (PARTITION BY {KEY}, ticket ORDER BY pos),
+          tickets_so_far AS (PARTITION BY {KEY}, ticket ORDER BY pos
+            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)""",
+    "answered": "SELECT * FROM tickets WHERE kind = 'answer'",
+    "unanswered": """SELECT * FROM tickets
+        WHERE kind = 'request' AND error IS NULL AND (next_kind IS NULL OR next_kind <> 'answer')""",
+    "accepted": f"""SELECT {KEY}, `group`, api, member, generation, offset, pos, mono_ms FROM rows
+          WHERE kind = 'request' AND error = 'NONE' AND api IN ('Heartbeat', 'OffsetCommit') AND member <> ''
+        UNION ALL
+        SELECT {KEY}, asked.`group`, api, asked.member, asked.generation, asked.offset, asked.pos, asked.mono_ms
+          FROM answered WHERE error = 'NONE' AND api IN ('OffsetCommit', 'SyncGroup') AND asked.member <> ''""",
+    "told_and_committed": f"""SELECT t.*, concat(i.incarnation, '.', t.tombstones) AS life
+        FROM (SELECT *, sum(CAST(kind = 'group' AS INT)) OVER (PARTITION BY {GROUP} ORDER BY pos) AS tombstones
+              FROM (SELECT {KEY}, `group`, kind, offset, pos, mono_ms, at_ms, member, asked.instance AS instance,
+                      generation, leader, protocol, asked.session_timeout_ms AS session_timeout_ms
+                    FROM answered WHERE api = 'JoinGroup' AND error = 'NONE'
+                    UNION ALL
+                    SELECT {KEY}, `group`, 'commit', offset, pos, mono_ms, NULL, member, NULL, generation, NULL, NULL,
+                      NULL
+                    FROM accepted WHERE api = 'OffsetCommit'
+                    UNION ALL
+                    SELECT {KEY}, `group`, kind, offset, pos, mono_ms, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+                    FROM rows WHERE kind = 'group' AND generation IS NULL AND source = '{JOURNAL}')) t
+        JOIN incarnations i ON t.source = i.source AND t.log = i.log AND t.partition = i.partition
+          AND t.offset BETWEEN i.first_offset AND i.last_offset""",
+    "told_joins": "SELECT * FROM told_and_committed WHERE kind = 'answer'",
+    "accepted_commits": "SELECT * FROM told_and_committed WHERE kind = 'commit'",
+    "commit_rows": """SELECT r.* FROM rows r SEMI JOIN accepted_commits c
+          ON r.source = c.source AND r.log = c.log AND r.partition = c.partition AND r.offset = c.offset
+        WHERE r.kind = 'commit'""",
+    "told_syncs": f"""SELECT {KEY}, `group`, offset, pos, mono_ms, asked.member AS member,
+          asked.generation AS generation, payload
+        FROM answered WHERE api = 'SyncGroup' AND error = 'NONE' AND asked IS NOT NULL""",
+    "listed": "SELECT * FROM rows WHERE kind = 'listed'",
+    "planned": f"""SELECT {GROUP}, generation, member, payload FROM rows
+        WHERE kind IN ('plan', 'held') AND (error IS NULL OR error = 'NONE')
+        UNION ALL SELECT {GROUP}, generation, member, payload FROM records WHERE kind = 'member'""",
+    "durable_generations": f"""SELECT {GROUP}, generation, min(a.offset) AS append_offset,
+          min_by(a.ended.offset, a.offset) AS offset
+        FROM groups JOIN appends a USING (source, log, partition, offset, append_id, `group`)
+        WHERE count > 0 GROUP BY {GROUP}, generation""",
+    "patience": f"""SELECT {GROUP}, max(greatest(session_timeout_ms, rebalance_timeout_ms)) AS wait_ms
+        FROM rows WHERE source = '{JOURNAL}'
+          AND (kind IN ('held', 'member') OR (kind = 'request' AND api = 'JoinGroup'))
+        GROUP BY {GROUP}""",
+    # ---- members that are gone
+    "lists": f"""SELECT {KEY}, `group`, offset, max(pos) AS pos, collect_set(member) AS members
+        FROM listed GROUP BY {KEY}, `group`, offset""",
+    "departures": f"""SELECT {KEY}, `group`, member, offset, pos, 'left' AS how FROM rows
+          WHERE kind = 'leaver' AND error = 'NONE' AND member <> ''
+        UNION ALL
+        SELECT {KEY}, `group`, before, offset, pos, 'replaced'
+          FROM (SELECT *, lag(member) OVER (PARTITION BY {GROUP}, instance ORDER BY pos) AS before
+                FROM told_joins WHERE instance IS NOT NULL)
+          WHERE before <> member
+        UNION ALL
+        SELECT {KEY}, `group`, explode(array_except(before, members)), offset, pos, 'not listed'
+          FROM (SELECT *, lag(members) OVER (PARTITION BY {GROUP} ORDER BY pos) AS before FROM lists)
+          WHERE before IS NOT NULL""",
+    "accepted_of_departed": f"""SELECT {KEY}, `group`, generation, offset, member, api, how, gone_offset
+        FROM (SELECT a.*, d.how, d.offset AS gone_offset, d.pos AS gone_pos,
+                row_number() OVER (PARTITION BY a.source, a.log, a.partition, a.pos
+                  ORDER BY d.how = 'replaced' DESC, d.pos) AS nth
+              FROM accepted a JOIN departures d
+                ON a.source = d.source AND a.log = d.log AND a.`group` = d.`group` AND a.member = d.member
+                  AND a.pos > d.pos
+              WHERE NOT EXISTS (SELECT 1 FROM rows h WHERE h.kind = 'held' AND h.source = a.source AND h.log = a.log
+                AND h.`group` = a.`group` AND h.member = a.member AND h.pos > d.pos AND h.pos < a.pos))
+        WHERE nth = 1""",
+    # ---- sessions
+    "known_members": f"""SELECT {GROUP}, member, min(pos) AS pos FROM (
+          SELECT {GROUP}, member, pos FROM told_joins
+          UNION ALL SELECT {GROUP}, member, pos FROM rows WHERE kind = 'held')
+        GROUP BY {GROUP}, member""",
+    "expiring": """SELECT e.source, e.log, e.partition, e.`group`, k.member, e.offset, e.pos, e.mono_ms
+        FROM rows e JOIN known_members k
+          ON e.source = k.source AND e.log = k.log AND e.`group` = k.`group` AND k.pos < e.pos
+        LEFT ANTI JOIN departures d
+          ON e.source = d.source AND e.log = d.log AND e.`group` = d.`group` AND k.member = d.member AND d.pos < e.pos
+        WHERE e.kind = 'timer' AND e.timer = 'Session'""",
+    "sessions_at_expiry": f"""SELECT * FROM (
+          SELECT *, last(armed.mono_ms) OVER so_far AS armed_ms, last(armed.offset, true) OVER so_far AS armed_offset,
+            last(session, true) OVER so_far AS session_timeout_ms
+          FROM (SELECT {KEY}, `group`, member, offset, pos, mono_ms, NULL AS armed, NULL AS session, true AS expires
+                FROM expiring
+                UNION ALL
+                SELECT {KEY}, `group`, member, offset, pos, mono_ms, struct(mono_ms, offset), NULL, false
+                FROM accepted WHERE api = 'Heartbeat'
+                UNION ALL
+                SELECT {KEY}, `group`, member, offset, pos, mono_ms, struct(mono_ms, offset), session_timeout_ms, false
+                FROM told_joins
+                UNION ALL
+                SELECT {KEY}, `group`, member, offset, pos, mono_ms,
+                  CASE WHEN note = 'loaded' THEN struct(mono_ms, offset) END, session_timeout_ms, false
+                FROM rows WHERE kind = 'held')
+          WINDOW so_far AS (PARTITION BY {GROUP}, member ORDER BY pos
+            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))
+        WHERE expires""",
+    # ---- generations, from whatever shows them
+    "rounds": f"""SELECT {KEY}, `group`, generation, min(offset) AS offset, min(pos) AS pos, min(at_ms) AS at_ms
+          FROM told_joins GROUP BY {KEY}, `group`, generation
+        UNION ALL
+        SELECT {KEY}, `group`, generation, min(offset), min(pos), min(at_ms)
+          FROM groups WHERE source <> '{JOURNAL}' GROUP BY {KEY}, `group`, generation""",
+}
+
+# Used by many queries and small beside the rows.
+KEPT = ("records", "incarnations", "answered", "told_and_committed", "departures")
+
+
+def define(spark: SparkSession) -> None:
+    """Define the views over `all_rows` (whole logs) and `rows` (those of the groups that are asked about)."""
+    for name, sql in VIEWS.items():
+        frame = spark.sql(sql)
+        (frame.cache() if name in KEPT else frame).createOrReplaceTempView(name)
+
+
+def forget(spark: SparkSession) -> None:
+    """Let go of what was kept."""
+    for name in KEPT:
+        spark.table(name).unpersist()

@@ -1,0 +1,82 @@
+//! Segment files cut into parts that several readers can take.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read},
+    path::Path,
+};
+
+use rota_log::{BatchHeader, HEADER_BYTES};
+
+/// A part of a segment file: whole batches, or what stands where one should begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Its first byte.
+    pub start: u64,
+    /// The byte after it.
+    pub end: u64,
+    /// The offset that its first record has if none is missing before it.
+    pub first_offset: i64,
+    /// The offset after its last record.
+    pub next_offset: i64,
+    /// The newest timestamp of its batches, wall milliseconds; `i64::MAX` if that is not known.
+    pub newest_ms: i64,
+    /// Records, as the batches' headers count them.
+    pub records: u64,
+}
+
+impl Range {
+    fn new(start: u64, first_offset: i64) -> Range {
+        Range { start, end: start, first_offset, next_offset: first_offset, newest_ms: i64::MIN, records: 0 }
+    }
+
+    fn extend(&mut self, header: &BatchHeader) {
+        self.end += header.size_bytes() as u64;
+        self.next_offset = header.last_offset().saturating_add(1);
+        self.newest_ms = self.newest_ms.max(header.max_timestamp_ms);
+        self.records += u64::try_from(header.record_count).unwrap_or(0);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.end == self.start
+    }
+}
+
+/// Cuts the segment at `path`, whose name says `base_offset`, into parts of about `target_bytes`. Only headers are
+/// read; where they stop making sense the last part begins, for a reader to say so.
+pub fn cut(path: &Path, base_offset: i64, target_bytes: u64) -> io::Result<Vec<Range>> {
+    let file = File::open(path)?;
+    let size_bytes = file.metadata()?.len();
+    let mut reader = BufReader::with_capacity(64 << 10, file);
+    let mut ranges = Vec::new();
+    let mut range = Range::new(0, base_offset);
+    while range.end < size_bytes {
+        let Some(header) = next_header(&mut reader, size_bytes - range.end)? else {
+            let rest = Range::new(range.end, range.next_offset);
+            ranges.extend(Some(range).filter(|range| !range.is_empty()));
+            range = Range { end: size_bytes, newest_ms: i64::MAX, ..rest };
+            break;
+        };
+        range.extend(&header);
+        if range.end - range.start >= target_bytes {
+            let next = Range::new(range.end, range.next_offset);
+            ranges.push(std::mem::replace(&mut range, next));
+        }
+    }
+    ranges.extend(Some(range).filter(|range| !range.is_empty()));
+    Ok(ranges)
+}
+
+/// The header of the next batch, over which the reader goes; `None`: there is no whole batch in `left_bytes`.
+fn next_header(reader: &mut BufReader<File>, left_bytes: u64) -> io::Result<Option<BatchHeader>> {
+    if left_bytes < HEADER_BYTES as u64 {
+        return Ok(None);
+    }
+    let mut bytes = [0; HEADER_BYTES];
+    reader.read_exact(&mut bytes)?;
+    let header = BatchHeader::read(&bytes).ok().filter(|header| header.size_bytes() as u64 <= left_bytes);
+    if let Some(header) = header {
+        reader.seek_relative((header.size_bytes() - HEADER_BYTES) as i64)?;
+    }
+    Ok(header)
+}

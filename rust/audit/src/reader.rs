@@ -1,0 +1,198 @@
+//! The rows of one range.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    path::Path,
+};
+
+use rota_log::{Batch, BatchError, store::PAYLOAD_BYTES_MAX};
+
+use crate::{
+    columns::{Columns, Row},
+    journal_rows::journal_rows,
+    record_rows::record_rows,
+};
+
+/// When a reader hands over what it has.
+const ROWS_AT_ONCE: usize = 16_384;
+const BYTES_AT_ONCE: usize = 16 << 20;
+
+/// What a log has in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The records of `__consumer_offsets`.
+    Offsets,
+    /// The entries of a journal.
+    Journal,
+}
+
+/// What of a log is wanted. Rows about no group in particular are always among it.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// These groups; `None`: all.
+    pub groups: Option<BTreeSet<String>>,
+    /// Not earlier, wall milliseconds.
+    pub since_ms: Option<i64>,
+    /// Not later, wall milliseconds.
+    pub until_ms: Option<i64>,
+}
+
+impl Filter {
+    pub(crate) fn wants_group(&self, group: &str) -> bool {
+        group.is_empty() || self.groups.as_ref().is_none_or(|groups| groups.contains(group))
+    }
+
+    pub(crate) fn wants_time(&self, at_ms: i64) -> bool {
+        self.since_ms.is_none_or(|since_ms| at_ms >= since_ms) && self.until_ms.is_none_or(|until_ms| at_ms <= until_ms)
+    }
+}
+
+/// What a record is read from.
+pub(crate) struct Position<'a> {
+    pub offset: i64,
+    pub at_ms: i64,
+    pub key: &'a [u8],
+    pub value: Option<&'a [u8]>,
+    /// Something to say about every row of the record.
+    pub note: Option<&'static str>,
+}
+
+/// Reads one range into memory and gives its rows.
+#[derive(Debug)]
+pub struct RangeReader {
+    bytes: Vec<u8>,
+    at: usize,
+    next_offset: i64,
+    source: Source,
+    filter: Filter,
+    /// Nothing follows the range: what ends early is what a crash leaves.
+    is_newest: bool,
+    columns: Columns,
+}
+
+impl RangeReader {
+    /// Of the bytes from `start` to `end` of the file at `path`, whose first record should have `first_offset`.
+    pub fn open(
+        path: &Path,
+        (start, end, first_offset): (u64, u64, i64),
+        is_newest: bool,
+        source: Source,
+        filter: Filter,
+    ) -> io::Result<RangeReader> {
+        let bytes = range_bytes(path, start, end)?;
+        Ok(RangeReader {
+            bytes,
+            at: 0,
+            next_offset: first_offset,
+            source,
+            filter,
+            is_newest,
+            columns: Columns::default(),
+        })
+    }
+
+    /// The next rows; `None`: there are no more.
+    pub fn next_columns(&mut self) -> Option<Columns> {
+        let bytes = std::mem::take(&mut self.bytes);
+        while self.at < bytes.len() && !self.is_full() {
+            match Batch::split(&bytes[self.at..]) {
+                Ok((batch, _)) => {
+                    self.at += batch.bytes().len();
+                    self.read_batch(&batch);
+                }
+                Err(error) => {
+                    let kind = if self.is_newest { "torn" } else { "unreadable" };
+                    let left_bytes = bytes.len() - self.at;
+                    self.note(kind, &format!("{left_bytes} bytes from here on are no batch: {error}"));
+                    self.at = bytes.len();
+                }
+            }
+        }
+        self.bytes = bytes;
+        let columns = std::mem::take(&mut self.columns);
+        (columns.rows() > 0).then_some(columns)
+    }
+
+    fn is_full(&self) -> bool {
+        self.columns.rows() >= ROWS_AT_ONCE || self.columns.size_bytes() >= BYTES_AT_ONCE
+    }
+
+    fn note(&mut self, kind: &str, text: &str) {
+        let (offset, kind, note) = (Some(self.next_offset), Some(kind), Some(text));
+        self.columns.push(&Row { offset, part: Some(0), kind, note, ..Row::default() });
+    }
+
+    fn read_batch(&mut self, batch: &Batch<'_>) {
+        let header = batch.header();
+        if header.base_offset > self.next_offset {
+            self.push_missing(header.base_offset - self.next_offset);
+        }
+        self.next_offset = self.next_offset.max(header.base_offset);
+        if let Err(error) = self.read_records(batch) {
+            self.note("unreadable", &format!("the batch of {} records: {error}", header.record_count));
+        }
+        self.next_offset = header.last_offset().saturating_add(1);
+    }
+
+    fn read_records(&mut self, batch: &Batch<'_>) -> Result<(), BatchError> {
+        let header = batch.header();
+        batch.check_crc()?;
+        if header.is_control() {
+            return Ok(());
+        }
+        let payload = batch.payload(PAYLOAD_BYTES_MAX)?;
+        for record in batch.records_in(&payload) {
+            let record = record?;
+            let offset = batch.offset(&record);
+            self.push_missing(offset - self.next_offset);
+            self.next_offset = offset + 1;
+            let at_ms = batch.timestamp_ms(&record);
+            let note = header.is_transactional().then_some("transactional");
+            let key = record.key.unwrap_or_default();
+            self.read_record(&Position { offset, at_ms, key, value: record.value, note });
+        }
+        self.push_missing(header.last_offset() + 1 - self.next_offset);
+        Ok(())
+    }
+
+    /// Offsets that no record has: compaction or retention took them.
+    fn push_missing(&mut self, count: i64) {
+        if count > 0 {
+            let (offset, count) = (Some(self.next_offset), Some(count));
+            self.columns.push(&Row { offset, part: Some(0), kind: Some("compacted"), count, ..Row::default() });
+        }
+    }
+
+    fn read_record(&mut self, position: &Position<'_>) {
+        let read = match self.source {
+            Source::Offsets => {
+                record_rows(position, &self.filter, &mut self.columns).map_err(|error| error.to_string())
+            }
+            Source::Journal => {
+                journal_rows(position, &self.filter, &mut self.columns).map_err(|error| error.to_string())
+            }
+        };
+        if let Err(reason) = read {
+            let (offset, at_ms, note) = (Some(position.offset), Some(position.at_ms), Some(reason.as_str()));
+            let kind = Some("unreadable");
+            self.columns.push(&Row { offset, part: Some(0), at_ms, kind, note, ..Row::default() });
+        }
+    }
+}
+
+pub(crate) fn range_bytes(path: &Path, start: u64, end: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = vec![0; usize::try_from(end.saturating_sub(start)).map_err(io::Error::other)?];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read(&mut bytes[filled..])? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}

@@ -1,0 +1,88 @@
+//! A part of a journal, folded through the coordinator.
+
+use std::{io, path::PathBuf};
+
+use rota_journal::{Difference, Entry, HeldEvent, Replay, Tally};
+use rota_log::{Batch, store::PAYLOAD_BYTES_MAX};
+
+use crate::reader::range_bytes;
+
+/// What came of folding a part.
+#[derive(Debug, Default)]
+pub struct Fold {
+    /// What was folded.
+    pub tally: Tally,
+    /// The first difference, and the offset of its entry.
+    pub difference: Option<(i64, Difference)>,
+    /// Why the rest could not be read.
+    pub damage: Option<String>,
+}
+
+/// Folds what belongs to the first of `ranges` of one partition: from the first whole state in it (or from its first
+/// entry, if the journal begins there) over as many of the others as it takes to the next whole state, which is
+/// compared. So every entry of a journal is folded by exactly one call, one for each range. Errors: a file cannot be
+/// read.
+pub fn replay_range(ranges: &[(PathBuf, u64, u64)], is_first: bool) -> io::Result<Fold> {
+    let mut fold = Folding { replay: Replay::new(), is_running: is_first, is_over: false, fold: Fold::default() };
+    for (index, (path, start, end)) in ranges.iter().enumerate() {
+        let bytes = range_bytes(path, *start, *end)?;
+        let mut rest = &bytes[..];
+        while !rest.is_empty() && !fold.is_over {
+            let read = Batch::split(rest).and_then(|(batch, after)| {
+                rest = after;
+                batch.check_crc()?;
+                Ok((batch, batch.payload(PAYLOAD_BYTES_MAX)?))
+            });
+            match read {
+                Ok((batch, payload)) => fold.batch(&batch, &payload, index > 0),
+                Err(error) => return Ok(fold.damaged(format!("`{}`: {error}", path.display()))),
+            }
+        }
+        // What begins in a later range is that one's affair.
+        if fold.is_over || !fold.is_running {
+            break;
+        }
+    }
+    fold.fold.tally = fold.replay.tally();
+    Ok(fold.fold)
+}
+
+struct Folding {
+    replay: Replay,
+    is_running: bool,
+    is_over: bool,
+    fold: Fold,
+}
+
+impl Folding {
+    fn damaged(mut self, reason: String) -> Fold {
+        self.fold.tally = self.replay.tally();
+        self.fold.damage = Some(reason);
+        self.fold
+    }
+
+    fn batch(&mut self, batch: &Batch<'_>, payload: &[u8], is_later_range: bool) {
+        for record in batch.records_in(payload) {
+            let Ok(record) = record else { return };
+            let value = record.value.unwrap_or_default();
+            let begins = begins_anew(value);
+            if !self.is_running && !begins {
+                continue;
+            }
+            self.is_running = true;
+            if let Err(difference) = self.replay.fold(value) {
+                self.fold.difference = Some((batch.offset(&record), difference));
+                self.is_over = true;
+            }
+            self.is_over |= begins && is_later_range;
+            if self.is_over {
+                return;
+            }
+        }
+    }
+}
+
+/// Whether a fold can begin with this entry: it has a whole state, or is the first of an incarnation.
+fn begins_anew(value: &[u8]) -> bool {
+    Entry::read(value).is_ok_and(|entry| matches!(entry.event, HeldEvent::Snapshot { .. } | HeldEvent::Began { .. }))
+}

@@ -1,0 +1,169 @@
+//! What the audit reads: segments cut into ranges, their rows as Arrow's buffers, parts of a journal folded again.
+
+use std::path::PathBuf;
+
+use pyo3::{
+    exceptions::{PyOSError, PyValueError},
+    prelude::*,
+    types::PyBytes,
+};
+use rota_audit::{Columns, Edit, Filter, Fold, Kind, Range, RangeReader, Source, cut, edit, replay_range};
+use rota_log::BatchWriter;
+
+/// First byte, byte after the last, the first offset that belongs there, the next one, newest timestamp, records.
+type RangeRow = (u64, u64, i64, i64, i64, u64);
+/// Validity, offsets (empty for numbers), values.
+type BufferRow<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+/// Entries, compared, whole states compared, missing, unchecked, cut.
+type TallyRow = (u64, u64, u64, u64, u64, u64);
+/// Offset, sequence, what differs, the event, what the journal has, what the replay has.
+type DifferenceRow = (i64, u64, &'static str, String, String, String);
+
+fn failed(path: &std::path::Path, error: &std::io::Error) -> PyErr {
+    PyOSError::new_err(format!("`{}`: {error}", path.display()))
+}
+
+/// The columns of the rows that logs are read as: (name, kind), the kinds `long`, `int`, `text` and `bytes`.
+#[pyfunction]
+fn audit_columns() -> Vec<(&'static str, &'static str)> {
+    let name = |kind| match kind {
+        Kind::Long => "long",
+        Kind::Int => "int",
+        Kind::Text => "text",
+        Kind::Bytes => "bytes",
+    };
+    Columns::NAMES.iter().map(|(column, kind)| (*column, name(*kind))).collect()
+}
+
+/// Cuts a segment into parts of about `target_bytes` that begin and end with a batch. `OSError`: it cannot be read.
+#[pyfunction]
+fn audit_ranges(py: Python<'_>, path: PathBuf, base_offset: i64, target_bytes: u64) -> PyResult<Vec<RangeRow>> {
+    let ranges = py.detach(|| cut(&path, base_offset, target_bytes)).map_err(|error| failed(&path, &error))?;
+    let row =
+        |range: Range| (range.start, range.end, range.first_offset, range.next_offset, range.newest_ms, range.records);
+    Ok(ranges.into_iter().map(row).collect())
+}
+
+/// The rows of one part of a segment, some thousands at a time.
+#[pyclass(module = "rota._rota")]
+struct AuditRows {
+    reader: RangeReader,
+}
+
+#[pymethods]
+impl AuditRows {
+    /// Reads the part into memory. `OSError`: it cannot be read.
+    #[new]
+    #[pyo3(signature = (path, range, is_newest, is_journal, groups=None, since_ms=None, until_ms=None))]
+    fn new(
+        path: PathBuf,
+        range: (u64, u64, i64),
+        is_newest: bool,
+        is_journal: bool,
+        groups: Option<Vec<String>>,
+        since_ms: Option<i64>,
+        until_ms: Option<i64>,
+    ) -> PyResult<AuditRows> {
+        let filter = Filter { groups: groups.map(|groups| groups.into_iter().collect()), since_ms, until_ms };
+        let source = if is_journal { Source::Journal } else { Source::Offsets };
+        let reader =
+            RangeReader::open(&path, range, is_newest, source, filter).map_err(|error| failed(&path, &error))?;
+        Ok(AuditRows { reader })
+    }
+
+    /// How many rows come now, and the buffers of each column as Arrow lays them out; `None`: there are no more.
+    fn next_columns<'py>(&mut self, py: Python<'py>) -> Option<(usize, Vec<BufferRow<'py>>)> {
+        let columns = py.detach(|| self.reader.next_columns())?;
+        let rows = columns.rows();
+        let of_column = |buffers: rota_audit::Buffers| {
+            let [validity, offsets, data] = [buffers.validity, buffers.offsets, buffers.data];
+            (PyBytes::new(py, &validity), PyBytes::new(py, &offsets), PyBytes::new(py, &data))
+        };
+        Some((rows, columns.into_buffers().into_iter().map(of_column).collect()))
+    }
+}
+
+/// Folds what belongs to the first of these parts of one partition of a journal, over as many of the others as it
+/// takes: the tally, the first difference, why the rest cannot be read. `OSError`: a file cannot be read.
+#[pyfunction]
+fn audit_replay(
+    py: Python<'_>,
+    ranges: Vec<(PathBuf, u64, u64)>,
+    is_first: bool,
+) -> PyResult<(TallyRow, Option<DifferenceRow>, Option<String>)> {
+    if ranges.is_empty() {
+        return Err(PyValueError::new_err("there are no parts to fold"));
+    }
+    let folded = py.detach(|| replay_range(&ranges, is_first));
+    let Fold { tally, difference, damage } = folded.map_err(|error| failed(&ranges[0].0, &error))?;
+    let difference = difference
+        .map(|(offset, found)| (offset, found.sequence, found.what, found.event, found.journal, found.replayed));
+    let tally = (tally.entries, tally.compared, tally.snapshots, tally.missing, tally.unchecked, tally.cut);
+    Ok((tally, difference, damage))
+}
+
+/// An entry of a journal with something else in it: each argument that is given replaces what the entry has.
+/// `ValueError`: the bytes are no entry.
+#[pyfunction]
+#[pyo3(signature = (value, *, sequence=None, later_ms=0, told=None, error=None, generation=None, leader=None,
+    protocol=None, assignment=None, unlisted=None, asked_generation=None, without_answers=false, answers_twice=false))]
+#[expect(clippy::too_many_arguments, reason = "they are keywords")]
+fn edit_entry<'py>(
+    py: Python<'py>,
+    value: &[u8],
+    sequence: Option<u64>,
+    later_ms: i64,
+    told: Option<&str>,
+    error: Option<i16>,
+    generation: Option<i32>,
+    leader: Option<&str>,
+    protocol: Option<&str>,
+    assignment: Option<&[u8]>,
+    unlisted: Option<&str>,
+    asked_generation: Option<i32>,
+    without_answers: bool,
+    answers_twice: bool,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let error = match error.map(|code| (code, rota_core::ErrorCode::from_code(code))) {
+        None => None,
+        Some((_, Some(error))) => Some(error),
+        Some((code, None)) => return Err(PyValueError::new_err(format!("no error has the code {code}"))),
+    };
+    let changes = Edit {
+        sequence,
+        later_ms,
+        told,
+        error,
+        generation,
+        leader,
+        protocol,
+        assignment,
+        unlisted,
+        asked_generation,
+        without_answers,
+        answers_twice,
+    };
+    let edited = edit(value, &changes).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(PyBytes::new(py, &edited))
+}
+
+/// One batch of records, each (wall milliseconds, key, value), the first at `base_offset`.
+#[pyfunction]
+fn write_batch(py: Python<'_>, base_offset: i64, records: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>) -> Bound<'_, PyBytes> {
+    let mut batch = BatchWriter::default();
+    (batch.base_offset, batch.leader_epoch) = (base_offset, 0);
+    for (timestamp_ms, key, value) in records {
+        batch.push(timestamp_ms, Some(&key), value.as_deref());
+    }
+    PyBytes::new(py, &batch.finish())
+}
+
+/// Adds them to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(audit_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(audit_ranges, module)?)?;
+    module.add_function(wrap_pyfunction!(audit_replay, module)?)?;
+    module.add_function(wrap_pyfunction!(edit_entry, module)?)?;
+    module.add_function(wrap_pyfunction!(write_batch, module)?)?;
+    module.add_class::<AuditRows>()
+}

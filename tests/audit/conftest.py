@@ -1,0 +1,92 @@
+"""One Spark session for all tests of the audit, and the logs that they read."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import SparkSession
+
+import rota
+from rota.audit.session import started
+from tests.clients.eventually import eventually
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 1000,
+    "offsets.topic.num.partitions": 3,
+}
+WITHIN_S = 60
+KAFKA = Path(__file__).parent.parent / "log" / "kafka-4.4.0.tar.xz"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    with started("local[2]") as session:
+        yield session
+
+
+def consumer(server: rota.Server, group: str, instance: str | None = None) -> Consumer:
+    settings: dict[str, str | int | float | bool | None] = {
+        "bootstrap.servers": server.bootstrap_servers,
+        "group.id": group,
+        "log_level": 0,
+        "session.timeout.ms": 6_000,
+        "heartbeat.interval.ms": 500,
+    }
+    found = Consumer(settings | ({} if instance is None else {"group.instance.id": instance}))
+    found.subscribe(["orders"])
+    return found
+
+
+def settle(*consumers: Consumer) -> None:
+    """Poll until the four partitions are shared out."""
+
+    def is_settled() -> bool:
+        for member in consumers:
+            member.poll(0.05)
+        return sum(len(member.assignment()) for member in consumers) == 4 and all(c.assignment() for c in consumers)
+
+    eventually(is_settled, WITHIN_S, "the partitions are shared out")
+
+
+def live(server: rota.Server, group: str) -> None:
+    """Two members, one of them static: join, commit, move to another node, replace, leave."""
+    first, static = consumer(server, group), consumer(server, group, "i1")
+    settle(first, static)
+    for member in (first, static):
+        member.commit(
+            offsets=[TopicPartition("orders", at.partition, 5) for at in member.assignment()], asynchronous=False
+        )
+    server.move_partition(server.partition_of(group), 2)
+    replacement = consumer(server, group, "i1")
+    settle(first, replacement)
+    first.close()
+    settle(replacement)
+    replacement.close()
+    static.close()
+
+
+@pytest.fixture(scope="session")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with its journal: real consumers, two starts of the server."""
+    data = tmp_path_factory.mktemp("clean") / "data"
+    for start in range(2):
+        with rota.Server(data=data, journal=True, settings=SETTINGS, nodes=2) as server:
+            if start == 0:
+                server.create_topic("orders", 4)
+            live(server, "payments")
+            live(server, f"billing-{start}")
+    return data
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory that Apache Kafka 4.4 wrote under real clients."""
+    place = tmp_path_factory.mktemp("kafka")
+    with tarfile.open(KAFKA) as archive:
+        archive.extractall(place, filter="data")
+    return place / "log"

@@ -1,0 +1,100 @@
+"""`rota audit`: clean logs are clean, and what cannot be decided is said to be unknown."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner, Result
+
+from rota.audit import matrix, session
+from rota.audit.audit import Audit, Wanted, audit
+from rota.audit.checks import CHECKS
+from rota.cli import app
+
+PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
+DECIDES = {"replay, query": "both", "–": "unknown"}
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["audit", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession, clean: Path, kafka: Path, tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    return audit(spark, Wanted([clean, kafka], output=tmp_path_factory.mktemp("tables")))
+
+
+def test_clean_logs_raise_no_alarm(found: Audit) -> None:
+    assert [verdict for verdict in found.verdicts if verdict.severity == "violation"] == []
+    assert [trouble for trouble in found.unreadable if trouble.kind == "unreadable"] == []
+    assert found.exit_code == 0
+    assert found.rows > 300
+
+
+def test_every_event_of_the_journals_is_folded_again(found: Audit) -> None:
+    assert sum(fold.compared for fold in found.folds) > 100
+    assert [fold for fold in found.folds if fold.difference or fold.damage or fold.missing or fold.unchecked] == []
+
+
+def test_what_kafkas_log_cannot_tell_is_unknown(found: Audit, kafka: Path, clean: Path) -> None:
+    decided = {line.id: line.decided for line in found.coverage if line.log == str(kafka)}
+    assert {identifier for identifier, by in decided.items() if by == "query"} >= {"S3", "S6", "S12", "S16"}
+    assert decided["S15"] == decided["S20"] == "unknown"
+    journal = {line.id: line.decided for line in found.coverage if line.log == str(clean / "journal")}
+    assert journal == {identifier: by[0] for identifier, by in matrix.MATRIX.items()}
+
+
+def test_the_page_has_the_matrix_and_every_check() -> None:
+    lines = re.findall(r"^\| ([SL]\d+) \| (.*?) \| (.*?) \| (.*?) \| .*\|$", PAGE, re.MULTILINE)
+    assert {row[0]: tuple(DECIDES.get(by, by) for by in row[1:]) for row in lines} == matrix.MATRIX
+    named = dict(re.findall(r"^\| ([a-z ]+) \| ((?:[SL]\d+)?) ?\| (?:records|journal) \|", PAGE, re.MULTILINE))
+    assert named == {check.name: check.id for check in CHECKS} | {"replay": "S23"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["data", "--group", "("], "--group is `(`"),
+        (["data", "--since", "yesterday"], "--since is `yesterday`: give a time"),
+    ],
+)
+def test_a_wrong_call_is_refused(arguments: list[str], says: str) -> None:
+    ended = run(*arguments)
+    assert ended.exit_code == 2
+    assert says in ended.stderr
+
+
+def test_without_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ended = run("data")
+    assert ended.exit_code == 2
+    assert "needs Java 17 or newer: apt-get install openjdk-17-jre-headless" in ended.stderr
+    assert "there is none" in ended.stderr
+
+
+def test_an_old_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_452\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert session.java_version() == 8
+    with pytest.raises(session.MissingError, match="this is Java 8"):
+        session.check_installed()
+
+
+def test_the_command_prints_json_and_its_exit_code_says_that_input_is_missing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    assert spark.version
+    ended = run(tmp_path, "--json")
+    assert ended.exit_code == 2
+    said = json.loads(ended.stdout)
+    assert [trouble["reason"] for trouble in said["unreadable"]] == [
+        f"`{tmp_path}` has no __consumer_offsets and no journal in it"
+    ]
