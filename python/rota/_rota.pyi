@@ -1891,6 +1891,7 @@ def edit_entry(
     assignment: bytes | None = None,
     unlisted: str | None = None,
     asked_generation: int | None = None,
+    append_id: int | None = None,
     without_answers: bool = False,
     answers_twice: bool = False,
 ) -> bytes:
@@ -1898,7 +1899,7 @@ def edit_entry(
 
     What is given replaces what the entry has: its number; its times, later by so much; of its answers, or of those to
     JoinGroup that name the member `told`, the error, generation, leader, protocol, assignment, one member of the list;
-    the generation that was asked with. Raises ValueError if the bytes are no entry.
+    the generation that was asked with; the append that has ended. Raises ValueError if the bytes are no entry.
     """
 
 def write_batch(base_offset: int, records: Sequence[tuple[int, bytes, bytes | None]]) -> bytes:
@@ -1911,7 +1912,7 @@ class AuditRows:
     def __new__(
         cls,
         path: Path,
-        range: tuple[int, int, int],
+        part: tuple[int, int, int],
         is_newest: bool,
         is_journal: bool,
         groups: list[str] | None = None,

@@ -19,6 +19,7 @@ import typer
 import rota
 import rota.assign.command
 import rota.audit.command
+import rota.audit.plant.command
 import rota.log
 import rota.simulate.command
 import rota.why.command
@@ -50,6 +51,7 @@ app.command("why")(rota.why.command.why)
 app.command("simulate")(rota.simulate.command.simulate)
 app.command("audit")(rota.audit.command.audit)
 app.add_typer(bench, name="bench")
+app.command("plant")(rota.audit.plant.command.plant)
 app.add_typer(check, name="check")
 app.add_typer(config_commands, name="config")
 app.add_typer(groups, name="groups")

@@ -63,7 +63,8 @@ OF_RECORDS = (
         "a member is assigned a partition of a topic to which it does not subscribe",
         """SELECT source, log, partition, `group`, generation, offset AS first_offset, offset AS last_offset,
              array(member) AS members, first(concat(topic, '-', topic_partition)) AS witness
-           FROM assigned ANTI JOIN subscribed USING (source, log, `group`, offset, member, topic)
+           FROM assigned SEMI JOIN subscribed USING (source, log, `group`, offset, member)
+           ANTI JOIN subscribed USING (source, log, `group`, offset, member, topic)
            GROUP BY source, log, partition, `group`, generation, offset, member""",
     ),
     _check(

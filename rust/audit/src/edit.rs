@@ -26,6 +26,8 @@ pub struct Edit<'a> {
     pub unlisted: Option<&'a str>,
     /// With which `Heartbeat`, `SyncGroup` and `OffsetCommit` were sent.
     pub asked_generation: Option<i32>,
+    /// Which append has ended.
+    pub append_id: Option<u64>,
     /// Nobody is answered.
     pub without_answers: bool,
     /// Everybody is answered twice.
@@ -40,8 +42,10 @@ pub fn edit(value: &[u8], changes: &Edit<'_>) -> Result<Vec<u8>, EntryError> {
     entry.now.wall_ms = entry.now.wall_ms.saturating_add(changes.later_ms);
     let mut effects = entry.effects()?;
     let mut event = entry.event.clone();
-    if let HeldEvent::Submitted { request, .. } = &mut event {
-        edit_request(request, changes);
+    match &mut event {
+        HeldEvent::Submitted { request, .. } => edit_request(request, changes),
+        HeldEvent::Appended { append_id, .. } => append_id.0 = changes.append_id.unwrap_or(append_id.0),
+        _ => {}
     }
     entry.event = event;
     for effect in &mut effects {

@@ -54,10 +54,10 @@ struct AuditRows {
 impl AuditRows {
     /// Reads the part into memory. `OSError`: it cannot be read.
     #[new]
-    #[pyo3(signature = (path, range, is_newest, is_journal, groups=None, since_ms=None, until_ms=None))]
+    #[pyo3(signature = (path, part, is_newest, is_journal, groups=None, since_ms=None, until_ms=None))]
     fn new(
         path: PathBuf,
-        range: (u64, u64, i64),
+        part: (u64, u64, i64),
         is_newest: bool,
         is_journal: bool,
         groups: Option<Vec<String>>,
@@ -67,7 +67,7 @@ impl AuditRows {
         let filter = Filter { groups: groups.map(|groups| groups.into_iter().collect()), since_ms, until_ms };
         let source = if is_journal { Source::Journal } else { Source::Offsets };
         let reader =
-            RangeReader::open(&path, range, is_newest, source, filter).map_err(|error| failed(&path, &error))?;
+            RangeReader::open(&path, part, is_newest, source, filter).map_err(|error| failed(&path, &error))?;
         Ok(AuditRows { reader })
     }
 
@@ -106,7 +106,8 @@ fn audit_replay(
 /// `ValueError`: the bytes are no entry.
 #[pyfunction]
 #[pyo3(signature = (value, *, sequence=None, later_ms=0, told=None, error=None, generation=None, leader=None,
-    protocol=None, assignment=None, unlisted=None, asked_generation=None, without_answers=false, answers_twice=false))]
+    protocol=None, assignment=None, unlisted=None, asked_generation=None, append_id=None, without_answers=false,
+    answers_twice=false))]
 #[expect(clippy::too_many_arguments, reason = "they are keywords")]
 fn edit_entry<'py>(
     py: Python<'py>,
@@ -121,6 +122,7 @@ fn edit_entry<'py>(
     assignment: Option<&[u8]>,
     unlisted: Option<&str>,
     asked_generation: Option<i32>,
+    append_id: Option<u64>,
     without_answers: bool,
     answers_twice: bool,
 ) -> PyResult<Bound<'py, PyBytes>> {
@@ -140,6 +142,7 @@ fn edit_entry<'py>(
         assignment,
         unlisted,
         asked_generation,
+        append_id,
         without_answers,
         answers_twice,
     };

@@ -1,0 +1,115 @@
+"""Copies of logs, with a fault in one group after the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from rota import _rota
+from rota.audit.logs import JOURNAL, OFFSETS
+from rota.audit.plant import journal, records
+from rota.journal import JOURNAL_DIRECTORY, JOURNAL_TOPIC, journal_in
+from rota.log import OFFSETS_TOPIC
+
+RECORDS_A_BATCH = 100
+READ_AT_ONCE = 10_000
+MANIFEST = "planted.json"
+
+T = TypeVar("T")
+
+
+class Planted(NamedTuple):
+    """One fault."""
+
+    kind: str
+    name: str
+    """What an audit calls it."""
+    source: str
+    partition: int
+    group: str
+
+
+def _read(log: _rota.DataLog, topic: str, partition: int) -> list[tuple[int, bytes, bytes | None]]:
+    found, following = [], 0
+    while rows := log.records(topic, partition, following, READ_AT_ONCE):
+        found += [(at_ms, key, value) for _, at_ms, _, key, value in rows]
+        following = rows[-1][0] + 1
+    return found
+
+
+def _write(directory: Path, topic: str, partition: int, rows: list[tuple[int, bytes, bytes | None]]) -> None:
+    target = directory / f"{topic}-{partition}"
+    target.mkdir(parents=True)
+    starts = range(0, len(rows), RECORDS_A_BATCH)
+    batches = (_rota.write_batch(start, rows[start : start + RECORDS_A_BATCH]) for start in starts)
+    (target / f"{0:020}.log").write_bytes(b"".join(batches))
+
+
+def _places(log: _rota.DataLog, topic: str) -> list[int]:
+    return [index for name, index, _, end in log.partitions() if name == topic and end > 0]
+
+
+def _spread(
+    copies: dict[int, list[T]],
+    faults: Mapping[str, Callable[[list[T], str], list[T] | None]],
+    group_of: Callable[[T], str | None],
+) -> Iterator[tuple[str, int, str]]:
+    """Each fault into the first group that has room for it and no other one: kind, partition, group."""
+    used: set[str] = set()
+    for kind, fault in faults.items():
+        for index, group in [(index, group) for index, rows in copies.items() for group in groups_of(rows, group_of)]:
+            changed = None if group in used else fault(copies[index], group)
+            if changed is not None:
+                copies[index] = changed
+                used.add(group)
+                yield kind, index, group
+                break
+
+
+def groups_of(rows: list[T], group_of: Callable[[T], str | None]) -> list[str]:
+    """The groups that these are about, in the order in which they appear."""
+    return [group for group in dict.fromkeys(map(group_of, rows)) if group]
+
+
+def plant_records(source: Path, target: Path) -> list[Planted]:
+    """The log of groups; of a directory without one nothing."""
+    log = _rota.DataLog(source)
+    copies = {
+        index: [records.Stored(*row) for row in _read(log, OFFSETS_TOPIC, index)]
+        for index in _places(log, OFFSETS_TOPIC)
+    }
+    spread = _spread(copies, records.FAULTS, records.group_of)
+    planted = [Planted(kind, kind, OFFSETS, index, group) for kind, index, group in spread]
+    for index, stored in copies.items():
+        _write(target, OFFSETS_TOPIC, index, [(at.at_ms, at.key, at.value) for at in stored])
+    return planted
+
+
+def plant_journal(source: Path, target: Path) -> list[Planted]:
+    """The journal."""
+    log = _rota.DataLog(source)
+    copies = {
+        index: [journal.Entry(at_ms, key, value or b"") for at_ms, key, value in _read(log, JOURNAL_TOPIC, index)]
+        for index in _places(log, JOURNAL_TOPIC)
+    }
+    spread = _spread(copies, journal.FAULTS, lambda entry: entry.group)
+    planted = [Planted(kind, journal.NAMES.get(kind, kind), JOURNAL, index, group) for kind, index, group in spread]
+    for index, entries in copies.items():
+        _write(target, JOURNAL_TOPIC, index, [(entry.at_ms, entry.key, entry.value) for entry in entries])
+    return planted
+
+
+def plant(source: Path, target: Path) -> list[Planted]:
+    """Copy the logs of a directory with one fault for each group, as many kinds as find a group that has room for them.
+
+    What was planted is in `planted.json` of the copy, too. Raises OSError.
+    """
+    target.mkdir(parents=True)
+    planted = plant_records(source, target)
+    where = journal_in(source)
+    if where is not None:
+        planted += plant_journal(where, target / JOURNAL_DIRECTORY)
+    (target / MANIFEST).write_text(json.dumps([fault._asdict() for fault in planted], indent=1))
+    return planted

@@ -1,0 +1,338 @@
+"""Faults of a journal: each changes the entries of one group, and an audit has to find them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+from rota import _rota
+
+LATE_MS = 600_000
+MEMBERS_MIN = 2
+
+
+class Entry:
+    """One entry of a journal, with its fields as JSON has them."""
+
+    def __init__(self, at_ms: int, key: bytes, value: bytes) -> None:
+        self.at_ms = at_ms
+        self.key = key
+        self.value = value
+
+    @cached_property
+    def fields(self) -> dict[str, Any]:
+        """Decoded."""
+        read: dict[str, Any] = json.loads(_rota.journal_entry(self.value))
+        return read
+
+    @property
+    def group(self) -> str:
+        """What it is about; empty: no group, or several."""
+        return self.key.decode(errors="replace")
+
+    @property
+    def event(self) -> str:
+        """Its name."""
+        event = self.fields["event"]
+        return event if isinstance(event, str) else str(next(iter(event)))
+
+    def request(self, api: str) -> dict[str, Any] | None:
+        """The request, if it is one of these."""
+        asked = self.fields["event"]
+        found = asked["Submitted"]["request"] if self.event == "Submitted" else {}
+        return found.get(api) if isinstance(found, dict) else None
+
+    def answers(self, api: str) -> list[Any]:
+        """The answers of this kind that it has."""
+        told = [effect["Answer"]["answer"] for effect in self.fields["effects"] if "Answer" in effect]
+        return [answer[api] for answer in told if api in answer]
+
+    def joined(self) -> list[dict[str, Any]]:
+        """The answers to JoinGroup that are no error."""
+        return [answer for answer in self.answers("JoinGroup") if answer["error"] == "NONE"]
+
+    def edited(self, **changes: Any) -> Entry:
+        """The same with something else in it."""
+        return Entry(self.at_ms, self.key, _rota.edit_entry(self.value, **changes))
+
+    def copy_after(self, before: Entry, **changes: Any) -> Entry:
+        """The same again, after another entry."""
+        later_ms = before.fields["mono_ms"] - self.fields["mono_ms"]
+        return self.edited(later_ms=later_ms, **changes)
+
+
+Entries = list[Entry]
+Fault = Callable[[Entries, str], Entries | None]
+"""The entries with the fault, or None if the group has no place for it."""
+
+
+def numbered(entries: Entries) -> Entries:
+    """Entries counted anew, incarnation by incarnation, as if nothing had been put in."""
+    found, sequence = [], -1
+    for entry in entries:
+        sequence = 0 if entry.event == "Began" else sequence + 1
+        found.append(entry if entry.fields["sequence"] == sequence else entry.edited(sequence=sequence))
+    return found
+
+
+def _of(entries: Entries, group: str) -> Iterator[tuple[int, Entry]]:
+    return ((at, entry) for at, entry in enumerate(entries) if entry.group == group)
+
+
+def _put(entries: Entries, at: int, **changes: Any) -> Entries:
+    return [*entries[:at], entries[at].edited(**changes), *entries[at + 1 :]]
+
+
+def _add(entries: Entries, at: int, *more: Entry) -> Entries:
+    return numbered([*entries[: at + 1], *more, *entries[at + 1 :]])
+
+
+def _rounds(entries: Entries, group: str) -> list[tuple[int, list[dict[str, Any]]]]:
+    """Where join phases completed with two members or more, and what those were told."""
+    told = [(at, entry.joined()) for at, entry in _of(entries, group)]
+    return [(at, joined) for at, joined in told if len(joined) >= MEMBERS_MIN]
+
+
+def _follower(joined: list[dict[str, Any]]) -> str:
+    return next(str(answer["member_id"]) for answer in joined if answer["member_id"] != answer["leader"])
+
+
+def two_leaders(entries: Entries, group: str) -> Entries | None:
+    """A follower is told that it leads, too."""
+    for at, joined in _rounds(entries, group):
+        follower = _follower(joined)
+        return _put(entries, at, told=follower, leader=follower)
+    return None
+
+
+def different_answers(entries: Entries, group: str) -> Entries | None:
+    """A follower is told another protocol."""
+    for at, joined in _rounds(entries, group):
+        return _put(entries, at, told=_follower(joined), protocol="another")
+    return None
+
+
+def list_is_not_the_group(entries: Entries, group: str) -> Entries | None:
+    """The leader's list lacks a member."""
+    for at, joined in _rounds(entries, group):
+        return _put(entries, at, unlisted=_follower(joined))
+    return None
+
+
+def generation_told_back(entries: Entries, group: str) -> Entries | None:
+    """A later round is told an earlier generation."""
+    newest = 0
+    for at, entry in _of(entries, group):
+        for answer in entry.joined():
+            if answer["generation"] > newest >= 2:
+                return _put(entries, at, generation=1)
+            newest = max(newest, answer["generation"])
+    return None
+
+
+def not_relayed(entries: Entries, group: str) -> Entries | None:
+    """A member gets bytes that nobody gave for it."""
+    for at, entry in _of(entries, group):
+        if any(answer["error"] == "NONE" and answer["assignment"] for answer in entry.answers("SyncGroup")):
+            return _put(entries, at, assignment=b"something else")
+    return None
+
+
+def told_before_durable(entries: Entries, group: str) -> Entries | None:
+    """An assignment is told while its record is on its way."""
+    for at, entry in _of(entries, group):
+        if entry.event == "Appended" and any(answer["error"] == "NONE" for answer in entry.answers("SyncGroup")):
+            early = entry.edited(append_id=10**9)
+            return numbered([*entries[:at], early, entry.edited(without_answers=True), *entries[at + 1 :]])
+    return None
+
+
+def _commits(entries: Entries, group: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Commits of members that were accepted: where they came, where they were answered, what was asked."""
+    for at, entry in _of(entries, group):
+        asked = entry.request("OffsetCommit")
+        if asked is None or asked["generation"] < 0:
+            continue
+        ticket = entry.fields["event"]["Submitted"]["ticket"]
+        for answered, later in _of(entries, group):
+            told = [effect["Answer"] for effect in later.fields["effects"] if "Answer" in effect]
+            if answered > at and any(answer["ticket"] == ticket for answer in told):
+                topics = [topic for answer in later.answers("OffsetCommit") for topic in answer["topics"]]
+                if {code for topic in topics for _, code in topic["partitions"]} == {"NONE"}:
+                    yield at, answered, asked
+                break
+
+
+def commit_of_an_old_generation(entries: Entries, group: str) -> Entries | None:
+    """A commit that was accepted was one of the generation before."""
+    for at, _, asked in _commits(entries, group):
+        if asked["generation"] > 1:
+            return _put(entries, at, asked_generation=asked["generation"] - 1)
+    return None
+
+
+def _leaving(entries: Entries, group: str) -> Iterator[tuple[int, str]]:
+    """Where members left, and who."""
+    for at, entry in _of(entries, group):
+        for answer in entry.answers("LeaveGroup"):
+            for member in answer["members"]:
+                if member["error"] == "NONE" and member["member_id"]:
+                    yield at, member["member_id"]
+
+
+def commit_of_a_departed_member(entries: Entries, group: str) -> Entries | None:
+    """A commit that was accepted comes again after its member left, and is accepted again."""
+    for left, member in _leaving(entries, group):
+        for at, answered, asked in _commits(entries, group):
+            if at < left and asked["member_id"] == member:
+                before = entries[left]
+                again = [entries[at].copy_after(before), entries[answered].copy_after(before, append_id=10**9)]
+                return _add(entries, left, *again)
+    return None
+
+
+def _beats(entries: Entries, group: str, until: int) -> Iterator[tuple[Entry, str]]:
+    """Heartbeats that were told that all is well, and whose."""
+    for at, entry in _of(entries, group):
+        asked = entry.request("Heartbeat")
+        if at < until and asked is not None and entry.answers("Heartbeat") == ["NONE"]:
+            yield entry, asked["member_id"]
+
+
+def answer_to_a_departed_member(entries: Entries, group: str) -> Entries | None:
+    """A heartbeat comes again after its member left, and is told that all is well."""
+    for left, member in _leaving(entries, group):
+        for beat, sender in _beats(entries, group, left):
+            if sender == member:
+                return _add(entries, left, beat.copy_after(entries[left]))
+    return None
+
+
+def replaced_and_not_fenced(entries: Entries, group: str) -> Entries | None:
+    """A heartbeat of a replaced static member is told that all is well."""
+    instances: dict[str, str] = {}
+    asked_by: dict[int, str | None] = {}
+    for at, entry in _of(entries, group):
+        if (asked := entry.request("JoinGroup")) is not None:
+            asked_by[entry.fields["event"]["Submitted"]["ticket"]] = asked["instance_id"]
+        for effect in entry.fields["effects"]:
+            told = effect.get("Answer", {}).get("answer", {}).get("JoinGroup")
+            instance = asked_by.get(effect["Answer"]["ticket"]) if told and told["error"] == "NONE" else None
+            if instance is None:
+                continue
+            before = instances.get(instance)
+            if before is not None and before != told["member_id"]:
+                for beat, sender in _beats(entries, group, at):
+                    if sender == before:
+                        return _add(entries, at, beat.copy_after(entry))
+            instances[instance] = told["member_id"]
+    return None
+
+
+def answered_twice(entries: Entries, group: str) -> Entries | None:
+    """An answer that came late comes twice."""
+    for at, entry in _of(entries, group):
+        if entry.event == "Appended" and entry.answers("SyncGroup"):
+            return _put(entries, at, answers_twice=True)
+    return None
+
+
+def never_answered(entries: Entries, group: str) -> Entries | None:
+    """A heartbeat has no answer."""
+    for at, entry in _of(entries, group):
+        if entry.request("Heartbeat") is not None:
+            return _put(entries, at, without_answers=True)
+    return None
+
+
+def late_phase(entries: Entries, group: str) -> Entries | None:
+    """A parked JoinGroup is answered ten minutes later."""
+    for at, entry in _of(entries, group):
+        if len(entry.joined()) >= MEMBERS_MIN:
+            return _put(entries, at, later_ms=LATE_MS)
+    return None
+
+
+def early_expiry(entries: Entries, group: str) -> Entries | None:
+    """A session ends right after its member joined."""
+    for at, entry in _of(entries, group):
+        if entry.event == "Advanced" and entry.fields["event"]["Advanced"]["timer"] == "Session":
+            armed = [other.fields["mono_ms"] for place, other in _of(entries, group) if place < at and other.joined()]
+            if armed:
+                return _put(entries, at, later_ms=armed[-1] + 1 - entry.fields["mono_ms"])
+    return None
+
+
+def _mark(entries: Entries, group: str, name: str) -> tuple[int, Entry] | None:
+    """The last such mark of the group's partition behind a heartbeat of it."""
+    beats = [(at, entry) for at, entry in _of(entries, group) if entry.answers("Heartbeat") == ["NONE"]]
+    marks = [at for at, entry in enumerate(entries) if entry.event == name and beats and at > beats[0][0]]
+    return (marks[-1], beats[0][1]) if marks else None
+
+
+def answer_while_loading(entries: Entries, group: str) -> Entries | None:
+    """A heartbeat is told that all is well before its coordinator has loaded."""
+    found = _mark(entries, group, "Began")
+    return None if found is None else _add(entries, found[0], found[1].copy_after(entries[found[0]]))
+
+
+def answer_after_unloading(entries: Entries, group: str) -> Entries | None:
+    """A heartbeat is told that all is well by a coordinator that has been unloaded."""
+    found = _mark(entries, group, "Unloaded")
+    return None if found is None else _add(entries, found[0], found[1].copy_after(entries[found[0]]))
+
+
+def _quiet(entries: Entries, group: str) -> int | None:
+    """A heartbeat of the group with an entry before and behind it in its incarnation."""
+    for at, entry in _of(entries, group):
+        around = entries[at - 1 : at + 2]
+        if entry.request("Heartbeat") is not None and len(around) == 3 and around[2].event not in {"Began", "Gap"}:
+            return at
+    return None
+
+
+def entry_dropped(entries: Entries, group: str) -> Entries | None:
+    """An entry is missing."""
+    at = _quiet(entries, group)
+    return None if at is None else [*entries[:at], *entries[at + 1 :]]
+
+
+def entry_repeated(entries: Entries, group: str) -> Entries | None:
+    """An entry is there twice."""
+    at = _quiet(entries, group)
+    return None if at is None else [*entries[: at + 1], *entries[at:]]
+
+
+def entries_swapped(entries: Entries, group: str) -> Entries | None:
+    """Two entries have changed places."""
+    at = _quiet(entries, group)
+    return None if at is None else [*entries[:at], entries[at + 1], entries[at], *entries[at + 2 :]]
+
+
+# What they are called. Those that leave holes in the numbers come last.
+FAULTS: dict[str, Fault] = {
+    "two leaders": two_leaders,
+    "different answers": different_answers,
+    "list is not the group": list_is_not_the_group,
+    "generation told back": generation_told_back,
+    "not relayed": not_relayed,
+    "told before durable": told_before_durable,
+    "commit of an old generation": commit_of_an_old_generation,
+    "commit of a departed member": commit_of_a_departed_member,
+    "answer to a departed member": answer_to_a_departed_member,
+    "replaced and not fenced": replaced_and_not_fenced,
+    "answered twice": answered_twice,
+    "never answered": never_answered,
+    "late phase": late_phase,
+    "early expiry": early_expiry,
+    "answer while loading": answer_while_loading,
+    "answer after unloading": answer_after_unloading,
+    "entry dropped": entry_dropped,
+    "entry repeated": entry_repeated,
+    "entries swapped": entries_swapped,
+}
+
+# What an audit calls it, if that is something else.
+NAMES = dict.fromkeys(("entry dropped", "entry repeated", "entries swapped"), "entries out of order")

@@ -1,0 +1,206 @@
+"""Faults of a log of groups: each changes the records of one group, and an audit has to find them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from rota import _rota
+
+
+class Stored(NamedTuple):
+    """One record of `__consumer_offsets`."""
+
+    at_ms: int
+    key: bytes
+    value: bytes | None
+
+    @property
+    def record(self) -> _rota.Record:
+        """Decoded."""
+        return _rota.decode_record(self.key, self.value)
+
+
+Records = list[Stored]
+Fault = Callable[[Records, str], Records | None]
+"""The records with the fault, or None if the group has no place for it."""
+
+
+def group_of(stored: Stored) -> str | None:
+    """The group that a record is about."""
+    record = stored.record
+    return None if isinstance(record, _rota.UnknownRecord) else record.group_id
+
+
+def _versions(records: Records, group: str, members_min: int = 1) -> list[tuple[int, _rota.GroupValue]]:
+    """Places and values of a group's records with so many members."""
+    found = []
+    for at, stored in enumerate(records):
+        record = stored.record
+        value = record.value if isinstance(record, _rota.GroupRecord) and record.group_id == group else None
+        if value is not None and len(value.members) >= members_min:
+            found.append((at, value))
+    return found
+
+
+def _changed(value: Any, **changes: Any) -> Any:
+    """A frozen class with other fields."""
+    names = [name for name in dir(value) if not name.startswith("_") and not callable(getattr(value, name))]
+    return type(value)(**{name: changes.get(name, getattr(value, name)) for name in names})
+
+
+def _put(records: Records, at: int, group: str, value: _rota.GroupValue) -> Records:
+    record = _rota.GroupRecord(group, value)
+    stored = records[at]._replace(key=record.key_bytes(), value=record.value_bytes())
+    return [*records[:at], stored, *records[at + 1 :]]
+
+
+def _add(records: Records, group: str, *values: _rota.GroupValue) -> Records:
+    at_ms = max(stored.at_ms for stored in records)
+    made = [_rota.GroupRecord(group, value) for value in values]
+    return [*records, *(Stored(at_ms + 1, record.key_bytes(), record.value_bytes()) for record in made)]
+
+
+def _with_member(value: _rota.GroupValue, index: int, **changes: Any) -> Any:
+    members = list(value.members)
+    members[index] = _changed(members[index], **changes)
+    return _changed(value, members=tuple(members))
+
+
+def two_owners(records: Records, group: str) -> Records | None:
+    """A member gets what another one has."""
+    for at, value in _versions(records, group, 2):
+        owner = next((index for index, member in enumerate(value.members) if _partitions(member)), None)
+        if owner is not None:
+            other = 0 if owner else 1
+            return _put(records, at, group, _with_member(value, other, assignment=value.members[owner].assignment))
+    return None
+
+
+def _partitions(member: _rota.MemberValue) -> tuple[Any, ...]:
+    try:
+        return tuple(_rota.decode_assignment(member.assignment).partitions)
+    except _rota.EmbeddedError:
+        return ()
+
+
+def not_subscribed(records: Records, group: str) -> Records | None:
+    """A member gets a partition of a topic that it did not ask for."""
+    for at, value in _versions(records, group):
+        if value.protocol_type == "consumer" and _partitions(value.members[0]):
+            elsewhere = _rota.encode_assignment(_rota.Assignment((("elsewhere", (0,)),)))
+            return _put(records, at, group, _with_member(value, 0, assignment=elsewhere))
+    return None
+
+
+def leader_not_a_member(records: Records, group: str) -> Records | None:
+    """The leader is nobody."""
+    for at, value in _versions(records, group):
+        return _put(records, at, group, _changed(value, leader="nobody"))
+    return None
+
+
+def no_protocol(records: Records, group: str) -> Records | None:
+    """Members without a protocol."""
+    for at, value in _versions(records, group):
+        return _put(records, at, group, _changed(value, protocol_name=None))
+    return None
+
+
+def instance_twice(records: Records, group: str) -> Records | None:
+    """Two members with one instance id."""
+    for at, value in _versions(records, group, 2):
+        twins = tuple(_changed(member, instance_id="twin") for member in value.members)
+        return _put(records, at, group, _changed(value, members=twins))
+    return None
+
+
+def generation_back(records: Records, group: str) -> Records | None:
+    """An older record comes again."""
+    versions = _versions(records, group, 0)
+    if not versions or versions[-1][1].generation < 2:
+        return None
+    value = versions[-1][1]
+    return _add(records, group, _changed(value, generation=value.generation - 1))
+
+
+def generation_reused(records: Records, group: str) -> Records | None:
+    """A generation gets another plan."""
+    for at, value in _versions(records, group):
+        again = _rota.GroupRecord(group, _with_member(value, 0, assignment=b"another plan"))
+        stored = records[at]._replace(key=again.key_bytes(), value=again.value_bytes())
+        return [*records[: at + 1], stored, *records[at + 1 :]]
+    return None
+
+
+def resurrected(records: Records, group: str) -> Records | None:
+    """A dynamic member that was gone is back."""
+    versions = _versions(records, group, 0)
+    last = versions[-1][1] if versions else None
+    if last is None:
+        return None
+    now = {member.member_id for member in last.members}
+    for _, value in versions:
+        gone = [member for member in value.members if member.instance_id is None and member.member_id not in now]
+        if gone:
+            return _add(records, group, _revived(value, last.generation + 1, (gone[0],)))
+    return None
+
+
+def _revived(value: _rota.GroupValue, generation: int, members: tuple[_rota.MemberValue, ...]) -> Any:
+    return _changed(value, generation=generation, members=members, leader=members[0].member_id)
+
+
+def replacement_lost(records: Records, group: str) -> Records | None:
+    """A static member that was replaced is back, as if its replacement had not been stored."""
+    seen: dict[str, tuple[str, _rota.MemberValue]] = {}
+    for at, value in _versions(records, group):
+        for member in value.members:
+            if member.instance_id is None:
+                continue
+            before = seen.get(member.instance_id)
+            if before is not None and before[0] != member.member_id:
+                last = _rota.GroupRecord(group, _revived(value, value.generation, (before[1],)))
+                lost = records[at]._replace(key=last.key_bytes(), value=last.value_bytes())
+                return [*records[: at + 1], lost, *records[at + 1 :]]
+            seen[member.instance_id] = (member.member_id, member)
+    return None
+
+
+def offset_went_back(records: Records, group: str) -> Records | None:
+    """A commit is followed by a smaller one."""
+    for at, stored in enumerate(records):
+        record = stored.record
+        if not isinstance(record, _rota.OffsetRecord) or record.group_id != group or record.value is None:
+            continue
+        if record.value.offset > 0:
+            value = _changed(record.value, offset=record.value.offset - 1)
+            smaller = _rota.OffsetRecord(group, record.topic, record.partition, value)
+            late = stored._replace(key=smaller.key_bytes(), value=smaller.value_bytes())
+            return [*records[: at + 1], late, *records[at + 1 :]]
+    return None
+
+
+def storm(records: Records, group: str) -> Records | None:
+    """Generation upon generation."""
+    versions = _versions(records, group, 0)
+    if not versions:
+        return None
+    last = versions[-1][1]
+    return _add(records, group, *(_changed(last, generation=last.generation + 1 + more) for more in range(12)))
+
+
+# What an audit calls it, and how it is done.
+FAULTS: dict[str, Fault] = {
+    "replacement lost": replacement_lost,
+    "generation reused": generation_reused,
+    "two owners": two_owners,
+    "instance twice": instance_twice,
+    "resurrected": resurrected,
+    "not subscribed": not_subscribed,
+    "leader not a member": leader_not_a_member,
+    "no protocol": no_protocol,
+    "generation back": generation_back,
+    "offset went back": offset_went_back,
+    "storm": storm,
+}
