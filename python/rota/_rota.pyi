@@ -101,6 +101,8 @@ __all__ = [
     "encode_sticky_user_data",
     "encode_subscription",
     "journal_entry",
+    "recover_log",
+    "repair_log",
     "vocabulary",
 ]
 
@@ -1942,6 +1944,23 @@ class DataLog:
         """
     def verify(self, topic: str, partition: int) -> tuple[int, int]:
         """Read a partition to its end: bytes of batches, and how many. Raises as `records`."""
+
+def recover_log(directory: Path, give_up: bool) -> tuple[list[str], list[str]]:
+    """Do what a start does with a data directory that nobody has open.
+
+    (what was found and done, what is still damaged), one line each. With `give_up` also if a file that all partitions
+    share is damaged: what only that file had is given up.
+    Raises OSError if the directory cannot be opened, or is Kafka's.
+    """
+
+def repair_log(
+    directory: Path,
+) -> list[tuple[str, int, list[tuple[Path, int, int, int, int, str]], int, list[Path]]]:
+    """Recover, and take what cannot be read out of every partition; all whole batches stay.
+
+    (topic, partition, losses, batches that came from write-ahead files, files with what was there); a loss is (file,
+    byte, bytes, from offset, to offset, reason). Raises as `recover_log`.
+    """
 
 @final
 class Naive:

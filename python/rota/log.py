@@ -156,6 +156,8 @@ def dump(
             for line in records(log, index):
                 if group is None or getattr(line.record, "group_id", None) == group:
                     typer.echo(json.dumps(line.fields()) if as_json else _text(line))
+        except BrokenPipeError:
+            raise
         except (OSError, _rota.RecordError) as error:
             damaged = True
             typer.echo(f"rota: partition {index} of {OFFSETS_TOPIC}: {error}", err=True)
@@ -164,6 +166,8 @@ def dump(
             for entry in journal.entries(cast("_rota.DataLog", noted), index):
                 if group is None or entry.group == group:
                     typer.echo(json.dumps(entry.fields()) if as_json else _entry_text(entry))
+        except BrokenPipeError:
+            raise
         except (OSError, ValueError) as error:
             damaged = True
             typer.echo(f"rota: partition {index} of {journal.JOURNAL_TOPIC}: {error}", err=True)
@@ -203,6 +207,83 @@ def verify(directory: Directory, as_json: AsJson = False) -> None:
             typer.echo(line)
     if damage:
         raise typer.Exit(DAMAGED)
+
+
+Mended = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory, which no server has open.")]
+
+
+@app.command()
+def recover(
+    directory: Mended,
+    give_up: Annotated[
+        bool, typer.Option("--give-up", help="Go on without what a damaged file that all partitions share had.")
+    ] = False,
+) -> None:
+    """Do what a start does, without serving: complete segments from the write-ahead files, cut torn tails.
+
+    If `rota.checkpoint` or a write-ahead file is damaged or missing, neither a server nor this goes on, unless
+    --give-up is given: then what is in the segments counts, as far as it is whole, and what the write-ahead files still
+    have. Exit code 1: something is still damaged, and stderr says what to do.
+
+    \b
+    Examples:
+      rota log recover data
+      rota log recover data --give-up
+    """
+    try:
+        lines, damage = _rota.recover_log(_existing(directory), give_up)
+    except OSError as error:
+        typer.echo(f"rota: {error}", err=True)
+        raise typer.Exit(DAMAGED) from None
+    for line in lines:
+        typer.echo(line)
+    if not lines:
+        typer.echo("nothing had to be completed or cut")
+    if damage:
+        typer.echo(f"rota: {len(damage)} partitions are damaged: `rota log repair {directory}`", err=True)
+        raise typer.Exit(DAMAGED)
+
+
+@app.command()
+def repair(directory: Mended, as_json: AsJson = False) -> None:
+    """Take what cannot be read out of every partition: whole batches before and after it stay, with their offsets.
+
+    What was there is kept beside, as `.damaged` files. A record that is given up may have been acknowledged: restore
+    the partition's directory from a copy instead if there is one. Exit code 0: nothing is damaged any more.
+
+    \b
+    Examples:
+      rota log repair data
+      rota log repair data --json
+    """
+    try:
+        repaired = _rota.repair_log(_existing(directory))
+    except OSError as error:
+        typer.echo(f"rota: {error}", err=True)
+        raise typer.Exit(DAMAGED) from None
+    for topic, partition, losses, completed, kept in repaired:
+        if as_json:
+            names = ("file", "position", "bytes", "from_offset", "to_offset", "reason")
+            told = [dict(zip(names, (str(loss[0]), *loss[1:]), strict=True)) for loss in losses]
+            fields = {"topic": topic, "partition": partition, "losses": told, "completed_batches": completed}
+            typer.echo(json.dumps(fields | {"kept": [str(path) for path in kept]}))
+            continue
+        for file, position, size_bytes, from_offset, to_offset, reason in losses:
+            where = f"`{file}`, {size_bytes} bytes from byte {position} on"
+            typer.echo(f"{topic}-{partition}: offsets {from_offset} to {to_offset - 1} are given up: {where}: {reason}")
+        if completed:
+            typer.echo(f"{topic}-{partition}: {completed} batches came from the write-ahead files")
+        for path in kept:
+            typer.echo(f"{topic}-{partition}: what was there is in `{path}`")
+    if not repaired and not as_json:
+        typer.echo("nothing is damaged")
+
+
+def _existing(directory: Path) -> Path:
+    if directory.is_dir():
+        return directory
+    typer.echo(f"rota: there is no directory `{directory}`", err=True)
+    raise typer.Exit(MISUSED)
 
 
 @app.command()

@@ -204,6 +204,8 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "exploration_cells",
         "explore",
         "journal_entry",
+        "recover_log",
+        "repair_log",
         "vocabulary",
     }
     assert set(_rota.__all__) - private <= set(rota.__all__) | set(assign.__all__)

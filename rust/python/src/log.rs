@@ -1,4 +1,5 @@
-//! `rota._rota.DataLog`: the records of a data directory, read while nobody or somebody else writes it.
+//! `rota._rota.DataLog`: the records of a data directory, read while nobody or somebody else writes it. `recover_log` and
+//! `repair_log` mend one that nobody has open.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -8,8 +9,8 @@ use pyo3::{
     types::PyBytes,
 };
 use rota_log::{
-    files::DiskFiles,
-    store::{Access, PartitionView, Store, StoreOptions},
+    files::{DiskFiles, Files},
+    store::{Access, Loss, OpenError, PartitionView, Repaired, Store, StoreOptions, recover, repair},
 };
 
 /// Offset, wall milliseconds, epoch, key, value.
@@ -113,7 +114,41 @@ impl DataLog {
     }
 }
 
-/// Adds the class to the module.
+/// File, byte, bytes, from offset, to offset, reason.
+type LossRow = (PathBuf, u64, u64, i64, i64, String);
+
+/// Topic, partition, losses, batches from the write-ahead files, kept files.
+type RepairedRow = (String, i32, Vec<LossRow>, u64, Vec<PathBuf>);
+
+fn cannot(error: OpenError) -> PyErr {
+    PyOSError::new_err(error.to_string())
+}
+
+/// Does what a start does: what was found and done, and what is still damaged, one line each.
+#[pyfunction]
+fn recover_log(py: Python<'_>, directory: PathBuf, give_up: bool) -> PyResult<(Vec<String>, Vec<String>)> {
+    let files: Arc<dyn Files> = Arc::new(DiskFiles);
+    let report = py.detach(|| recover(&files, &directory, give_up)).map_err(cannot)?;
+    let damage = report.damage.iter().map(ToString::to_string).collect();
+    Ok((rota_server::report_lines(&directory, &report), damage))
+}
+
+/// Recovers, and takes what cannot be read out of every partition.
+#[pyfunction]
+fn repair_log(py: Python<'_>, directory: PathBuf) -> PyResult<Vec<RepairedRow>> {
+    let files: Arc<dyn Files> = Arc::new(DiskFiles);
+    let (_, repaired) = py.detach(|| repair(&files, &directory)).map_err(cannot)?;
+    let loss = |loss: Loss| (loss.file, loss.position, loss.bytes, loss.from_offset, loss.to_offset, loss.reason);
+    let row = |found: Repaired| {
+        let losses = found.losses.into_iter().map(loss).collect();
+        (found.topic, found.partition, losses, found.completed_batches, found.kept)
+    };
+    Ok(repaired.into_iter().map(row).collect())
+}
+
+/// Adds the class and the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(recover_log, module)?)?;
+    module.add_function(wrap_pyfunction!(repair_log, module)?)?;
     module.add_class::<DataLog>()
 }

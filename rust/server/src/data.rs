@@ -271,8 +271,8 @@ fn property(dir: &Path, name: &str) -> Option<String> {
 }
 
 /// What opening found and did, one line each.
-fn report_lines(dir: &Path, report: &Report) -> Vec<String> {
-    let mut lines = Vec::new();
+pub fn report_lines(dir: &Path, report: &Report) -> Vec<String> {
+    let mut lines: Vec<String> = report.given_up.iter().map(|what| format!("given up: {what}")).collect();
     if !report.was_clean && (report.completed_batches > 0 || report.torn_wal_bytes > 0) {
         let mut line = format!("`{}` was not closed: ", dir.display());
         let _infallible =

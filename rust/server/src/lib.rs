@@ -43,7 +43,7 @@ pub mod topics;
 pub mod trace;
 
 pub use controls::{InjectionId, MemberName};
-pub use data::{DataConfig, Health, StartReport};
+pub use data::{DataConfig, Health, StartReport, report_lines};
 pub use error::ServerError;
 pub use journal::{JournalConfig, JournalHealth};
 pub use rota_log::store::Durability;

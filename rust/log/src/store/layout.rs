@@ -17,10 +17,13 @@ pub const LEADER_EPOCHS: &str = "leader-epoch-checkpoint";
 pub const PARTITION_METADATA: &str = "partition.metadata";
 /// Being compacted; worthless after a crash.
 pub const CLEANED: &str = "cleaned";
+/// What was a segment before it was repaired: nobody reads it.
+pub const DAMAGED: &str = "damaged";
 /// Compacted, to take the place of what it was made from.
 pub const SWAP: &str = "swap";
 
 const WAL: &str = "rota.wal.";
+const KEPT: &str = "rota.kept.";
 /// Longest topic name.
 const TOPIC_CHARACTERS_MAX: usize = 249;
 
@@ -38,6 +41,16 @@ pub fn segment_base(name: &str) -> Option<i64> {
 /// The name of a write-ahead file.
 pub fn wal_name(number: u64) -> String {
     format!("{WAL}{number:010}")
+}
+
+/// What a write-ahead file is called that is only needed to mend something.
+pub fn kept_name(number: u64) -> String {
+    format!("{KEPT}{number:010}")
+}
+
+/// Whether it is such a name.
+pub fn is_kept(name: &str) -> bool {
+    name.starts_with(KEPT)
 }
 
 /// The number in a write-ahead file's name.
@@ -151,6 +164,8 @@ pub struct CheckpointedPartition {
     pub first_dirty_offset: i64,
     /// Oldest first.
     pub epochs: Epochs,
+    /// It was damaged: what came after is in its segments or in write-ahead files that were kept.
+    pub is_refused: bool,
 }
 
 impl Checkpoint {
@@ -161,7 +176,8 @@ impl Checkpoint {
             let CheckpointedPartition { topic, partition: number, next_offset, .. } = partition;
             let CheckpointedPartition { segment_base, segment_bytes, first_dirty_offset, .. } = partition;
             let id = uuid_text(partition.topic_id);
-            let _ = write!(text, "partition {topic} {number} {id} {next_offset} {segment_base} {segment_bytes}");
+            let kind = if partition.is_refused { REFUSED } else { WHOLE };
+            let _ = write!(text, "{kind} {topic} {number} {id} {next_offset} {segment_base} {segment_bytes}");
             let _ = write!(text, " {first_dirty_offset}");
             for (epoch, start) in &partition.epochs {
                 let _ = write!(text, " {epoch}:{start}");
@@ -186,9 +202,13 @@ impl Checkpoint {
     }
 }
 
+/// The first words of a partition's line.
+const WHOLE: &str = "partition";
+const REFUSED: &str = "refused";
+
 fn checkpointed(line: &str) -> Option<CheckpointedPartition> {
     let mut words = line.split(' ');
-    (words.next()? == "partition").then_some(())?;
+    let kind = words.next().filter(|kind| [WHOLE, REFUSED].contains(kind))?;
     let topic = words.next().filter(|topic| is_topic(topic))?.to_owned();
     Some(CheckpointedPartition {
         topic,
@@ -201,6 +221,7 @@ fn checkpointed(line: &str) -> Option<CheckpointedPartition> {
         epochs: words
             .map(|word| word.split_once(':').and_then(|(epoch, at)| Some((epoch.parse().ok()?, at.parse().ok()?))))
             .collect::<Option<Epochs>>()?,
+        is_refused: kind == REFUSED,
     })
 }
 
@@ -252,8 +273,10 @@ mod tests {
             segment_bytes: 12_345,
             first_dirty_offset: 800,
             epochs: vec![(0, 0), (5, 950)],
+            is_refused: false,
         };
-        let checkpoint = Checkpoint { wal_number: 9, partitions: vec![partition] };
+        let refused = CheckpointedPartition { partition: 4, is_refused: true, ..partition.clone() };
+        let checkpoint = Checkpoint { wal_number: 9, partitions: vec![partition, refused] };
         let text = checkpoint.to_text();
         assert_eq!(Checkpoint::of_text(&text), Some(checkpoint));
         assert_eq!(Checkpoint::of_text(&text.replace("1000", "1001")), None);

@@ -13,9 +13,12 @@
 mod checkpoint;
 mod compaction;
 mod layout;
+mod lives;
+mod mend;
 mod open;
 mod partition;
 mod pass;
+mod repair;
 mod rewrite;
 mod scan;
 mod segment;
@@ -31,8 +34,10 @@ use crate::files::Files;
 
 pub use checkpoint::Task;
 pub use layout::is_topic;
+pub use mend::{recover, repair};
 pub use open::{OpenError, Report};
 pub use pass::{Command, Outcome, PartitionHandle};
+pub use repair::{Loss, Repaired};
 pub use segment::Damage;
 pub use view::{PAYLOAD_BYTES_MAX, PartitionView, Slice};
 
@@ -55,6 +60,8 @@ pub enum Access {
     Own,
     /// One that Kafka wrote becomes ours.
     Adopt,
+    /// Ours is written; what damaged files that all partitions share do not tell any more is given up.
+    Salvage,
     /// Nothing is changed.
     Read,
     /// Found to be Kafka's, and only read.

@@ -21,6 +21,7 @@ use crate::{
 use super::{
     Access, Durability, LockGuard, PartitionHandle, Store, StoreOptions,
     layout::{self, CHECKPOINT, Checkpoint, CheckpointedPartition, LOCK, MARKER, META_PROPERTIES},
+    lives::{Lives, declared_topics, last_lives},
     partition::Partition,
     scan::{Listed, list_segments, scan_tail},
     segment::Damage,
@@ -47,6 +48,11 @@ pub enum OpenError {
         /// What is wrong.
         reason: String,
     },
+    /// Kafka wrote it: it is not mended here.
+    Foreign {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The file system failed.
     Io {
         /// The directory.
@@ -71,8 +77,13 @@ impl fmt::Display for OpenError {
             OpenError::Damaged { file, reason } => write!(
                 f,
                 "`{}` is damaged: {reason}; restore the data directory from a copy, or give up what the file had with \
-                 `rota log recover`",
+                 `rota log recover --give-up`",
                 file.display()
+            ),
+            OpenError::Foreign { dir } => write!(
+                f,
+                "`{}` was written by Kafka, which mends it when it starts; --take-over makes it rota's",
+                dir.display()
             ),
             OpenError::Io { dir, error } => write!(f, "`{}` cannot be opened: {error}", dir.display()),
         }
@@ -98,6 +109,8 @@ pub struct Report {
     pub damage: Vec<Damage>,
     /// Write-ahead files that are kept under another name, because a refused partition may still need them.
     pub kept: Vec<PathBuf>,
+    /// What was not there to be read of files that all partitions share, one line each: [`Access::Salvage`].
+    pub given_up: Vec<String>,
 }
 
 /// Whose directory it is.
@@ -115,9 +128,9 @@ impl Store {
     }
 }
 
-struct Opening {
-    store: Store,
-    report: Report,
+pub(super) struct Opening {
+    pub(super) store: Store,
+    pub(super) report: Report,
     origin: Origin,
     entries: Vec<Entry>,
 }
@@ -189,7 +202,8 @@ impl Opening {
         let checkpoint = self.read_checkpoint()?;
         let wals = self.read_wals(checkpoint.as_ref())?;
         // Without data in the write-ahead file the segments themselves tell how far they go.
-        let has_data = wals.iter().all(|(_, wal)| wal.has_data);
+        let salvages = self.store.options.access == Access::Salvage;
+        let has_data = !salvages && wals.iter().all(|(_, wal)| wal.has_data);
         let is_known = checkpoint.is_some();
         let checkpoint = checkpoint.unwrap_or_default();
         let created = if has_data { declared_topics(&wals) } else { Vec::new() };
@@ -199,7 +213,11 @@ impl Opening {
             if life.is_some_and(|life| *life != Some(partition.topic_id)) {
                 continue;
             }
-            let opened = if has_data && !reads { self.at_checkpoint(partition) } else { self.scanned(partition) };
+            let opened = match partition.is_refused {
+                true => self.refused_before(partition),
+                false if has_data && !reads => self.at_checkpoint(partition),
+                false => self.scanned(partition),
+            };
             opened.map_err(&io)?;
         }
         self.clear_former(&lives).map_err(&io)?;
@@ -214,11 +232,11 @@ impl Opening {
             return Ok((self.store, self.report));
         }
         let mut needed = Vec::new();
-        if let Some((number, wal)) = wals.last() {
+        if let Some((number, wal)) = wals.last().filter(|_| !salvages) {
             secure(self.store.files.as_ref(), &self.store.dir.join(layout::wal_name(*number)), wal).map_err(&io)?;
         }
         for (number, wal) in &wals {
-            if self.replay(wal, has_data).map_err(&io)? {
+            if self.replay(wal, has_data).map_err(&io)? || salvages {
                 needed.push(*number);
             }
         }
@@ -244,11 +262,18 @@ impl Opening {
         replace_file(self.store.files.as_ref(), &path, format!("{text}\n{MARKER}=1\n").as_bytes(), true)
     }
 
-    fn read_checkpoint(&self) -> Result<Option<Checkpoint>, OpenError> {
+    fn read_checkpoint(&mut self) -> Result<Option<Checkpoint>, OpenError> {
         let file = self.store.dir.join(CHECKPOINT);
         let text = read_file(self.store.files.as_ref(), &file).map_err(Opening::io(&self.store.dir))?;
-        let damaged = || OpenError::Damaged { file, reason: "its checksum is wrong".to_owned() };
-        text.map(|text| Checkpoint::of_text(&String::from_utf8_lossy(&text)).ok_or_else(damaged)).transpose()
+        let Some(text) = text else { return Ok(None) };
+        match Checkpoint::of_text(&String::from_utf8_lossy(&text)) {
+            None if self.store.options.access == Access::Salvage => {
+                self.report.given_up.push(format!("`{}`: its checksum is wrong", file.display()));
+                Ok(None)
+            }
+            None => Err(OpenError::Damaged { file, reason: "its checksum is wrong".to_owned() }),
+            known => Ok(known),
+        }
     }
 
     /// The write-ahead files from the checkpoint on, in order.
@@ -265,6 +290,9 @@ impl Opening {
             // The checkpoint that does without them may be there without being durable.
             self.store.files.sync_dir(&self.store.dir).map_err(&io)?;
             old.into_iter().map(path).try_for_each(|old| self.store.files.remove(&old)).map_err(&io)?;
+        }
+        if self.store.options.access == Access::Salvage {
+            return self.salvage_wals(checkpoint.map(|_| first), &numbers).map_err(io);
         }
         if checkpoint.is_some() && numbers.first() != Some(&first) {
             return Err(OpenError::Damaged { file: path(first), reason: "it is missing".to_owned() });
@@ -446,6 +474,7 @@ impl Opening {
                 segment_bytes: 0,
                 first_dirty_offset: 0,
                 epochs,
+                is_refused: false,
             };
             self.scanned(&unknown)?;
             self.store.names_changed = true;
@@ -499,7 +528,7 @@ impl Opening {
             None if !has_data => Ok(None),
             None => Err(io::Error::other("a write-ahead entry names a partition that was not declared")),
         };
-        let mut is_needed = false;
+        let (mut is_needed, mut unnamed) = (false, 0);
         for payload in &wal.frames {
             for entry in entries(payload) {
                 let entry =
@@ -512,11 +541,10 @@ impl Opening {
                             handles.insert(handle, known);
                         }
                     }
-                    WalEntry::Batches { handle, segment_base, bytes } => {
-                        if let Some(handle) = named(&handles, handle)? {
-                            is_needed |= !self.complete(handle, segment_base, bytes)?;
-                        }
-                    }
+                    WalEntry::Batches { handle, segment_base, bytes } => match named(&handles, handle)? {
+                        Some(handle) => is_needed |= !self.complete(handle, segment_base, bytes)?,
+                        None => unnamed += batches(bytes).count(),
+                    },
                     WalEntry::Epoch { handle, epoch, start_offset } => {
                         if let Some(handle) = named(&handles, handle)?
                             && let Some(partition) = &mut self.store.partitions[handle.0 as usize]
@@ -533,6 +561,11 @@ impl Opening {
                     }
                 }
             }
+        }
+        if unnamed > 0 && self.store.options.access == Access::Salvage {
+            self.report
+                .given_up
+                .push(format!("{unnamed} batches of write-ahead frames that do not say whose they are"));
         }
         Ok(is_needed)
     }
@@ -596,6 +629,25 @@ impl Opening {
         Ok(true)
     }
 
+    /// A partition that was refused at the last start: mended meanwhile, perhaps. What it was told after the checkpoint
+    /// is in its segments or in the write-ahead files that were kept.
+    fn refused_before(&mut self, checkpoint: &CheckpointedPartition) -> io::Result<()> {
+        self.scanned(checkpoint)?;
+        let handle = PartitionHandle(self.store.partitions.len() as u32 - 1);
+        let Some(partition) = &self.store.partitions[handle.0 as usize] else { return Ok(()) };
+        if self.store.options.access.is_read_only() || partition.refused.is_some() {
+            return Ok(());
+        }
+        for bytes in self.store.kept_batches(partition, checkpoint)?.values() {
+            let active = self.store.partitions[handle.0 as usize].as_ref().and_then(|known| known.segments.last());
+            let segment_base = active.map_or(0, |active| active.base_offset);
+            if !self.complete(handle, segment_base, bytes)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Syncs what was completed and begins to write ahead; with nothing to complete, the file that is there goes on.
     fn begin_wal(&mut self, wals: &[(u64, WalContent)], is_clean: bool, needed: &[u64]) -> io::Result<()> {
         let store = &mut self.store;
@@ -612,10 +664,15 @@ impl Opening {
             store.wal = Wal::ended(number, wal.first_sequence + wal.frames.len() as u64);
         }
         store.checkpoint().map_err(|error| io::Error::other(error.to_string()))?;
+        if self.report.damage.is_empty() && self.report.given_up.is_empty() {
+            for entry in files.list(&store.dir)?.iter().filter(|entry| layout::is_kept(&entry.name)) {
+                files.remove(&store.dir.join(&entry.name))?;
+            }
+        }
         for (number, _) in wals {
             let path = store.dir.join(layout::wal_name(*number));
             if needed.contains(number) {
-                let kept = store.dir.join(format!("rota.kept.{number:010}"));
+                let kept = store.dir.join(layout::kept_name(*number));
                 files.rename(&path, &kept)?;
                 self.report.kept.push(kept);
             } else {
@@ -627,41 +684,6 @@ impl Opening {
         }
         Ok(())
     }
-}
-
-/// Topic and partition, and which topic id it was last declared with; `None`: it was deleted.
-type Lives<'w> = BTreeMap<(&'w str, i32), Option<u128>>;
-
-/// How the lives of partitions ended, as far as the write-ahead files tell. Without data in them, that says whose the
-/// segments are.
-fn last_lives(wals: &[(u64, WalContent)]) -> Lives<'_> {
-    let mut lives = Lives::new();
-    for (_, wal) in wals {
-        let mut names = BTreeMap::new();
-        for entry in wal.frames.iter().flat_map(|payload| entries(payload)) {
-            match entry {
-                Some(WalEntry::Declare { handle, topic, partition, topic_id }) => {
-                    names.insert(handle, (topic, partition));
-                    lives.insert((topic, partition), Some(topic_id));
-                }
-                Some(WalEntry::Delete { handle }) => {
-                    lives.extend(names.get(&handle).map(|name| (*name, None)));
-                }
-                _ => {}
-            }
-        }
-    }
-    lives
-}
-
-/// Partitions that the write-ahead files declare: those that are in no checkpoint have all their records there.
-fn declared_topics(wals: &[(u64, WalContent)]) -> Vec<(String, i32)> {
-    let payloads = wals.iter().flat_map(|(_, wal)| &wal.frames);
-    let declared = payloads.flat_map(|payload| entries(payload)).filter_map(|entry| match entry {
-        Some(WalEntry::Declare { topic, partition, .. }) => Some((topic.to_owned(), partition)),
-        _ => None,
-    });
-    declared.collect()
 }
 
 impl Store {

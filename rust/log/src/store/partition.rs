@@ -201,8 +201,9 @@ impl Partition {
 
     /// What a checkpoint says of it: of one that could not be recovered, what the last one said.
     pub fn checkpointed(&self) -> CheckpointedPartition {
+        let is_refused = matches!(self.refused, Some(LogError::Damaged(_)));
         if let Some(kept) = &self.kept_checkpoint {
-            return kept.clone();
+            return CheckpointedPartition { is_refused, ..kept.clone() };
         }
         CheckpointedPartition {
             topic: self.topic.clone(),
@@ -213,6 +214,7 @@ impl Partition {
             segment_bytes: self.active_bytes,
             first_dirty_offset: self.first_dirty_offset,
             epochs: self.epochs.clone(),
+            is_refused,
         }
     }
 }

@@ -124,7 +124,9 @@ pub fn scan_tail(dir: &Path, segments: &[Arc<Segment>], known: &CheckpointedPart
         tail = Tail { segments: at + 1, active_bytes: walk.position, next_offset: walk.next_offset };
         if let Some(damage) = bad {
             let later_segments = segments[at + 1..].iter().any(|later| later.readable_bytes() > 0);
-            if later_segments || walk.has_later_batch().unwrap_or(true) {
+            // Nobody has written half of a batch whose checksum is right.
+            let is_whole = walk.goes_on_at(i64::MIN, i64::MAX);
+            if later_segments || is_whole || walk.has_later_batch().unwrap_or(true) {
                 return Err(damage);
             }
             break;

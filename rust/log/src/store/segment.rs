@@ -36,7 +36,10 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Damage { file, position, offset, reason } = self;
         write!(f, "`{}` is damaged at byte {position}, offset {offset}: {reason}; ", file.display())?;
-        write!(f, "restore the partition's directory from a copy, or give up what follows with `rota log repair`")
+        write!(
+            f,
+            "restore the partition's directory from a copy, or give up what cannot be read with `rota log repair`"
+        )
     }
 }
 
@@ -206,14 +209,45 @@ impl<'s> Walk<'s> {
 
     /// Whether a whole batch with a right checksum and a later offset begins anywhere behind the walk's position.
     pub fn has_later_batch(&self) -> io::Result<bool> {
+        self.later_batch(i64::MAX).map(|found| found.is_some())
+    }
+
+    /// Goes to the next such batch of which all offsets are below `limit`, or to the end if there is none.
+    pub fn skip_damage(&mut self, limit: i64) -> io::Result<()> {
+        self.position = self.later_batch(limit)?.unwrap_or(self.end);
+        Ok(())
+    }
+
+    /// Whether a whole batch is here that would be in its place if `expected` were the next offset.
+    pub fn goes_on_at(&self, expected: i64, limit: i64) -> bool {
+        let mut walk = Walk::new(self.segment, self.position, self.end);
+        walk.next_offset = expected;
+        walk.next(true).is_ok_and(|found| found.is_some_and(|(_, batch)| batch.header().last_offset() < limit))
+    }
+
+    /// The first offset of the batch that is here; `None` at the end.
+    pub fn offset_here(&self) -> io::Result<Option<i64>> {
+        let mut offset = [0; 8];
+        let read = read_up_to(self.segment.file.as_ref(), &mut offset, self.position)?;
+        Ok((self.position < self.end && read == offset.len()).then(|| i64::from_be_bytes(offset)))
+    }
+
+    fn later_batch(&self, limit: i64) -> io::Result<Option<u64>> {
         let mut rest = vec![0; (self.end - self.position) as usize];
         let read = read_up_to(self.segment.file.as_ref(), &mut rest, self.position)?;
         rest.truncate(read);
-        let good = |at: usize| {
-            let found = Batch::split(&rest[at..]).ok().map(|(batch, _)| batch);
-            found.is_some_and(|batch| batch.header().base_offset > self.next_offset && batch.check_crc().is_ok())
+        let good = |at: &usize| {
+            let found = rest.get(*at..).and_then(|bytes| Batch::split(bytes).ok()).map(|(batch, _)| batch);
+            found.is_some_and(|batch| {
+                let header = batch.header();
+                let is_later = header.base_offset > self.next_offset && header.last_offset() < limit;
+                is_later && header.last_offset_delta >= 0 && batch.check_crc().is_ok()
+            })
         };
-        Ok((1..rest.len().saturating_sub(HEADER_BYTES)).any(good))
+        // Where the bad one says that it ends, if it can be believed: values may have batches in them.
+        let stated = BatchHeader::read(&rest).ok().map(|header| header.size_bytes()).filter(good);
+        let found = stated.or_else(|| (1..rest.len().saturating_sub(HEADER_BYTES)).find(good));
+        Ok(found.map(|at| self.position + at as u64))
     }
 }
 

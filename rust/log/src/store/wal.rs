@@ -384,6 +384,30 @@ pub fn read_wal(files: &dyn Files, path: &Path) -> io::Result<Option<WalContent>
     Ok(Some(content))
 }
 
+/// Every good frame of a file that has bad ones, and how many are missing between them. `None`: it has no header.
+pub fn salvage_wal(files: &dyn Files, path: &Path) -> io::Result<Option<(WalContent, u64)>> {
+    let Some(mut content) = read_wal(files, path)? else { return Ok(None) };
+    let bytes = read_file(files, path)?.unwrap_or_default();
+    let Some(salt) = bytes.get(8..16).and_then(|salt| salt.try_into().ok()).map(u64::from_be_bytes) else {
+        return Ok(None);
+    };
+    let (mut sequence, mut missing) = (content.first_sequence + content.frames.len() as u64, 0);
+    let mut at = content.damaged_at.unwrap_or(bytes.len());
+    while at < bytes.len() {
+        match frame_at(&bytes, at, salt).filter(|(found, _)| *found >= sequence) {
+            Some((found, payload)) => {
+                missing += found - sequence;
+                content.frames.push(payload.to_vec());
+                at += FRAME_HEADER_BYTES + payload.len();
+                sequence = found + 1;
+            }
+            None => at += 1,
+        }
+        at = at.next_multiple_of(ALIGN);
+    }
+    Ok(Some((content, missing)))
+}
+
 /// A good frame at `at`: its sequence number and payload.
 fn frame_at(bytes: &[u8], at: usize, salt: u64) -> Option<(u64, &[u8])> {
     let mut rest = bytes.get(at..)?;
