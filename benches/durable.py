@@ -6,7 +6,7 @@ commits   OffsetCommit of one offset, one request at a time on each of 16, 256 a
           `--durability fsync`, Kafka with its defaults (it does not sync), and the floor: syncs of 4 KiB in place a
           second, times the connections. Also bytes and syncs a commit, and syncs a second for 1 and 50 partitions.
 start     from the start of the process until 200 groups' offsets are answered, empty and with 1.02 million offsets;
-          loading alone is the difference, and what rota says of it.
+          loading alone is the difference, also in CPU time of the process, and what rota says of it.
 
 All ways take turns in one run; figures are medians with the least and the greatest.
 """
@@ -252,13 +252,16 @@ def measured_start(place: Path, rounds: int, offsets: int, with_kafka: bool) -> 
                 with serving(lambda make=make, folder=folder: make(folder)) as server:  # type: ignore[misc]
                     retried(answers(groups), server.address)
                     figures[kind].setdefault(name, []).append((time.perf_counter() - began) * 1_000)
+                    figures[kind].setdefault(f"{name} cpu", []).append(cpu_us(server) / 1_000)
                     if kind == "filled" and isinstance(server, Rota):
                         figures["load"].setdefault("rota says", []).append(server.took_ms())
-            both = [figures[kind][name][-1] for kind in ("empty", "filled")]
-            figures["load"].setdefault(name, []).append(both[1] - both[0])
+            for column in (name, f"{name} cpu"):
+                both = [figures[kind][column][-1] for kind in ("empty", "filled")]
+                figures["load"].setdefault(column, []).append(both[1] - both[0])
         if with_kafka:
             for row in figures.values():
                 row.setdefault("of kafka", []).append(row["kafka"][-1] / row["rota"][-1])
+                row.setdefault("of its cpu", []).append(row["kafka cpu"][-1] / row["rota cpu"][-1])
         shutil.rmtree(place / f"empty-{at}")
     return figures
 

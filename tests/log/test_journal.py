@@ -101,11 +101,22 @@ def test_damage_in_the_journal_is_named(written: Path, tmp_path: Path) -> None:
     shutil.copytree(written, copy)
     segment = max(segments(copy), key=lambda path: path.stat().st_size)
     damaged = bytearray(segment.read_bytes())
-    damaged[len(damaged) // 2] ^= 0xFF
+    damaged[100] ^= 0xFF  # In the first batch: a last one would be taken for a torn tail.
     segment.write_bytes(damaged)
     ended = run("replay", copy)
     assert ended.exit_code == 1
     assert str(segment) in ended.stdout
+
+
+def test_a_test_whose_journal_differs_fails(tmp_path: Path) -> None:
+    with rota.Server(journal=tmp_path / "journal", settings=SETTINGS) as server:
+        server.create_topic("orders", 1)
+        commit(server, "g", 1)
+    check_journal(server, tmp_path / "journal")
+    damaged = max(tmp_path.glob("journal/__rota_journal-*/*.log"), key=lambda path: path.stat().st_size)
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    with pytest.raises(AssertionError):
+        check_journal(server, tmp_path / "journal")
 
 
 def test_a_directory_without_a_journal_says_how_to_get_one(tmp_path: Path) -> None:
