@@ -55,6 +55,7 @@ __all__ = [
     "ListedGroup",
     "MemberMachine",
     "MemberValue",
+    "Naive",
     "OffsetCommit",
     "OffsetDelete",
     "OffsetDeleteAnswer",
@@ -100,9 +101,15 @@ __all__ = [
     "encode_cooperative_sticky_user_data",
     "encode_sticky_user_data",
     "encode_subscription",
+    "exploration_bounds",
+    "exploration_cells",
+    "explore",
     "journal_entry",
     "recover_log",
     "repair_log",
+    "simulate_faults",
+    "simulate_world",
+    "simulate_worlds",
     "vocabulary",
 ]
 
