@@ -190,6 +190,7 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "MemberMachine",
         "Naive",
         "Server",
+        "Summary",
         "assign_names",
         "bench_assemble",
         "bench_clock",
