@@ -34,3 +34,12 @@ def own_scene(server: rota.Server) -> Iterator[Scene]:
     scene = Scene(server.bootstrap_servers)
     yield scene
     scene.end()
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Scene]:
+    """A scene on the broker of ROTA_TEST_BROKER, for what rota has not."""
+    assert ELSEWHERE is not None
+    scene = Scene(ELSEWHERE)
+    yield scene
+    scene.end()

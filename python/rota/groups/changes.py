@@ -28,8 +28,9 @@ def refuse_live(described: Described, change: str) -> None:
     if described.state != "Empty":
         raise GroupsError(
             Kind.IN_USE,
-            f"{change}: group `{described.group}` is {described.state} with {who(described)}: "
-            "stop them, or `rota groups remove-member` each; nothing was changed",
+            f"{change}: group `{described.group}` is {described.state} with {who(described)}: stop them"
+            + ("" if described.members is None else ", or `rota groups remove-member` each")
+            + "; nothing was changed",
         )
 
 

@@ -27,6 +27,7 @@ KINDS: list[tuple[type[Exception], Kind]] = [
     (errors.NonEmptyGroupError, Kind.IN_USE),
     (errors.UnknownMemberIdError, Kind.IN_USE),
     (errors.RebalanceInProgressError, Kind.IN_USE),
+    (errors.GroupSubscribedToTopicError, Kind.IN_USE),
     (errors.BrokerResponseError, Kind.REFUSED),
     (errors.KafkaConnectionError, Kind.UNREACHABLE),
     (errors.KafkaTimeoutError, Kind.UNREACHABLE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -198,5 +199,5 @@ def offsets_deleted(group: str, found: Mapping[Partition, Committed], undo: str,
         deleted = [{"topic": topic, "partition": index, "offset": one.offset} for (topic, index), one in found.items()]
         return json.dumps({"group": group, "deleted": deleted, "undo": undo}, indent=2)
     lines = [(group, topic, index, one.offset) for (topic, index), one in found.items()]
-    back = "To bring them back: rota groups reset-offsets --create --execute --from-file"
-    return table(("GROUP", "TOPIC", "PARTITION", "DELETED-OFFSET"), lines) + f"\n\n{back} {undo}"
+    back = f"rota groups reset-offsets {shlex.quote(plain(group))} --create --execute --from-file {shlex.quote(undo)}"
+    return table(("GROUP", "TOPIC", "PARTITION", "DELETED-OFFSET"), lines) + f"\n\nTo bring them back: {back}"
