@@ -106,7 +106,7 @@ class Side:
 
     def __post_init__(self) -> None:
         self.subject = WireSubject(self.visit)
-        self.player = Player(self.subject, loading=False)
+        self.player = self.subject.player(loading=False)
 
     def waits(self, connection: str) -> bool:
         return any(waiting == connection for waiting, _ in self.player.tickets.values())

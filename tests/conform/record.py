@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from rota.conform.run import AGREED_WITHIN, catalogue
@@ -45,7 +46,8 @@ def record(system: System, longest_s: float) -> None:
     for settings in system.runs:
         print(f"=== {system.name} {dict(settings)}", flush=True)
         with system.start(settings) as address:
-            only = [word for row in rows_for(settings) for word in ("--only", row)] if settings != USUAL else []
+            rows = [row for row in rows_for(settings) if not any(fnmatchcase(row, each) for each in system.omitted)]
+            only = [word for row in rows for word in ("--only", row)]
             if kit(address, settings, "--record", str(file), *limits, *only) == 2:
                 sys.exit(f"{system.name} was not recorded")
 
@@ -58,7 +60,7 @@ def check() -> int:
         print(f"=== {dict(settings)}", flush=True)
         with theirs.start(settings) as kafka, ours.start(settings) as rota:
             only = [word for row in rows_for(settings) for word in ("--only", row)] if settings != USUAL else []
-            worst = max(worst, kit(rota, settings, "--against", kafka, *only))
+            worst = max(worst, kit(rota, settings, "--against", kafka, "--longest", str(LONGEST_S), *only))
     return worst
 
 

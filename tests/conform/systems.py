@@ -27,11 +27,13 @@ USUAL: Settings = {DELAY: DELAY_MS_USUAL}
 
 @dataclass(frozen=True)
 class System:
-    """`name` is that of its recording. `runs` are the settings of brokers that its rows need."""
+    """`name` is that of its recording. `runs` are the settings of brokers that its rows need. Rows of `omitted`
+    patterns end its process."""
 
     name: str
     start: Start
     runs: tuple[Settings, ...] = (USUAL,)
+    omitted: tuple[str, ...] = ()
 
 
 #: With these every row is played that an outsider can play and that is not too long.
@@ -111,12 +113,16 @@ def rota_server(settings: Settings) -> Iterator[str]:
             server.terminate()
 
 
+KFAKE = ROOT / "tests" / "conform" / "kfake"
+#: Requests that it cannot parse, and members without a common protocol, end its process.
+KFAKE_ENDS = ("malformed/*", "fields/*-next", "*no common protocol*", "*another protocol*", "*no protocols*")
+
 SYSTEMS = {
     system.name: system
     for system in (
         System("kafka-4.4.0", kafka("broker"), EVERY_RUN),
         System("kafka-3.9.1", kafka("broker-3.9"), EVERY_RUN),
-        System("librdkafka-mock-2.16.0", until_closed(sys.executable, "-m", "tests.conform.mock")),
+        System("kfake-20260918", until_closed("go", "run", ".", folder=KFAKE), omitted=KFAKE_ENDS),
         System("rota", rota_server, EVERY_RUN),
     )
 }

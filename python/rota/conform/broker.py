@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from rota.conform.codec import Fields, apis
 from rota.conform.said import FAULT, Said
 from rota.conform.wire import Address, Connection, Exchange, Limits, WireError
-from rota.transcript.cast import StepError
+from rota.transcript.cast import MINTED, StepError
 
 PARTITIONS = 8
 TOPICS = ("t", "u", "v", "w")
@@ -51,6 +51,8 @@ class Broker:
     topic_ids: dict[str, uuid.UUID] = field(default_factory=dict)
     #: the initial rebalance delay, as measured; None if no group could be joined
     delay_s: float | None = None
+    #: whether its member ids are the client id and a UUID
+    has_usual_ids: bool = True
     trail: deque[Exchange] = field(default_factory=lambda: deque(maxlen=200))
 
     def __post_init__(self) -> None:
@@ -155,6 +157,7 @@ class Broker:
         began = time.monotonic()
         joined = connection.ask("JoinGroup", version, join)
         took_s = time.monotonic() - began
+        self.has_usual_ids = bool(MINTED.search(joined["member_id"]))
         leave = {"group_id": group, "member_id": joined["member_id"]}
         connection.ask("LeaveGroup", self.newest("LeaveGroup", 2), leave)
         return took_s

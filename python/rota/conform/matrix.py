@@ -159,7 +159,7 @@ def play(state: State, step: str, visit: Visit, known: Known) -> Evidence:
     subject = WireSubject(visit)
     before = "at the beginning"
     try:
-        player = Player(subject, state.loading)
+        player = subject.player(loading=state.loading)
         for before in state.steps:
             if before != "stored":  # a broker's log is its own
                 _let_answer(player, before.split()[0], subject)

@@ -14,6 +14,7 @@ import rota
 from rota.conform.broker import Visit
 from rota.conform.codec import Api, Fields, apis
 from rota.conform.wire import Connection
+from rota.transcript.player import Player
 from rota.transcript.subject import Answer, Effect, Explanation, Request
 
 #: after everything before it was answered, how long an answer may be on its way
@@ -53,6 +54,12 @@ class WireSubject:
         self.expected_within_s = EXPECTED_WITHIN_S + 2 * (visit.broker.delay_s or 0.0)
         self.waiting: dict[socket.socket, tuple[Connection, Asked]] = {}
         self.selector = selectors.DefaultSelector()
+
+    def player(self, *, loading: bool) -> Player:
+        """Who plays a transcript to this subject; a broker whose ids have a shape of their own may give any."""
+        player = Player(self, loading)
+        player.cast.any_ids = not self.visit.broker.has_usual_ids
+        return player
 
     def replay(self, record: dict[str, Any]) -> None:
         raise NotImplementedError("a broker loads its own log")

@@ -18,7 +18,6 @@ from rota.conform.subject import WireSubject
 from rota.conform.wire import WireError
 from rota.transcript import runner
 from rota.transcript.cast import StepError, duration_ms
-from rota.transcript.player import Player
 from rota.transcript.runner import Run
 from rota.transcript.text import Step, parse
 
@@ -88,7 +87,7 @@ def play(run: Run, visit: Visit, known: Known) -> Evidence:
     evidence: Evidence = []
     step = "at the beginning"
     try:
-        player = Player(subject, run.transcript.loading)
+        player = subject.player(loading=run.transcript.loading)
         with visit.alone(" ".join(step.text for step in _steps(run))):
             for part in filter(None, (run.given, run.part)):
                 if part is run.part and run.given:

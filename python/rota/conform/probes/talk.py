@@ -23,8 +23,8 @@ OF_THE_BROKER = {
 }  # fmt: skip
 #: Words of a message for people, which may be said otherwise.
 FOR_PEOPLE = {"error_message"}
-#: The first version whose newcomer is told an id first.
-FIRST_JOIN_IN_TWO = 4
+#: NONE, MEMBER_ID_REQUIRED
+GIVES_AN_ID = (0, 79)
 
 Plan = Callable[["Talk"], None]
 
@@ -36,6 +36,8 @@ class Talk:
         self.visit = visit
         self.evidence: Evidence = []
         self.connections: dict[str, Connection] = {}
+        #: member id -> what it is shown as
+        self.ids: dict[str, str] = {}
         self.step = "at the beginning"
 
     def on(self, who: str) -> Connection:
@@ -51,7 +53,10 @@ class Talk:
     def ask(self, who: str, api: str, version: int, values: Mapping[str, Any], within_s: float | None = None) -> Fields:
         """Send, wait, and keep nothing."""
         self.step = f"{api} v{version}"
-        return self.on(who).ask(api, version, values, within_s)
+        answer = self.on(who).ask(api, version, values, within_s)
+        if api == "JoinGroup" and answer["error_code"] in GIVES_AN_ID:
+            self.ids[answer["member_id"]] = f"{who}-?"
+        return answer
 
     def show(self, step: str, *lines: str) -> None:
         """Evidence."""
@@ -87,6 +92,8 @@ class Talk:
         text = text.replace(self.visit.prefix, "")
         for short, long in self.visit.broker.topics.items():
             text = text.replace(long, short)
+        for member_id, shown in self.ids.items():
+            text = text.replace(member_id, shown)
         text = re.sub(MINTED.pattern.removesuffix("$"), "-?", text)
         return f"{text[:1]}*{len(text)}" if len(text) > 200 else text
 
