@@ -126,7 +126,8 @@ class Cluster:
             **settings,
             "bootstrap_servers": [server.strip() for server in bootstrap_servers.split(",")],
         }
-        with asking(f"no answer from {bootstrap_servers}: is the broker up, and is that its address?"):
+        hint = "is the broker up, is that its address, and are TLS and SASL as it wants them?"
+        with asking(f"no answer from {bootstrap_servers}: {hint}"):
             self._admin = KafkaAdminClient(**self._settings)
 
     def __enter__(self) -> Self:
