@@ -28,12 +28,13 @@ USUAL: Settings = {DELAY: DELAY_MS_USUAL}
 @dataclass(frozen=True)
 class System:
     """`name` is that of its recording. `runs` are the settings of brokers that its rows need. Rows of `omitted`
-    patterns end its process."""
+    patterns end its process. `needs` are the programs that it takes."""
 
     name: str
     start: Start
     runs: tuple[Settings, ...] = (USUAL,)
     omitted: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 #: With these every row is played that an outsider can play and that is not too long.
@@ -113,6 +114,7 @@ def rota_server(settings: Settings) -> Iterator[str]:
             server.terminate()
 
 
+JAVA = ("java", "mvn")
 KFAKE = ROOT / "tests" / "conform" / "kfake"
 #: Requests that it cannot parse, and members without a common protocol, end its process.
 KFAKE_ENDS = ("malformed/*", "fields/*-next", "*no common protocol*", "*another protocol*", "*no protocols*")
@@ -120,9 +122,9 @@ KFAKE_ENDS = ("malformed/*", "fields/*-next", "*no common protocol*", "*another 
 SYSTEMS = {
     system.name: system
     for system in (
-        System("kafka-4.4.0", kafka("broker"), EVERY_RUN),
-        System("kafka-3.9.1", kafka("broker-3.9"), EVERY_RUN),
-        System("kfake-20260918", until_closed("go", "run", ".", folder=KFAKE), omitted=KFAKE_ENDS),
+        System("kafka-4.4.0", kafka("broker"), EVERY_RUN, needs=JAVA),
+        System("kafka-3.9.1", kafka("broker-3.9"), EVERY_RUN, needs=JAVA),
+        System("kfake-20260918", until_closed("go", "run", ".", folder=KFAKE), omitted=KFAKE_ENDS, needs=("go",)),
         System("rota", rota_server, EVERY_RUN),
     )
 }
