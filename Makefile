@@ -38,7 +38,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults kafka-directory soak test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust explore planted mutants simulate fuzz fuzz-target clean
+.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page kafka-directory soak test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust explore planted mutants simulate fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,10 @@ kill: develop ## kill -9 of a server, 500 times, and look for what it had acknow
 
 faults: ## crash and fail the log on disk at every operation of a workload, a dozen ways each (minutes)
 	ROTA_FAULT_SEEDS=12 cargo test --release -p rota-log --test faults -- --nocapture
+
+page: develop ## look at the page of --http in a headless Chromium, screenshots in build/page (needs chromium; it is no small download)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check playwright
+	$(BIN)/python -m tests.inside.browse build/page
 
 soak: develop ## 20 minutes of 50,000 members: memory and descriptors stay as they are (SOAK_ARGS='--seconds 60 --members 5000')
 	$(BIN)/python -m tests.log.soak $(SOAK_ARGS)

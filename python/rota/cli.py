@@ -22,6 +22,7 @@ import rota.audit.command
 import rota.audit.plant.command
 import rota.log
 import rota.simulate.command
+import rota.top.command
 import rota.why.command
 from rota.bench.command import app as bench
 from rota.check.cli import app as check
@@ -47,6 +48,7 @@ app = typer.Typer(
 )
 app.command("assign")(rota.assign.command.assign)
 app.command("conform")(conform)
+app.command("top")(rota.top.command.top)
 app.command("why")(rota.why.command.why)
 app.command("simulate")(rota.simulate.command.simulate)
 app.command("audit")(rota.audit.command.audit)

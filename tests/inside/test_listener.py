@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import threading
@@ -66,12 +67,23 @@ def test_a_server_that_is_starting_says_so() -> None:
         listener.close()
 
 
+def ask_again(kept: http.client.HTTPConnection) -> None:
+    """Ask on a connection that was used before."""
+    kept.request("GET", "/healthz")
+    kept.getresponse()
+
+
 def test_a_stopped_server_answers_no_more() -> None:
     server = rota.Server(http=":0")
     address = server.http_address
     assert address is not None
     host, _, port = address.rpartition(":")
+    kept = http.client.HTTPConnection(address, timeout=WITHIN_S)
+    kept.request("GET", "/healthz")
+    assert kept.getresponse().read()
     server.stop()
+    with pytest.raises(OSError, match=r"(?i)closed|reset|pipe"):
+        ask_again(kept)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)), timeout=WITHIN_S)
 

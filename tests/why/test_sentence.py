@@ -168,7 +168,8 @@ def test_times_are_seconds_with_tenths_rounded_down(ms: int) -> None:
 
 def test_the_report_names_members_that_hold_the_group_up_and_the_rebalances() -> None:
     slow = {**member("a\n", 14_000, 31_000), "client_host": "/10.0.0.7"}
-    known = group(waiting=[wait("a\n", 14_000)], members=[slow], rebalances=[rebalance(settled_after_ms=200)])
+    rebalances = [rebalance(), rebalance(settled_after_ms=200), rebalance()]
+    known = group(waiting=[wait("a\n", 14_000)], members=[slow], rebalances=rebalances)
     told = report({**known, "group_id": "g", "why": {"sentence": "why"}})
     assert told == [
         "g: why",
@@ -177,5 +178,7 @@ def test_the_report_names_members_that_hold_the_group_up_and_the_rebalances() ->
         r"  a\n at /10.0.0.7: silent for 31.0 s, expires in 14.0 s unless it is heard",
         "",
         "rebalances, the latest first",
+        "  31.0 s ago, generation 3 to ?, not over: consumer-7-1f0c8a2e… left",
         "  31.0 s ago, generation 3 to ?, in 0.2 s: consumer-7-1f0c8a2e… left",
+        "  31.0 s ago, generation 3 to ?, interrupted: consumer-7-1f0c8a2e… left",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import threading
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -98,6 +99,7 @@ class Serving(ThreadingHTTPServer):
         self.subject = routes.Subject()
         self.is_local = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
         self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        self._open: set[socket.socket] = set()
         super().__init__((str(address[0]), int(address[1])), Handler)
 
     def server_bind(self) -> None:
@@ -113,10 +115,18 @@ class Serving(ThreadingHTTPServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """A thread of its own for each connection, and its place back when it ends."""
+        self._open.add(request)
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self._open.discard(request)
             self._places.release()
+
+    def end_connections(self) -> None:
+        """Close what is open: a browser that keeps its connection would go on asking."""
+        for request in list(self._open):
+            with suppress(OSError):
+                request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, _request: Any, _address: Any) -> None:
         """A client that went away in the midst is no news; anything else is a bug, and is shown."""
@@ -146,9 +156,10 @@ class Listener:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def close(self) -> None:
-        """Listen no more. Answers that are being written end with the process."""
+        """Listen no more, and close what is open. A second call does nothing."""
         self._serving.shutdown()
         self._serving.server_close()
+        self._serving.end_connections()
         self._thread.join()
 
 

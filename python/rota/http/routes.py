@@ -135,16 +135,19 @@ def packaged(name: str) -> bytes:
     return resources.files(__package__).joinpath(name).read_bytes()
 
 
-def schema(_subject: Subject, _query: Query) -> Answer:
-    """The schema of what is shown."""
-    return Answer(HTTPStatus.OK, SCHEMA, packaged("schema.json"))
+def packaged_as(name: str, media_type: str) -> Callable[[Subject, Query], Answer]:
+    """A path that is a file of this package."""
+    return lambda _subject, _query: Answer(HTTPStatus.OK, media_type, packaged(name))
 
 
 PATHS: dict[str, Callable[[Subject, Query], Answer]] = {
     "/healthz": healthz,
     "/readyz": readyz,
     "/groups": groups,
-    "/schema": schema,
+    "/schema": packaged_as("schema.json", SCHEMA),
+    "/": packaged_as("page.html", "text/html; charset=utf-8"),
+    "/page.js": packaged_as("page.js", "text/javascript; charset=utf-8"),
+    "/page.css": packaged_as("page.css", "text/css; charset=utf-8"),
 }
 GROUP = "/groups/"
 

@@ -58,7 +58,9 @@ def report(group: dict[str, Any]) -> list[str]:
         lines += [f"  {_member(member)}" for member in held_up]
     if group["rebalances"]:
         lines += ["", "rebalances, the latest first"]
-        lines += [f"  {_rebalance(rebalance)}" for rebalance in reversed(group["rebalances"])]
+        latest, *older = reversed(group["rebalances"])
+        lines.append(f"  {_rebalance(latest, 'not over')}")
+        lines += [f"  {_rebalance(rebalance, 'interrupted')}" for rebalance in older]
     return lines
 
 
@@ -71,11 +73,11 @@ def _member(member: dict[str, Any]) -> str:
     return f"{who}: {', '.join([*silent, *ends])}" if silent or ends else who
 
 
-def _rebalance(rebalance: dict[str, Any]) -> str:
-    """`12.4 s ago, generation 3 to 4 in 0.2 s: consumer-7-… left`."""
+def _rebalance(rebalance: dict[str, Any], unsettled: str) -> str:
+    """`12.4 s ago, generation 3 to 4, in 0.2 s: consumer-7-… left`; `unsettled` where it did not come to its end."""
     to = "?" if rebalance["to_generation"] is None else rebalance["to_generation"]
     took = rebalance["settled_after_ms"]
-    ended = "not over" if took is None else f"in {words.seconds(took)}"
+    ended = unsettled if took is None else f"in {words.seconds(took)}"
     cause = words.cause(rebalance["cause"], rebalance["member_id"], rebalance["reason"])
     return (
         f"{words.seconds(rebalance['began_ago_ms'])} ago, "

@@ -1,0 +1,1 @@
+"""`rota top`: the groups of a running server in a terminal."""

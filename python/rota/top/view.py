@@ -1,0 +1,71 @@
+"""What `rota top` draws, of what `/groups` says. Nothing here asks or waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rota.why import words
+
+BARS = "▁▂▃▄▅▆▇█"
+COLOURS = {"Stable": "green", "PreparingRebalance": "yellow", "CompletingRebalance": "yellow", "Dead": "red"}
+NEAR_PARTS = 3
+"""Tenths of the session in which a member is about to expire."""
+
+Groups = list[dict[str, Any]]
+
+
+def ordered(groups: Groups, match: str, *, only_waiting: bool) -> Groups:
+    """Those that are wanted: first what waits, the longest first, then what rebalanced last."""
+    wanted = [group for group in groups if match in group["group_id"] and (group["waits"] or not only_waiting)]
+
+    def place(group: dict[str, Any]) -> tuple[bool, int, str]:
+        held_ms = group["in_state_ms"]
+        return (not group["waits"], -held_ms if group["waits"] else held_ms, group["group_id"])
+
+    return sorted(wanted, key=place)
+
+
+def drawn(groups: Groups, wanted: Groups, address: str, rows: int, fault: str | None = None) -> RenderableType:
+    """The screen: totals, and as many groups as there are rows for."""
+    states: dict[str, int] = {}
+    for group in groups:
+        states[group["state"]] = states.get(group["state"], 0) + 1
+    told = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
+    members = sum(group["member_count"] for group in groups)
+    head = Text(f"rota {address}: {len(groups)} groups ({told}), {members} members")
+    if fault is not None:
+        head = Text(words.printable(fault), style="bold red")
+    table = Table(expand=True, box=None, pad_edge=False, header_style="bold")
+    for name, wide in (("group", 2), ("state", None), ("members", None), ("gen", None), ("slack", None), ("why", 5)):
+        table.add_column(name, ratio=wide, no_wrap=True, overflow="ellipsis")
+    for group in wanted[:rows]:
+        table.add_row(
+            Text(words.printable(group["group_id"])),
+            Text(group["state"], style=COLOURS.get(group["state"], "")),
+            Text(str(group["member_count"])),
+            Text(str(group["generation"])),
+            slack(group["slack"]),
+            Text(reason(group)),
+        )
+    more = len(wanted) - rows
+    return Group(head, Text(), table, *([Text(f"and {more} more", style="dim")] if more > 0 else []))
+
+
+def slack(counts: list[int]) -> Text:
+    """A histogram in ten letters: on the left the members that are about to expire."""
+    most = max(*counts, 1)
+    bars = Text()
+    for part, count in enumerate(counts):
+        letter = BARS[-(-count * (len(BARS) - 1) // most)] if count else " "
+        bars.append(letter, style="red" if part < NEAR_PARTS else "blue")
+    return bars
+
+
+def reason(group: dict[str, Any]) -> str:
+    """The sentence without the state, which has a column of its own."""
+    sentence: str = group["why"]
+    return sentence.removeprefix(f"{group['state']} for ")
