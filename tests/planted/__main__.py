@@ -22,7 +22,7 @@ def main() -> int:
     names = [options.bug] if options.bug else [bug.id for bug in bugs()]
     plant()
     found.build()
-    if engines != ["naive"]:
+    if not {*engines} <= {"naive", "exploration"}:
         found.build_module()
     results: dict[str, dict[str, Found | None]] = {}
     with ThreadPoolExecutor(options.workers) as pool:

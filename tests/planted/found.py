@@ -15,8 +15,11 @@ from tests.planted.planting import COPY, VARIABLE
 from tests.tidy import ROOT
 
 WALKS, WALK_STEPS = 60, 3_000
+STATES = 2_000
 SECONDS_MAX = 300
 EVENTS = tuple(f"  {event}" for event in ("Request", "Tick", "End", "Forget", "Reload"))
+# Of each of the bounds: depth, states, whether those are all, events tried.
+EXPLORED = re.compile(r"^\w+ +\d+ +\d+ +(?:yes|no) +(\d+) ", re.MULTILINE)
 NAIVE_FOUND = re.compile(r"seed (\d+), after (\d+) steps:")
 
 
@@ -53,6 +56,16 @@ def naive(bug: str) -> Found | None:
     return Found(int(found[1]) * WALK_STEPS + int(found[2]), events)
 
 
+def exploration(bug: str) -> Found | None:
+    """Every state within each of the bounds until 2,000 are known, up to the first violation."""
+    command = [str(COPY / "target/debug/rota-sim"), "explore", "all", str(STATES), "1"]
+    said = _said(command, bug)
+    if "\n---\n" not in said:
+        return None
+    tried = sum(int(count) for count in EXPLORED.findall(said))
+    return Found(tried, len(said.rpartition("\n---\n")[2].split("\n")) - 1)
+
+
 def _inside(engine: str) -> Callable[[str], Found | None]:
     def run(bug: str) -> Found | None:
         found = json.loads(_said([sys.executable, "-m", "tests.planted.inside", engine], bug) or "null")
@@ -79,4 +92,5 @@ ENGINES: dict[str, Callable[[str], Found | None]] = {
     "model": _inside("differential"),
     "Hypothesis": _inside("machine"),
     "naive": naive,
+    "exploration": exploration,
 }

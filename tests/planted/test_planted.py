@@ -86,6 +86,17 @@ def test_a_planted_bug_is_found_and_what_shows_it_is_short(bug: str, events_max:
     assert 1 <= result.events <= events_max, result
 
 
+@pytest.mark.parametrize(
+    ("bug", "events"),
+    [("a-heartbeat-is-refused-while-loading", 1), ("heartbeats-do-not-count", 3), ("a-lost-sync-is-waited-for", 4)],
+)
+@pytest.mark.usefixtures("engine")
+def test_the_explorer_finds_a_planted_bug_on_the_shortest_way_there_is(bug: str, events: int) -> None:
+    result = found.exploration(bug)
+    assert result is not None
+    assert result.events == events
+
+
 def test_without_a_bug_in_the_environment_the_planted_core_is_the_core(engine: Path) -> None:
     assert engine.exists()
     assert VARIABLE not in os.environ

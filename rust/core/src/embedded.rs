@@ -342,6 +342,15 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_topics_is_read_up_to_where_it_ends() {
+        let bytes = hex(&format!("{OWNED} ff"));
+        assert_eq!(read_topic_partitions(&bytes, "list"), Ok((owned(), &[0xff][..])));
+        let mut written = vec![1];
+        assert_eq!(write_topic_partitions(&mut written, "list", &owned()), Ok(()));
+        assert_eq!(written, [vec![1], hex(OWNED)].concat());
+    }
+
+    #[test]
     fn each_subscription_version_reads_and_writes_its_known_bytes() {
         for ((version, bytes), length) in vectors().into_iter().zip([16, 46, 50, 54]) {
             assert_eq!(bytes.len(), length);

@@ -1,6 +1,13 @@
 //! Random steps through the core and the naive coordinator, compared after each one; what differs is made small.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use rota_core::{Config, ErrorCode, State};
 
@@ -58,6 +65,33 @@ pub fn walk(seed: u64, steps: u64) -> Result<(), Box<Difference>> {
         }
     }
     Ok(())
+}
+
+/// A walk from each of these seeds, shared out to threads. `Err`: the difference of the lowest seed that has one,
+/// however many threads there are.
+pub fn walks(seeds: Range<u64>, steps: u64, workers: usize) -> Result<(), (u64, Box<Difference>)> {
+    let next = AtomicU64::new(seeds.start);
+    let end = AtomicU64::new(seeds.end);
+    let found: Mutex<Option<(u64, Box<Difference>)>> = Mutex::new(None);
+    let work = || loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= end.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(difference) = walk(seed, steps) {
+            end.fetch_min(seed, Ordering::Relaxed);
+            let mut lowest = found.lock().unwrap_or_else(PoisonError::into_inner);
+            if lowest.as_ref().is_none_or(|(other, _)| seed < *other) {
+                *lowest = Some((seed, difference));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(work);
+        }
+    });
+    found.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
 /// Does a step in both; a panic is a difference, too. The world is of no use after one.

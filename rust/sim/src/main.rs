@@ -14,19 +14,22 @@ fn number(arguments: &[String], at: usize, default: u64) -> u64 {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     match arguments.first().map(String::as_str) {
         Some("differential") => {
-            compare(number(&arguments, 1, 100), number(&arguments, 2, 100_000), number(&arguments, 3, 0))
+            let [walks, steps, first] =
+                [(1, 100), (2, 100_000), (3, 0)].map(|(at, usual)| number(&arguments, at, usual));
+            compare(walks, steps, first, number(&arguments, 4, cores) as usize)
         }
         Some("explore") => {
             let name = arguments.get(1).map_or("all", String::as_str);
             let chosen: Vec<Bounds> =
                 Bounds::all().into_iter().filter(|one| name == "all" || one.name == name).collect();
-            search(&chosen, number(&arguments, 2, 500_000) as usize, number(&arguments, 3, 2) as usize)
+            search(&chosen, number(&arguments, 2, 500_000) as usize, number(&arguments, 3, cores) as usize)
         }
         Some("simulate") => simulate(number(&arguments, 1, 10_000), number(&arguments, 2, 0)),
         _ => {
-            eprintln!("usage: rota-sim differential [WALKS [STEPS [FIRST_SEED]]]");
+            eprintln!("usage: rota-sim differential [WALKS [STEPS [FIRST_SEED [WORKERS]]]]");
             eprintln!("       rota-sim explore [all|NAME [STATES [WORKERS]]]");
             eprintln!("       rota-sim simulate [SEEDS [FIRST_SEED]]");
             ExitCode::from(2)
@@ -34,15 +37,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn compare(walks: u64, steps: u64, first: u64) -> ExitCode {
+fn compare(walks: u64, steps: u64, first: u64, workers: usize) -> ExitCode {
     let began = Instant::now();
-    for seed in first..first + walks {
-        if let Err(difference) = differential::walk(seed, steps) {
-            println!("seed {seed}, after {} steps:", difference.after);
-            difference.steps.iter().for_each(|step| println!("  {step:?}"));
-            println!("{}", difference.told);
-            return ExitCode::FAILURE;
-        }
+    if let Err((seed, difference)) = differential::walks(first..first + walks, steps, workers) {
+        println!("seed {seed}, after {} steps:", difference.after);
+        difference.steps.iter().for_each(|step| println!("  {step:?}"));
+        println!("{}", difference.told);
+        return ExitCode::FAILURE;
     }
     let all = walks * steps;
     let per_second = u128::from(all) * 1_000 / began.elapsed().as_millis().max(1);

@@ -14,11 +14,9 @@ fn from_environment(name: &str, default: u64) -> u64 {
 #[test]
 fn the_core_does_what_the_naive_coordinator_does() {
     let steps = from_environment("ROTA_WALK_STEPS", 4_000);
-    for seed in 0..from_environment("ROTA_WALKS", 60) {
-        if let Err(difference) = differential::walk(seed, steps) {
-            let listed: Vec<String> = difference.steps.iter().map(|step| format!("  {step:?}")).collect();
-            panic!("walk {seed}, step {}:\n{}\n{}", difference.after, listed.join("\n"), difference.told);
-        }
+    if let Err((seed, difference)) = differential::walks(0..from_environment("ROTA_WALKS", 60), steps, 2) {
+        let listed: Vec<String> = difference.steps.iter().map(|step| format!("  {step:?}")).collect();
+        panic!("walk {seed}, step {}:\n{}\n{}", difference.after, listed.join("\n"), difference.told);
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Reply {
     pub member_id: String,
     /// Joins: the generation that was told.
     pub generation: i32,
+    /// Joins: the members that were told, each with what it offers.
+    pub listed: Vec<(String, Vec<u8>)>,
     /// Syncs: the assignment.
     pub assignment: Vec<u8>,
 }
@@ -32,12 +34,23 @@ pub struct Effects {
 
 impl Sink for Effects {
     fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
-        let nothing = Reply { error: ErrorCode::None, member_id: String::new(), generation: -1, assignment: vec![] };
+        let nothing = Reply {
+            error: ErrorCode::None,
+            member_id: String::new(),
+            generation: -1,
+            listed: vec![],
+            assignment: vec![],
+        };
         let reply = match answer {
             Answer::JoinGroup(join) => Reply {
                 error: join.error,
                 member_id: join.member_id.to_owned(),
                 generation: join.generation,
+                listed: join
+                    .members
+                    .iter()
+                    .map(|member| (member.member_id.to_owned(), member.metadata.to_vec()))
+                    .collect(),
                 ..nothing
             },
             Answer::SyncGroup(sync) => Reply { error: sync.error, assignment: sync.assignment.to_vec(), ..nothing },

@@ -112,7 +112,8 @@ impl Bounds {
             ..dynamic.clone()
         };
         let pair = Bounds { name: "pair", instances: 2, ..narrow.clone() };
-        vec![narrow, pair, dynamic, statics, offsets, delayed, retention]
+        let single = Bounds { name: "single", members: 1, waiting: 2, instances: 1, ..narrow.clone() };
+        vec![single, narrow, pair, dynamic, statics, offsets, delayed, retention]
     }
 
     /// Those with this name.

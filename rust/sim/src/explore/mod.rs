@@ -24,6 +24,7 @@ use checks::{CHECKS, Place, Taken};
 use events::{Event, Validity, events, state_of};
 
 use crate::{
+    differential,
     step::Step,
     world::{Effects, Mixer, World},
 };
@@ -324,7 +325,8 @@ fn tell(bounds: &Bounds, states: &[Reached], reached: Reached, id: String, detai
     if reached.by != OF_THE_STATE {
         steps.push(path.event(reached.from, reached.by).step);
     }
-    Violation { id, detail, steps }
+    let differs = differential::replay(&bounds.config, &steps, true).map(|(_, told)| told);
+    Violation { id, detail: differs.unwrap_or(detail), steps }
 }
 
 /// A layer in as many shares as there are workers; what comes of it does not depend on how many.

@@ -1,0 +1,46 @@
+//! What members are told, and heartbeats by handle: docs/protocol.md §4.9, §7.1.
+
+#[expect(dead_code, reason = "other tests need the rest of it")]
+mod scene;
+
+use rota_core::{Coordinator, ErrorCode};
+use scene::{Scene, config, joining};
+
+#[test]
+fn the_leader_alone_is_told_who_is_there_and_what_each_offers() {
+    let mut scene = Scene::new(config());
+    let first = scene.join(&joining("i0"));
+    scene.store();
+    let second = scene.join(&joining("i1"));
+    scene.until(0);
+    let everybody: Vec<(String, Vec<u8>)> =
+        scene.member_ids().into_iter().map(|member_id| (member_id, b"\0\0".to_vec())).collect();
+    assert_eq!(everybody.len(), 2);
+    assert_eq!(scene.reply(first).listed, everybody);
+    assert_eq!(scene.reply(second).listed, []);
+}
+
+/// The codes of heartbeats by handle: of i0, of i0 in the next generation, and of nobody.
+fn codes(scene: &mut Scene, handle: u64) -> [i16; 3] {
+    let (now, mut codes) = (scene.now(), [-1; 3]);
+    scene.coordinator.heartbeats(now, &[handle, handle, u64::MAX], &[1, 2, 1], &mut codes);
+    codes
+}
+
+#[test]
+fn heartbeats_by_handle_are_answered_as_any_other() {
+    let mut scene = Scene::new(config());
+    let (leader, _) = scene.two_stable(&joining("i0"), &joining("i1"));
+    let handle = scene.coordinator.member_handle("g", &leader).expect("it is there");
+    scene.step(4_000);
+    let [none, refused, unknown] =
+        [ErrorCode::None, ErrorCode::IllegalGeneration, ErrorCode::UnknownMemberId].map(ErrorCode::code);
+    assert_eq!(codes(&mut scene, handle), [none, refused, unknown]);
+    let deadlines: Vec<Option<u64>> = scene.group().members.iter().map(|member| member.deadline_ms).collect();
+    assert_eq!(deadlines, [Some(14_000), Some(10_000)], "only the one that was heard of lives on");
+    let now = scene.now();
+    scene.coordinator.unload(now, &mut scene.effects);
+    assert_eq!(codes(&mut scene, handle), [ErrorCode::NotCoordinator.code(); 3]);
+    let mut loading = Scene::around(Coordinator::new(config(), 0, 0));
+    assert_eq!(codes(&mut loading, handle), [none; 3]);
+}
