@@ -82,7 +82,7 @@ impl Bounds {
             failures: true,
             tick_ms: None,
             ages: false,
-            depth: 40,
+            depth: 1_000,
         };
         let statics = Bounds { name: "static", instances: 2, members: 3, ..dynamic.clone() };
         let offsets =
