@@ -63,6 +63,7 @@ def members(add: Properties) -> None:
         lambda s, m: And(
             Implies(Or(s.t_sync, s.to_sync(m)), c.in_round(s)),
             Implies(Or(s.planning, s.parked_sync(m), s.t_plan), s.st == s.CompletingRebalance),
+            Not(And(s.parked_sync(m), s.to_sync(m))),
         ),
     )
 

@@ -257,8 +257,8 @@ def timers(spec: Spec) -> None:
     def initial_timer(s: Term) -> None:
         s.require(s.t_initial)
 
-    with_endings(spec, "join timer", join_timer, JOIN_TIMER, "the join timer fires", "timer")
-    with_endings(spec, "initial timer", initial_timer, TIMER, "the initial delay is over", "timer")
+    with_endings(spec, "join timer", join_timer, JOIN_TIMER, "the join timer fires", "timer expires")
+    with_endings(spec, "initial timer", initial_timer, TIMER, "the initial delay is over", "timer expires")
     spec.act("initial timer again", initial_timer, says="the initial delay is extended")
 
 
@@ -523,15 +523,15 @@ def members(spec: Spec) -> None:
     spec.act("sync in Stable, the last", sync_stable_last, m="Member")
     some = {"heir": "Member", "left": "Bool"}
     begun = {word: AFTER_BEGIN[word] for word in ("", "empties")}
-    with_endings(spec, "sync timer", sync_timer, begun, "the sync timer fires", "removes", **some)
+    with_endings(spec, "sync timer", sync_timer, begun, "the sync timer fires", "removes expires", **some)
     spec.act("heartbeat", heartbeat, m="Member")
     many = {"leaving": "Member?", **some}
     with_endings(spec, "leave Preparing", leave_preparing, TEST, "members leave", "removes", **many)
     with_endings(spec, "leave", leave_round, begun, "members leave", "removes", **many)
     spec.act("leave Empty", leave_empty, leaving="Member?")
     one = {"m": "Member", **some}
-    with_endings(spec, "expire Preparing", expire_preparing, EXPIRY_TEST, "a member expires", "removes", **one)
-    with_endings(spec, "expire", expire_round, begun, "a member expires", "removes", **one)
+    with_endings(spec, "expire Preparing", expire_preparing, EXPIRY_TEST, "a member expires", "removes expires", **one)
+    with_endings(spec, "expire", expire_round, begun, "a member expires", "removes expires", **one)
     spec.act("session of a parked member", session_of_parked, m="Member")
     with_endings(spec, "pending expires Preparing", pending_preparing, EXPIRY_TEST, "a pending id expires", m="Member")
     spec.act("pending expires", pending_elsewhere, m="Member")

@@ -14,7 +14,7 @@ from pathlib import Path
 from specs import assignors, wheel
 from specs.invariants import classic
 from specs.jobs import names, run
-from specs.logic import Property, Spec, State
+from specs.logic import Action, Context, Property, Spec, State, Term
 from specs.planting import MUTANTS
 
 ASSUMPTIONS = """\
@@ -44,7 +44,8 @@ OPEN = """\
 | the vote (S10) | counting | model |
 | S12, S13 for sticky plans | depends on the plan: the certifier, proved here, runs on every plan | oracle |
 | S22 by member id, exactly | proved: the last record names nobody who fell; not if writing it again fails | model |
-| S18, S23, S27, S32, S33 | about answers, platforms, several generations at once, connections | simulator, clients |
+| S22 for protocol and leader | proved: a reload gives the last record's; not that memory still has them | model |
+| S18 but for deadlines, S23, S27, S32, S33 | answers, platforms, several generations, connections | simulator, clients |
 | the Rust code | the wheel's arithmetic is compared input by input, the protocol event by event | explorer, model |
 """
 
@@ -85,11 +86,21 @@ def property_named(spec: Spec, name: str) -> Property:
 
 
 def formula(spec: Spec, prop: Property) -> str:
-    """The formula as Z3 prints it; of a property of steps, for a step in which anything may change."""
-    state = State(spec)
+    """The formula as Z3 prints it. Of a property of steps it is that of any action; what is primed is of the state
+    after it. Some speak only of actions that have a tag."""
+    before = State(spec)
     if not prop.steps:
-        return str(prop.holds(state))
-    return "over the state before and after each action; see specs/invariants.py"
+        return str(prop.holds(before))
+    after = State(spec, Context(spec, primed=True))
+    tags = ("", *sorted({tag for action in spec.actions.values() for tag in action.tags}))
+    told = {tag: prop.holds(before, after, Action("any", {}, _nothing, frozenset({tag}))) for tag in tags}
+    if told[""] is not True:
+        return str(told[""])
+    return "\n".join(f"{tag}: {said}" for tag, said in told.items() if said is not True)
+
+
+def _nothing(*_: Term) -> None:
+    """The body of an action of which only the tags matter."""
 
 
 def explain(name: str) -> str:

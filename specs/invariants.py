@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from specs import auxiliary as aux
 from specs import classic as c
+from specs import liveness
 from specs.events import specification
 from specs.logic import And, Iff, Implies, Not, Or, Spec
 from specs.properties import Properties, deleted, grows, living
@@ -71,6 +72,16 @@ def leaders(add: Properties) -> None:
         "a group with members has one of them as leader, one without has none",
         "Member",
         lambda s, m: And(Implies(s.member(m), s.has_leader), Implies(s.has_leader, s.member(s.leader))),
+    )
+    add.step(
+        "S3: stays",
+        "5.6",
+        "a leader stays while it is a member, but for one that missed the join phase",
+        "",
+        lambda s, t, _: Implies(
+            And(s.has_leader, t.has_leader, s.leader != t.leader),
+            Or(Not(t.member(s.leader)), And(s.gen != t.gen, Not(s.parked_join(s.leader)))),
+        ),
     )
 
 
@@ -171,6 +182,13 @@ def generations(add: Properties) -> None:
             t.st == s.Dead,
             And(s.st == s.Dead, Or(t.st == s.Empty, Not(s.serving), t.gen == s.zero)),
         ),
+    )
+    add.step(
+        "S5: end",
+        "12.3",
+        "tombstones are written only of a group without members",
+        "Append Member",
+        lambda s, t, _, a, m: Implies(And(grows(s, t, "used", a), s.kind(a) == s.Tombstone), Not(s.member(m))),
     )
     add.invariant(
         "S6",
@@ -335,6 +353,13 @@ def durable_first(add: Properties) -> None:
         lambda s, a: Implies(s.told_deleted(a), s.durable(a)),
     )
     add.step(
+        "S18",
+        "10.3",
+        "a commit or deletion that was answered at its deadline is not answered again",
+        "Append",
+        lambda s, t, _, a: Implies(Or(grows(s, t, "told_commit", a), grows(s, t, "told_deleted", a)), Not(s.late(a))),
+    )
+    add.step(
         "S26: group",
         "4.10",
         "no JoinGroup succeeds before the group is durable",
@@ -441,6 +466,13 @@ def fencing(add: Properties) -> None:
         ),
     )
     add.step(
+        "S14: unknown",
+        "7.1",
+        "UNKNOWN_MEMBER_ID is said to no member",
+        "Member",
+        lambda s, t, _, m: Implies(grows(s, t, "told_unknown", m), Not(s.member(m))),
+    )
+    add.step(
         "S15",
         "10.1",
         "a plain commit is taken from a member in its generation, or simply if there are no members",
@@ -515,6 +547,22 @@ def reloads(add: Properties) -> None:
                 s.rec_gen(s.newest) == s.gen,
                 Implies(And(s.rec_member(s.newest, m), s.of(m, i)), s.listed(s.gen, i)),
             ),
+        ),
+    )
+    add.step(
+        "S22: loads",
+        "15.1",
+        "a reload gives what the last record says: members, assignments, leader and protocol",
+        "Member",
+        lambda s, t, action, m: (
+            And(
+                Implies(And(s.log_group, s.rec_member(s.newest, m)), t.member(m)),
+                Implies(t.member(m), And(s.log_group, s.rec_member(s.newest, m), t.asg(m) == s.rec_asg(s.newest, m))),
+                Implies(t.member(m), t.proto == s.rec_proto(s.newest)),
+                Implies(t.has_leader, s.rec_leader(s.newest, t.leader)),
+            )
+            if "load" in action.tags
+            else True
         ),
     )
     add.invariant(
@@ -616,68 +664,12 @@ def log(add: Properties) -> None:
     )
 
 
-def watchers(add: Properties) -> None:
-    """L2 to L4, L6 without their durations."""
-    add.invariant(
-        "L2",
-        "6.5",
-        "somebody still to sync is watched by the sync timer",
-        "Member",
-        lambda s, m: Implies(s.to_sync(m), s.t_sync),
-    )
-    add.invariant(
-        "L2: plan", "10.3", "a plan that is waited for has a deadline", "", lambda s: Implies(s.planning, s.t_plan)
-    )
-    add.invariant(
-        "L3",
-        "7.2",
-        "a member that is not parked has an armed session",
-        "Member",
-        lambda s, m: Implies(And(s.member(m), Not(s.parked_join(m)), Not(s.parked_sync(m))), s.session(m)),
-    )
-    add.invariant(
-        "L4",
-        "16.2",
-        "a join phase has a timer, or waits for the record of the new group",
-        "",
-        lambda s: Implies(s.st == s.PreparingRebalance, Or(s.t_initial, s.t_join, And(s.held, s.creating))),
-    )
-    add.invariant(
-        "L4: newcomer",
-        "9.3",
-        "who waits for the record of a replacement has a deadline",
-        "Member",
-        lambda s, m: Implies(Or(s.newcomer(m), And(s.parked_join(m), s.st != s.PreparingRebalance)), s.t_record(m)),
-    )
-    add.invariant(
-        "L4: sync",
-        "6.2",
-        "who is parked in SyncGroup has the sync timer or the plan's deadline",
-        "Member",
-        lambda s, m: Implies(s.parked_sync(m), Or(s.t_sync, s.t_plan)),
-    )
-    add.invariant(
-        "L4: pending",
-        "4.6",
-        "a pending id has a timer",
-        "Member",
-        lambda s, m: Implies(s.pending(m), s.pending_timer(m)),
-    )
-    add.invariant(
-        "L6",
-        "5.2",
-        "a join phase that waits is missing somebody",
-        "",
-        lambda s: Implies(And(s.st == s.PreparingRebalance, Not(s.t_initial), Not(s.held)), c.someone_missing(s)),
-    )
-
-
 def classic() -> Spec:
     """The protocol with its properties."""
     spec = specification()
     add = Properties(spec)
     rounds = (leaders, answers, generations, shapes, assignments)
-    told = (*rounds, durable_first, statics, fencing, offsets, reloads, log, watchers)
+    told = (*rounds, durable_first, statics, fencing, offsets, reloads, log, liveness.syncing, liveness.watchers)
     memory = (aux.members, aux.replacements, aux.rows, aux.lives)
     records = (aux.appends, aux.contents, aux.order, aux.plans, aux.sources, aux.copies, aux.displaced_copies)
     for part in (*told, *memory, *records, aux.visible):

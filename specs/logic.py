@@ -274,7 +274,7 @@ class Context:
     """The Z3 symbols of a specification, and bound variables with repeatable names. With `sizes` every sort has just so
     many elements and quantifiers are written out: that proves nothing, but finds models quickly."""
 
-    def __init__(self, spec: Spec, sizes: Mapping[str, int] | None = None) -> None:
+    def __init__(self, spec: Spec, sizes: Mapping[str, int] | None = None, primed: bool = False) -> None:
         self.spec = spec
         self.sizes = sizes or {}
         self.sorts: dict[str, Any] = {"Bool": z3.BoolSort()}
@@ -293,7 +293,8 @@ class Context:
         for symbol in [*spec.rigid.values(), *spec.variables.values()]:
             result = self.sorts[symbol.result]
             arguments = [self.sorts[arg] for arg in symbol.args]
-            declared = z3.Function(symbol.name, *arguments, result) if arguments else z3.Const(symbol.name, result)
+            name = symbol.name + "'" * (primed and symbol.name in spec.variables)
+            declared = z3.Function(name, *arguments, result) if arguments else z3.Const(name, result)
             self.symbols[symbol.name] = declared
         self.invariants: dict[Property, Formula] = {}
         self.count = 0

@@ -181,6 +181,16 @@ without(
     "no newer record names the newcomer",
 )
 
+without(
+    "parked member expires",
+    "a session ends although the member is parked",
+    "expire Preparing|expire",
+    "a parked member does not expire",
+)
+without(
+    "live member unknown", "UNKNOWN_MEMBER_ID is said to a member, which starts anew", "refuse: unknown", "not a member"
+)
+
 
 # ---- things done too much or not at all
 
@@ -434,6 +444,55 @@ def _(b: State, s: State, *_: Term) -> None:
     s.joined = lambda m: And(b.joined(m), Not(s.member(m)))
 
 
+@also("late commit acknowledged", "a commit that was answered at its deadline is answered again", "commit durable")
+def _(b: State, s: State, a: Term, p: Term) -> None:
+    s.add("told_commit", a)
+
+
+@also("late deletion acknowledged", "a deletion that was answered at its deadline is answered again", "delete durable")
+def _(b: State, s: State, a: Term) -> None:
+    s.add("told_deleted", a)
+
+
+@also("overtaken newcomer stays parked", "a rebalance leaves the newcomer of a replacement parked (Kafka 4.4)", "leave")
+def _(b: State, s: State, *_: Term) -> None:
+    s.put("parked_join", lambda old, m: Or(old, And(b.newcomer(m), s.member(m))))
+
+
+@also(
+    "dead id still to sync",
+    "a replaced id keeps its place among those still to sync, and the newcomer has none (Kafka 4.4)",
+    "replace Stable",
+)
+def _(b: State, s: State, *_: Term) -> None:
+    s.to_sync = b.to_sync
+
+
+@also("assignment lost at rejoin", "an unchanged join empties the member's assignment", "rejoin unchanged")
+def _(b: State, s: State, m: Term) -> None:
+    s.put("asg", lambda old, n: If(n == m, s.nothing, old))
+
+
+@also("last joiner leads", "who joins last becomes the leader", "rejoin")
+def _(b: State, s: State, m: Term) -> None:
+    s.leader = m
+
+
+@also("heartbeat stops pending timers", "a heartbeat stops the timers of pending ids", "heartbeat")
+def _(b: State, s: State, m: Term) -> None:
+    s.clear("pending_timer")
+
+
+@also("commit stops the session", "a commit stops the session timer and does not arm it again", "commit")
+def _(b: State, s: State, a: Term, m: Term) -> None:
+    s.drop("session", m)
+
+
+@also("failed deletion forgets offsets", "a deletion that failed empties the group in memory", "delete failed")
+def _(b: State, s: State, a: Term) -> None:
+    s.clear("has_shown")
+
+
 # ---- events that should not be
 
 
@@ -509,3 +568,38 @@ def _(s: State, p: Term, a: Term) -> None:
 def _(s: State, a: Term) -> None:
     s.require(And(s.kind(a) == s.Replacement, s.durable(a), s.st == s.Stable, c.abandoned(s, a)))
     c.hear(s, a)
+
+
+@event("reload elects another", "a reload makes another member the leader", tags="load", heir="Member", other="Member")
+def _(s: State, heir: Term, other: Term) -> None:
+    c.folded(s, heir, True)
+    s.require(And(s.rec_member(s.newest, other), other != heir))
+    s.leader = other
+
+
+@event("leader syncs again in Stable", "the leader's SyncGroup in Stable is taken for a plan", m="Member", a="Append")
+def _(s: State, m: Term, a: Term) -> None:
+    s.require(And(s.st == s.Stable, s.leader == m, Not(s.owed)))
+    s.fix("sent_by", a, lambda n: n == m)
+    c.append_group(s, a, "Plan")
+
+
+@event("group deleted with members", "DeleteGroups does not look whether there are members", a="Append")
+def _(s: State, a: Term) -> None:
+    s.require(And(s.st == s.Stable, Not(s.deleting)))
+    c.append(s, a, "Tombstone")
+    s.deleting = True
+
+
+@event("sync timer removes all", "the sync timer removes those too that have synced")
+def _(s: State) -> None:
+    s.require(And(s.t_sync, s.some("Member", s.to_sync)))
+    c.remove(s, lambda _: True, s.leader, False)
+    c.begin_rebalance(s)
+    s.t_join = True
+
+
+@event("log loses a durable append", "an append that was acknowledged is not in the log any more", a="Append")
+def _(s: State, a: Term) -> None:
+    s.require(s.durable(a))
+    s.drop("durable", a)

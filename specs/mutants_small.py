@@ -87,7 +87,7 @@ def _(b: State, s: State, m: Term, last: Term) -> None:
     a="Append",
 )
 def _(s: State, a: Term) -> None:
-    s.require(And(s.serving, s.kind(a) == s.Tombstone, Not(s.durable(a)), s.used(a)))
+    s.require(And(s.serving, s.kind(a) == s.Tombstone, Not(s.durable(a)), s.used(a), Not(s.late(a))))
     s.require(s.all("Append", lambda b: Implies(And(s.used(b), s.not_after(b, a)), s.past(b))))
     s.add("told_deleted", a)
 
@@ -118,7 +118,7 @@ def _(s: State, g: Term, a: Term, b: Term) -> None:
 
 @event("deletion confirmed by a commit", "the end of a commit is taken for that of a deletion", a="Append")
 def _(s: State, a: Term) -> None:
-    s.require(And(s.serving, s.durable(a), s.kind(a) == s.Commit))
+    s.require(And(s.serving, s.durable(a), s.kind(a) == s.Commit, Not(s.late(a))))
     s.add("told_deleted", a)
 
 

@@ -182,3 +182,19 @@ def test_a_property_of_steps_sees_both_sides() -> None:
 
 def test_the_page_of_what_is_proved_is_up_to_date() -> None:
     assert (ROOT / "docs/proved.md").read_text(encoding="utf-8") == explain.page()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("S3", "has_leader"),
+        ("S31", "not_after(shown("),
+        ("S31", "shown'("),
+        ("S14", "refusal: ForAll("),
+        ("S8", "joined'("),
+    ],
+)
+def test_every_property_has_a_formula(name: str, said: str) -> None:
+    """Of a property of steps too: what is primed is of the state after."""
+    shown = explain.explain(name)
+    assert said in shown[shown.index("formula") :]
