@@ -45,7 +45,7 @@ OPEN = """\
 | S12, S13 for sticky plans | depends on the plan: the certifier, proved here, runs on every plan | oracle |
 | S22 by member id, exactly | proved: the last record names nobody who fell; not if writing it again fails | model |
 | S22 for protocol and leader | proved: a reload gives the last record's; not that memory still has them | model |
-| S18 but for deadlines, S23, S27, S32, S33 | answers, platforms, several generations, connections | simulator, clients |
+| S18 but for deadlines, S23, S27, S32, S33 | answers, platforms, many generations, connections | simulator, clients |
 | the Rust code | the wheel's arithmetic is compared input by input, the protocol event by event | explorer, model |
 """
 
