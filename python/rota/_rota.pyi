@@ -2012,5 +2012,22 @@ def simulate_worlds(first: int, stop: int, *, swarm: bool = False) -> str:
     `rota.simulate.worlds` reads it. Raises ValueError if there are no such seeds.
     """
 
+def simulate_plan(
+    seed: int,
+    *,
+    members: int,
+    partitions: int,
+    assignor: str,
+    is_static: bool,
+    timeouts_ms: tuple[int, int, int, int],
+    restarts: list[tuple[int, int, int, bool]],
+    until_ms: int,
+) -> str:
+    """One group whose processes restart as (place, at ms, for ms, whether it closes its member); the report as JSON.
+
+    Timeouts are session, heartbeat, poll interval and initial delay. Raises ValueError if they contradict each other,
+    and InputError for a name that no assignor has.
+    """
+
 def simulate_faults() -> list[tuple[str, str]]:
     """The kinds of faults, and what each does."""

@@ -29,20 +29,27 @@ class Broken:
 
 @dataclass(frozen=True)
 class World:
-    """How one world went. `faults` are in the order in which they strike; `lines` is empty unless it was asked for."""
+    """How one world went.
+
+    `faults` are in the order in which they strike; `lines` is empty unless it was asked for. `lives` are the processes:
+    each `process` is a place and a number of its life there. `owned` says who had which partition from when to when.
+    """
 
     seed: int
     faults: list[dict[str, int | str]]
     broken: Broken | None
     figures: dict[str, Any]
     lines: list[str]
+    lives: list[dict[str, Any]]
+    owned: list[dict[str, Any]]
 
     @classmethod
     def read(cls, report: dict[str, Any]) -> World:
         """From the report that the simulator gives."""
         violation = report["violation"]
         broken = None if violation is None else Broken(**violation)
-        return cls(report["seed"], report["faults"], broken, report["figures"], report["lines"])
+        told = {name: report[name] for name in ("seed", "faults", "figures", "lines", "lives", "owned")}
+        return cls(broken=broken, **told)
 
 
 @dataclass

@@ -5,12 +5,15 @@ import os
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from rota import simulate as engine
-from rota.simulate import Total, World
+from rota._rota import InputError
+from rota.simulate import Total, World, drawing
+from rota.simulate import plan as planning
 
 SEEDS = "0..200"
 
@@ -29,6 +32,12 @@ def simulate(
     processors: Annotated[
         int | None, typer.Option("--threads", min=1, max=256, help="How many to use; all cores if left out.")
     ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What does this deploy cost this group? A plan as TOML.")
+    ] = None,
+    draw: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --seed or --plan: draw the world as SVG.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
 ) -> None:
     """Run whole worlds of coordinators and members under faults, and look whether they keep what they promise.
@@ -45,15 +54,21 @@ def simulate(
       rota simulate --seeds 0..10000 --swarm
       rota simulate --seed 7
       rota simulate --seed 7 --minimise --json
+      rota simulate --seed 7 --draw world.svg
+      rota simulate --plan fleet.toml --draw deploy.svg
     """
     from rota.cli import MISUSED, fail
 
     if seed is not None and seeds is not None:
         fail(MISUSED, "give --seed or --seeds, not both")
+    if plan is not None:
+        if seeds is not None or swarm or minimise:
+            fail(MISUSED, "--plan goes with --seed, --draw and --json only")
+        _plan(plan, seed or 0, draw, as_json)
     if seed is not None:
-        _one(seed, swarm, minimise, as_json)
-    if minimise:
-        fail(MISUSED, "--minimise needs --seed: which world?")
+        _one(seed, swarm, minimise, draw, as_json)
+    if minimise or draw is not None:
+        fail(MISUSED, f"{'--minimise' if minimise else '--draw'} needs --seed: which world?")
     first, stop = _range(seeds or SEEDS)
     _many(first, stop, swarm, processors or os.cpu_count() or 1, as_json)
 
@@ -69,19 +84,53 @@ def _range(text: str) -> tuple[int, int]:
     return int(first), int(stop)
 
 
-def _one(seed: int, swarm: bool, minimise: bool, as_json: bool) -> NoReturn:
+def _one(seed: int, swarm: bool, minimise: bool, draw: Path | None, as_json: bool) -> NoReturn:
     """One world."""
     from rota.cli import FAILED, fail
 
     world = engine.world(seed, swarm=swarm, lines=True, minimised=minimise)
     if world is None:
         fail(FAILED, f"the world of seed {seed} does not break: there is nothing to minimise")
+    if draw is not None:
+        _draw(draw, drawing.svg(world, f"rota simulate --seed {seed}{' --swarm' * swarm}"))
     if as_json:
         typer.echo(json.dumps(asdict(world), indent=2))
     else:
         sys.stdout.writelines(f"{line}\n" for line in world.lines)
         typer.echo(_words(world, swarm) if world.broken else f"seed {seed}: {_settled(world.figures)}")
     raise typer.Exit(FAILED if world.broken else 0)
+
+
+def _draw(where: Path, picture: str) -> None:
+    from rota.cli import FAILED, fail
+
+    try:
+        where.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        fail(FAILED, f"cannot write `{where}`: {error.strerror}")
+
+
+def _plan(source: Path, seed: int, draw: Path | None, as_json: bool) -> NoReturn:
+    """What a deploy costs as it is planned, and with static members instead of dynamic ones or the other way round."""
+    from rota.cli import MISUSED, fail
+
+    try:
+        wanted = planning.read(source.read_text(encoding="utf-8"))
+        both = sorted((wanted, planning.other(wanted)), key=lambda one: one.group.static)
+        costs = [("static" if one.group.static else "dynamic", planning.cost(one, seed=seed)) for one in both]
+        picture = planning.world(wanted, seed)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        fail(MISUSED, f"cannot read `{source}`: {reason}")
+    except InputError as error:
+        fail(MISUSED, f"{source}: {error}")
+    if draw is not None:
+        # A while before the deploy, to see what was.
+        _draw(draw, drawing.svg(picture, f"rota simulate --plan {source.name}", planning.STEADY_MS - 10_000))
+    typer.echo(
+        json.dumps({name: asdict(cost) for name, cost in costs}, indent=2) if as_json else planning.as_text(costs)
+    )
+    raise typer.Exit
 
 
 def _settled(figures: dict[str, int]) -> str:

@@ -103,7 +103,7 @@ fn borrowed<'a>(
     (members.iter().map(member).collect(), topics.iter().map(topic).collect())
 }
 
-fn named(assignor: &str) -> PyResult<names::Assignor> {
+pub(crate) fn named(assignor: &str) -> PyResult<names::Assignor> {
     names::Assignor::named(assignor).ok_or_else(|| {
         let known = names::Assignor::ALL.map(names::Assignor::name).join(", ");
         InputError::new_err(format!("there is no assignor `{assignor}`: choose one of {known}"))

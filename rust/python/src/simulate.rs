@@ -1,7 +1,14 @@
 //! `rota.simulate`: the simulator's worlds, as JSON.
 
 use pyo3::{exceptions::PyValueError, prelude::*};
-use rota_sim::fleet::{Options, faults::Kind, faults_of, json, minimise, run, seeds};
+use rota_sim::fleet::{
+    Options,
+    faults::Kind,
+    faults_of, json, minimise,
+    plan::{Plan, Restart},
+    run, seeds,
+    shape::Timeouts,
+};
 
 /// Runs the world of a seed; its report as JSON. `lines` asks for one line for each thing that happens. `minimised`
 /// leaves out the faults that are not needed to break it; `None` if nothing breaks.
@@ -27,6 +34,38 @@ fn simulate_worlds(py: Python<'_>, first: u64, stop: u64, swarm: bool) -> PyResu
     Ok(py.detach(|| json::total(&seeds::run_all(first..stop, options)).to_string()))
 }
 
+/// One group whose processes restart as they are told to, as (place, at ms, for ms, whether it closes its member); the
+/// report as JSON. Timeouts are session, heartbeat, poll interval and initial delay, in ms.
+#[pyfunction]
+#[pyo3(signature = (seed, *, members, partitions, assignor, is_static, timeouts_ms, restarts, until_ms))]
+#[expect(clippy::too_many_arguments, reason = "a plan has as many parts")]
+fn simulate_plan(
+    py: Python<'_>,
+    seed: u64,
+    members: usize,
+    partitions: i32,
+    assignor: &str,
+    is_static: bool,
+    timeouts_ms: (u32, u32, u32, u32),
+    restarts: Vec<(usize, u64, u64, bool)>,
+    until_ms: u64,
+) -> PyResult<String> {
+    let assignor = crate::assign::named(assignor)?;
+    let (session_ms, heartbeat_ms, rebalance_ms, initial_delay_ms) = timeouts_ms;
+    let restarts = restarts.into_iter();
+    let plan = Plan {
+        members,
+        partitions,
+        assignor,
+        is_static,
+        timeouts: Timeouts { session_ms, heartbeat_ms, rebalance_ms, initial_delay_ms },
+        restarts: restarts.map(|(member, at_ms, down_ms, closes)| Restart { member, at_ms, down_ms, closes }).collect(),
+        until_ms,
+    };
+    let report = py.detach(|| plan.run(seed)).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(json::report(&report).to_string())
+}
+
 /// The kinds of faults, and what each does.
 #[pyfunction]
 fn simulate_faults() -> Vec<(&'static str, &'static str)> {
@@ -36,5 +75,6 @@ fn simulate_faults() -> Vec<(&'static str, &'static str)> {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate_world, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_worlds, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate_plan, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_faults, module)?)
 }

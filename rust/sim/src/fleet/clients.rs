@@ -89,6 +89,7 @@ impl Fleet {
         (one.rejoined, one.is_closing) = (None, false);
         one.reads.clear();
         let (life, topics) = (one.life, one.topics.clone());
+        self.born(seat);
         self.happen(seat, Event::Subscribe(Subscription::Topics(topics)));
         self.queue.push(self.now_ms + 1_000, Happening::Act { seat, life });
     }
@@ -100,6 +101,7 @@ impl Fleet {
         }
         let process = (seat, self.seats[seat].life);
         let now_ms = self.now_ms;
+        self.died(seat);
         self.ledger_of(seat).gone(process, now_ms);
         self.close_all(seat);
         true

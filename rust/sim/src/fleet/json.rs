@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Fault, Figures, Kind, Report, Violation, seeds::Total};
+use super::{
+    Fault, Figures, Kind, Report, Violation,
+    seeds::Total,
+    timeline::{Life, Owned},
+};
 
-/// One world: `seed`, `faults`, `violation` (or null), `figures`, `lines`.
+/// One world: `seed`, `faults`, `violation` (or null), `figures`, `lines`, `lives`, `owned`.
 pub fn report(report: &Report) -> Value {
     json!({
         "seed": report.seed,
@@ -14,6 +18,8 @@ pub fn report(report: &Report) -> Value {
         "violation": report.violation.as_ref().map(violation),
         "figures": figures(&report.figures),
         "lines": report.lines,
+        "lives": report.timeline.lives.iter().map(life).collect::<Vec<_>>(),
+        "owned": report.timeline.owned.iter().map(owned).collect::<Vec<_>>(),
     })
 }
 
@@ -24,6 +30,19 @@ pub fn total(total: &Total) -> Value {
         "figures": figures(&total.figures),
         "settled_ms_max": total.settled_ms_max,
         "broken": total.broken.as_ref().map(report),
+    })
+}
+
+fn life(life: &Life) -> Value {
+    let Life { process, name, group, from_ms, to_ms } = life;
+    json!({ "process": process, "name": name, "group": group, "from_ms": from_ms, "to_ms": to_ms })
+}
+
+fn owned(owned: &Owned) -> Value {
+    let Owned { process, partition, generation, from_ms, to_ms } = owned;
+    let partition = partition.to_string();
+    json!({
+        "process": process, "partition": partition, "generation": generation, "from_ms": from_ms, "to_ms": to_ms,
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rota_member::Partition;
 
-use super::promises::Broken;
+use super::{promises::Broken, timeline::Owned};
 
 /// A process: its seat, and its life there.
 pub type Process = (usize, u32);
@@ -17,6 +17,13 @@ struct Hold {
     since_ms: u64,
     /// It was told to give it up, and has not said that it did.
     is_ending: bool,
+}
+
+impl Hold {
+    fn owned(self, process: Process, partition: &Partition, now_ms: u64) -> Owned {
+        let Hold { generation, since_ms, .. } = self;
+        Owned { process, partition: partition.clone(), generation, from_ms: since_ms, to_ms: now_ms }
+    }
 }
 
 /// What the ledger has to know of a process to compare it with another.
@@ -32,8 +39,8 @@ pub struct Owner<'a> {
 #[derive(Default)]
 pub struct Ledger {
     holds: BTreeMap<Partition, BTreeMap<Process, Hold>>,
-    /// Partition-milliseconds that somebody held.
-    pub held_ms: u64,
+    /// What was held, and is not any more.
+    owned: Vec<Owned>,
     /// Partitions that went to another process.
     pub moved: u64,
     last: BTreeMap<Partition, Process>,
@@ -79,7 +86,7 @@ impl Ledger {
             let now_held = Hold { generation, since_ms: now_ms, is_ending: false };
             let before = held.insert(to.process, now_held);
             if let Some(before) = before {
-                self.held_ms += now_ms - before.since_ms;
+                self.owned.push(before.owned(to.process, partition, now_ms));
             } else if self.last.insert(partition.clone(), to.process).is_some_and(|last| last != to.process) {
                 self.moved += 1;
             }
@@ -107,12 +114,21 @@ impl Ledger {
     }
 
     fn remove(&mut self, process: Process, now_ms: u64, which: impl Fn(&Hold) -> bool) {
-        for held in self.holds.values_mut() {
+        for (partition, held) in &mut self.holds {
             if let Some(hold) = held.get(&process).copied().filter(&which) {
-                self.held_ms += now_ms - hold.since_ms;
+                self.owned.push(hold.owned(process, partition, now_ms));
                 held.remove(&process);
             }
         }
+    }
+
+    /// All that was held, what still is until now.
+    pub fn close(&mut self, now_ms: u64) -> Vec<Owned> {
+        let mut owned = std::mem::take(&mut self.owned);
+        for (partition, held) in &self.holds {
+            owned.extend(held.iter().map(|(process, hold)| hold.owned(*process, partition, now_ms)));
+        }
+        owned
     }
 
     /// Whether a process may read a partition.

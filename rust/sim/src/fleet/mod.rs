@@ -18,11 +18,13 @@ mod lines;
 mod log;
 mod minimise;
 mod nodes;
+pub mod plan;
 mod planted;
 mod promises;
 mod queue;
 pub mod seeds;
 pub mod shape;
+pub mod timeline;
 mod wires;
 
 use std::{
@@ -43,6 +45,7 @@ use nodes::Node;
 use promises::{Promises, Waiting};
 use queue::Queue;
 use shape::Shape;
+use timeline::{Life, Timeline};
 use wires::{Wire, WireId};
 
 pub use minimise::minimise;
@@ -117,6 +120,8 @@ pub struct Report {
     pub figures: Figures,
     /// Empty if they were not asked for.
     pub lines: Vec<String>,
+    /// Who ran, and who had what.
+    pub timeline: Timeline,
 }
 
 /// What happens next.
@@ -166,6 +171,7 @@ struct Fleet {
     waiting: BTreeMap<Ticket, Waiting>,
     promises: Promises,
     ledgers: Vec<Ledger>,
+    lives: Vec<Life>,
     /// Of [`Planted::AssignmentOfAnother`].
     last_assignment: Vec<u8>,
     figures: Figures,
@@ -196,6 +202,10 @@ impl Fleet {
     fn new(seed: u64, faults: Vec<Fault>, options: Options) -> Fleet {
         let mut dice = Dice::new(seed);
         let shape = Shape::draw(&mut dice);
+        Fleet::of(dice, shape, faults, options)
+    }
+
+    fn of(dice: Dice, shape: Shape, faults: Vec<Fault>, options: Options) -> Fleet {
         let owners: Vec<usize> = (0..shape.partitions as usize).map(|at| at % shape.nodes).collect();
         let seats = shape.seats.iter().enumerate().map(|(at, seat)| {
             let topics = shape.groups[seat.group].topics.clone();
@@ -210,7 +220,7 @@ impl Fleet {
             queue: Queue::default(),
             topics: shape.topics.clone(),
             grown_ms: BTreeMap::new(),
-            nodes: (0..shape.nodes).map(|_| Node::new(shape.partitions, owners.clone())).collect(),
+            nodes: (0..shape.nodes).map(|_| Node::new(&shape, owners.clone())).collect(),
             logs: owners.iter().map(|_| Log::default()).collect(),
             load_fails: vec![false; owners.len()],
             owners,
@@ -221,6 +231,7 @@ impl Fleet {
             waiting: BTreeMap::new(),
             promises: Promises::default(),
             ledgers: shape.groups.iter().map(|_| Ledger::default()).collect(),
+            lives: Vec::new(),
             last_assignment: Vec::new(),
             figures: Figures::default(),
             lines: options.lines.then(Vec::new),
@@ -230,16 +241,7 @@ impl Fleet {
     }
 
     fn live(&mut self) {
-        for partition in 0..self.owners.len() {
-            self.load(partition);
-        }
-        for seat in 0..self.seats.len() {
-            let at_ms = self.dice.roll(3_000) as u64;
-            self.queue.push(at_ms, Happening::Start { seat });
-        }
-        for at in 0..self.faults.len() {
-            self.queue.push(self.faults[at].at_ms, Happening::Fault(at));
-        }
+        self.begin();
         self.go_on(CHAOS_MS);
         self.heal();
         self.settle();
@@ -334,9 +336,25 @@ impl Fleet {
         self.violation.get_or_insert_with(|| Violation { id: id.to_owned(), at_ms, words });
     }
 
+    /// Logs are loaded, processes start one after the other, and faults are due.
+    fn begin(&mut self) {
+        for partition in 0..self.owners.len() {
+            self.load(partition);
+        }
+        for seat in 0..self.seats.len() {
+            let at_ms = self.dice.roll(3_000) as u64;
+            self.queue.push(at_ms, Happening::Start { seat });
+        }
+        for at in 0..self.faults.len() {
+            self.queue.push(self.faults[at].at_ms, Happening::Fault(at));
+        }
+    }
+
     fn report(mut self, seed: u64) -> Report {
+        let timeline = self.timeline();
         let figures = &mut self.figures;
         figures.simulated_ms = self.now_ms;
+        figures.held_ms = timeline.owned.iter().map(|owned| owned.to_ms - owned.from_ms).sum();
         for (id, count) in std::mem::take(&mut self.promises.looked) {
             *figures.looked.entry(id).or_default() += count;
         }
@@ -345,9 +363,8 @@ impl Fleet {
                 *figures.looked.entry(id).or_default() += count;
             }
         }
-        figures.held_ms = self.ledgers.iter().map(|ledger| ledger.held_ms).sum();
         figures.moved = self.ledgers.iter().map(|ledger| ledger.moved).sum();
         let lines = self.lines.unwrap_or_default();
-        Report { seed, faults: self.faults, violation: self.violation, figures: self.figures, lines }
+        Report { seed, faults: self.faults, violation: self.violation, figures: self.figures, lines, timeline }
     }
 }

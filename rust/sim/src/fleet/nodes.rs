@@ -62,20 +62,20 @@ pub struct Node {
     pub view: Vec<usize>,
 }
 
-fn unowned(partition: u32) -> Coordinator {
-    let mut core = Coordinator::new(Shape::core_config(), partition, 0);
+fn unowned(shape: &Shape, partition: u32) -> Coordinator {
+    let mut core = Coordinator::new(shape.core_config(), partition, 0);
     core.unload(Now { mono_ms: 0, wall_ms: 0 }, &mut Effects::default());
     core
 }
 
 impl Node {
-    pub fn new(partitions: u32, view: Vec<usize>) -> Node {
+    pub fn new(shape: &Shape, view: Vec<usize>) -> Node {
         Node {
             up: true,
             life: 0,
             clock: Clock::default(),
-            cores: (0..partitions).map(unowned).collect(),
-            wake_ms: vec![u64::MAX; partitions as usize],
+            cores: (0..shape.partitions).map(|partition| unowned(shape, partition)).collect(),
+            wake_ms: vec![u64::MAX; shape.partitions as usize],
             view,
         }
     }
@@ -231,7 +231,7 @@ impl Fleet {
         let lost = self.logs[partition].lost;
         let epoch = self.logs[partition].open(self.now_ms, &mut self.dice);
         self.figures.torn += self.logs[partition].lost - lost;
-        let mut core = Coordinator::new(Shape::core_config(), partition as u32, epoch);
+        let mut core = Coordinator::new(self.shape.core_config(), partition as u32, epoch);
         core.check_itself(if cfg!(debug_assertions) { SelfCheck::EveryEvent } else { SelfCheck::Sampled });
         self.nodes[node].cores[partition] = core;
         self.nodes[node].wake_ms[partition] = u64::MAX;
@@ -301,7 +301,7 @@ impl Fleet {
         }
         let owner = &mut self.nodes[node];
         owner.life += 1;
-        owner.cores = (0..self.shape.partitions).map(unowned).collect();
+        owner.cores = (0..self.shape.partitions).map(|partition| unowned(&self.shape, partition)).collect();
         owner.wake_ms.fill(u64::MAX);
         self.waiting.retain(|_, waiting| waiting.place.node != node);
         for wire in 0..self.wires.len() {

@@ -49,6 +49,26 @@ pub struct SeatShape {
     pub auto_commit: bool,
 }
 
+/// What members and coordinators wait for.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// Of members.
+    pub session_ms: u32,
+    /// Of members.
+    pub heartbeat_ms: u32,
+    /// Between two polls; also the rebalance timeout.
+    pub rebalance_ms: u32,
+    /// Of coordinators, before the first generation.
+    pub initial_delay_ms: u32,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        let (session_ms, heartbeat_ms, rebalance_ms) = (SESSION_MS, HEARTBEAT_MS, REBALANCE_MS);
+        Timeouts { session_ms, heartbeat_ms, rebalance_ms, initial_delay_ms: 500 }
+    }
+}
+
 /// A whole world.
 #[derive(Clone, Debug)]
 pub struct Shape {
@@ -62,6 +82,8 @@ pub struct Shape {
     pub groups: Vec<GroupShape>,
     /// Of all groups.
     pub seats: Vec<SeatShape>,
+    /// The same in all drawn worlds.
+    pub timeouts: Timeouts,
 }
 
 impl Shape {
@@ -92,7 +114,8 @@ impl Shape {
                 seats.push(SeatShape { group, instance_id, auto_commit: dice.chance(50) });
             }
         }
-        Shape { nodes: 2 + dice.roll(2), partitions: 2 + dice.roll(3) as u32, topics, groups, seats }
+        let (nodes, partitions) = (2 + dice.roll(2), 2 + dice.roll(3) as u32);
+        Shape { nodes, partitions, topics, groups, seats, timeouts: Timeouts::default() }
     }
 
     /// The settings of a member in this seat.
@@ -101,9 +124,9 @@ impl Shape {
         let group = &self.groups[shape.group];
         Config {
             instance_id,
-            session_timeout_ms: SESSION_MS,
-            heartbeat_interval_ms: HEARTBEAT_MS,
-            max_poll_interval_ms: REBALANCE_MS,
+            session_timeout_ms: self.timeouts.session_ms,
+            heartbeat_interval_ms: self.timeouts.heartbeat_ms,
+            max_poll_interval_ms: self.timeouts.rebalance_ms,
             request_timeout_ms: REQUEST_MS,
             api_timeout_ms: API_MS,
             metadata_max_age_ms: METADATA_MS,
@@ -115,10 +138,10 @@ impl Shape {
     }
 
     /// The settings of the coordinators.
-    pub fn core_config() -> rota_core::Config {
+    pub fn core_config(&self) -> rota_core::Config {
         rota_core::Config {
             group_min_session_timeout_ms: 1_000,
-            group_initial_rebalance_delay_ms: 500,
+            group_initial_rebalance_delay_ms: self.timeouts.initial_delay_ms,
             offsets_commit_timeout_ms: APPEND_MS,
             ..rota_core::Config::default()
         }
