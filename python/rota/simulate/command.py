@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from rota import simulate as engine
-from rota._rota import InputError
+from rota.assign import InputError
 from rota.simulate import Total, World, drawing
 from rota.simulate import plan as planning
 

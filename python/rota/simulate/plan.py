@@ -8,7 +8,8 @@ from collections import defaultdict
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
-from rota._rota import InputError, simulate_plan
+from rota._rota import simulate_plan
+from rota.assign import InputError
 from rota.simulate import World
 
 Table = TypeVar("Table", "Group", "Deploy")
