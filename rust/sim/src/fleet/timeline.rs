@@ -62,7 +62,9 @@ impl Fleet {
     pub(super) fn timeline(&mut self) -> Timeline {
         let now_ms = self.now_ms;
         let mut lives = std::mem::take(&mut self.lives);
-        lives.iter_mut().for_each(|life| life.to_ms = life.to_ms.min(now_ms));
+        for life in &mut lives {
+            life.to_ms = life.to_ms.min(now_ms);
+        }
         let owned = self.ledgers.iter_mut().flat_map(|ledger| ledger.close(now_ms)).collect();
         Timeline { lives, owned }
     }
