@@ -16,7 +16,7 @@ fn world(seed: u64, options: Options) -> Report {
 
 #[test]
 fn no_world_breaks() {
-    let count = std::env::var("ROTA_SEEDS").map_or(60, |text| text.parse().expect("a number"));
+    let count = std::env::var("ROTA_SEEDS").map_or(150, |text| text.parse().expect("a number"));
     for swarm in [false, true] {
         let total = seeds::run_all(0..count, Options { swarm, ..Options::default() });
         assert!(total.broken.is_none(), "swarm {swarm}: {:?}", total.broken);
