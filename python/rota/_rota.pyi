@@ -1853,6 +1853,9 @@ def bench_syncs(directory: str | Path, seconds: float) -> tuple[str, int, float]
 def journal_entry(value: bytes) -> str:
     """One entry of a journal as a JSON object (docs/journal.md). Raises ValueError for anything else."""
 
+def journal_time(value: bytes) -> tuple[int, int]:
+    """When an entry's event happened: monotonic and wall milliseconds. Raises ValueError for anything else."""
+
 @final
 class JournalReplay:
     """Folds the journal of one partition, entry by entry, through a fresh coordinator."""
@@ -1864,6 +1867,8 @@ class JournalReplay:
         Otherwise (sequence, what differs, the event, what the journal has, what the coordinator has); after that
         nothing more can be said.
         """
+    def snapshot(self) -> bytes | None:
+        """The coordinator's state so far, for `Coordinator.restore`. None: what was before the entries is missing."""
     def tally(self) -> tuple[int, int, int, int, int, int]:
         """Entries: in all, compared, whole states compared, missing, unchecked, and incarnations cut short."""
 

@@ -20,6 +20,7 @@ import rota
 import rota.assign.command
 import rota.audit.command
 import rota.audit.plant.command
+import rota.audit.state
 import rota.log
 import rota.simulate.command
 import rota.top.command
@@ -54,6 +55,7 @@ app.command("simulate")(rota.simulate.command.simulate)
 app.command("audit")(rota.audit.command.audit)
 app.add_typer(bench, name="bench")
 app.command("plant")(rota.audit.plant.command.plant)
+app.command("state")(rota.audit.state.state)
 app.add_typer(check, name="check")
 app.add_typer(config_commands, name="config")
 app.add_typer(groups, name="groups")

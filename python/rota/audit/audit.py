@@ -11,34 +11,14 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from rota.audit import coverage, folds, views
+from rota.audit import coverage, folds, tables, views
 from rota.audit.checks import CHECKS, FOUND, OBSERVATION, VIOLATION, Check
 from rota.audit.logs import JOURNAL, Part, parts_of
 from rota.audit.session import fit
+from rota.audit.verdict import Verdict
 
 REPLAY = Check("replay", "S23", VIOLATION, (JOURNAL,), "the coordinator does something else with the same events", "")
 UNREADABLE_SHOWN = 1_000
-
-
-class Verdict(NamedTuple):
-    """One thing that must not be, or that is worth knowing."""
-
-    id: str
-    """The invariant; "" for an observation that none forbids."""
-    name: str
-    severity: str
-    source: str
-    log: str
-    partition: int
-    group: str | None
-    generation: int | None
-    first_offset: int
-    last_offset: int
-    at_ms: int | None
-    members: list[str]
-    witness: str
-    reproduce: str
-    """A command that shows the records."""
 
 
 class Unreadable(NamedTuple):
@@ -62,7 +42,9 @@ class Wanted:
     since_ms: int | None = None
     until_ms: int | None = None
     output: Path = Path("audit")
-    """Where the tables are written, as Parquet."""
+    """Where the rows and tables are written, as Parquet."""
+    keeps_tables: bool = False
+    """Whether the tables are wanted, too, and not only the rows that the queries are about."""
 
 
 @dataclass
@@ -219,6 +201,9 @@ def audit(spark: SparkSession, wanted: Wanted, progress: Callable[[str], None] =
         found.verdicts += replayed(found.folds)
         found.verdicts = sorted(filter(lambda verdict: _is_wanted(wanted, verdict), found.verdicts), key=_order)
         found.coverage = coverage.lines(spark, found.folds)
+        if wanted.keeps_tables:
+            progress("writing the tables")
+            tables.write(spark, wanted.output, found.verdicts, found.coverage)
     finally:
         views.forget(spark)
     progress(f"done in {(datetime.datetime.now(datetime.UTC) - began).total_seconds():.1f} s")

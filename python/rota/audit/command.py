@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from rota.audit.audit import Audit, Verdict, Wanted
+    from rota.audit.audit import Audit, Wanted
+    from rota.audit.verdict import Verdict
 
 MISUSED = 2
 VERDICTS_SHOWN = 100
@@ -30,6 +31,7 @@ Since = Annotated[
 ]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only verdicts up to then.")]
 Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the tables there, as Parquet.")]
+Report = Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.")]
 Master = Annotated[str, typer.Option(metavar="URL", help="Of the Spark cluster.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -54,7 +56,9 @@ def shown_time(at_ms: int | None) -> str:
     return "" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def wanted_of(paths: list[Path], group: str | None, since: str | None, until: str | None, output: Path) -> Wanted:
+def wanted_of(
+    paths: list[Path], group: str | None, since: str | None, until: str | None, output: Path, keeps_tables: bool
+) -> Wanted:
     """What the options ask for; ends the command if they make no sense."""
     from rota.audit.audit import Wanted
 
@@ -65,7 +69,7 @@ def wanted_of(paths: list[Path], group: str | None, since: str | None, until: st
             fail(f"--group is `{group}`: {error}")
     since_ms = None if since is None else instant_ms("--since", since)
     until_ms = None if until is None else instant_ms("--until", until)
-    return Wanted([path.absolute() for path in paths], group, since_ms, until_ms, output.absolute())
+    return Wanted([path.absolute() for path in paths], group, since_ms, until_ms, output.absolute(), keeps_tables)
 
 
 def _told(verdict: Verdict) -> str:
@@ -119,6 +123,7 @@ def audit(
     since: Since = None,
     until: Until = None,
     output: Output = None,
+    report: Report = None,
     master: Master = "local[*]",
     as_json_: AsJson = False,
 ) -> None:
@@ -131,7 +136,7 @@ def audit(
     Examples:
       rota audit data
       rota audit data --group 'pay.*' --json
-      rota audit /var/lib/kafka/data --output tables
+      rota audit /var/lib/kafka/data --output tables --report report.html
     """
     from rota.audit import session
 
@@ -140,15 +145,19 @@ def audit(
     except session.MissingError as missing:
         fail(str(missing))
     from rota.audit.audit import audit as run
+    from rota.audit.report import write as write_report
 
     def progress(step: str) -> None:
         if sys.stderr.isatty():
             typer.echo(f"rota: {step}", err=True)
 
     with tempfile.TemporaryDirectory(prefix="rota-audit-") as scratch:
-        wanted = wanted_of(paths, group, since, until, output or Path(scratch))
+        keeps_tables = output is not None or report is not None
+        wanted = wanted_of(paths, group, since, until, output or Path(scratch), keeps_tables)
         with session.started(master) as spark:
             found = run(spark, wanted, progress)
+            if report is not None:
+                write_report(spark, found, report)
     if as_json_:
         typer.echo(as_json(found))
     else:

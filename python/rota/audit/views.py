@@ -147,8 +147,8 @@ VIEWS: dict[str, str] = {
           ON e.source = d.source AND e.log = d.log AND e.`group` = d.`group` AND k.member = d.member AND d.pos < e.pos
         WHERE e.kind = 'timer' AND e.timer = 'Session'""",
     "sessions_at_expiry": f"""SELECT * FROM (
-          SELECT *, last(armed.mono_ms) OVER so_far AS armed_ms, last(armed.offset, true) OVER so_far AS armed_offset,
-            last(session, true) OVER so_far AS session_timeout_ms
+          SELECT *, last(armed.mono_ms, true) OVER so_far AS armed_ms,
+            last(armed.offset, true) OVER so_far AS armed_offset, last(session, true) OVER so_far AS session_timeout_ms
           FROM (SELECT {KEY}, `group`, member, offset, pos, mono_ms, NULL AS armed, NULL AS session, true AS expires
                 FROM expiring
                 UNION ALL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,12 @@ def why(
     http: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where `rota serve --http` listens.")
     ] = DEFAULT_ADDRESS,
+    from_: Annotated[
+        Path | None, typer.Option("--from", metavar="DIR", help="Ask a data directory with a journal, not a server.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="With --from: as it was then, 2026-01-31T13:30:20, UTC.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
 ) -> None:
     """Say why a group is where it is: since when, whom it waits for and until when, and what began that.
@@ -30,9 +37,18 @@ def why(
       rota why orders
       rota why orders --http 10.0.0.7:9644
       rota why orders --json | jq -r .why.sentence
+      rota why orders --from data --at 2026-01-31T13:30:20
     """
     from rota import cli
     from rota.http import client
+
+    if from_ is not None:
+        from rota.audit import state
+
+        state.why_then(group, from_, at, as_json)
+        return
+    if at is not None:
+        cli.fail(cli.MISUSED, "--at needs --from: a running server is asked about now")
 
     cli.address("--http", http, 1)
     try:

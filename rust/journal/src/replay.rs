@@ -74,6 +74,11 @@ impl Replay {
         self.tally
     }
 
+    /// What the entries so far have made of the coordinator; `None`: what was before them is not there.
+    pub fn coordinator(&self) -> Option<&Coordinator> {
+        self.coordinator.as_ref()
+    }
+
     /// Folds the next entry. After a difference nothing more can be said.
     pub fn fold(&mut self, bytes: &[u8]) -> Result<(), Difference> {
         let entry = Entry::read(bytes).map_err(|error| {

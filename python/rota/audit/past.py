@@ -1,0 +1,124 @@
+"""A group as it was: its journal folded up to an instant, or the last records of it before that instant."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rota
+from rota import _rota, journal
+from rota.log import OFFSETS_TOPIC, records
+
+
+class UnknownPastError(Exception):
+    """The logs do not tell; the message says why."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a journal tells of a group at an instant."""
+
+    at_ms: int
+    """Wall milliseconds."""
+    mono_ms: int
+    coordinator: rota.Coordinator
+    log: Path
+    partition: int
+    offset: int
+    """Of the last entry of the partition that is not later."""
+
+
+def _partition_with(log: _rota.DataLog, group: str) -> int | None:
+    """The partition of a journal that has entries of the group."""
+    for partition in journal.partitions(log):
+        if any(line.group == group for line in journal.entries(log, partition)):
+            return partition
+    return None
+
+
+def moment(directory: Path, group: str, at_ms: int | None = None) -> Moment:
+    """Fold the group's journal up to an instant; None: to its end.
+
+    Raises UnknownPastError if the journal does not tell, and OSError if it cannot be read.
+    """
+    where = journal.journal_in(directory)
+    if where is None:
+        raise UnknownPastError(f"`{directory}` has no journal: it is written by `rota serve --journal`")
+    log = _rota.DataLog(where)
+    partition = _partition_with(log, group)
+    if partition is None:
+        raise UnknownPastError(f"the journal in `{where}` has nothing about group `{group}`")
+    folding = _rota.JournalReplay()
+    last = None
+    for line in journal.entries(log, partition):
+        mono_ms, wall_ms = _rota.journal_time(line.value)
+        if at_ms is not None and wall_ms > at_ms:
+            break
+        if (difference := folding.fold(line.value)) is not None:
+            raise UnknownPastError(
+                f"partition {partition}, offset {line.offset}: the {difference[1]} differ from what the coordinator"
+                f" does; `rota log replay {where}` shows them"
+            )
+        last = (mono_ms, wall_ms, line.offset)
+    state = folding.snapshot()
+    if last is None or state is None:
+        raise UnknownPastError(f"the journal in `{where}` begins later, or entries before that instant are missing")
+    mono_ms, wall_ms, offset = last
+    instant = wall_ms if at_ms is None else at_ms
+    return Moment(instant, mono_ms + instant - wall_ms, rota.Coordinator.restore(state), where, partition, offset)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a log of groups tells of a group at an instant."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    value: dict[str, Any] | None
+    """The group's record; None: it was deleted."""
+    offsets: dict[str, int]
+    """Committed offsets by topic and partition."""
+
+
+def recorded(directory: Path, group: str, at_ms: int | None = None) -> Recorded:
+    """The last record of a group that is not later. Raises UnknownPastError and OSError."""
+    log = _rota.DataLog(directory)
+    found: Recorded | None = None
+    for topic, partition, _, _ in log.partitions():
+        if topic != OFFSETS_TOPIC:
+            continue
+        offsets: dict[str, int] = {}
+        for line in records(log, partition):
+            record = line.record
+            if getattr(record, "group_id", None) != group or (at_ms is not None and line.timestamp_ms > at_ms):
+                continue
+            if isinstance(record, _rota.OffsetRecord):
+                place = f"{record.topic}-{record.partition}"
+                offsets.pop(place, None)
+                if record.value is not None:
+                    offsets[place] = record.value.offset
+            value = None if found is None else found.value
+            if isinstance(record, _rota.GroupRecord):
+                value = line.fields()["value"]
+            found = Recorded(partition, line.offset, line.timestamp_ms, value, dict(offsets))
+    if found is None:
+        raise UnknownPastError(f"`{directory}` has no record of group `{group}` up to then")
+    return found
+
+
+def as_json(projection: rota.Projection) -> dict[str, Any]:
+    """A projection as JSON has it; bytes are hexadecimal."""
+    return {name: _plain(getattr(projection, name)) for name in projection.__match_args__}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    if hasattr(value, "__match_args__"):
+        return {name: _plain(getattr(value, name)) for name in value.__match_args__}
+    return value if isinstance(value, str | int | float | bool | None) else json.loads(json.dumps(value, default=str))

@@ -1,0 +1,165 @@
+"""An audit as one HTML file: verdicts, and of each group who owned what when, its rebalances, its lag. No scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyspark.sql import Row, SparkSession
+
+from rota.audit.audit import Audit
+from rota.audit.command import shown_time
+
+GROUPS_SHOWN, BARS_SHOWN, VERDICTS_SHOWN = 20, 2_000, 500
+WIDTH, LABEL, LINE = 960, 220, 18
+COLOURS = ("#4878a8", "#c8743c", "#5a9a5a", "#a85a8c", "#8c8c3c", "#3c9a9a", "#9a5a5a", "#6a6ab8")
+
+STYLE = """
+body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; color: #222; }
+table { border-collapse: collapse; margin: 1em 0; } 
+td, th { border: 1px solid #ccc; padding: .2em .6em; text-align: left; vertical-align: top; }
+ th { background: #f2f2f2; } code { font-size: 12px; } .violation { background: #fbe3e0; }
+svg { display: block; margin: .5em 0 1.5em; } svg text { font: 11px system-ui, sans-serif; fill: #333; }
+"""
+
+
+class Span(NamedTuple):
+    """The time that a plot shows, wall milliseconds."""
+
+    from_ms: int
+    to_ms: int
+
+    def x(self, at_ms: int) -> float:
+        """Where an instant is drawn."""
+        share = (at_ms - self.from_ms) / max(1, self.to_ms - self.from_ms)
+        return LABEL + min(1.0, max(0.0, share)) * (WIDTH - LABEL)
+
+
+def _table(head: Iterable[str], rows: Iterable[tuple[str, Sequence[object]]]) -> str:
+    cells = "".join(
+        f"<tr class='{kind}'>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for kind, row in rows
+    )
+    return f"<table><tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr>{cells}</table>"
+
+
+def _svg(lines: int, body: str, title: str) -> str:
+    height = lines * LINE + LINE
+    return f"<svg width='{WIDTH}' height='{height}' role='img' aria-label='{escape(title, quote=True)}'>{body}</svg>"
+
+
+def _axis(span: Span, lines: int) -> str:
+    y = lines * LINE + LINE - 4
+    ends = ((LABEL, "start", span.from_ms), (WIDTH, "end", span.to_ms))
+    return "".join(f"<text x='{x}' y='{y}' text-anchor='{anchor}'>{shown_time(at)}</text>" for x, anchor, at in ends)
+
+
+def ownership_plot(rows: list[Row], span: Span) -> str:
+    """A line for each partition, a bar for each time that a member owned it."""
+    places = sorted({(row.topic, row.topic_partition) for row in rows})
+    colours = {member: COLOURS[at % len(COLOURS)] for at, member in enumerate(sorted({row.member for row in rows}))}
+    body = [
+        f"<text x='0' y='{at * LINE + 13}'>{escape(f'{topic}-{index}')[:34]}</text>"
+        for at, (topic, index) in enumerate(places)
+    ]
+    for row in rows[:BARS_SHOWN]:
+        left, right = span.x(row.from_ms), span.x(span.to_ms if row.to_ms is None else row.to_ms)
+        y = places.index((row.topic, row.topic_partition)) * LINE + 2
+        says = escape(f"{row.member}, generation {row.generation}, from {shown_time(row.from_ms)}")
+        body.append(
+            f"<rect x='{left:.1f}' y='{y}' width='{max(1.0, right - left):.1f}' height='{LINE - 4}'"
+            f" fill='{colours[row.member]}'><title>{says}</title></rect>"
+        )
+    return _svg(len(places), "".join(body) + _axis(span, len(places)), "who owned which partition")
+
+
+def rebalances_plot(rows: list[Row], span: Span) -> str:
+    """A stroke for each generation; pointing at it tells who came and who went."""
+    body = [f"<text x='0' y='{LINE - 4}'>generations</text>"]
+    for row in rows[:BARS_SHOWN]:
+        x = span.x(row.from_ms)
+        says = escape(f"generation {row.generation} at {shown_time(row.from_ms)}: {cause(row)}")
+        body.append(
+            f"<rect x='{x:.1f}' y='2' width='3' height='{LINE - 4}' fill='#b03030'><title>{says}</title></rect>"
+        )
+    return _svg(1, "".join(body) + _axis(span, 1), "rebalances")
+
+
+def cause(row: Row) -> str:
+    """Who came and who went with a generation."""
+    parts = [(name, list(row[name])) for name in ("joined", "gone")]
+    said = "; ".join(f"{name} {', '.join(members)}" for name, members in parts if members)
+    return said or "the same members"
+
+
+def _group(row: Row, generations: list[Row], owned: list[Row], lags: list[Row]) -> str:
+    times = [generation.from_ms for generation in generations]
+    span = Span(min(times), max([*times, *(owner.to_ms or 0 for owner in owned)]))
+    shown = [
+        ("", [each.generation, shown_time(each.from_ms), each.leader or "", each.protocol or "", cause(each)])
+        for each in generations[-50:]
+    ]
+    parts = [f"<h3>{escape(row.group)} ({row.source})</h3>", rebalances_plot(generations, span)]
+    if owned:
+        parts.append(ownership_plot(owned, span))
+    parts.append(_table(("generation", "from", "leader", "protocol", "who came and went"), shown))
+    if lags:
+        far = [("", [f"{at.topic}-{at.topic_partition}", at.committed, at.end_offset, at.lag]) for at in lags]
+        parts.append(_table(("partition", "committed", "end", "lag"), far))
+    return "".join(parts)
+
+
+def write(spark: SparkSession, found: Audit, target: Path) -> None:
+    """Write the report; needs the views that `tables.write` leaves. Raises OSError."""
+    verdicts = [
+        (verdict.severity, [verdict.id, verdict.name, verdict.group or "", verdict.generation or "",
+                            f"{verdict.partition}: {verdict.first_offset} to {verdict.last_offset}",
+                            ", ".join(verdict.members), verdict.witness[:400], verdict.reproduce])
+        for verdict in found.verdicts[:VERDICTS_SHOWN]
+    ]  # fmt: skip
+    troubles = [
+        (trouble.kind, [trouble.kind, trouble.log, trouble.offset, trouble.reason]) for trouble in found.unreadable
+    ]
+    known = [("", [line.source, line.log, line.id, line.decided, line.why]) for line in found.coverage]
+    body = [
+        "<h1>Audit</h1>",
+        f"<p>{len(found.violations)} violations, {len(found.observations)} observations in {found.rows} rows"
+        f" of {found.groups} groups.</p>",
+        "<h2>Verdicts</h2>",
+        _table(("id", "name", "group", "generation", "offsets", "members", "witness", "command"), verdicts),
+    ]
+    if troubles:
+        body += ["<h2>Not readable</h2>", _table(("kind", "log", "offset", "reason"), troubles)]
+    body.append("<h2>Groups</h2>")
+    body += _groups(spark, found)
+    body += ["<h2>What could be decided</h2>", _table(("source", "log", "id", "decided by", "unknown"), known)]
+    head = f"<!doctype html><html lang='en'><meta charset='utf-8'><title>rota audit</title><style>{STYLE}</style>"
+    target.write_text(f"{head}<body>{''.join(body)}</body></html>\n", encoding="utf-8")
+
+
+def _groups(spark: SparkSession, found: Audit) -> list[str]:
+    """Those with verdicts first, then those with the most generations."""
+    spark.createDataFrame(
+        [(verdict.source, verdict.log, verdict.group) for verdict in found.verdicts if verdict.group],
+        "source string, log string, `group` string",
+    ).createOrReplaceTempView("blamed")
+    order = "ORDER BY blamed DESC, generations DESC, source, log, `group`"
+    chosen = spark.sql(f"""SELECT g.source, g.log, g.`group`, count(*) AS generations,
+          count(b.`group`) > 0 AS blamed
+        FROM generations g LEFT JOIN (SELECT DISTINCT * FROM blamed) b USING (source, log, `group`)
+        GROUP BY g.source, g.log, g.`group` {order} LIMIT {GROUPS_SHOWN}""").collect()
+    parts = []
+    for row in chosen:
+        key: dict[str, Any] = {"source": row.source, "log": row.log, "name": row.group}
+        where = "log = :log AND `group` = :name"
+        of_source = f"source = :source AND {where}"
+        parts.append(
+            _group(
+                row,
+                spark.sql(f"SELECT * FROM generations WHERE {of_source} ORDER BY offset", args=key).collect(),
+                spark.sql(f"SELECT * FROM ownership WHERE {of_source} ORDER BY from_ms", args=key).collect(),
+                spark.sql(f"SELECT * FROM lag WHERE {where} ORDER BY topic, topic_partition", args=key).collect(),
+            )
+        )
+    return parts

@@ -1,0 +1,84 @@
+"""`rota state` and `rota why --from`: a group as it was, told from logs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rota.audit import past
+from rota.audit.command import fail, instant_ms, shown_time
+from rota.journal import journal_in
+from rota.why import explained
+
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
+Directory = Annotated[Path, typer.Option("--from", metavar="DIR", help="A data directory or a journal.")]
+At = Annotated[str | None, typer.Option(metavar="TIME", help="Such as 2026-01-31T13:30:20, UTC; else the end.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
+
+UNKNOWN = 1
+
+
+def _asked(at: str | None) -> int | None:
+    return None if at is None else instant_ms("--at", at)
+
+
+def _unknown(error: Exception) -> typer.Exit:
+    typer.echo(f"rota: {error}", err=True)
+    return typer.Exit(UNKNOWN)
+
+
+def why_then(group: str, directory: Path, at: str | None, as_json: bool) -> None:
+    """Say why a group was where it was, from its journal."""
+    try:
+        then = past.moment(directory, group, _asked(at))
+    except (past.UnknownPastError, OSError) as error:
+        raise _unknown(error) from None
+    explanation = then.coordinator.explain(group, then.mono_ms)
+    if explanation is None:
+        raise _unknown(past.UnknownPastError(f"group `{group}` was not there at {shown_time(then.at_ms)}"))
+    facts = explained.group_facts(explanation)
+    if as_json:
+        where = {"at": shown_time(then.at_ms), "partition": then.partition, "offset": then.offset}
+        typer.echo(json.dumps({"group": group, "sentence": str(explanation)} | where | facts))
+        return
+    typer.echo(f"{shown_time(then.at_ms)} {group}: {explanation}")
+    for rebalance in reversed(explanation.rebalances):
+        began = shown_time(then.at_ms - (then.mono_ms - rebalance.began_ms))
+        typer.echo(f"  {began} {explained.of_rebalance(rebalance)}")
+
+
+def state(group: Group, directory: Directory, at: At = None, as_json: AsJson = False) -> None:
+    """Print a group as it was: all of it from a journal, what was durable from a log of groups.
+
+    Exit code 0: it is told. 1: the logs do not tell, and why. 2: called wrongly.
+
+    \b
+    Examples:
+      rota state orders --from data --at 2026-01-31T13:30:20
+      rota state orders --from /var/lib/kafka/data --json
+    """
+    if not directory.is_dir():
+        fail(f"--from is `{directory}`: there is no such directory")
+    instant = _asked(at)
+    try:
+        tell = _from_journal if journal_in(directory) else _recorded
+        told = tell(group, directory, instant)
+    except (past.UnknownPastError, OSError) as error:
+        raise _unknown(error) from None
+    typer.echo(json.dumps(told, indent=None if as_json else 2))
+
+
+def _from_journal(group: str, directory: Path, instant: int | None) -> dict[str, object]:
+    then = past.moment(directory, group, instant)
+    projection = then.coordinator.project(group)
+    where = {"at": shown_time(then.at_ms), "mono_ms": then.mono_ms, "partition": then.partition, "offset": then.offset}
+    return where | {"group": None if projection is None else past.as_json(projection)}
+
+
+def _recorded(group: str, directory: Path, instant: int | None) -> dict[str, object]:
+    found = past.recorded(directory, group, instant)
+    where = {"at": shown_time(found.timestamp_ms), "partition": found.partition, "offset": found.offset}
+    return where | {"group": found.value, "offsets": found.offsets}

@@ -1,0 +1,75 @@
+"""The tables that an audit keeps: what groups were, who was in them, who owned what, what was committed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from rota import _rota
+from rota.audit.coverage import Line
+from rota.audit.verdict import Verdict
+from rota.audit.views import GROUP, KEY
+
+TABLES: dict[str, str] = {
+    "generations": f"""SELECT {KEY}, `group`, generation, leader, protocol, at_ms AS from_ms,
+          lead(at_ms) OVER versions AS to_ms, members, array_except(members, before) AS joined,
+          array_except(before, members) AS gone, offset
+        FROM (SELECT g.*, coalesce(m.members, array()) AS members,
+                coalesce(lag(m.members) OVER versions, array()) AS before
+              FROM groups g LEFT JOIN (
+                SELECT {GROUP}, version, sort_array(collect_set(member)) AS members FROM members
+                GROUP BY {GROUP}, version) m
+                ON g.source = m.source AND g.log = m.log AND g.`group` = m.`group` AND g.version = m.version
+              WINDOW versions AS (PARTITION BY g.source, g.log, g.`group` ORDER BY g.pos))
+        WINDOW versions AS (PARTITION BY {GROUP} ORDER BY offset)""",
+    "membership": f"""SELECT {KEY}, `group`, life, member, first(instance, true) AS instance,
+          first(client, true) AS client, min(generation) AS first_generation, max(generation) AS last_generation,
+          min(at_ms) AS first_ms, max(at_ms) AS last_ms
+        FROM members GROUP BY {KEY}, `group`, life, member""",
+    "ownership": """SELECT a.source, a.log, a.partition, a.`group`, a.generation, a.topic, a.topic_partition, a.member,
+          g.from_ms, g.to_ms
+        FROM assigned a JOIN generations g
+          ON a.source = g.source AND a.log = g.log AND a.`group` = g.`group` AND a.offset = g.offset
+            AND a.generation = g.generation""",
+    "commits": f"""SELECT {KEY}, `group`, topic, topic_partition, committed, at_ms, offset FROM durable_offsets""",
+    "lag": """SELECT c.log, c.`group`, c.topic, c.topic_partition, c.committed, e.end_offset,
+          e.end_offset - c.committed AS lag
+        FROM (SELECT log, `group`, topic, topic_partition, max_by(committed, offset) AS committed FROM commits
+              WHERE source = 'offsets' GROUP BY log, `group`, topic, topic_partition) c
+        JOIN end_offsets e USING (log, topic, topic_partition) WHERE c.committed IS NOT NULL""",
+}
+
+END_OFFSETS = "log string, topic string, topic_partition int, end_offset bigint"
+
+
+def end_offsets(logs: set[str]) -> list[tuple[str, str, int, int]]:
+    """The ends of the topics' partitions that lie beside `__consumer_offsets`."""
+    found = []
+    for log in sorted(logs):
+        try:
+            partitions = _rota.DataLog(Path(log)).partitions()
+        except OSError:
+            continue  # what cannot be read is a row of its own
+        found += [(log, topic, index, end) for topic, index, _, end in partitions if not topic.startswith("__")]
+    return found
+
+
+def write(spark: SparkSession, output: Path, verdicts: list[Verdict], coverage: list[Line]) -> None:
+    """Write the tables beside `events`, as Parquet; each stays a view of its name."""
+    logs = {row.log for row in spark.sql("SELECT DISTINCT log FROM all_rows WHERE source = 'offsets'").collect()}
+    spark.createDataFrame(end_offsets(logs), END_OFFSETS).createOrReplaceTempView("end_offsets")
+    for name, sql in TABLES.items():
+        target = str(output / name)
+        spark.sql(sql).coalesce(1).write.mode("overwrite").parquet(target)
+        spark.read.parquet(target).createOrReplaceTempView(name)
+    spark.createDataFrame(verdicts, VERDICTS).coalesce(1).write.mode("overwrite").parquet(str(output / "verdicts"))
+    spark.createDataFrame(coverage, COVERAGE).coalesce(1).write.mode("overwrite").parquet(str(output / "coverage"))
+
+
+VERDICTS = (
+    "id string, name string, severity string, source string, log string, partition int, `group` string,"
+    " generation int, first_offset bigint, last_offset bigint, at_ms bigint, members array<string>, witness string,"
+    " reproduce string"
+)
+COVERAGE = "source string, log string, id string, decided string, why string"
