@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 import rota
+from rota.audit.audit import Audit, Wanted, audit
 from rota.audit.session import started
+from rota.cli import app
+from tests.audit.lives import live as live_raw
 from tests.clients.eventually import eventually
 
 SETTINGS = {
@@ -20,6 +24,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": 3,
 }
 WITHIN_S = 60
+GROUPS_A_START = 12
 KAFKA = Path(__file__).parent.parent / "log" / "kafka-4.4.0.tar.xz"
 
 
@@ -90,3 +95,35 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(KAFKA) as archive:
         archive.extractall(place, filter="data")
     return place / "log"
+
+
+@pytest.fixture(scope="session")
+def lives(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Groups with room for every fault, and a start of the server behind another one."""
+    data = tmp_path_factory.mktemp("lives") / "data"
+    for start in range(2):
+        with rota.Server(data=data, journal=True, settings=SETTINGS) as server:
+            if start == 0:
+                server.create_topic("orders", 4)
+            live_raw(server, [f"group-{start}-{number}" for number in range(GROUPS_A_START)])
+    return data
+
+
+@pytest.fixture(scope="session")
+def planted(lives: Path) -> Path:
+    """A copy of them with one fault a group."""
+    target = lives.parent / "planted"
+    ended = CliRunner().invoke(app, ["plant", str(lives), str(target)])
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    return target
+
+
+@pytest.fixture(scope="session")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tables")
+
+
+@pytest.fixture(scope="session")
+def found(spark: SparkSession, clean: Path, kafka: Path, lives: Path, planted: Path, tables: Path) -> Audit:
+    """One audit of all of them."""
+    return audit(spark, Wanted([clean, kafka, lives, planted], output=tables, keeps_tables=True))

@@ -13,6 +13,9 @@ from rota import _rota, journal
 from rota.audit.command import shown_time
 from rota.cli import app
 
+# The logs are written once, by one worker.
+pytestmark = pytest.mark.xdist_group("audit")
+
 MEMBERS_AT_MOST = 2
 
 

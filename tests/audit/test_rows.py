@@ -12,6 +12,9 @@ from rota import _rota
 from rota.audit.logs import JOURNAL, OFFSETS, Part, parts_of
 from rota.audit.rows import ARROW_SCHEMA, rows_of
 
+# The logs are written once, by one worker.
+pytestmark = pytest.mark.xdist_group("audit")
+
 
 def rows(parts: list[Part], **wanted: Any) -> list[dict[str, Any]]:
     return [row for part in parts for batch in rows_of(part, **wanted) for row in batch.to_pylist()]

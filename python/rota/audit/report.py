@@ -18,9 +18,9 @@ COLOURS = ("#4878a8", "#c8743c", "#5a9a5a", "#a85a8c", "#8c8c3c", "#3c9a9a", "#9
 
 STYLE = """
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; color: #222; }
-table { border-collapse: collapse; margin: 1em 0; } 
+table { border-collapse: collapse; margin: 1em 0; }
 td, th { border: 1px solid #ccc; padding: .2em .6em; text-align: left; vertical-align: top; }
- th { background: #f2f2f2; } code { font-size: 12px; } .violation { background: #fbe3e0; }
+th { background: #f2f2f2; } code { font-size: 12px; } .violation { background: #fbe3e0; }
 svg { display: block; margin: .5em 0 1.5em; } svg text { font: 11px system-ui, sans-serif; fill: #333; }
 """
 
