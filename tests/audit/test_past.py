@@ -12,11 +12,10 @@ from typer.testing import CliRunner, Result
 from rota import _rota, journal
 from rota.audit.command import shown_time
 from rota.cli import app
+from tests.audit.conftest import GROUPS_A_START
 
 # The logs are written once, by one worker.
 pytestmark = pytest.mark.xdist_group("audit")
-
-MEMBERS_AT_MOST = 2
 
 
 def run(*arguments: str | Path) -> Result:
@@ -32,37 +31,43 @@ def entries(data: Path, group: str) -> list[dict[str, Any]]:
     return sorted((line.fields() for line in lines if line.group == group), key=lambda entry: int(entry["wall_ms"]))
 
 
-def joins(data: Path, group: str) -> list[dict[str, Any]]:
-    asked = [(entry, entry["event"].get("Submitted", {}).get("request", {})) for entry in entries(data, group)]
-    return [entry for entry, request in asked if "JoinGroup" in request]
+def expiry(data: Path) -> tuple[str, int]:
+    """A group, and an instant at which a session of it has ended and nobody has joined again yet."""
+    for number in range(GROUPS_A_START):
+        group = f"group-0-{number}"
+        of_group = entries(data, group)
+        ended = next(entry for entry in of_group if entry["event"].get("Advanced", {}).get("timer") == "Session")
+        later = [entry["wall_ms"] for entry in of_group[of_group.index(ended) + 1 :] if joins_again(entry)]
+        if later and later[0] > ended["wall_ms"]:
+            return group, ended["wall_ms"]
+    raise AssertionError("every group was back within the millisecond")
 
 
-def state_at(data: Path, at_ms: int) -> dict[str, Any]:
-    told = run("state", "payments", "--from", data, "--at", shown_time(at_ms))
+def joins_again(entry: dict[str, Any]) -> bool:
+    return "JoinGroup" in entry["event"].get("Submitted", {}).get("request", {})
+
+
+def test_a_state_is_that_of_the_last_entry_before_the_instant(lives: Path) -> None:
+    committed = next(entry for entry in entries(lives, "group-0-0") if "OffsetCommit" in str(entry["event"]))
+    told = run("state", "group-0-0", "--from", lives, "--at", shown_time(committed["wall_ms"]))
     assert told.exit_code == 0, told.stderr
-    found: dict[str, Any] = json.loads(told.stdout)
-    return found
+    group = json.loads(told.stdout)["group"]
+    assert (group["state"], group["generation"], len(group["members"])) == ("Stable", 2, 2)
+    last = json.loads(run("state", "group-0-0", "--from", lives, "--json").stdout)
+    assert (last["group"]["state"], last["group"]["generation"]) == ("Empty", 6)
 
 
-def test_a_state_is_that_of_the_last_entry_before_the_instant(clean: Path) -> None:
-    committed = next(entry for entry in entries(clean, "payments") if "OffsetCommit" in str(entry["event"]))
-    group = state_at(clean, committed["wall_ms"])["group"]
-    assert (group["state"], group["generation"]) == ("Stable", 2)
-    assert 1 <= len(group["members"]) <= MEMBERS_AT_MOST
-    last = json.loads(run("state", "payments", "--from", clean, "--json").stdout)
-    assert last["group"]["generation"] > group["generation"]
-
-
-def test_why_tells_what_a_rebalance_waited_for(clean: Path) -> None:
-    second = next(entry for entry in joins(clean, "payments") if not entry["effects"])
-    told = run("why", "payments", "--from", clean, "--at", shown_time(second["wall_ms"]))
+def test_why_tells_what_a_rebalance_waited_for(lives: Path) -> None:
+    group, at_ms = expiry(lives)
+    asked = ("why", group, "--from", lives, "--at", shown_time(at_ms))
+    told = run(*asked)
     assert told.exit_code == 0, told.stderr
-    assert "PreparingRebalance" in told.stdout
-    assert "to rejoin" in told.stdout
-    assert "joined" in told.stdout
-    facts = json.loads(run("why", "payments", "--from", clean, "--at", shown_time(second["wall_ms"]), "--json").stdout)
+    facts = json.loads(run(*asked, "--json").stdout)
     assert [wait["what"] for wait in facts["waiting"]] == ["Rejoin"]
+    assert facts["rebalances"][-1]["cause"] == "SessionExpired"
+    assert told.stdout.startswith(f"{shown_time(at_ms)} {group}: PreparingRebalance for")
     assert facts["sentence"] in told.stdout
+    assert "to rejoin" in facts["sentence"]
 
 
 def test_the_records_of_kafka_tell_what_was_durable(kafka: Path) -> None:
@@ -77,13 +82,13 @@ def test_the_records_of_kafka_tell_what_was_durable(kafka: Path) -> None:
     ("arguments", "code", "says"),
     [
         (["state", "nobody"], 1, "has nothing about group `nobody`"),
-        (["state", "payments", "--at", "1999-01-01"], 1, "begins later"),
-        (["why", "payments", "--at", "1999-01-01"], 1, "begins later"),
-        (["why", "payments", "--at", "soon"], 2, "--at is `soon`"),
+        (["state", "group-0-0", "--at", "1999-01-01"], 1, "begins later"),
+        (["why", "group-0-0", "--at", "1999-01-01"], 1, "begins later"),
+        (["why", "group-0-0", "--at", "soon"], 2, "--at is `soon`"),
     ],
 )
-def test_what_the_logs_do_not_tell_is_said(clean: Path, arguments: list[str], code: int, says: str) -> None:
-    ended = run(*arguments, "--from", clean)
+def test_what_the_logs_do_not_tell_is_said(lives: Path, arguments: list[str], code: int, says: str) -> None:
+    ended = run(*arguments, "--from", lives)
     assert (ended.exit_code, says in ended.stderr) == (code, True), ended.stderr
 
 

@@ -39,7 +39,7 @@ def _partition_with(log: _rota.DataLog, group: str) -> int | None:
 
 
 def moment(directory: Path, group: str, at_ms: int | None = None) -> Moment:
-    """Fold the group's journal up to an instant; None: to its end.
+    """Fold the group's journal up to an instant; None: to its end, as the coordinator was before a stop.
 
     Raises UnknownPastError if the journal does not tell, and OSError if it cannot be read.
     """
@@ -50,12 +50,15 @@ def moment(directory: Path, group: str, at_ms: int | None = None) -> Moment:
     partition = _partition_with(log, group)
     if partition is None:
         raise UnknownPastError(f"the journal in `{where}` has nothing about group `{group}`")
+    end = next(end for topic, index, _, end in log.partitions() if (topic, index) == (journal.JOURNAL_TOPIC, partition))
     folding = _rota.JournalReplay()
     last = None
     for line in journal.entries(log, partition):
         mono_ms, wall_ms = _rota.journal_time(line.value)
         if at_ms is not None and wall_ms > at_ms:
             break
+        if at_ms is None and line.offset == end - 1 and line.fields()["event"] == "Unloaded":
+            break  # the server was stopped: what there was before that is what is asked for
         if (difference := folding.fold(line.value)) is not None:
             raise UnknownPastError(
                 f"partition {partition}, offset {line.offset}: the {difference[1]} differ from what the coordinator"

@@ -74,8 +74,10 @@ def state(group: Group, directory: Directory, at: At = None, as_json: AsJson = F
 def _from_journal(group: str, directory: Path, instant: int | None) -> dict[str, object]:
     then = past.moment(directory, group, instant)
     projection = then.coordinator.project(group)
+    if projection is None:
+        raise past.UnknownPastError(f"group `{group}` was not there at {shown_time(then.at_ms)}")
     where = {"at": shown_time(then.at_ms), "mono_ms": then.mono_ms, "partition": then.partition, "offset": then.offset}
-    return where | {"group": None if projection is None else past.as_json(projection)}
+    return where | {"group": past.as_json(projection)}
 
 
 def _recorded(group: str, directory: Path, instant: int | None) -> dict[str, object]:
