@@ -16,7 +16,6 @@ from rota.audit.audit import Audit
 from rota.audit.plant import journal, records
 from rota.audit.plant.copying import MANIFEST, Planted
 from rota.cli import app
-from tests.audit.conftest import GROUPS_A_START
 
 # One worker has the one Spark session.
 pytestmark = pytest.mark.xdist_group("audit")
