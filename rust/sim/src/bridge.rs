@@ -5,14 +5,15 @@ use rota_member::{Answer, Offset, Partition, Request, event::Joined};
 
 use crate::owned::{OwnedCommitTopic, OwnedRequest};
 
-/// Versions of one age: all that the member's side can say is in them.
-const JOIN_VERSION: i16 = 9;
+/// The newest `JoinGroup`.
+pub const JOIN_VERSION: i16 = 9;
+/// Versions of its age: all that the member's side can say is in them.
 const SYNC_VERSION: i16 = 5;
 const LEAVE_VERSION: i16 = 5;
 const COMMIT_VERSION: i16 = 9;
 
-/// A request to a coordinator; `None` for those that any broker answers.
-pub fn to_core(request: &Request, client_id: &str) -> Option<OwnedRequest> {
+/// A request to a coordinator, from a client of some age; `None` for those that any broker answers.
+pub fn to_core(request: &Request, client_id: &str, join_version: i16) -> Option<OwnedRequest> {
     Some(match request {
         Request::FindCoordinator { .. } | Request::Metadata { .. } => return None,
         Request::JoinGroup {
@@ -24,14 +25,15 @@ pub fn to_core(request: &Request, client_id: &str) -> Option<OwnedRequest> {
             protocols,
             reason: _,
         } => OwnedRequest::JoinGroup {
-            version: JOIN_VERSION,
+            version: join_version,
             group_id: Some(group_id.clone()),
             member_id: member_id.clone(),
             instance_id: instance_id.clone(),
             client_id: client_id.to_owned(),
             client_host: "/127.0.0.1".to_owned(),
             session_timeout_ms: *session_timeout_ms,
-            rebalance_timeout_ms: *rebalance_timeout_ms,
+            // Version 0 does not have it.
+            rebalance_timeout_ms: if join_version == 0 { -1 } else { *rebalance_timeout_ms },
             protocol_type: "consumer".to_owned(),
             protocols: protocols.clone(),
         },

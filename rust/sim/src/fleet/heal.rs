@@ -25,6 +25,8 @@ pub const SETTLE_MS: u64 = (JOIN_MS
     + APPEND_MS as u64)
     * 21
     / 20;
+/// Nobody waits longer for an answer.
+pub const PATIENCE_MS: u64 = (SESSION_MS as u64 + 2 * REBALANCE_MS as u64 + APPEND_MS as u64) * 21 / 20;
 /// So long it has to stay as it is.
 const QUIET_MS: u64 = 4_000;
 const LOOK_MS: u64 = 250;
@@ -110,8 +112,7 @@ impl Fleet {
         if self.violation.is_some() {
             return;
         }
-        let patience_ms = u64::from(SESSION_MS + 2 * REBALANCE_MS + APPEND_MS) * 21 / 20;
-        let late = |since_ms: u64| since_ms + patience_ms < self.now_ms;
+        let late = |since_ms: u64| since_ms + PATIENCE_MS < self.now_ms;
         if let Some((ticket, waiting)) = self.waiting.iter().find(|(_, waiting)| late(waiting.asked.since_ms)) {
             let words =
                 format!("ticket {} waits since {} ms: {:?}", ticket.0, waiting.asked.since_ms, waiting.asked.body);

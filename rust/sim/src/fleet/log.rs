@@ -145,6 +145,16 @@ impl Log {
         })
     }
 
+    /// Whether the newest record of a group that is there for good has this member.
+    pub fn has_member(&self, group_id: &str, member_id: &str, now_ms: u64) -> bool {
+        let newest = self.durable(now_ms).find_map(|(_, record)| match record {
+            Record::Group { group_id: of, value } if **of == *group_id => Some(value),
+            _ => None,
+        });
+        let members = newest.and_then(|value| value.as_ref()).map_or(&[][..], |value| &value.members);
+        members.iter().any(|member| *member.member_id == *member_id)
+    }
+
     /// The epoch in which the plan of a generation was stored for good.
     pub fn plan_epoch(&self, group_id: &str, generation: i32, now_ms: u64) -> Option<u32> {
         let is_plan = |record: &Record| {

@@ -23,6 +23,7 @@ mod planted;
 mod promises;
 mod queue;
 pub mod seeds;
+mod sessions;
 pub mod shape;
 pub mod timeline;
 mod wires;
@@ -44,6 +45,7 @@ use log::{AppendNumber, Log};
 use nodes::Node;
 use promises::{Promises, Waiting};
 use queue::Queue;
+use sessions::Sessions;
 use shape::Shape;
 use timeline::{Life, Timeline};
 use wires::{Wire, WireId};
@@ -170,6 +172,7 @@ struct Fleet {
     commits: u64,
     waiting: BTreeMap<Ticket, Waiting>,
     promises: Promises,
+    sessions: Sessions,
     ledgers: Vec<Ledger>,
     lives: Vec<Life>,
     /// Of [`Planted::AssignmentOfAnother`].
@@ -230,6 +233,7 @@ impl Fleet {
             commits: 0,
             waiting: BTreeMap::new(),
             promises: Promises::default(),
+            sessions: Sessions::default(),
             ledgers: shape.groups.iter().map(|_| Ledger::default()).collect(),
             lives: Vec::new(),
             last_assignment: Vec::new(),
@@ -358,6 +362,7 @@ impl Fleet {
         for (id, count) in std::mem::take(&mut self.promises.looked) {
             *figures.looked.entry(id).or_default() += count;
         }
+        figures.looked.insert("S20", self.sessions.looked);
         for ledger in &self.ledgers {
             for (id, count) in ledger.looked() {
                 *figures.looked.entry(id).or_default() += count;

@@ -6,6 +6,7 @@ use rota_member::{Answer, Request, RequestId};
 use super::{
     Fleet, Happening, Planted,
     faults::Kind,
+    heal,
     log::{AppendNumber, Effects, InFlight},
     promises::{Asked, Place, Waiting},
     shape::{APPEND_MS, Shape},
@@ -86,7 +87,7 @@ impl Fleet {
     pub(super) fn serve(&mut self, wire: WireId, request: RequestId, body: Box<Request>) {
         let (seat, node) = (self.wires[wire].seat, self.wires[wire].node);
         let shape = self.seats[seat].shape;
-        let Some(owned) = bridge::to_core(&body, self.seats[seat].name()) else {
+        let Some(owned) = bridge::to_core(&body, self.seats[seat].name(), self.shape.seats[shape].join_version) else {
             let answer = match &*body {
                 Request::FindCoordinator { group_id } => {
                     let partition = rota_core::partition_for(group_id, self.shape.partitions);
@@ -103,6 +104,7 @@ impl Fleet {
         let epoch = self.nodes[node].cores[partition].epoch();
         let place = Place { node, partition, epoch, is_fenced: epoch < self.logs[partition].epoch };
         let asked = Asked { group, group_id: self.shape.groups[group].id.clone(), body, since_ms: self.now_ms };
+        self.sessions.asked(&asked.body, group);
         let waiting = self.promises.submitted(Waiting::new(wire, request, place, asked));
         self.waiting.insert(ticket, waiting);
         self.park(wire, ticket);
@@ -138,11 +140,17 @@ impl Fleet {
         let (Some(waiting), Some(answer)) = (self.waiting.remove(&ticket), answer) else {
             return self.violated("S18", format!("ticket {} is answered again, or never was asked", ticket.0));
         };
-        let Waiting { wire, request, place: Place { partition, .. }, .. } = waiting;
+        let Waiting { wire, request, place: Place { node, partition, .. }, .. } = waiting;
         if self.planted == Some(Planted::AnswerLost) && ticket.0.is_multiple_of(97) {
             return;
         }
+        let clock_ms = self.nodes[node].clock.shows(self.now_ms).mono_ms;
+        let waited_ms = self.now_ms - waiting.asked.since_ms;
+        if waited_ms > heal::PATIENCE_MS {
+            self.violated("L4", format!("ticket {} has waited {waited_ms} ms: {:?}", ticket.0, waiting.asked.body));
+        }
         let checked = self.promises.answered(&waiting, &answer, &self.logs[partition], self.now_ms);
+        let checked = checked.and_then(|()| self.sessions.answered(&waiting, &answer, &self.shape.timeouts, clock_ms));
         if let Err((id, words)) = checked {
             self.violated(id, words);
         }

@@ -51,6 +51,7 @@ impl Plan {
             group: 0,
             instance_id: self.is_static.then(|| format!("i{at}")),
             auto_commit: true,
+            join_version: 9,
         };
         Shape {
             nodes: 1,

@@ -118,6 +118,14 @@ impl Promises {
                 if !log.has_group(group_id, now_ms) {
                     return broken("S26", format!("{member_id} was told of {group_id}, which the log does not have"));
                 }
+                let is_replacement = |generation: &i32| self.plan_epochs.contains_key(&(*group, *generation));
+                if let Answer::JoinGroup { generation, .. } = answer
+                    && is_replacement(generation)
+                    && to.place.epoch == log.epoch
+                    && !log.has_member(group_id, member_id, now_ms)
+                {
+                    return broken("S26", format!("{member_id} took over, and the log does not have it"));
+                }
                 self.joined(*group, to, answer, now_ms)
             }
             (
@@ -175,6 +183,7 @@ impl Promises {
         }
     }
 
+    /// Looks at a join that went well.
     fn joined(&mut self, group: usize, to: &Waiting, answer: &Answer, now_ms: u64) -> Result<(), Broken> {
         let Answer::JoinGroup { generation, protocol_name, leader, member_id, members, skip_assignment, .. } = answer
         else {

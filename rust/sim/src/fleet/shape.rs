@@ -47,6 +47,8 @@ pub struct SeatShape {
     pub instance_id: Option<String>,
     /// Commits by the clock, or by itself.
     pub auto_commit: bool,
+    /// The age of its client, by the version of its `JoinGroup`.
+    pub join_version: i16,
 }
 
 /// What members and coordinators wait for.
@@ -111,7 +113,8 @@ impl Shape {
         for group in 0..groups.len() {
             for at in 0..2 + dice.roll(3) {
                 let instance_id = dice.chance(40).then(|| format!("g{group}-i{at}"));
-                seats.push(SeatShape { group, instance_id, auto_commit: dice.chance(50) });
+                let join_version = if instance_id.is_some() { 9 } else { dice.pick(&[9, 9, 9, 3, 1, 0]) };
+                seats.push(SeatShape { group, instance_id, auto_commit: dice.chance(50), join_version });
             }
         }
         let (nodes, partitions) = (2 + dice.roll(2), 2 + dice.roll(3) as u32);

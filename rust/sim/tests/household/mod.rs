@@ -126,7 +126,7 @@ impl Household {
         {
             return todo.push_back((at, Event::Answered { request, answer }));
         }
-        let Some(owned) = bridge::to_core(body, &format!("client-{at}")) else {
+        let Some(owned) = bridge::to_core(body, &format!("client-{at}"), bridge::JOIN_VERSION) else {
             assert_eq!(*to, To::Any);
             let answer = match body {
                 Request::FindCoordinator { .. } => Answer::FindCoordinator(Ok(NODE)),

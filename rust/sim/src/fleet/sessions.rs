@@ -1,0 +1,98 @@
+//! Who may be unknown already: nobody whose session the coordinator has just begun anew (S20, S30, docs/protocol.md §7).
+
+use std::collections::BTreeMap;
+
+use rota_core::ErrorCode;
+use rota_member::{Answer, Request};
+
+use super::{
+    promises::{Broken, Waiting},
+    shape::Timeouts,
+};
+
+/// What a member was told last, by the node's clock that told it.
+#[derive(Clone, Copy, Default)]
+struct Heard {
+    epoch: u32,
+    /// It has its assignment, and was told so after its last join.
+    has_plan: bool,
+    /// When it was last told that all is well; `None`: since then it left, or was replaced.
+    well_ms: Option<u64>,
+}
+
+/// All members that ever were.
+#[derive(Default)]
+pub struct Sessions {
+    heard: BTreeMap<String, Heard>,
+    /// The member that an instance has now.
+    of_instance: BTreeMap<(usize, String), String>,
+    /// How often somebody was told that it is unknown.
+    pub looked: u64,
+}
+
+impl Sessions {
+    /// Looks at an answer; the time is that of the coordinator's clock.
+    pub fn answered(&mut self, to: &Waiting, answer: &Answer, timeouts: &Timeouts, now_ms: u64) -> Result<(), Broken> {
+        let epoch = to.place.epoch;
+        match (&*to.asked.body, answer) {
+            (Request::JoinGroup { instance_id, .. }, Answer::JoinGroup { error: ErrorCode::None, member_id, .. }) => {
+                self.heard.insert(member_id.clone(), Heard { epoch, has_plan: false, well_ms: None });
+                if let Some(instance_id) = instance_id {
+                    let of = (to.asked.group, instance_id.clone());
+                    if let Some(old) = self.of_instance.insert(of, member_id.clone()).filter(|old| old != member_id) {
+                        self.heard.remove(&old);
+                    }
+                }
+            }
+            (Request::SyncGroup { member_id, .. }, Answer::SyncGroup { error: ErrorCode::None, .. }) => {
+                if let Some(heard) = self.heard.get_mut(member_id) {
+                    *heard = Heard { epoch, has_plan: true, well_ms: None };
+                }
+            }
+            (Request::LeaveGroup { member_id, .. }, _) => {
+                self.heard.remove(member_id);
+            }
+            // Not commits: they are answered when the log has them, long after the session began anew.
+            (Request::Heartbeat { member_id, instance_id, .. }, Answer::Heartbeat(error)) => {
+                let Some(heard) = self.heard.get_mut(member_id).filter(|heard| heard.has_plan && heard.epoch == epoch)
+                else {
+                    return Ok(());
+                };
+                if *error == ErrorCode::None {
+                    heard.well_ms = Some(now_ms);
+                }
+                if *error == ErrorCode::UnknownMemberId
+                    && let Some(well_ms) = heard.well_ms
+                {
+                    self.looked += 1;
+                    // A join phase may have begun at once: it drops absent dynamic members; static ones owe a sync then.
+                    let phases = if instance_id.is_some() { 2 } else { 1 };
+                    let least_ms = u64::from(timeouts.session_ms.min(phases * timeouts.rebalance_ms));
+                    if now_ms < well_ms + least_ms {
+                        let words = format!("{member_id} is unknown {} ms after all was well", now_ms - well_ms);
+                        return Err(("S20", words));
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A process has asked to leave, or another with its instance to join: what follows may be the end of it.
+    pub fn asked(&mut self, body: &Request, group: usize) {
+        match body {
+            Request::JoinGroup { member_id, instance_id: Some(instance_id), .. } => {
+                if let Some(now) = self.of_instance.get(&(group, instance_id.clone()))
+                    && now != member_id
+                {
+                    self.heard.remove(now);
+                }
+            }
+            Request::LeaveGroup { member_id, .. } | Request::JoinGroup { member_id, .. } => {
+                self.heard.remove(member_id);
+            }
+            _ => {}
+        }
+    }
+}
