@@ -114,6 +114,7 @@ __all__ = [
     "recover_log",
     "repair_log",
     "simulate_faults",
+    "simulate_plan",
     "simulate_world",
     "simulate_worlds",
     "vocabulary",
