@@ -114,19 +114,7 @@ impl Promises {
                 if let Some(instance_id) = instance_id {
                     self.instances.insert(member_id.clone(), format!("{group_id}/{instance_id}"));
                 }
-                self.look("S26");
-                if !log.has_group(group_id, now_ms) {
-                    return broken("S26", format!("{member_id} was told of {group_id}, which the log does not have"));
-                }
-                let is_replacement = |generation: &i32| self.plan_epochs.contains_key(&(*group, *generation));
-                if let Answer::JoinGroup { generation, .. } = answer
-                    && is_replacement(generation)
-                    && to.place.epoch == log.epoch
-                    && !log.has_member(group_id, member_id, now_ms)
-                {
-                    return broken("S26", format!("{member_id} took over, and the log does not have it"));
-                }
-                self.joined(*group, to, answer, now_ms)
+                self.joined(*group, to, answer, log, now_ms)
             }
             (
                 Request::SyncGroup { generation, member_id, .. },
@@ -184,11 +172,20 @@ impl Promises {
     }
 
     /// Looks at a join that went well.
-    fn joined(&mut self, group: usize, to: &Waiting, answer: &Answer, now_ms: u64) -> Result<(), Broken> {
+    fn joined(&mut self, group: usize, to: &Waiting, answer: &Answer, log: &Log, now_ms: u64) -> Result<(), Broken> {
         let Answer::JoinGroup { generation, protocol_name, leader, member_id, members, skip_assignment, .. } = answer
         else {
             return Ok(());
         };
+        self.look("S26");
+        let group_id = &to.asked.group_id;
+        if !log.has_group(group_id, now_ms) {
+            return broken("S26", format!("{member_id} was told of {group_id}, which the log does not have"));
+        }
+        let takes_over = self.plan_epochs.contains_key(&(group, *generation)) && to.place.epoch == log.epoch;
+        if takes_over && !log.has_member(group_id, member_id, now_ms) {
+            return broken("S26", format!("{member_id} took over, and the log does not have it"));
+        }
         self.look("S4");
         let reached = self.reached.entry((group, to.place.epoch)).or_default();
         if *generation < *reached {
