@@ -15,8 +15,8 @@ from rota.audit.audit import Audit, Unreadable
 from rota.audit.checks import CHECKS
 from rota.cli import app
 
-# One worker has the one Spark session.
-pytestmark = pytest.mark.xdist_group("audit")
+# One worker has the one Spark session; the first test waits for the audit of all logs.
+pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(600)]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
 DECIDES = {"replay, query": "both", "–": "unknown"}

@@ -17,8 +17,8 @@ from rota.audit.plant import journal, records
 from rota.audit.plant.copying import MANIFEST, Planted
 from rota.cli import app
 
-# One worker has the one Spark session.
-pytestmark = pytest.mark.xdist_group("audit")
+# One worker has the one Spark session; the first test waits for the audit of all logs.
+pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(600)]
 
 KINDS = [*records.FAULTS, *journal.FAULTS]
 
