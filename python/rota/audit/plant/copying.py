@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -16,6 +17,7 @@ from rota.log import OFFSETS_TOPIC
 RECORDS_A_BATCH = 100
 READ_AT_ONCE = 10_000
 MANIFEST = "planted.json"
+META = "meta.properties"
 
 T = TypeVar("T")
 
@@ -45,6 +47,12 @@ def _write(directory: Path, topic: str, partition: int, rows: list[tuple[int, by
     starts = range(0, len(rows), RECORDS_A_BATCH)
     batches = (_rota.write_batch(start, rows[start : start + RECORDS_A_BATCH]) for start in starts)
     (target / f"{0:020}.log").write_bytes(b"".join(batches))
+
+
+def _mark(source: Path, target: Path) -> None:
+    """Let the copy say whose directory it is: without that `rota log` does not open it."""
+    if (source / META).exists():
+        shutil.copyfile(source / META, target / META)
 
 
 def _places(log: _rota.DataLog, topic: str) -> list[int]:
@@ -108,8 +116,10 @@ def plant(source: Path, target: Path) -> list[Planted]:
     """
     target.mkdir(parents=True)
     planted = plant_records(source, target)
+    _mark(source, target)
     where = journal_in(source)
     if where is not None:
         planted += plant_journal(where, target / JOURNAL_DIRECTORY)
+        _mark(where, target / JOURNAL_DIRECTORY)
     (target / MANIFEST).write_text(json.dumps([fault._asdict() for fault in planted], indent=1))
     return planted
