@@ -1572,8 +1572,8 @@ class Server:
         """
     def report(self) -> tuple[list[str], int, int, int, bool] | None:
         """Of a data directory: lines of what was found, groups, offsets, milliseconds, whether it is only read."""
-    def health(self) -> tuple[str | None, list[str], int, int, str | None] | None:
-        """Of a data directory: why it stopped, refused partitions, syncs, compactions, the last one's error."""
+    def health(self) -> tuple[str | None, list[str], int, float, int, str | None] | None:
+        """Of a data directory: why it stopped, refused partitions, syncs and their seconds, compactions, its error."""
     def journal(self) -> tuple[Path, int, int, int, str | None] | None:
         """Its directory, entries and bytes since the start, entries dropped, why the disk does not take it."""
     @property
@@ -1621,6 +1621,14 @@ class Server:
         """These groups in a few figures each, by id, with at most `waits_max` waits; those that are there."""
     def log_ends(self, partitions: Sequence[tuple[str, int]]) -> list[int | None]:
         """Where partitions of topics end: the offset of the next message; None of one that does not exist."""
+    def census(self) -> tuple[dict[str, int], int, list[int], list[tuple[str, str, int]]]:
+        """All groups: how many in each state, members, those by tenths of the session left, lag by group and topic."""
+    def tally(self) -> dict[str, Any]:
+        """What was counted since the start: `bounds` in seconds, counts by label, durations as (buckets, seconds).
+
+        `rebalances` by cause, `expiries` by timer, `refusals` by (API, error), `commits`, `failed_appends`;
+        `join_phases`, `sync_phases`, `joins`, `syncs`, `appends` with one more bucket than bounds.
+        """
     def loading(self) -> list[int]:
         """The partitions of `__consumer_offsets` that are being loaded."""
     def advance(self, ms: int, expire: Sequence[str] = ...) -> int:

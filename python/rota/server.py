@@ -49,6 +49,8 @@ class Health(NamedTuple):
     """Partitions that are refused, and why."""
     syncs: int
     """How often the write-ahead file was synced for appends since the start."""
+    sync_seconds: float
+    """How long those syncs took, with the writes before them."""
     compactions: int
     """How many were finished since the start."""
     compaction_error: str | None

@@ -135,6 +135,17 @@ def packaged(name: str) -> bytes:
     return resources.files(__package__).joinpath(name).read_bytes()
 
 
+def metrics(subject: Subject, _query: Query) -> Answer:
+    """What Prometheus scrapes."""
+    server = subject.started()
+    try:
+        from rota.http import metrics as made
+    except ModuleNotFoundError:
+        message = "metrics need the prometheus-client package: pip install 'rota[http]'"
+        raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, "MetricsNotInstalled", message) from None
+    return Answer(HTTPStatus.OK, made.CONTENT_TYPE_LATEST, made.text(server, subject.health()))
+
+
 def packaged_as(name: str, media_type: str) -> Callable[[Subject, Query], Answer]:
     """A path that is a file of this package."""
     return lambda _subject, _query: Answer(HTTPStatus.OK, media_type, packaged(name))
@@ -144,6 +155,7 @@ PATHS: dict[str, Callable[[Subject, Query], Answer]] = {
     "/healthz": healthz,
     "/readyz": readyz,
     "/groups": groups,
+    "/metrics": metrics,
     "/schema": packaged_as("schema.json", SCHEMA),
     "/": packaged_as("page.html", "text/html; charset=utf-8"),
     "/page.js": packaged_as("page.js", "text/javascript; charset=utf-8"),

@@ -51,6 +51,24 @@ impl Cause {
         Cause::OverCapacity,
         Cause::Requested,
     ];
+
+    /// The name, as the vocabulary has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::MemberJoined => "MemberJoined",
+            Cause::MetadataChanged => "MetadataChanged",
+            Cause::LeaderRejoined => "LeaderRejoined",
+            Cause::MemberLeft => "MemberLeft",
+            Cause::PendingLeft => "PendingLeft",
+            Cause::SessionExpired => "SessionExpired",
+            Cause::NewMemberExpired => "NewMemberExpired",
+            Cause::SyncExpired => "SyncExpired",
+            Cause::AssignmentNotStored => "AssignmentNotStored",
+            Cause::StaticReplaced => "StaticReplaced",
+            Cause::OverCapacity => "OverCapacity",
+            Cause::Requested => "Requested",
+        }
+    }
 }
 
 /// One rebalance.

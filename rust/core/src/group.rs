@@ -8,7 +8,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    effects::AppendId,
+    coordinator::Step,
+    effects::{AppendId, Moment},
     explain::Rebalance,
     purgatory::OpId,
     records::{GroupValue, MemberValue, OffsetValue},
@@ -266,9 +267,21 @@ impl Group {
         }
     }
 
-    /// The rebalance that is going on, to be completed in `rebalances`.
-    pub fn open_rebalance(&mut self) -> Option<&mut Rebalance> {
-        self.rebalances.back_mut().filter(|rebalance| rebalance.settled_ms.is_none())
+    /// The join phase of the rebalance that is going on is complete: `generation` has come of it.
+    pub(crate) fn rebalance_joined(&mut self, step: &mut Step<'_>, generation: i32) {
+        if let Some(rebalance) = open(&mut self.rebalances) {
+            rebalance.to_generation = Some(generation);
+            rebalance.joined_ms = Some(step.now.mono_ms);
+            step.sink.rebalance(&self.id, Moment::Joined, rebalance);
+        }
+    }
+
+    /// The rebalance that is going on is over.
+    pub(crate) fn rebalance_settled(&mut self, step: &mut Step<'_>) {
+        if let Some(rebalance) = open(&mut self.rebalances) {
+            rebalance.settled_ms = Some(step.now.mono_ms);
+            step.sink.rebalance(&self.id, Moment::Settled, rebalance);
+        }
     }
 
     /// The group as a record without members: new, or emptied (§14).
@@ -282,6 +295,11 @@ impl Group {
             members: Vec::new(),
         }
     }
+}
+
+/// The rebalance that is going on.
+fn open(rebalances: &mut VecDeque<Rebalance>) -> Option<&mut Rebalance> {
+    rebalances.back_mut().filter(|rebalance| rebalance.settled_ms.is_none())
 }
 
 /// A member as part of a group record.

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     appends::Purpose,
     coordinator::{Coordinator, Step},
+    effects::Moment,
     embedded,
     error::ErrorCode,
     explain::{Cause, Rebalance},
@@ -60,7 +61,7 @@ impl Coordinator {
 
     fn remember_rebalance(
         &mut self,
-        step: &Step<'_>,
+        step: &mut Step<'_>,
         handle: GroupHandle,
         cause: Cause,
         member_id: &Arc<str>,
@@ -71,7 +72,7 @@ impl Coordinator {
         while group.rebalances.len() >= kept.max(1) {
             group.rebalances.pop_front();
         }
-        group.rebalances.push_back(Rebalance {
+        let rebalance = Rebalance {
             cause,
             member_id: Arc::clone(member_id),
             reason: reason.into(),
@@ -81,7 +82,9 @@ impl Coordinator {
             began_wall_ms: step.now.wall_ms,
             joined_ms: None,
             settled_ms: None,
-        });
+        };
+        step.sink.rebalance(&group.id, Moment::Began, &rebalance);
+        group.rebalances.push_back(rebalance);
     }
 
     fn arm_join_deadline(&mut self, step: &Step<'_>, handle: GroupHandle, wait_ms: i32) {
@@ -159,10 +162,7 @@ impl Coordinator {
         group.initial = None;
         group.generation = group.generation.checked_add(1).unwrap_or(1);
         let generation = group.generation;
-        if let Some(rebalance) = group.open_rebalance() {
-            rebalance.to_generation = Some(generation);
-            rebalance.joined_ms = Some(step.now.mono_ms);
-        }
+        group.rebalance_joined(step, generation);
         if group.members.is_empty() {
             self.become_empty(step, handle);
         } else {
@@ -207,9 +207,7 @@ impl Coordinator {
         group.protocol_name = None;
         group.subscribed_topics = subscribed_topics(group, &[]);
         group.enter(State::Empty, step.now);
-        if let Some(rebalance) = group.open_rebalance() {
-            rebalance.settled_ms = Some(step.now.mono_ms);
-        }
+        group.rebalance_settled(step);
         let group_id = Arc::clone(&group.id);
         let value = Some(group.empty_record());
         let record = Record::Group { group_id: Arc::clone(&group_id), value };

@@ -6,6 +6,7 @@ use crate::{
     coordinator::Coordinator,
     explain::Explanation,
     group::{Group, Member},
+    states::State,
 };
 
 /// Into how many equal parts a session is divided where slack is counted.
@@ -76,6 +77,36 @@ impl Coordinator {
         let client =
             |member: &Member| Client { id: Arc::clone(&member.client_id), host: Arc::clone(&member.client_host) };
         Some(group.joined.values().map(|member| client(&self.members[*member])).collect())
+    }
+
+    /// How many groups are in each state, in the order of `State::ALL`.
+    pub fn state_counts(&self) -> [u64; State::ALL.len()] {
+        let mut counts = [0; State::ALL.len()];
+        for group in self.group_ids.values() {
+            counts[self.groups[*group].state as usize] += 1;
+        }
+        counts
+    }
+
+    /// How far the members of all groups that have a running session are from its end.
+    pub fn slack_of_all(&self, now_ms: u64) -> Slack {
+        let mut all = Slack::default();
+        for group in self.group_ids.values() {
+            let of_group = self.slack(&self.groups[*group], now_ms);
+            all.iter_mut().zip(of_group).for_each(|(sum, count)| *sum += count);
+        }
+        all
+    }
+
+    /// The durable offsets of all groups, by group, topic and partition.
+    pub fn offsets(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, i32, i64)> {
+        let groups = self.group_ids.values().map(|group| &self.groups[*group]);
+        groups.flat_map(|group| {
+            let topics = group.offsets.iter();
+            topics.flat_map(move |(topic, partitions)| {
+                partitions.iter().map(move |(partition, value)| (&group.id, topic, *partition, value.offset))
+            })
+        })
     }
 
     /// A member that is parked, or has never seen a join phase complete, has no session that runs (§7.2).

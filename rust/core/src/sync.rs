@@ -102,9 +102,7 @@ impl Coordinator {
             return;
         }
         group.enter(State::Stable, step.now);
-        if let Some(rebalance) = group.open_rebalance() {
-            rebalance.settled_ms = Some(step.now.mono_ms);
-        }
+        group.rebalance_settled(step);
         let members: Vec<MemberHandle> = assigning.plan.iter().map(|(member, _)| *member).collect();
         for (member, assignment) in assigning.plan {
             self.members[member].assignment = assignment;

@@ -1,6 +1,6 @@
 //! A sink that notes what passes through it.
 
-use rota_core::{Answer, AppendId, Record, Sink, Ticket};
+use rota_core::{Answer, AppendId, Record, Sink, Ticket, effects::Moment, explain::Rebalance};
 use serde::Serialize;
 
 /// What came of an event: its effects in their order, and which of them came of which firing.
@@ -86,7 +86,17 @@ impl Sink for Recorder<'_> {
     }
 
     fn firing(&mut self, timer: &'static str, group_id: Option<&str>) {
+        if let Some(inner) = &mut self.inner {
+            inner.firing(timer, group_id);
+        }
         let group_id = group_id.unwrap_or_default().to_owned();
         self.outcome.firings.push(Fired { timer, group_id, from: self.outcome.effects.len() });
+    }
+
+    /// Nothing that a replay could not tell anew: it is passed on only.
+    fn rebalance(&mut self, group_id: &str, moment: Moment, rebalance: &Rebalance) {
+        if let Some(inner) = &mut self.inner {
+            inner.rebalance(group_id, moment, rebalance);
+        }
     }
 }

@@ -5,9 +5,12 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use pyo3::{
     exceptions::{PyOSError, PyValueError},
     prelude::*,
+    types::PyDict,
 };
+use rota_core::State;
 use rota_server::{
-    DataConfig, Durability, InjectionId, JournalConfig, Server as Running, ServerConfig, ServerError, Settings,
+    BOUNDS_SECONDS, DataConfig, Durability, InjectionId, JournalConfig, Server as Running, ServerConfig, ServerError,
+    Settings, Tally,
     trace::{self, Layout, Trace, TraceWriter},
 };
 
@@ -25,6 +28,31 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long it then waits for the last lines of a trace to be written.
 const TRACE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Groups by state, members, slack, lags.
+type Census = (BTreeMap<&'static str, u64>, u64, Vec<u32>, Vec<(String, String, i64)>);
+
+/// A server's counts as a dictionary.
+fn counted<'py>(py: Python<'py>, tally: &Tally) -> PyResult<Bound<'py, PyDict>> {
+    let counts = PyDict::new(py);
+    counts.set_item("bounds", BOUNDS_SECONDS)?;
+    counts.set_item("rebalances", &tally.rebalances)?;
+    counts.set_item("expiries", &tally.expiries)?;
+    counts.set_item("refusals", &tally.refusals)?;
+    counts.set_item("commits", tally.commits)?;
+    counts.set_item("failed_appends", tally.failed_appends)?;
+    let histograms = [
+        ("join_phases", &tally.join_phases),
+        ("sync_phases", &tally.sync_phases),
+        ("joins", &tally.joins),
+        ("syncs", &tally.syncs),
+        ("appends", &tally.appends),
+    ];
+    for (name, histogram) in histograms {
+        counts.set_item(name, (histogram.counts, histogram.sum_seconds))?;
+    }
+    Ok(counts)
+}
 
 fn raised(error: ServerError) -> PyErr {
     let text = error.to_string();
@@ -189,11 +217,19 @@ impl Server {
         Some((report.lines.clone(), report.groups, report.offsets, took_ms, report.is_read_only))
     }
 
-    /// Of a data directory: why it stopped, which partitions are refused, syncs, compactions, the last one's error.
+    /// Of a data directory: why it stopped, which partitions are refused, syncs and the seconds that those took,
+    /// compactions, the last one's error.
     #[expect(clippy::type_complexity, reason = "a row of plain values")]
-    fn health(&self, py: Python<'_>) -> Option<(Option<String>, Vec<String>, u64, u64, Option<String>)> {
+    fn health(&self, py: Python<'_>) -> Option<(Option<String>, Vec<String>, u64, f64, u64, Option<String>)> {
         let health = py.detach(|| self.running.health())?;
-        Some((health.stopped, health.refused, health.syncs, health.compactions, health.compaction_error))
+        Some((
+            health.stopped,
+            health.refused,
+            health.syncs,
+            health.sync_time.as_secs_f64(),
+            health.compactions,
+            health.compaction_error,
+        ))
     }
 
     /// Of the journal: its directory, entries, their bytes, entries dropped, why the disk does not take it.
@@ -242,6 +278,20 @@ impl Server {
     /// Where partitions of topics end, `None` of one that does not exist.
     fn log_ends(&self, py: Python<'_>, partitions: Vec<(String, i32)>) -> PyResult<Vec<Option<i64>>> {
         py.detach(|| self.running.log_ends(partitions)).map_err(raised)
+    }
+
+    /// All groups together: how many are in each state, how many members there are, the tenths of their sessions that
+    /// they have left, and the lag by group and topic.
+    fn census(&self, py: Python<'_>) -> PyResult<Census> {
+        let census = py.detach(|| self.running.census()).map_err(raised)?;
+        let states = State::ALL.iter().zip(census.states).map(|(state, count)| (state.name(), count)).collect();
+        Ok((states, census.members, census.slack.to_vec(), census.lags))
+    }
+
+    /// What was counted since the start, by name: numbers by label, and durations by bucket with their sum.
+    fn tally<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let tally = py.detach(|| self.running.tally()).map_err(raised)?;
+        counted(py, &tally)
     }
 
     /// The partitions of `__consumer_offsets` that are being loaded.

@@ -77,6 +77,8 @@ pub struct Health {
     pub refused: Vec<String>,
     /// Syncs of the write-ahead file for appends since the start.
     pub syncs: u64,
+    /// How long those took, with the writes before them.
+    pub sync_time: Duration,
     /// Compactions that were finished since the start.
     pub compactions: u64,
     /// Why the last compaction that was given up was.
@@ -223,6 +225,7 @@ impl DataDir {
                 stopped: None,
                 refused: refusals.collect(),
                 syncs: store.syncs(),
+                sync_time: store.sync_time(),
                 compactions: store.compactions(),
                 compaction_error: store.last_compaction_error().map(str::to_owned),
             }

@@ -6,9 +6,9 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 use rota_core::{
     controls::NotDone,
     coordinator::Coordinator,
-    effects::{AppendId, Sink},
+    effects::{AppendId, Moment, Sink},
     error::ErrorCode,
-    explain::Explanation,
+    explain::{Explanation, Rebalance},
     records::Record,
     request::{Heartbeat, Now, Request, Ticket},
     response::Answer,
@@ -29,6 +29,7 @@ use crate::{
     offsets_log::{Ended, OffsetsLog},
     place::Place,
     settings::Settings,
+    tally::Tally,
     tickets::{Reply, Tickets},
     topic_apis::{self, ProduceWait},
     topics::Topics,
@@ -74,6 +75,7 @@ pub struct Effects {
     pub(crate) log: OffsetsLog,
     /// Room for the journal's notes.
     outcome: Outcome,
+    pub(crate) tally: Tally,
 }
 
 impl Effects {
@@ -101,25 +103,34 @@ struct PartitionSink<'n> {
     effects: &'n mut Effects,
     partition: u32,
     epoch: u32,
-    wall_ms: i64,
+    now: Now,
 }
 
 impl<'n> PartitionSink<'n> {
     fn of(effects: &'n mut Effects, coordinator: &Coordinator, now: Now) -> PartitionSink<'n> {
         let (partition, epoch) = (coordinator.partition(), coordinator.epoch());
-        PartitionSink { effects, partition, epoch, wall_ms: now.wall_ms }
+        PartitionSink { effects, partition, epoch, now }
     }
 }
 
 impl Sink for PartitionSink<'_> {
     fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
+        self.effects.tally.answered(ticket, &answer, self.now.mono_ms);
         // INVARIANT: S18. A second answer would belong to somebody else's request.
         let answered = self.effects.tickets.answer(ticket, &answer);
         debug_assert!(answered, "ticket {ticket:?} was answered twice");
     }
 
     fn append(&mut self, append_id: AppendId, records: &[Record]) {
-        self.effects.log.append(self.partition, self.epoch, append_id, self.wall_ms, records);
+        self.effects.log.append(self.partition, self.epoch, append_id, self.now.wall_ms, records);
+    }
+
+    fn firing(&mut self, timer: &'static str, _group_id: Option<&str>) {
+        self.effects.tally.fired(timer);
+    }
+
+    fn rebalance(&mut self, _group_id: &str, moment: Moment, rebalance: &Rebalance) {
+        self.effects.tally.rebalanced(moment, rebalance);
     }
 }
 
@@ -141,6 +152,7 @@ impl Node {
                 tickets: Tickets::default(),
                 log: OffsetsLog::new(Arc::clone(&commons.log), at),
                 outcome: Outcome::default(),
+                tally: Tally::default(),
             },
             settings,
             place: Place { node_id, ..commons.place.clone() },
@@ -214,6 +226,7 @@ impl Node {
         let entropy = if matches!(request, Request::JoinGroup(_)) { self.random.draw() } else { 0 };
         let ticket = self.effects.tickets.issue(reply);
         let now = self.clock.now();
+        self.effects.tally.asked(ticket, &request, now.mono_ms);
         if let Some(error) = self.injected(request.group_id().unwrap_or("")) {
             let sink = &mut PartitionSink::of(&mut self.effects, &self.elsewhere, now);
             return rota_core::controls::answer_error(now, ticket, &request, error, sink);
@@ -237,7 +250,7 @@ impl Node {
     /// Tells the coordinators which appends have ended, until none is left that has.
     pub fn settle(&mut self) {
         loop {
-            let ended = self.effects.log.ended();
+            let ended = self.effects.log.ended(&mut self.effects.tally);
             if ended.is_empty() {
                 return self.arm_earlier(self.effects.log.next_due());
             }

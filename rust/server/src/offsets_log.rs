@@ -7,13 +7,14 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
 use rota_core::{effects::AppendId, error::ErrorCode, records::Record};
 use rota_log::{Completion, FencedLog, LogAppendId, LogError, LogRecord, MemoryLog, StoredRecord};
 use tokio::sync::Notify;
 
-use crate::{clock::Clock, disk_log::DiskLog};
+use crate::{clock::Clock, disk_log::DiskLog, tally::Tally};
 
 /// The log of all partitions, as all nodes share it.
 #[derive(Debug)]
@@ -173,6 +174,7 @@ struct Name {
     partition: u32,
     epoch: u32,
     append_id: AppendId,
+    since: Instant,
 }
 
 /// One node's end of the log.
@@ -203,11 +205,12 @@ impl OffsetsLog {
             state.appenders.insert(log_append_id, self.at);
         }
         drop(state);
-        self.names.insert(log_append_id, Name { partition, epoch, append_id });
+        self.names.insert(log_append_id, Name { partition, epoch, append_id, since: Instant::now() });
     }
 
-    /// Makes durable what was appended, unless that is held back, and takes the ends that have arrived.
-    pub fn ended(&mut self) -> Vec<Ended> {
+    /// Makes durable what was appended, unless that is held back, and takes the ends that have arrived, which are
+    /// counted.
+    pub fn ended(&mut self, tally: &mut Tally) -> Vec<Ended> {
         if self.names.is_empty() {
             return Vec::new();
         }
@@ -225,7 +228,7 @@ impl OffsetsLog {
         };
         let completions: Vec<Completion> = mail.drain(..ready).map(|(_, completion)| completion).collect();
         drop(state);
-        completions.into_iter().filter_map(|completion| self.translated(completion)).collect()
+        completions.into_iter().filter_map(|completion| self.translated(completion, tally)).collect()
     }
 
     /// When there will be an end that has come and is told late, in monotonic milliseconds.
@@ -236,8 +239,10 @@ impl OffsetsLog {
         self.shared.lock().mail[self.at].front().map(|(due_ms, _)| *due_ms)
     }
 
-    fn translated(&mut self, completion: Completion) -> Option<Ended> {
-        let Name { partition, epoch, append_id } = self.names.remove(&completion.append_id)?;
+    fn translated(&mut self, completion: Completion, tally: &mut Tally) -> Option<Ended> {
+        let Name { partition, epoch, append_id, since } = self.names.remove(&completion.append_id)?;
+        tally.appends.observe(since.elapsed().as_secs_f64());
+        tally.failed_appends += u64::from(completion.result.is_err());
         let error = |error: LogError| ErrorCode::from_code(error.code()).unwrap_or(ErrorCode::UnknownServerError);
         let result = completion.result.map(|offset| offset as u64).map_err(error);
         Some(Ended { partition, epoch, append_id, result })
@@ -277,9 +282,13 @@ mod tests {
         log.append(1, 0, AppendId(7), 0, &group_gone());
         log.append(0, 0, AppendId(7), 0, &group_gone());
         log.append(1, 0, AppendId(8), 0, &group_gone());
-        let ended: Vec<_> = log.ended().into_iter().map(|end| (end.partition, end.append_id.0, end.result)).collect();
+        let ended: Vec<_> = log
+            .ended(&mut Tally::default())
+            .into_iter()
+            .map(|end| (end.partition, end.append_id.0, end.result))
+            .collect();
         assert_eq!(ended, [(1, 7, Ok(0)), (0, 7, Ok(0)), (1, 8, Ok(1))]);
-        assert!(log.ended().is_empty());
+        assert!(log.ended(&mut Tally::default()).is_empty());
     }
 
     #[test]
@@ -287,9 +296,9 @@ mod tests {
         let mut log = one(1_000);
         log.shared.hold();
         log.append(0, 0, AppendId(0), 0, &group_gone());
-        assert!(log.ended().is_empty());
+        assert!(log.ended(&mut Tally::default()).is_empty());
         assert_eq!(log.shared.release(), 1);
-        assert_eq!(log.ended().len(), 1);
+        assert_eq!(log.ended(&mut Tally::default()).len(), 1);
     }
 
     #[test]
@@ -299,7 +308,7 @@ mod tests {
         let append = |log: &mut OffsetsLog, delay_ms, append_id| -> Vec<u64> {
             log.shared.delay(delay_ms);
             log.append(0, 0, AppendId(append_id), 0, &group_gone());
-            log.ended().iter().map(|end| end.append_id.0).collect()
+            log.ended(&mut Tally::default()).iter().map(|end| end.append_id.0).collect()
         };
         assert!(append(&mut log, 500, 0).is_empty());
         clock.move_to(100);
@@ -318,7 +327,7 @@ mod tests {
         log.append(0, 0, AppendId(0), 0, &group_gone());
         log.append(0, 0, AppendId(1), 0, &group_gone());
         log.append(0, 0, AppendId(2), 0, &[group_gone(), group_gone()].concat());
-        let results: Vec<_> = log.ended().into_iter().map(|end| end.result).collect();
+        let results: Vec<_> = log.ended(&mut Tally::default()).into_iter().map(|end| end.result).collect();
         assert_eq!(results, [Err(ErrorCode::NotEnoughReplicas), Ok(0), Err(ErrorCode::MessageTooLarge)]);
     }
 
@@ -327,15 +336,17 @@ mod tests {
         let mut nodes = ends(2, 1_000);
         nodes[0].shared.hold();
         nodes[0].append(0, 0, AppendId(1), 0, &group_gone());
-        assert!(nodes[0].ended().is_empty());
+        assert!(nodes[0].ended(&mut Tally::default()).is_empty());
         nodes[1].append(1, 0, AppendId(2), 0, &group_gone());
-        assert!(nodes[1].ended().is_empty());
+        assert!(nodes[1].ended(&mut Tally::default()).is_empty());
         assert_eq!(nodes[1].shared.release(), 2);
         let bell = Arc::clone(&nodes[0].shared.bells[0]);
         let woken = std::pin::pin!(bell.notified());
         let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
         assert!(woken.poll(context).is_ready());
-        let ended = |node: &mut OffsetsLog| -> Vec<_> { node.ended().iter().map(|end| end.append_id.0).collect() };
+        let ended = |node: &mut OffsetsLog| -> Vec<_> {
+            node.ended(&mut Tally::default()).iter().map(|end| end.append_id.0).collect()
+        };
         assert_eq!((ended(&mut nodes[0]), ended(&mut nodes[1])), (vec![1], vec![2]));
     }
 
@@ -344,13 +355,13 @@ mod tests {
         let mut nodes = ends(2, 1_000);
         nodes[0].shared.hold();
         nodes[0].append(0, 0, AppendId(0), 0, &group_gone());
-        assert!(nodes[0].ended().is_empty());
+        assert!(nodes[0].ended(&mut Tally::default()).is_empty());
         assert_eq!(nodes[1].shared.open(0, 1), Ok(0), "nothing of the older epoch is durable");
         nodes[1].append(0, 1, AppendId(0), 0, &group_gone());
         nodes[0].append(0, 0, AppendId(1), 0, &group_gone());
         nodes[0].shared.release();
         let results = |node: &mut OffsetsLog| -> Vec<_> {
-            node.ended().iter().map(|end| (end.epoch, end.append_id.0, end.result)).collect()
+            node.ended(&mut Tally::default()).iter().map(|end| (end.epoch, end.append_id.0, end.result)).collect()
         };
         let refused = Err(ErrorCode::NotLeaderOrFollower);
         assert_eq!(results(&mut nodes[0]), [(0, 0, refused), (0, 1, refused)]);
@@ -365,7 +376,7 @@ mod tests {
         log.append(1, 0, AppendId(0), 0, &group_gone());
         log.forget(0);
         log.shared.release();
-        let ended: Vec<_> = log.ended().into_iter().map(|end| end.partition).collect();
+        let ended: Vec<_> = log.ended(&mut Tally::default()).into_iter().map(|end| end.partition).collect();
         assert_eq!(ended, [1]);
     }
 }

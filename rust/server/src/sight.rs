@@ -1,16 +1,17 @@
 //! What operators look at: groups as they are, without changing any. Every look is an order to the nodes' threads, small
 //! enough that requests do not wait for it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use rota_core::{
     coordinator::Coordinator,
     explain::Explanation,
     projection::Projection,
-    summary::{Client, Summary},
+    states::State,
+    summary::{Client, Slack, Summary},
 };
 
-use crate::{error::ServerError, server::Server};
+use crate::{error::ServerError, server::Server, tally::Tally};
 
 /// Everything about one group, as of one moment.
 #[derive(Clone, Debug)]
@@ -33,7 +34,59 @@ impl GroupSight {
     }
 }
 
+/// All groups together, as of one moment of each partition.
+#[derive(Clone, Debug, Default)]
+pub struct Census {
+    /// How many groups are in each state, in the order of `State::ALL`.
+    pub states: [u64; State::ALL.len()],
+    /// How far members are from the end of their sessions.
+    pub slack: Slack,
+    /// How many members there are.
+    pub members: u64,
+    /// (group, topic, messages between the committed offsets and the ends of the logs), by group and topic.
+    pub lags: Vec<(String, String, i64)>,
+}
+
 impl Server {
+    /// All groups together. Partitions are asked one after the other, so that requests are handled in between.
+    pub fn census(&self) -> Result<Census, ServerError> {
+        let (mut census, mut offsets) = (Census::default(), Vec::new());
+        for partition in 0..self.commons.owners.partitions() {
+            let counted = self.ask_owner(partition, move |node| {
+                let coordinator = node.coordinator(partition)?;
+                let of = |(group, topic, index, offset): (&Arc<str>, &Arc<str>, i32, i64)| {
+                    (group.to_string(), topic.to_string(), index, offset)
+                };
+                let committed: Vec<_> = coordinator.offsets().map(of).collect();
+                let slack = coordinator.slack_of_all(node.clock.now().mono_ms);
+                Some((coordinator.state_counts(), slack, coordinator.member_ids().count() as u64, committed))
+            })?;
+            let Some((states, slack, members, committed)) = counted else { continue };
+            census.states.iter_mut().zip(states).for_each(|(sum, count)| *sum += count);
+            census.slack.iter_mut().zip(slack).for_each(|(sum, count)| *sum += count);
+            census.members += members;
+            offsets.extend(committed);
+        }
+        let places = offsets.iter().map(|(_, topic, index, _)| (topic.clone(), *index)).collect();
+        let mut lags: BTreeMap<(String, String), i64> = BTreeMap::new();
+        for ((group, topic, _, offset), end) in offsets.into_iter().zip(self.log_ends(places)?) {
+            if let Some(end) = end {
+                *lags.entry((group, topic)).or_default() += (end - offset).max(0);
+            }
+        }
+        census.lags = lags.into_iter().map(|((group, topic), lag)| (group, topic, lag)).collect();
+        Ok(census)
+    }
+
+    /// What all nodes have counted since the start.
+    pub fn tally(&self) -> Result<Tally, ServerError> {
+        let mut all = Tally::default();
+        for tally in self.look_all(|shared| shared.node.borrow().effects.tally.clone())? {
+            all.add(&tally);
+        }
+        Ok(all)
+    }
+
     /// Everything about a group, and the monotonic millisecond of the answer; `None` if there is no such group.
     pub fn look(&self, group_id: &str) -> Result<(Option<GroupSight>, u64), ServerError> {
         let group_id = group_id.to_owned();
@@ -72,7 +125,7 @@ impl Server {
     /// Where partitions of topics end: the offset that the next message will have; `None` of one that does not exist.
     pub fn log_ends(&self, partitions: Vec<(String, i32)>) -> Result<Vec<Option<i64>>, ServerError> {
         let count = partitions.len();
-        let asked = std::sync::Arc::new(partitions);
+        let asked = Arc::new(partitions);
         let of_nodes = self.look_all(move |shared| {
             let node = shared.node.borrow();
             asked.iter().map(|(topic, index)| node.topics.log_end(topic, *index)).collect::<Vec<_>>()

@@ -28,6 +28,7 @@ mod wal;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use crate::files::Files;
@@ -130,6 +131,7 @@ pub struct Store {
     names_changed: bool,
     /// How often a frame was synced.
     syncs: u64,
+    sync_time: Duration,
     /// Bytes written to segments since the last checkpoint, where that is not the write-ahead file's size.
     unsynced_bytes: u64,
     /// Directories of deleted partitions that are still there.
@@ -201,6 +203,11 @@ impl Store {
     /// Syncs of the write-ahead file for passes so far.
     pub fn syncs(&self) -> u64 {
         self.syncs
+    }
+
+    /// How long those took, with the writes before them.
+    pub fn sync_time(&self) -> Duration {
+        self.sync_time
     }
 
     /// Compactions that were finished.

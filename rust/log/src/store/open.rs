@@ -10,6 +10,7 @@ use std::{
     fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use crate::{
@@ -181,6 +182,7 @@ impl Opening {
             wal: Wal::ended(0, 0),
             names_changed: false,
             syncs: 0,
+            sync_time: Duration::ZERO,
             unsynced_bytes: 0,
             leftovers: Vec::new(),
             stopped: None,

@@ -1,6 +1,6 @@
 //! A pass: the commands that wait become durable together.
 
-use std::{collections::HashMap, io, sync::Arc};
+use std::{collections::HashMap, io, sync::Arc, time::Instant};
 
 use crate::{
     batch::{Batch, rewrite_header},
@@ -236,7 +236,12 @@ impl Store {
             Err(storage_error(error))
         } else {
             self.syncs += u64::from(has_data);
-            self.wal.append(payload, has_data).map_err(|error| self.stop_writing(&error))
+            let began = Instant::now();
+            let appended = self.wal.append(payload, has_data);
+            if has_data {
+                self.sync_time += began.elapsed();
+            }
+            appended.map_err(|error| self.stop_writing(&error))
         };
         if written.is_ok() {
             self.unsynced_bytes += pass.frame.len() as u64;

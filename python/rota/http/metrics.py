@@ -1,0 +1,148 @@
+"""What Prometheus is told (docs/metrics.md), from what the server has counted. Nothing is kept here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeHistogramMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+import rota
+from rota import _rota
+from rota.server import Health
+
+__all__ = ["CONTENT_TYPE_LATEST", "families", "text"]
+
+LAG_SERIES_MAX = 10_000
+"""Series of lag; of more, those that are farthest behind are told, and how many are left out."""
+
+#: Metric, key of the tally, label, help.
+COUNTERS = (
+    ("rota_rebalances", "rebalances", "cause", "Rebalances that began, by cause."),
+    ("rota_expiries", "expiries", "timer", "Deadlines that passed, by timer: Session is a member that was silent."),
+)
+
+#: Metric, key of the tally, help.
+DURATIONS = (
+    ("rota_join_phase_seconds", "join_phases", "From the beginning of a rebalance to the end of its join phase."),
+    ("rota_sync_phase_seconds", "sync_phases", "From the end of a join phase until the group was Stable or Empty."),
+    ("rota_join_seconds", "joins", "From a JoinGroup to its answer."),
+    ("rota_sync_seconds", "syncs", "From a SyncGroup to its answer."),
+    ("rota_append_seconds", "appends", "From an append to __consumer_offsets to its end."),
+)
+
+
+def text(server: _rota.Server, health: Health | None) -> bytes:
+    """All metrics, in the text format."""
+    told = list(families(server, health))
+
+    class Once:
+        def collect(self) -> Iterable[Metric]:
+            return told
+
+    return bytes(generate_latest(cast("Any", Once())))
+
+
+def families(server: _rota.Server, health: Health | None) -> Iterator[Metric]:
+    """Every metric with its samples."""
+    tally = server.tally()
+    yield _labelled(
+        GaugeMetricFamily("rota_build_info", "The version that runs.", labels=["version"]), {rota.__version__: 1}
+    )
+    yield from _groups(server)
+    yield from _counted(tally)
+    connections, waiting = server.load()
+    yield GaugeMetricFamily("rota_connections", "Kafka connections that are open.", value=connections)
+    yield GaugeMetricFamily("rota_waiting_requests", "Group requests that wait for their answer.", value=waiting)
+    yield GaugeMetricFamily(
+        "rota_loading_partitions",
+        "Partitions of __consumer_offsets that are being loaded.",
+        value=len(server.loading()),
+    )
+    yield CounterMetricFamily("rota_panics", "Requests that made the server panic: bugs.", value=server.panics)
+    if health is not None:
+        yield from _disk(health)
+
+
+def _labelled(family: Any, values: dict[str, int]) -> Metric:
+    for label, value in values.items():
+        family.add_metric([label], value)
+    labelled: Metric = family
+    return labelled
+
+
+def _groups(server: _rota.Server) -> Iterator[Metric]:
+    states, members, slack, lags = server.census()
+    yield _labelled(GaugeMetricFamily("rota_groups", "Groups, by state.", labels=["state"]), states)
+    yield GaugeMetricFamily("rota_members", "Members of all groups.", value=members)
+    buckets, below = [], 0
+    for part, count in enumerate(slack, start=1):
+        below += count
+        buckets.append(("+Inf" if part == len(slack) else str(part / len(slack)), below))
+    yield GaugeHistogramMetricFamily(
+        "rota_session_slack_ratio",
+        "Members whose session runs, by the part of it that is left.",
+        buckets=buckets,
+        # As if everybody were in the middle of his part: only the parts are counted.
+        gsum_value=sum(count * (part + 0.5) / len(slack) for part, count in enumerate(slack)),
+    )
+    lag = GaugeMetricFamily(
+        "rota_group_lag_messages",
+        "Messages after the committed offsets, by group and topic.",
+        labels=["group", "topic"],
+    )
+    told = sorted(lags, key=lambda row: -row[2])[:LAG_SERIES_MAX]
+    for group, topic, messages in told:
+        lag.add_metric([group, topic], messages)
+    yield lag
+    yield GaugeMetricFamily(
+        "rota_group_lag_omitted_series",
+        "Series of rota_group_lag_messages that are left out.",
+        value=len(lags) - len(told),
+    )
+
+
+def _counted(tally: dict[str, Any]) -> Iterator[Metric]:
+    for name, key, label, explained in COUNTERS:
+        yield _labelled(CounterMetricFamily(name, explained, labels=[label]), tally[key])
+    refusals = CounterMetricFamily(
+        "rota_refusals", "Errors that coordinators answered, by API and error.", labels=["api", "error"]
+    )
+    for (api, error), count in tally["refusals"].items():
+        refusals.add_metric([api, error], count)
+    yield refusals
+    yield CounterMetricFamily("rota_commits", "Offsets of partitions that were committed.", value=tally["commits"])
+    yield CounterMetricFamily(
+        "rota_failed_appends", "Appends to __consumer_offsets that failed.", value=tally["failed_appends"]
+    )
+    for name, key, explained in DURATIONS:
+        counts, seconds = tally[key]
+        yield HistogramMetricFamily(name, explained, buckets=_cumulated(tally["bounds"], counts), sum_value=seconds)
+
+
+def _cumulated(bounds: list[float], counts: list[int]) -> list[tuple[str, int]]:
+    """Buckets as Prometheus has them: each counts all that are not longer than its bound."""
+    buckets, below = [], 0
+    for bound, count in zip([*map(str, bounds), "+Inf"], counts, strict=True):
+        below += count
+        buckets.append((bound, below))
+    return buckets
+
+
+def _disk(health: Health) -> Iterator[Metric]:
+    synced = SummaryMetricFamily("rota_fsync_seconds", "Syncs of the write-ahead file, with the writes before them.")
+    synced.add_metric([], health.syncs, health.sync_seconds)
+    yield synced
+    yield CounterMetricFamily("rota_compactions", "Compactions that were finished.", value=health.compactions)
+    yield GaugeMetricFamily(
+        "rota_log_stopped", "1 if the log accepts nothing any more.", value=int(health.stopped is not None)
+    )
+    yield GaugeMetricFamily("rota_refused_partitions", "Partitions that are refused.", value=len(health.refused))
