@@ -1,7 +1,10 @@
 //! What a node counts while it works, for metrics. Whatever is counted is counted on the node's own thread, without a
 //! lock; a heartbeat that is answered without an error is not counted at all.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use rota_core::{
     effects::Moment,
@@ -33,7 +36,7 @@ impl Histogram {
     }
 
     fn observe_ms(&mut self, ms: u64) {
-        self.observe(ms as f64 / 1_000.0);
+        self.observe(Duration::from_millis(ms).as_secs_f64());
     }
 
     fn add(&mut self, other: &Histogram) {
@@ -138,7 +141,9 @@ impl Tally {
     /// Adds the counts of another node; what waits there is its own.
     pub fn add(&mut self, other: &Tally) {
         fn add_all<K: Ord + Copy>(to: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
-            from.iter().for_each(|(key, count)| *to.entry(*key).or_default() += count);
+            for (key, count) in from {
+                *to.entry(*key).or_default() += count;
+            }
         }
         add_all(&mut self.rebalances, &other.rebalances);
         add_all(&mut self.expiries, &other.expiries);
