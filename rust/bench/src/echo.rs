@@ -73,19 +73,8 @@ pub fn serve(Echo(mut listener): Echo, stop: &AtomicBool) -> Result<(), BenchErr
 impl Client {
     /// Reads all there is, answers it, writes; false when the client is gone.
     fn turn(&mut self, scratch: &mut [u8]) -> bool {
-        loop {
-            match self.socket.read(scratch) {
-                Ok(0) => return false,
-                Ok(count) => {
-                    self.read.extend_from_slice(&scratch[..count]);
-                    if count < scratch.len() {
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return false,
-            }
+        if !matches!(fill(&mut self.socket, scratch, &mut self.read), Ok(Filled::Open)) {
+            return false;
         }
         let mut at = 0;
         while let Some(length) = self.read.get(at..).and_then(<[u8]>::first_chunk).copied().map(u32::from_be_bytes) {
@@ -100,6 +89,31 @@ impl Client {
         }
         self.read.drain(..at);
         flush(&mut self.socket, &mut self.write).is_ok()
+    }
+}
+
+/// Whether the other side may send more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filled {
+    Open,
+    Closed,
+}
+
+/// Reads all there is.
+pub(crate) fn fill(socket: &mut TcpStream, scratch: &mut [u8], bytes: &mut Vec<u8>) -> std::io::Result<Filled> {
+    loop {
+        match socket.read(scratch) {
+            Ok(0) => return Ok(Filled::Closed),
+            Ok(count) => {
+                bytes.extend_from_slice(&scratch[..count]);
+                if count < scratch.len() {
+                    return Ok(Filled::Open);
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Filled::Open),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 

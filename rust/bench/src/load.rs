@@ -7,7 +7,7 @@
 
 use std::{
     collections::VecDeque,
-    io::{ErrorKind, Read},
+    io::ErrorKind,
     net::SocketAddr,
     time::{Duration, Instant},
 };
@@ -15,7 +15,12 @@ use std::{
 use hdrhistogram::Histogram;
 use mio::{Events, Interest, Poll, Token, net::TcpStream};
 
-use crate::{BenchError, Doing, crowd::Seat, echo::flush, frames::CORRELATION_AT};
+use crate::{
+    BenchError, Doing,
+    crowd::Seat,
+    echo::{Filled, fill, flush},
+    frames::CORRELATION_AT,
+};
 
 const READ_BYTES: usize = 64 * 1024;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -77,19 +82,8 @@ impl Caller {
 
     /// Reads all there is, and calls `each` with when it was asked and the error of every answer.
     fn receive(&mut self, scratch: &mut [u8], mut each: impl FnMut(Instant, u16)) -> Result<usize, BenchError> {
-        loop {
-            match self.socket.read(scratch) {
-                Ok(0) => return Err(BenchError("the broker has closed a connection".to_owned())),
-                Ok(count) => {
-                    self.read.extend_from_slice(&scratch[..count]);
-                    if count < scratch.len() {
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(BenchError(format!("reading answers: {error}"))),
-            }
+        if fill(&mut self.socket, scratch, &mut self.read).doing(|| "reading answers".to_owned())? == Filled::Closed {
+            return Err(BenchError("the broker has closed a connection".to_owned()));
         }
         let (mut at, mut answers) = (0, 0);
         while let Some(length) = self.read.get(at..).and_then(<[u8]>::first_chunk).copied().map(u32::from_be_bytes) {
