@@ -94,7 +94,9 @@ impl Sink for Effects {
             Answer::Heartbeat(error) => (*error, None),
             Answer::LeaveGroup(leave) => (leave.error, None),
             Answer::OffsetCommit(commit) => {
-                let error = commit.topics[0].partitions[0].1;
+                // Clients commit one partition. What a damaged snapshot says was asked may be none.
+                let first = commit.topics.first().and_then(|topic| topic.partitions.first());
+                let error = first.map_or(ErrorCode::UnknownServerError, |partition| partition.1);
                 (error, (error == ErrorCode::None).then_some(Told::Commit))
             }
             Answer::OffsetFetch(fetch) => (fetch.error, None),
