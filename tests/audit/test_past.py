@@ -47,9 +47,22 @@ def joins_again(entry: dict[str, Any]) -> bool:
     return "JoinGroup" in entry["event"].get("Submitted", {}).get("request", {})
 
 
+def commit(data: Path) -> tuple[str, int]:
+    """A group, and an instant at which its members commit and nobody has left or joined yet."""
+    for number in range(GROUPS_A_START):
+        group = f"group-0-{number}"
+        of_group = entries(data, group)
+        committed = next(entry for entry in of_group if "OffsetCommit" in str(entry["event"]))
+        later = of_group[of_group.index(committed) + 1 :]
+        moves = [entry["wall_ms"] for entry in later if "LeaveGroup" in str(entry["event"]) or joins_again(entry)]
+        if moves and moves[0] > committed["wall_ms"]:
+            return group, committed["wall_ms"]
+    raise AssertionError("every group went on within the millisecond")
+
+
 def test_a_state_is_that_of_the_last_entry_before_the_instant(lives: Path) -> None:
-    committed = next(entry for entry in entries(lives, "group-0-0") if "OffsetCommit" in str(entry["event"]))
-    told = run("state", "group-0-0", "--from", lives, "--at", shown_time(committed["wall_ms"]))
+    committed_in, at_ms = commit(lives)
+    told = run("state", committed_in, "--from", lives, "--at", shown_time(at_ms))
     assert told.exit_code == 0, told.stderr
     group = json.loads(told.stdout)["group"]
     assert (group["state"], group["generation"], len(group["members"])) == ("Stable", 2, 2)

@@ -184,6 +184,7 @@ def test_every_exception_is_a_rota_error_with_a_docstring() -> None:
 def test_everything_compiled_is_exported_and_documented() -> None:
     # what has a face of its own in Python, and the vocabulary
     private = {
+        "AuditRows",
         "BenchCrowd",
         "DataLog",
         "JournalReplay",
@@ -192,6 +193,9 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "Server",
         "Summary",
         "assign_names",
+        "audit_columns",
+        "audit_ranges",
+        "audit_replay",
         "bench_assemble",
         "bench_clock",
         "bench_dismiss",
@@ -201,16 +205,20 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "bench_map_hits",
         "bench_syncs",
         "certify_names",
+        "edit_entry",
         "exploration_bounds",
         "exploration_cells",
         "explore",
         "journal_entry",
+        "journal_time",
         "recover_log",
         "repair_log",
         "simulate_faults",
+        "simulate_plan",
         "simulate_world",
         "simulate_worlds",
         "vocabulary",
+        "write_batch",
     }
     assert set(_rota.__all__) - private <= set(rota.__all__) | set(assign.__all__)
     for name in set(_rota.__all__) - {"__version__", "Answer", "Effect", "Record", "Request"}:

@@ -103,6 +103,9 @@ def test_a_group_that_is_not_there_is_named_with_the_nearest_that_is() -> None:
     with rota.Server(settings=SETTINGS, http=":0") as server:
         server.create_topic("t")
         one = consumer(server, "ana")
+        # librdkafka may wait for ever when a consumer closes while it is being assigned.
+        while not one.assignment():
+            one.poll(0.1)
         one.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
         told = shown(server, "/groups/order", "error", 404)
         one.close()

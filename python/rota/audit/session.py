@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,6 +87,8 @@ def started(master: str = "local[*]") -> Iterator[SparkSession]:
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     if master.startswith("local"):
+        # Spark's own choice is the first `python3` of the PATH, which need not have rota.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         for name, value in settings.items():
             builder = builder.config(name, value)
     else:

@@ -45,6 +45,7 @@ fn beats_row(beats: Beats) -> (u64, f64) {
     (beats.count, beats.elapsed.as_secs_f64())
 }
 
+/// Joins members at a broker: group, member id and generation of each.
 #[pyfunction]
 fn bench_assemble(
     py: Python<'_>,
@@ -59,12 +60,14 @@ fn bench_assemble(
     Ok(seats.into_iter().map(|seat| (seat.group, seat.member_id, seat.generation)).collect())
 }
 
+/// Lets them leave.
 #[pyfunction]
 fn bench_dismiss(py: Python<'_>, broker: &str, seats: Vec<SeatRow>) -> PyResult<()> {
     let (broker, seats) = (resolved(broker)?, seats.into_iter().map(seat).collect::<Vec<_>>());
     py.detach(|| crowd::dismiss(broker, &seats)).map_err(failed)
 }
 
+/// Heartbeats for them: answers, errors among them, seconds, and nanoseconds by share.
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 #[pyfunction]
 #[pyo3(signature = (broker, seats, *, connections, depth, warm_up_s, seconds, rate=None))]
@@ -125,21 +128,25 @@ impl BenchCrowd {
     }
 }
 
+/// Looks at the clock.
 #[pyfunction]
 fn bench_clock(py: Python<'_>, seconds: f64) -> FloorRow {
     py.detach(|| floor_row(floors::clock(Duration::from_secs_f64(seconds))))
 }
 
+/// Loads that depend on each other.
 #[pyfunction]
 fn bench_loads(py: Python<'_>, size_bytes: usize, seconds: f64) -> FloorRow {
     py.detach(|| floor_row(floors::dependent_loads(size_bytes, Duration::from_secs_f64(seconds))))
 }
 
+/// Hits in a map of member ids.
 #[pyfunction]
 fn bench_map_hits(py: Python<'_>, members: usize, seconds: f64) -> FloorRow {
     py.detach(|| floor_row(floors::map_hits(members, Duration::from_secs_f64(seconds))))
 }
 
+/// 4 KiB written in place and synced.
 #[pyfunction]
 fn bench_syncs(py: Python<'_>, directory: PathBuf, seconds: f64) -> PyResult<FloorRow> {
     let floor = py.detach(|| floors::syncs(&directory, Duration::from_secs_f64(seconds)));
