@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 import rota
-from rota import cli
 from rota.reporting import Report
+from rota.serve.ending import Ending
 
 ROTA = [sys.executable, "-m", "rota"]
 WITHIN_S = 30
@@ -202,7 +202,7 @@ def test_serving_ends_when_the_server_has_ended_by_itself() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     server = rota.Server()
     try:
-        ending = cli.Ending(Report(None))
+        ending = Ending(Report(None))
         server.stop()
         with pytest.raises(rota.ServerError):
             ending.wait(server)

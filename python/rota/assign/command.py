@@ -9,6 +9,7 @@ import typer
 
 from rota._rota import InputError
 from rota.assign import planning
+from rota.cli import MISUSED, fail
 
 ASSIGNORS = "range, roundrobin, sticky, cooperative-sticky, uniform or server-range"
 
@@ -41,8 +42,6 @@ def assign(
       rota assign --from plan.json --add 2
       rota assign --from plan.json --assignor cooperative-sticky --remove c1 --json
     """
-    from rota.cli import MISUSED, fail
-
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -16,8 +16,7 @@ import typer
 from rota.check import proofs
 from rota.check.engines import Effort, Engine, Progress, Report, table
 from rota.check.registry import ENGINES
-
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+from rota.cli import FAILED, INTERRUPTED, MISUSED, fail
 
 app = typer.Typer(
     help="Check the protocol and this implementation of it.",
@@ -36,12 +35,6 @@ Processes = Annotated[
     int | None, typer.Option("--processes", min=1, max=256, help="How many to use; all cores if left out.")
 ]
 Run = Callable[[Effort, Progress], Report]
-
-
-def fail(code: int, message: str) -> NoReturn:
-    """End with one line on stderr."""
-    typer.echo(f"rota: {message}", err=True)
-    raise typer.Exit(code)
 
 
 def sign(engine: str) -> Progress:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from rota._rota import ConfigError
+from rota.cli import MISUSED, fail
 from rota.config.options import OPTIONS
 from rota.config.sources import (
     DEFAULT,
@@ -23,7 +24,6 @@ from rota.config.sources import (
 )
 from rota.server import Server
 
-MISUSED = 2
 COMMAND_LINE = "COMMANDLINE"
 
 app = typer.Typer(help="What a server is run with, and why.", no_args_is_help=True, rich_markup_mode=None)
@@ -83,8 +83,8 @@ def show(
       rota config show --config rota.toml --listen 0.0.0.0:9092 --json
       ROTA_GROUP_MAX_SIZE=100 rota config show
     """
-    from rota.cli import addresses, fail, told_by
     from rota.cli import app as rota_app
+    from rota.serve.command import addresses, told_by
 
     commands: Any = typer.main.get_command(rota_app)
     serve = commands.commands["serve"].make_context("rota serve", list(context.args))

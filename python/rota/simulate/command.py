@@ -12,6 +12,7 @@ import typer
 
 from rota import simulate as engine
 from rota.assign import InputError
+from rota.cli import FAILED, INTERRUPTED, MISUSED, fail
 from rota.simulate import Total, World, drawing
 from rota.simulate import plan as planning
 
@@ -57,8 +58,6 @@ def simulate(
       rota simulate --seed 7 --draw world.svg
       rota simulate --plan fleet.toml --draw deploy.svg
     """
-    from rota.cli import MISUSED, fail
-
     if seed is not None and seeds is not None:
         fail(MISUSED, "give --seed or --seeds, not both")
     if plan is not None:
@@ -74,8 +73,6 @@ def simulate(
 
 
 def _range(text: str) -> tuple[int, int]:
-    from rota.cli import MISUSED, fail
-
     first, dots, stop = text.partition("..")
     if not (dots and first.isascii() and first.isdigit() and stop.isascii() and stop.isdigit()):
         fail(MISUSED, f"--seeds is `{text}`: give A..B, such as 0..1000")
@@ -86,8 +83,6 @@ def _range(text: str) -> tuple[int, int]:
 
 def _one(seed: int, swarm: bool, minimise: bool, draw: Path | None, as_json: bool) -> NoReturn:
     """One world."""
-    from rota.cli import FAILED, fail
-
     world = engine.world(seed, swarm=swarm, lines=True, minimised=minimise)
     if world is None:
         fail(FAILED, f"the world of seed {seed} does not break: there is nothing to minimise")
@@ -102,8 +97,6 @@ def _one(seed: int, swarm: bool, minimise: bool, draw: Path | None, as_json: boo
 
 
 def _draw(where: Path, picture: str) -> None:
-    from rota.cli import FAILED, fail
-
     try:
         where.write_text(picture, encoding="utf-8")
     except OSError as error:
@@ -112,8 +105,6 @@ def _draw(where: Path, picture: str) -> None:
 
 def _plan(source: Path, seed: int, draw: Path | None, as_json: bool) -> NoReturn:
     """What a deploy costs as it is planned, and with static members instead of dynamic ones or the other way round."""
-    from rota.cli import MISUSED, fail
-
     try:
         wanted = planning.read(source.read_text(encoding="utf-8"))
         both = sorted((wanted, planning.other(wanted)), key=lambda one: one.group.static)
@@ -151,8 +142,6 @@ def _words(world: World, swarm: bool) -> str:
 
 def _many(first: int, stop: int, swarm: bool, threads: int, as_json: bool) -> NoReturn:
     """Many worlds; how far they are goes to stderr."""
-    from rota.cli import FAILED, INTERRUPTED, MISUSED, fail
-
     total, began, shows = Total(), time.perf_counter(), sys.stderr.isatty()
     try:
         for total in engine.worlds(first, stop, swarm=swarm, threads=threads):

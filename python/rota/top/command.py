@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import typer
 
+from rota import cli
 from rota.why.command import DEFAULT_ADDRESS
 
 ROWS_WITHOUT_TERMINAL = 10_000
@@ -40,7 +41,6 @@ def top(
     from rich.console import Console
     from rich.live import Live
 
-    from rota import cli
     from rota.http.client import HttpError
     from rota.top import view
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rota import cli
 from rota.why import words
 
 DEFAULT_ADDRESS = "127.0.0.1:9644"
@@ -39,7 +40,6 @@ def why(
       rota why orders --json | jq -r .why.sentence
       rota why orders --from data --at 2026-01-31T13:30:20
     """
-    from rota import cli
     from rota.http import client
 
     if from_ is not None:

@@ -1,0 +1,118 @@
+"""The end of a server by signal, and what is said of it until then."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any, TextIO, cast
+
+import typer
+
+import rota
+from rota.cli import FAILED, INTERRUPTED, fail
+from rota.reporting import Report
+from rota.server import Server
+from rota.trace import Sink
+
+LIFE_SIGN_SECONDS = 1.0
+
+
+class Ending:
+    """The end of a server by signal: the first SIGINT or SIGTERM stops it, a second SIGINT does not wait for that."""
+
+    def __init__(self, report: Report) -> None:
+        self.asked = threading.Event()
+        self._report = report
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._ask)
+
+    def _ask(self, number: int, _: FrameType | None) -> None:
+        if number == signal.SIGINT and self.asked.is_set():
+            os._exit(INTERRUPTED)
+        self.asked.set()
+
+    def wait(self, server: Server) -> bool:
+        """Wait for the signal. Raises rota.ServerError if a node ends by itself. Gives whether its data was well.
+
+        What happens to the data directory meanwhile is said on stderr, once.
+        """
+        said: set[str] = set()
+        while not self.asked.wait(LIFE_SIGN_SECONDS):
+            server.check_running()
+            self._say(server, said)
+            self._report.look(server)
+        self._say(server, said)
+        self._report.look(server)
+        self._say_lost(server)
+        return not said
+
+    def _say(self, server: Server, said: set[str]) -> None:
+        health = server.health()
+        if health is None:
+            return
+        now = [] if health.stopped is None else [f"the log has stopped: {health.stopped}"]
+        now += health.refused
+        if health.compaction_error is not None:
+            now.append(f"a compaction was given up: {health.compaction_error}")
+        for line in now:
+            if line not in said:
+                said.add(line)
+                self._report.problem("data", line)
+
+    def _say_lost(self, server: Server) -> None:
+        journal = server.journal()
+        if journal is not None and journal.lost > 0:
+            why = "" if journal.error is None else f": {journal.error}"
+            self._report.problem("journal", f"{journal.lost} entries of the journal were dropped{why}")
+
+    def follow(self, server: Server) -> None:
+        """Wait for the signal, then stop the server. Exit code 1 if it ended by itself, or its data was not well."""
+        try:
+            is_well = self.wait(server)
+        except rota.ServerError as error:
+            fail(FAILED, str(error))
+        self.stop(server)
+        if not is_well:
+            raise typer.Exit(FAILED)
+
+    def stop(self, server: Server) -> None:
+        """Stop the server while signals are still heard."""
+        self._report.event("stopping")
+        stopping = threading.Thread(target=server.stop, name="stop")
+        stopping.start()
+        while stopping.is_alive():
+            stopping.join(0.1)
+        self._report.event("stopped")
+
+
+class Printer:
+    """Prints a trace on stdout, past Python's own buffer: a reader that does not read must not hold up the end."""
+
+    def __init__(self, ending: Ending, *, as_json: bool) -> None:
+        self._ending = ending
+        self._begun = threading.Event()
+        self.sink: Sink = self._object if as_json else cast("TextIO", self)
+
+    def begin(self) -> None:
+        """Nothing is printed before this: the first line is the server's own."""
+        self._begun.set()
+
+    def _object(self, line: dict[str, Any]) -> None:
+        self.write(json.dumps(line) + "\n")
+
+    def write(self, text: str) -> None:
+        """Print; if nobody reads any more, the server ends."""
+        self._begun.wait()
+        rest = text.encode()
+        try:
+            while rest:
+                rest = rest[os.write(sys.stdout.fileno(), rest) :]
+        except BrokenPipeError:
+            self._ending.asked.set()
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
