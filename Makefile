@@ -38,7 +38,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page kafka-directory soak test-python test wheel check-wheel bench bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust explore planted mutants simulate fuzz fuzz-target clean
+.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page kafka-directory soak test-python test wheel check-wheel bench bench-gate bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust explore planted mutants simulate fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ bench: wheel ## heartbeats and start-up, with the release build, beside their fl
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[bench]"
 	build/bench/bin/python -m pytest -c benches/pytest.ini benches
 	build/bench/bin/python benches/startup.py
+
+bench-gate: ## instructions of fixed workloads beside their baseline; 5 % more fails (BENCH_ARGS=--update; valgrind)
+	$(PYTHON) -m benches.gate $(BENCH_ARGS)
 
 bench-durable: wheel ## durable commits and starts beside Kafka and the disk's own rate, release build (20 min; JDK, Maven)
 	$(PYTHON) -m venv build/bench

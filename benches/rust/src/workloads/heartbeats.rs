@@ -1,0 +1,85 @@
+//! Heartbeats of 1,000 members in groups of 100, in shuffled order.
+
+use bytes::BytesMut;
+use rota_core::{Answer, AppendId, Entropy, Now, Record, Request, Sink, Ticket};
+use rota_wire::{
+    answers,
+    header::RequestHeader,
+    requests::read_heartbeat,
+    write::{Writer, begin_answer, end_answer},
+};
+
+use crate::{STRIDE, measured, stage::Stage};
+
+const GROUPS: usize = 10;
+const MEMBERS: usize = 100;
+const PASSES: u64 = 20;
+
+/// Writes answers as a connection does.
+struct Written<'a> {
+    out: &'a mut BytesMut,
+    correlation_id: i32,
+    version: i16,
+    refused: &'a mut u64,
+}
+
+impl Sink for Written<'_> {
+    fn answer(&mut self, _: Ticket, answer: Answer<'_>) {
+        if let Answer::Heartbeat(error) = answer {
+            let start = begin_answer(self.out, self.correlation_id, false);
+            answers::heartbeat(&mut Writer::new(self.out, false), self.version, error);
+            end_answer(self.out, start);
+            *self.refused += u64::from(error.code() != 0);
+        }
+    }
+
+    fn append(&mut self, _: AppendId, _: &[Record]) {}
+}
+
+/// From the bytes of the request to those of the answer.
+pub fn by_bytes() -> u64 {
+    let (mut stage, seats) = Stage::settled(GROUPS, MEMBERS);
+    // Without the length in front, as a server has a frame when it handles it.
+    let frames: Vec<Vec<u8>> = (0..seats.len())
+        .map(|at| seats[at.wrapping_mul(STRIDE) % seats.len()].heartbeat().split_off(size_of::<u32>()))
+        .collect();
+    let mut out = BytesMut::with_capacity(frames.len() * 32);
+    let mut refused = 0;
+    let mut pass = |stage: &mut Stage, refused: &mut u64| {
+        out.clear();
+        stage.now = later(stage.now);
+        for frame in &frames {
+            let (header, body) = RequestHeader::read(frame).expect("a header");
+            let request = read_heartbeat(header.version, body).expect("a heartbeat");
+            let (correlation_id, version) = (header.correlation_id, header.version);
+            let mut sink = Written { out: &mut out, correlation_id, version, refused };
+            stage.coordinator.submit(stage.now, Ticket(0), Entropy(0), Request::Heartbeat(request), &mut sink);
+        }
+    };
+    pass(&mut stage, &mut refused);
+    measured(|| (0..PASSES).for_each(|_| pass(&mut stage, &mut refused)));
+    assert!(refused == 0, "{refused} heartbeats were refused");
+    PASSES * frames.len() as u64
+}
+
+/// By handle, in arrays.
+pub fn by_handle() -> u64 {
+    let (mut stage, seats) = Stage::settled(GROUPS, MEMBERS);
+    let order: Vec<usize> = (0..seats.len()).map(|at| at.wrapping_mul(STRIDE) % seats.len()).collect();
+    let handle = |at: &usize| stage.coordinator.member_handle(&seats[*at].group, &seats[*at].member_id);
+    let handles: Vec<u64> = order.iter().map(|at| handle(at).expect("a member")).collect();
+    let generations: Vec<i32> = order.iter().map(|at| seats[*at].generation).collect();
+    let mut codes = vec![0; handles.len()];
+    let mut pass = |stage: &mut Stage| {
+        stage.now = later(stage.now);
+        stage.coordinator.heartbeats(stage.now, &handles, &generations, &mut codes);
+    };
+    pass(&mut stage);
+    measured(|| (0..PASSES).for_each(|_| pass(&mut stage)));
+    assert!(codes.iter().all(|code| *code == 0), "heartbeats were refused");
+    PASSES * handles.len() as u64
+}
+
+fn later(now: Now) -> Now {
+    Now { mono_ms: now.mono_ms + 1, ..now }
+}
