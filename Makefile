@@ -38,7 +38,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page kafka-directory soak test-python test wheel check-wheel bench bench-gate bench-durable bench-assign bench-hostile compare-assignors demo differential differential-rust explore planted mutants simulate fuzz fuzz-target clean
+.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-gate bench-durable bench-assign bench-hostile bench-observing compare-assignors demo differential differential-rust explore planted mutants simulate fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ faults: ## crash and fail the log on disk at every operation of a workload, a do
 page: develop ## look at the page of --http in a headless Chromium, screenshots in build/page (needs chromium; it is no small download)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check playwright
 	$(BIN)/python -m tests.inside.browse build/page
+
+monitoring: develop ## Prometheus reads the metrics, runs the alert rules and the dashboard's queries (apt-get install prometheus)
+	$(BIN)/python -m tests.inside.monitoring
 
 soak: develop ## 20 minutes of 50,000 members: memory and descriptors stay as they are (SOAK_ARGS='--seconds 60 --members 5000')
 	$(BIN)/python -m tests.log.soak $(SOAK_ARGS)
@@ -147,6 +150,11 @@ bench-hostile: wheel ## how long others wait while a hostile client is at work, 
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)"
 	build/bench/bin/python -m benches.hostile $(BENCH_ARGS)
+
+bench-observing: wheel ## what metrics and causes cost a heartbeat in instructions, and --http in CPU, release build (valgrind)
+	$(PYTHON) -m venv build/bench
+	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[http]"
+	build/bench/bin/python -m benches.observing $(BENCH_ARGS)
 
 fuzz: ## 10^8 damaged frames (FRAMES=..., SEED=... goes on where another run ended)
 	ROTA_FRAMES=$(FRAMES) ROTA_SEED=$(SEED) cargo test --release -p rota-wire --test damaged_frames a_million -- --nocapture

@@ -1627,7 +1627,7 @@ class Server:
         """What was counted since the start: `bounds` in seconds, counts by label, durations as (buckets, seconds).
 
         `rebalances` by cause, `expiries` by timer, `refusals` by (API, error), `commits`, `failed_appends`;
-        `join_phases`, `sync_phases`, `joins`, `syncs`, `appends` with one more bucket than bounds.
+        `join_phases`, `sync_phases`, `joins`, `syncs`, `appends`, `fsyncs` with one more bucket than bounds.
         """
     def loading(self) -> list[int]:
         """The partitions of `__consumer_offsets` that are being loaded."""

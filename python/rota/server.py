@@ -50,7 +50,7 @@ class Health(NamedTuple):
     syncs: int
     """How often the write-ahead file was synced for appends since the start."""
     sync_seconds: float
-    """How long those syncs took, with the writes before them."""
+    """How long those syncs took."""
     compactions: int
     """How many were finished since the start."""
     compaction_error: str | None

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any
 
 import jsonschema
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
 import rota
 from tests.clients.eventually import eventually
@@ -81,6 +81,21 @@ def settle(server: rota.Server, *consumers: Consumer, group: str = GROUP) -> Non
     until(is_settled, f"Stable with {len(consumers)} members")
 
 
+def leave(server: rota.Server, *consumers: Consumer) -> None:
+    """Close them one after the other: librdkafka may wait for ever when one closes that is just being assigned."""
+    for number, one in enumerate(consumers, 1):
+        one.close()
+        if number < len(consumers):
+            settle(server, *consumers[number:])
+
+
+def commit(server: rota.Server, group: str, *offsets: TopicPartition) -> None:
+    """Committed by nobody who joins: the group is Empty."""
+    one = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": group, "log_level": 0})
+    one.commit(offsets=list(offsets), asynchronous=False)
+    one.close()
+
+
 @contextmanager
 def stuck(server: rota.Server, clock: rota.VirtualClock) -> Iterator[tuple[str, str]]:
     """A group that one member has left, that another does not rejoin, and that a third one waits in: for 31 s of a
@@ -100,5 +115,4 @@ def stuck(server: rota.Server, clock: rota.VirtualClock) -> Iterator[tuple[str, 
         clock.advance(31_000)
         yield left, missing
     settle(server, three, one)
-    three.close()
-    one.close()
+    leave(server, three, one)

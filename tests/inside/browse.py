@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, expect, s
 import rota
 from rota.http import listen
 
-from .asking import GROUP, SETTINGS, consumer, stuck
+from .asking import GROUP, SETTINGS, commit, stuck
 from .many import MEMBERS, Many
 
 WITHIN_MS = 30_000
@@ -121,9 +121,7 @@ def hostile_names(browser: Browser, shots: Path) -> None:
     with rota.Server(settings=SETTINGS, http=":0") as server:
         server.create_topic("t")
         for name in HOSTILE:
-            one = consumer(server, "ana", group=name)
-            one.commit(offsets=[TopicPartition("t", 0, 0, metadata="<b>bold</b>")], asynchronous=False)
-            one.close()
+            commit(server, name, TopicPartition("t", 0, 0, metadata="<b>bold</b>"))
         assert server.http_address is not None
         with opened(browser, server.http_address) as page:
             for name in map(seen, HOSTILE):

@@ -9,7 +9,7 @@ from confluent_kafka import Producer, TopicPartition
 import rota
 from rota import _rota
 
-from .asking import GROUP, SCHEMA, SETTINGS, ask, consumer, settle, shown, stuck
+from .asking import GROUP, SCHEMA, SETTINGS, ask, commit, consumer, leave, settle, shown, stuck
 
 pytestmark = pytest.mark.clients
 
@@ -63,8 +63,7 @@ def test_offsets_lag_and_owners_are_what_the_clients_did() -> None:
         owner[0].commit(offsets=[TopicPartition("t", 0, 2, metadata="two of five")], asynchronous=False)
         group = shown(server, f"/groups/{GROUP}", "group")
         ids = {partition: one.memberid() for partition, one in owner.items()}
-        ana.close()
-        ben.close()
+        leave(server, ana, ben)
         emptied = shown(server, f"/groups/{GROUP}", "group")
     first, second = group["partitions"]
     assert (first["offset"], first["log_end"], first["lag"]) == (2, 5, 3)
@@ -85,9 +84,7 @@ def test_groups_come_page_by_page_in_order() -> None:
         server.create_topic("t")
         names = ["a", "b/c", "d e", "é"]
         for name in names:
-            one = consumer(server, "ana", group=name)
-            one.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
-            one.close()
+            commit(server, name, TopicPartition("t", 0, 1))
         whole = shown(server, "/groups", "groups")
         assert ([group["group_id"] for group in whole["groups"]], whole["total"], whole["next"]) == (names, 4, None)
         seen, page = [], shown(server, "/groups?limit=3", "groups")
@@ -102,13 +99,8 @@ def test_groups_come_page_by_page_in_order() -> None:
 def test_a_group_that_is_not_there_is_named_with_the_nearest_that_is() -> None:
     with rota.Server(settings=SETTINGS, http=":0") as server:
         server.create_topic("t")
-        one = consumer(server, "ana")
-        # librdkafka may wait for ever when a consumer closes while it is being assigned.
-        while not one.assignment():
-            one.poll(0.1)
-        one.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
+        commit(server, GROUP, TopicPartition("t", 0, 1))
         told = shown(server, "/groups/order", "error", 404)
-        one.close()
     assert told == {
         "error": "NoSuchGroup",
         "message": "there is no group `order`; the nearest is `orders`",

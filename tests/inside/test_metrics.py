@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,11 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import rota
 
-from .asking import GROUP, SETTINGS, ask, consumer, settle, stuck
+from .asking import GROUP, SETTINGS, ask, commit, consumer, settle, stuck
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = (ROOT / "docs/metrics.md").read_text()
-FILES = [ROOT / "docs/monitoring/alerts.yml", ROOT / "docs/monitoring/grafana.json"]
+ALERTS, DASHBOARD = ROOT / "docs/monitoring/alerts.yml", ROOT / "docs/monitoring/grafana.json"
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -88,8 +89,10 @@ def test_commits_lag_refusals_and_expiries_are_counted_one_by_one() -> None:
         with pytest.raises(KafkaException):
             ana.commit(offsets=[TopicPartition("t", 0, 4)], asynchronous=False)
         committed = scrape(server)
-        clock.advance(45_000, expire=[ana.memberid()])
-        expired = scrape(server)
+        with server.pause(ana.memberid(), GROUP):
+            clock.advance(45_000, expire=[ana.memberid()])
+            expired = scrape(server)
+        settle(server, ana)
         ana.close()
     assert value(before, "rota_commits_total") == 0
     assert value(committed, "rota_commits_total") == 2
@@ -114,7 +117,8 @@ def test_a_data_directory_has_metrics_of_its_own(tmp_path: Path) -> None:
         health = server.health()
     assert health is not None
     assert value(samples, "rota_fsync_seconds_count") == health.syncs > 0
-    assert 0 < value(samples, "rota_fsync_seconds_sum") <= health.sync_seconds
+    assert value(samples, "rota_fsync_seconds_bucket", le="+Inf") == health.syncs
+    assert value(samples, "rota_fsync_seconds_sum") == health.sync_seconds > 0
     assert value(samples, "rota_log_stopped") == 0
 
 
@@ -122,9 +126,7 @@ def test_hostile_names_are_labels_and_nothing_else() -> None:
     hostile = 'a"} 1\nrota_panics_total 99\n{b="\\'
     with rota.Server(settings=SETTINGS, http=":0") as server:
         server.create_topic("t")
-        one = consumer(server, "ana", group=hostile)
-        one.commit(offsets=[TopicPartition("t", 0, 0)], asynchronous=False)
-        one.close()
+        commit(server, hostile, TopicPartition("t", 0, 0))
         samples = scrape(server)
     assert value(samples, "rota_group_lag_messages", group=hostile, topic="t") == 0
     assert ("rota_group_lag_messages", frozenset({("group", hostile), ("topic", "t")})) in samples
@@ -137,9 +139,45 @@ def test_every_metric_is_documented_and_no_rule_or_panel_asks_for_another(tmp_pa
     told = {re.sub(r"_(total|g?count|g?sum)$", "", family.name) for family in families}
     documented = set(re.findall(r"^\| `(rota_\w+?)(?:_total)?`", DOCS, re.MULTILINE))
     assert told == documented
-    for path in FILES:
+    for path in (ALERTS, DASHBOARD):
         asked = {
             re.sub(r"_(total|bucket|count|sum)$", "", name) for name in re.findall(r"\brota_\w+", path.read_text())
         }
         assert asked, path
         assert asked <= told, path
+
+
+def labels_of(metric: str) -> set[str]:
+    """Those that the page has for it, and those that Prometheus and histograms add."""
+    [cell] = re.findall(rf"^\| `{metric}(?:_total)?` \| [^|]* \|([^|]*)\|", DOCS, re.MULTILINE)
+    return {*re.findall(r"`(\w+)`", cell), "instance", "job", "le"}
+
+
+def test_no_rule_or_panel_asks_for_a_label_that_its_metric_has_not() -> None:
+    dashboard = json.loads(DASHBOARD.read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    queries += re.findall(r"^ +expr: (.*)$", ALERTS.read_text(), re.MULTILINE)
+    assert len(queries) > 20
+    for query in queries:
+        metrics = {re.sub(r"_(total|bucket|count|sum)$", "", name) for name in re.findall(r"\brota_\w+", query)}
+        known = set.intersection(*map(labels_of, metrics)) if metrics else {"job"}
+        grouped = ",".join(re.findall(r"by \(([^)]*)\)", query)).replace(" ", "").split(",")
+        asked = {*re.findall(r"(\w+) *(?:=~|!~|!=|=)\s*\"", query), *filter(None, grouped)}
+        assert asked <= known, query
+
+
+def test_panels_have_an_id_each_and_do_not_lie_on_each_other() -> None:
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
+    places = [panel["gridPos"] for panel in panels]
+    cells = [
+        (x, y)
+        for place in places
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert max(place["x"] + place["w"] for place in places) <= 24, "Grafana's width"
+    for panel in panels:
+        references = [target["refId"] for target in panel["targets"]]
+        assert len(set(references)) == len(references) > 0, panel["title"]

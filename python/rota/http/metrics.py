@@ -11,7 +11,6 @@ from prometheus_client.core import (
     GaugeMetricFamily,
     HistogramMetricFamily,
     Metric,
-    SummaryMetricFamily,
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
@@ -69,7 +68,7 @@ def families(server: _rota.Server, health: Health | None) -> Iterator[Metric]:
     )
     yield CounterMetricFamily("rota_panics", "Requests that made the server panic: bugs.", value=server.panics)
     if health is not None:
-        yield from _disk(health)
+        yield from _disk(health, tally)
 
 
 def _labelled(family: Any, values: dict[str, int]) -> Metric:
@@ -123,9 +122,13 @@ def _counted(tally: dict[str, Any]) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "rota_failed_appends", "Appends to __consumer_offsets that failed.", value=tally["failed_appends"]
     )
-    for name, key, explained in DURATIONS:
-        counts, seconds = tally[key]
-        yield HistogramMetricFamily(name, explained, buckets=_cumulated(tally["bounds"], counts), sum_value=seconds)
+    for row in DURATIONS:
+        yield _timed(tally, *row)
+
+
+def _timed(tally: dict[str, Any], name: str, key: str, explained: str) -> Metric:
+    counts, seconds = tally[key]
+    return HistogramMetricFamily(name, explained, buckets=_cumulated(tally["bounds"], counts), sum_value=seconds)
 
 
 def _cumulated(bounds: list[float], counts: list[int]) -> list[tuple[str, int]]:
@@ -137,10 +140,8 @@ def _cumulated(bounds: list[float], counts: list[int]) -> list[tuple[str, int]]:
     return buckets
 
 
-def _disk(health: Health) -> Iterator[Metric]:
-    synced = SummaryMetricFamily("rota_fsync_seconds", "Syncs of the write-ahead file, with the writes before them.")
-    synced.add_metric([], health.syncs, health.sync_seconds)
-    yield synced
+def _disk(health: Health, tally: dict[str, Any]) -> Iterator[Metric]:
+    yield _timed(tally, "rota_fsync_seconds", "fsyncs", "Syncs of the write-ahead file.")
     yield CounterMetricFamily("rota_compactions", "Compactions that were finished.", value=health.compactions)
     yield GaugeMetricFamily(
         "rota_log_stopped", "1 if the log accepts nothing any more.", value=int(health.stopped is not None)

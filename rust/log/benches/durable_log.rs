@@ -70,7 +70,7 @@ fn commits(dir: &Path, requesters: u64, partitions: u32, durability: Durability,
         log.open(partition, 0).expect("nobody has opened it");
     }
     let (mut asked, mut durable) = (0, 0_u64);
-    let before = store.inspect(|store| store.syncs()).expect("it is open");
+    let before = store.inspect(|store| store.syncs().count()).expect("it is open");
     let started = Instant::now();
     let mut ask = |log: &mut rota_log::SegmentLog, count: u64| {
         for _ in 0..count {
@@ -89,7 +89,7 @@ fn commits(dir: &Path, requesters: u64, partitions: u32, durability: Durability,
         ask(&mut log, arrived.len() as u64);
     }
     let elapsed = started.elapsed().as_secs_f64();
-    let syncs = store.inspect(|store| store.syncs()).expect("it is open") - before;
+    let syncs = store.inspect(|store| store.syncs().count()).expect("it is open") - before;
     (durable as f64 / elapsed, syncs as f64 / elapsed)
 }
 

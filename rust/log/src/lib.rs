@@ -9,14 +9,16 @@
 //! | [`PartitionLog`] | a user topic's partition: batches as they came, offsets assigned, reads and look-ups by time |
 //! | [`FencedLog`] | the log of `__consumer_offsets` as a trait: epochs, appends, flush, ordered completions, reads |
 //! | [`MemoryLog`] | its memory implementation, whose completions can be held, reordered across partitions and failed |
+//! | [`Histogram`] | how long things took, by buckets |
 //! | [`store::Store`] | partitions in Kafka's layout on disk: group commit, recovery, compaction |
 //! | [`SegmentStore`], [`SegmentLog`] | a store on threads of its own; the fenced log on it |
 //! | [`files::Files`] | what a store asks of a file system; [`files::ForgetfulFiles`] is one that tests crash |
 //!
-//! Only [`SegmentStore`] reads a clock and starts threads.
+//! Only [`SegmentStore`] starts threads; a clock is read by it, and where syncs are timed.
 
 mod batch;
 mod compression;
+mod durations;
 mod fenced;
 pub mod files;
 mod memory_log;
@@ -31,6 +33,7 @@ pub use batch::{
     stamp_append_time,
 };
 pub use compression::decompress;
+pub use durations::{BOUNDS_SECONDS, Histogram};
 pub use fenced::{Completion, FencedLog, LogAppendId, LogError, LogRecord, StoredRecord};
 pub use memory_log::MemoryLog;
 pub use partition_log::{PartitionLog, TimestampedOffset};

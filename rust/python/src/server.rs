@@ -8,9 +8,9 @@ use pyo3::{
     types::PyDict,
 };
 use rota_core::State;
+use rota_log::BOUNDS_SECONDS;
 use rota_server::{
-    BOUNDS_SECONDS, DataConfig, Durability, InjectionId, JournalConfig, Server as Running, ServerConfig, ServerError,
-    Settings, Tally,
+    DataConfig, Durability, InjectionId, JournalConfig, Server as Running, ServerConfig, ServerError, Settings, Tally,
     trace::{self, Layout, Trace, TraceWriter},
 };
 
@@ -47,6 +47,7 @@ fn counted<'py>(py: Python<'py>, tally: &Tally) -> PyResult<Bound<'py, PyDict>> 
         ("joins", &tally.joins),
         ("syncs", &tally.syncs),
         ("appends", &tally.appends),
+        ("fsyncs", &tally.fsyncs),
     ];
     for (name, histogram) in histograms {
         counts.set_item(name, (histogram.counts, histogram.sum_seconds))?;
@@ -225,8 +226,8 @@ impl Server {
         Some((
             health.stopped,
             health.refused,
-            health.syncs,
-            health.sync_time.as_secs_f64(),
+            health.syncs.count(),
+            health.syncs.sum_seconds,
             health.compactions,
             health.compaction_error,
         ))

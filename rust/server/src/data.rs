@@ -9,7 +9,7 @@ use std::{
 };
 
 use rota_log::{
-    LogError, SegmentStore,
+    Histogram, LogError, SegmentStore,
     files::{DiskFiles, Files},
     store::{Access, Command, Durability, Report, StoreOptions},
 };
@@ -76,9 +76,7 @@ pub struct Health {
     /// Partitions that are refused, and why.
     pub refused: Vec<String>,
     /// Syncs of the write-ahead file for appends since the start.
-    pub syncs: u64,
-    /// How long those took, with the writes before them.
-    pub sync_time: Duration,
+    pub syncs: Histogram,
     /// Compactions that were finished since the start.
     pub compactions: u64,
     /// Why the last compaction that was given up was.
@@ -224,8 +222,7 @@ impl DataDir {
             Health {
                 stopped: None,
                 refused: refusals.collect(),
-                syncs: store.syncs(),
-                sync_time: store.sync_time(),
+                syncs: store.syncs().clone(),
                 compactions: store.compactions(),
                 compaction_error: store.last_compaction_error().map(str::to_owned),
             }

@@ -51,4 +51,4 @@ pub use rota_log::store::Durability;
 pub use server::{Server, ServerConfig};
 pub use settings::{SettingError, Settings};
 pub use sight::{Census, GroupSight};
-pub use tally::{BOUNDS_SECONDS, Histogram, Tally};
+pub use tally::Tally;

@@ -241,7 +241,7 @@ impl OffsetsLog {
 
     fn translated(&mut self, completion: Completion, tally: &mut Tally) -> Option<Ended> {
         let Name { partition, epoch, append_id, since } = self.names.remove(&completion.append_id)?;
-        tally.appends.observe(since.elapsed().as_secs_f64());
+        tally.appends.observe(since.elapsed());
         tally.failed_appends += u64::from(completion.result.is_err());
         let error = |error: LogError| ErrorCode::from_code(error.code()).unwrap_or(ErrorCode::UnknownServerError);
         let result = completion.result.map(|offset| offset as u64).map_err(error);

@@ -84,6 +84,7 @@ impl Server {
         for tally in self.look_all(|shared| shared.node.borrow().effects.tally.clone())? {
             all.add(&tally);
         }
+        all.fsyncs = self.health().unwrap_or_default().syncs;
         Ok(all)
     }
 

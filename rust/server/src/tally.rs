@@ -13,37 +13,7 @@ use rota_core::{
     request::{Request, Ticket},
     response::{Answer, CommittedTopic},
 };
-
-/// Upper bounds of a histogram's buckets, in seconds: from a fast disk to the longest rebalance timeouts.
-pub const BOUNDS_SECONDS: [f64; 16] =
-    [0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0];
-
-/// Durations by bucket; the last one is for those that are beyond all bounds.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Histogram {
-    /// How many fall into each bucket.
-    pub counts: [u64; BOUNDS_SECONDS.len() + 1],
-    /// All of them together, in seconds.
-    pub sum_seconds: f64,
-}
-
-impl Histogram {
-    /// Counts one.
-    pub fn observe(&mut self, seconds: f64) {
-        let bucket = BOUNDS_SECONDS.partition_point(|bound| *bound < seconds);
-        self.counts[bucket] += 1;
-        self.sum_seconds += seconds;
-    }
-
-    fn observe_ms(&mut self, ms: u64) {
-        self.observe(Duration::from_millis(ms).as_secs_f64());
-    }
-
-    fn add(&mut self, other: &Histogram) {
-        self.counts.iter_mut().zip(other.counts).for_each(|(sum, count)| *sum += count);
-        self.sum_seconds += other.sum_seconds;
-    }
-}
+use rota_log::Histogram;
 
 /// The counts of one node, or of several together.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +38,8 @@ pub struct Tally {
     pub appends: Histogram,
     /// Those that failed.
     pub failed_appends: u64,
+    /// Syncs of the write-ahead file, which all nodes share: only the counts of all together have them.
+    pub fsyncs: Histogram,
     /// Joins and syncs that wait for their answer, and since when.
     waiting: HashMap<Ticket, u64>,
 }
@@ -86,12 +58,12 @@ impl Tally {
             Answer::Heartbeat(error) => self.refused("Heartbeat", *error),
             Answer::JoinGroup(join) => {
                 let since_ms = self.waiting.remove(&ticket);
-                since_ms.inspect(|since_ms| self.joins.observe_ms(now_ms.saturating_sub(*since_ms)));
+                since_ms.inspect(|since_ms| self.joins.observe(elapsed(*since_ms, now_ms)));
                 self.refused("JoinGroup", join.error);
             }
             Answer::SyncGroup(sync) => {
                 let since_ms = self.waiting.remove(&ticket);
-                since_ms.inspect(|since_ms| self.syncs.observe_ms(now_ms.saturating_sub(*since_ms)));
+                since_ms.inspect(|since_ms| self.syncs.observe(elapsed(*since_ms, now_ms)));
                 self.refused("SyncGroup", sync.error);
             }
             Answer::OffsetCommit(commit) => self.committed(commit.topics),
@@ -130,10 +102,10 @@ impl Tally {
         let Rebalance { began_ms, joined_ms, settled_ms, .. } = *rebalance;
         match moment {
             Moment::Began => *self.rebalances.entry(rebalance.cause.name()).or_default() += 1,
-            Moment::Joined => self.join_phases.observe_ms(joined_ms.unwrap_or(began_ms).saturating_sub(began_ms)),
+            Moment::Joined => self.join_phases.observe(elapsed(began_ms, joined_ms.unwrap_or(began_ms))),
             Moment::Settled => {
                 let (Some(joined_ms), Some(settled_ms)) = (joined_ms, settled_ms) else { return };
-                self.sync_phases.observe_ms(settled_ms.saturating_sub(joined_ms));
+                self.sync_phases.observe(elapsed(joined_ms, settled_ms));
             }
         }
     }
@@ -158,6 +130,10 @@ impl Tally {
     }
 }
 
+fn elapsed(since_ms: u64, now_ms: u64) -> Duration {
+    Duration::from_millis(now_ms.saturating_sub(since_ms))
+}
+
 #[cfg(test)]
 mod tests {
     use rota_core::{explain::Cause, request::SyncGroup, response::SyncAnswer};
@@ -176,17 +152,6 @@ mod tests {
             joined_ms,
             settled_ms,
         }
-    }
-
-    #[test]
-    fn a_duration_falls_into_the_first_bucket_whose_bound_it_does_not_exceed() {
-        let mut histogram = Histogram::default();
-        for seconds in [0.0, 0.0001, 0.000_11, 300.0, 300.1] {
-            histogram.observe(seconds);
-        }
-        assert_eq!(histogram.counts[..3], [2, 1, 0]);
-        assert_eq!(histogram.counts[BOUNDS_SECONDS.len() - 1..], [1, 1]);
-        assert!((histogram.sum_seconds - 600.100_21).abs() < 1e-9);
     }
 
     #[test]

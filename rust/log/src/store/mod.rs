@@ -1,6 +1,6 @@
 //! Partitions in Kafka's layout on disk, whose appends become durable together.
 //!
-//! A [`Store`] is single-threaded and has no clock: [`Store::pass`] makes what waits durable, [`Store::next_task`]
+//! A [`Store`] is single-threaded and looks at a clock only to time syncs: [`Store::pass`] makes what waits durable, [`Store::next_task`]
 //! gives the work to be done beside it. `SegmentLog` runs it on threads of its own.
 //!
 //! What is where. Appends go to the write-ahead file that all partitions share, which is synced once a pass, and in
@@ -28,10 +28,9 @@ mod wal;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
-use crate::files::Files;
+use crate::{Histogram, files::Files};
 
 pub use checkpoint::Task;
 pub use layout::is_topic;
@@ -129,9 +128,7 @@ pub struct Store {
     wal: Wal,
     /// Whether names in the data directory itself changed since the last checkpoint.
     names_changed: bool,
-    /// How often a frame was synced.
-    syncs: u64,
-    sync_time: Duration,
+    syncs: Histogram,
     /// Bytes written to segments since the last checkpoint, where that is not the write-ahead file's size.
     unsynced_bytes: u64,
     /// Directories of deleted partitions that are still there.
@@ -200,14 +197,9 @@ impl Store {
         self.stopped.clone()
     }
 
-    /// Syncs of the write-ahead file for passes so far.
-    pub fn syncs(&self) -> u64 {
-        self.syncs
-    }
-
-    /// How long those took, with the writes before them.
-    pub fn sync_time(&self) -> Duration {
-        self.sync_time
+    /// Syncs of the write-ahead file for passes so far, and how long they took.
+    pub fn syncs(&self) -> &Histogram {
+        &self.syncs
     }
 
     /// Compactions that were finished.

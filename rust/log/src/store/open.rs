@@ -10,10 +10,10 @@ use std::{
     fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use crate::{
+    Histogram,
     batch::batches,
     fenced::LogError,
     files::{Entry, Files, read_file, replace_file},
@@ -181,8 +181,7 @@ impl Opening {
             names: HashMap::new(),
             wal: Wal::ended(0, 0),
             names_changed: false,
-            syncs: 0,
-            sync_time: Duration::ZERO,
+            syncs: Histogram::default(),
             unsynced_bytes: 0,
             leftovers: Vec::new(),
             stopped: None,

@@ -1,6 +1,6 @@
 //! A pass: the commands that wait become durable together.
 
-use std::{collections::HashMap, io, sync::Arc, time::Instant};
+use std::{collections::HashMap, io, sync::Arc};
 
 use crate::{
     batch::{Batch, rewrite_header},
@@ -235,12 +235,7 @@ impl Store {
             pass.trims.clear();
             Err(storage_error(error))
         } else {
-            self.syncs += u64::from(has_data);
-            let began = Instant::now();
-            let appended = self.wal.append(payload, has_data);
-            if has_data {
-                self.sync_time += began.elapsed();
-            }
+            let appended = self.wal.append(payload, has_data.then_some(&mut self.syncs));
             appended.map_err(|error| self.stop_writing(&error))
         };
         if written.is_ok() {

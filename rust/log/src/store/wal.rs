@@ -14,9 +14,12 @@
 //! Handles are declared anew in every file. Frame n + 1 is written once n is durable, so at most the last one is torn:
 //! a bad frame before a good one is damage.
 
-use std::{io, path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc, time::Instant};
 
-use crate::files::{Access, File, Files, read_file, read_up_to, write_all_at};
+use crate::{
+    Histogram,
+    files::{Access, File, Files, read_file, read_up_to, write_all_at},
+};
 
 use super::layout::{is_topic, wal_name};
 
@@ -261,8 +264,9 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes a frame and, if `durable`, syncs it. After an error nobody knows what is on the disk.
-    pub fn append(&mut self, payload: &[u8], durable: bool) -> io::Result<()> {
+    /// Writes a frame and, with `syncs`, syncs it and counts there how long the sync took, whether it succeeded or not.
+    /// After an error nobody knows what is on the disk.
+    pub fn append(&mut self, payload: &[u8], syncs: Option<&mut Histogram>) -> io::Result<()> {
         let length = payload.len() as u32;
         let crc = frame_crc(self.salt, length, self.next_sequence, payload);
         self.frame.clear();
@@ -273,8 +277,11 @@ impl Wal {
         self.frame.extend_from_slice(payload);
         self.frame.resize(self.frame.len().next_multiple_of(ALIGN), 0);
         write_all_at(self.file.as_ref(), &self.frame, self.position)?;
-        if durable {
-            self.file.sync()?;
+        if let Some(syncs) = syncs {
+            let began = Instant::now();
+            let synced = self.file.sync();
+            syncs.observe(began.elapsed());
+            synced?;
         }
         self.position += self.frame.len() as u64;
         self.next_sequence += 1;
@@ -431,7 +438,7 @@ mod tests {
         let mut wal = Wal::create(&files, Path::new(""), 3, 40, true, 256).unwrap();
         for frame in frames {
             wal.reserve(frame.len()).unwrap();
-            wal.append(frame, true).unwrap();
+            wal.append(frame, Some(&mut Histogram::default())).unwrap();
         }
         assert_eq!(wal.next_sequence(), 40 + frames.len() as u64);
         (files, wal_name(3).into())
