@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import socket
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka.errors import TopicAuthorizationFailedError
@@ -15,6 +19,7 @@ from rota.groups.cluster import Cluster, Committed, Partition
 from rota.groups.errors import GroupsError, Kind
 from rota.groups.plan import Target
 
+from .conftest import SETTINGS
 from .scene import Scene, rota_groups
 
 SOMEWHERE = ("--bootstrap-server", "127.0.0.1:1")
@@ -114,15 +119,91 @@ class RefusesOne(Cluster):
         return codes | dict.fromkeys(offsets.keys() - taken.keys(), TopicAuthorizationFailedError)
 
 
-def test_when_one_partition_is_refused_the_others_are_put_back(own_scene: Scene) -> None:
+def test_when_one_partition_is_refused_the_others_are_put_back(own_scene: Scene, tmp_path: Path) -> None:
     topic = own_scene.topic(4, 4, 4)
     own_scene.commit(topic, {0: 1, 1: 2})
     with RefusesOne(own_scene.bootstrap, {}, 10_000) as cluster:
         cluster.refused = topic, 1
         planned = changes.reset(cluster, own_scene.group, (Target.TO_LATEST, ""), [topic], create=False)
+        undo = tmp_path / "undo.csv"
+        changes.keep(own_scene.group, planned, None, undo)
         with pytest.raises(GroupsError, match=f"refused {topic}-1: TopicAuthorizationFailed; nothing was changed"):
-            changes.apply(cluster, own_scene.group, planned)
+            changes.apply(cluster, own_scene.group, planned, undo)
     assert own_scene.committed(topic) == {0: 1, 1: 2}
+    assert not undo.exists(), "there is nothing to undo"
+
+
+def test_of_files_that_cannot_all_be_written_none_is_left(own_scene: Scene, tmp_path: Path) -> None:
+    topic = own_scene.topic(4)
+    own_scene.commit(topic, {0: 1})
+    plan, undo = tmp_path / "plan.csv", tmp_path / "absent" / "undo.csv"
+    files = ("--plan", plan, "--undo", undo)
+    ended = own_scene.run("reset-offsets", own_scene.group, "--topic", topic, "--to-latest", *files, "--execute")
+    assert (ended.code, ended.err.startswith(f"rota: --undo {undo}: ")) == (2, True), ended.err
+    assert ended.err.endswith("; nothing was changed\n")
+    assert not plan.exists()
+    assert own_scene.committed(topic) == {0: 1}
+
+
+def test_a_full_disk_is_named_before_anything_is_changed(
+    own_scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = own_scene.topic(4)
+    own_scene.commit(topic, {0: 1})
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    undo = tmp_path / "undo.csv"
+    ended = own_scene.run("delete-offsets", own_scene.group, "--topic", topic, "--undo", undo)
+    assert (ended.code, undo.exists()) == (2, False)
+    assert ended.err.endswith("No space left on device; nothing was changed\n")
+    assert own_scene.committed(topic) == {0: 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments"),
+    [
+        ("alter", ("reset-offsets", "--all-topics", "--to-latest", "--execute")),
+        ("delete_offsets", ("delete-offsets", "--all-topics", "--undo", "undo.csv")),
+        ("delete", ("delete",)),
+    ],
+)
+def test_a_broker_that_goes_away_before_the_change_is_named(
+    change: str, arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    changed = getattr(Cluster, change)
+    with rota.Server(settings=SETTINGS) as server:
+        scene = Scene(server.bootstrap_servers)
+        scene.commit(scene.topic(2), {0: 1})
+
+        def too_late(*told: Any) -> Any:
+            server.stop()
+            return changed(*told)
+
+        monkeypatch.setattr(Cluster, change, too_late)
+        ended = scene.run(arguments[0], scene.group, *arguments[1:], "--timeout", "500")
+    assert (ended.code, ended.out, len(ended.err.splitlines())) == (5, "", 1), ended.err
+    assert ended.err.endswith("; whether it was done is not known: look with `describe`\n")
+
+
+def test_a_watch_ends_with_an_error_when_the_broker_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    with rota.Server(settings=SETTINGS) as server:
+        scene = Scene(server.bootstrap_servers)
+        scene.commit(scene.topic(2), {0: 1})
+        monkeypatch.setattr("rota.groups.watching.pause", lambda _: server.stop())
+        ended = scene.run("watch", scene.group, "--timeout", "500")
+    assert ended.code == 5
+    assert len(ended.out.splitlines()) == 2, "the header, and one look"
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_watching_a_group_that_is_not_there_is_an_error(own_scene: Scene) -> None:
+    ended = own_scene.run("watch", own_scene.group, "--count", "1")
+    assert (ended.code, ended.out.splitlines()[1:]) == (3, [])
+    assert ended.err.startswith(f"rota: there is no group `{own_scene.group}`")
 
 
 def test_every_kind_of_error_has_an_exit_code_of_its_own() -> None:

@@ -35,25 +35,32 @@ def refuse_live(described: Described, change: str) -> None:
 
 
 def write_new(option: str, path: Path, text: str) -> None:
-    """A file that was not there, on disk before anything is changed."""
+    """A file that was not there, on disk before anything is changed; of one that cannot be written nothing is left."""
     try:
-        with path.open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        file = path.open("x", encoding="utf-8", newline="")
     except FileExistsError:
         raise misused(f"{option} {path}: there is such a file already; nothing was changed") from None
     except OSError as error:
         raise misused(f"{option} {path}: {error}; nothing was changed") from None
+    try:
+        with file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink()
+        raise misused(f"{option} {path}: {error}; nothing was changed") from None
 
 
-def apply(cluster: Cluster, group: str, steps: Sequence[Step]) -> None:
-    """Commits the steps. If the broker refuses some, the others are taken back."""
+def apply(cluster: Cluster, group: str, steps: Sequence[Step], undo: Path | None) -> None:
+    """Commits the steps. If the broker refuses some, the others are taken back; then there is nothing to undo."""
     refused = cluster.alter(group, {step.at: step.after for step in steps})
     if not refused:
         return
     done = [step for step in steps if step.at not in refused]
     left = _taken_back(cluster, group, done)
+    if undo is not None and not left:
+        undo.unlink()
     [first, *_] = refused.values()
     rest = f"these could not be taken back: {named(left)}" if left else "nothing was changed"
     names = ", ".join(sorted({refusal(code) for code in refused.values()}))
@@ -160,8 +167,14 @@ def reset(
 
 
 def keep(group: str, planned: Sequence[Step], plan: Path | None, undo: Path | None) -> None:
-    """Writes the files that were asked for."""
+    """Writes the files that were asked for, both or none."""
     if plan is not None:
         write_new("--plan", plan, as_file({step.at: step.after for step in planned}))
-    if undo is not None:
-        write_new("--undo", undo, as_undo(group, {step.at: step.before for step in planned if step.before is not None}))
+    try:
+        if undo is not None:
+            before = {step.at: step.before for step in planned if step.before is not None}
+            write_new("--undo", undo, as_undo(group, before))
+    except GroupsError:
+        if plan is not None:
+            plan.unlink()
+        raise

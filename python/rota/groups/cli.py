@@ -176,7 +176,7 @@ def reset_offsets(
             steps = changes.reset(cluster, name, (Target(option), value), topics, create=create)
             changes.keep(name, steps, plan, undo)
             if execute:
-                changes.apply(cluster, name, steps)
+                changes.apply(cluster, name, steps, undo)
         typer.echo(render.reset(name, steps, executed=execute, form="csv" if export else "json" if as_json else "text"))
 
 

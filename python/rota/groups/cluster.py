@@ -18,6 +18,9 @@ from rota.groups.errors import GroupsError, Kind, nearest
 Partition = tuple[str, int]
 """Topic and index."""
 
+FETCH_WAIT_MS = 500
+"""How long a broker may wait until there is something to fetch: the library's own default."""
+
 # The library warns on stderr of what it then raises.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 
@@ -109,6 +112,18 @@ def asking(what: str) -> Iterator[None]:
         yield
     except (errors.KafkaError, OSError) as error:
         raise GroupsError(kind_of(error), f"{what}: {error}") from error
+
+
+@contextlib.contextmanager
+def changing(what: str) -> Iterator[None]:
+    """As `asking`. Of a broker that goes away meanwhile nobody knows what it has done."""
+    try:
+        with asking(what):
+            yield
+    except GroupsError as error:
+        if error.kind is Kind.UNREACHABLE:
+            raise GroupsError(error.kind, f"{error}; whether it was done is not known: look with `describe`") from error
+        raise
 
 
 def _at(partition: Partition) -> Any:
@@ -224,6 +239,8 @@ class Cluster:
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",
                 max_partition_fetch_bytes=fetch_bytes_max,
+                # The library wants it below the timeout of a request.
+                fetch_max_wait_ms=min(FETCH_WAIT_MS, int(self._settings["request_timeout_ms"]) // 2),
             )
             try:
                 yield consumer
@@ -232,7 +249,7 @@ class Cluster:
 
     def alter(self, group: str, offsets: Mapping[Partition, Committed]) -> dict[Partition, type[Exception]]:
         """Commits offsets for a group without members; what was refused, by partition."""
-        with asking(f"the offsets of group `{group}` could not be changed"):
+        with changing(f"the offsets of group `{group}` could not be changed"):
             told = {
                 _at(partition): OffsetAndMetadata(one.offset, one.metadata, one.leader_epoch)
                 for partition, one in offsets.items()
@@ -241,12 +258,12 @@ class Cluster:
 
     def delete_offsets(self, group: str, partitions: Sequence[Partition]) -> dict[Partition, type[Exception]]:
         """Deletes committed offsets; what was refused, by partition."""
-        with asking(f"the offsets of group `{group}` could not be deleted"):
+        with changing(f"the offsets of group `{group}` could not be deleted"):
             return _refused(self._admin.delete_group_offsets(group, [_at(partition) for partition in partitions]))
 
     def delete(self, groups: Sequence[str]) -> dict[str, str]:
         """Deletes groups with their offsets; what was refused, by group."""
-        with asking(f"{', '.join(groups)} could not be deleted"):
+        with changing(f"{', '.join(groups)} could not be deleted"):
             codes = self._admin.delete_groups(list(groups))
         return {group: code.removesuffix("Error") for group, code in codes.items() if code != "OK"}
 
@@ -257,7 +274,7 @@ class Cluster:
             if member.instance_id is None
             else MemberToRemove(group_instance_id=member.instance_id, reason=reason)
         )
-        with asking(f"member `{member.member_id}` of group `{group}` could not be removed"):
+        with changing(f"member `{member.member_id}` of group `{group}` could not be removed"):
             [code] = self._admin.remove_group_members(group, [told]).values()
         return None if code is errors.NoError else code
 

@@ -45,8 +45,9 @@ def look(cluster: Cluster, group: str) -> dict[str, Any]:
 def follow(
     cluster: Cluster, groups: Callable[[], list[str]], interval_s: float, count: int | None, *, as_json: bool
 ) -> None:
-    """Looks every `interval_s` seconds, `count` times or until Ctrl-C."""
+    """Looks every `interval_s` seconds, `count` times or until Ctrl-C. What is not there at the start is an error."""
     last: dict[str, dict[str, Any]] = {}
+    cluster.describe(groups())
     if not as_json:
         typer.echo(_line(HEADER))
     with suppress(KeyboardInterrupt):
