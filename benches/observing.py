@@ -29,7 +29,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 COPY = ROOT / "build/observing"
-COPIED = ("Cargo.toml", "Cargo.lock", "rust")
+COPIED = ("Cargo.toml", "Cargo.lock", "rust", "benches/rust")
 LEFT_OUT = shutil.ignore_patterns("target", "__pycache__", "*.so")
 
 #: What does nothing in the copy, by file.
