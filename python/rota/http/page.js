@@ -1,10 +1,11 @@
 // The page of a rota server: asks /groups every second, and /groups/{id} of the group that is chosen. Whatever comes
-// from clients is put into the page as text (textContent), never as markup. Only the rows that are seen exist.
+// from clients is put into the page as text (textContent), never as markup. Only the rows that are seen exist, and they
+// stay: of what is told again, only what has changed is written.
 
 const ROW = 28, EVERY_MS = 1000, PAGE = 10000, MEMBERS_SHOWN = 200, CELLS_SHOWN = 2000;
 const $ = (id) => document.getElementById(id);
 let groups = [], shown = [], chosen = null, drawn = "", seenFirst = 0;
-const made = new Map(); // rows by group id, until there is news
+const made = new Map(), seats = new Map(); // parts of rows by group id, of the chosen group's members by member id
 
 // Letters that cannot be seen, or that turn the text around, are shown by their numbers.
 const plain = (text) => String(text).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (letter) => `\\u{${letter.codePointAt(0).toString(16)}}`);
@@ -14,6 +15,28 @@ function el(tag, text, className) {
   if (text !== undefined && text !== null) made.textContent = plain(text);
   if (className) made.className = className;
   return made;
+}
+
+function write(element, text) {
+  const told = plain(text ?? "");
+  if (element.textContent !== told) element.textContent = told;
+}
+
+// Has a box contain these lines in this order; those that stay are not touched.
+function arrange(box, lines) {
+  const wanted = new Set(lines);
+  for (const line of [...box.children]) if (!wanted.has(line)) line.remove();
+  lines.forEach((line, at) => {
+    if (box.children[at] !== line) box.insertBefore(line, box.children[at] ?? null);
+  });
+}
+
+// The parts by key for these keys only, made where they are missing.
+function parts(known, keys, make) {
+  const wanted = new Set(keys);
+  for (const key of [...known.keys()]) if (!wanted.has(key)) known.delete(key);
+  for (const key of keys) if (!known.has(key)) known.set(key, make(key));
+  return keys.map((key) => known.get(key));
 }
 
 const short = (id) => id.replace(/([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i, "$1…");
@@ -53,19 +76,26 @@ function bars(counts, near) {
   return chart;
 }
 
-function row(group) {
-  const line = el("button", null, "row"), slack = el("span");
+function row(groupId) {
+  const line = el("button", null, "row");
+  const spans = ["state", "members", "generation", "slack", "last"].map((name) => [name, el("span")]);
   line.type = "button";
-  line.setAttribute("aria-current", String(group.group_id === chosen));
-  line.title = group.why;
-  line.dataset.group = group.group_id;
-  slack.append(bars(group.slack, 3));
-  const last = group.last_rebalance;
-  line.append(
-    el("span", group.group_id), el("span", group.state, `state ${group.state}`), el("span", group.member_count),
-    el("span", group.generation), slack, el("span", last ? `${last.cause}, ${seconds(last.began_ago_ms)} ago` : ""));
-  line.addEventListener("click", () => choose(group.group_id));
-  return line;
+  line.append(el("span", groupId), ...spans.map(([, span]) => span));
+  line.addEventListener("click", () => choose(groupId));
+  return { line, drawn: "", ...Object.fromEntries(spans) };
+}
+
+function fill(row, group) {
+  const last = group.last_rebalance, slack = group.slack.join();
+  row.line.setAttribute("aria-current", String(group.group_id === chosen));
+  row.line.title = group.why;
+  write(row.state, group.state);
+  row.state.className = `state ${group.state}`;
+  write(row.members, group.member_count);
+  write(row.generation, group.generation);
+  write(row.last, last ? `${last.cause}, ${seconds(last.began_ago_ms)} ago` : "");
+  if (slack !== row.drawn) row.slack.replaceChildren(bars(group.slack, 3));
+  row.drawn = slack;
 }
 
 function filter() {
@@ -73,38 +103,46 @@ function filter() {
   shown = groups.filter((group) => group.group_id.includes(wanted) && (!troubled || group.waits > 0));
   $("none").hidden = shown.length > 0;
   $("space").style.height = `${shown.length * ROW}px`;
-  made.clear();
   drawList();
-}
-
-function rowOf(group) {
-  if (!made.has(group.group_id)) made.set(group.group_id, row(group));
-  return made.get(group.group_id);
 }
 
 // Of all rows only those that can be seen, and some around them.
 function drawList() {
-  const list = $("list"), focused = document.activeElement?.closest?.("button.row")?.dataset.group;
-  const first = Math.max(0, Math.floor(list.scrollTop / ROW / 8) * 8 - 8);
-  const rows = shown.slice(first, first + Math.ceil(list.clientHeight / ROW) + 24).map(rowOf);
+  const list = $("list"), first = Math.max(0, Math.floor(list.scrollTop / ROW / 8) * 8 - 8);
+  const seen = shown.slice(first, first + Math.ceil(list.clientHeight / ROW) + 24);
+  const rows = parts(made, seen.map((group) => group.group_id), row);
+  rows.forEach((row, at) => fill(row, seen[at]));
   $("rows").style.top = `${first * ROW}px`;
-  $("rows").replaceChildren(...rows);
-  if (focused !== undefined) rows.find((line) => line.dataset.group === focused)?.focus({ preventScroll: true });
+  arrange($("rows"), rows.map((row) => row.line));
 }
 
-function member(one, owner) {
-  const line = el("tr"), session = el("td"), client = `${one.client_id} ${one.client_host}`;
-  const name = el("td", short(one.member_id), `o${owner % 8}`);
-  name.title = one.member_id;
-  if (one.expires_in_ms !== null) {
-    const left = el("meter");
-    left.max = one.session_timeout_ms;
-    left.low = one.session_timeout_ms / 3;
-    left.value = Math.max(0, one.expires_in_ms);
-    session.append(left, ` expires in ${seconds(Math.max(0, one.expires_in_ms))}`);
-  }
-  line.append(name, el("td", one.instance_id ? `${client} (${one.instance_id})` : client), session, el("td", one.parked));
-  return line;
+function seat(memberId) {
+  const line = el("tr"), name = el("td", short(memberId)), client = el("td"), session = el("td"), parked = el("td");
+  const left = el("meter"), expires = el("span");
+  name.title = memberId;
+  session.append(left, " ", expires);
+  line.append(name, client, session, parked);
+  return { line, name, client, left, expires, parked };
+}
+
+function fillSeat(seat, one, owner) {
+  const client = `${one.client_id} ${one.client_host}`, leftMs = Math.max(0, one.expires_in_ms ?? 0);
+  seat.name.className = `o${owner % 8}`;
+  write(seat.client, one.instance_id ? `${client} (${one.instance_id})` : client);
+  seat.left.hidden = one.expires_in_ms === null;
+  seat.left.max = one.session_timeout_ms;
+  seat.left.low = one.session_timeout_ms / 3;
+  seat.left.value = leftMs;
+  write(seat.expires, one.expires_in_ms === null ? "" : `expires in ${seconds(leftMs)}`);
+  write(seat.parked, one.parked);
+}
+
+function drawMembers(group) {
+  const some = group.members.slice(0, MEMBERS_SHOWN), rows = parts(seats, some.map((one) => one.member_id), seat);
+  rows.forEach((row, at) => fillSeat(row, some[at], at));
+  const more = group.members.length - some.length, last = el("tr");
+  last.append(el("td", `and ${more} more`));
+  arrange($("members").tBodies[0], [...rows.map((row) => row.line), ...(more > 0 ? [last] : [])]);
 }
 
 function grid(group, order) {
@@ -168,9 +206,7 @@ function draw(group) {
   $("why").textContent = group.why.sentence;
   $("why").className = group.waiting.length ? "waits" : "";
   const order = new Map(group.members.map((one, at) => [one.member_id, at]));
-  const rows = group.members.slice(0, MEMBERS_SHOWN).map((one, at) => member(one, at));
-  if (group.members.length > MEMBERS_SHOWN) rows.push(el("tr", `and ${group.members.length - MEMBERS_SHOWN} more`));
-  $("members").tBodies[0].replaceChildren(...rows);
+  drawMembers(group);
   if (seen !== drawn) $("grid").replaceChildren(...grid(group, order));
   $("timeline").replaceChildren(...timeline(group.rebalances));
   $("slack").replaceChildren(...slackOf(group.members));
@@ -182,7 +218,6 @@ function choose(groupId) {
   chosen = groupId;
   drawn = "";
   history.replaceState(null, "", `#${encodeURIComponent(groupId)}`);
-  made.clear();
   drawList();
   describe();
 }
