@@ -1,0 +1,140 @@
+"""A server in a network of its own, as a container has one: clients outside reach it, directly and by a mapped port."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from .eventually import eventually
+
+WITHIN_S = 30
+PORT = 9092
+#: Of a range that is for tests of networks (RFC 2544); each pytest process has its own.
+NETWORK = f"198.18.{os.getpid() % 256}"
+OUTSIDE, INSIDE = f"{NETWORK}.1", f"{NETWORK}.2"
+
+
+def ip(*words: str) -> None:
+    """`ip WORDS`; raises CalledProcessError with what it said."""
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+@contextmanager
+def namespace() -> Iterator[str]:
+    """A network namespace with a cable to this one. Skips the test where that is not allowed."""
+    name = f"rota{os.getpid()}"
+    outer, inner = f"{name}o", f"{name}i"
+    try:
+        ip("netns", "add", name)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"network namespaces need root and iproute2: {getattr(error, 'stderr', '') or error}")
+    try:
+        ip("link", "add", outer, "type", "veth", "peer", "name", inner, "netns", name)
+        ip("address", "add", f"{OUTSIDE}/30", "dev", outer)
+        ip("link", "set", outer, "up")
+        ip("-n", name, "address", "add", f"{INSIDE}/30", "dev", inner)
+        ip("-n", name, "link", "set", inner, "up")
+        yield name
+    finally:
+        ip("netns", "del", name)  # and with it the cable
+
+
+@contextmanager
+def serving(inside: str, *more: str) -> Iterator[None]:
+    """`rota serve` for everybody, in the namespace."""
+    rota = [sys.executable, "-m", "rota", "serve", "--listen", f"0.0.0.0:{PORT}", *more]
+    rota += ["--set", "group.initial.rebalance.delay.ms=0"]
+    with subprocess.Popen(["ip", "netns", "exec", inside, *rota], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            assert "ready on" in server.stdout.readline()
+            yield
+        finally:
+            server.terminate()
+
+
+@dataclass
+class Mapping:
+    """A port of this machine that leads to the server, as `docker run -p` makes one."""
+
+    listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0)))
+    connections: list[socket.socket] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        """Of the port."""
+        return f"127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # until it is closed
+            while True:
+                client, _ = self.listener.accept()
+                server = socket.create_connection((INSIDE, PORT), WITHIN_S)
+                server.settimeout(None)
+                self.connections.append(client)
+                for pair in ((client, server), (server, client)):
+                    threading.Thread(target=pump, args=pair, daemon=True).start()
+
+
+def pump(source: socket.socket, sink: socket.socket) -> None:
+    """What one says to the other, until it ends."""
+    with contextlib.suppress(OSError):
+        while data := source.recv(65_536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+
+
+def told(bootstrap: str) -> list[str]:
+    """Where clients are sent to."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    brokers = admin.list_topics(timeout=WITHIN_S).brokers.values()
+    return [f"{broker.host}:{broker.port}" for broker in brokers]
+
+
+def work(bootstrap: str, topic: str) -> int:
+    """Produce, consume, commit and leave; the offset that the group has committed then."""
+    client = {"bootstrap.servers": bootstrap, "log_level": 0}
+    producer = Producer(client)
+    producer.produce(topic, b"hello")
+    assert producer.flush(WITHIN_S) == 0
+    group = client | {"group.id": topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer(group)
+    consumer.subscribe([topic])
+    message = eventually(lambda: consumer.poll(0.1), WITHIN_S, "the message")
+    assert message is not None
+    assert (message.error(), message.value()) == (None, b"hello")
+    consumer.commit(asynchronous=False)
+    (committed,) = consumer.committed([TopicPartition(topic, 0)], WITHIN_S)
+    consumer.close()
+    return committed.offset
+
+
+@pytest.mark.clients
+def test_clients_outside_reach_a_server_in_a_network_of_its_own_without_any_setting() -> None:
+    with namespace() as inside, serving(inside):
+        assert told(f"{INSIDE}:{PORT}") == [f"{INSIDE}:{PORT}"]
+        assert work(f"{INSIDE}:{PORT}", "direct") == 1
+
+
+@pytest.mark.clients
+def test_clients_behind_a_mapped_port_are_sent_through_it_if_that_is_advertised() -> None:
+    mapping = Mapping()
+    with namespace() as inside, serving(inside, "--advertise", mapping.address), mapping.listener:
+        assert told(mapping.address) == [mapping.address]
+        before = len(mapping.connections)
+        assert work(mapping.address, "mapped") == 1
+        assert len(mapping.connections) >= before + 4, "each client once as bootstrap and once as node 1"
