@@ -39,6 +39,11 @@ def value(samples: Samples, name: str, **labels: str) -> float:
     return samples.get((name, frozenset(labels.items())), 0)
 
 
+def completed(explained: rota.Explanation) -> int:
+    """The rebalances that came to their end."""
+    return sum(rebalance.settled_ms is not None for rebalance in explained.rebalances)
+
+
 @pytest.mark.clients
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_rebalances_phases_and_expiries_are_those_that_clients_brought_about(nodes: int) -> None:
@@ -70,6 +75,25 @@ def test_rebalances_phases_and_expiries_are_those_that_clients_brought_about(nod
     assert value(after, "rota_join_phase_seconds_sum") >= 31, "the virtual seconds that the phase took"
     assert value(after, "rota_join_seconds_bucket", le="+Inf") == value(after, "rota_join_seconds_count")
     assert value(after, "rota_expiries_total", timer="Session") == 0
+
+
+@pytest.mark.clients
+def test_a_rebalance_is_counted_as_completed_once_it_is_and_one_that_goes_on_is_not() -> None:
+    clock = rota.VirtualClock()
+    with rota.Server(settings=SETTINGS, clock=clock, http=":0") as server:
+        server.create_topic("t", partitions=3)
+        before = scrape(server)
+        with stuck(server, clock):
+            during = scrape(server)
+            told = server.explain(GROUP)
+        after = scrape(server)
+        at_last = server.explain(GROUP)
+    assert told is not None
+    assert at_last is not None
+    assert told.rebalances[-1].settled_ms is None, "a member left, and another has not joined again"
+    assert value(before, "rota_sync_phase_seconds_count") == 0
+    assert value(during, "rota_sync_phase_seconds_count") == completed(told) > 0
+    assert value(after, "rota_sync_phase_seconds_count") == completed(at_last) > completed(told)
 
 
 @pytest.mark.clients
