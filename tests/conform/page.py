@@ -51,9 +51,9 @@ same (`rota conform --help`), and `rota conform --list` has what each row is abo
 
 Answers are compared without ids, moments and orders that no broker promises. *same*: as Apache Kafka 4.4.0 answered.
 *D1*, *Broker APIs*: that departure of [departures.md](departures.md); *§21*: what [protocol.md](protocol.md) leaves
-open. Anything else in a column is what that system answered instead, at the first step that differs. *unsupported*: it
-has no API or version that the row needs. An empty cell: not played there. Systems were set to an initial rebalance
-delay of 0.4 s, where they have that setting.
+open. Anything else in a column is what that system answered instead, at the first step that differs. *not served*: by
+its own ApiVersions it lacks an API or a version that the row needs. An empty cell: not played there. Systems were set
+to an initial rebalance delay of 0.4 s, where they have that setting.
 
 ## Ask a broker
 
@@ -154,7 +154,7 @@ def _verdict(row: Row, system: Recording) -> tuple[str, Difference | None]:
 def _summary(rows: list[Row], systems: list[Recording]) -> Iterator[str]:
     yield from _head(systems, "rows")
     counts = [Counter(_kind(_verdict(row, system)[0]) for row in rows) for system in systems]
-    for kind in ("played", "same", "explained", "differs", "failed", "unsupported"):
+    for kind in ("played", "same", "explained", "differs", "failed", "not served"):
         played = [sum(count.values()) - count[""] for count in counts]
         told = played if kind == "played" else [count[kind] for count in counts]
         yield f"| {kind} | {' | '.join(f'{number:,}' for number in told)} |"
@@ -203,7 +203,7 @@ def _table(rows: list[Row], systems: list[Recording]) -> Iterator[str]:
 
 def _cell(row: Row, system: Recording) -> str:
     verdict, difference = _verdict(row, system)
-    if difference is None or _kind(verdict) == "explained" or verdict == Verdict.UNSUPPORTED:
+    if difference is None or _kind(verdict) == "explained" or verdict == Verdict.NOT_SERVED:
         return verdict
     return _code("; ".join(difference.unexpected) or "no answer", CELL_SHOWN)
 
@@ -258,7 +258,7 @@ def _sides(difference: Difference) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 OTHERWISE = {Verdict.DIFFERS.value, Verdict.FAILED.value}
-PARTED = {*OTHERWISE, Verdict.UNSUPPORTED.value}
+PARTED = {*OTHERWISE, Verdict.NOT_SERVED.value}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ kept: exit code 1 if rota answers otherwise than Apache Kafka does now, and noth
 from __future__ import annotations
 
 import argparse
-import shutil
 import subprocess
 import sys
 from fnmatch import fnmatchcase
@@ -45,6 +44,7 @@ def record(system: System, longest_s: float) -> None:
     file = RECORDED / f"{system.name}.json"
     file.unlink(missing_ok=True)
     limits = ["--longest", str(longest_s), "--deadline", str(MINUTES_S + AGREED_WITHIN * longest_s)]
+    limits += [word for name, version in system.at_most.items() for word in ("--at-most", f"{name}={version}")]
     for settings in system.runs:
         print(f"=== {system.name} {dict(settings)}", flush=True)
         with system.start(settings) as address:
@@ -78,9 +78,9 @@ def main() -> int:
     if options.check:
         return check()
     for name in options.systems or SYSTEMS:
-        absent = [program for program in SYSTEMS[name].needs if shutil.which(program) is None]
-        if absent:
-            print(f"=== {name} stays as it was recorded: needs {', '.join(absent)}", flush=True)
+        lacking = SYSTEMS[name].lacks()
+        if lacking:
+            print(f"=== {name} stays as it was recorded: needs {', '.join(lacking)}", flush=True)
             continue
         record(SYSTEMS[name], options.longest)
     Path(page.PAGE).write_text(page.render(), encoding="utf-8")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import confluent_kafka
 
 ROOT = Path(__file__).parents[2]
 KAFKA = ROOT / "benches" / "kafka" / "kafka"
@@ -19,6 +22,9 @@ DELAY = "group.initial.rebalance.delay.ms"
 #: Such that those who join one after the other meet in one generation.
 DELAY_MS_USUAL = "400"
 STARTS_MAX = 3
+
+#: What the installed confluent_kafka is made of.
+LIBRDKAFKA = f"librdkafka {confluent_kafka.libversion()[0]}"
 
 Settings = Mapping[str, str]
 Start = Callable[[Settings], AbstractContextManager[str]]
@@ -28,13 +34,19 @@ USUAL: Settings = {DELAY: DELAY_MS_USUAL}
 @dataclass(frozen=True)
 class System:
     """`name` is that of its recording. `runs` are the settings of brokers that its rows need. Rows of `omitted`
-    patterns end its process. `needs` are the programs that it takes."""
+    patterns end its process. `needs` are the programs that it takes. `at_most`: versions that it says it has, and does
+    not read or answer."""
 
     name: str
     start: Start
     runs: tuple[Settings, ...] = (USUAL,)
     omitted: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    at_most: Mapping[str, int] = field(default_factory=dict)
+
+    def lacks(self) -> list[str]:
+        """What it takes and is not here."""
+        return [need for need in self.needs if need != LIBRDKAFKA and shutil.which(need) is None]
 
 
 #: With these every row is played that an outsider can play and that is not too long.
@@ -114,6 +126,11 @@ def rota_server(settings: Settings) -> Iterator[str]:
             server.terminate()
 
 
+def librdkafka_mock(settings: Settings) -> AbstractContextManager[str]:
+    """librdkafka's mock cluster."""
+    return until_closed(sys.executable, "-m", "tests.conform.mock", settings[DELAY])(settings)
+
+
 JAVA = ("java", "mvn")
 KFAKE = ROOT / "tests" / "conform" / "kfake"
 #: Requests that it cannot parse, and members without a common protocol, end its process.
@@ -125,6 +142,13 @@ SYSTEMS = {
         System("kafka-4.4.0", kafka("broker"), EVERY_RUN, needs=JAVA),
         System("kafka-3.9.1", kafka("broker-3.9"), EVERY_RUN, needs=JAVA),
         System("kfake-20260918", until_closed("go", "run", ".", folder=KFAKE), omitted=KFAKE_ENDS, needs=("go",)),
+        System(
+            "librdkafka-mock-2.16.0",
+            librdkafka_mock,
+            (USUAL, {DELAY: "3000"}),
+            needs=("librdkafka 2.16.0",),
+            at_most={"JoinGroup": 5, "SyncGroup": 3, "LeaveGroup": 2},
+        ),
         System("rota", rota_server, EVERY_RUN),
     )
 }

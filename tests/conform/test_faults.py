@@ -150,6 +150,9 @@ def test_ctrl_c_leaves_no_group_behind(server: rota.Server) -> None:
         ["conform", "--bootstrap-server", "127.0.0.1:99999"],
         ["conform", "--bootstrap-server", "127.0.0.1:9092", "--only", "no/such-row"],
         ["conform", "--bootstrap-server", "127.0.0.1:9092", "--setting", "group.max.size"],
+        ["conform", "--bootstrap-server", "127.0.0.1:9092", "--at-most", "JoinGroup"],
+        ["conform", "--bootstrap-server", "127.0.0.1:9092", "--at-most", "Join=5"],
+        ["conform", "--bootstrap-server", "127.0.0.1:9092", "--at-most", "JoinGroup=five"],
     ],
 )
 def test_misuse_ends_with_2_and_one_line(words: list[str]) -> None:

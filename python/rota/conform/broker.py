@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rota.conform.codec import Fields, apis
@@ -17,6 +17,8 @@ from rota.transcript.cast import MINTED, StepError
 
 PARTITIONS = 8
 TOPICS = ("t", "u", "v", "w")
+#: Of Metadata: enough to see that a topic is there, and the one that tells its id.
+PLAIN_METADATA, METADATA_WITH_IDS = 8, 12
 PREPARED_WITHIN_S = 30.0
 CLEANED_WITHIN_S = 15.0
 #: DescribeGroups and DeleteGroups take lists; this many names at a time.
@@ -31,8 +33,8 @@ NAMELESS = 'group=""'
 DELAY_S_MAX = 10.0
 
 
-class UnsupportedError(Exception):
-    """The broker has no version of an API that a row needs."""
+class NotServedError(Exception):
+    """By its own ApiVersions the broker lacks an API, or the version of it, that a row needs."""
 
 
 @dataclass
@@ -44,11 +46,15 @@ class Broker:
     stopped: threading.Event = field(default_factory=threading.Event)
     #: what it is said to be set to, besides the initial rebalance delay
     settings: frozenset[tuple[str, str]] = frozenset()
+    #: API -> the newest version of it to use, but where a row is about a version
+    at_most: Mapping[str, int] = field(default_factory=dict)
     #: API key -> first and last version, as ApiVersions says
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     #: the names that transcripts use -> the topics on the broker
     topics: dict[str, str] = field(default_factory=dict)
     topic_ids: dict[str, uuid.UUID] = field(default_factory=dict)
+    #: what may be there at the end, whether or not it could be used
+    topics_asked_for: tuple[str, ...] = ()
     #: the initial rebalance delay, as measured; None if no group could be joined
     delay_s: float | None = None
     #: whether its member ids are the client id and a UUID
@@ -71,11 +77,19 @@ class Broker:
         return Connection(self.address, "conform", self.limits(within_s), self.trail)
 
     def newest(self, name: str, wanted: int) -> int:
-        """`wanted`, or the newest version below it; raises UnsupportedError."""
+        """`wanted`, or the newest version below it; raises NotServedError."""
         first, last = self.ranges.get(apis()[name].key, (0, -1))
-        if last < 0 or wanted < first:
-            raise UnsupportedError(f"{name} v{wanted}")
-        return min(wanted, last)
+        found = min(wanted, last, self.at_most.get(name, last))
+        if found < first:
+            raise NotServedError(f"{name} v{wanted}")
+        return found
+
+    def exactly(self, name: str, version: int) -> int:
+        """`version`, if the broker says that it has it; raises NotServedError."""
+        first, last = self.ranges.get(apis()[name].key, (0, -1))
+        if not first <= version <= last:
+            raise NotServedError(f"{name} v{version}")
+        return version
 
     def new_group(self) -> str:
         """The beginning of the names of one row's groups."""
@@ -89,60 +103,75 @@ class Broker:
 
     def contact(self) -> None:
         """Learn the versions; raises WireError if this is no broker."""
-        connection = self.connect()
-        found = connection.ask("ApiVersions", 0, {})
-        connection.close()
+        with contextlib.closing(self.connect()) as connection:
+            found = connection.ask("ApiVersions", 0, {})
         self.ranges = {each["api_key"]: (each["min_version"], each["max_version"]) for each in found["api_keys"]}
 
     def prepare(self) -> list[str]:
         """Topics, a coordinator for each group, the initial delay. Gives what could not be done."""
         problems = []
-        for what, step in (("topics", self._create_topics), ("coordinator", self._await), ("group", self._measure)):
+        steps = {
+            "topics": self._create_topics,
+            "topic ids": self._learn_ids,
+            "coordinator": self._await,
+            "group": self._measure,
+        }
+        for what, step in steps.items():
             try:
                 step()
-            except (WireError, UnsupportedError) as error:
+            except WireError as error:
                 problems.append(f"no {what}: {type(error).__name__.removesuffix('Error').lower()}: {error}")
+            except NotServedError as error:
+                problems.append(f"no {what}: not served: {error}")
         return problems
 
     def _create_topics(self) -> None:
         names = {name: f"{self.prefix}{name}" for name in TOPICS}
-        connection = self.connect()
-        wanted = [{"name": name, "num_partitions": PARTITIONS, "replication_factor": 1} for name in names.values()]
-        with contextlib.suppress(UnsupportedError):  # then asking for them may create them
-            self.ask(connection, "CreateTopics", 5, {"topics": wanted, "timeout_ms": 10_000})
-        while True:
-            asked = {"topics": [{"name": name} for name in names.values()], "allow_auto_topic_creation": True}
-            found = self.ask(connection, "Metadata", 12, asked)["topics"]
-            if all(topic["error_code"] == NONE and topic["partitions"] for topic in found):
-                break
-            connection.limits.left_s(0)
-            self.stopped.wait(POLL_S)
-        self.topic_ids = {topic["name"]: topic["topic_id"] for topic in found if "topic_id" in topic}
-        self.topics = names
-        connection.close()
+        self.topics_asked_for = tuple(names.values())
+        with contextlib.closing(self.connect()) as connection:
+            wanted = [{"name": name, "num_partitions": PARTITIONS, "replication_factor": 1} for name in names.values()]
+            with contextlib.suppress(NotServedError):  # then asking for them may create them
+                self.ask(connection, "CreateTopics", 5, {"topics": wanted, "timeout_ms": 10_000})
+            while True:
+                asked = {"topics": [{"name": name} for name in names.values()], "allow_auto_topic_creation": True}
+                found = self.ask(connection, "Metadata", PLAIN_METADATA, asked)["topics"]
+                if all(topic["error_code"] == NONE and topic["partitions"] for topic in found):
+                    break
+                connection.limits.left_s(0)
+                self.stopped.wait(POLL_S)
+            self.topics = names
+
+    def _learn_ids(self) -> None:
+        with contextlib.closing(self.connect()) as connection:
+            asked = {"topics": [{"name": name} for name in self.topics.values()]}
+            found = self.ask(connection, "Metadata", METADATA_WITH_IDS, asked)["topics"]
+            self.topic_ids = {topic["name"]: topic["topic_id"] for topic in found if "topic_id" in topic}
 
     def _await(self) -> None:
-        """Until every partition of the offsets topic is loaded; so many names meet each of them."""
-        connection = self.connect()
-        names = [f"{self.prefix}{number}" for number in range(5 * BATCH)]
-        while True:
-            asked = {"key_type": 0, "key": names[0], "coordinator_keys": names[:1]}
-            found = self.ask(connection, "FindCoordinator", 4, asked)
-            error = found["coordinators"][0]["error_code"] if "coordinators" in found else found["error_code"]
-            if error == NONE:
-                groups = self.ask(connection, "DescribeGroups", 5, {"groups": names})["groups"]
-                if not any(group["error_code"] in NOT_YET for group in groups):
+        """Until every partition of the offsets topic is loaded, if groups can be described; so many names meet each."""
+        with contextlib.closing(self.connect()) as connection:
+            names = [f"{self.prefix}{number}" for number in range(5 * BATCH)]
+            while True:
+                asked = {"key_type": 0, "key": names[0], "coordinator_keys": names[:1]}
+                found = self.ask(connection, "FindCoordinator", 4, asked)
+                error = found["coordinators"][0]["error_code"] if "coordinators" in found else found["error_code"]
+                if error == NONE and not self._is_loading(connection, names):
                     break
-            connection.limits.left_s(0)
-            self.stopped.wait(POLL_S)
-        connection.close()
+                connection.limits.left_s(0)
+                self.stopped.wait(POLL_S)
+
+    def _is_loading(self, connection: Connection, names: list[str]) -> bool:
+        """Whether one of these groups is not served yet; no if they cannot be described."""
+        with contextlib.suppress(NotServedError):
+            groups = self.ask(connection, "DescribeGroups", 5, {"groups": names})["groups"]
+            return any(group["error_code"] in NOT_YET for group in groups)
+        return False
 
     def _measure(self) -> None:
         """How long the first member of a group waits; the first time of all it may wait for more."""
-        connection = self.connect()
-        connection.limits.answer_s = DELAY_S_MAX + self.answer_s
-        self.delay_s = min(self._first_join(connection) for _ in range(2))
-        connection.close()
+        with contextlib.closing(self.connect()) as connection:
+            connection.limits.answer_s = DELAY_S_MAX + self.answer_s
+            self.delay_s = min(self._first_join(connection) for _ in range(2))
 
     def _first_join(self, connection: Connection) -> float:
         group = self.new_group() + "g"
@@ -163,20 +192,24 @@ class Broker:
         return took_s
 
     def clean(self, within_s: float = CLEANED_WITHIN_S) -> list[str]:
-        """Remove the groups and topics of this run. Gives what is left and why."""
+        """Remove the groups and topics of this run, each as far as possible. Gives what is left and why."""
         self.stopped = threading.Event()  # an interrupted run is cleaned up, too
-        try:
-            connection = self.connect(within_s)
-            left = self._remove_groups(connection)
-            if self.topics and not left:
-                names = list(self.topics.values())
-                self.ask(connection, "DeleteTopics", 4, {"topic_names": names, "timeout_ms": 10_000})
-            connection.close()
-        except UnsupportedError as error:
-            return [f"groups named {self.prefix}*: the broker has no {error}"]
-        except WireError as error:
-            return [f"groups named {self.prefix}*: {error}"]
+        limits = self.limits(within_s)
+        left = []
+        for what, remove in (("groups", self._remove_groups), ("topics", self._remove_topics)):
+            try:
+                with contextlib.closing(Connection(self.address, "conform", limits, self.trail)) as connection:
+                    left += remove(connection)
+            except NotServedError as error:
+                left.append(f"{what} named {self.prefix}*: {error} is not served")
+            except WireError as error:
+                left.append(f"{what} named {self.prefix}*: {error}")
         return left
+
+    def _remove_topics(self, connection: Connection) -> list[str]:
+        if self.topics_asked_for:
+            self.ask(connection, "DeleteTopics", 4, {"topic_names": self.topics_asked_for, "timeout_ms": 10_000})
+        return []
 
     def _remove_groups(self, connection: Connection) -> list[str]:
         """Members are made to leave, then the groups are deleted; who joined late is met in the next turn."""
@@ -196,7 +229,13 @@ class Broker:
         rest = [each["group_id"] for each in deleted if each["error_code"] not in (NONE, GROUP_ID_NOT_FOUND)]
         if not rest:
             return
-        for group in self.ask(connection, "DescribeGroups", 5, {"groups": rest})["groups"]:
+        with contextlib.suppress(NotServedError):  # then their sessions have to end
+            self._make_leave(connection, rest)
+        self.stopped.wait(POLL_S)
+        self.ask(connection, "DeleteGroups", 2, {"groups_names": rest})
+
+    def _make_leave(self, connection: Connection, names: list[str]) -> None:
+        for group in self.ask(connection, "DescribeGroups", 5, {"groups": names})["groups"]:
             members = [
                 {
                     "member_id": "" if each.get("instance_id") else each["member_id"],
@@ -206,8 +245,6 @@ class Broker:
             ]
             if members:
                 self.ask(connection, "LeaveGroup", 5, {"group_id": group["group_id"], "members": members})
-        self.stopped.wait(POLL_S)
-        self.ask(connection, "DeleteGroups", 2, {"groups_names": rest})
 
 
 class Visit:
@@ -241,7 +278,7 @@ class Visit:
 
     def settle(self, group_id: str) -> None:
         """Ask something about a group: the answer comes after everything that was sent before has had its effect."""
-        with contextlib.suppress(UnsupportedError):
+        with contextlib.suppress(NotServedError):
             version = self.broker.newest("DescribeGroups", 5)
             self._asking().ask("DescribeGroups", version, {"groups": [self.prefix + group_id]})
 
@@ -259,7 +296,7 @@ class Visit:
             yield
             return
         with self.broker.nameless:
-            with contextlib.suppress(UnsupportedError):
+            with contextlib.suppress(NotServedError):
                 version = self.broker.newest("DeleteGroups", 2)
                 self._asking().ask("DeleteGroups", version, {"groups_names": [""]})
             yield
@@ -275,8 +312,8 @@ class Visit:
         match error:
             case WireError():
                 return Said(step, (FAULT + type(error).__name__.removesuffix("Error").lower(),))
-            case UnsupportedError():
-                return Said(step, (f"{FAULT}unsupported: {error}",))
+            case NotServedError():
+                return Said(step, (f"{FAULT}not served: {error}",))
             case StepError():
                 return Said(step, (f"{FAULT}stuck: {error}",))
         return Said(step, (f"{FAULT}garbled: {type(error).__name__}: {error}",))
@@ -284,8 +321,15 @@ class Visit:
     def topic(self, name: str) -> str:
         """On the broker."""
         if name not in self.broker.topics:
-            raise UnsupportedError(f"topic {name}")
+            raise NotServedError(f"topic {name}")
         return self.broker.topics[name]
+
+    def topic_id(self, name: str) -> uuid.UUID:
+        """On the broker."""
+        found = self.broker.topic_ids.get(self.topic(name))
+        if found is None:
+            raise NotServedError(f"the id of topic {name}")
+        return found
 
     def topic_shown(self, name: str) -> str:
         """In a transcript."""

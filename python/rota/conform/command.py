@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -13,6 +15,7 @@ import typer
 import rota
 from rota.conform import report
 from rota.conform.broker import Broker
+from rota.conform.codec import apis
 from rota.conform.judge import BAD, REFERENCE, Recording, Verdict, dump, load
 from rota.conform.rows import Row
 from rota.conform.run import DEADLINE_S, LONGEST_S, WORKERS, Options, Result, Run, catalogue, chosen
@@ -20,6 +23,11 @@ from rota.conform.wire import WireError
 
 DIFFERENT, MISUSED, INTERRUPTED = 1, 2, 130
 PROGRESS_S = 2.0
+#: What options take that may be given several times.
+PAIRS = {
+    "--setting": "NAME=VALUE, such as group.max.size=2",
+    "--at-most": "API=VERSION, such as JoinGroup=5",
+}
 
 
 def fail(message: str) -> NoReturn:
@@ -47,6 +55,14 @@ def conform(
     setting: Annotated[
         list[str] | None,
         typer.Option("--setting", metavar="NAME=VALUE", help="Only rows for brokers set to this, as this one is."),
+    ] = None,
+    at_most: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--at-most",
+            metavar="API=VERSION",
+            help="Ask in no newer version of this API than that, but in rows about versions.",
+        ),
     ] = None,
     longest: Annotated[float, typer.Option(metavar="SECONDS", help="Leave out rows that wait longer.")] = LONGEST_S,
     deadline: Annotated[float, typer.Option(metavar="SECONDS", help="Begin no row after this time.")] = DEADLINE_S,
@@ -77,18 +93,17 @@ def conform(
         return
     if bootstrap_server is None:
         fail("give --bootstrap-server HOST:PORT, or --list")
-    settings = _settings(setting or [])
-    broker = _reached("--bootstrap-server", bootstrap_server, settings)
-    other = None if against is None else _reached("--against", against, settings)
-    options = Options(workers, longest, deadline, against=other, twice=record is not None)
+    settings, versions = frozenset(_pairs("--setting", setting or []).items()), _at_most(at_most or [])
     try:
-        results = _run(rows, broker, options)
+        with ExitStack() as reached:
+            broker = reached.enter_context(_reached("--bootstrap-server", bootstrap_server, settings, versions))
+            other = None
+            if against is not None:
+                other = reached.enter_context(_reached("--against", against, settings, versions))
+            results = _run(rows, broker, Options(workers, longest, deadline, against=other, twice=record is not None))
     except KeyboardInterrupt:
         typer.echo("rota: interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    finally:
-        for each in filter(None, (broker, other)):
-            _clean(each)
     if record is not None:
         _record(record, results)
     _report(results, against or f"Apache {REFERENCE}", as_json=as_json)
@@ -104,22 +119,33 @@ def _list(rows: list[Row], *, as_json: bool) -> None:
         typer.echo(f"{row.id}  §{row.section}  {row.says}")
 
 
-def _settings(pairs: list[str]) -> frozenset[tuple[str, str]]:
+def _pairs(option: str, given: list[str]) -> dict[str, str]:
     found = {}
-    for pair in pairs:
+    for pair in given:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            fail(f"--setting is `{pair}`: give NAME=VALUE, such as group.max.size=2")
+            fail(f"{option} is `{pair}`: give {PAIRS[option]}")
         found[name] = value
-    return frozenset(found.items())
+    return found
 
 
-def _reached(option: str, text: str, settings: frozenset[tuple[str, str]]) -> Broker:
-    """The broker at HOST:PORT, with topics and all; exit code 2 if it is no broker."""
+def _at_most(given: list[str]) -> dict[str, int]:
+    found = _pairs("--at-most", given)
+    for name, version in found.items():
+        if name not in apis():
+            fail(f"--at-most is `{name}={version}`: no such API (expected one of {', '.join(sorted(apis()))})")
+        if not (version.isascii() and version.isdigit()):
+            fail(f"--at-most is `{name}={version}`: give {PAIRS['--at-most']}")
+    return {name: int(version) for name, version in found.items()}
+
+
+@contextmanager
+def _reached(option: str, text: str, settings: frozenset[tuple[str, str]], at_most: dict[str, int]) -> Iterator[Broker]:
+    """The broker at HOST:PORT, with topics and all, and cleaned up at the end; exit code 2 if it is no broker."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
         fail(f"{option} is `{text}`: give HOST:PORT, such as 127.0.0.1:9092")
-    broker = Broker((host.strip("[]"), int(port)), settings=settings)
+    broker = Broker((host.strip("[]"), int(port)), settings=settings, at_most=at_most)
     try:
         broker.contact()
     except WireError as error:
@@ -129,10 +155,9 @@ def _reached(option: str, text: str, settings: frozenset[tuple[str, str]]) -> Br
     try:
         for problem in broker.prepare():
             typer.echo(f"rota: {text}: {problem}; rows that need it are left out or fail", err=True)
-    except KeyboardInterrupt:
+        yield broker
+    finally:
         _clean(broker)
-        raise
-    return broker
 
 
 def _run(rows: list[Row], broker: Broker, options: Options) -> list[Result]:
@@ -152,6 +177,7 @@ def _run(rows: list[Row], broker: Broker, options: Options) -> list[Result]:
 
 
 def _clean(broker: Broker) -> None:
+    """Says what is left."""
     for left in broker.clean():
         typer.echo(f"rota: left behind on {broker.address[0]}:{broker.address[1]}: {left}", err=True)
 

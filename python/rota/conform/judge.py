@@ -12,7 +12,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from rota.conform.evidence import CHOICE, Difference, compare, is_same
-from rota.conform.said import Evidence, Said
+from rota.conform.said import FAULT, Evidence, Said
 
 #: Whose answers count, and whose departures are explained.
 REFERENCE, OURS = "kafka-4.4.0", "rota"
@@ -27,14 +27,14 @@ class Verdict(StrEnum):
     #: the broker closed, hung, or answered what cannot be read, where others answer
     FAILED = "failed"
     #: it has no API, or no version, that the row needs
-    UNSUPPORTED = "unsupported"
+    NOT_SERVED = "not served"
     #: nobody has recorded what Apache Kafka answers
     NEW = "not recorded"
     LEFT_OUT = "left out"
 
 
 #: What makes a run fail.
-BAD = {Verdict.DIFFERS, Verdict.FAILED, Verdict.UNSUPPORTED}
+BAD = {Verdict.DIFFERS, Verdict.FAILED, Verdict.NOT_SERVED}
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ def judge(row_id: str, theirs: Evidence | None, ours: Evidence) -> tuple[Verdict
     difference = compare(theirs, ours)
     if difference is None:
         return Verdict.SAME, None
-    fault = next((each.fault for each in ours if each.fault), "")
     if not difference.unexpected and not difference.missing:
         return Verdict.EXPLAINED, difference
-    if fault.startswith("unsupported"):
-        return Verdict.UNSUPPORTED, difference
+    fault = next((each.fault for each in ours if each.fault), "")
+    if fault.startswith("not served") and f"{FAULT}{fault}" in difference.unexpected:
+        return Verdict.NOT_SERVED, difference
     if difference.reasons == (CHOICE,):
         return Verdict.EXPLAINED, difference
     departure = explained().get(row_id)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rota.conform.broker import UnsupportedError, Visit
+from rota.conform.broker import NotServedError, Visit
 from rota.conform.columns import Column, columns
 from rota.conform.evidence import said
 from rota.conform.rows import Known, Row, expected
@@ -173,7 +173,7 @@ def play(state: State, step: str, visit: Visit, known: Known) -> Evidence:
         subject.expected -= len(effects)
         effects += player.play(Step(0, "+0ms"))
         return [said(step, shown(effects, step).split(" ; "))]
-    except (WireError, UnsupportedError, StepError) as error:
+    except (WireError, NotServedError, StepError) as error:
         return [visit.fault(before, error)]
     finally:
         subject.close()

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import rota
-from rota.conform.broker import Visit
+from rota.conform.broker import NotServedError, Visit
 from rota.conform.codec import Api, Fields, apis
+from rota.conform.older import Offer, needed
 from rota.conform.wire import Connection
 from rota.transcript.player import Player
 from rota.transcript.subject import Answer, Effect, Explanation, Request
@@ -47,8 +48,7 @@ class WireSubject:
     def __init__(self, visit: Visit) -> None:
         self.visit = visit
         self.now_ms = 0
-        #: as the newest JoinGroup had it
-        self.protocol_type = ""
+        self.offer = Offer()
         #: how many answers the next step is known to have
         self.expected = 0
         self.expected_within_s = EXPECTED_WITHIN_S + 2 * (visit.broker.delay_s or 0.0)
@@ -70,11 +70,19 @@ class WireSubject:
     def submit(self, _now_ms: int, ticket: int, request: Request, _entropy: int) -> list[Effect]:
         connection = self.visit.borrow(request.fields.get("client_id", "x"))
         api, version, values = REQUESTS[request.api](self, request.fields)
-        version = self.visit.broker.newest(api.name, version)
+        version = self._served(api, version, values)
         connection.send(api, version, values)
         self.waiting[connection.socket] = (connection, Asked(ticket, request, api, version))
         self.selector.register(connection.socket, selectors.EVENT_READ)
         return self.collect()
+
+    def _served(self, api: Api, wanted: int, values: Fields) -> int:
+        """The version to ask in; raises NotServedError if it cannot say what the wanted one does."""
+        version = self.visit.broker.newest(api.name, wanted)
+        oldest = needed(api.name, values, self.offer)
+        if version < oldest <= wanted:
+            raise NotServedError(f"{api.name} v{oldest}")
+        return version
 
     def collect(self, until: float = 0.0) -> list[Effect]:
         """What was answered by the time that a later request of the same group is answered, and a grace; at least
@@ -149,7 +157,7 @@ def _of(name: str, subject: WireSubject, fields: Fields, version: int, more: Fie
 
 
 def _join(subject: WireSubject, fields: Fields) -> Built:
-    subject.protocol_type = fields["protocol_type"]
+    subject.offer = Offer(fields["protocol_type"], tuple(name for name, _ in fields["protocols"]))
     protocols = [
         {"name": name, "metadata": renamed(metadata, subject.visit.topic)} for name, metadata in fields["protocols"]
     ]
@@ -160,7 +168,7 @@ def _sync(subject: WireSubject, fields: Fields) -> Built:
     plan = [{"member_id": member_id, "assignment": data} for member_id, data in fields["assignments"]]
     more: Fields = {"assignments": plan}
     if fields["protocol_type"] == ABSENT:  # the join's answer did not say it, so it is what was asked for
-        more["protocol_type"] = subject.protocol_type
+        more["protocol_type"] = subject.offer.protocol_type
     return _of("SyncGroup", subject, fields, fields["version"], more)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rota.conform.broker import NAMELESS, UnsupportedError, Visit
+from rota.conform.broker import NAMELESS, NotServedError, Visit
 from rota.conform.evidence import said
 from rota.conform.rows import ANY_DELAY_S, Known, Row, expected
 from rota.conform.said import Evidence, Said
@@ -98,7 +98,7 @@ def play(run: Run, visit: Visit, known: Known) -> Evidence:
                     answers = expected(known, len(evidence))
                     subject.expected = (expected(written, 0) or 0) if answers is None else answers
                     evidence.append(said(step, player.play(moment.step)))
-    except (WireError, UnsupportedError, StepError) as error:
+    except (WireError, NotServedError, StepError) as error:
         evidence.append(visit.fault(step, error))
     finally:
         subject.close()

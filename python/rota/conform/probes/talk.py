@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rota.conform.broker import UnsupportedError, Visit
+from rota.conform.broker import NotServedError, Visit
 from rota.conform.codec import Fields
 from rota.conform.rows import Known, Row
 from rota.conform.said import Evidence, Said
@@ -49,6 +49,11 @@ class Talk:
     def version(self, api: str, wanted: int) -> int:
         """The newest up to `wanted` that the broker has."""
         return self.visit.broker.newest(api, wanted)
+
+    def exactly(self, api: str, version: int) -> int:
+        """This version; what the broker does not say that it has is not asked for."""
+        self.step = f"{api} v{version}"
+        return self.visit.broker.exactly(api, version)
 
     def ask(self, who: str, api: str, version: int, values: Mapping[str, Any], within_s: float | None = None) -> Fields:
         """Send, wait, and keep nothing."""
@@ -154,7 +159,7 @@ def probe(row_id: str, says: str, section: str, plan: Plan, **needs: Any) -> Row
         talk = Talk(visit)
         try:
             plan(talk)
-        except (WireError, UnsupportedError) as error:
+        except (WireError, NotServedError) as error:
             talk.evidence.append(visit.fault(talk.step, error))
         return talk.evidence
 

@@ -67,7 +67,7 @@ def _session(talk: Talk, about: Api, version: int) -> None:
 
     def say(api: str, values: Fields) -> Fields:
         if api == about.name:
-            answer = talk.ask("a", api, version, values, talk.patience_s)
+            answer = talk.ask("a", api, talk.exactly(api, version), values, talk.patience_s)
             if api == "ApiVersions":
                 answer |= {"api_keys": "*"}
             talk.show_answer(f"{api} v{version}", answer)
@@ -86,9 +86,10 @@ def _session(talk: Talk, about: Api, version: int) -> None:
     if about.name.startswith("Offset"):
         say("OffsetCommit", talk.speaking(joined) | {"retention_time_ms": -1} | _committing(talk, about, version))
         say("OffsetFetch", _fetching(talk, about, version))
-    say("DescribeGroups", {"groups": [talk.group]})
+    if about.name == "DescribeGroups":
+        say("DescribeGroups", {"groups": [talk.group]})
     if about.name == "ListGroups":
-        answer = talk.ask("a", "ListGroups", version, {})
+        answer = talk.ask("a", "ListGroups", talk.exactly("ListGroups", version), {})
         own = [each for each in answer["groups"] if each["group_id"] == talk.group]
         talk.show_answer(f"ListGroups v{version}", answer | {"groups": own})
     leaver = {"member_id": joined["member_id"]}
@@ -96,7 +97,8 @@ def _session(talk: Talk, about: Api, version: int) -> None:
     if about.name == "OffsetDelete":
         parts = [{"name": talk.visit.topic("t"), "partitions": [{"partition_index": 0}]}]
         say("OffsetDelete", {"group_id": talk.group, "topics": parts})
-    say("DeleteGroups", {"groups_names": [talk.group]})
+    if about.name == "DeleteGroups":
+        say("DeleteGroups", {"groups_names": [talk.group]})
 
 
 def _of_the_broker(talk: Talk) -> dict[str, Fields]:
@@ -115,8 +117,7 @@ def _of_the_broker(talk: Talk) -> dict[str, Fields]:
 
 
 def _topic(talk: Talk, by_id: bool) -> Fields:
-    name = talk.visit.topic("t")
-    return {"topic_id": talk.visit.broker.topic_ids[name]} if by_id else {"name": name}
+    return {"topic_id": talk.visit.topic_id("t")} if by_id else {"name": talk.visit.topic("t")}
 
 
 def _committing(talk: Talk, about: Api, version: int) -> Fields:
