@@ -135,6 +135,8 @@ JAVA = ("java", "mvn")
 KFAKE = ROOT / "tests" / "conform" / "kfake"
 #: Requests that it cannot parse, and members without a common protocol, end its process.
 KFAKE_ENDS = ("malformed/*", "fields/*-next", "*no common protocol*", "*another protocol*", "*no protocols*")
+#: A group id that is null, and members without a protocol that the first of them begins with, end its process.
+MOCK_ENDS = ("*no group id", "*no protocols", "malformed/join-no-protocols")
 
 SYSTEMS = {
     system.name: system
@@ -146,6 +148,7 @@ SYSTEMS = {
             "librdkafka-mock-2.16.0",
             librdkafka_mock,
             (USUAL, {DELAY: "3000"}),
+            MOCK_ENDS,
             needs=("librdkafka 2.16.0",),
             at_most={"JoinGroup": 5, "SyncGroup": 3, "LeaveGroup": 2},
         ),
