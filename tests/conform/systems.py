@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -16,12 +17,16 @@ from pathlib import Path
 
 import confluent_kafka
 
+from rota.conform.matrix import states
+from rota.conform.run import WORKERS
+
 ROOT = Path(__file__).parents[2]
 KAFKA = ROOT / "benches" / "kafka" / "kafka"
 DELAY = "group.initial.rebalance.delay.ms"
 #: Such that those who join one after the other meet in one generation.
 DELAY_MS_USUAL = "400"
 STARTS_MAX = 3
+LOOK_EVERY_S = 0.05
 
 #: What the installed confluent_kafka is made of.
 LIBRDKAFKA = f"librdkafka {confluent_kafka.libversion()[0]}"
@@ -34,8 +39,8 @@ USUAL: Settings = {DELAY: DELAY_MS_USUAL}
 @dataclass(frozen=True)
 class System:
     """`name` is that of its recording. `runs` are the settings of brokers that its rows need. Rows of `omitted`
-    patterns end its process. `needs` are the programs that it takes. `at_most`: versions that it says it has, and does
-    not read or answer."""
+    patterns end its process, or are of states that are out of its reach, or take too long there. `needs` are the
+    programs that it takes. `at_most`: versions that it says it has, and does not read or answer."""
 
     name: str
     start: Start
@@ -43,6 +48,8 @@ class System:
     omitted: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     at_most: Mapping[str, int] = field(default_factory=dict)
+    #: How many rows it is asked at a time, if it cannot take as many as others.
+    workers: int = WORKERS
 
     def lacks(self) -> list[str]:
         """What it takes and is not here."""
@@ -131,12 +138,43 @@ def librdkafka_mock(settings: Settings) -> AbstractContextManager[str]:
     return until_closed(sys.executable, "-m", "tests.conform.mock", settings[DELAY])(settings)
 
 
+@contextmanager
+def tansu(_settings: Settings) -> Iterator[str]:
+    """`cargo install tansu --version 0.6.0 --locked --features dynostore`, in memory."""
+    address = f"127.0.0.1:{free_port()}"
+    urls = [f"--{word}-url=tcp://{address}" for word in ("listener", "advertised-listener")]
+    command = ["tansu", "broker", *urls, "--storage-engine=memory://tansu/"]
+    with tempfile.TemporaryFile("w+") as told, subprocess.Popen(command, stdout=told, stderr=told) as server:
+        try:
+            await_listener(address, server)
+            yield address
+        finally:
+            server.terminate()
+
+
+def await_listener(address: str, server: subprocess.Popen[bytes]) -> None:
+    """Until somebody listens there; raises RuntimeError if the server ends before that."""
+    host, _, port = address.rpartition(":")
+    while server.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 1):
+            return
+        time.sleep(LOOK_EVERY_S)
+    raise RuntimeError(f"{address}: it ended with {server.returncode} before it listened")
+
+
 JAVA = ("java", "mvn")
 KFAKE = ROOT / "tests" / "conform" / "kfake"
 #: Requests that it cannot parse, and members without a common protocol, end its process.
 KFAKE_ENDS = ("malformed/*", "fields/*-next", "*no common protocol*", "*another protocol*", "*no protocols*")
-#: A group id that is null, and members without a protocol that the first of them begins with, end its process.
-MOCK_ENDS = ("*no group id", "*no protocols", "malformed/join-no-protocols")
+#: A null group id, and members whose first protocols differ, end its process.
+MOCK_ENDS = (
+    "*no group id", "*JoinGroup newcomer, empty group id", "gate/J02-*", "*no protocols", "*no common protocol*",
+    "malformed/join-no-protocols",
+)  # fmt: skip
+#: Cells of states with members, or that had members: the mock gives ids at once, where such a state begins with
+#: MEMBER_ID_REQUIRED; and tansu, which is asked row by row, would take an hour.
+MEMBERLESS = ("none", "creating", "empty-new", "empty-offsets")
+MEMBERS = tuple(f"matrix/{state.name}/*" for state in states() if state.name not in MEMBERLESS)
 
 SYSTEMS = {
     system.name: system
@@ -147,11 +185,11 @@ SYSTEMS = {
         System(
             "librdkafka-mock-2.16.0",
             librdkafka_mock,
-            (USUAL, {DELAY: "3000"}),
-            MOCK_ENDS,
+            omitted=MOCK_ENDS + MEMBERS,
             needs=("librdkafka 2.16.0",),
             at_most={"JoinGroup": 5, "SyncGroup": 3, "LeaveGroup": 2},
         ),
+        System("tansu-0.6.0", tansu, omitted=MEMBERS, needs=("tansu",), workers=1),
         System("rota", rota_server, EVERY_RUN),
     )
 }

@@ -195,6 +195,8 @@ class Reader:
             return uuid.UUID(bytes=self.take(16))
         count = self.length(base == "string")
         if count is None:
+            if kind.startswith("[]"):
+                raise MalformedError(f"null in place of an array, before {self.at}")
             return None
         if base == "bytes":
             return self.take(count)

@@ -18,7 +18,7 @@ from rota.conform.broker import Broker
 from rota.conform.codec import apis
 from rota.conform.judge import BAD, REFERENCE, Recording, Verdict, dump, load
 from rota.conform.rows import Row
-from rota.conform.run import DEADLINE_S, LONGEST_S, WORKERS, Options, Result, Run, catalogue, chosen
+from rota.conform.run import DEADLINE_S, LONGEST_S, TRIES, WORKERS, Options, Result, Run, catalogue, chosen
 from rota.conform.wire import WireError
 
 DIFFERENT, MISUSED, INTERRUPTED = 1, 2, 130
@@ -67,6 +67,9 @@ def conform(
     longest: Annotated[float, typer.Option(metavar="SECONDS", help="Leave out rows that wait longer.")] = LONGEST_S,
     deadline: Annotated[float, typer.Option(metavar="SECONDS", help="Begin no row after this time.")] = DEADLINE_S,
     workers: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="Rows at a time.")] = WORKERS,
+    tries: Annotated[
+        int, typer.Option(min=1, max=100, metavar="N", help="Play a row so many times while it differs.")
+    ] = TRIES,
 ) -> None:
     """Compare a broker with Apache Kafka, row by row, over the wire.
 
@@ -100,7 +103,8 @@ def conform(
             other = None
             if against is not None:
                 other = reached.enter_context(_reached("--against", against, settings, versions))
-            results = _run(rows, broker, Options(workers, longest, deadline, against=other, twice=record is not None))
+            options = Options(workers, longest, deadline, tries, against=other, twice=record is not None)
+            results = _run(rows, broker, options)
     except KeyboardInterrupt:
         typer.echo("rota: interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None

@@ -28,13 +28,15 @@ class Verdict(StrEnum):
     FAILED = "failed"
     #: it has no API, or no version, that the row needs
     NOT_SERVED = "not served"
+    #: it parted from others on the way to what the row is about
+    NOT_REACHED = "not reached"
     #: nobody has recorded what Apache Kafka answers
     NEW = "not recorded"
     LEFT_OUT = "left out"
 
 
 #: What makes a run fail.
-BAD = {Verdict.DIFFERS, Verdict.FAILED, Verdict.NOT_SERVED}
+BAD = {Verdict.DIFFERS, Verdict.FAILED, Verdict.NOT_SERVED, Verdict.NOT_REACHED}
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ def judge(row_id: str, theirs: Evidence | None, ours: Evidence) -> tuple[Verdict
     fault = next((each.fault for each in ours if each.fault), "")
     if fault.startswith("not served") and f"{FAULT}{fault}" in difference.unexpected:
         return Verdict.NOT_SERVED, difference
+    if fault and ours[0].step != theirs[0].step:
+        return Verdict.NOT_REACHED, difference
     if difference.reasons == (CHOICE,):
         return Verdict.EXPLAINED, difference
     departure = explained().get(row_id)

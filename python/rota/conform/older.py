@@ -22,7 +22,7 @@ class Offer:
 
 Needs = Callable[[Fields], int]
 #: Where an instance id came with the request.
-WITH_INSTANCE = {"JoinGroup": 5, "SyncGroup": 3, "Heartbeat": 3, "LeaveGroup": 3, "OffsetCommit": 7}
+WITH_INSTANCE = {"JoinGroup": 5, "SyncGroup": 3, "Heartbeat": 3, "OffsetCommit": 7}
 WITH_PENDING_IDS = 4
 WITH_PROTOCOL = 5
 WITH_LEAVERS = 3
@@ -48,9 +48,9 @@ def _join(fields: Fields) -> int:
     return 0 if fields["member_id"] else WITH_PENDING_IDS
 
 
-def _leave(fields: Fields) -> int:
-    members = fields["members"]
-    return WITH_LEAVERS if len(members) != 1 or members[0]["instance_id"] else 0
+def _leave(_fields: Fields) -> int:
+    """From v3 on each leaver has an answer of its own."""
+    return WITH_LEAVERS
 
 
 def _commit(fields: Fields) -> int:

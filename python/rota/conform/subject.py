@@ -26,6 +26,8 @@ TIMER_S = 0.06
 EXPECTED_WITHIN_S = 3.0
 #: stands for a field that the version of an answer does not have
 ABSENT = "~"
+#: of metadata that is null in an answer; Apache Kafka has "" where there is none
+NULL = "null"
 FIRST_JOIN_WITH_NULL_PROTOCOL = 7
 FIRST_LEAVE_WITH_MEMBERS = 3
 
@@ -298,8 +300,8 @@ def _fetched(subject: WireSubject, asked: Asked, fields: Fields) -> Fields:
         return (
             each["partition_index"],
             each["offset"],
-            each["leader_epoch"],
-            each["metadata"],
+            each.get("leader_epoch", -1),
+            NULL if each["metadata"] is None else each["metadata"],
             error_name(each["error_code"]),
         )
 
