@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -23,6 +24,8 @@ from rota.conform.wire import WireError
 
 DIFFERENT, MISUSED, INTERRUPTED = 1, 2, 130
 PROGRESS_S = 2.0
+#: What brokers are set to, and the newest versions to ask them in.
+Kind = tuple[frozenset[tuple[str, str]], dict[str, int]]
 #: What options take that may be given several times.
 PAIRS = {
     "--setting": "NAME=VALUE, such as group.max.size=2",
@@ -96,23 +99,26 @@ def conform(
         return
     if bootstrap_server is None:
         fail("give --bootstrap-server HOST:PORT, or --list")
-    settings, versions = frozenset(_pairs("--setting", setting or []).items()), _at_most(at_most or [])
-    try:
-        with ExitStack() as reached:
-            broker = reached.enter_context(_reached("--bootstrap-server", bootstrap_server, settings, versions))
-            other = None
-            if against is not None:
-                other = reached.enter_context(_reached("--against", against, settings, versions))
-            options = Options(workers, longest, deadline, tries, against=other, twice=record is not None)
-            results = _run(rows, broker, options)
-    except KeyboardInterrupt:
-        typer.echo("rota: interrupted", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+    addresses = {"--bootstrap-server": bootstrap_server} | ({"--against": against} if against is not None else {})
+    kind = (frozenset(_pairs("--setting", setting or []).items()), _at_most(at_most or []))
+    results = _results(rows, addresses, kind, Options(workers, longest, deadline, tries, twice=record is not None))
     if record is not None:
         _record(record, results)
     _report(results, against or f"Apache {REFERENCE}", as_json=as_json)
     if any(result.verdict in BAD for result in results):
         raise typer.Exit(DIFFERENT)
+
+
+def _results(rows: list[Row], addresses: dict[str, str], kind: Kind, options: Options) -> list[Result]:
+    """What the first broker answered, beside the second if there is one."""
+    try:
+        with ExitStack() as reached:
+            brokers = [reached.enter_context(_reached(option, where, kind)) for option, where in addresses.items()]
+            against = brokers[1] if len(brokers) > 1 else None
+            return _run(rows, brokers[0], replace(options, against=against))
+    except KeyboardInterrupt:
+        typer.echo("rota: interrupted", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _list(rows: list[Row], *, as_json: bool) -> None:
@@ -144,11 +150,12 @@ def _at_most(given: list[str]) -> dict[str, int]:
 
 
 @contextmanager
-def _reached(option: str, text: str, settings: frozenset[tuple[str, str]], at_most: dict[str, int]) -> Iterator[Broker]:
+def _reached(option: str, text: str, kind: Kind) -> Iterator[Broker]:
     """The broker at HOST:PORT, with topics and all, and cleaned up at the end; exit code 2 if it is no broker."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
         fail(f"{option} is `{text}`: give HOST:PORT, such as 127.0.0.1:9092")
+    settings, at_most = kind
     broker = Broker((host.strip("[]"), int(port)), settings=settings, at_most=at_most)
     try:
         broker.contact()
