@@ -74,6 +74,7 @@ __all__ = [
     "RotaError",
     "Server",
     "ServerError",
+    "SimulatedJournal",
     "SnapshotError",
     "Subscription",
     "Summary",
@@ -2032,6 +2033,25 @@ def simulate_worlds(first: int, stop: int, *, swarm: bool = False) -> str:
 
     `rota.simulate.worlds` reads it. Raises ValueError if there are no such seeds.
     """
+
+class SimulatedJournal:
+    """The journals of worlds in one directory, one world after the other. `rota.simulate.journal` has it for people."""
+
+    def __new__(cls, directory: Path) -> SimulatedJournal:
+        """A new one, in a directory that is empty, or created if its parent exists. Raises OSError if it cannot be."""
+
+    @property
+    def entries(self) -> int:
+        """How many were written."""
+
+    def world(self, seed: int, *, swarm: bool = False, lines: bool = False) -> str:
+        """As `simulate_world`. Raises OSError if the journal cannot be written."""
+
+    def worlds(self, first: int, stop: int, *, swarm: bool = False) -> str:
+        """As `simulate_worlds`. Raises OSError if the journal cannot be written."""
+
+    def close(self) -> None:
+        """Write what is missing; nothing can be written after that. Raises OSError if something could not be."""
 
 def simulate_plan(
     seed: int,

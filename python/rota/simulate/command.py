@@ -4,6 +4,8 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -15,6 +17,7 @@ from rota.assign import InputError
 from rota.cli import FAILED, INTERRUPTED, MISUSED, fail
 from rota.simulate import Total, World, drawing
 from rota.simulate import plan as planning
+from rota.simulate.journal import Journal
 
 SEEDS = "0..200"
 
@@ -39,6 +42,10 @@ def simulate(
     draw: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --seed or --plan: draw the world as SVG.")
     ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="With --seed or --seeds: write what the coordinators did, for rota audit."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
 ) -> None:
     """Run whole worlds of coordinators and members under faults, and look whether they keep what they promise.
@@ -56,20 +63,23 @@ def simulate(
       rota simulate --seed 7
       rota simulate --seed 7 --minimise --json
       rota simulate --seed 7 --draw world.svg
+      rota simulate --seeds 0..500 --journal worlds && rota audit worlds
       rota simulate --plan fleet.toml --draw deploy.svg
     """
     if seed is not None and seeds is not None:
         fail(MISUSED, "give --seed or --seeds, not both")
     if plan is not None:
-        if seeds is not None or swarm or minimise:
+        if seeds is not None or swarm or minimise or journal is not None:
             fail(MISUSED, "--plan goes with --seed, --draw and --json only")
         _plan(plan, seed or 0, draw, as_json)
+    if journal is not None and minimise:
+        fail(MISUSED, "--journal does not go with --minimise")
     if seed is not None:
-        _one(seed, swarm, minimise, draw, as_json)
+        _one(seed, swarm, minimise, draw, journal, as_json)
     if minimise or draw is not None:
         fail(MISUSED, f"{'--minimise' if minimise else '--draw'} needs --seed: which world?")
     first, stop = _range(seeds or SEEDS)
-    _many(first, stop, swarm, processors or os.cpu_count() or 1, as_json)
+    _many(first, stop, swarm, processors or os.cpu_count() or 1, journal, as_json)
 
 
 def _range(text: str) -> tuple[int, int]:
@@ -81,9 +91,13 @@ def _range(text: str) -> tuple[int, int]:
     return int(first), int(stop)
 
 
-def _one(seed: int, swarm: bool, minimise: bool, draw: Path | None, as_json: bool) -> NoReturn:
+def _one(seed: int, swarm: bool, minimise: bool, draw: Path | None, journal: Path | None, as_json: bool) -> NoReturn:
     """One world."""
-    world = engine.world(seed, swarm=swarm, lines=True, minimised=minimise)
+    if journal is None:
+        world = engine.world(seed, swarm=swarm, lines=True, minimised=minimise)
+    else:
+        with _journal(journal) as opened:
+            world = opened.world(seed, swarm=swarm, lines=True)
     if world is None:
         fail(FAILED, f"the world of seed {seed} does not break: there is nothing to minimise")
     if draw is not None:
@@ -94,6 +108,16 @@ def _one(seed: int, swarm: bool, minimise: bool, draw: Path | None, as_json: boo
         sys.stdout.writelines(f"{line}\n" for line in world.lines)
         typer.echo(_words(world, swarm) if world.broken else f"seed {seed}: {_settled(world.figures)}")
     raise typer.Exit(FAILED if world.broken else 0)
+
+
+@contextmanager
+def _journal(where: Path) -> Iterator[Journal]:
+    """The journal in a new directory."""
+    try:
+        with Journal(where) as journal:
+            yield journal
+    except OSError as error:
+        fail(FAILED, f"no journal in `{where}`: {error}")
 
 
 def _draw(where: Path, picture: str) -> None:
@@ -140,11 +164,20 @@ def _words(world: World, swarm: bool) -> str:
     return f"seed {world.seed} broke {broken.id} at {broken.at_ms} ms: {broken.words}\n{faults}\n{again}"
 
 
-def _many(first: int, stop: int, swarm: bool, threads: int, as_json: bool) -> NoReturn:
+def _totals(first: int, stop: int, swarm: bool, threads: int, journal: Path | None) -> Iterator[Total]:
+    """The total so far, again and again."""
+    if journal is None:
+        yield from engine.worlds(first, stop, swarm=swarm, threads=threads)
+        return
+    with _journal(journal) as opened:
+        yield from opened.worlds(first, stop, swarm=swarm)
+
+
+def _many(first: int, stop: int, swarm: bool, threads: int, journal: Path | None, as_json: bool) -> NoReturn:
     """Many worlds; how far they are goes to stderr."""
     total, began, shows = Total(), time.perf_counter(), sys.stderr.isatty()
     try:
-        for total in engine.worlds(first, stop, swarm=swarm, threads=threads):
+        for total in _totals(first, stop, swarm, threads, journal):
             if shows:
                 sys.stderr.write(f"\r\x1b[Kworlds: {total.seeds:,}/{stop - first:,}")
     except KeyboardInterrupt:

@@ -10,6 +10,9 @@
 //! No IO: where entries are kept is the server's affair.
 #![forbid(unsafe_code)]
 
+/// The topic of a journal; its partitions are those of `__consumer_offsets`.
+pub const JOURNAL_TOPIC: &str = "__rota_journal";
+
 mod entry;
 mod event;
 mod held;

@@ -20,6 +20,7 @@ mod requests;
 mod server;
 mod sim;
 mod simulate;
+mod simulate_journal;
 mod values;
 mod vocabulary;
 
@@ -43,6 +44,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     log::register(module)?;
     member::register(module)?;
     simulate::register(module)?;
+    simulate_journal::register(module)?;
     journal::register(module)?;
     sim::register(module)?;
     bench::register(module)?;

@@ -16,7 +16,7 @@ use rota_sim::fleet::{
 #[pyo3(signature = (seed, *, swarm=false, lines=false, minimised=false))]
 fn simulate_world(py: Python<'_>, seed: u64, swarm: bool, lines: bool, minimised: bool) -> Option<String> {
     py.detach(|| {
-        let options = Options { swarm, lines, planted: None };
+        let options = Options { swarm, lines, ..Options::default() };
         let faults = faults_of(seed, swarm);
         let report = if minimised { minimise(seed, &faults, options)? } else { run(seed, &faults, options) };
         Some(json::report(&report).to_string())

@@ -15,7 +15,7 @@ use std::{
 };
 
 use rota_core::{Coordinator, Now, Phase, Sink, controls::NotDone};
-use rota_journal::{Event, Outcome, Recorder, write_entries, write_mark};
+use rota_journal::{Event, JOURNAL_TOPIC, Outcome, Recorder, write_entries, write_mark};
 use rota_log::{
     BatchWriter, LogRecord, SegmentStore,
     files::DiskFiles,
@@ -24,8 +24,6 @@ use rota_log::{
 
 use crate::{commons::Commons, error::ServerError};
 
-/// The topic of the journal; its partitions are those of `__consumer_offsets`.
-pub const JOURNAL_TOPIC: &str = "__rota_journal";
 /// Where in a data directory it is.
 pub const JOURNAL_DIR: &str = "journal";
 

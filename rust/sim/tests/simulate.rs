@@ -4,7 +4,7 @@
 
 use rota_sim::fleet::{Options, Planted, Report, faults::Kind, faults_of, minimise, run, seeds};
 
-const WITH_LINES: Options = Options { swarm: false, lines: true, planted: None };
+const WITH_LINES: Options = Options { swarm: false, lines: true, journal: false, planted: None };
 
 fn with(planted: Planted) -> Options {
     Options { planted: Some(planted), ..Options::default() }

@@ -5,7 +5,7 @@ use super::{Options, Report, faults::Fault, run};
 /// The report of the world of a seed with as few of these faults as are needed to break what they break together;
 /// `None` if they break nothing.
 pub fn minimise(seed: u64, faults: &[Fault], options: Options) -> Option<Report> {
-    let quiet = Options { lines: false, ..options };
+    let quiet = Options { lines: false, journal: false, ..options };
     let broken = run(seed, faults, quiet).violation?.id;
     let breaks = |faults: &[Fault]| run(seed, faults, quiet).violation.is_some_and(|found| found.id == broken);
     let mut needed = faults.to_vec();

@@ -6,12 +6,13 @@
 //!
 //! One thing, one file: [`wires`] (TCP), [`log`] (the fenced log), [`nodes`] (coordinators and their clocks), [`clients`]
 //! (members and applications), [`chaos`] (what each fault does); [`promises`] looks at every answer, [`ledger`] at what
-//! processes were told to read.
+//! processes were told to read; [`journal`] is for those who want to look for themselves.
 
 mod chaos;
 mod clients;
 pub mod faults;
 mod heal;
+mod journal;
 pub mod json;
 mod ledger;
 mod lines;
@@ -40,6 +41,7 @@ use rota_member::{Answer, Request, RequestId, TopicMetadata};
 use crate::dice::Dice;
 use clients::Seat;
 use faults::{Fault, Kind};
+use journal::Journal;
 use ledger::Ledger;
 use log::{AppendNumber, Log};
 use nodes::Node;
@@ -50,6 +52,7 @@ use shape::Shape;
 use timeline::{Life, Timeline};
 use wires::{Wire, WireId};
 
+pub use journal::Entry;
 pub use minimise::minimise;
 pub use planted::Planted;
 
@@ -63,6 +66,8 @@ pub struct Options {
     pub swarm: bool,
     /// Every happening as a line.
     pub lines: bool,
+    /// What coordinators were told and did, as a journal.
+    pub journal: bool,
     /// A bug that the checks have to find.
     pub planted: Option<Planted>,
 }
@@ -122,6 +127,8 @@ pub struct Report {
     pub figures: Figures,
     /// Empty if they were not asked for.
     pub lines: Vec<String>,
+    /// By partition; empty if it was not asked for.
+    pub journal: Vec<Vec<Entry>>,
     /// Who ran, and who had what.
     pub timeline: Timeline,
 }
@@ -179,12 +186,13 @@ struct Fleet {
     last_assignment: Vec<u8>,
     figures: Figures,
     lines: Option<Vec<String>>,
+    journal: Option<Journal>,
     violation: Option<Violation>,
 }
 
 /// What goes wrong in the world of a seed.
 pub fn faults_of(seed: u64, swarm: bool) -> Vec<Fault> {
-    let shape = Shape::draw(&mut Dice::new(seed));
+    let shape = Shape::draw(seed, &mut Dice::new(seed));
     faults::draw(&mut Dice::new(seed ^ 0xfa17), &shape, CHAOS_MS, swarm)
 }
 
@@ -204,7 +212,7 @@ pub fn run(seed: u64, faults: &[Fault], options: Options) -> Report {
 impl Fleet {
     fn new(seed: u64, faults: Vec<Fault>, options: Options) -> Fleet {
         let mut dice = Dice::new(seed);
-        let shape = Shape::draw(&mut dice);
+        let shape = Shape::draw(seed, &mut dice);
         Fleet::of(dice, shape, faults, options)
     }
 
@@ -239,6 +247,7 @@ impl Fleet {
             last_assignment: Vec::new(),
             figures: Figures::default(),
             lines: options.lines.then(Vec::new),
+            journal: options.journal.then(|| Journal::new(shape.partitions as usize)),
             violation: None,
             shape,
         }
@@ -370,6 +379,8 @@ impl Fleet {
         }
         figures.moved = self.ledgers.iter().map(|ledger| ledger.moved).sum();
         let lines = self.lines.unwrap_or_default();
-        Report { seed, faults: self.faults, violation: self.violation, figures: self.figures, lines, timeline }
+        let journal = self.journal.map_or(Vec::new(), Journal::into_entries);
+        let Fleet { faults, violation, figures, .. } = self;
+        Report { seed, faults, violation, figures, lines, journal, timeline }
     }
 }

@@ -1,6 +1,7 @@
 //! Nodes: real coordinators, clocks of their own, and partitions that come and go.
 
-use rota_core::{Coordinator, Entropy, Now, Phase, SelfCheck, Ticket};
+use rota_core::{Coordinator, Now, Phase, SelfCheck, Ticket};
+use rota_journal::{Event, Firing};
 use rota_member::{Answer, Request, RequestId};
 
 use super::{
@@ -9,7 +10,7 @@ use super::{
     heal,
     log::{AppendNumber, Effects, InFlight},
     promises::{Asked, Place, Waiting},
-    shape::{APPEND_MS, Shape},
+    shape::{APPEND_MS, Shape, WORLD_BEGINS_WALL_MS},
     wires::{WireId, member_node},
 };
 use crate::bridge;
@@ -32,7 +33,7 @@ impl Clock {
     pub fn shows(&self, now_ms: u64) -> Now {
         let passed = (now_ms - self.since_ms) as i64;
         let mono_ms = self.shown_ms + (passed + passed * self.drift_ppm / MILLION) as u64;
-        Now { mono_ms, wall_ms: 1_700_000_000_000 + self.wall_ms + mono_ms as i64 }
+        Now { mono_ms, wall_ms: WORLD_BEGINS_WALL_MS + self.wall_ms + mono_ms as i64 }
     }
 
     /// When it will show this.
@@ -108,11 +109,21 @@ impl Fleet {
         let waiting = self.promises.submitted(Waiting::new(wire, request, place, asked));
         self.waiting.insert(ticket, waiting);
         self.park(wire, ticket);
+        let entropy = u128::from(ticket.0).wrapping_mul(SPREAD);
+        owned.lend(|request| self.tell(node, partition, &Event::Submitted { ticket, entropy, request }));
+    }
+
+    /// Something happens to a core, and it wants something done.
+    fn tell(&mut self, node: usize, partition: usize, event: &Event<'_>) {
         let mut effects = Effects::default();
-        let now = self.nodes[node].clock.shows(self.now_ms);
-        let entropy = Entropy(u128::from(ticket.0).wrapping_mul(SPREAD));
-        let core = &mut self.nodes[node].cores[partition];
-        owned.lend(|request| core.submit(now, ticket, entropy, request, &mut effects));
+        let owner = &mut self.nodes[node];
+        let (core, now) = (&mut owner.cores[partition], owner.clock.shows(self.now_ms));
+        let is_owner = core.epoch() == self.logs[partition].epoch && core.phase() != Phase::Unloaded;
+        if let Some(journal) = self.journal.as_mut().filter(|_| is_owner) {
+            journal.tell(core, event, now, self.now_ms, &mut effects);
+        } else {
+            let _done = event.apply(core, now, &mut effects);
+        }
         self.follow(node, partition, effects);
     }
 
@@ -187,9 +198,7 @@ impl Fleet {
             return;
         }
         owner.wake_ms[partition] = u64::MAX;
-        let mut effects = Effects::default();
-        owner.cores[partition].advance(owner.clock.shows(self.now_ms), &mut effects);
-        self.follow(node, partition, effects);
+        self.tell(node, partition, &Event::Advanced(Firing::default()));
     }
 
     /// An append of a core that still is what it was.
@@ -201,26 +210,19 @@ impl Fleet {
         if result.is_err() && by.epoch < self.logs[partition].epoch {
             self.effective(Kind::Zombie);
         }
-        let node = &mut self.nodes[by.node];
-        let core = &mut node.cores[partition];
-        if core.epoch() != by.epoch || core.phase() != Phase::Active {
-            return;
+        let core = &self.nodes[by.node].cores[partition];
+        if core.epoch() == by.epoch && core.phase() == Phase::Active {
+            self.tell(by.node, partition, &Event::Appended { append_id: by.append_id, result });
         }
-        let mut effects = Effects::default();
-        core.appended(by.append_id, result, node.clock.shows(self.now_ms), &mut effects);
-        self.follow(by.node, partition, effects);
     }
 
     /// A node is told that a partition is not its own any more.
     pub(super) fn unload(&mut self, node: usize, partition: usize, epoch: u32) {
-        let owner = &mut self.nodes[node];
-        let core = &mut owner.cores[partition];
+        let core = &self.nodes[node].cores[partition];
         if core.epoch() != epoch || !matches!(core.phase(), Phase::Active | Phase::Loading) {
             return;
         }
-        let mut effects = Effects::default();
-        core.unload(owner.clock.shows(self.now_ms), &mut effects);
-        self.follow(node, partition, effects);
+        self.tell(node, partition, &Event::Unloaded);
         if let Some((ticket, _)) =
             self.waiting.iter().find(|(_, one)| one.place.node == node && one.place.partition == partition)
         {
@@ -239,10 +241,12 @@ impl Fleet {
         let lost = self.logs[partition].lost;
         let epoch = self.logs[partition].open(self.now_ms, &mut self.dice);
         self.figures.torn += self.logs[partition].lost - lost;
-        let mut core = Coordinator::new(self.shape.core_config(), partition as u32, epoch);
+        let config = self.shape.core_config();
+        let mut core = Coordinator::new(config.clone(), partition as u32, epoch);
         core.check_itself(if cfg!(debug_assertions) { SelfCheck::EveryEvent } else { SelfCheck::Sampled });
         self.nodes[node].cores[partition] = core;
         self.nodes[node].wake_ms[partition] = u64::MAX;
+        self.tell(node, partition, &Event::Began { config: &config, partition: partition as u32, epoch });
         self.learn(node, partition);
         let life = self.nodes[node].life;
         let at_ms = self.now_ms + 5 + self.dice.roll(200) as u64;
@@ -256,15 +260,13 @@ impl Fleet {
             return;
         }
         if std::mem::take(&mut self.load_fails[partition]) {
-            core.load_failed();
+            self.tell(node, partition, &Event::LoadFailed);
             self.effective(Kind::LoadFails);
             let at_ms = self.now_ms + 1_000;
             return self.queue.push(at_ms, Happening::Load { partition });
         }
-        let mut effects = Effects::default();
         self.logs[partition].replay(core, self.planted);
-        core.loaded(owner.clock.shows(self.now_ms), &mut effects);
-        self.follow(node, partition, effects);
+        self.tell(node, partition, &Event::Loaded { state: &[] });
     }
 
     /// Nodes hear who owns a partition: the owner at once, the others later.

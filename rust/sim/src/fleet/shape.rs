@@ -19,6 +19,10 @@ const API_MS: u32 = 10_000;
 pub const METADATA_MS: u32 = 10_000;
 /// An append is waited for.
 pub const APPEND_MS: u32 = 5_000;
+/// What a wall clock shows when a world begins.
+pub const WORLD_BEGINS_WALL_MS: i64 = 1_700_000_000_000;
+/// No world has more of `__consumer_offsets`.
+pub const PARTITIONS_MAX: u32 = 4;
 
 /// One group as it is meant to be.
 #[derive(Clone, Debug)]
@@ -89,8 +93,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The world of a seed.
-    pub fn draw(dice: &mut Dice) -> Shape {
+    /// The world of a seed. No other has groups of the same names.
+    pub fn draw(seed: u64, dice: &mut Dice) -> Shape {
         let names: Vec<Arc<str>> = ["orders", "payments", "stock"].map(Arc::from).to_vec();
         let size = |dice: &mut Dice| TopicMetadata { partitions: 1 + dice.roll(4) as i32, racks: Vec::new() };
         let topics = names.iter().map(|name| (name.clone(), size(dice))).collect();
@@ -104,7 +108,7 @@ impl Shape {
         ];
         let groups: Vec<GroupShape> = (0..=dice.roll(3))
             .map(|at| GroupShape {
-                id: format!("g{at}").into(),
+                id: format!("w{seed}-g{at}").into(),
                 strategies: dice.pick(&assignors).to_vec(),
                 topics: names[..=dice.roll(names.len())].to_vec(),
             })
@@ -117,7 +121,7 @@ impl Shape {
                 seats.push(SeatShape { group, instance_id, auto_commit: dice.chance(50), join_version });
             }
         }
-        let (nodes, partitions) = (2 + dice.roll(2), 2 + dice.roll(3) as u32);
+        let (nodes, partitions) = (2 + dice.roll(2), 2 + dice.roll(PARTITIONS_MAX as usize - 1) as u32);
         Shape { nodes, partitions, topics, groups, seats, timeouts: Timeouts::default() }
     }
 

@@ -1,0 +1,116 @@
+//! `rota._rota.SimulatedJournal`: worlds run one after the other, their journals in one directory.
+
+use std::{path::PathBuf, sync::Arc};
+
+use pyo3::{exceptions::PyOSError, prelude::*};
+use rota_journal::JOURNAL_TOPIC;
+use rota_log::{
+    BatchWriter, SegmentStore,
+    files::DiskFiles,
+    store::{Command, Durability, PartitionHandle, StoreOptions},
+};
+use rota_sim::fleet::{
+    Entry, Options, Report, faults_of, json, run,
+    seeds::Total,
+    shape::{PARTITIONS_MAX, WORLD_BEGINS_WALL_MS},
+};
+
+const SEGMENT_BYTES: u64 = 64 << 20;
+const EPOCH: i32 = 0;
+
+/// A journal's directory, and what has been written to it. The worlds in it come one after the other, in time too.
+#[pyclass(module = "rota._rota")]
+struct SimulatedJournal {
+    store: SegmentStore,
+    partitions: Vec<PartitionHandle>,
+    next_world_ms: u64,
+    #[pyo3(get)]
+    entries: u64,
+}
+
+fn failed(error: impl std::fmt::Display) -> PyErr {
+    PyOSError::new_err(error.to_string())
+}
+
+#[pymethods]
+impl SimulatedJournal {
+    /// A new one, in a directory that is empty, or created if its parent exists. `OSError`: it cannot be.
+    #[new]
+    fn new(directory: PathBuf) -> PyResult<SimulatedJournal> {
+        let options = StoreOptions {
+            durability: Durability::Os,
+            segment_bytes: SEGMENT_BYTES,
+            wal_bytes: SEGMENT_BYTES,
+            batch_bytes_max: i32::MAX as usize,
+            compacted_topics: Vec::new(),
+            ..StoreOptions::default()
+        };
+        let (store, _) = SegmentStore::open(Arc::new(DiskFiles), &directory, options).map_err(failed)?;
+        if !store.partitions().is_empty() {
+            return Err(PyOSError::new_err(format!("`{}` has logs in it: give another directory", directory.display())));
+        }
+        store.log(JOURNAL_TOPIC, PARTITIONS_MAX, 0, || ()).map_err(failed)?;
+        let partitions: Vec<PartitionHandle> =
+            (0..).map_while(|number| store.inspect(move |store| store.handle(JOURNAL_TOPIC, number))?).collect();
+        let open = |&partition| Command::Open { partition, epoch: EPOCH };
+        for outcome in store.call(partitions.iter().map(open).collect()) {
+            outcome.map_err(failed)?;
+        }
+        Ok(SimulatedJournal { store, partitions, next_world_ms: 0, entries: 0 })
+    }
+
+    /// As `simulate_world`.
+    #[pyo3(signature = (seed, *, swarm=false, lines=false))]
+    fn world(&mut self, py: Python<'_>, seed: u64, swarm: bool, lines: bool) -> PyResult<String> {
+        py.detach(|| Ok(json::report(&self.run(seed, swarm, lines)?).to_string()))
+    }
+
+    /// As `simulate_worlds`.
+    #[pyo3(signature = (first, stop, *, swarm=false))]
+    fn worlds(&mut self, py: Python<'_>, first: u64, stop: u64, swarm: bool) -> PyResult<String> {
+        py.detach(|| {
+            let mut total = Total::default();
+            for seed in first..stop {
+                total.add(self.run(seed, swarm, false)?);
+                if total.broken.is_some() {
+                    break;
+                }
+            }
+            Ok(json::total(&total).to_string())
+        })
+    }
+
+    /// Writes what is missing of the segments. Nothing can be written after that.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.store.close());
+        self.store.stopped().map_or(Ok(()), |reason| Err(failed(reason)))
+    }
+}
+
+impl SimulatedJournal {
+    /// Runs a world and writes its journal.
+    fn run(&mut self, seed: u64, swarm: bool, lines: bool) -> PyResult<Report> {
+        let options = Options { swarm, lines, journal: true, planted: None };
+        let mut report = run(seed, &faults_of(seed, swarm), options);
+        let began_ms = WORLD_BEGINS_WALL_MS + self.next_world_ms as i64;
+        let journal = std::mem::take(&mut report.journal);
+        self.entries += journal.iter().map(|entries| entries.len() as u64).sum::<u64>();
+        let written = self.partitions.iter().zip(journal).filter(|(_, entries)| !entries.is_empty());
+        let commands = written.map(|(&partition, entries)| {
+            let mut batch = BatchWriter::default();
+            for Entry { at_ms, group_id, value } in entries {
+                batch.push(began_ms + at_ms as i64, Some(group_id.as_bytes()), Some(&value));
+            }
+            Command::Append { partition, epoch: EPOCH, batch: batch.finish().into() }
+        });
+        for outcome in self.store.call(commands.collect()) {
+            outcome.map_err(failed)?;
+        }
+        self.next_world_ms += report.figures.simulated_ms;
+        Ok(report)
+    }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<SimulatedJournal>()
+}
