@@ -14,15 +14,18 @@ from tests.planted.planting import bugs, plant
 def main() -> int:
     """Run what was asked for; a bug that nobody found makes the exit code 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__)
-    parser.add_argument("--engine", choices=ENGINES, action="append", help="only this one; the page is left alone")
+    parser.add_argument("--engine", choices=ENGINES, action="append", help="only this one, and its column of the page")
     parser.add_argument("--bug", help="only this one; the page is left alone")
     parser.add_argument("--workers", type=int, default=2, help="processes (2)")
     options = parser.parse_args()
     engines = options.engine or list(ENGINES)
     names = [options.bug] if options.bug else [bug.id for bug in bugs()]
     plant()
-    found.build()
-    if not {*engines} <= {"naive", "exploration"}:
+    if {*engines} & {"naive", "exploration"}:
+        found.build()
+    if "simulator" in engines:
+        found.build_simulator()
+    if not {*engines} <= {"naive", "exploration", "simulator"}:
         found.build_module()
     results: dict[str, dict[str, Found | None]] = {}
     with ThreadPoolExecutor(options.workers) as pool:
@@ -30,7 +33,8 @@ def main() -> int:
             results[engine] = dict(zip(names, pool.map(ENGINES[engine], names), strict=True))
             for name, result in results[engine].items():
                 print(f"{engine:12} {name}: {result or 'not found'}", flush=True)
-    if engines == list(ENGINES) and not options.bug:
+    if not options.bug:
+        results = results if engines == list(ENGINES) else page.results() | results
         page.PAGE.write_text(page.text(results))
     unnoticed = [name for name in names if not any(of[name] for of in results.values())]
     print(f"{len(names) - len(unnoticed)} of {len(names)} found", *unnoticed, sep="\n  ")

@@ -16,15 +16,17 @@ from tests.tidy import ROOT
 
 WALKS, WALK_STEPS = 60, 3_000
 STATES = 2_000
+WORLDS = 4_000
 SECONDS_MAX = 300
 EVENTS = tuple(f"  {event}" for event in ("Request", "Tick", "End", "Forget", "Reload"))
 # Of each of the bounds: depth, states, whether those are all, events tried.
 EXPLORED = re.compile(r"^\w+ +\d+ +\d+ +(?:yes|no) +(\d+) ", re.MULTILINE)
+WORLD_BROKEN = re.compile(r"^seed \d+ swarm \w+, after (\d+) worlds, (\d+) faults:", re.MULTILINE)
 NAIVE_FOUND = re.compile(r"seed (\d+), after (\d+) steps:")
 
 
 class Found(NamedTuple):
-    """A bug was noticed after so many steps; so many show it."""
+    """A bug was noticed after so many steps; so many events show it. The simulator's are worlds, and faults."""
 
     steps: int
     events: int
@@ -36,6 +38,12 @@ def build() -> Path:
     command = ["cargo", "build", "--quiet", "--package", "rota-sim", "--target-dir", str(target)]
     subprocess.run(command, cwd=COPY, check=True)
     return target / "debug/rota-sim"
+
+
+def build_simulator() -> None:
+    """Builds the planted `rota-sim` once more, as fast as it can be: worlds are long."""
+    command = ["cargo", "build", "--quiet", "--release", "--package", "rota-sim", "--target-dir", str(COPY / "target")]
+    subprocess.run(command, cwd=COPY, check=True)
 
 
 def build_module() -> None:
@@ -66,6 +74,13 @@ def exploration(bug: str) -> Found | None:
     return Found(tried, len(said.rpartition("\n---\n")[2].split("\n")) - 1)
 
 
+def simulator(bug: str) -> Found | None:
+    """4,000 worlds, up to the first that breaks: how many that were, and how few faults are enough to break it."""
+    said = _said([str(COPY / "target/release/rota-sim"), "simulate", str(WORLDS)], bug)
+    found = WORLD_BROKEN.search(said)
+    return Found(int(found[1]), int(found[2])) if found else None
+
+
 def _inside(engine: str) -> Callable[[str], Found | None]:
     def run(bug: str) -> Found | None:
         found = json.loads(_said([sys.executable, "-m", "tests.planted.inside", engine], bug) or "null")
@@ -93,4 +108,5 @@ ENGINES: dict[str, Callable[[str], Found | None]] = {
     "Hypothesis": _inside("machine"),
     "naive": naive,
     "exploration": exploration,
+    "simulator": simulator,
 }

@@ -22,9 +22,10 @@ noticed, and how many events are left of them when what is not needed is left ou
 | Hypothesis | the same, with steps that Hypothesis chooses and shortens | 200 runs of 40 steps, always the same ones |
 | naive | core and naive coordinator in lock-step, in Rust (`rust/sim`) | 60 walks of 3,000 steps |
 | exploration | every event in every state, breadth first; steps are events tried | 2,000 states of each of the bounds |
+| simulator | coordinators and members under faults (docs/simulate.md); steps are worlds, events faults | 4,000 worlds |
 
 No build of rota has these bugs: the core has no line for them, and the copy, which has, is built in `build/planted`
-by tests only. `make planted` makes this page.
+by tests only. `make planted` makes this page, `python -m tests.planted --engine NAME` one column of it.
 
 """
 
@@ -46,6 +47,28 @@ def text(results: Mapping[str, Mapping[str, Found | None]]) -> str:
 
 def _cell(found: Found | None) -> str:
     return f"{found.steps:,} → {found.events}" if found else NOT_FOUND
+
+
+def results() -> dict[str, dict[str, Found | None]]:
+    """What the page says: by engine and bug. Raises ValueError if it is not about the bugs that there are."""
+    table = [line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    start = next(at for at, cells in enumerate(table) if cells[0].startswith("bug: "))
+    engines, told = table[start][2:], table[start + 1 :]
+    names = [cells[0].split("`")[1] for cells in told]
+    if names != [bug.id for bug in bugs()]:
+        raise ValueError(f"{PAGE} is not about the bugs that there are: make planted")
+    columns = zip(*(cells[2:] for cells in told), strict=True)
+    return {
+        engine: dict(zip(names, map(_found, column), strict=True))
+        for engine, column in zip(engines, columns, strict=True)
+    }
+
+
+def _found(cell: str) -> Found | None:
+    if cell == NOT_FOUND:
+        return None
+    steps, events = cell.replace(",", "").split(" → ")
+    return Found(int(steps), int(events))
 
 
 def rows() -> dict[str, list[bool]]:

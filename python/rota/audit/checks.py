@@ -350,10 +350,11 @@ OF_ANSWERS = (
         "a request succeeded before its coordinator had loaded",
         """SELECT a.source, a.log, a.partition, a.`group`, a.generation, i.first_offset, a.offset AS last_offset,
              array(a.member) AS members,
-             concat(a.api, ' before offset ', coalesce(i.loaded_offset, 'the end')) AS witness
+             concat(a.api, ' before offset ', coalesce(CAST(i.loaded_offset AS STRING), 'the end')) AS witness
            FROM asked a JOIN incarnations i ON a.source = i.source AND a.log = i.log AND a.partition = i.partition
              AND a.offset BETWEEN i.first_offset AND i.last_offset
-           WHERE a.error = 'NONE' AND i.began AND (i.loaded_offset IS NULL OR a.offset < i.loaded_offset)
+           WHERE a.error = 'NONE' AND a.api <> 'Heartbeat' AND i.began
+             AND (i.loaded_offset IS NULL OR a.offset < i.loaded_offset)
              AND NOT i.has_gaps""",
         ONLY_JOURNAL,
     ),

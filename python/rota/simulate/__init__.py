@@ -58,6 +58,7 @@ class Total:
 
     seeds: int = 0
     settled_ms_max: int = 0
+    settled_rebalances_max: int = 0
     figures: dict[str, Any] = field(default_factory=dict)
     broken: World | None = None
 
@@ -65,6 +66,7 @@ class Total:
         """Add what some worlds came to."""
         self.seeds += part["seeds"]
         self.settled_ms_max = max(self.settled_ms_max, part["settled_ms_max"])
+        self.settled_rebalances_max = max(self.settled_rebalances_max, part["settled_rebalances_max"])
         _add(self.figures, part["figures"])
         if part["broken"] is not None:
             broken = World.read(part["broken"])

@@ -204,7 +204,8 @@ def as_text(total: Total, seconds: float) -> str:
     lines = [
         f"{total.seeds:,} worlds, {events:,} events, {events / seconds:,.0f}/s",
         f"{simulated / 3_600:,.1f} hours of theirs in {seconds:.1f} s: {simulated / seconds:,.0f} times as fast",
-        f"settled within {total.settled_ms_max / 1_000:.2f} s of the end of the faults",
+        f"settled within {total.settled_ms_max / 1_000:.2f} s and {total.settled_rebalances_max} rebalances of a group"
+        " after the end of the faults",
         f"looked: {looked}",
         f"{'fault':<13} {'struck':>9} {'made a difference':>18}",
     ]

@@ -47,7 +47,10 @@ impl SimulatedJournal {
         };
         let (store, _) = SegmentStore::open(Arc::new(DiskFiles), &directory, options).map_err(failed)?;
         if !store.partitions().is_empty() {
-            return Err(PyOSError::new_err(format!("`{}` has logs in it: give another directory", directory.display())));
+            return Err(PyOSError::new_err(format!(
+                "`{}` has logs in it: give another directory",
+                directory.display()
+            )));
         }
         store.log(JOURNAL_TOPIC, PARTITIONS_MAX, 0, || ()).map_err(failed)?;
         let partitions: Vec<PartitionHandle> =

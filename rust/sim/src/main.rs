@@ -5,7 +5,7 @@ use std::{process::ExitCode, time::Instant};
 use rota_sim::{
     differential,
     explore::{self, Bounds, cells, witness},
-    fleet::{Options, seeds},
+    fleet::{Options, Report, minimise, seeds},
 };
 
 fn number(arguments: &[String], at: usize, default: u64) -> u64 {
@@ -92,26 +92,40 @@ fn search(chosen: &[Bounds], states_max: usize, workers: usize) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Worlds by turns with all kinds of faults and with some.
+/// Worlds with all kinds of faults, then worlds with some.
 fn simulate(count: u64, first: u64) -> ExitCode {
     let began = Instant::now();
+    let mut worlds = 0;
     for swarm in [false, true] {
-        let total = seeds::run_all(first..first + count / 2, Options { swarm, ..Options::default() });
+        let options = Options { swarm, ..Options::default() };
+        let total = seeds::run_all(first..first + count / 2, options);
+        worlds += total.seeds;
         let figures = &total.figures;
         let wall_ms = began.elapsed().as_millis().max(1);
         println!(
-            "{} seeds, swarm {swarm}, {} happenings, {}/s, {} times as fast as time, settled within {} ms",
+            "{} seeds, swarm {swarm}, {} happenings, {}/s, {} times as fast as time, settled within {} ms and {} rebalances",
             total.seeds,
             figures.happenings,
             u128::from(figures.happenings) * 1_000 / wall_ms,
             u128::from(figures.simulated_ms) / wall_ms,
-            total.settled_ms_max
+            total.settled_ms_max,
+            total.settled_rebalances_max,
         );
         println!("struck {:?}\neffective {:?}\nlooked {:?}", figures.struck, figures.effective, figures.looked);
-        if let Some(broken) = total.broken {
-            println!("seed {} swarm {swarm}: {:?}", broken.seed, broken.violation);
+        if let Some(broken) = &total.broken {
+            print_broken(broken, options, worlds);
             return ExitCode::FAILURE;
         }
     }
     ExitCode::SUCCESS
+}
+
+/// What broke, and how few faults are enough for it.
+fn print_broken(broken: &Report, options: Options, worlds: u64) {
+    let small = minimise(broken.seed, &broken.faults, options);
+    let needed = small.as_ref().map_or(broken.faults.len(), |small| small.faults.len());
+    println!("seed {} swarm {}, after {worlds} worlds, {needed} faults:", broken.seed, options.swarm);
+    let shown = small.as_ref().unwrap_or(broken);
+    shown.faults.iter().for_each(|fault| println!("  {fault}"));
+    println!("{:?}", shown.violation);
 }

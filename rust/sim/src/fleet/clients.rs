@@ -38,6 +38,8 @@ pub struct Seat {
     /// Its member is leaving.
     is_closing: bool,
     rejoined: Option<(u32, i32)>,
+    /// Of the group, when it joined.
+    group_life: u32,
 }
 
 impl Seat {
@@ -57,6 +59,7 @@ impl Seat {
             undone: 0,
             is_closing: false,
             rejoined: None,
+            group_life: 0,
         }
     }
 
@@ -69,7 +72,8 @@ impl Seat {
 impl Fleet {
     fn owner(&self, seat: usize) -> Owner<'_> {
         let one = &self.seats[seat];
-        Owner { process: (seat, one.life), instance_id: one.instance_id.as_deref(), rejoined: one.rejoined }
+        let (instance_id, rejoined, life) = (one.instance_id.as_deref(), one.rejoined, one.group_life);
+        Owner { process: (seat, one.life), instance_id, rejoined, life }
     }
 
     /// A process starts. One that waits for its predecessor to leave looks again soon.
@@ -154,6 +158,7 @@ impl Fleet {
             && seat.life == wire.life
         {
             seat.rejoined = Some((to.place.epoch, *generation));
+            seat.group_life = self.ledgers[to.asked.group].life;
         }
     }
 
@@ -204,8 +209,8 @@ impl Fleet {
         let seats = &self.seats;
         let others = |(other, life): (usize, u32)| {
             let one = &seats[other];
-            let (process, instance_id) = ((other, life), one.instance_id.as_deref());
-            (one.life == life).then_some(Owner { process, instance_id, rejoined: one.rejoined })
+            let (process, instance_id, rejoined) = ((other, life), one.instance_id.as_deref(), one.rejoined);
+            (one.life == life).then_some(Owner { process, instance_id, rejoined, life: one.group_life })
         };
         let found = ledger.assigned(to, generation, (added, all), plan_epoch, others, self.now_ms);
         self.ledgers[group] = ledger;
@@ -237,6 +242,11 @@ impl Fleet {
             return;
         }
         self.happen(seat, Event::Poll);
+        if self.planted == Some(Planted::RejoinsForNothing)
+            && self.healed_ms.is_some_and(|healed_ms| self.now_ms < healed_ms + 20_000)
+        {
+            self.happen(seat, Event::Rejoin { reason: "for nothing".to_owned() });
+        }
         let reads: Vec<Partition> = self.seats[seat].reads.iter().cloned().collect();
         if reads.is_empty() {
             return;
@@ -283,15 +293,19 @@ impl Fleet {
         let wanted: Vec<_> =
             all.into_iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1).map(|(_, one)| one).collect();
         let changed = wanted != self.seats[seat].topics;
+        if changed {
+            self.promises.resubscribed(self.shape.seats[shape].group);
+        }
         self.seats[seat].topics.clone_from(&wanted);
         self.happen(seat, Event::Subscribe(Subscription::Topics(wanted)));
         changed
     }
 
-    /// A second process for the instance of a seat.
+    /// A second process for the instance of a seat; not where groups are full: there nobody can take an instance over
+    /// while its process lives (docs/protocol.md §4.4).
     pub(super) fn add_twin(&mut self, seat: usize) {
         let one = &self.seats[seat];
-        if one.instance_id.is_none() || one.member.is_none() {
+        if one.instance_id.is_none() || one.member.is_none() || self.shape.limits.group_size.is_some() {
             return;
         }
         let name = format!("c{}", self.seats.len());

@@ -34,7 +34,9 @@ const LOOK_MS: u64 = 250;
 impl Fleet {
     pub(super) fn settle(&mut self) {
         let healed_ms = self.now_ms;
+        self.healed_ms = Some(healed_ms);
         self.look("L5");
+        let begun: Vec<u64> = (0..self.shape.groups.len()).map(|group| self.promises.begun(group)).collect();
         let mut since_ms = None;
         while self.violation.is_none() {
             match self.unsettled() {
@@ -54,6 +56,22 @@ impl Fleet {
             }
             let next_ms = self.now_ms + LOOK_MS;
             self.go_on(next_ms);
+            self.count_rebalances(&begun);
+        }
+    }
+
+    /// L5 bounds rebalances, too: what is left of the chaos ends one process after the other.
+    fn count_rebalances(&mut self, before: &[u64]) {
+        for (group, before) in before.iter().enumerate() {
+            let since = self.promises.begun(group) - before;
+            self.figures.settled_rebalances = self.figures.settled_rebalances.max(since);
+            let processes = self.seats.iter().filter(|seat| self.shape.seats[seat.shape].group == group).count() as u64;
+            let rounds = if self.shape.groups[group].is_cooperative() { 3 } else { 2 };
+            if since > rounds * (1 + processes) {
+                let words =
+                    format!("{} had {since} rebalances after everything had healed", self.shape.groups[group].id);
+                self.violated("L5", words);
+            }
         }
     }
 
@@ -132,7 +150,7 @@ impl Fleet {
             let offsets = core.project(&what.0).map_or(Vec::new(), |group| group.offsets);
             let found = offsets.into_iter().find(|(topic, index, _)| *topic == what.1 && *index == what.2);
             let at = found.and_then(|(_, _, value)| self.logs[partition].committed(what, value.offset, self.now_ms));
-            if at.is_none_or(|at| at < number) {
+            if at.is_none_or(|at| at < number) && !(at.is_none() && self.shape.limits.retention) {
                 lost = Some(format!("{what:?} was acknowledged at {number:?}, and is {at:?}"));
                 break;
             }

@@ -23,12 +23,13 @@ pub fn report(report: &Report) -> Value {
     })
 }
 
-/// Many worlds: `seeds`, `figures`, `settled_ms_max`, and `broken`, the report of the first that broke (or null).
+/// Many worlds: `seeds`, `figures`, `settled_ms_max`, `settled_rebalances_max`, and `broken`, the report of the first that broke (or null).
 pub fn total(total: &Total) -> Value {
     json!({
         "seeds": total.seeds,
         "figures": figures(&total.figures),
         "settled_ms_max": total.settled_ms_max,
+        "settled_rebalances_max": total.settled_rebalances_max,
         "broken": total.broken.as_ref().map(report),
     })
 }
@@ -62,6 +63,7 @@ fn figures(figures: &Figures) -> Value {
         "member_events": figures.member_events,
         "simulated_ms": figures.simulated_ms,
         "settled_ms": figures.settled_ms,
+        "settled_rebalances": figures.settled_rebalances,
         "assignments": figures.assignments,
         "read": figures.read,
         "moved": figures.moved,

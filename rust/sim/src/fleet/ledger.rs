@@ -14,6 +14,8 @@ pub type Process = (usize, u32);
 struct Hold {
     /// The last generation in which it was told to have it.
     generation: i32,
+    /// Of that generation's group: one that was deleted begins anew.
+    life: u32,
     since_ms: u64,
     /// It was told to give it up, and has not said that it did.
     is_ending: bool,
@@ -33,6 +35,8 @@ pub struct Owner<'a> {
     pub instance_id: Option<&'a str>,
     /// The epoch and the generation of the last join that was answered well.
     pub rejoined: Option<(u32, i32)>,
+    /// Of the group that it joined last.
+    pub life: u32,
 }
 
 /// The holds in one group.
@@ -43,6 +47,8 @@ pub struct Ledger {
     owned: Vec<Owned>,
     /// Partitions that went to another process.
     pub moved: u64,
+    /// How often the group was deleted.
+    pub life: u32,
     last: BTreeMap<Partition, Process>,
     /// The last generation in which somebody was told to have it.
     told: BTreeMap<Partition, i32>,
@@ -75,7 +81,7 @@ impl Ledger {
                     continue;
                 }
                 let words = || format!("{partition}: {:?} and {process:?} {hold:?} in {generation}", to.process);
-                if hold.generation == generation {
+                if hold.generation == generation && hold.life == to.life {
                     return Err(("ownership", words()));
                 }
                 let knew = plan_epoch.is_some() && other.rejoined == plan_epoch.map(|epoch| (epoch, generation));
@@ -83,7 +89,7 @@ impl Ledger {
                     return Err(("S27", words()));
                 }
             }
-            let now_held = Hold { generation, since_ms: now_ms, is_ending: false };
+            let now_held = Hold { generation, life: to.life, since_ms: now_ms, is_ending: false };
             let before = held.insert(to.process, now_held);
             if let Some(before) = before {
                 self.owned.push(before.owned(to.process, partition, now_ms));

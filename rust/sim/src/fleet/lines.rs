@@ -48,6 +48,7 @@ impl Fleet {
             }
             Happening::Failover { node } => (format!("n{node}"), "failover", String::new()),
             Happening::Restart { node } => (format!("n{node}"), "restart", String::new()),
+            Happening::Inspect => ("*".to_owned(), "inspect", String::new()),
         };
         format!("{:>9} {whom:<6} {name:<15} {rest}", self.now_ms).trim_end().to_owned()
     }

@@ -92,6 +92,17 @@ impl Log {
         Some((by, result))
     }
 
+    /// Groups that an append deleted, if it is there.
+    pub fn deleted_by(&self, number: AppendNumber) -> Vec<Arc<str>> {
+        let found = self.entries.binary_search_by_key(&number, |entry| entry.number);
+        let records = found.map_or(&[][..], |at| &self.entries[at].records);
+        let deleted = records.iter().filter_map(|record| match record {
+            Record::Group { group_id, value: None } => Some(group_id.clone()),
+            _ => None,
+        });
+        deleted.collect()
+    }
+
     /// A new epoch begins. Of what was not durable, as much as reached the disk stays; a batch that did so in part is
     /// cut off.
     pub fn open(&mut self, now_ms: u64, dice: &mut Dice) -> u32 {
@@ -155,6 +166,17 @@ impl Log {
         members.iter().any(|member| *member.member_id == *member_id)
     }
 
+    /// The instance of a member, from any record of its group that is there for good.
+    pub fn instance_of(&self, group_id: &str, member_id: &str, now_ms: u64) -> Option<&str> {
+        self.durable(now_ms).find_map(|(_, record)| match record {
+            Record::Group { group_id: of, value: Some(value) } if **of == *group_id => {
+                let member = value.members.iter().find(|member| *member.member_id == *member_id)?;
+                member.instance_id.as_deref()
+            }
+            _ => None,
+        })
+    }
+
     /// The epoch in which the plan of a generation was stored for good.
     pub fn plan_epoch(&self, group_id: &str, generation: i32, now_ms: u64) -> Option<u32> {
         let is_plan = |record: &Record| {
@@ -185,16 +207,29 @@ impl Log {
     }
 }
 
+/// A group from outside.
+pub struct Described {
+    pub state: String,
+    pub members: usize,
+}
+
 /// What a core wants done, in order.
 #[derive(Default)]
 pub struct Effects {
     pub answers: Vec<(rota_core::Ticket, Option<rota_member::Answer>)>,
     pub appends: Vec<(AppendId, Vec<Record>)>,
+    /// What the operator was told.
+    pub described: Option<Described>,
 }
 
 impl Sink for Effects {
     fn answer(&mut self, ticket: rota_core::Ticket, answer: rota_core::Answer<'_>) {
-        self.answers.push((ticket, crate::bridge::to_member(&answer)));
+        match answer {
+            rota_core::Answer::DescribeGroup(found) => {
+                self.described = Some(Described { state: found.state.to_owned(), members: found.members.len() });
+            }
+            answer => self.answers.push((ticket, crate::bridge::to_member(&answer))),
+        }
     }
 
     fn append(&mut self, append_id: AppendId, records: &[Record]) {

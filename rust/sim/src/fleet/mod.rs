@@ -6,19 +6,23 @@
 //!
 //! One thing, one file: [`wires`] (TCP), [`log`] (the fenced log), [`nodes`] (coordinators and their clocks), [`clients`]
 //! (members and applications), [`chaos`] (what each fault does); [`promises`] looks at every answer, [`ledger`] at what
-//! processes were told to read; [`journal`] is for those who want to look for themselves.
+//! processes were told to read; [`crowd`] at who was let in, [`keeping`] at offsets that expire, [`operator`] at groups
+//! from outside. [`journal`] is for those who want to look for themselves.
 
 mod chaos;
 mod clients;
+mod crowd;
 pub mod faults;
 mod heal;
 mod journal;
 pub mod json;
+mod keeping;
 mod ledger;
 mod lines;
 mod log;
 mod minimise;
 mod nodes;
+mod operator;
 pub mod plan;
 mod planted;
 mod promises;
@@ -40,6 +44,7 @@ use rota_member::{Answer, Request, RequestId, TopicMetadata};
 
 use crate::dice::Dice;
 use clients::Seat;
+use crowd::Crowd;
 use faults::{Fault, Kind};
 use journal::Journal;
 use ledger::Ledger;
@@ -58,6 +63,8 @@ pub use planted::Planted;
 
 /// How long things go wrong.
 pub const CHAOS_MS: u64 = 90_000;
+/// No world has nearly as many happenings: one that does goes round in circles.
+const HAPPENINGS_MAX: u64 = 500_000;
 
 /// How a world is run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,6 +103,8 @@ pub struct Figures {
     pub simulated_ms: u64,
     /// From the end of the chaos until everything was as it should be for good.
     pub settled_ms: u64,
+    /// Rebalances that the group with the most of them had after the end of the chaos.
+    pub settled_rebalances: u64,
     /// How often members were told what is theirs.
     pub assignments: u64,
     /// How often applications read.
@@ -154,6 +163,7 @@ enum Happening {
     Learn { node: usize, partition: usize },
     Failover { node: usize },
     Restart { node: usize },
+    Inspect,
 }
 
 /// One world.
@@ -180,10 +190,14 @@ struct Fleet {
     waiting: BTreeMap<Ticket, Waiting>,
     promises: Promises,
     sessions: Sessions,
+    crowd: Crowd,
+    /// How often in a row the operator found each group waiting for nobody.
+    waits_for_nobody: Vec<u32>,
     ledgers: Vec<Ledger>,
     lives: Vec<Life>,
     /// Of [`Planted::AssignmentOfAnother`].
     last_assignment: Vec<u8>,
+    healed_ms: Option<u64>,
     figures: Figures,
     lines: Option<Vec<String>>,
     journal: Option<Journal>,
@@ -240,11 +254,14 @@ impl Fleet {
             tickets: 0,
             commits: 0,
             waiting: BTreeMap::new(),
-            promises: Promises::default(),
+            promises: Promises::new(shape.limits.retention),
             sessions: Sessions::default(),
+            crowd: Crowd::default(),
+            waits_for_nobody: vec![0; shape.groups.len()],
             ledgers: shape.groups.iter().map(|_| Ledger::default()).collect(),
             lives: Vec::new(),
             last_assignment: Vec::new(),
+            healed_ms: None,
             figures: Figures::default(),
             lines: options.lines.then(Vec::new),
             journal: options.journal.then(|| Journal::new(shape.partitions as usize)),
@@ -279,6 +296,9 @@ impl Fleet {
                 }
             }
             self.figures.happenings += 1;
+            if self.figures.happenings > HAPPENINGS_MAX {
+                return self.violated("L7", format!("{HAPPENINGS_MAX} things have happened, and time does not pass"));
+            }
             if self.lines.is_some() {
                 let line = self.line(&what);
                 self.lines.get_or_insert_default().push(line);
@@ -327,6 +347,7 @@ impl Fleet {
             Happening::Learn { node, partition } => self.nodes[node].view[partition] = self.owners[partition],
             Happening::Failover { node } => self.fail_over(node),
             Happening::Restart { node } => self.restart_node(node),
+            Happening::Inspect => self.inspect(),
         }
     }
 
@@ -361,6 +382,7 @@ impl Fleet {
         for at in 0..self.faults.len() {
             self.queue.push(self.faults[at].at_ms, Happening::Fault(at));
         }
+        self.queue.push(0, Happening::Inspect);
     }
 
     fn report(mut self, seed: u64) -> Report {
@@ -372,6 +394,7 @@ impl Fleet {
             *figures.looked.entry(id).or_default() += count;
         }
         figures.looked.insert("S20", self.sessions.looked);
+        figures.looked.insert("S24", self.crowd.looked);
         for ledger in &self.ledgers {
             for (id, count) in ledger.looked() {
                 *figures.looked.entry(id).or_default() += count;

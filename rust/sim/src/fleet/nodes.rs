@@ -8,7 +8,7 @@ use super::{
     Fleet, Happening, Planted,
     faults::Kind,
     heal,
-    log::{AppendNumber, Effects, InFlight},
+    log::{AppendNumber, Described, Effects, InFlight},
     promises::{Asked, Place, Waiting},
     shape::{APPEND_MS, Shape, WORLD_BEGINS_WALL_MS},
     wires::{WireId, member_node},
@@ -106,6 +106,7 @@ impl Fleet {
         let place = Place { node, partition, epoch, is_fenced: epoch < self.logs[partition].epoch };
         let asked = Asked { group, group_id: self.shape.groups[group].id.clone(), body, since_ms: self.now_ms };
         self.sessions.asked(&asked.body, group);
+        self.crowd.asked(&asked.body);
         let waiting = self.promises.submitted(Waiting::new(wire, request, place, asked));
         self.waiting.insert(ticket, waiting);
         self.park(wire, ticket);
@@ -114,7 +115,7 @@ impl Fleet {
     }
 
     /// Something happens to a core, and it wants something done.
-    fn tell(&mut self, node: usize, partition: usize, event: &Event<'_>) {
+    pub(super) fn tell(&mut self, node: usize, partition: usize, event: &Event<'_>) -> Option<Described> {
         let mut effects = Effects::default();
         let owner = &mut self.nodes[node];
         let (core, now) = (&mut owner.cores[partition], owner.clock.shows(self.now_ms));
@@ -124,7 +125,9 @@ impl Fleet {
         } else {
             let _done = event.apply(core, now, &mut effects);
         }
+        let described = effects.described.take();
         self.follow(node, partition, effects);
+        described
     }
 
     /// What a core wants done; then when it wants to be woken.
@@ -161,7 +164,9 @@ impl Fleet {
             self.violated("L4", format!("ticket {} has waited {waited_ms} ms: {:?}", ticket.0, waiting.asked.body));
         }
         let checked = self.promises.answered(&waiting, &answer, &self.logs[partition], self.now_ms);
-        let checked = checked.and_then(|()| self.sessions.answered(&waiting, &answer, &self.shape.timeouts, clock_ms));
+        let checked = checked
+            .and_then(|()| self.sessions.answered(&waiting, &answer, &self.shape.timeouts, clock_ms))
+            .and_then(|()| self.crowd.answered(&waiting, &answer, self.shape.limits, clock_ms));
         if let Err((id, words)) = checked {
             self.violated(id, words);
         }
@@ -210,9 +215,19 @@ impl Fleet {
         if result.is_err() && by.epoch < self.logs[partition].epoch {
             self.effective(Kind::Zombie);
         }
+        for group_id in self.logs[partition].deleted_by(number) {
+            self.group_deleted(&group_id);
+        }
         let core = &self.nodes[by.node].cores[partition];
         if core.epoch() == by.epoch && core.phase() == Phase::Active {
             self.tell(by.node, partition, &Event::Appended { append_id: by.append_id, result });
+        }
+    }
+
+    fn group_deleted(&mut self, group_id: &str) {
+        if let Some(group) = self.shape.groups.iter().position(|group| *group.id == *group_id) {
+            self.promises.deleted(group);
+            self.ledgers[group].life += 1;
         }
     }
 

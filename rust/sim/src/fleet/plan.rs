@@ -7,7 +7,7 @@ use rota_member::{ConfigError, Member, TopicMetadata};
 
 use super::{
     Fault, Fleet, Kind, Options, Report,
-    shape::{GroupShape, SeatShape, Shape, Timeouts},
+    shape::{GroupShape, Limits, SeatShape, Shape, Timeouts},
 };
 use crate::dice::Dice;
 
@@ -60,6 +60,7 @@ impl Plan {
             groups: vec![GroupShape { id: "group".into(), strategies: vec![self.assignor], topics: vec![topic] }],
             seats: (0..self.members).map(seat).collect(),
             timeouts: self.timeouts,
+            limits: Limits::default(),
         }
     }
 

@@ -31,6 +31,7 @@ bugs! {
     AnswerLost = "answer-lost", "one answer in 97 is never sent, and its connection stays mute";
     LostIsKept = "lost-is-kept", "an application goes on reading what it lost";
     AssignmentOfAnother = "assignment-of-another", "a member is told what another was told before it";
+    RejoinsForNothing = "rejoins-for-nothing", "applications rejoin again and again for 20 s after everything has healed";
     FenceUnheard = "fence-unheard", "a fenced member is told that it is unknown";
 }
 

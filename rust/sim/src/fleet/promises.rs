@@ -1,11 +1,15 @@
 //! What coordinators promise with their answers, looked at as each is given (ids of `specs/vocabulary.toml`).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use rota_core::ErrorCode;
 use rota_member::{Answer, Partition, Request, RequestId};
 
 use super::{
+    keeping::{Keeping, Missing},
     log::{AppendNumber, Committed, Log},
     wires::WireId,
 };
@@ -38,8 +42,8 @@ pub struct Waiting {
     pub asked: Asked,
     /// The group's generation as far as anybody had been told when this came.
     reached: i32,
-    /// Of a fetch: the newest commits that had been acknowledged when this came.
-    floors: Vec<Option<AppendNumber>>,
+    /// Of a fetch: the newest commits that had been acknowledged when this came, and when.
+    floors: Vec<Option<(AppendNumber, u64)>>,
 }
 
 impl Waiting {
@@ -68,7 +72,13 @@ pub struct Promises {
     assignments: BTreeMap<(usize, i32), BTreeMap<String, Vec<u8>>>,
     plan_epochs: BTreeMap<(usize, i32), u32>,
     instances: BTreeMap<String, String>,
-    acknowledged: BTreeMap<Committed, AppendNumber>,
+    acknowledged: BTreeMap<Committed, (AppendNumber, u64)>,
+    /// In worlds in which offsets expire.
+    keeping: Option<Keeping>,
+    /// Groups whose members have read other topics.
+    resubscribed: BTreeSet<usize>,
+    /// Generations of each group that somebody was told.
+    begun: BTreeMap<usize, u64>,
     /// When the leader of a generation was told to plan.
     planned_ms: BTreeMap<(usize, i32), u64>,
     /// When a static member of a generation was replaced last, without another generation.
@@ -82,6 +92,31 @@ fn broken<T>(id: &'static str, words: String) -> Result<T, Broken> {
 }
 
 impl Promises {
+    /// In a world in which offsets expire, or one in which they do not.
+    pub fn new(offsets_expire: bool) -> Promises {
+        Promises { keeping: offsets_expire.then(Keeping::default), ..Promises::default() }
+    }
+
+    /// Members of a group read other topics from now on: offsets of those that nobody reads may expire.
+    pub fn resubscribed(&mut self, group: usize) {
+        self.resubscribed.insert(group);
+    }
+
+    /// A group is gone for good, and begins anew if it does.
+    pub fn deleted(&mut self, group: usize) {
+        self.rounds.retain(|(of, ..), _| *of != group);
+        self.reached.retain(|(of, _), _| *of != group);
+        self.plan_epochs.retain(|(of, _), _| *of != group);
+        self.assignments.retain(|(of, _), _| *of != group);
+        self.planned_ms.retain(|(of, _), _| *of != group);
+        self.replaced_ms.retain(|(of, _), _| *of != group);
+    }
+
+    /// How many generations of a group began, as far as anybody was told.
+    pub fn begun(&self, group: usize) -> u64 {
+        self.begun.get(&group).copied().unwrap_or(0)
+    }
+
     fn look(&mut self, id: &'static str) {
         *self.looked.entry(id).or_default() += 1;
     }
@@ -89,6 +124,9 @@ impl Promises {
     /// Notes what has to be known when the answer comes.
     pub fn submitted(&mut self, mut waiting: Waiting) -> Waiting {
         let Asked { group, group_id, body, .. } = &waiting.asked;
+        if let Some(keeping) = &mut self.keeping {
+            keeping.asked(*group, body);
+        }
         waiting.reached = self.reached.get(&(*group, waiting.place.epoch)).copied().unwrap_or(0);
         match &**body {
             Request::OffsetFetch { partitions, .. } => {
@@ -108,6 +146,9 @@ impl Promises {
 
     /// Looks at an answer.
     pub fn answered(&mut self, to: &Waiting, answer: &Answer, log: &Log, now_ms: u64) -> Result<(), Broken> {
+        if let Some(keeping) = &mut self.keeping {
+            keeping.answered(to, answer, now_ms)?;
+        }
         let Asked { group, group_id, body, .. } = &to.asked;
         match (&**body, answer) {
             (Request::JoinGroup { instance_id, .. }, Answer::JoinGroup { error: ErrorCode::None, member_id, .. }) => {
@@ -146,8 +187,8 @@ impl Promises {
                         let words = format!("{partition} {} is acknowledged and not in the log", offset.offset);
                         return broken("S26", words);
                     };
-                    let newest = self.acknowledged.entry(what).or_insert(number);
-                    *newest = number.max(*newest);
+                    let newest = self.acknowledged.entry(what).or_insert((number, now_ms));
+                    *newest = (number, now_ms).max(*newest);
                 }
                 Ok(())
             }
@@ -157,12 +198,20 @@ impl Promises {
                 self.look("S25");
                 for ((partition, found), floor) in offsets.iter().zip(&to.floors) {
                     let Ok(found) = found else { continue };
-                    let number = found
-                        .as_ref()
-                        .and_then(|found| log.committed(&committed(group_id, partition), found.offset, now_ms));
-                    if number < *floor || found.is_some() && number.is_none() {
-                        let words = format!("{partition} of {group_id} is {found:?}, not as new as {floor:?}");
+                    let what = committed(group_id, partition);
+                    let number = found.as_ref().and_then(|found| log.committed(&what, found.offset, now_ms));
+                    if number >= floor.map(|(number, _)| number) && found.is_some() == number.is_some() {
+                        continue;
+                    }
+                    let words = format!("{partition} of {group_id} is {found:?}, not as new as {floor:?}");
+                    let (Some(keeping), None, Some((_, acknowledged_ms))) = (&mut self.keeping, found, floor) else {
                         return broken("S25", words);
+                    };
+                    self.acknowledged.remove(&what);
+                    if !self.resubscribed.contains(group) {
+                        let missing =
+                            Missing { group: *group, acknowledged_ms: *acknowledged_ms, seen_ms: now_ms, words };
+                        keeping.miss(missing);
                     }
                 }
                 Ok(())
@@ -196,11 +245,16 @@ impl Promises {
             self.replaced_ms.insert((group, *generation), now_ms);
         }
         self.look("S9");
-        let same_chain = |one: &str, other: &str| {
-            one == other || self.instances.get(one).is_some_and(|instance| self.instances.get(other) == Some(instance))
+        let instance = |member_id: &str| {
+            let told = self.instances.get(member_id).cloned();
+            // One that was replaced before it was told is in the log only.
+            told.or_else(|| Some(format!("{group_id}/{}", log.instance_of(group_id, member_id, now_ms)?)))
         };
+        let same_chain =
+            |one: &str, other: &str| one == other || instance(one).is_some_and(|of| instance(other) == Some(of));
         let round = self.rounds.entry((group, to.place.epoch, *generation)).or_default();
         if round.leader.is_empty() {
+            *self.begun.entry(group).or_default() += 1;
             (round.protocol, round.leader) = (protocol_name.clone(), leader.clone());
         }
         if round.protocol != *protocol_name || !same_chain(&round.leader, leader) {
@@ -257,9 +311,9 @@ impl Promises {
         Some((*self.planned_ms.get(&of)?, *self.replaced_ms.get(&of)?))
     }
 
-    /// All that was acknowledged.
+    /// All that was acknowledged, as far as it has to be there.
     pub fn acknowledged(&self) -> impl Iterator<Item = (&Committed, AppendNumber)> {
-        self.acknowledged.iter().map(|(what, number)| (what, *number))
+        self.acknowledged.iter().map(|(what, (number, _))| (what, *number))
     }
 }
 

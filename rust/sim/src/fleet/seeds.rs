@@ -13,6 +13,8 @@ pub struct Total {
     pub figures: Figures,
     /// The longest that it took to settle.
     pub settled_ms_max: u64,
+    /// The most rebalances of one group that it took.
+    pub settled_rebalances_max: u64,
     /// The first world that broke.
     pub broken: Option<Report>,
 }
@@ -22,6 +24,7 @@ impl Total {
     pub fn add(&mut self, report: Report) {
         self.seeds += 1;
         self.settled_ms_max = self.settled_ms_max.max(report.figures.settled_ms);
+        self.settled_rebalances_max = self.settled_rebalances_max.max(report.figures.settled_rebalances);
         self.add_figures(&report.figures);
         if report.violation.is_some() && self.broken.is_none() {
             self.broken = Some(report);
@@ -35,6 +38,7 @@ impl Total {
         all.member_events += more.member_events;
         all.simulated_ms += more.simulated_ms;
         all.settled_ms += more.settled_ms;
+        all.settled_rebalances += more.settled_rebalances;
         all.assignments += more.assignments;
         all.read += more.read;
         all.moved += more.moved;

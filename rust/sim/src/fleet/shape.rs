@@ -19,6 +19,8 @@ const API_MS: u32 = 10_000;
 pub const METADATA_MS: u32 = 10_000;
 /// An append is waited for.
 pub const APPEND_MS: u32 = 5_000;
+/// How often expired offsets are looked for, in worlds in which they expire.
+const CLEANER_MS: u64 = 2_000;
 /// What a wall clock shows when a world begins.
 pub const WORLD_BEGINS_WALL_MS: i64 = 1_700_000_000_000;
 /// No world has more of `__consumer_offsets`.
@@ -75,6 +77,30 @@ impl Default for Timeouts {
     }
 }
 
+/// What the coordinators of some worlds limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// `group.max.size`: as many as the largest group has processes, so that only those that are gone without a word
+    /// are too many.
+    pub group_size: Option<u32>,
+    /// `group_max_pending_members`.
+    pub pending_ids: Option<u32>,
+    /// Offsets are kept for a minute after their group has no use for them: what makes one old is a wall clock that
+    /// jumps.
+    pub retention: bool,
+}
+
+impl Limits {
+    fn draw(dice: &mut Dice, groups: usize, seats: &[SeatShape]) -> Limits {
+        let size = |group: usize| seats.iter().filter(|seat| seat.group == group).count() as u32;
+        Limits {
+            group_size: dice.chance(20).then(|| (0..groups).map(size).max()).flatten(),
+            pending_ids: dice.chance(20).then_some(1),
+            retention: dice.chance(15),
+        }
+    }
+}
+
 /// A whole world.
 #[derive(Clone, Debug)]
 pub struct Shape {
@@ -90,6 +116,8 @@ pub struct Shape {
     pub seats: Vec<SeatShape>,
     /// The same in all drawn worlds.
     pub timeouts: Timeouts,
+    /// Of coordinators.
+    pub limits: Limits,
 }
 
 impl Shape {
@@ -115,14 +143,20 @@ impl Shape {
             .collect();
         let mut seats = Vec::new();
         for group in 0..groups.len() {
+            let is_old = dice.chance(10);
             for at in 0..2 + dice.roll(3) {
-                let instance_id = dice.chance(40).then(|| format!("g{group}-i{at}"));
-                let join_version = if instance_id.is_some() { 9 } else { dice.pick(&[9, 9, 9, 3, 1, 0]) };
+                let instance_id = (!is_old && dice.chance(40)).then(|| format!("g{group}-i{at}"));
+                let join_version = match instance_id {
+                    _ if is_old => 0,
+                    Some(_) => 9,
+                    None => dice.pick(&[9, 9, 9, 3, 1, 0]),
+                };
                 seats.push(SeatShape { group, instance_id, auto_commit: dice.chance(50), join_version });
             }
         }
         let (nodes, partitions) = (2 + dice.roll(2), 2 + dice.roll(PARTITIONS_MAX as usize - 1) as u32);
-        Shape { nodes, partitions, topics, groups, seats, timeouts: Timeouts::default() }
+        let limits = Limits::draw(dice, groups.len(), &seats);
+        Shape { nodes, partitions, topics, groups, seats, timeouts: Timeouts::default(), limits }
     }
 
     /// The settings of a member in this seat.
@@ -146,11 +180,18 @@ impl Shape {
 
     /// The settings of the coordinators.
     pub fn core_config(&self) -> rota_core::Config {
+        let usual = rota_core::Config::default();
+        let Limits { group_size, pending_ids, retention } = self.limits;
+        let (retention_minutes, check_ms) = if retention { (1, CLEANER_MS) } else { (10_080, 600_000) };
         rota_core::Config {
             group_min_session_timeout_ms: 1_000,
             group_initial_rebalance_delay_ms: self.timeouts.initial_delay_ms,
             offsets_commit_timeout_ms: APPEND_MS,
-            ..rota_core::Config::default()
+            group_max_size: group_size.unwrap_or(usual.group_max_size),
+            group_max_pending_members: pending_ids.unwrap_or(usual.group_max_pending_members),
+            offsets_retention_minutes: retention_minutes,
+            offsets_retention_check_interval_ms: check_ms,
+            ..usual
         }
     }
 }
