@@ -53,6 +53,10 @@ class Entry:
         """The answers to JoinGroup that are no error."""
         return [answer for answer in self.answers("JoinGroup") if answer["error"] == "NONE"]
 
+    def went_well(self, api: str) -> bool:
+        """Whether it has an answer of this kind that is no error."""
+        return any((answer["error"] if isinstance(answer, dict) else answer) == "NONE" for answer in self.answers(api))
+
     def edited(self, **changes: Any) -> Entry:
         """The same with something else in it."""
         return Entry(self.at_ms, self.key, _rota.edit_entry(self.value, **changes))
@@ -265,22 +269,22 @@ def early_expiry(entries: Entries, group: str) -> Entries | None:
     return None
 
 
-def _mark(entries: Entries, group: str, name: str) -> tuple[int, Entry] | None:
-    """The last such mark of the group's partition behind a heartbeat of it."""
-    beats = [(at, entry) for at, entry in _of(entries, group) if entry.answers("Heartbeat") == ["NONE"]]
-    marks = [at for at, entry in enumerate(entries) if entry.event == name and beats and at > beats[0][0]]
-    return (marks[-1], beats[0][1]) if marks else None
+def _mark(entries: Entries, group: str, name: str, api: str) -> tuple[int, Entry] | None:
+    """The last such mark of the group's partition behind a request of it that went well, and that request."""
+    well = [(at, entry) for at, entry in _of(entries, group) if entry.went_well(api)]
+    marks = [at for at, entry in enumerate(entries) if entry.event == name and well and at > well[0][0]]
+    return (marks[-1], well[0][1]) if marks else None
 
 
 def answer_while_loading(entries: Entries, group: str) -> Entries | None:
-    """A heartbeat is told that all is well before its coordinator has loaded."""
-    found = _mark(entries, group, "Began")
+    """Offsets are told before the coordinator has loaded them."""
+    found = _mark(entries, group, "Began", "OffsetFetch")
     return None if found is None else _add(entries, found[0], found[1].copy_after(entries[found[0]]))
 
 
 def answer_after_unloading(entries: Entries, group: str) -> Entries | None:
     """A heartbeat is told that all is well by a coordinator that has been unloaded."""
-    found = _mark(entries, group, "Unloaded")
+    found = _mark(entries, group, "Unloaded", "Heartbeat")
     return None if found is None else _add(entries, found[0], found[1].copy_after(entries[found[0]]))
 
 
