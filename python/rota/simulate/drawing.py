@@ -11,6 +11,7 @@ WIDTH, LEFT, RIGHT, TOP = 1_200, 96, 16, 96
 LANE, ROW_MIN, ROW_GAP, GROUP_GAP = 3, 14, 6, 22
 STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)
 TICKS_MAX = 14
+LEGEND = "row: a process · bar: a partition that it has · band: a generation · red: what goes wrong · point at it for more"
 
 
 def svg(world: World, title: str, from_ms: int = 0, to_ms: int | None = None) -> str:
@@ -25,6 +26,7 @@ def svg(world: World, title: str, from_ms: int = 0, to_ms: int | None = None) ->
             f"<title>{escape(title)}</title>",
             f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
             f'<text x="8" y="18" font-size="14">{escape(title)}</text>',
+            f'<text x="{WIDTH - RIGHT}" y="18" font-size="10" fill="#567" text-anchor="end">{LEGEND}</text>',
             *body,
             "</svg>",
             "",

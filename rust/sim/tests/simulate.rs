@@ -75,7 +75,7 @@ fn every_kind_of_fault_makes_a_difference_and_none_that_is_left_out() {
 #[test]
 fn every_check_looked_at_something() {
     let total = seeds::run_all(0..10, Options::default());
-    for id in ["S1", "S4", "S9", "S11", "S15", "S25", "S26", "ownership", "reading", "S27", "S20", "L5"] {
+    for id in ["S1", "S4", "S9", "S11", "S15", "S25", "S26", "ownership", "reading", "S27", "S20", "S24", "L1", "L5"] {
         assert!(total.figures.looked.get(id).is_some_and(|count| *count > 0), "{id}: {:?}", total.figures.looked);
     }
 }

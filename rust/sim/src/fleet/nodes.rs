@@ -88,7 +88,10 @@ impl Fleet {
     pub(super) fn serve(&mut self, wire: WireId, request: RequestId, body: Box<Request>) {
         let (seat, node) = (self.wires[wire].seat, self.wires[wire].node);
         let shape = self.seats[seat].shape;
-        let Some(owned) = bridge::to_core(&body, self.seats[seat].name(), self.shape.seats[shape].join_version) else {
+        // Only new clients have an instance id; a process may come back with one.
+        let is_static = self.seats[seat].instance_id.is_some();
+        let version = if is_static { bridge::JOIN_VERSION } else { self.shape.seats[shape].join_version };
+        let Some(owned) = bridge::to_core(&body, self.seats[seat].name(), version) else {
             let answer = match &*body {
                 Request::FindCoordinator { group_id } => {
                     let partition = rota_core::partition_for(group_id, self.shape.partitions);

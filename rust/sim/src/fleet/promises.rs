@@ -6,7 +6,7 @@ use std::{
 };
 
 use rota_core::ErrorCode;
-use rota_member::{Answer, Partition, Request, RequestId};
+use rota_member::{Answer, Offset, Partition, Request, RequestId};
 
 use super::{
     keeping::{Keeping, Missing},
@@ -51,6 +51,9 @@ impl Waiting {
         Waiting { wire, request, place, asked, reached: 0, floors: Vec::new() }
     }
 }
+
+/// What a fetch says of a partition.
+type FoundOffset = (Partition, Result<Option<Offset>, ErrorCode>);
 
 /// A generation of a group in one incarnation of its coordinator.
 type Round = (usize, u32, i32);
@@ -195,29 +198,34 @@ impl Promises {
             (Request::OffsetFetch { .. }, Answer::OffsetFetch { error: ErrorCode::None, offsets })
                 if to.place.epoch == log.epoch =>
             {
-                self.look("S25");
-                for ((partition, found), floor) in offsets.iter().zip(&to.floors) {
-                    let Ok(found) = found else { continue };
-                    let what = committed(group_id, partition);
-                    let number = found.as_ref().and_then(|found| log.committed(&what, found.offset, now_ms));
-                    if number >= floor.map(|(number, _)| number) && found.is_some() == number.is_some() {
-                        continue;
-                    }
-                    let words = format!("{partition} of {group_id} is {found:?}, not as new as {floor:?}");
-                    let (Some(keeping), None, Some((_, acknowledged_ms))) = (&mut self.keeping, found, floor) else {
-                        return broken("S25", words);
-                    };
-                    self.acknowledged.remove(&what);
-                    if !self.resubscribed.contains(group) {
-                        let missing =
-                            Missing { group: *group, acknowledged_ms: *acknowledged_ms, seen_ms: now_ms, words };
-                        keeping.miss(missing);
-                    }
-                }
-                Ok(())
+                self.fetched(to, offsets, log, now_ms)
             }
             _ => Ok(()),
         }
+    }
+
+    /// Looks at a fetch that went well.
+    fn fetched(&mut self, to: &Waiting, offsets: &[FoundOffset], log: &Log, now_ms: u64) -> Result<(), Broken> {
+        let Asked { group, group_id, .. } = &to.asked;
+        self.look("S25");
+        for ((partition, found), floor) in offsets.iter().zip(&to.floors) {
+            let Ok(found) = found else { continue };
+            let what = committed(group_id, partition);
+            let number = found.as_ref().and_then(|found| log.committed(&what, found.offset, now_ms));
+            if number >= floor.map(|(number, _)| number) && found.is_some() == number.is_some() {
+                continue;
+            }
+            let words = format!("{partition} of {group_id} is {found:?}, not as new as {floor:?}");
+            let (Some(keeping), None, Some((_, acknowledged_ms))) = (&mut self.keeping, found, floor) else {
+                return broken("S25", words);
+            };
+            self.acknowledged.remove(&what);
+            if !self.resubscribed.contains(group) {
+                let missing = Missing { group: *group, acknowledged_ms: *acknowledged_ms, seen_ms: now_ms, words };
+                keeping.miss(missing);
+            }
+        }
+        Ok(())
     }
 
     /// Looks at a join that went well.
