@@ -170,7 +170,7 @@ MOCK_ENDS = (
     "malformed/join-no-protocols",
 )  # fmt: skip
 #: Cells of states with members, or that had members: the mock gives ids at once, where such a state begins with
-#: MEMBER_ID_REQUIRED; and tansu, which is asked row by row, would take an hour.
+#: MEMBER_ID_REQUIRED; and tansu, which is asked row by row, would take too long.
 MEMBERLESS = ("none", "creating", "empty-new", "empty-offsets")
 MEMBERS = tuple(f"matrix/{state.name}/*" for state in states() if state.name not in MEMBERLESS)
 
