@@ -101,9 +101,9 @@ ABSENT = {
     "members were not played, for they begin with MEMBER_ID_REQUIRED, nor were rows that need an initial rebalance "
     "delay of 3 s",
     "tansu 0.6.0, some rows": "built with `cargo install tansu --version 0.6.0 --locked --features dynostore --debug` "
-    "and started as `tansu broker --storage-engine memory://tansu/`. It was asked row by row, for with 64 rows at a time "
-    "it closed connections on the way to most of them; states of the matrix with members were left out for the time "
-    "that takes, and its initial rebalance delay is 0, so most transcripts were not played",
+    "and started as `tansu broker --storage-engine memory://tansu/`. It was asked row by row, for with 64 rows at a "
+    "time it closed connections on the way to most of them; states of the matrix with members were left out for the "
+    "time that takes, and its initial rebalance delay is 0, so most transcripts were not played",
 }
 
 
