@@ -1886,27 +1886,41 @@ class JournalReplay:
         """
     def snapshot(self) -> bytes | None:
         """The coordinator's state so far, for `Coordinator.restore`. None: what was before the entries is missing."""
+    def as_entry(self) -> bytes | None:
+        """An entry with all of this: another replay goes on behind it. Empty: there is nothing to go on from.
+
+        None: in the middle of an advance.
+        """
     def tally(self) -> tuple[int, int, int, int, int, int]:
         """Entries: in all, compared, whole states compared, missing, unchecked, and incarnations cut short."""
 
 def audit_columns() -> list[tuple[str, str]]:
     """The columns of the rows that logs are read as (docs/audit.md): (name, `long`, `int`, `text` or `bytes`)."""
 
-def audit_ranges(path: Path, base_offset: int, target_bytes: int) -> list[tuple[int, int, int, int, int, int]]:
-    """Cut a segment into parts of about `target_bytes` that begin and end with a batch.
+def audit_ranges(
+    path: Path, first_offset: int, target_bytes: int, start: int = 0, ranges_max: int = ...
+) -> list[tuple[int, int, int, int, int, int]]:
+    """Cut a segment, from the byte `start` on, into parts of about `target_bytes` that begin and end with a batch.
 
-    Each is (first byte, byte after the last, the first offset that belongs there, the next one, newest timestamp in
-    milliseconds, records). Only headers of batches are read. Raises OSError if the file cannot be.
+    `first_offset` is that of the record that is due at `start`; there are at most `ranges_max`; a last part without
+    records is no batch. Each is (first byte, byte after the last, the first offset that belongs there, the next one,
+    newest timestamp in milliseconds, records). Only headers of batches are read. Raises OSError if the file cannot be.
     """
 
 def audit_replay(
     ranges: list[tuple[Path, int, int]], is_first: bool
-) -> tuple[tuple[int, int, int, int, int, int], tuple[int, int, str, str, str, str] | None, str | None]:
+) -> tuple[
+    tuple[int, int, int, int, int, int],
+    list[tuple[int, int, str, str, str, str]],
+    list[tuple[str, int, int | None, str, str, str, int]],
+    str | None,
+]:
     """Fold what belongs to the first of these parts of one partition of a journal, each (path, first byte, end).
 
     That is from the first whole state in it, or from its first entry if `is_first`, to the first whole state of a later
-    part. Gives `JournalReplay.tally`, the first difference with its offset in front, and why the rest cannot be read.
-    Raises OSError if a file cannot be.
+    part. Gives `JournalReplay.tally`; the first difference behind each whole state, with its offset in front; why there
+    were generations: (group, offset, generation, cause, whose event that was, what the client said, since when in wall
+    milliseconds); and why the rest cannot be read. Raises OSError if a file cannot be.
     """
 
 def edit_entry(
@@ -1922,6 +1936,7 @@ def edit_entry(
     assignment: bytes | None = None,
     unlisted: str | None = None,
     asked_generation: int | None = None,
+    asked_by: str | None = None,
     append_id: int | None = None,
     without_answers: bool = False,
     answers_twice: bool = False,
@@ -1930,7 +1945,7 @@ def edit_entry(
 
     What is given replaces what the entry has: its number; its times, later by so much; of its answers, or of those to
     JoinGroup that name the member `told`, the error, generation, leader, protocol, assignment, one member of the list;
-    the generation that was asked with; the append that has ended. Raises ValueError if the bytes are no entry.
+    the generation and the member that asked; the append that has ended. Raises ValueError if the bytes are no entry.
     """
 
 def write_batch(base_offset: int, records: Sequence[tuple[int, bytes, bytes | None]]) -> bytes:
@@ -1949,6 +1964,7 @@ class AuditRows:
         groups: list[str] | None = None,
         since_ms: int | None = None,
         until_ms: int | None = None,
+        has_entries: bool = False,
     ) -> Self: ...
     def next_columns(self) -> tuple[int, list[tuple[bytes, bytes, bytes]]] | None:
         """How many rows come now, and of each column Arrow's buffers: validity, offsets, values. None: no more."""

@@ -25,6 +25,7 @@ SETTINGS = {
 }
 WITHIN_S = 60
 GROUPS_A_START = 12
+NEWER_KIND = "held by two"
 KAFKA = Path(__file__).parent.parent / "log" / "kafka-4.4.0.tar.xz"
 
 
@@ -111,10 +112,19 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def planted(lives: Path) -> Path:
-    """A copy of them with one fault a group."""
+    """A copy of them with one fault a group, of every kind but that of the newer protocol."""
     target = lives.parent / "planted"
     ended = CliRunner().invoke(app, ["plant", str(lives), str(target)])
-    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert (ended.exit_code, ended.stderr) == (0, f"rota: no group has room for: {NEWER_KIND}\n")
+    return target
+
+
+@pytest.fixture(scope="session")
+def planted_kafka(kafka: Path) -> Path:
+    """A copy of the directory of Kafka with one fault a group."""
+    target = kafka.parent / "planted"
+    ended = CliRunner().invoke(app, ["plant", str(kafka), str(target)])
+    assert (ended.exit_code, NEWER_KIND in ended.stdout) == (0, True), ended.stderr
     return target
 
 
@@ -124,6 +134,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def found(spark: SparkSession, clean: Path, kafka: Path, lives: Path, planted: Path, tables: Path) -> Audit:
+def found(
+    spark: SparkSession, clean: Path, kafka: Path, lives: Path, planted: Path, planted_kafka: Path, tables: Path
+) -> Audit:
     """One audit of all of them."""
-    return audit(spark, Wanted([clean, kafka, lives, planted], output=tables, keeps_tables=True))
+    return audit(spark, Wanted([clean, kafka, lives, planted, planted_kafka], output=tables, keeps_tables=True))

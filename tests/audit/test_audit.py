@@ -43,7 +43,7 @@ def test_the_exit_code_says_whether_something_must_not_be(found: Audit) -> None:
 def test_every_event_of_the_journals_is_folded_again(found: Audit, clean: Path) -> None:
     folds = [fold for fold in found.folds if fold.log == str(clean / "journal")]
     assert sum(fold.compared for fold in folds) > 100
-    assert [fold for fold in folds if fold.difference or fold.damage or fold.missing or fold.unchecked] == []
+    assert [fold for fold in folds if fold.differences or fold.damage or fold.missing or fold.unchecked] == []
 
 
 def test_what_kafkas_log_cannot_tell_is_unknown(found: Audit, kafka: Path, clean: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from rota.audit.session import fit
 from rota.audit.verdict import Verdict
 
 REPLAY = Check("replay", "S23", VIOLATION, (JOURNAL,), "the coordinator does something else with the same events", "")
+UNREADABLE, TORN = "unreadable", "torn"
 UNREADABLE_SHOWN = 1_000
 
 
@@ -72,7 +74,7 @@ class Audit:
     @property
     def exit_code(self) -> int:
         """2: something could not be read; 1: violations; 0: clean."""
-        if any(found.kind == "unreadable" for found in self.unreadable):
+        if any(found.kind == UNREADABLE for found in self.unreadable):
             return 2
         return 1 if self.violations else 0
 
@@ -84,7 +86,8 @@ def _reproduce(log: str, partition: int, group: str | None, name: str) -> str:
     return f"rota log dump {log} --partition {partition}{chosen}"
 
 
-def _verdict(check: Check, row: Row) -> Verdict:
+def verdict_of(check: Check, row: Row) -> Verdict:
+    """What a check says of a row with the columns `FOUND` and the time."""
     found = row.asDict()
     log, partition, group = found["log"], found["partition"], found["group"]
     last_offset = found["last_offset"]
@@ -119,7 +122,7 @@ def declared(spark: SparkSession, check: Check) -> list[Verdict]:
     rows = spark.sql(
         f"SELECT {columns}, t.at_ms FROM found f LEFT JOIN ({times}) t USING (source, log, partition, last_offset)"
     )
-    return [_verdict(check, row) for row in rows.collect()]
+    return [verdict_of(check, row) for row in rows.collect()]
 
 
 def _found_schema() -> str:
@@ -131,12 +134,10 @@ def _found_schema() -> str:
 
 def replayed(found: list[folds.Fold]) -> list[Verdict]:
     """The differences that folding met."""
-    return [_difference(fold, *fold.difference) for fold in found if fold.difference is not None]
+    return [_difference(fold, *difference) for fold in found for difference in fold.differences]
 
 
-def _difference(
-    fold: folds.Fold, offset: int, sequence: int, what: str, event: str, journal: str, coordinator: str
-) -> Verdict:
+def _difference(fold: folds.Fold, offset: int, *difference: Any) -> Verdict:
     return Verdict(
         id=REPLAY.id,
         name=REPLAY.name,
@@ -150,7 +151,7 @@ def _difference(
         last_offset=offset,
         at_ms=None,
         members=[],
-        witness=f"entry {sequence}: the {what} differ: event {event}; journal {journal}; replayed {coordinator}",
+        witness=folds.said_of(*difference),
         reproduce=_reproduce(fold.log, fold.partition, None, REPLAY.name),
     )
 
@@ -164,7 +165,10 @@ def read_rows(spark: SparkSession, wanted: Wanted, parts: list[Part]) -> DataFra
     return spark.read.parquet(target).selectExpr("*", "offset * 1048576 + part AS pos")
 
 
-def _is_wanted(wanted: Wanted, verdict: Verdict) -> bool:
+def is_wanted(wanted: Wanted, verdict: Verdict) -> bool:
+    """Whether a verdict is of the groups and of the time that are asked about."""
+    if wanted.group is not None and verdict.group is not None and not re.fullmatch(wanted.group, verdict.group):
+        return False
     if verdict.at_ms is None:
         return True
     since_ms = verdict.at_ms if wanted.since_ms is None else wanted.since_ms
@@ -189,7 +193,7 @@ def audit(spark: SparkSession, wanted: Wanted, progress: Callable[[str], None] =
     try:
         found.rows = all_rows.count()
         found.groups = rows.select("log", "group").where("`group` IS NOT NULL").distinct().count()
-        troubles = all_rows.where("kind IN ('unreadable', 'torn')").limit(UNREADABLE_SHOWN).collect()
+        troubles = all_rows.where(f"kind IN ('{UNREADABLE}', '{TORN}')").limit(UNREADABLE_SHOWN).collect()
         found.unreadable = [Unreadable(row.log, row.partition, row.offset, row.kind, row.note) for row in troubles]
         sources = {part.source for part in parts}
         checks = [check for check in CHECKS if sources & set(check.sources)]
@@ -197,9 +201,10 @@ def audit(spark: SparkSession, wanted: Wanted, progress: Callable[[str], None] =
             progress(f"check {number + 1} of {len(checks)}: {check.name}")
             found.verdicts += declared(spark, check)
         progress("folding the journals")
-        found.folds = folds.replay(spark, parts)
+        causes_to = wanted.output / tables.CAUSES if wanted.keeps_tables else None
+        found.folds = folds.replay(spark, parts, causes_to)
         found.verdicts += replayed(found.folds)
-        found.verdicts = sorted(filter(lambda verdict: _is_wanted(wanted, verdict), found.verdicts), key=_order)
+        found.verdicts = sorted(filter(lambda verdict: is_wanted(wanted, verdict), found.verdicts), key=_order)
         found.coverage = coverage.lines(spark, found.folds)
         if wanted.keeps_tables:
             progress("writing the tables")

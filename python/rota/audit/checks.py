@@ -44,6 +44,18 @@ def _check(
     return Check(name, identifier, severity, sources, says, sql)
 
 
+def _late(api: str) -> str:
+    """Requests of a phase that were parked for longer than any member may be waited for."""
+    return f"""SELECT a.source, a.log, a.partition, a.`group`, a.generation, a.asked.offset AS first_offset,
+             a.offset AS last_offset, array(a.asked.member) AS members,
+             concat(a.api, ' waited ', a.mono_ms - a.asked.mono_ms, ' ms') AS witness
+           FROM answered a JOIN patience p ON a.source = p.source AND a.log = p.log AND a.`group` = p.`group`
+           JOIN incarnations i ON a.source = i.source AND a.log = i.log AND a.partition = i.partition
+             AND a.offset BETWEEN i.first_offset AND i.last_offset
+           WHERE a.api = '{api}' AND a.asked.offset >= i.first_offset
+             AND a.mono_ms - a.asked.mono_ms > greatest(p.wait_ms, i.delay_ms) + {SLACK_MS}"""
+
+
 # ---- what every log of groups shows
 
 OF_RECORDS = (
@@ -56,6 +68,19 @@ OF_RECORDS = (
            FROM assigned
            GROUP BY source, log, partition, `group`, generation, offset, topic, topic_partition
            HAVING count(DISTINCT member) > 1""",
+    ),
+    _check(
+        "held by two",
+        "S12",
+        "one partition is held by two members of the newer consumer protocol at the same time",
+        """SELECT h.source, h.log, h.partition, h.`group`, h.generation, h.offset AS first_offset,
+             o.offset AS last_offset, array(h.member, o.member) AS members,
+             concat(h.topic, '-', h.topic_partition) AS witness
+           FROM newer_held h JOIN newer_held o
+             ON h.source = o.source AND h.log = o.log AND h.`group` = o.`group` AND h.topic = o.topic
+               AND h.topic_partition = o.topic_partition AND h.member <> o.member
+           WHERE o.pos > h.pos AND (h.until_pos IS NULL OR o.pos < h.until_pos)""",
+        (OFFSETS,),
     ),
     _check(
         "not subscribed",
@@ -318,18 +343,27 @@ OF_ANSWERS = (
              OR i.last_mono_ms > q.mono_ms + greatest(p.wait_ms, i.delay_ms, {PATIENCE_MS}) + {SLACK_MS})""",
         ONLY_JOURNAL,
     ),
+    *(
+        _check(name, identifier, f"the {phase} phase outlived its deadline", _late(api), ONLY_JOURNAL)
+        for name, identifier, phase, api in (
+            ("late phase", "L1", "join", "JoinGroup"),
+            ("late sync", "L2", "sync", "SyncGroup"),
+        )
+    ),
     _check(
-        "late phase",
-        "L1",
-        "a phase outlived its deadline",
-        f"""SELECT a.source, a.log, a.partition, a.`group`, a.generation, a.asked.offset AS first_offset,
-             a.offset AS last_offset, array(a.asked.member) AS members,
-             concat(a.api, ' waited ', a.mono_ms - a.asked.mono_ms, ' ms') AS witness
-           FROM answered a JOIN patience p ON a.source = p.source AND a.log = p.log AND a.`group` = p.`group`
-           JOIN incarnations i ON a.source = i.source AND a.log = i.log AND a.partition = i.partition
-             AND a.offset BETWEEN i.first_offset AND i.last_offset
-           WHERE a.api IN ('JoinGroup', 'SyncGroup') AND a.asked.offset >= i.first_offset
-             AND a.mono_ms - a.asked.mono_ms > greatest(p.wait_ms, i.delay_ms) + {SLACK_MS}""",
+        "silent and still there",
+        "L3",
+        "a member was told that all is well although its session had long ended",
+        f"""SELECT s.source, s.log, s.partition, s.`group`, s.generation, s.before_offset AS first_offset,
+             s.offset AS last_offset, array(s.member) AS members,
+             concat('silent for ', s.mono_ms - s.before_ms, ' ms, its session ends after ', s.session_timeout_ms)
+               AS witness
+           FROM silences s JOIN incarnations i ON s.source = i.source AND s.log = i.log AND s.partition = i.partition
+             AND s.offset BETWEEN i.first_offset AND i.last_offset
+           SEMI JOIN entries e ON s.source = e.source AND s.log = e.log AND s.partition = e.partition
+             AND e.offset BETWEEN s.before_offset AND s.offset
+             AND e.mono_ms BETWEEN s.before_ms + s.session_timeout_ms AND s.mono_ms - {SLACK_MS}
+           WHERE NOT i.has_gaps AND s.before_offset >= i.first_offset""",
         ONLY_JOURNAL,
     ),
     _check(
@@ -399,16 +433,17 @@ OF_ANSWERS = (
     ),
     _check(
         "never settles",
-        "",
+        "L5",
         f"{UNSETTLED_GENERATIONS} generations in a row ended without an assignment",
         f"""SELECT source, log, partition, `group`, max(generation) AS generation, min(offset) AS first_offset,
              max(offset) AS last_offset, array() AS members, concat(count(*), ' generations') AS witness
            FROM (SELECT r.*, s.generation AS settled_generation,
+                   lead(r.generation) OVER (PARTITION BY r.source, r.log, r.`group` ORDER BY r.pos) AS following,
                    count(s.generation) OVER (PARTITION BY r.source, r.log, r.`group` ORDER BY r.pos) AS settled
                  FROM rounds r LEFT JOIN (SELECT DISTINCT source, log, `group`, generation FROM told_syncs) s
                    ON r.source = s.source AND r.log = s.log AND r.`group` = s.`group` AND r.generation = s.generation
                  WHERE r.source = 'journal')
-           WHERE settled_generation IS NULL
+           WHERE settled_generation IS NULL AND following IS NOT NULL
            GROUP BY source, log, partition, `group`, settled
            HAVING count(*) >= {UNSETTLED_GENERATIONS}""",
         ONLY_JOURNAL,
@@ -417,3 +452,6 @@ OF_ANSWERS = (
 )
 
 CHECKS = OF_RECORDS + OF_ANSWERS
+
+# About a partition: the group is that of the entry that is found in the wrong place.
+OF_PARTITIONS = frozenset({"replay", "entries out of order"})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from rota.audit.audit import Audit, Wanted
+    from rota.audit.audit import Audit, Unreadable, Wanted
     from rota.audit.verdict import Verdict
 
 MISUSED = 2
@@ -33,7 +33,12 @@ Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only verdicts u
 Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the tables there, as Parquet.")]
 Report = Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.")]
 Master = Annotated[str, typer.Option(metavar="URL", help="Of the Spark cluster.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; with --follow one for each verdict.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Go on as the logs grow, until Ctrl-C.")]
+Once = Annotated[bool, typer.Option("--once", help="With --follow: end where the logs end now.")]
+Checkpoint = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="With --follow: remember there what was seen; OUTPUT/checkpoint.")
+]
 
 
 def fail(message: str) -> NoReturn:
@@ -72,7 +77,8 @@ def wanted_of(
     return Wanted([path.absolute() for path in paths], group, since_ms, until_ms, output.absolute(), keeps_tables)
 
 
-def _told(verdict: Verdict) -> str:
+def told(verdict: Verdict) -> str:
+    """A verdict in three lines."""
     where = f"partition {verdict.partition}, offsets {verdict.first_offset} to {verdict.last_offset}"
     group = "" if verdict.group is None else f" group {verdict.group}"
     generation = "" if verdict.generation is None else f" generation {verdict.generation}"
@@ -81,15 +87,17 @@ def _told(verdict: Verdict) -> str:
     return f"{head}\n  {verdict.witness}\n  {verdict.reproduce}"
 
 
+def told_trouble(trouble: Unreadable) -> str:
+    """What could not be read, in a line."""
+    return f"{trouble.kind}: {trouble.log}, partition {trouble.partition}, offset {trouble.offset}: {trouble.reason}"
+
+
 def summary(found: Audit) -> list[str]:
     """The audit in some lines."""
-    lines = [_told(verdict) for verdict in found.verdicts[:VERDICTS_SHOWN]]
+    lines = [told(verdict) for verdict in found.verdicts[:VERDICTS_SHOWN]]
     if len(found.verdicts) > VERDICTS_SHOWN:
         lines.append(f"... and {len(found.verdicts) - VERDICTS_SHOWN} more")
-    lines += [
-        f"{trouble.kind}: {trouble.log}, partition {trouble.partition}, offset {trouble.offset}: {trouble.reason}"
-        for trouble in found.unreadable
-    ]
+    lines += [told_trouble(trouble) for trouble in found.unreadable]
     lines += [
         f"not folded: {fold.log}, partition {fold.partition}: {fold.damage}"
         for fold in found.folds
@@ -126,6 +134,9 @@ def audit(
     report: Report = None,
     master: Master = "local[*]",
     as_json_: AsJson = False,
+    follow: Follow = False,
+    once: Once = False,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Check what groups did against the invariants, from logs alone: journals, __consumer_offsets of rota or Kafka.
 
@@ -137,11 +148,16 @@ def audit(
       rota audit data
       rota audit data --group 'pay.*' --json
       rota audit /var/lib/kafka/data --output tables --report report.html
+      rota audit data --follow --checkpoint seen
     """
+    if not follow and (once or checkpoint is not None):
+        fail("--once and --checkpoint need --follow")
+    if follow and report is not None:
+        fail("--report needs an end: it cannot be had with --follow")
     from rota.audit import session
 
     try:
-        session.check_installed()
+        session.check_installed(follow)
     except session.MissingError as missing:
         fail(str(missing))
     from rota.audit.audit import audit as run
@@ -151,6 +167,11 @@ def audit(
         if sys.stderr.isatty():
             typer.echo(f"rota: {step}", err=True)
 
+    if follow:
+        from rota.audit.follow.command import follow as run_on
+
+        wanted = wanted_of(paths, group, since, until, output or Path(), False)
+        raise typer.Exit(run_on(wanted, master, checkpoint, output, as_json_, once))
     with tempfile.TemporaryDirectory(prefix="rota-audit-") as scratch:
         keeps_tables = output is not None or report is not None
         wanted = wanted_of(paths, group, since, until, output or Path(scratch), keeps_tables)

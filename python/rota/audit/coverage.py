@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from rota.audit.folds import Fold
 from rota.audit.logs import JOURNAL
-from rota.audit.matrix import BOTH, MATRIX, NEEDS_ALL_RECORDS, QUERIED, REPLAYED, UNKNOWN, WHY_UNKNOWN
+from rota.audit.matrix import BOTH, MATRIX, NEEDS_ALL_RECORDS, OF_NEWER, QUERIED, REPLAYED, UNKNOWN, WHY_UNKNOWN
 
 NOT_IN_LOG = "the log of groups has no joins, heartbeats or answers"
 
@@ -25,11 +25,13 @@ class Line(NamedTuple):
     """Of what is unknown, or known in part only; else empty."""
 
 
-def _line(source: str, log: str, identifier: str, missing: int, unfolded: bool) -> Line:
+def _line(source: str, log: str, identifier: str, missing: int, newer: int, unfolded: bool) -> Line:
     decided = MATRIX[identifier][0 if source == JOURNAL else 1]
     why = WHY_UNKNOWN.get(identifier, "" if decided != UNKNOWN else NOT_IN_LOG)
     if source != JOURNAL and missing and identifier in NEEDS_ALL_RECORDS:
         decided, why = UNKNOWN, f"unknown: compacted ({missing} records are gone; what is left was checked)"
+    elif source != JOURNAL and newer and decided != UNKNOWN and identifier not in OF_NEWER:
+        why = f"unknown of {newer} groups of the newer consumer protocol"
     if source == JOURNAL and unfolded and decided in {REPLAYED, BOTH}:
         decided = QUERIED if decided == BOTH else UNKNOWN
         why = "part of the journal is missing or could not be folded"
@@ -39,10 +41,13 @@ def _line(source: str, log: str, identifier: str, missing: int, unfolded: bool) 
 def lines(spark: SparkSession, folds: list[Fold]) -> list[Line]:
     """One for each log and invariant."""
     compacted = "sum(CASE WHEN kind = 'compacted' THEN count ELSE 0 END) AS missing"
-    logs = spark.sql(f"SELECT source, log, {compacted} FROM all_rows GROUP BY source, log ORDER BY source, log")
-    troubled = {fold.log for fold in folds if fold.damage or fold.missing or fold.unchecked or fold.difference}
+    newer = "count(DISTINCT CASE WHEN kind LIKE 'consumer%' THEN `group` END) AS newer"
+    logs = spark.sql(
+        f"SELECT source, log, {compacted}, {newer} FROM all_rows GROUP BY source, log ORDER BY source, log"
+    )
+    troubled = {fold.log for fold in folds if fold.damage or fold.missing or fold.unchecked or fold.differences}
     return [
-        _line(row.source, row.log, identifier, row.missing, row.log in troubled)
+        _line(row.source, row.log, identifier, row.missing, row.newer, row.log in troubled)
         for row in logs.collect()
         for identifier in MATRIX
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +9,28 @@ from pyspark.sql import SparkSession
 
 from rota import _rota
 from rota.audit.logs import JOURNAL, Part
+
+
+class Cause(NamedTuple):
+    """Why a group came to a generation: what the coordinator says of it."""
+
+    log: str
+    group: str
+    offset: int
+    """Of the entry that completed the join phase."""
+    generation: int | None
+    cause: str
+    member: str
+    """Whose event that was, "" if nobody's."""
+    reason: str
+    """What the client said about it."""
+    began_ms: int
+    """Wall milliseconds."""
+
+
+def said_of(sequence: int, what: str, event: str, journal: str, coordinator: str) -> str:
+    """A difference in words."""
+    return f"entry {sequence}: the {what} differ: event {event}; journal {journal}; replayed {coordinator}"
 
 
 class Fold(NamedTuple):
@@ -23,9 +44,17 @@ class Fold(NamedTuple):
     missing: int
     unchecked: int
     cut: int
-    difference: tuple[int, int, str, str, str, str] | None
-    """Offset, sequence, what differs, the event, what the journal has, what the coordinator does."""
+    differences: list[tuple[int, int, str, str, str, str]]
+    """The first behind each whole state: offset, sequence, what differs, the event, what the journal has, what the
+    coordinator does."""
+    causes: list[Cause]
     damage: str | None
+
+
+CAUSES = (
+    "log string, `group` string, offset bigint, generation int, cause string, member string, reason string,"
+    " began_ms bigint"
+)
 
 
 def fold(parts: list[Part]) -> Fold:
@@ -33,14 +62,19 @@ def fold(parts: list[Part]) -> Fold:
     first = parts[0]
     ranges = [(Path(part.path), part.start, part.end) for part in parts]
     try:
-        tally, difference, damage = _rota.audit_replay(ranges, first.is_first)
+        tally, differences, causes, damage = _rota.audit_replay(ranges, first.is_first)
     except OSError as error:
-        tally, difference, damage = (0, 0, 0, 0, 0, 0), None, str(error)
-    return Fold(first.log, first.partition, *tally, difference, damage)
+        return Fold(first.log, first.partition, 0, 0, 0, 0, 0, 0, [], [], str(error))
+    told = [Cause(first.log, *cause) for cause in causes]
+    return Fold(first.log, first.partition, *tally, differences, told, damage)
 
 
-def _folds(chunks: Iterable[list[Part]]) -> Iterable[Fold]:
-    return map(fold, chunks)
+def _without_causes(folded: Fold) -> Fold:
+    return folded._replace(causes=[])
+
+
+def _causes(folded: Fold) -> list[Cause]:
+    return folded.causes
 
 
 def chunks_of(parts: list[Part]) -> list[list[Part]]:
@@ -52,10 +86,16 @@ def chunks_of(parts: list[Part]) -> list[list[Part]]:
     return [found[index:] for found in of_partition.values() for index in range(len(found))]
 
 
-def replay(spark: SparkSession, parts: list[Part]) -> list[Fold]:
-    """Fold the journals among these parts. Each entry is folded once, where it lies; nothing is shuffled."""
+def replay(spark: SparkSession, parts: list[Part], causes_to: Path | None = None) -> list[Fold]:
+    """Fold the journals among these parts. Each entry is folded once, where it lies; nothing is shuffled.
+
+    The causes of generations go to a directory as Parquet, if they are wanted; they are not among what is returned.
+    """
     chunks = chunks_of(parts)
-    if not chunks:
-        return []
-    folded: list[Fold] = spark.sparkContext.parallelize(chunks, len(chunks)).mapPartitions(_folds).collect()
-    return folded
+    folded = spark.sparkContext.parallelize(chunks, max(1, len(chunks))).map(fold).cache()
+    found: list[Fold] = folded.map(_without_causes).collect()
+    if causes_to is not None:
+        causes = spark.createDataFrame(folded.flatMap(_causes), CAUSES)
+        causes.coalesce(1).write.mode("overwrite").parquet(str(causes_to))
+    folded.unpersist()
+    return found

@@ -52,7 +52,7 @@ def partition_directories(path: Path) -> Iterator[Path]:
             yield from sorted(child for child in place.iterdir() if PARTITION.fullmatch(child.name))
 
 
-def _segments(directory: Path) -> list[tuple[int, Path]]:
+def segments(directory: Path) -> list[tuple[int, Path]]:
     """Base offsets and files, oldest first; a segment that compaction was about to put in place counts as in place."""
     found: dict[int, Path] = {}
     for path in sorted(directory.iterdir()):
@@ -72,10 +72,10 @@ def _partition_parts(directory: Path, part_bytes: int) -> list[Part]:
     parts: list[Part] = []
     following = 0
     try:
-        segments = _segments(directory)
+        found = segments(directory)
     except OSError as error:
         return [_unreadable(directory, source, partition, error)]
-    for base_offset, path in segments:
+    for base_offset, path in found:
         try:
             ranges = _rota.audit_ranges(path, base_offset, part_bytes)
         except OSError as error:

@@ -46,9 +46,9 @@ MATRIX: dict[str, tuple[str, str, str]] = {
     "S34": (BOTH, UNKNOWN, UNKNOWN),
     "L1": (BOTH, UNKNOWN, UNKNOWN),
     "L2": (BOTH, UNKNOWN, UNKNOWN),
-    "L3": (REPLAYED, UNKNOWN, UNKNOWN),
+    "L3": (BOTH, UNKNOWN, UNKNOWN),
     "L4": (REPLAYED, UNKNOWN, UNKNOWN),
-    "L5": (UNKNOWN, UNKNOWN, UNKNOWN),
+    "L5": (QUERIED, UNKNOWN, UNKNOWN),
     "L6": (REPLAYED, UNKNOWN, UNKNOWN),
     "L7": (REPLAYED, UNKNOWN, UNKNOWN),
 }
@@ -56,10 +56,13 @@ MATRIX: dict[str, tuple[str, str, str]] = {
 # What is only true of the records that compaction left: one generation after another, who was gone in between.
 NEEDS_ALL_RECORDS = frozenset({"S4", "S17", "S29"})
 
+# What is decided of groups of the newer consumer protocol, too.
+OF_NEWER = frozenset({"S12"})
+
 WHY_UNKNOWN = {
     "S12": "whether every partition has an owner: no log has the number of partitions",
     "S13": "assignors have their own tests",
     "S27": "what a member still holds is known to its process only",
     "S32": "no log has the order of answers on a connection",
-    "L5": "no log says when the last perturbation was",
+    "L5": "only that it settles at all: no log says when the last perturbation was",
 }

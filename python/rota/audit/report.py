@@ -11,6 +11,7 @@ from pyspark.sql import Row, SparkSession
 
 from rota.audit.audit import Audit
 from rota.audit.command import shown_time
+from rota.why import words
 
 GROUPS_SHOWN, BARS_SHOWN, VERDICTS_SHOWN = 20, 2_000, 500
 WIDTH, LABEL, LINE = 960, 220, 18
@@ -87,10 +88,10 @@ def rebalances_plot(rows: list[Row], span: Span) -> str:
 
 
 def cause(row: Row) -> str:
-    """Who came and who went with a generation."""
+    """Why a generation came to be, if a journal says it, and who came and went with it."""
     parts = [(name, list(row[name])) for name in ("joined", "gone")]
-    said = "; ".join(f"{name} {', '.join(members)}" for name, members in parts if members)
-    return said or "the same members"
+    said = "; ".join(f"{name} {', '.join(members)}" for name, members in parts if members) or "the same members"
+    return said if row.cause is None else f"{words.cause(row.cause, row.cause_member, row.cause_reason)}: {said}"
 
 
 def _group(row: Row, generations: list[Row], owned: list[Row], lags: list[Row]) -> str:
@@ -103,7 +104,7 @@ def _group(row: Row, generations: list[Row], owned: list[Row], lags: list[Row]) 
     parts = [f"<h3>{escape(row.group)} ({row.source})</h3>", rebalances_plot(generations, span)]
     if owned:
         parts.append(ownership_plot(owned, span))
-    parts.append(_table(("generation", "from", "leader", "protocol", "who came and went"), shown))
+    parts.append(_table(("generation", "from", "leader", "protocol", "why, and who came and went"), shown))
     if lags:
         far = [("", [f"{at.topic}-{at.topic_partition}", at.committed, at.end_offset, at.lag]) for at in lags]
         parts.append(_table(("partition", "committed", "end", "lag"), far))

@@ -40,16 +40,23 @@ def unreadable(part: Part, reason: str) -> pa.RecordBatch:
 
 
 def rows_of(
-    part: Part, groups: list[str] | None = None, since_ms: int | None = None, until_ms: int | None = None
+    part: Part,
+    groups: list[str] | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    has_entries: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one part: of these groups, not earlier and not later; rows about no group are always among them."""
+    """The rows of one part: of these groups, not earlier and not later; rows about no group are always among them.
+
+    With `has_entries` each entry of a journal comes whole before its rows, too.
+    """
     if part.trouble is not None:
         yield unreadable(part, part.trouble)
         return
     place = (part.start, part.end, part.first_offset)
     try:
         rows = _rota.AuditRows(
-            Path(part.path), place, part.is_newest, part.source == JOURNAL, groups, since_ms, until_ms
+            Path(part.path), place, part.is_newest, part.source == JOURNAL, groups, since_ms, until_ms, has_entries
         )
     except OSError as error:
         yield unreadable(part, str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_VERSION = 17
-INSTALL_EXTRA = "the audit needs pyspark and pyarrow: pip install 'rota[audit]'"
+INSTALL_EXTRA = "the audit needs pyspark and pyarrow, and pandas and protobuf to follow: pip install 'rota[audit]'"
 INSTALL_JAVA = (
     f"the audit needs Java {JAVA_VERSION} or newer: apt-get install openjdk-17-jre-headless,"
     " brew install openjdk@17, or set JAVA_HOME"
@@ -44,13 +45,18 @@ def java_version() -> int | None:
     return int(match[1]) if match else None
 
 
-def check_installed() -> None:
-    """Raises MissingError if the audit cannot run here."""
+def _is_missing(name: str) -> bool:
     try:
-        import pyarrow  # noqa: F401
-        import pyspark  # noqa: F401
-    except ImportError:
-        raise MissingError(INSTALL_EXTRA) from None
+        return importlib.util.find_spec(name) is None
+    except ModuleNotFoundError:
+        return True
+
+
+def check_installed(follows: bool = False) -> None:
+    """Raises MissingError if the audit cannot run here."""
+    needed = ("pyarrow", "pyspark", *(("google.protobuf", "pandas") if follows else ()))
+    if any(map(_is_missing, needed)):
+        raise MissingError(INSTALL_EXTRA)
     version = java_version()
     if version is None or version < JAVA_VERSION:
         found = "there is none" if version is None else f"this is Java {version}"

@@ -1,6 +1,7 @@
 """Spark's way to the logs: `spark.read.format("rota").load("data")`.
 
-Options: `path` (several: one a line), `partBytes` (how much one task reads, 16 MiB).
+Options: `path` (several: one a line), `partBytes` (how much one task reads, 16 MiB); of a stream `entries` (`true`:
+each entry of a journal comes whole before its rows).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from rota.audit.follow.growth import GrowthReader
 from rota.audit.logs import PART_BYTES, Part, parts_of
 from rota.audit.rows import SPARK_SCHEMA, rows_of
 
@@ -86,6 +88,7 @@ class LogSource(DataSource):
         given = options.get("path", "")
         self.paths = [Path(line) for line in given.splitlines() if line]
         self.part_bytes = int(options.get("partbytes", options.get("partBytes", PART_BYTES)))
+        self.has_entries = options.get("entries", "false") == "true"
 
     @classmethod
     def name(cls) -> str:
@@ -95,6 +98,12 @@ class LogSource(DataSource):
     def schema(self) -> str:
         """The columns of docs/audit.md."""
         return SPARK_SCHEMA
+
+    def streamReader(self, schema: StructType) -> GrowthReader:  # noqa: ARG002, N802 - Spark's signature
+        """Raises ValueError without a path."""
+        if not self.paths:
+            raise ValueError('no path: spark.readStream.format("rota").load(DIR)')
+        return GrowthReader(self.paths, self.part_bytes, self.has_entries)
 
     def reader(self, schema: StructType) -> LogReader:  # noqa: ARG002 - Spark's signature
         """Raises ValueError without a path."""

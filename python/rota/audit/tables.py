@@ -8,11 +8,13 @@ from pyspark.sql import SparkSession
 
 from rota import _rota
 from rota.audit.coverage import Line
+from rota.audit.logs import JOURNAL
 from rota.audit.verdict import Verdict
 from rota.audit.views import GROUP, KEY
+from rota.journal import JOURNAL_DIRECTORY
 
-TABLES: dict[str, str] = {
-    "generations": f"""SELECT {KEY}, `group`, generation, leader, protocol, at_ms AS from_ms,
+# The groups' records one after the other, before it is said why they came to be.
+VERSIONS = f"""SELECT {KEY}, `group`, generation, leader, protocol, at_ms AS from_ms,
           lead(at_ms) OVER versions AS to_ms, members, array_except(members, before) AS joined,
           array_except(before, members) AS gone, offset
         FROM (SELECT g.*, coalesce(m.members, array()) AS members,
@@ -22,7 +24,18 @@ TABLES: dict[str, str] = {
                 GROUP BY {GROUP}, version) m
                 ON g.source = m.source AND g.log = m.log AND g.`group` = m.`group` AND g.version = m.version
               WINDOW versions AS (PARTITION BY g.source, g.log, g.`group` ORDER BY g.pos))
-        WINDOW versions AS (PARTITION BY {GROUP} ORDER BY offset)""",
+        WINDOW versions AS (PARTITION BY {GROUP} ORDER BY offset)"""
+
+# A journal lies in a directory of that name beside the log of groups that it tells about.
+TABLES: dict[str, str] = {
+    "generations": f"""SELECT v.*, w.why.cause AS cause, w.why.member AS cause_member, w.why.reason AS cause_reason
+        FROM versions v LEFT JOIN (
+          SELECT v.source, v.log, v.`group`, v.offset, max_by(struct(c.cause, c.member, c.reason), c.began_ms) AS why
+          FROM versions v JOIN causes c
+            ON c.log = CASE WHEN v.source = '{JOURNAL}' THEN v.log ELSE concat(v.log, '/{JOURNAL_DIRECTORY}') END
+              AND v.`group` = c.`group` AND v.generation = c.generation AND c.began_ms <= v.from_ms
+          GROUP BY v.source, v.log, v.`group`, v.offset) w
+          ON v.source = w.source AND v.log = w.log AND v.`group` = w.`group` AND v.offset = w.offset""",
     "membership": f"""SELECT {KEY}, `group`, life, member, first(instance, true) AS instance,
           first(client, true) AS client, min(generation) AS first_generation, max(generation) AS last_generation,
           min(at_ms) AS first_ms, max(at_ms) AS last_ms
@@ -40,6 +53,8 @@ TABLES: dict[str, str] = {
         JOIN end_offsets e USING (log, topic, topic_partition) WHERE c.committed IS NOT NULL""",
 }
 
+CAUSES = "causes"
+"""The directory that the replay has written."""
 END_OFFSETS = "log string, topic string, topic_partition int, end_offset bigint"
 
 
@@ -59,6 +74,8 @@ def write(spark: SparkSession, output: Path, verdicts: list[Verdict], coverage: 
     """Write the tables beside `events`, as Parquet; each stays a view of its name."""
     logs = {row.log for row in spark.sql("SELECT DISTINCT log FROM all_rows WHERE source = 'offsets'").collect()}
     spark.createDataFrame(end_offsets(logs), END_OFFSETS).createOrReplaceTempView("end_offsets")
+    spark.sql(VERSIONS).createOrReplaceTempView("versions")
+    spark.read.parquet(str(output / CAUSES)).createOrReplaceTempView("causes")
     for name, sql in TABLES.items():
         target = str(output / name)
         spark.sql(sql).coalesce(1).write.mode("overwrite").parquet(target)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from rota.audit.checks import SLACK_MS
 from rota.audit.logs import JOURNAL
 
 KEY = "source, log, partition"
@@ -40,6 +41,13 @@ VIEWS: dict[str, str] = {
     "members": "SELECT * FROM life_members",
     "assigned": "SELECT * FROM records WHERE kind = 'assigned'",
     "subscribed": "SELECT * FROM records WHERE kind = 'subscribed'",
+    "newer_held": f"""SELECT a.*, c.until_pos FROM rows a JOIN (
+          SELECT source, log, `group`, member, offset,
+            lead(pos) OVER (PARTITION BY {GROUP}, member ORDER BY pos) AS until_pos
+          FROM rows WHERE kind = 'consumer_current') c
+          ON a.source = c.source AND a.log = c.log AND a.`group` = c.`group` AND a.member = c.member
+            AND a.offset = c.offset
+        WHERE a.kind = 'consumer_assigned'""",
     "durable_offsets": "SELECT * FROM records WHERE kind = 'offset'",
     "returns": f"""SELECT b.*, g.offset AS gone_offset, r.member IS NOT NULL AS was_replaced
         FROM (SELECT *, lag(version) OVER (PARTITION BY {GROUP}, member ORDER BY pos) AS last_version
@@ -164,6 +172,28 @@ VIEWS: dict[str, str] = {
           WINDOW so_far AS (PARTITION BY {GROUP}, member ORDER BY pos
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))
         WHERE expires""",
+    # ---- silence
+    "heard": f"""SELECT {KEY}, `group`, member, generation, offset, pos, mono_ms, NULL AS session_timeout_ms,
+          api = 'Heartbeat' AND error = 'NONE' AS is_well, CAST(api IN ('JoinGroup', 'SyncGroup') AS INT) AS parked
+        FROM rows WHERE kind = 'request' AND member <> ''
+        UNION ALL
+        SELECT {KEY}, asked.`group`, asked.member, asked.generation, offset, pos, mono_ms, NULL, false,
+          -CAST(api IN ('JoinGroup', 'SyncGroup') AS INT)
+        FROM answered WHERE asked.member <> ''
+        UNION ALL
+        SELECT {KEY}, `group`, member, generation, offset, pos, mono_ms, session_timeout_ms, false, 0 FROM told_joins
+        UNION ALL
+        SELECT {KEY}, `group`, member, generation, offset, pos, mono_ms, session_timeout_ms, false, 0
+        FROM rows WHERE kind = 'held'""",
+    "silences": f"""SELECT * FROM (
+          SELECT {KEY}, `group`, member, generation, offset, pos, mono_ms, is_well,
+            sum(parked) OVER so_far AS parked, last(session_timeout_ms, true) OVER so_far AS session_timeout_ms,
+            lag(mono_ms) OVER heard AS before_ms, lag(offset) OVER heard AS before_offset
+          FROM heard
+          WINDOW heard AS (PARTITION BY {GROUP}, member ORDER BY pos),
+            so_far AS (PARTITION BY {GROUP}, member ORDER BY pos
+              ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))
+        WHERE is_well AND parked <= 0 AND mono_ms - before_ms > session_timeout_ms + {SLACK_MS}""",
     # ---- generations, from whatever shows them
     "rounds": f"""SELECT {KEY}, `group`, generation, min(offset) AS offset, min(pos) AS pos, min(at_ms) AS at_ms
           FROM told_joins GROUP BY {KEY}, `group`, generation

@@ -26,6 +26,8 @@ pub struct Edit<'a> {
     pub unlisted: Option<&'a str>,
     /// With which `Heartbeat`, `SyncGroup` and `OffsetCommit` were sent.
     pub asked_generation: Option<i32>,
+    /// Who sent `Heartbeat`, `SyncGroup` and `OffsetCommit`.
+    pub asked_by: Option<&'a str>,
     /// Which append has ended.
     pub append_id: Option<u64>,
     /// Nobody is answered.
@@ -64,14 +66,15 @@ pub fn edit(value: &[u8], changes: &Edit<'_>) -> Result<Vec<u8>, EntryError> {
     Ok(entry.write(&effects))
 }
 
-fn edit_request(request: &mut HeldRequest<'_>, changes: &Edit<'_>) {
-    let Some(asked) = changes.asked_generation else { return };
-    match request {
-        HeldRequest::Heartbeat(heartbeat) => heartbeat.generation = asked,
-        HeldRequest::SyncGroup(sync) => sync.generation = asked,
-        HeldRequest::OffsetCommit(commit) => commit.generation = asked,
-        _ => {}
-    }
+fn edit_request<'a>(request: &mut HeldRequest<'a>, changes: &Edit<'a>) {
+    let (generation, member_id) = match request {
+        HeldRequest::Heartbeat(heartbeat) => (&mut heartbeat.generation, &mut heartbeat.member_id),
+        HeldRequest::SyncGroup(sync) => (&mut sync.generation, &mut sync.member_id),
+        HeldRequest::OffsetCommit(commit) => (&mut commit.generation, &mut commit.member_id),
+        _ => return,
+    };
+    *generation = changes.asked_generation.unwrap_or(*generation);
+    *member_id = changes.asked_by.unwrap_or(member_id);
 }
 
 fn edit_answer<'a>(answer: &mut HeldAnswer<'a>, changes: &Edit<'a>) {

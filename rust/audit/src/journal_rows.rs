@@ -15,7 +15,14 @@ pub(crate) fn journal_rows(position: &Position<'_>, filter: &Filter, columns: &m
     if !filter.wants_group(group) {
         return Ok(());
     }
-    let entry = Entry::read(position.value.unwrap_or_default())?;
+    let value = position.value.unwrap_or_default();
+    if filter.has_entries {
+        let (offset, at_ms) = (Some(position.offset), Some(position.at_ms));
+        let group = Some(group).filter(|group| !group.is_empty());
+        let (part, kind, payload) = (Some(-1), Some("entry"), Some(value));
+        columns.push(&Row { offset, part, at_ms, kind, group, payload, ..Row::default() });
+    }
+    let entry = Entry::read(value)?;
     // Where an incarnation begins, or entries are missing, is of interest whenever that was.
     let is_mark = matches!(entry.event, HeldEvent::Began { .. } | HeldEvent::Gap { .. } | HeldEvent::Loaded { .. });
     if !is_mark && !filter.wants_time(entry.now.wall_ms) {

@@ -25,4 +25,4 @@ pub use columns::{Buffers, Columns, Kind, Row};
 pub use edit::{Edit, edit};
 pub use ranges::{Range, cut};
 pub use reader::{Filter, RangeReader, Source};
-pub use replay::{Fold, replay_range};
+pub use replay::{Cause, Fold, replay_range};

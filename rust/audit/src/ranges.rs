@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader, Read},
+    io::{self, BufReader, Read, Seek, SeekFrom},
     path::Path,
 };
 
@@ -42,15 +42,17 @@ impl Range {
     }
 }
 
-/// Cuts the segment at `path`, whose name says `base_offset`, into parts of about `target_bytes`. Only headers are
-/// read; where they stop making sense the last part begins, for a reader to say so.
-pub fn cut(path: &Path, base_offset: i64, target_bytes: u64) -> io::Result<Vec<Range>> {
-    let file = File::open(path)?;
+/// Cuts the segment at `path` from the byte `start` on, where the record at `first_offset` is due, into parts of about
+/// `target_bytes`, at most `ranges_max` of them. Only headers are read; where they stop making sense the last part begins, which has no records, for
+/// a reader to say so.
+pub fn cut(path: &Path, start: u64, first_offset: i64, target_bytes: u64, ranges_max: usize) -> io::Result<Vec<Range>> {
+    let mut file = File::open(path)?;
     let size_bytes = file.metadata()?.len();
+    file.seek(SeekFrom::Start(start))?;
     let mut reader = BufReader::with_capacity(64 << 10, file);
     let mut ranges = Vec::new();
-    let mut range = Range::new(0, base_offset);
-    while range.end < size_bytes {
+    let mut range = Range::new(start, first_offset);
+    while range.end < size_bytes && ranges.len() < ranges_max {
         let Some(header) = next_header(&mut reader, size_bytes - range.end)? else {
             let rest = Range::new(range.end, range.next_offset);
             ranges.extend(Some(range).filter(|range| !range.is_empty()));

@@ -37,6 +37,8 @@ pub struct Filter {
     pub since_ms: Option<i64>,
     /// Not later, wall milliseconds.
     pub until_ms: Option<i64>,
+    /// Before its rows each entry of a journal, whole.
+    pub has_entries: bool,
 }
 
 impl Filter {

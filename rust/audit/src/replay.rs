@@ -2,6 +2,7 @@
 
 use std::{io, path::PathBuf};
 
+use rota_core::explain::Rebalance;
 use rota_journal::{Difference, Entry, HeldEvent, Replay, Tally};
 use rota_log::{Batch, store::PAYLOAD_BYTES_MAX};
 
@@ -12,16 +13,29 @@ use crate::reader::range_bytes;
 pub struct Fold {
     /// What was folded.
     pub tally: Tally,
-    /// The first difference, and the offset of its entry.
-    pub difference: Option<(i64, Difference)>,
+    /// Differences, and the offsets of their entries: the first behind each whole state.
+    pub differences: Vec<(i64, Difference)>,
+    /// Why there were generations, in the order in which they came to be.
+    pub causes: Vec<Cause>,
     /// Why the rest could not be read.
     pub damage: Option<String>,
 }
 
+/// Why a group came to its next generation.
+#[derive(Clone, Debug)]
+pub struct Cause {
+    /// The group.
+    pub group_id: String,
+    /// Of the entry that completed the join phase.
+    pub offset: i64,
+    /// What the coordinator says of it.
+    pub rebalance: Rebalance,
+}
+
 /// Folds what belongs to the first of `ranges` of one partition: from the first whole state in it (or from its first
 /// entry, if the journal begins there) over as many of the others as it takes to the next whole state, which is
-/// compared. So every entry of a journal is folded by exactly one call, one for each range. Errors: a file cannot be
-/// read.
+/// compared. So every entry of a journal is folded by exactly one call, one for each range; after a difference folding
+/// goes on at the next whole state. Errors: a file cannot be read.
 pub fn replay_range(ranges: &[(PathBuf, u64, u64)], is_first: bool) -> io::Result<Fold> {
     let mut fold = Folding { replay: Replay::new(), is_running: is_first, is_over: false, fold: Fold::default() };
     for (index, (path, start, end)) in ranges.iter().enumerate() {
@@ -43,7 +57,7 @@ pub fn replay_range(ranges: &[(PathBuf, u64, u64)], is_first: bool) -> io::Resul
             break;
         }
     }
-    fold.fold.tally = fold.replay.tally();
+    fold.fold.tally += fold.replay.tally();
     Ok(fold.fold)
 }
 
@@ -56,7 +70,7 @@ struct Folding {
 
 impl Folding {
     fn damaged(mut self, reason: String) -> Fold {
-        self.fold.tally = self.replay.tally();
+        self.fold.tally += self.replay.tally();
         self.fold.damage = Some(reason);
         self.fold
     }
@@ -70,15 +84,27 @@ impl Folding {
                 continue;
             }
             self.is_running = true;
-            if let Err(difference) = self.replay.fold(value) {
-                self.fold.difference = Some((batch.offset(&record), difference));
-                self.is_over = true;
+            let offset = batch.offset(&record);
+            match self.replay.fold(value) {
+                Ok(()) => self.note_causes(offset),
+                Err(difference) => self.part_ways(offset, difference),
             }
-            self.is_over |= begins && is_later_range;
+            self.is_over = begins && is_later_range;
             if self.is_over {
                 return;
             }
         }
+    }
+
+    fn note_causes(&mut self, offset: i64) {
+        let joined = self.replay.take_joined();
+        self.fold.causes.extend(joined.into_iter().map(|(group_id, rebalance)| Cause { group_id, offset, rebalance }));
+    }
+
+    fn part_ways(&mut self, offset: i64, difference: Difference) {
+        self.fold.differences.push((offset, difference));
+        self.fold.tally += std::mem::take(&mut self.replay).tally();
+        self.is_running = false;
     }
 }
 

@@ -1,11 +1,11 @@
 //! Folds a journal through a fresh coordinator.
 
-use std::{collections::VecDeque, fmt};
+use std::{collections::VecDeque, fmt, ops::AddAssign};
 
-use rota_core::{Coordinator, Now, Phase};
+use rota_core::{Answer, AppendId, Coordinator, Now, Phase, Record, Sink, Ticket, effects::Moment, explain::Rebalance};
 
 use crate::{
-    entry::{Entry, effects_in, write_entries},
+    entry::{Entry, effects_in, write_entries, write_mark},
     event::Event,
     held::HeldEvent,
     recorder::{Outcome, Recorder},
@@ -26,6 +26,17 @@ pub struct Tally {
     pub unchecked: u64,
     /// Incarnations that ended without saying so: the process was killed.
     pub cut: u64,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, more: Tally) {
+        self.entries += more.entries;
+        self.compared += more.compared;
+        self.snapshots += more.snapshots;
+        self.missing += more.missing;
+        self.unchecked += more.unchecked;
+        self.cut += more.cut;
+    }
 }
 
 /// Where a journal and the coordinator part.
@@ -60,7 +71,24 @@ pub struct Replay {
     /// Entries of the advance that goes on: bytes without the version.
     firings: VecDeque<Vec<u8>>,
     outcome: Outcome,
+    joined: Joined,
     tally: Tally,
+}
+
+/// Rebalances whose join phase the last event completed, with their groups.
+#[derive(Debug, Default)]
+struct Joined(Vec<(String, Rebalance)>);
+
+impl Sink for Joined {
+    fn answer(&mut self, _: Ticket, _: Answer<'_>) {}
+
+    fn append(&mut self, _: AppendId, _: &[Record]) {}
+
+    fn rebalance(&mut self, group_id: &str, moment: Moment, rebalance: &Rebalance) {
+        if moment == Moment::Joined {
+            self.0.push((group_id.to_owned(), rebalance.clone()));
+        }
+    }
 }
 
 impl Replay {
@@ -77,6 +105,22 @@ impl Replay {
     /// What the entries so far have made of the coordinator; `None`: what was before them is not there.
     pub fn coordinator(&self) -> Option<&Coordinator> {
         self.coordinator.as_ref()
+    }
+
+    /// The rebalances whose join phases the last entry completed, and their groups; they are given once.
+    pub fn take_joined(&mut self) -> Vec<(String, Rebalance)> {
+        std::mem::take(&mut self.joined.0)
+    }
+
+    /// An entry with all of this, behind which another replay can go on; empty: there is nothing to go on from.
+    /// `None`: in the middle of an advance.
+    pub fn as_entry(&self) -> Option<Vec<u8>> {
+        if !self.firings.is_empty() {
+            return None;
+        }
+        let last = self.next_sequence.and_then(|next| next.checked_sub(1));
+        let (Some(coordinator), Some(sequence)) = (&self.coordinator, last) else { return Some(Vec::new()) };
+        Some(write_mark(sequence, coordinator.now(), &Event::Snapshot { state: &coordinator.snapshot() }))
     }
 
     /// Folds the next entry. After a difference nothing more can be said.
@@ -145,9 +189,10 @@ impl Replay {
     fn run(&mut self, now: Now, event: &Event<'_>, mut sequence: u64) {
         let Some(coordinator) = &mut self.coordinator else { return };
         self.outcome.clear();
+        self.joined.0.clear();
         let subject = event.subject(coordinator);
         // Whether a test's order could be carried out shows in the digest.
-        let _told = event.apply(coordinator, now, &mut Recorder::new(&mut self.outcome, None));
+        let _told = event.apply(coordinator, now, &mut Recorder::new(&mut self.outcome, Some(&mut self.joined)));
         self.firings.clear();
         let keep = |_: &str, bytes: Vec<u8>| self.firings.push_back(bytes);
         write_entries(coordinator, now, event, &subject, &self.outcome, &mut sequence, keep);

@@ -7,7 +7,8 @@ use pyo3::{
     prelude::*,
     types::PyBytes,
 };
-use rota_audit::{Columns, Edit, Filter, Fold, Kind, Range, RangeReader, Source, cut, edit, replay_range};
+use rota_audit::{Cause, Columns, Edit, Filter, Fold, Kind, Range, RangeReader, Source, cut, edit, replay_range};
+use rota_core::explain::Rebalance;
 use rota_log::BatchWriter;
 
 /// First byte, byte after the last, the first offset that belongs there, the next one, newest timestamp, records.
@@ -18,6 +19,8 @@ type BufferRow<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBy
 type TallyRow = (u64, u64, u64, u64, u64, u64);
 /// Offset, sequence, what differs, the event, what the journal has, what the replay has.
 type DifferenceRow = (i64, u64, &'static str, String, String, String);
+/// Group, offset, generation, cause, whose event that was, what the client said, when it began (wall milliseconds).
+type CauseRow = (String, i64, Option<i32>, &'static str, String, String, i64);
 
 fn failed(path: &std::path::Path, error: &std::io::Error) -> PyErr {
     PyOSError::new_err(format!("`{}`: {error}", path.display()))
@@ -35,10 +38,20 @@ fn audit_columns() -> Vec<(&'static str, &'static str)> {
     Columns::NAMES.iter().map(|(column, kind)| (*column, name(*kind))).collect()
 }
 
-/// Cuts a segment into parts of about `target_bytes` that begin and end with a batch. `OSError`: it cannot be read.
+/// Cuts a segment from the byte `start` on, where the record at `first_offset` is due, into parts of about
+/// `target_bytes` that begin and end with a batch, at most `ranges_max`. `OSError`: it cannot be read.
 #[pyfunction]
-fn audit_ranges(py: Python<'_>, path: PathBuf, base_offset: i64, target_bytes: u64) -> PyResult<Vec<RangeRow>> {
-    let ranges = py.detach(|| cut(&path, base_offset, target_bytes)).map_err(|error| failed(&path, &error))?;
+#[pyo3(signature = (path, first_offset, target_bytes, start=0, ranges_max=usize::MAX))]
+fn audit_ranges(
+    py: Python<'_>,
+    path: PathBuf,
+    first_offset: i64,
+    target_bytes: u64,
+    start: u64,
+    ranges_max: usize,
+) -> PyResult<Vec<RangeRow>> {
+    let ranges = py.detach(|| cut(&path, start, first_offset, target_bytes, ranges_max));
+    let ranges = ranges.map_err(|error| failed(&path, &error))?;
     let row =
         |range: Range| (range.start, range.end, range.first_offset, range.next_offset, range.newest_ms, range.records);
     Ok(ranges.into_iter().map(row).collect())
@@ -54,7 +67,8 @@ struct AuditRows {
 impl AuditRows {
     /// Reads the part into memory. `OSError`: it cannot be read.
     #[new]
-    #[pyo3(signature = (path, part, is_newest, is_journal, groups=None, since_ms=None, until_ms=None))]
+    #[pyo3(signature = (path, part, is_newest, is_journal, groups=None, since_ms=None, until_ms=None, has_entries=false))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords")]
     fn new(
         path: PathBuf,
         part: (u64, u64, i64),
@@ -63,8 +77,10 @@ impl AuditRows {
         groups: Option<Vec<String>>,
         since_ms: Option<i64>,
         until_ms: Option<i64>,
+        has_entries: bool,
     ) -> PyResult<AuditRows> {
-        let filter = Filter { groups: groups.map(|groups| groups.into_iter().collect()), since_ms, until_ms };
+        let groups = groups.map(|groups| groups.into_iter().collect());
+        let filter = Filter { groups, since_ms, until_ms, has_entries };
         let source = if is_journal { Source::Journal } else { Source::Offsets };
         let reader =
             RangeReader::open(&path, part, is_newest, source, filter).map_err(|error| failed(&path, &error))?;
@@ -84,29 +100,36 @@ impl AuditRows {
 }
 
 /// Folds what belongs to the first of these parts of one partition of a journal, over as many of the others as it
-/// takes: the tally, the first difference, why the rest cannot be read. `OSError`: a file cannot be read.
+/// takes: the tally, the differences, the causes of generations, why the rest cannot be read. `OSError`: a file cannot
+/// be read.
 #[pyfunction]
 fn audit_replay(
     py: Python<'_>,
     ranges: Vec<(PathBuf, u64, u64)>,
     is_first: bool,
-) -> PyResult<(TallyRow, Option<DifferenceRow>, Option<String>)> {
+) -> PyResult<(TallyRow, Vec<DifferenceRow>, Vec<CauseRow>, Option<String>)> {
     if ranges.is_empty() {
         return Err(PyValueError::new_err("there are no parts to fold"));
     }
     let folded = py.detach(|| replay_range(&ranges, is_first));
-    let Fold { tally, difference, damage } = folded.map_err(|error| failed(&ranges[0].0, &error))?;
-    let difference = difference
+    let Fold { tally, differences, causes, damage } = folded.map_err(|error| failed(&ranges[0].0, &error))?;
+    let differences = differences
+        .into_iter()
         .map(|(offset, found)| (offset, found.sequence, found.what, found.event, found.journal, found.replayed));
+    let causes = causes.into_iter().map(|Cause { group_id, offset, rebalance }| {
+        let Rebalance { cause, member_id, reason, to_generation, began_wall_ms, .. } = rebalance;
+        let (member_id, reason) = (member_id.to_string(), reason.to_string());
+        (group_id, offset, to_generation, cause.name(), member_id, reason, began_wall_ms)
+    });
     let tally = (tally.entries, tally.compared, tally.snapshots, tally.missing, tally.unchecked, tally.cut);
-    Ok((tally, difference, damage))
+    Ok((tally, differences.collect(), causes.collect(), damage))
 }
 
 /// An entry of a journal with something else in it: each argument that is given replaces what the entry has.
 /// `ValueError`: the bytes are no entry.
 #[pyfunction]
 #[pyo3(signature = (value, *, sequence=None, later_ms=0, told=None, error=None, generation=None, leader=None,
-    protocol=None, assignment=None, unlisted=None, asked_generation=None, append_id=None, without_answers=false,
+    protocol=None, assignment=None, unlisted=None, asked_generation=None, asked_by=None, append_id=None, without_answers=false,
     answers_twice=false))]
 #[expect(clippy::too_many_arguments, reason = "they are keywords")]
 fn edit_entry<'py>(
@@ -122,6 +145,7 @@ fn edit_entry<'py>(
     assignment: Option<&[u8]>,
     unlisted: Option<&str>,
     asked_generation: Option<i32>,
+    asked_by: Option<&str>,
     append_id: Option<u64>,
     without_answers: bool,
     answers_twice: bool,
@@ -142,6 +166,7 @@ fn edit_entry<'py>(
         assignment,
         unlisted,
         asked_generation,
+        asked_by,
         append_id,
         without_answers,
         answers_twice,

@@ -45,6 +45,12 @@ impl JournalReplay {
         self.replay.coordinator().map(|coordinator| PyBytes::new(py, &coordinator.snapshot()))
     }
 
+    /// An entry with all of this, behind which another replay can go on; empty: there is nothing to go on from. `None`:
+    /// in the middle of an advance.
+    fn as_entry<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.replay.as_entry().map(|entry| PyBytes::new(py, &entry))
+    }
+
     /// Entries in all, compared, whole states compared, missing, unchecked, incarnations cut short.
     fn tally(&self) -> (u64, u64, u64, u64, u64, u64) {
         let tally = self.replay.tally();

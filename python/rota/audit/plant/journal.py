@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
 from rota import _rota
+from rota.audit.checks import UNSETTLED_GENERATIONS
 
 LATE_MS = 600_000
+REBALANCE_IN_PROGRESS = 27
 MEMBERS_MIN = 2
 
 
@@ -259,6 +262,43 @@ def late_phase(entries: Entries, group: str) -> Entries | None:
     return None
 
 
+def late_sync(entries: Entries, group: str) -> Entries | None:
+    """A parked SyncGroup is answered ten minutes later."""
+    for at, entry in _of(entries, group):
+        if entry.event == "Appended" and any(answer["error"] == "NONE" for answer in entry.answers("SyncGroup")):
+            return _put(entries, at, later_ms=LATE_MS)
+    return None
+
+
+def silent_and_still_there(entries: Entries, group: str) -> Entries | None:
+    """Two members are heard of again after ten and twenty minutes, and told that all is well."""
+    for (first, one), (second, other) in itertools.pairwise(_beats(entries, group, len(entries))):
+        if one != other:
+            at = next(at for at, entry in enumerate(entries) if entry is second)
+            return _add(entries, at, first.edited(later_ms=LATE_MS), second.edited(later_ms=2 * LATE_MS))
+    return None
+
+
+def zombie_commit(entries: Entries, group: str) -> Entries | None:
+    """A commit that was accepted was one of another member of the generation."""
+    for at, _, asked in _commits(entries, group):
+        told = [join["member_id"] for came, joined in _rounds(entries, group) if came < at
+                for join in joined if join["generation"] == asked["generation"]]  # fmt: skip
+        others = [member for member in told if member != asked["member_id"]]
+        if asked["member_id"] in told and others:
+            return _put(entries, at, asked_by=others[0])
+    return None
+
+
+def never_settles(entries: Entries, group: str) -> Entries | None:
+    """No member is given an assignment."""
+    rounds = {joined["generation"] for _, entry in _of(entries, group) for joined in entry.joined()}
+    if len(rounds) <= UNSETTLED_GENERATIONS:
+        return None
+    synced = {at for at, entry in _of(entries, group) if entry.answers("SyncGroup")}
+    return [entry.edited(error=REBALANCE_IN_PROGRESS) if at in synced else entry for at, entry in enumerate(entries)]
+
+
 def early_expiry(entries: Entries, group: str) -> Entries | None:
     """A session ends right after its member joined."""
     for at, entry in _of(entries, group):
@@ -330,6 +370,10 @@ FAULTS: dict[str, Fault] = {
     "answered twice": answered_twice,
     "never answered": never_answered,
     "late phase": late_phase,
+    "late sync": late_sync,
+    "silent and still there": silent_and_still_there,
+    "zombie commit": zombie_commit,
+    "never settles": never_settles,
     "early expiry": early_expiry,
     "answer while loading": answer_while_loading,
     "answer after unloading": answer_after_unloading,

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rota import _rota
+
+KIND = struct.Struct(">h")
+# Kinds of records of the newer consumer protocol, and of them what a member holds.
+NEWER, CURRENT = range(3, 9), 8
+# Behind the version, two epochs and the state there is the length of the list, plus one.
+ASSIGNED_AT = 2 + 4 + 4 + 1
+TWIN = b"twin"
 
 
 class Stored(NamedTuple):
@@ -29,7 +37,29 @@ Fault = Callable[[Records, str], Records | None]
 def group_of(stored: Stored) -> str | None:
     """The group that a record is about."""
     record = stored.record
-    return None if isinstance(record, _rota.UnknownRecord) else record.group_id
+    if not isinstance(record, _rota.UnknownRecord):
+        return record.group_id
+    (kind,) = KIND.unpack_from(stored.key)
+    return _string(stored.key, KIND.size)[0] if kind in NEWER else None
+
+
+def _string(key: bytes, at: int) -> tuple[str, int]:
+    """A string of a key, and where it ends."""
+    (length,) = KIND.unpack_from(key, at)
+    end = at + KIND.size + length
+    return key[at + KIND.size : end].decode(), end
+
+
+def held_by_two(records: Records, group: str) -> Records | None:
+    """A member of the newer protocol has what another one has."""
+    for at, stored in enumerate(records):
+        if KIND.unpack_from(stored.key) != (CURRENT,) or group_of(stored) != group or stored.value is None:
+            continue
+        if stored.value[ASSIGNED_AT] > 1:
+            _, end = _string(stored.key, KIND.size)
+            twin = stored._replace(key=stored.key[:end] + KIND.pack(len(TWIN)) + TWIN)
+            return [*records[: at + 1], twin, *records[at + 1 :]]
+    return None
 
 
 def _versions(records: Records, group: str, members_min: int = 1) -> list[tuple[int, _rota.GroupValue]]:
@@ -203,4 +233,5 @@ FAULTS: dict[str, Fault] = {
     "generation back": generation_back,
     "offset went back": offset_went_back,
     "storm": storm,
+    "held by two": held_by_two,
 }

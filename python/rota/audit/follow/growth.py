@@ -1,0 +1,152 @@
+"""What is new in logs that grow: `spark.readStream.format("rota").load("data")`.
+
+A position is a directory of a partition, the segment, its byte and the offset that is due there. It is checked before
+it is used: compaction may have written the segment anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+
+from rota import _rota
+from rota.audit.logs import PARTITION, SOURCES, Part, partition_directories, segments
+from rota.audit.rows import rows_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Positions = dict[str, dict[str, int]]
+"""By directory: `segment` (its base offset), `byte`, `offset`."""
+
+
+class Position(NamedTuple):
+    """Where reading goes on in a partition."""
+
+    segment: int = 0
+    byte: int = 0
+    offset: int = 0
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """What orders the positions of a partition."""
+        return self.offset, self.segment, self.byte
+
+
+def _byte_of(path: Path, base: int, at: Position) -> int:
+    """Where the batch that is due begins, or the end of the segment. Raises OSError."""
+    if at.byte == 0:
+        return 0
+    with path.open("rb") as file:
+        file.seek(at.byte)
+        begins = file.read(8)
+    if not begins or int.from_bytes(begins, "big") == at.offset:
+        return at.byte
+    # Records are missing here, or the segment was written anew: its batches are looked through.
+    batches = _rota.audit_ranges(path, base, 1)
+    return next((first for first, _, _, next_offset, _, records in batches if next_offset > at.offset or not records),
+                path.stat().st_size)  # fmt: skip
+
+
+def parts_from(
+    directory: Path, start: Position, part_bytes: int, goal: Position | None = None
+) -> Iterator[tuple[Part, Position]]:
+    """What there is behind a position, up to another one, part by part, and where each ends. Raises OSError.
+
+    A batch that is only half there is left for later; what is none in the middle of a log is a part without records.
+    Of a log that was compacted since the goal was set a part may go beyond it.
+    """
+    match = PARTITION.fullmatch(directory.name)
+    assert match is not None, directory
+    source, partition = SOURCES[match[1]], int(match[2])
+    found = segments(directory)
+    at = start
+    for index, (base, path) in enumerate(found):
+        following = found[index + 1][0] if index + 1 < len(found) else None
+        if base < at.segment or (following is not None and following <= at.offset):
+            continue
+        if base > at.segment:
+            at = Position(base, 0, at.offset)
+        while goal is None or at.key < goal.key:
+            begins = _byte_of(path, base, at)
+            bytes_due = part_bytes if goal is None or goal.segment != base else min(part_bytes, goal.byte - begins)
+            cut = _rota.audit_ranges(path, at.offset, max(1, bytes_due), begins, 1)
+            if not cut or (cut[0][5] == 0 and following is None):
+                break
+            first, end, _, next_offset, newest_ms, records = cut[0]
+            place = (source, str(directory.parent), partition, str(path), first, end)
+            part = Part(*place, at.offset, next_offset, newest_ms, records, at.offset == 0, False)
+            at = Position(base, end, next_offset)
+            yield part, at
+
+
+def _plain(positions: dict[str, Position]) -> Positions:
+    return {directory: at._asdict() for directory, at in positions.items()}
+
+
+def _positions(plain: Positions) -> dict[str, Position]:
+    return {directory: Position(**at) for directory, at in plain.items()}
+
+
+class GrowthReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what is new, up to so many bytes of each partition at once."""
+
+    def __init__(self, paths: list[Path], part_bytes: int, has_entries: bool) -> None:
+        self.paths = paths
+        self.part_bytes = part_bytes
+        self.has_entries = has_entries
+        self.goal: dict[str, Position] | None = None
+
+    def _directories(self) -> list[Path]:
+        """Those that can be listed; what cannot be may be there later."""
+        found = []
+        for path in self.paths:
+            if path.is_dir():
+                found += [directory.resolve() for directory in partition_directories(path)]
+        return sorted(set(found))
+
+    def _reach(self, start: dict[str, Position], is_limited: bool) -> dict[str, Position]:
+        reached = dict(start)
+        for directory in self._directories():
+            name = str(directory)
+            goal = None if self.goal is None else self.goal.get(name, Position())
+            for _, end in parts_from(directory, start.get(name, Position()), self.part_bytes, goal):
+                reached[name] = end
+                if is_limited:
+                    break
+        return reached
+
+    def initialOffset(self) -> Positions:  # noqa: N802 - Spark's name
+        """Nothing has been read."""
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """One part of each partition."""
+        return ReadMaxBytes(self.part_bytes)
+
+    def latestOffset(self, start: Positions, limit: ReadLimit) -> Positions:  # noqa: N802 - Spark's name
+        """How far the next batch reads."""
+        return _plain(self._reach(_positions(start), not isinstance(limit, ReadAllAvailable)))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """What is there now is all that is read."""
+        self.goal = self._reach({}, is_limited=False)
+
+    def partitions(self, start: Positions, end: Positions) -> Sequence[InputPartition]:
+        """The parts between two positions."""
+        ends = _positions(end)
+        begins = _positions(start)
+        found = []
+        for name, goal in ends.items():
+            parts = parts_from(Path(name), begins.get(name, Position()), self.part_bytes, goal)
+            found += [InputPartition(part) for part, _ in parts]
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one part."""
+        part: Part = partition.value
+        return rows_of(part, has_entries=self.has_entries)

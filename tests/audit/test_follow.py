@@ -1,0 +1,207 @@
+"""`rota audit --follow`: one pass finds what the whole audit finds, and a restart goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from rota.audit.audit import Audit, Unreadable
+from rota.audit.checks import OBSERVATION
+from rota.audit.follow import keeping
+from rota.audit.follow.finding import COLUMNS, Finding, Seen
+from rota.audit.follow.growth import GrowthReader, Position, parts_from
+from rota.audit.follow.partition import Group
+from rota.audit.follow.query import Told, follow, started
+from rota.audit.follow.replaying import Folding
+from rota.audit.logs import JOURNAL, partition_directories
+from rota.audit.rows import rows_of
+from rota.cli import app
+from tests.clients.eventually import eventually
+
+# One worker has the one Spark session; the first test waits for the audit of all logs.
+pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(600)]
+
+WITHIN_S = 120
+# What the whole audit sums up, and one pass says as soon as it is so.
+SUMMED_UP = frozenset({"storm", "never settles", "never answered"})
+
+Identity = tuple[Any, ...]
+
+
+def identity(log: str, partition: int, found: Any) -> Identity:
+    """What makes a verdict this one."""
+    rest = () if found.name in SUMMED_UP else (found.generation, found.last_offset)
+    return (log, partition, found.name, found.group, *rest)
+
+
+class Kept:
+    """State between two batches, as a checkpoint keeps it."""
+
+    def __init__(self) -> None:
+        self.partition: str | None = None
+        self.groups: dict[str, str] = {}
+        self.folding = Folding()
+
+    def fold(self, is_journal: bool, rows: list[Seen]) -> list[Finding]:
+        touched: dict[str, Group] = {}
+
+        def group(name: str) -> Group:
+            return touched.setdefault(name, keeping.group_of(self.groups.get(name)))
+
+        partition = keeping.partition_of(self.partition, group)
+        found = list(follow(partition, self.folding, is_journal, rows))
+        self.partition = keeping.of_partition(partition)
+        self.groups |= {name: keeping.of_group(known) for name, known in touched.items()}
+        return found
+
+
+def followed(directory: Path, part_bytes: int) -> Iterator[tuple[Identity, Finding]]:
+    """What one pass finds in a directory, read in batches of so many bytes."""
+    for log in partition_directories(directory):
+        kept = Kept()
+        for part, _ in parts_from(log, Position(), part_bytes):
+            rows = [
+                Seen(*(row[name] for name in COLUMNS))
+                for batch in rows_of(part, has_entries=True)
+                for row in batch.to_pylist()
+            ]
+            for found in kept.fold(part.source == JOURNAL, rows):
+                yield identity(part.log, part.partition, found), found
+
+
+def batch_verdicts(found: Audit, directory: Path) -> Counter[Identity]:
+    of_directory = [one for one in found.verdicts if Path(one.log).is_relative_to(directory)]
+    return Counter(identity(one.log, one.partition, one) for one in of_directory)
+
+
+@pytest.mark.parametrize("part_bytes", [1, 1 << 20])
+def test_one_pass_finds_what_the_whole_audit_finds(found: Audit, planted: Path, part_bytes: int) -> None:
+    told = Counter(told for told, _ in followed(planted, part_bytes))
+    expected = batch_verdicts(found, planted)
+    assert told - expected == Counter()
+    assert expected - told == Counter()
+
+
+@pytest.mark.parametrize("name", ["clean", "kafka", "lives"])
+def test_one_pass_raises_no_alarm_on_clean_logs(name: str, request: pytest.FixtureRequest) -> None:
+    told = [found.name for _, found in followed(request.getfixturevalue(name), 10_000)]
+    assert set(told) <= {"storm", "offset went back"}
+
+
+def grown(source: Path, target: Path, share: float) -> None:
+    """Let the copy have that share of each segment's batches."""
+    for log in partition_directories(source):
+        at = target / log.relative_to(source)
+        at.mkdir(parents=True, exist_ok=True)
+        parts = [part for part, _ in parts_from(log, Position(), 1)]
+        content = Path(parts[0].path).read_bytes() if parts else b""
+        end = parts[max(0, int(len(parts) * share) - 1)].end if parts else 0
+        (at / f"{0:020}.log").write_bytes(content[:end])
+
+
+def run_once(spark: SparkSession, data: Path, checkpoint: Path) -> list[Told]:
+    told: list[Told] = []
+    query = started(spark, [data], checkpoint, told.append, once=True)
+    try:
+        assert query.awaitTermination(WITHIN_S)
+    finally:
+        query.stop()
+    return told
+
+
+def test_a_restart_goes_on_where_it_stopped_and_says_nothing_twice(
+    spark: SparkSession, found: Audit, planted: Path, tmp_path: Path
+) -> None:
+    data, checkpoint = tmp_path / "data", tmp_path / "checkpoint"
+    told: list[Told] = []
+    for share in (0.4, 0.4, 1.0):
+        grown(planted, data, share)
+        more = run_once(spark, data, checkpoint)
+        assert not [one for one in more if isinstance(one, Unreadable)]
+        assert more if share == 1.0 or not told else not more
+        told += more
+    names = Counter(identity(one.log.replace(str(data), str(planted)), one.partition, one) for one in told)
+    assert names == batch_verdicts(found, planted)
+    kept = [json.loads(line) for file in (checkpoint / "verdicts").glob("*.jsonl") for line in file.open()]
+    assert len(kept) == len(told)
+
+
+def test_a_batch_that_is_half_there_is_left_for_later(clean: Path, tmp_path: Path) -> None:
+    (log,) = [log for log in partition_directories(clean) if log.name.startswith("__consumer")][:1]
+    copy = Path(shutil.copytree(log, tmp_path / log.name))
+    (segment,) = copy.glob("*.log")
+    whole = list(parts_from(copy, Position(), 1))
+    content = segment.read_bytes()
+    segment.write_bytes(content[:-3])
+    before = list(parts_from(copy, Position(), 1))
+    assert before == whole[:-1]
+    segment.write_bytes(content)
+    assert [at for _, at in parts_from(copy, before[-1][1], 1)] == [whole[-1][1]]
+
+
+def test_a_segment_that_was_written_anew_is_read_from_the_right_batch(clean: Path, tmp_path: Path) -> None:
+    (log,) = [log for log in partition_directories(clean) if log.name.startswith("__consumer")][:1]
+    copy = Path(shutil.copytree(log, tmp_path / log.name))
+    (segment,) = copy.glob("*.log")
+    parts = list(parts_from(copy, Position(), 1))
+    (_, seen), (following, _) = parts[3:5]
+    # Compaction took the first two batches: the byte that was next is inside of another one now.
+    segment.write_bytes(segment.read_bytes()[parts[1][0].end :])
+    (again, _), *_ = parts_from(copy, seen, 1)
+    assert (again.first_offset, again.next_offset) == (following.first_offset, following.next_offset)
+
+
+def test_the_next_batch_is_bounded_for_each_partition(clean: Path) -> None:
+    reader = GrowthReader([clean], 500, has_entries=False)
+    first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    second = reader.latestOffset(first, reader.getDefaultReadLimit())
+    parts = [planned.value for planned in reader.partitions(first, second)]
+    assert len(parts) <= len(first)
+    assert all(part.end - part.start < 10_000 for part in parts)
+    assert {part.next_offset for part in parts} <= {at["offset"] for at in second.values()}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_follows_until_it_is_stopped(number: signal.Signals, planted: Path, tmp_path: Path) -> None:
+    data, checkpoint = tmp_path / "data", tmp_path / "checkpoint"
+    grown(planted, data, 0.5)
+    command = [sys.executable, "-m", "rota", "audit", str(data), "--follow", "--json", "--checkpoint", str(checkpoint)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as running:
+        try:
+            eventually(lambda: any((checkpoint / "verdicts").glob("*.jsonl")), WITHIN_S, "the first verdicts")
+            before = len(list((checkpoint / "verdicts").glob("*.jsonl")))
+            grown(planted, data, 1.0)
+            eventually(
+                lambda: len(list((checkpoint / "verdicts").glob("*.jsonl"))) > before, WITHIN_S, "verdicts of what came"
+            )
+        finally:
+            os.killpg(running.pid, number)
+        lines = [json.loads(line) for line in running.stdout or ()]
+    assert running.returncode == 1
+    assert {line["severity"] for line in lines} >= {"violation", OBSERVATION}
+    assert {line["log"] for line in lines} == {str(data), str(data / "journal")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["data", "--once"], "need --follow"),
+        (["data", "--follow", "--report", "report.html"], "cannot be had with --follow"),
+        (["no-such-place", "--follow"], "there is no such directory"),
+    ],
+)
+def test_a_wrong_call_is_refused(arguments: list[str], says: str) -> None:
+    ended = CliRunner().invoke(app, ["audit", *arguments])
+    assert (ended.exit_code, says in ended.stderr) == (2, True), ended.stderr
