@@ -46,6 +46,12 @@ def test_every_event_of_the_journals_is_folded_again(found: Audit, clean: Path) 
     assert [fold for fold in folds if fold.differences or fold.damage or fold.missing or fold.unchecked] == []
 
 
+def test_the_model_answers_as_the_coordinator_did(found: Audit, clean: Path) -> None:
+    asked = [opinion for opinion in found.opinions if opinion.log == str(clean / "journal")]
+    assert sum(opinion.answers for opinion in asked) > 50
+    assert [opinion.difference for opinion in asked if opinion.difference] == []
+
+
 def test_what_kafkas_log_cannot_tell_is_unknown(found: Audit, kafka: Path, clean: Path) -> None:
     decided = {line.id: line.decided for line in found.coverage if line.log == str(kafka)}
     assert {identifier for identifier, by in decided.items() if by == "query"} >= {"S3", "S6", "S12", "S16"}
@@ -58,7 +64,7 @@ def test_the_page_has_the_matrix_and_every_check() -> None:
     lines = re.findall(r"^\| ([SL]\d+) \| (.*?) \| (.*?) \| (.*?) \| .*\|$", PAGE, re.MULTILINE)
     assert {row[0]: tuple(DECIDES.get(by, by) for by in row[1:]) for row in lines} == matrix.MATRIX
     named = dict(re.findall(r"^\| ([a-z ]+) \| ((?:[SL]\d+)?) ?\| (?:records|journal) \|", PAGE, re.MULTILINE))
-    assert named == {check.name: check.id for check in CHECKS} | {"replay": "S23"}
+    assert named == {check.name: check.id for check in CHECKS} | {"replay": "S23", "model": "S23"}
 
 
 @pytest.mark.parametrize(

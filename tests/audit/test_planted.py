@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from rota.audit import report
 from rota.audit.audit import Audit
+from rota.audit.checks import OF_PARTITIONS
 from rota.audit.plant import journal, records
 from rota.audit.plant.copying import MANIFEST, Planted
 from rota.cli import app
@@ -65,7 +66,7 @@ def test_groups_without_a_fault_raise_no_alarm(faults: list[Planted], found: Aud
     assert [verdict for verdict in found.verdicts if verdict.log in {str(lives), str(lives / "journal")}] == []
     of_group = {(fault.source, fault.group) for fault in faults}
     # The replay does not know which group it is about, and the place of an entry is that of its neighbour, too.
-    elsewhere = {"replay", "entries out of order"}
+    elsewhere = OF_PARTITIONS
     of_copy = [verdict for verdict in found.verdicts if Path(verdict.log).is_relative_to(planted)]
     others = [verdict for verdict in of_copy if (verdict.source, verdict.group) not in of_group]
     assert [verdict for verdict in others if verdict.name not in elsewhere] == []
@@ -77,6 +78,15 @@ def test_the_replay_differs_wherever_a_query_finds_something_in_a_journal(
     differing = {fold.partition for fold in found.folds if fold.differences and Path(fold.log).is_relative_to(planted)}
     assert differing == {fault.partition for fault in faults if fault.source == "journal"}
     assert not [fold for fold in found.folds if fold.differences and not Path(fold.log).is_relative_to(planted)]
+
+
+def test_the_model_differs_where_a_fault_is_among_what_it_is_asked(found: Audit, planted: Path) -> None:
+    asked = {
+        opinion.partition: opinion.difference for opinion in found.opinions if opinion.log == str(planted / "journal")
+    }
+    faulty = {verdict.partition for verdict in found.verdicts if verdict.name == "model"}
+    assert faulty == {partition for partition, difference in asked.items() if difference}
+    assert len(faulty) > 1
 
 
 def test_a_verdict_says_where_to_look(found: Audit, planted: Path) -> None:

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from rota.audit import coverage, folds, tables, views
-from rota.audit.checks import CHECKS, FOUND, OBSERVATION, VIOLATION, Check
+from rota.audit import coverage, folds, opinion, tables, views
+from rota.audit.checks import CHECKS, FOUND, OBSERVATION, OF_PARTITIONS, VIOLATION, Check
 from rota.audit.logs import JOURNAL, Part, parts_of
 from rota.audit.session import fit
 from rota.audit.verdict import Verdict
 
 REPLAY = Check("replay", "S23", VIOLATION, (JOURNAL,), "the coordinator does something else with the same events", "")
+MODEL = Check("model", "S23", VIOLATION, (JOURNAL,), "the model answers otherwise when it is asked the same", "")
 UNREADABLE, TORN = "unreadable", "torn"
 UNREADABLE_SHOWN = 1_000
 
@@ -59,6 +60,7 @@ class Audit:
     verdicts: list[Verdict] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
     folds: list[folds.Fold] = field(default_factory=list)
+    opinions: list[opinion.Opinion] = field(default_factory=list)
     coverage: list[coverage.Line] = field(default_factory=list)
 
     @property
@@ -156,6 +158,17 @@ def _difference(fold: folds.Fold, offset: int, *difference: Any) -> Verdict:
     )
 
 
+def disagreeing(found: list[opinion.Opinion]) -> list[Verdict]:
+    """Where the model answers otherwise than a journal."""
+    return [_otherwise(each, *each.difference) for each in found if each.difference is not None]
+
+
+def _otherwise(asked: opinion.Opinion, offset: int, group: str, at_ms: int, said: str) -> Verdict:
+    reproduce = _reproduce(asked.log, asked.partition, group, MODEL.name)
+    place = (MODEL.severity, JOURNAL, asked.log, asked.partition, group or None, None, offset, offset, at_ms)
+    return Verdict(MODEL.id, MODEL.name, *place, [], said, reproduce)
+
+
 def read_rows(spark: SparkSession, wanted: Wanted, parts: list[Part]) -> DataFrame:
     """All rows of the logs, kept as Parquet in `events`, where queries read only the columns that they need."""
     target = str(wanted.output / "events")
@@ -167,7 +180,8 @@ def read_rows(spark: SparkSession, wanted: Wanted, parts: list[Part]) -> DataFra
 
 def is_wanted(wanted: Wanted, verdict: Verdict) -> bool:
     """Whether a verdict is of the groups and of the time that are asked about."""
-    if wanted.group is not None and verdict.group is not None and not re.fullmatch(wanted.group, verdict.group):
+    of_group = verdict.group is not None and verdict.name not in OF_PARTITIONS
+    if wanted.group is not None and of_group and not re.fullmatch(wanted.group, verdict.group or ""):
         return False
     if verdict.at_ms is None:
         return True
@@ -204,6 +218,9 @@ def audit(spark: SparkSession, wanted: Wanted, progress: Callable[[str], None] =
         causes_to = wanted.output / tables.CAUSES if wanted.keeps_tables else None
         found.folds = folds.replay(spark, parts, causes_to)
         found.verdicts += replayed(found.folds)
+        progress("asking the model")
+        found.opinions = opinion.opinions(spark, parts)
+        found.verdicts += disagreeing(found.opinions)
         found.verdicts = sorted(filter(lambda verdict: is_wanted(wanted, verdict), found.verdicts), key=_order)
         found.coverage = coverage.lines(spark, found.folds)
         if wanted.keeps_tables:

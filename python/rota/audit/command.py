@@ -104,8 +104,11 @@ def summary(found: Audit) -> list[str]:
         if fold.damage is not None
     ]
     compared, snapshots = sum(fold.compared for fold in found.folds), sum(fold.snapshots for fold in found.folds)
+    events, answers = sum(each.events for each in found.opinions), sum(each.answers for each in found.opinions)
     unknown = sum(line.decided == "unknown" for line in found.coverage)
     lines.append(f"{found.rows} rows of {found.groups} groups; {compared} events and {snapshots} states folded again")
+    if events:
+        lines.append(f"the model was asked {events} of the events; {answers} answers compared")
     lines.append(f"{len(found.violations)} violations, {len(found.observations)} observations")
     lines.append(f"{len(found.coverage) - unknown} of {len(found.coverage)} invariants decided, {unknown} unknown")
     return lines
@@ -119,6 +122,7 @@ def as_json(found: Audit) -> str:
         "verdicts": [verdict._asdict() for verdict in found.verdicts],
         "unreadable": [trouble._asdict() for trouble in found.unreadable],
         "folds": [fold._asdict() for fold in found.folds],
+        "opinions": [each._asdict() for each in found.opinions],
         "coverage": [line._asdict() for line in found.coverage],
         "exit_code": found.exit_code,
     }
