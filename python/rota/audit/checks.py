@@ -381,7 +381,7 @@ OF_ANSWERS = (
     _check(
         "answer while loading",
         "S33",
-        "a request succeeded before its coordinator had loaded",
+        "a request other than a Heartbeat succeeded before its coordinator had loaded",
         """SELECT a.source, a.log, a.partition, a.`group`, a.generation, i.first_offset, a.offset AS last_offset,
              array(a.member) AS members,
              concat(a.api, ' before offset ', coalesce(CAST(i.loaded_offset AS STRING), 'the end')) AS witness
@@ -424,9 +424,10 @@ OF_ANSWERS = (
         """SELECT c.source, c.log, c.partition, c.`group`, c.generation, a.offset AS first_offset,
              c.offset AS last_offset, array(c.member, a.member) AS members,
              concat(c.topic, '-', c.topic_partition, ' of ', a.member) AS witness
-           FROM commit_rows c JOIN assigned a
+           FROM commit_rows c JOIN owned a
              ON c.source = a.source AND c.log = a.log AND c.`group` = a.`group` AND c.generation = a.generation
                AND c.topic = a.topic AND c.topic_partition = a.topic_partition AND a.offset < c.offset
+               AND (a.until_offset IS NULL OR c.offset < a.until_offset)
            WHERE c.member <> a.member""",
         ONLY_JOURNAL,
         OBSERVATION,

@@ -20,11 +20,12 @@ import rota
 from rota import _rota, journal, model
 from rota.audit.logs import JOURNAL, Part
 
-EVENTS_A_PARTITION = 1_000
+ENTRIES_A_PARTITION = 1_000
 PARTITIONS_ASKED = 64
 
 SLOT_DIGITS = 8
 MINTED = re.compile(r"([0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{4})[0-9a-f]{8}")
+ENTROPY = re.compile(r'"entropy":([0-9]+)')
 SETTINGS = frozenset(setting.name for setting in fields(model.Config))
 Fields = dict[str, Any]
 Answers = list[tuple[Any, ...]]
@@ -185,51 +186,71 @@ class Ids:
         return uuid
 
     def entry(self, value: bytes) -> Fields:
-        """An entry as JSON has it, with the model's ids."""
-        text = MINTED.sub(lambda found: self.minted.get(found[1], found[0]), _rota.journal_entry(value))
-        entry: Fields = json.loads(text)
+        """An entry as JSON has it, with the model's ids. Raises ValueError if it is none."""
+        text = _rota.journal_entry(value)
+        if (minting := ENTROPY.search(text)) is not None:
+            self.mint(int(minting[1]))
+        entry: Fields = json.loads(MINTED.sub(lambda found: self.minted.get(found[1], found[0]), text))
         return entry
 
 
-def _began_with_nothing(began: bytes, loaded: bytes) -> bool:
-    replay = _rota.JournalReplay()
-    if replay.fold(began) is not None or replay.fold(loaded) is not None:
-        return False
-    state = replay.snapshot()
-    return state is not None and rota.Coordinator.restore(state).group_ids() == []
+class Asking:
+    """The model beside one partition of a journal."""
+
+    def __init__(self) -> None:
+        self.ids = Ids()
+        self.state: model.State | None = None
+        """None: the coordinator began with something, or was told what the model cannot be."""
+        self.replay = _rota.JournalReplay()
+
+    def begin(self, entry: Fields) -> None:
+        """A coordinator began."""
+        config = entry["event"]["Began"]["config"]
+        self.ids, self.replay = Ids(), _rota.JournalReplay()
+        self.state = model.State(model.Config(**{name: value for name, value in config.items() if name in SETTINGS}))
+
+    def tell(self, entry: Fields) -> Answers | None:
+        """One event; gives the model's answers, None if it was not asked."""
+        event = event_of(entry["event"], self.ids)
+        if event == model.Loaded():
+            state = self.replay.snapshot()
+            if state is None or rota.Coordinator.restore(state).group_ids():
+                event = None
+        if self.state is None or event is None:
+            self.state = None
+            return None
+        self.state, told = model.step(self.state, entry["mono_ms"], event)
+        return told_by(tuple(told))
 
 
-def asked(log: Path, partition: int, events: int = EVENTS_A_PARTITION) -> Opinion:
-    """Ask the model the first events of a partition of a journal; of none if it did not begin with nothing.
+def asked(log: Path, partition: int, entries: int = ENTRIES_A_PARTITION) -> Opinion:
+    """Ask the model what the first entries of a partition of a journal tell, where a coordinator began with nothing.
 
     Raises OSError and ValueError if they cannot be read.
     """
-    found = _rota.DataLog(log).records(journal.JOURNAL_TOPIC, partition, 0, events)
+    found = _rota.DataLog(log).records(journal.JOURNAL_TOPIC, partition, 0, entries)
     values = [value or b"" for *_, value in found]
-    opinion = Opinion(str(log), partition, 0, 0, None)
-    if len(values) < 2 or not _began_with_nothing(*values[:2]):
-        return opinion
-    ids = Ids()
-    config = ids.entry(values[0])["event"]["Began"]["config"]
-    state = model.State(model.Config(**{name: value for name, value in config.items() if name in SETTINGS}))
-    at = 1
+    opinion, asking, at = Opinion(str(log), partition, 0, 0, None), Asking(), 0
     while at < len(values):
-        entry = ids.entry(values[at])
-        event = event_of(entry["event"], ids)
+        entry = asking.ids.entry(values[at])
+        if isinstance(entry["event"], dict) and "Began" in entry["event"]:
+            asking.begin(entry)
         firings = _firings(entry["event"])
-        whole = [entry, *map(ids.entry, values[at + 1 : at + firings])]
-        if event is None or len(whole) < firings:
-            break
-        state, told = model.step(state, entry["mono_ms"], event)
-        ours, theirs = told_in([effect for each in whole for effect in each["effects"]]), told_by(tuple(told))
+        whole = [entry, *map(asking.ids.entry, values[at + 1 : at + firings])]
+        for value in values[at : at + firings]:
+            asking.replay.fold(value)
+        offset, _, _, key, _ = found[at]
+        at += firings
+        if len(whole) < firings or asking.state is None or "Began" in entry["event"]:
+            continue
+        theirs = asking.tell(entry)
+        if theirs is None:
+            continue
+        ours = told_in([effect for each in whole for effect in each["effects"]])
         opinion = opinion._replace(events=opinion.events + 1, answers=opinion.answers + len(ours))
         if ours != theirs:
-            offset, _, _, key, _ = found[at]
             said = f"entry {entry['sequence']}: journal {ours}; model {theirs}"
             return opinion._replace(difference=(offset, key.decode(errors="replace"), entry["wall_ms"], said))
-        if event == model.Unload():
-            break
-        at += firings
     return opinion
 
 

@@ -40,6 +40,13 @@ VIEWS: dict[str, str] = {
     "groups": "SELECT * FROM lives WHERE generation IS NOT NULL",
     "members": "SELECT * FROM life_members",
     "assigned": "SELECT * FROM records WHERE kind = 'assigned'",
+    # A static member that is replaced gives its partitions to another id in the same generation.
+    "owned": f"""SELECT a.*, g.until_offset FROM assigned a JOIN (
+          SELECT source, log, `group`, generation, offset,
+            lead(offset) OVER (PARTITION BY {GROUP}, generation ORDER BY pos) AS until_offset
+          FROM groups) g
+          ON a.source = g.source AND a.log = g.log AND a.`group` = g.`group` AND a.generation = g.generation
+            AND a.offset = g.offset""",
     "subscribed": "SELECT * FROM records WHERE kind = 'subscribed'",
     "newer_held": f"""SELECT a.*, c.until_pos FROM rows a JOIN (
           SELECT source, log, `group`, member, offset,

@@ -213,7 +213,7 @@ class Partition:
         now = self.incarnation
         members = [row.member or ""]
         at = (row.offset, row.at_ms, members)
-        if now.began and not now.is_loaded and not now.has_gaps:
+        if row.api != "Heartbeat" and now.began and not now.is_loaded and not now.has_gaps:
             witness = f"{row.api} before it was loaded"
             yield Finding("answer while loading", row.group, row.generation, now.first_offset, *at, witness)
         if now.unloaded_offset is not None:

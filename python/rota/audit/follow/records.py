@@ -131,11 +131,12 @@ class Recorded:
                 if len(told) == 2:
                     yield version.finding("generation reused", [member.name], f"2 assignments for {who}")
         self.plans = latest(self.plans, KEPT_GENERATIONS)
-        owned = self.owners.setdefault(str(generation), {})
+        owned: dict[str, list[str]] = {}
         for member in version.members:
             for place in member.places:
                 owned[place] = sorted({*owned.get(place, []), member.name})
-        self.owners = latest(self.owners, KEPT_GENERATIONS)
+        self.owners.pop(str(generation), None)
+        self.owners = latest(self.owners | {str(generation): owned}, KEPT_GENERATIONS)
 
     def _of_members(self, version: Version) -> Iterator[Finding]:
         now = {member.name: member.row.instance for member in version.members}
