@@ -90,7 +90,7 @@ def test_the_model_differs_where_a_fault_is_among_what_it_is_asked(found: Audit,
 
 
 def test_a_verdict_says_where_to_look(found: Audit, planted: Path) -> None:
-    owners = next(verdict for verdict in found.verdicts if verdict.name == "two owners")
+    owners = next(each for each in found.verdicts if (each.name, each.log) == ("two owners", str(planted)))
     assert (owners.id, len(owners.members), owners.witness.startswith("orders-")) == ("S12", 2, True)
     assert owners.reproduce == f'rota log dump {planted} --partition {owners.partition} --group "{owners.group}"'
     ended = CliRunner().invoke(app, owners.reproduce.replace('"', "").split()[1:])

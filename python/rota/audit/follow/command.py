@@ -6,9 +6,9 @@ import contextlib
 import json
 import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import typer
@@ -24,18 +24,16 @@ if TYPE_CHECKING:
 POLL_S = 1
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 @contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """SIGTERM ends it as Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, _interrupt)
+def stopped() -> Iterator[threading.Event]:
+    """Set by Ctrl-C and by SIGTERM. Nothing is raised: that would come in the middle of talking to Spark."""
+    asked = threading.Event()
+    before = {number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield asked
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def checkpoint_of(checkpoint: Path | None, output: Path | None, scratch: str) -> Path:
@@ -67,21 +65,21 @@ def follow(wanted: Wanted, master: str, checkpoint: Path | None, output: Path | 
 
     with tempfile.TemporaryDirectory(prefix="rota-follow-") as scratch, session.started(master) as spark:
         place = checkpoint_of(checkpoint, output, scratch)
-        with interruptible():
-            _run(query.started(spark, wanted.paths, place, tell, once))
+        with stopped() as stop:
+            _run(query.started(spark, wanted.paths, place, tell, once), stop)
     return _ended(found)
 
 
-def _run(query: StreamingQuery) -> None:
+def _run(query: StreamingQuery, stop: threading.Event) -> None:
     from pyspark.errors import StreamingQueryException
 
     try:
-        while not query.awaitTermination(POLL_S):
+        while not stop.is_set() and not query.awaitTermination(POLL_S):
             pass
-    except KeyboardInterrupt:
-        typer.echo("rota: stopped", err=True)
     except StreamingQueryException as error:
-        fail(f"following ended: {error}")
+        # Ctrl-C goes to Spark's workers, too.
+        if not stop.is_set():
+            fail(f"following ended: {error}")
     finally:
         query.stop()
 
