@@ -22,6 +22,9 @@ type DifferenceRow = (i64, u64, &'static str, String, String, String);
 /// Group, offset, generation, cause, whose event that was, what the client said, when it began (wall milliseconds).
 type CauseRow = (String, i64, Option<i32>, &'static str, String, String, i64);
 
+/// The tally, the differences, the causes, why the rest cannot be read.
+type FoldRow = (TallyRow, Vec<DifferenceRow>, Vec<CauseRow>, Option<String>);
+
 fn failed(path: &std::path::Path, error: &std::io::Error) -> PyErr {
     PyOSError::new_err(format!("`{}`: {error}", path.display()))
 }
@@ -103,11 +106,7 @@ impl AuditRows {
 /// takes: the tally, the differences, the causes of generations, why the rest cannot be read. `OSError`: a file cannot
 /// be read.
 #[pyfunction]
-fn audit_replay(
-    py: Python<'_>,
-    ranges: Vec<(PathBuf, u64, u64)>,
-    is_first: bool,
-) -> PyResult<(TallyRow, Vec<DifferenceRow>, Vec<CauseRow>, Option<String>)> {
+fn audit_replay(py: Python<'_>, ranges: Vec<(PathBuf, u64, u64)>, is_first: bool) -> PyResult<FoldRow> {
     if ranges.is_empty() {
         return Err(PyValueError::new_err("there are no parts to fold"));
     }
