@@ -155,6 +155,8 @@ class Recorded:
     def of_offset(self, row: Seen) -> Iterator[Finding]:
         """A committed offset became durable."""
         before = self.committed.get(row.place)
+        if before is not None and before[1] is not None and row.offset < before[1]:
+            return  # its append ended after that of a later one
         self.committed[row.place] = [row.committed, row.offset]
         if before is None or before[0] is None or row.committed is None or row.committed >= before[0]:
             return
