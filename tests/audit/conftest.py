@@ -15,6 +15,7 @@ import rota
 from rota.audit.audit import Audit, Wanted, audit
 from rota.audit.session import started
 from rota.cli import app
+from rota.simulate.journal import Journal
 from tests.audit.lives import live as live_raw
 from tests.clients.eventually import eventually
 
@@ -26,6 +27,7 @@ SETTINGS = {
 WITHIN_S = 60
 GROUPS_A_START = 12
 NEWER_KIND = "held by two"
+WORLDS = 30
 KAFKA = Path(__file__).parent.parent / "log" / "kafka-4.4.0.tar.xz"
 
 
@@ -129,13 +131,31 @@ def planted_kafka(kafka: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The journal of simulated worlds: coordinators that crash, move and are fenced."""
+    directory = tmp_path_factory.mktemp("simulated") / "worlds"
+    with Journal(directory) as journal:
+        *_, total = journal.worlds(0, WORLDS)
+    assert total.broken is None
+    return directory
+
+
+@pytest.fixture(scope="session")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("tables")
 
 
 @pytest.fixture(scope="session")
 def found(
-    spark: SparkSession, clean: Path, kafka: Path, lives: Path, planted: Path, planted_kafka: Path, tables: Path
+    spark: SparkSession,
+    clean: Path,
+    kafka: Path,
+    lives: Path,
+    planted: Path,
+    planted_kafka: Path,
+    worlds: Path,
+    tables: Path,
 ) -> Audit:
     """One audit of all of them."""
-    return audit(spark, Wanted([clean, kafka, lives, planted, planted_kafka], output=tables, keeps_tables=True))
+    logs = [clean, kafka, lives, planted, planted_kafka, worlds]
+    return audit(spark, Wanted(logs, output=tables, keeps_tables=True))

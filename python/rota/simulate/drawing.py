@@ -11,7 +11,9 @@ WIDTH, LEFT, RIGHT, TOP = 1_200, 96, 16, 96
 LANE, ROW_MIN, ROW_GAP, GROUP_GAP = 3, 14, 6, 22
 STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)
 TICKS_MAX = 14
-LEGEND = "row: a process · bar: a partition that it has · band: a generation · red: what goes wrong · point at it for more"
+LEGEND = (
+    "row: a process · bar: a partition that it has · band: a generation · red: what goes wrong · point at it for more"
+)
 
 
 def svg(world: World, title: str, from_ms: int = 0, to_ms: int | None = None) -> str:

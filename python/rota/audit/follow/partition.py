@@ -19,6 +19,8 @@ ACCEPTED = frozenset({"OffsetCommit", "SyncGroup"})
 ACCEPTED_AT_ONCE = frozenset({"Heartbeat", "OffsetCommit"})
 KEPT_TICKETS = 1_000
 TICK_MS, KEPT_TICKS = SLACK_MS // 10, 32
+# One entry with a time of its own is no reason to say that all others are late.
+KEPT_TIMES = 8
 
 
 @dataclass
@@ -48,11 +50,14 @@ class Incarnation:
     last_offset: int = 0
     last_at_ms: int | None = None
     last_mono_ms: int = 0
+    recent: list[int] = field(default_factory=list)
+    """The times of the last entries, monotonic milliseconds."""
     ticks: list[int] = field(default_factory=list)
     """When there were entries lately, monotonic milliseconds."""
 
     def tick(self, mono_ms: int) -> None:
         """There is an entry."""
+        self.recent = [*self.recent, mono_ms][-KEPT_TIMES:]
         if not self.ticks or abs(mono_ms - self.ticks[-1]) >= TICK_MS:
             self.ticks = [*self.ticks, mono_ms][-KEPT_TICKS:]
 
@@ -94,7 +99,7 @@ class Partition:
         """Rows of a journal, in their order, of whole entries."""
         for _, of_entry in itertools.groupby(rows, lambda row: row.offset):
             yield from self._of_entry(list(of_entry))
-        yield from self.overdue()
+        yield from self.overdue(min(self.incarnation.recent, default=0))
 
     def _durable(self, rows: list[Seen], is_journal: bool) -> Iterator[Finding]:
         for row in rows:
@@ -160,7 +165,7 @@ class Partition:
             yield Finding("entries out of order", row.group, None, *at, [], witness)
 
     def _begin(self, row: Seen) -> Iterator[Finding]:
-        yield from self.overdue()
+        yield from self.overdue(self.incarnation.last_mono_ms)
         number, delay_ms = self.incarnation.number + 1, row.rebalance_timeout_ms or 0
         self.incarnation = Incarnation(number, True, row.offset, delay_ms=delay_ms)
         self.asks, self.answered, self.appends = {}, {}, {}
@@ -269,11 +274,11 @@ class Partition:
             if is_over or (ask.api == "Heartbeat" and ask.offset == first.offset):
                 yield from self._unanswered(self.asks.pop(ticket))
 
-    def overdue(self) -> Iterator[Finding]:
+    def overdue(self, now_ms: int) -> Iterator[Finding]:
         """Requests that have waited for too long; they are not asked about again."""
         for ticket, ask in list(self.asks.items()):
             wait_ms = max(self.group(ask.group).answered.wait_ms, self.incarnation.delay_ms, PATIENCE_MS)
-            if self.incarnation.last_mono_ms > ask.mono_ms + wait_ms + SLACK_MS:
+            if now_ms > ask.mono_ms + wait_ms + SLACK_MS:
                 yield from self._unanswered(self.asks.pop(ticket))
 
     def _unanswered(self, ask: Ask) -> Iterator[Finding]:

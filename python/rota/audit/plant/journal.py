@@ -317,8 +317,8 @@ def _mark(entries: Entries, group: str, name: str, api: str) -> tuple[int, Entry
 
 
 def answer_while_loading(entries: Entries, group: str) -> Entries | None:
-    """Offsets are told before the coordinator has loaded them."""
-    found = _mark(entries, group, "Began", "OffsetFetch")
+    """A member leaves before its coordinator has loaded; a heartbeat would be told that all is well."""
+    found = _mark(entries, group, "Began", "LeaveGroup")
     return None if found is None else _add(entries, found[0], found[1].copy_after(entries[found[0]]))
 
 
