@@ -38,7 +38,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-gate bench-durable bench-assign bench-hostile bench-observing compare-assignors demo differential differential-rust explore planted mutants simulate fuzz fuzz-target clean
+.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo differential differential-rust explore planted mutants simulate fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -133,6 +133,12 @@ bench: wheel ## heartbeats and start-up, with the release build, beside their fl
 
 bench-gate: ## instructions of fixed workloads beside their baseline; 5 % more fails (BENCH_ARGS=--update; valgrind)
 	$(PYTHON) -m benches.gate $(BENCH_ARGS)
+
+ratios: wheel ## every goal beside its rival or floor as one table (20 min; BENCH_ARGS='--quick --json PERF-3'; JDK, Maven, Go)
+	$(PYTHON) -m venv build/bench
+	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
+	cargo build --quiet --release -p rota-benches -p rota-server -p rota-assign --examples
+	build/bench/bin/python -m benches.ratios $(BENCH_ARGS)
 
 bench-durable: wheel ## durable commits and starts beside Kafka and the disk's own rate, release build (20 min; JDK, Maven)
 	$(PYTHON) -m venv build/bench

@@ -17,15 +17,14 @@ import argparse
 import json
 import math
 import os
-import select
 import statistics
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benches.rival import LateError, Rival
 from tests.assign import kafka
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,41 +71,6 @@ GROWTH = (
     ("sticky unequal, cold", "sticky", (500, 200, 500), 50, False),
     ("sticky unequal, one leaves", "sticky", (500, 200, 500), 50, True),
 )
-
-
-class LateError(Exception):
-    """No answer in time."""
-
-
-class Rival:
-    """A process that assigns once for each line."""
-
-    def __init__(self, command: list[str]) -> None:
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-
-    def ask(self, line: str, limit_s: float) -> str:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(f"{line}\n".encode())
-        answer, end = b"", time.monotonic() + limit_s
-        while not answer.endswith(b"\n"):
-            if not select.select([self.process.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
-                raise LateError
-            read = os.read(self.process.stdout.fileno(), 4096)
-            if not read:
-                raise RuntimeError(f"{self.process.args!r} ended")
-            answer += read
-        return answer.decode().strip()
-
-    def run_ns(self, limit_s: float) -> int:
-        return int(self.ask("run", limit_s))
-
-    def figures(self, limit_s: float) -> tuple[int, ...]:
-        return tuple(map(int, self.ask("figures", limit_s).split()))
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
 
 
 def native() -> str:

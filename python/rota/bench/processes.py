@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,8 @@ class Served:
     pid: int | None
     speaks: bool = True
     """Whether it knows of groups; the echo does not."""
+    assemble: Callable[[str, int, int], list[tuple[str, str, int]]] | None = None
+    """How members join, if the load's own way does not do: from address, members and members of a group, the seats."""
 
     def cpu_s(self) -> float | None:
         """CPU seconds that the process has used, all its threads; None if it is not known or not on this system."""

@@ -114,21 +114,24 @@ def interruptible(work: Callable[[], T]) -> T:
     return done[0]
 
 
+def seats(served: Served, plan: Plan) -> list[Seat]:
+    """Members that have joined, each in its own way; those of the echo are made up."""
+    prefix = f"rota-bench-{uuid4().hex[:8]}"
+    if not served.speaks:
+        return [(f"{prefix}-{at // plan.group_members}", f"{'-' * 40}{at:06}", 1) for at in range(plan.members)]
+    if served.assemble is not None:
+        return served.assemble(served.address, plan.members, plan.group_members)
+    return interruptible(
+        lambda: _rota.bench_assemble(served.address, plan.members, plan.group_members, SESSION_TIMEOUT_MS, prefix)
+    )
+
+
 class Crowd:
     """Members of a server's groups for as long as it is measured; they leave at the end."""
 
     def __init__(self, served: Served, plan: Plan) -> None:
         self.served = served
-        prefix = f"rota-bench-{uuid4().hex[:8]}"
-        self.seats: list[Seat] = (
-            interruptible(
-                lambda: _rota.bench_assemble(
-                    served.address, plan.members, plan.group_members, SESSION_TIMEOUT_MS, prefix
-                )
-            )
-            if served.speaks
-            else [(f"{prefix}-{at // plan.group_members}", f"{'-' * 40}{at:06}", 1) for at in range(plan.members)]
-        )
+        self.seats = seats(served, plan)
 
     def __enter__(self) -> Crowd:
         return self

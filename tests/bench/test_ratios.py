@@ -1,0 +1,141 @@
+"""The table of ratios: what a line says, that a missing rival is one, and that a failure does not take the rest."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benches import brokers
+from benches.brokers import MissingError
+from benches.ratios import __main__ as ratios
+from benches.ratios import sockets
+from benches.ratios.row import Row, Wanted, as_json, at_least, at_most, faster, markdown, text
+from benches.ratios.run import Plan, in_turns, jvm
+from rota.bench import processes
+from rota.bench.alone import way
+from rota.bench.figures import figure
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = Plan(quick=True)
+OURS = way("rota", [(1_000, 0.001), (1_000, 0.002)])
+THEIRS = way("another", [(100, 0.001), (100, 0.001)])
+
+
+def test_a_line_has_figures_ratio_goal_and_operations() -> None:
+    row = faster("PERF-1", "a heartbeat", OURS, THEIRS, at_least(8))
+    # Round by round: ten times as long, then five times.
+    assert row.cells() == [
+        "PERF-1",
+        "a heartbeat",
+        "1.5 us",
+        "another",
+        "10 us",
+        "7.50x (5.00-10.00)",
+        ">= 8",
+        "not met",
+        "2,000 / 200",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "value", "verdict"),
+    [
+        (at_least(8), 8.0, "met"),
+        (at_least(8), 7.9, "not met"),
+        (at_most(1.15), 1.1, "met"),
+        (at_most(0.25), 0.3, "not met"),
+    ],
+)
+def test_what_is_wanted_may_be_much_or_little(wanted: Wanted, value: float, verdict: str) -> None:
+    assert Row("PERF-5", "", "", ratio=figure([value]), wanted=wanted).verdict == verdict
+
+
+def test_the_table_is_text_markdown_or_json() -> None:
+    rows = [faster("PERF-1", "a|b", OURS, THEIRS, None), Row("PERF-6", "heartbeats", "tansu", note="no `tansu`")]
+    assert text(rows).splitlines()[2].split() == ["PERF-6", "heartbeats", "tansu", "no", "`tansu`"]
+    assert "| a\\|b |" in markdown(rows)
+    read = json.loads(as_json("here", rows))
+    assert read["rows"][0]["ratio"]["rounds"] == pytest.approx([10, 5])
+    assert read["rows"][1]["ratio"] is None
+
+
+def test_a_missing_rival_is_a_line_that_says_so() -> None:
+    def rows(_: Plan) -> Iterator[Row]:
+        yield faster("PERF-3", "before", OURS, THEIRS, None)
+        raise MissingError("no `java`: Kafka is not measured")
+
+    found, whole = ratios.measured(ratios.Part(("PERF-3",), rows), QUICK)
+    assert whole
+    assert [row.note for row in found] == ["", "no `java`: Kafka is not measured"]
+
+
+def test_a_failure_is_a_line_and_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    def rows(_: Plan) -> Iterator[Row]:
+        yield faster("PERF-3", "before", OURS, THEIRS, None)
+        raise ZeroDivisionError
+
+    found, whole = ratios.measured(ratios.Part(("PERF-3",), rows), QUICK)
+    assert not whole
+    assert found[1].note == "FAILED: ZeroDivisionError()"
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_rivals_take_turns() -> None:
+    order: list[str] = []
+
+    def run(name: str) -> tuple[int, float]:
+        order.append(name)
+        return 1, 1.0
+
+    in_turns(QUICK, {"a": lambda: run("a"), "b": lambda: run("b")})
+    assert order == ["a", "b"] * QUICK.rounds
+
+
+def test_the_page_keeps_everything_but_the_table() -> None:
+    page = ratios.PAGE.read_text(encoding="utf-8")
+    once = ratios.written(page, ratios.section("here", "make ratios", [Row("PERF-3", "new", "")]))
+    assert "| PERF-3 | new |" in once
+    assert ratios.written(once, page[page.index(ratios.BEGIN) : page.index(ratios.END) + len(ratios.END)]) == page
+
+
+def test_the_command_measures_what_it_is_asked_for() -> None:
+    command = [sys.executable, "-m", "benches.ratios", "--quick", "--json", "PERF-4"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert [(row["goal"], row["beside"]) for row in rows] == [
+        ("PERF-4", "one Python call an event"),
+        ("PERF-4", "the same arrays in a Rust loop"),
+    ]
+    assert all(len(row["ratio"]["rounds"]) == QUICK.rounds for row in rows)
+
+
+def test_an_unknown_goal_is_named() -> None:
+    command = [sys.executable, "-m", "benches.ratios", "PERF-99"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 2
+    assert "there is no PERF-99; there are PERF-1, " in done.stderr
+
+
+def test_the_c_mock_takes_turns_with_rota() -> None:
+    with processes.own_server(None) as ours, brokers.mock(None) as mock:
+        (row,) = sockets.one_load(QUICK, sockets.Load(2, 1), ours, [mock])
+    assert row.beside == "librdkafka's mock"
+    assert row.ratio is not None
+    assert "REFUSED" not in row.operations
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("what", ["restart", "keyed", "expiry", "shard"])
+def test_kafkas_classes_do_what_they_are_asked(what: str) -> None:
+    with jvm(QUICK, what, 1_000) as rival:
+        operations, seconds = rival.run()
+        assert operations == (1_000 if what == "expiry" else 100_000)
+        assert seconds > 0
+        if what == "shard":
+            assert int(rival.ask("bytes", 60)) > 1_000 * 100
