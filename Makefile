@@ -29,6 +29,8 @@ TARGET ?= requests
 # Not ?=: the shell has a SECONDS of its own.
 SECONDS := 60
 WALKS ?= 300
+# Of formulas and Rust beside each other.
+INPUTS ?= 1000000
 # Of the simulator: half of them with every kind of fault, half with some.
 SEEDS ?= 10000
 
@@ -38,7 +40,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo differential differential-rust explore planted mutants simulate fuzz fuzz-target clean
+.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo differential differential-rust explore planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -190,6 +192,9 @@ explore: ## every state of the core within small bounds, release build, some min
 
 conform-fuzz: develop ## random sessions on Apache Kafka and rota in lockstep (JDK, Maven; SECONDS_PLAYED=600, SEED=0)
 	$(BIN)/python -m tests.conform.fuzz --seconds $(SECONDS_PLAYED) --seed $(SEED)
+
+specs-inputs: develop ## the proved formulas of wheel and certifier beside Rust, 1,000,000 inputs each (INPUTS=...)
+	$(BIN)/python -m tests.specs.inputs $(INPUTS)
 
 demo: develop ## watch a group live, about 30 s (DEMO_ARGS=--json for a summary)
 	$(BIN)/rota demo $(DEMO_ARGS)

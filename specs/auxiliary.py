@@ -176,17 +176,6 @@ def lives(add: Properties) -> None:
         ),
     )
     aux(
-        "undurable",
-        "a group that is not durable is in its initial delay or held back, and all its members are parked",
-        "Member",
-        lambda s, m: And(
-            Implies(And(s.st == s.PreparingRebalance, Not(s.rooted)), Or(s.t_initial, s.held)),
-            Implies(s.t_join, s.rooted),
-            Implies(And(s.member(m), Or(s.held, And(s.st == s.PreparingRebalance, Not(s.rooted)))), s.parked_join(m)),
-        ),
-    )
-    aux("rounds are durable", "a round belongs to a durable group", "", lambda s: Implies(c.in_round(s), s.rooted))
-    aux(
         "deleting",
         "only an Empty group is being deleted",
         "Append",
@@ -274,23 +263,11 @@ def appends(add: Properties) -> None:
             And(Or(arriving(s, a), s.unheard(a)), s.kind(a) == s.Tombstone, s.used(b)), s.not_after(b, a)
         ),
     )
-    aux(
-        "tombstones",
-        "what durable tombstones cover is past",
-        "Append Append",
-        lambda s, a, b: Implies(And(s.durable(a), s.kind(a) == s.Tombstone, s.used(b), s.not_after(b, a)), s.past(b)),
-    )
 
 
 def contents(add: Properties) -> None:
     """Auxiliary: what records say."""
     aux = add.auxiliary
-    aux(
-        "emptied",
-        "the record of an emptied group is of a group in memory",
-        "Append",
-        lambda s, a: Implies(And(s.unheard(a), s.kind(a) == s.Emptied), s.rooted),
-    )
     aux(
         "told commits",
         "a commit told is one that was heard of",
@@ -305,12 +282,6 @@ def contents(add: Properties) -> None:
             And(s.unheard(a), s.durable(a), s.kind(a) == s.Tombstone),
             And(Implies(s.used(b), s.past(b)), Not(s.log_has(p)), Not(s.log_group)),
         ),
-    )
-    aux(
-        "deleted",
-        "a deletion told is one of tombstones",
-        "Append",
-        lambda s, a: Implies(s.told_deleted(a), s.kind(a) == s.Tombstone),
     )
     aux(
         "record members",
@@ -329,12 +300,6 @@ def contents(add: Properties) -> None:
             And(s.used(a), c.is_group_record(s, a), s.rec_member(a, m), s.rec_member(a, n), s.of(m, i), s.of(n, i)),
             m == n,
         ),
-    )
-    aux(
-        "record leaders",
-        "a record's leader is in it",
-        "Append Member",
-        lambda s, a, m: Implies(And(s.used(a), c.is_group_record(s, a), s.rec_leader(a, m)), s.rec_member(a, m)),
     )
     aux(
         "creations",
@@ -445,43 +410,11 @@ def plans(add: Properties) -> None:
             And(s.planning, a == s.plan),
         ),
     )
-    aux(
-        "older logs",
-        "in CompletingRebalance earlier incarnations wrote earlier generations",
-        "Append",
-        lambda s, a: Implies(
-            And(
-                s.st == s.CompletingRebalance,
-                s.durable(a),
-                Not(s.past(a)),
-                c.is_group_record(s, a),
-                s.rec_epoch(a) != s.own_epoch,
-            ),
-            s.rec_gen(a) != s.gen,
-        ),
-    )
 
 
 def sources(add: Properties) -> None:
     """Auxiliary: where the assignments of a generation come from."""
     aux = add.auxiliary
-    aux(
-        "plans of incarnations",
-        "incarnations plan different generations",
-        "Append Append",
-        lambda s, a, b: Implies(
-            And(
-                living(s, a),
-                s.kind(a) == s.Plan,
-                s.rec_epoch(a) == s.log_epoch,
-                s.durable(b),
-                Not(s.past(b)),
-                s.kind(b) == s.Plan,
-                s.rec_epoch(b) != s.log_epoch,
-            ),
-            s.rec_gen(a) != s.rec_gen(b),
-        ),
-    )
     aux(
         "sources",
         "the source of a generation is its durable plan",

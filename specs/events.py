@@ -53,7 +53,7 @@ ENDS: Endings = {
     "empties": (by_all_empties, EMPTIES),
     "holds": (by_all_holds, {}),
 }
-# A join or leave finds a phase held back only in an initial delay, which it does not end ("undurable" is proved).
+# A join or leave finds a phase held back only in an initial delay, which it does not end ("L6: held" is proved).
 TEST: Endings = {"": (c.goes_on, {})} | {
     word: (not_initial(ENDS[word][0]), ENDS[word][1]) for word in ("completes", "empties")
 }

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
-from specs import assignors, wheel
+from specs import necessity
+from specs.claims import claims
 from specs.invariants import classic
 from specs.jobs import names, run
 from specs.logic import Action, Context, Property, Spec, State, Term
 from specs.planting import MUTANTS
+from specs.slips import SLIPS
 
 ASSUMPTIONS = """\
 * One group of one coordinator partition; groups share nothing but the order of the log.
@@ -35,6 +38,16 @@ must be accepted by an action, or by several in a row, give the state that the m
 answers said. The other way round, every action happens in a run from the initial state that Z3 finds (`specs/runs.py`),
 and `tests/specs/test_replay.py` plays each of these runs on the core, which does just that: none is left out.
 """
+
+ARITHMETIC = (
+    ("The timing wheel", "For all 64-bit instants, level by level.", ("wheel: ",)),
+    (
+        "Assignors",
+        "For all numbers of members and partitions. Range is about one topic and its subscribers, and the loads of "
+        "round-robin about members that all subscribe to everything.",
+        ("range: ", "round-robin: ", "certifier: ", "composition: "),
+    ),
+)
 
 OPEN = """\
 | what | why not here | who covers it |
@@ -77,12 +90,20 @@ def bugs() -> dict[str, list[str]]:
     return found
 
 
-def property_named(spec: Spec, name: str) -> Property:
-    """The property; raises KeyError with the names that exist."""
-    for known, prop in spec.properties.items():
-        if known.lower() == name.lower():
-            return prop
-    raise KeyError(f"there is no property `{name}`: {', '.join(spec.properties)}")
+def planted() -> dict[str, str]:
+    """What each planted bug is."""
+    return {mutant.name: mutant.says for mutant in MUTANTS} | {slip.name: slip.says for slip in SLIPS}
+
+
+def named(known: Iterable[str], name: str) -> str:
+    """The id that is meant: in any case, and without `wheel: ` or the like in front if nothing else is called that.
+    Raises KeyError with the ids that exist."""
+    ids = list(known)
+    whole = [each for each in ids if each.lower() == name.lower()]
+    tails = [each for each in ids if each.lower().partition(": ")[2] == name.lower()]
+    if not whole and len(tails) != 1:
+        raise KeyError(f"there is no property `{name}`: {', '.join(ids)}")
+    return (whole or tails)[0]
 
 
 def formula(spec: Spec, prop: Property) -> str:
@@ -104,18 +125,32 @@ def _nothing(*_: Term) -> None:
 
 
 def explain(name: str) -> str:
-    """English, source, formula, and the bugs that break it."""
-    spec = classic()
-    prop = property_named(spec, name)
-    breaking = [bug for bug, broken in bugs().items() if prop.name in broken]
-    planted = {mutant.name: mutant.says for mutant in MUTANTS}
-    lines = [f"{prop.name}  {prop.says}", f"source   {prop.source or 'auxiliary: induction needs it'}"]
-    lines += ["formula  " + formula(spec, prop).replace("\n", "\n         ")]
-    parts = [known for known in spec.properties if known.startswith(prop.name + ":")]
+    """English, source, formula, why it is needed, and the bugs that break it."""
+    spec, other = classic(), claims()
+    known = named([*spec.properties, *other], name)
+    if known in other:
+        claim = other[known]
+        lines = [f"{known}  {claim.says}", f"source   {claim.source}"]
+        text = claim.formula()
+    else:
+        prop = spec.properties[known]
+        lines = [f"{known}  {prop.says}", f"source   {prop.source or 'auxiliary: induction needs it'}"]
+        lines += [f"needed   {needed(known)}"] if prop.auxiliary else []
+        text = formula(spec, prop)
+    lines += ["formula  " + text.replace("\n", "\n         ")]
+    parts = [each for each in spec.properties if each.startswith(known + ":")]
     lines += [f"see also {', '.join(parts)}"] if parts else []
+    breaking = [bug for bug, broken in bugs().items() if known in broken]
+    says = planted()
     lines += ["bugs that break it"] if breaking else []
-    lines += [f"  {bug}: {planted.get(bug, '')}" for bug in breaking]
+    lines += [f"  {bug}: {says[bug]}" for bug in breaking]
     return "\n".join(lines)
+
+
+def needed(name: str) -> str:
+    """What breaks without an auxiliary invariant."""
+    witness = necessity.witnesses()[name]
+    return f"without it `{witness.event}` breaks `{witness.breaks}`"
 
 
 def page() -> str:
@@ -145,26 +180,21 @@ def page() -> str:
         "",
         "### Auxiliary",
         "",
-        "Only induction needs these; they are proved like the others.",
+        "Only induction needs these; they are proved like the others. Each is needed: without it, and with all others,",
+        "the event breaks the property, in a state that `rota check proofs` finds.",
         "",
-        "| name | says |",
-        "|---|---|",
+        "| name | says | without it | breaks |",
+        "|---|---|---|---|",
     ]
-    lines += [f"| {prop.name} | {prop.says} |" for prop in spec.properties.values() if prop.auxiliary]
-    lines += [
-        "",
-        "## The timing wheel",
-        "",
-        "For all 64-bit instants, level by level.",
-        "",
-        "| claim | says |",
-        "|---|---|",
-    ]
-    lines += [f"| {name} | {(claim.__doc__ or '').strip()} |" for name, claim in wheel.CLAIMS.items()]
-    lines += ["", "## Assignors", "", "For all numbers of members and partitions.", "", "| claim | says |", "|---|---|"]
-    claims = {**assignors.arithmetic(), **assignors.composition()}
-    lines += [f"| {name} | {says} |" for name, (says, _) in claims.items()]
-    lines += [f"| certifier: {p.name} | {p.says} |" for p in assignors.certifier().properties.values()]
+    for prop in spec.properties.values():
+        if prop.auxiliary:
+            why = necessity.witnesses()[prop.name]
+            lines.append(f"| {prop.name} | {prop.says} | {why.event} | {why.breaks} |")
+    for title, of, prefixes in ARITHMETIC:
+        lines += ["", f"## {title}", "", of, "", "| claim | says | bugs |", "|---|---|---|"]
+        for name, claim in claims().items():
+            if name.startswith(prefixes):
+                lines.append(f"| {name} | {claim.says} | {sum(name in broken for broken in killed.values())} |")
     lines += [
         "",
         "## Assumptions",
@@ -183,9 +213,11 @@ def page() -> str:
 def write(root: Path, with_bugs: bool) -> None:
     """Write the page, and first the bugs' table."""
     if with_bugs:
-        jobs = [name for name in names() if name.startswith("mutant")]
+        jobs = [name for name in names() if name.startswith(("mutant: ", "slip: "))]
         found = {rows[0]["name"]: sorted(rows[0]["breaks"]) for _, rows in run(jobs, 2)}
-        text = json.dumps({mutant.name: found[mutant.name] for mutant in MUTANTS}, indent=1)
+        text = json.dumps(
+            {name: found[name] for name in (*(bug.name for bug in MUTANTS), *(bug.name for bug in SLIPS))}, indent=1
+        )
         (root / "specs/killed.json").write_text(text + "\n", encoding="utf-8")
     (root / "docs/proved.md").write_text(page(), encoding="utf-8")
 

@@ -1,7 +1,8 @@
 """All proofs as independent jobs, so that several processes can share them and content can be cached.
 
-A job is a word: `classic: heartbeat`, `wheel: reached exactly`, `mutant: any plan`. `run_job` gives its results as
-plain data; `run` runs many, taking from a cache what was computed from the same sources with the same Z3.
+A job is a word: `classic: heartbeat`, `wheel: reached exactly`, `mutant: any plan`, `slip: turn forgotten`. `run_job`
+gives its results as plain data; `run` runs many, taking from a cache what was computed from the same sources with the
+same Z3.
 """
 
 from __future__ import annotations
@@ -20,18 +21,16 @@ from typing import Any
 
 import z3
 
-from specs import assignors, mutants, mutants_small, wheel
+from specs import assignors, mutants, mutants_small, necessity, wheel
 from specs.invariants import classic
 from specs.logic import Spec
 from specs.obligations import Result, Step, initiation, possible, prove
-from specs.planting import MUTANTS, SIZES, killers
+from specs.planting import FEW, MUTANTS, SIZES, killers
+from specs.slips import SLIPS
 
 Results = list[dict[str, Any]]
 BUGS = (mutants, mutants_small)  # importing them plants the bugs
 Progress = Callable[[int, int, str], None]
-
-# A first, smaller choice of elements: enough for most actions to happen.
-FEW = SIZES | {"Append": 2, "Member": 2, "Instance": 2, "Generation": 2}
 
 
 @cache
@@ -44,9 +43,10 @@ def names(quick: bool = False) -> list[str]:
     """All jobs, the long ones first; without the planted bugs if it has to be quick."""
     proofs = [f"classic: {name}" for name in specification().actions]
     rest = ["classic init", "assignors", *(f"wheel: {name}" for name in wheel.CLAIMS)]
-    bugs = [] if quick else [f"mutant: {mutant.name}" for mutant in MUTANTS]
+    needed = dict.fromkeys(f"necessity: {each.sizes}: {each.event}" for each in necessity.witnesses().values())
+    bugs = [] if quick else [*(f"mutant: {bug.name}" for bug in MUTANTS), *(f"slip: {bug.name}" for bug in SLIPS)]
     heavy = [name for name in proofs if "replacement" in name or "plan" in name or "delete durable" in name]
-    return [*heavy, *bugs, *(name for name in proofs if name not in heavy), *rest]
+    return [*heavy, *bugs, *(name for name in proofs if name not in heavy), *needed, *rest]
 
 
 def _happens(name: str) -> Result:
@@ -68,19 +68,28 @@ def run_job(job: str, limit_ms: int = 60_000) -> Results:
         results = list(wheel.check({name: wheel.CLAIMS[name]}, limit_ms))
     elif kind == "assignors":
         results = list(assignors.check(limit_ms))
+    elif kind == "necessity":
+        sizes, _, event = name.partition(": ")
+        results = list(necessity.prove(spec, event, sizes))
     else:
-        mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
-        found = killers(spec, mutant)
+        found = _found(kind, name)
         shown = next(iter(found.values()), "")
         return [{"kind": "mutant", "name": name, "breaks": list(found), "shown": shown}]
     return [{**vars(result), "job": job} for result in results]
+
+
+def _found(kind: str, name: str) -> dict[str, str]:
+    """What a planted bug breaks, each with an example."""
+    if kind == "slip":
+        return next(slip for slip in SLIPS if slip.name == name).breaks()
+    return killers(specification(), next(mutant for mutant in MUTANTS if mutant.name == name))
 
 
 def fingerprint() -> str:
     """What every outcome depends on: the sources of the specifications, and Z3."""
     digest = hashlib.sha256(z3.get_version_string().encode())
     for source in sorted(files("specs").iterdir(), key=lambda entry: entry.name):
-        if source.name.endswith(".py"):
+        if source.name.endswith((".py", "necessary.json")):
             digest.update(source.name.encode() + source.read_bytes())
     return digest.hexdigest()
 

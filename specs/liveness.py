@@ -83,3 +83,13 @@ def watchers(add: Properties) -> None:
         "",
         lambda s: Implies(And(s.st == s.PreparingRebalance, Not(s.t_initial), Not(s.held)), c.someone_missing(s)),
     )
+    add.invariant(
+        "L6: held",
+        "4.10",
+        "the join phase of a group that is not durable is in its initial delay or held back, and has no join timer",
+        "",
+        lambda s: And(
+            Implies(And(s.st == s.PreparingRebalance, Not(s.rooted)), Or(s.t_initial, s.held)),
+            Implies(s.t_join, s.rooted),
+        ),
+    )

@@ -14,7 +14,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
+from operator import and_, or_
 from typing import Any
 
 import z3
@@ -23,7 +24,7 @@ Formula = Any  # a z3 expression or, where it is already decided, a bool
 Term = Any
 
 
-# ---- connectives: they fold what is decided, and work on plain bools as well (specs/structures.py)
+# ---- connectives: they fold what is decided, and work on plain bools (specs/structures.py) and on arrays of bools
 
 
 def And(*parts: Formula) -> Formula:  # noqa: N802 - the names of logic, as z3 writes them
@@ -31,7 +32,7 @@ def And(*parts: Formula) -> Formula:  # noqa: N802 - the names of logic, as z3 w
     if any(part is False for part in parts):
         return False
     open_parts = [part for part in parts if part is not True]
-    return True if not open_parts else open_parts[0] if len(open_parts) == 1 else z3.And(*open_parts)
+    return True if not open_parts else _joined(z3.And, and_, open_parts)
 
 
 def Or(*parts: Formula) -> Formula:  # noqa: N802
@@ -39,21 +40,25 @@ def Or(*parts: Formula) -> Formula:  # noqa: N802
     if any(part is True for part in parts):
         return True
     open_parts = [part for part in parts if part is not False]
-    return False if not open_parts else open_parts[0] if len(open_parts) == 1 else z3.Or(*open_parts)
+    return False if not open_parts else _joined(z3.Or, or_, open_parts)
+
+
+def _joined(formula: Callable[..., Formula], of_arrays: Callable[[Any, Any], Any], parts: list[Formula]) -> Formula:
+    if len(parts) == 1:
+        return parts[0]
+    return formula(*parts) if z3.is_expr(parts[0]) else reduce(of_arrays, parts)
 
 
 def Not(part: Formula) -> Formula:  # noqa: N802
     """Negation."""
-    return (not part) if isinstance(part, bool) else z3.Not(part)
+    return (not part) if isinstance(part, bool) else z3.Not(part) if z3.is_expr(part) else ~part
 
 
 def Implies(premise: Formula, conclusion: Formula) -> Formula:  # noqa: N802
     """Implication."""
-    return (
-        Or(Not(premise), conclusion)
-        if isinstance(premise, bool) or isinstance(conclusion, bool)
-        else z3.Implies(premise, conclusion)
-    )
+    if z3.is_expr(premise) and z3.is_expr(conclusion):
+        return z3.Implies(premise, conclusion)
+    return Or(Not(premise), conclusion)
 
 
 def Iff(left: Formula, right: Formula) -> Formula:  # noqa: N802
@@ -270,6 +275,18 @@ class State:
         return value(*args) if self.spec.variables[name].args else value
 
 
+class _Read(State):
+    """A state that remembers which symbols were asked for."""
+
+    def __init__(self, spec: Spec, context: Context) -> None:
+        super().__init__(spec, context)
+        self.__dict__["names"] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        self.names.add(name)
+        return super().__getattr__(name)
+
+
 class Context:
     """The Z3 symbols of a specification, and bound variables with repeatable names. With `sizes` every sort has just so
     many elements and quantifiers are written out: that proves nothing, but finds models quickly."""
@@ -297,6 +314,7 @@ class Context:
             declared = z3.Function(name, *arguments, result) if arguments else z3.Const(name, result)
             self.symbols[symbol.name] = declared
         self.invariants: dict[Property, Formula] = {}
+        self.reads: dict[Property, frozenset[str]] = {}  # the symbols that invariants speak of
         self.count = 0
 
     def value(self, name: str) -> Any:
@@ -310,12 +328,12 @@ class Context:
         """All tuples of elements of these sorts, which are finite."""
         return itertools.product(*(self.elements[sort] for sort in sorts))
 
-    def invariant(self, prop: Property, before: State) -> Formula:
-        """The invariant before the step; the same for every step, so that it is made once if that takes long."""
-        if not self.sizes:
-            return prop.holds(before)
+    def invariant(self, prop: Property) -> Formula:
+        """The invariant before a step: it is the same for every step, and made once."""
         if prop not in self.invariants:
+            before = _Read(self.spec, self)
             self.invariants[prop] = prop.holds(before)
+            self.reads[prop] = frozenset(before.names)
         return self.invariants[prop]
 
     def bound(self, sorts: str) -> list[Any]:

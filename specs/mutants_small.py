@@ -180,6 +180,16 @@ def _(b: State, s: State, m: Term, last: Term, a: Term) -> None:
     s.t_plan = False
 
 
+@also(
+    "join timer before the record",
+    "the initial delay of a group that is not durable goes over into a phase that the join timer ends",
+    "initial timer again",
+)
+def _(b: State, s: State) -> None:
+    s.require(And(Not(s.rooted), c.someone_missing(s)))
+    s.t_initial, s.t_join = False, True
+
+
 @also("Empty keeps a member", "a group that becomes Empty keeps a static member", "leave Empty")
 def _(b: State, s: State, *_: Term) -> None:
     s.st, s.t_join = s.CompletingRebalance, False

@@ -56,7 +56,7 @@ class Step:
         before = State(spec, context_of(spec, tuple((sizes or {}).items())))
         before.context.count = 0
         assumed = {f"axiom {i}": axiom(before) for i, axiom in enumerate(spec.axioms)}
-        assumed |= {p.name: before.context.invariant(p, before) for p in spec.properties.values() if not p.steps}
+        assumed |= {p.name: before.context.invariant(p) for p in spec.properties.values() if not p.steps}
         after, params = before.copy(), before.context.parameters(action)
         after.__dict__["dropped"] = tuple(dropped)
         action.body(after, *params)
@@ -72,15 +72,12 @@ class Step:
         return solver
 
     def goal(self, prop: Property) -> Formula:
-        """What has to hold after the step; True if nothing that it speaks of changed."""
+        """What has to hold after the step; True if nothing that it speaks of was assigned."""
         if prop.steps:
             return prop.holds(self.before, self.after, self.action)
-        self.before.context.count = 1_000_000  # the same names twice, so that what is unchanged looks unchanged
-        earlier = prop.holds(self.before)
-        self.before.context.count = 1_000_000
-        later = prop.holds(self.after)
-        same = not isinstance(later, bool) and not isinstance(earlier, bool) and later.eq(earlier)
-        return True if same else later
+        context = self.before.context
+        context.invariant(prop)
+        return True if context.reads[prop].isdisjoint(self.after.values) else prop.holds(self.after)
 
 
 def verdict_of(answer: Any, wanted: Any) -> str:

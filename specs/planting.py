@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -20,6 +20,8 @@ SIZES = {
     "Protocol": 2,
     "Bytes": 2,
 }
+# A smaller choice: quick, and enough for most actions to happen.
+FEW = SIZES | {"Append": 2, "Member": 2, "Instance": 2, "Generation": 2}
 
 
 @dataclass(frozen=True)
@@ -81,12 +83,12 @@ def event(name: str, says: str, tags: str = "", **params: str) -> Callable[[Call
     return plant
 
 
-def killers(spec: Spec, mutant: Mutant) -> dict[str, str]:
+def killers(spec: Spec, mutant: Mutant, sizes: Mapping[str, int] = SIZES) -> dict[str, str]:
     """The properties that a bug breaks, each with a counter-example; auxiliary ones only if it breaks no other."""
     found: dict[str, str] = {}
     for auxiliary in (False, True):
         for action in mutant.actions(spec):
-            step = Step.of(spec, action, mutant.dropped, SIZES)
+            step = Step.of(spec, action, mutant.dropped, sizes)
             left = [prop for prop in spec.properties.values() if prop.auxiliary == auxiliary and prop.name not in found]
             for prop, shown in refute(step, left):
                 found[prop.name] = shown

@@ -222,10 +222,14 @@ def finest_first(level: int, w: dict[str, Word]) -> Any:
     return z3.Implies(here, z3.And(z3.ULT(w["now"], start), *others))
 
 
-def order_kept(_: int, w: dict[str, Word]) -> Any:
-    """Of two entries the earlier is due whenever the later is: cascades cannot turn them round."""
+def order_kept(level: int, w: dict[str, Word]) -> Any:
+    """When the later of two entries is due, `advance` has emptied the slot of the earlier: none overtakes another."""
+    bit = z3.LShR(slots_reached(Bits, w["now"], w["later"], level), slot_of(Bits, w["deadline"], level)) & 1
     return z3.Implies(
-        z3.And(z3.ULE(w["deadline"], w["other"]), z3.ULE(w["other"], w["later"])), z3.ULE(w["deadline"], w["later"])
+        z3.And(
+            linked(w["now"], w["deadline"], level), z3.ULE(w["deadline"], w["other"]), z3.ULE(w["other"], w["later"])
+        ),
+        bit == 1,
     )
 
 

@@ -150,6 +150,12 @@ def test_a_report_counts_what_failed() -> None:
         "shown": "",
     }
     survivor = {"kind": "mutant", "name": "any plan", "breaks": [], "shown": ""}
-    report = proofs.report([unknown, survivor], quick=False, seconds=60.0)
+    needed = unknown | {"kind": "necessity", "claim": "dead", "verdict": "proved"}
+    noticed = survivor | {"name": "leaderless", "breaks": ["S3"]}
+    report = proofs.report([unknown, needed, survivor, noticed], quick=False, seconds=60.0)
     assert not report.ok
-    assert report.failures == ["unknown: consecution S3 leave", "not noticed: the planted bug `any plan`"]
+    assert report.failures[:2] == ["unknown: consecution S3 leave", "not noticed: the planted bug `any plan`"]
+    unneeded = "\n".join(report.failures[2:])
+    assert all(f"not needed: without `{name}` nothing breaks" in unneeded for name in ("minted", "S1"))
+    assert "`dead`" not in unneeded
+    assert "`S3`" not in unneeded

@@ -5,10 +5,12 @@ from importlib.resources import files
 
 import pytest
 
-from specs import explain, jobs
+from specs import explain, jobs, necessity
+from specs.claims import claims
 from specs.obligations import Step, run_of
 from specs.planting import MUTANTS
 from specs.runs import RUNS, SIZES
+from specs.slips import SLIPS
 
 SPEC = jobs.specification()
 KILLED = explain.bugs()
@@ -69,15 +71,37 @@ def test_a_planted_bug_is_found(bug: str) -> None:
     assert "\nbroken " in result["shown"]
 
 
+@pytest.mark.parametrize("bug", [slip.name for slip in SLIPS])
+def test_a_planted_slip_is_found(bug: str) -> None:
+    [result] = jobs.run_job(f"slip: {bug}")
+    assert sorted(result["breaks"]) == KILLED[bug]
+    assert result["shown"]
+
+
 def test_there_are_enough_bugs_with_names_of_their_own() -> None:
-    names = [mutant.name for mutant in MUTANTS]
-    assert len(set(names)) == len(names) >= 50
+    names = [*(bug.name for bug in MUTANTS), *(bug.name for bug in SLIPS)]
+    assert len(set(names)) == len(names)
+    assert len(MUTANTS) >= 50
     assert set(KILLED) == set(names)
 
 
 def test_every_invariant_is_the_only_one_to_notice_some_bug() -> None:
     alone = {broken[0] for broken in KILLED.values() if len(broken) == 1}
     assert {prop.name for prop in SPEC.properties.values() if not prop.auxiliary} <= alone
+
+
+def test_every_claim_notices_some_slip() -> None:
+    assert set(claims()) <= {name for broken in KILLED.values() for name in broken}
+
+
+@pytest.mark.parametrize("job", [job for job in jobs.names() if job.startswith("necessity: ")])
+def test_without_an_auxiliary_invariant_something_breaks(job: str) -> None:
+    assert not unmet(job)
+
+
+def test_every_auxiliary_invariant_is_needed() -> None:
+    assert list(necessity.witnesses()) == [prop.name for prop in SPEC.properties.values() if prop.auxiliary]
+    assert all(witness.breaks != name for name, witness in necessity.witnesses().items())
 
 
 def test_the_ids_are_those_of_the_vocabulary() -> None:

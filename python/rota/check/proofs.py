@@ -50,14 +50,22 @@ def report(results: list[dict[str, Any]], quick: bool, seconds: float) -> Report
         "properties": sum(not prop.auxiliary for prop in spec.properties.values()),
         "auxiliary": sum(prop.auxiliary for prop in spec.properties.values()),
     }
+    needed = {result["claim"] for result in proofs if result["kind"] == "necessity" and result["verdict"] == "proved"}
     if not quick:
         figures["planted bugs found"] = f"{len(bugs) - len(survivors)} of {len(bugs)}"
+        needed |= {bug["breaks"][0] for bug in bugs if len(bug["breaks"]) == 1}
+    unneeded = [
+        prop.name for prop in spec.properties.values() if (prop.auxiliary or not quick) and prop.name not in needed
+    ]
     figures["slowest"] = f"{slowest['seconds']:.1f} s ({slowest['claim'] or slowest['kind']}: {slowest['action']})"
     failures = [
         f"{result['verdict']}: {result['kind']} {result['claim']} {result['action']}\n{result['shown']}".rstrip()
         for result in bad
     ]
     failures += [f"not noticed: the planted bug `{name}`" for name in survivors]
+    failures += [
+        f"not needed: without `{name}` nothing breaks, and no planted bug breaks it alone" for name in unneeded
+    ]
     return Report("proofs", not failures, seconds, figures, failures)
 
 

@@ -1,0 +1,237 @@
+"""Planted slips in the arithmetic of the wheel and of assignors, and checks that the certifier forgets: each makes some
+claim false. `specs/mutants.py` has the bugs of the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import z3
+
+from specs import assignors, wheel
+from specs.logic import Or, State, Term
+from specs.obligations import Result
+from specs.planting import Mutant, killers
+from specs.wheel import LEVEL_BITS, LEVELS, Bits, Word
+
+SIZES = {"Topic": 2, "Partition": 2, "Member": 2, "Load": 2}
+Broken = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Slip:
+    """A planted mistake; `breaks` gives the claims that are false with it, each with an example."""
+
+    name: str
+    says: str
+    breaks: Callable[[], Broken]
+
+
+SLIPS: list[Slip] = []
+
+
+@contextmanager
+def replaced(module: ModuleType, functions: dict[str, Callable[..., Any]]) -> Iterator[None]:
+    """Other functions in the place of a module's."""
+    real = {name: getattr(module, name) for name in functions}
+    vars(module).update(functions)
+    try:
+        yield
+    finally:
+        vars(module).update(real)
+
+
+def refuted(results: Iterator[Result], prefix: str = "") -> Broken:
+    """The claims that are false."""
+    return {prefix + result.claim: result.shown for result in results if result.verdict == "refuted"}
+
+
+def _plant(name: str, says: str, module: ModuleType, check: Callable[[], Broken], wrong: dict[str, Any]) -> None:
+    def breaks() -> Broken:
+        with replaced(module, wrong):
+            return check()
+
+    SLIPS.append(Slip(name, says, breaks))
+
+
+def in_wheel(name: str, says: str, **wrong: Callable[..., Any]) -> None:
+    """Plant a slip in functions of the wheel."""
+    _plant(name, says, wheel, lambda: refuted(wheel.check(), "wheel: "), wrong)
+
+
+def in_assignors(name: str, says: str, **wrong: Callable[..., Any]) -> None:
+    """Plant a slip in functions of range and round-robin."""
+    _plant(name, says, assignors, lambda: refuted(assignors.check_arithmetic()), wrong)
+
+
+def in_certifier(name: str, says: str, where: str, *dropped: str, then: Callable[..., None] | None = None) -> None:
+    """Plant a bug in an action of the certifier."""
+    mutant = Mutant(name, says, (where,), dropped, then)
+
+    def breaks() -> Broken:
+        return {f"certifier: {claim}": shown for claim, shown in killers(assignors.certifier(), mutant, SIZES).items()}
+
+    SLIPS.append(Slip(name, says, breaks))
+
+
+# ---- the wheel
+
+
+def signed_level(_: Any, now: Word, deadline: Word) -> Word:
+    """The level by signed comparisons."""
+
+    class Signed(Bits):
+        @staticmethod
+        def below(a: Word, b: Word) -> Any:
+            return a < b
+
+    return _level_of(Signed, now, deadline)
+
+
+def coarser_level(at: Any, now: Word, deadline: Word) -> Word:
+    """A level too coarse, where there is one."""
+    level = _level_of(at, now, deadline)
+    return at.choose(at.below(level, at.word(LEVELS - 1)), level + at.word(1), level)
+
+
+def reached_but(last: Callable[[Word], Word]) -> Callable[..., Word]:
+    """The slots that time reaches, with other ones up to the last."""
+
+    def slots_reached(at: Any, earlier: Word, later: Word, level: int) -> Word:
+        right = _slots_reached(at, earlier, later, level)
+        mine = wheel.level_of(at, earlier, later) == level
+        return at.choose(z3.And(mine, earlier != later), last(right), right)
+
+    return slots_reached
+
+
+def only_own_level(at: Any, earlier: Word, later: Word, level: int) -> Word:
+    """Nothing of the levels below the highest that moved."""
+    mine = wheel.level_of(at, earlier, later) == level
+    return at.choose(mine, _slots_reached(at, earlier, later, level), at.word(0))
+
+
+_level_of, _slots_reached = wheel.level_of, wheel.slots_reached
+
+in_wheel("signed level", "instants are compared as if they had a sign", level_of=signed_level)
+in_wheel("level too coarse", "an entry is linked one level too high", level_of=coarser_level)
+in_wheel(
+    "slot of the level above",
+    "the slot is taken from the bits of the next level",
+    slot_of=lambda at, instant, level: at.right(instant, (level + 1) * LEVEL_BITS) & at.word(wheel.SLOTS - 1),
+)
+in_wheel(
+    "slot without a mask",
+    "the slot keeps the bits of coarser levels",
+    slot_of=lambda at, instant, level: at.right(instant, level * LEVEL_BITS),
+)
+in_wheel(
+    "turn forgotten",
+    "a slot's start leaves out which turn of its level it is in",
+    slot_start=lambda at, _, level, slot: at.left(slot, level * LEVEL_BITS),
+)
+in_wheel(
+    "start of the time's slot",
+    "a slot's start keeps the time's own bits of the level",
+    slot_start=lambda at, now, level, slot: (
+        at.left(at.right(now, level * LEVEL_BITS), level * LEVEL_BITS) | at.left(slot, level * LEVEL_BITS)
+    ),
+)
+in_wheel(
+    "a slot too few",
+    "time stops before the last slot that it reached",
+    slots_reached=reached_but(lambda b: z3.LShR(b, 1)),
+)
+in_wheel(
+    "a slot too many",
+    "time empties the slot after the last that it reached",
+    slots_reached=reached_but(lambda b: (b << 1) | 1),
+)
+in_wheel(
+    "finer levels forgotten", "time empties no slot below the highest level that moved", slots_reached=only_own_level
+)
+
+
+# ---- range and round-robin
+
+in_assignors("remainder forgotten", "range starts as if nobody had one more", range_start=lambda k, q, _: k * q)
+in_assignors("nobody has one more", "range gives the remainder to nobody", range_length=lambda _k, q, _r: q)
+in_assignors("everybody has one more", "range gives one more to everybody", range_length=lambda _k, q, _r: q + 1)
+in_assignors(
+    "remainder to the first",
+    "range gives the whole remainder to the first member",
+    range_start=lambda k, q, r: k * q + z3.If(k > 0, r, 0),
+    range_length=lambda k, q, r: q + z3.If(k == 0, r, 0),
+)
+in_assignors(
+    "remainder not carried on",
+    "range forgets the remainder once nobody has one more",
+    range_start=lambda k, q, r: k * q + z3.If(k < r, k, 0),
+)
+in_assignors("no next round", "round-robin goes on after the last member", next_turn=lambda turn, _: turn + 1)
+in_assignors(
+    "a member skipped",
+    "round-robin begins later rounds with the second member",
+    next_turn=lambda turn, m: z3.If(turn + 1 == m, 1, turn + 1),
+)
+in_assignors("round not counted", "round-robin forgets that a round is over", next_full=lambda full, _turn, _m: full)
+in_assignors(
+    "turn counted early", "whose turn it is has a partition before", turn_load=lambda k, f, t: f + z3.If(k <= t, 1, 0)
+)
+in_assignors("two at a turn", "a turn gives two partitions", turn_load=lambda k, f, t: f + z3.If(k < t, 2, 0))
+in_assignors(
+    "asked beyond the last", "round-robin does not go back to the first", candidate=lambda turn, tried, _: turn + tried
+)
+in_assignors(
+    "distance to the left",
+    "round-robin asks backwards",
+    distance=lambda turn, j, m: z3.If(turn >= j, turn - j, turn - j + m),
+)
+in_assignors("a round too short", "round-robin asks each member twice", distance=lambda turn, j, m: j - turn + m)
+
+
+# ---- the certifier
+
+
+def accepts(_: State, s: State, *__: Term) -> None:
+    """It accepts here."""
+    s.accepted = True
+
+
+def marks_stay(b: State, s: State, *_: Term) -> None:
+    """Marks of the topic before are not wiped."""
+    s.put("marked", lambda now, m: Or(now, b.marked(m)))
+
+
+in_certifier("marks left over", "subscribers of the topic before stay marked", "mark subscribers", then=marks_stay)
+in_certifier("two owners", "an entry is read although the partition has an owner", "read an entry", "nobody has it yet")
+in_certifier("lists not read", "the lists end before all were read", "end of the lists", "all lists were read")
+in_certifier("stranger owns", "an owner may be unmarked", "look at a partition", "the owner is marked")
+in_certifier(
+    "nobody owns",
+    "a partition without owner may have subscribers",
+    "look at a partition without owner",
+    "nobody is marked",
+)
+in_certifier(
+    "topic cut short", "a topic ends before all its partitions were seen", "end of a topic", "all partitions were seen"
+)
+in_certifier("any load", "a load is not compared with the bounds", "weigh", "the load is within the bounds")
+in_certifier("topics left out", "it accepts before all topics were looked at", "accept", "all topics were looked at")
+in_certifier("loads left out", "it accepts before all loads were weighed", "accept", "all loads were weighed")
+in_certifier("accepted at once", "it accepts at the first entry", "read an entry", then=accepts)
+
+
+# ---- the composition
+
+SLIPS.append(
+    Slip(
+        "plan not certified",
+        "members are told what a plan says that nobody has certified",
+        lambda: refuted(assignors.check_composition(certified=False)),
+    )
+)
