@@ -16,7 +16,7 @@ from tests.tidy import ROOT
 
 WALKS, WALK_STEPS = 60, 3_000
 STATES = 2_000
-WORLDS = 4_000
+WORLDS = 1_000
 SECONDS_MAX = 300
 EVENTS = tuple(f"  {event}" for event in ("Request", "Tick", "End", "Forget", "Reload"))
 # Of each of the bounds: depth, states, whether those are all, events tried.
@@ -75,7 +75,7 @@ def exploration(bug: str) -> Found | None:
 
 
 def simulator(bug: str) -> Found | None:
-    """4,000 worlds, up to the first that breaks: how many that were, and how few faults are enough to break it."""
+    """1,000 worlds, up to the first that breaks: how many that were, and how few faults are enough to break it."""
     said = _said([str(COPY / "target/release/rota-sim"), "simulate", str(WORLDS)], bug)
     found = WORLD_BROKEN.search(said)
     return Found(int(found[1]), int(found[2])) if found else None

@@ -22,7 +22,7 @@ noticed, and how many events are left of them when what is not needed is left ou
 | Hypothesis | the same, with steps that Hypothesis chooses and shortens | 200 runs of 40 steps, always the same ones |
 | naive | core and naive coordinator in lock-step, in Rust (`rust/sim`) | 60 walks of 3,000 steps |
 | exploration | every event in every state, breadth first; steps are events tried | 2,000 states of each of the bounds |
-| simulator | coordinators and members under faults (docs/simulate.md); steps are worlds, events faults | 4,000 worlds |
+| simulator | coordinators and members under faults (docs/simulate.md); steps are worlds, events faults | 1,000 worlds |
 
 No build of rota has these bugs: the core has no line for them, and the copy, which has, is built in `build/planted`
 by tests only. `make planted` makes this page, `python -m tests.planted --engine NAME` one column of it.
