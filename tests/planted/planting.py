@@ -15,7 +15,7 @@ REGISTRY = Path(__file__).parent / "bugs.toml"
 COPY = ROOT / "build/planted"
 CORE = "rust/core/src"
 VARIABLE = "ROTA_PLANTED"
-COPIED = ("Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "pyproject.toml", "rust", "python")
+COPIED = ("Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "pyproject.toml", "rust", "python", "benches/rust")
 LEFT_OUT = {"target", "__pycache__"}
 
 SWITCH = """//! Which planted bug runs: the one that the environment names.

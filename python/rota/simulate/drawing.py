@@ -11,6 +11,7 @@ WIDTH, LEFT, RIGHT, TOP = 1_200, 96, 16, 96
 LANE, ROW_MIN, ROW_GAP, GROUP_GAP = 3, 14, 6, 22
 STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)
 TICKS_MAX = 14
+NAME_WIDTH = 13
 LEGEND = (
     "row: a process · bar: a partition that it has · band: a generation · red: what goes wrong · point at it for more"
 )
@@ -108,14 +109,17 @@ class _Picture:
         return f'<rect x="{x}" y="{y}" width="{width:.2f}" height="{height}" {style}{inner}'
 
     def faults(self) -> list[str]:
-        """A line for each, with its name."""
+        """A line for each, with its name; names that would lie on each other move to the right."""
         lines = []
+        free = 0.0
         for fault in self.world.faults:
             at_ms, kind = int(fault["at_ms"]), escape(str(fault["kind"]))
             if self.from_ms <= at_ms <= self.to_ms:
                 x = self.x(at_ms)
                 lines.append(f'<path d="M{x} {TOP - 4}V{self.bottom}" stroke="#c00" stroke-dasharray="2 3"/>')
-                place = f'x="{x}" y="{TOP - 8}" transform="rotate(-55 {x} {TOP - 8})"'
+                at = round(max(x, free), 2)
+                free = at + NAME_WIDTH
+                place = f'x="{at}" y="{TOP - 8}" transform="rotate(-55 {at} {TOP - 8})"'
                 lines.append(f'<text {place} font-size="10" fill="#c00">{kind}</text>')
         return lines
 
