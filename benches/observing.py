@@ -53,7 +53,7 @@ def silenced(text: str, function: str) -> str:
 
 
 def copied() -> Path:
-    """The workspace, with nothing counted and nothing remembered. The copy's files keep their times."""
+    """The workspace, with nothing counted and nothing remembered. Files keep their times: what is built stays so."""
     for name in COPIED:
         source, sink = ROOT / name, COPY / name
         if source.is_dir():
@@ -66,12 +66,12 @@ def copied() -> Path:
         for function in functions:
             text = silenced(text, function)
         (COPY / name).write_text(text)
+        shutil.copystat(ROOT / name, COPY / name)
     return COPY
 
 
-def built(workspace: Path, into: Path) -> Path:
-    """The example of a workspace, release build."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+def built(workspace: Path, target: Path, into: Path) -> Path:
+    """The example of a workspace, release build. Each has a target of its own: cargo takes the one for the other."""
     command = ["cargo", "build", "--quiet", "--release", "-p", "rota-server", "--example", "heartbeats"]
     subprocess.run([*command, "--target-dir", target], cwd=workspace, check=True)
     return Path(shutil.copy2(target / "release/examples/heartbeats", into))
@@ -82,7 +82,7 @@ def instructions(program: Path, count: int, depth: int) -> dict[int, int]:
     with tempfile.TemporaryDirectory() as place:
         options = ["--tool=callgrind", "--separate-threads=yes", f"--callgrind-out-file={place}/out"]
         subprocess.run(["valgrind", "-q", *options, program, str(count), str(depth)], check=True, capture_output=True)
-        texts = {int(file.suffix.removeprefix(".").rpartition("-")[2]): file.read_text() for file in parts(place)}
+        texts = {int(file.name.rpartition("-")[2]): file.read_text() for file in parts(place)}
     return {thread: int(re.findall(r"(?m)^(?:totals|summary): (\d+)", text)[-1]) for thread, text in texts.items()}
 
 
@@ -100,8 +100,9 @@ def of_a_heartbeat(program: Path, depth: int) -> float:
 def counted() -> bool:
     """The first part."""
     with tempfile.TemporaryDirectory() as place:
-        whole = built(ROOT, Path(place) / "whole")
-        silent = built(copied(), Path(place) / "silent")
+        target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+        whole = built(ROOT, target, Path(place) / "whole")
+        silent = built(copied(), COPY / "target", Path(place) / "silent")
         is_small = True
         for depth in DEPTHS:
             with_them, without = of_a_heartbeat(whole, depth), of_a_heartbeat(silent, depth)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
@@ -23,6 +23,7 @@ BASE_MS = int(time.time() - 3_600) * 1_000
 LATE = datetime.fromtimestamp(BASE_MS / 1_000 + 5, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
 """5 s after the first message of `Scene.topic`, in UTC."""
 NUMBERS = itertools.count()
+NOT_YET = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE)
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,19 @@ class Scene:
 
     def commit(self, topic: str, offsets: Mapping[int, int], metadata: str = "", group: str | None = None) -> None:
         """Committed by nobody who stays: the group is empty then."""
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group or self.group})
         told = [TopicPartition(topic, partition, offset, metadata) for partition, offset in offsets.items()]
-        for one in consumer.commit(offsets=told, asynchronous=False):
-            assert one.error is None
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group or self.group})
+
+        def is_taken() -> bool:
+            try:
+                return all(one.error is None for one in consumer.commit(offsets=told, asynchronous=False))
+            except KafkaException as error:
+                # A broker makes the topic of its offsets when it is asked for the first time.
+                if error.args[0].code() not in NOT_YET:
+                    raise
+                return False
+
+        self.until(is_taken)
         consumer.close()
 
     def committed(self, topic: str, group: str | None = None) -> dict[int, int]:

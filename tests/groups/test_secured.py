@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
 from kafka import KafkaAdminClient
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
@@ -85,15 +84,6 @@ def settings(plain: int, ports: dict[str, int], server: Path, client: Path) -> d
     }
 
 
-def takes_commits(scene: Scene, topic: str) -> bool:
-    """A new broker makes the topic of its offsets when the first is committed."""
-    try:
-        scene.commit(topic, {0: 0})
-    except KafkaException:
-        return False
-    return True
-
-
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     absent = [command for command in ("java", "mvn", "openssl") if shutil.which(command) is None]
@@ -113,9 +103,6 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
             [UserScramCredentialUpsertion(USER, ScramMechanism.SCRAM_SHA_256, PASSWORD, iterations=4_096)]
         )
         admin.close()
-        scene = Scene(broker.plain)
-        topic = scene.topic(1)
-        Scene.until(lambda: takes_commits(scene, topic))
         yield broker
     finally:
         subprocess.run([sys.executable, KAFKA, "stop", place], check=True)
