@@ -67,6 +67,7 @@ def measured(part: Part, plan: Plan) -> tuple[list[Row], bool]:
     """Its rows, as far as it came, and whether it came to its end."""
     rows: list[Row] = []
     goals = ", ".join(part.goals)
+    plan.say(f"== {goals}")
     try:
         rows.extend(part.rows(plan))
     except MissingError as error:

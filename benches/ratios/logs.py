@@ -24,7 +24,7 @@ PART_BYTES = 1 << 20
 
 def journal(place: Path, plan: Plan) -> None:
     """What a server writes while heartbeats come in."""
-    seconds = 0.5 if plan.quick else 5.0
+    seconds = 0.5 if plan.quick else 3.0
     load = serving.Plan(CONNECTIONS, 64, MEMBERS, GROUP_MEMBERS, 0, seconds, 1)
     settings = {"group.initial.rebalance.delay.ms": 0}
     with rota.Server(data=place, journal=True, settings=settings) as server:

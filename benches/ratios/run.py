@@ -34,7 +34,7 @@ class Plan:
     @property
     def rounds(self) -> int:
         """Of everything that takes turns."""
-        return 2 if self.quick else 5
+        return 2 if self.quick else 3
 
     @property
     def seconds(self) -> float:
