@@ -200,3 +200,17 @@ impl ErrorCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_found_by_its_number() {
+        assert_eq!([ErrorCode::UnknownServerError, ErrorCode::UnknownMemberId].map(ErrorCode::code), [-1, 25]);
+        for error in ErrorCode::ALL {
+            assert_eq!(ErrorCode::from_code(error.code()), Some(*error));
+        }
+        assert_eq!(ErrorCode::from_code(-2), None);
+    }
+}

@@ -78,3 +78,23 @@ fn clients_are_in_joining_order_and_nobody_summarizes_what_is_not_there() {
     assert!(scene.coordinator.clients("other").is_none());
     assert!(scene.coordinator.summarize("other", 0, 1).is_none());
 }
+
+#[test]
+fn an_outline_changes_with_the_group_and_with_the_member_that_it_is_about() {
+    let mut scene = Scene::new(config());
+    let (leader, follower) = scene.two_stable(&joining("i0"), &joining("i1"));
+    let outlines = |scene: &Scene| [&leader, &follower].map(|member| scene.coordinator.outline_digest("g", member));
+    let [of_leader, of_follower] = outlines(&scene);
+    assert_ne!(of_leader, of_follower);
+    scene.until(1_000);
+    scene.send(Request::Heartbeat(Heartbeat {
+        group_id: Some("g"),
+        generation: 1,
+        member_id: &leader,
+        instance_id: None,
+    }));
+    let [of_leader_later, of_follower_later] = outlines(&scene);
+    assert_ne!(of_leader_later, of_leader, "its session ends later");
+    assert_eq!(of_follower_later, of_follower, "nothing happened to it, nor to the group");
+    assert_eq!(scene.coordinator.outline_digest("h", &leader), 0, "no such group");
+}

@@ -126,6 +126,88 @@ impl Naive {
         })
     }
 
+    /// Whether [`Naive::project`] would give this, without making it.
+    pub fn projects_as(&self, group_id: &str, view: Option<&Projection>) -> bool {
+        let (Some((id, group)), Some(view)) = (self.groups.get_key_value(group_id), view) else {
+            return !self.groups.contains_key(group_id) && view.is_none();
+        };
+        let Projection {
+            group_id,
+            state,
+            since_ms,
+            generation,
+            protocol_type,
+            protocol_name,
+            leader,
+            members,
+            pending,
+            timers,
+            in_flight,
+            deleting,
+            durable,
+            subscribed_topics,
+            offsets,
+        } = view;
+        let named = |name: &str, timer: fn(Text) -> Timer| {
+            let found = timers.iter().find(|(other, _)| *other == name).map(|(_, deadline_ms)| *deadline_ms);
+            found == self.deadline(&timer(Arc::clone(id)))
+        };
+        let is_pending = |id: &Text| self.deadline(&Timer::Pending(Arc::clone(group_id), Arc::clone(id)));
+        let has_timers = named("InitialDelay", Timer::InitialDelay)
+            && named("Join", Timer::Join)
+            && named("Sync", Timer::Sync)
+            && timers.len() <= 1;
+        let in_flight_here =
+            self.appends.iter().filter(|(_, append)| append.records.iter().any(|one| speaks_of(one, id)));
+        (id, group.state, group.since_ms, group.generation) == (group_id, *state, *since_ms, *generation)
+            && (&group.protocol_type, &group.protocol_name, &group.leader) == (protocol_type, protocol_name, leader)
+            && group.members.values().len() == members.len()
+            && group.members.values().zip(members).all(|(member, seen)| self.projects_member_as(id, member, seen))
+            && group
+                .pending
+                .iter()
+                .filter_map(|id| Some((id, is_pending(id)?)))
+                .eq(pending.iter().map(|(id, ms)| (id, *ms)))
+            && has_timers
+            && in_flight_here.map(|(append_id, _)| append_id).eq(in_flight)
+            && (group.deleting, group.is_durable) == (*deleting, *durable)
+            && match (&group.subscribed_topics, subscribed_topics) {
+                (Some(topics), Some(seen)) => topics.iter().eq(seen),
+                (topics, seen) => topics.is_none() && seen.is_none(),
+            }
+            && group
+                .offsets
+                .iter()
+                .map(|((topic, partition), value)| (topic, partition, value))
+                .eq(offsets.iter().map(|(topic, partition, value)| (topic, partition, value)))
+    }
+
+    fn projects_member_as(&self, id: &Text, member: &Member, view: &ProjectedMember) -> bool {
+        let ProjectedMember {
+            member_id,
+            instance_id,
+            session_timeout_ms,
+            rebalance_timeout_ms,
+            protocols,
+            assignment,
+            awaits_join,
+            awaits_sync,
+            owes_sync,
+            is_new,
+            deadline_ms,
+        } = view;
+        let session = || self.deadline(&Timer::Session(Arc::clone(id), Arc::clone(&member.id)));
+        let new_member = || self.deadline(&Timer::NewMember(Arc::clone(id), Arc::clone(&member.id)));
+        (&member.id, &member.instance) == (member_id, instance_id)
+            && member.session_timeout_ms == *session_timeout_ms
+            && member.rebalance_timeout_ms == *rebalance_timeout_ms
+            && member.protocols == *protocols
+            && member.assignment == *assignment
+            && (member.join.is_some(), member.sync.is_some()) == (*awaits_join, *awaits_sync)
+            && (member.owes_sync, member.is_new) == (*owes_sync, *is_new)
+            && session().or_else(new_member) == *deadline_ms
+    }
+
     fn project_member(&self, id: &Text, member: &Member) -> ProjectedMember {
         let session = self.deadline(&Timer::Session(Arc::clone(id), Arc::clone(&member.id)));
         ProjectedMember {
