@@ -87,6 +87,19 @@ pub struct Effects {
     pub expected: Expected,
 }
 
+impl Effects {
+    /// Forgets the last event; lends the buffers for what is expected of the next one.
+    fn begin(&mut self) -> Expected {
+        self.digests.clear();
+        self.answers.clear();
+        self.refused_ids.clear();
+        let mut expected = std::mem::take(&mut self.expected);
+        expected.digests.clear();
+        expected.words = self.words.as_ref().map(|_| Vec::new());
+        expected
+    }
+}
+
 /// What the effects have to be: digests, and words where the effects have some.
 #[derive(Default)]
 pub struct Expected {
@@ -303,12 +316,7 @@ impl World {
 
     /// Does a step in both coordinators. `Err`: what differs, in words if `effects` has them.
     pub fn apply(&mut self, step: &Step, effects: &mut Effects) -> Result<(), String> {
-        effects.digests.clear();
-        effects.answers.clear();
-        effects.refused_ids.clear();
-        let mut expected = std::mem::take(&mut effects.expected);
-        expected.digests.clear();
-        expected.words = effects.words.as_ref().map(|_| Vec::new());
+        let mut expected = effects.begin();
         // A request touches the group it is about; that it does not touch others is looked at now and then.
         let mut touched = None;
         match step {
