@@ -10,6 +10,8 @@ from tests.wire.raw import NONE, Connection, Reader, join, sync
 
 # It waits for more members before it answers the first.
 PATIENCE_S = 30
+# Others have their turns meanwhile.
+SESSION_TIMEOUT_MS = 300_000
 # To a sync that comes after the leader's; who sends it is a member all the same.
 INVALID_REQUEST = 42
 
@@ -32,7 +34,7 @@ def assembled(address: str, members: int, group_members: int) -> list[Seat]:
     with ExitStack() as stack:
         lines = [stack.enter_context(Connection((host, int(port)), PATIENCE_S)) for _ in range(members)]
         for at, line in enumerate(lines):
-            line.send(join(groups[at // group_members]))
+            line.send(join(groups[at // group_members], session_ms=SESSION_TIMEOUT_MS))
         for at, line in enumerate(lines):
             answer = received(line)
             generation, _, leader, member = answer.i32(), answer.string(), answer.string(), answer.string()

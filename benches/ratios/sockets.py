@@ -37,7 +37,7 @@ class Load:
         return f"TCP heartbeats/s, {self.connections:,} x {self.depth}"
 
     def plan(self, plan: Plan) -> serving.Plan:
-        """As `rota bench serve` takes it. No turn of all servers may last a session: whoever waits would expire."""
+        """As `rota bench serve` takes it."""
         seconds = 0.2 if plan.quick else 2.5
         return serving.Plan(
             self.connections, self.depth, self.connections, GROUP_MEMBERS, seconds / 6, seconds, plan.rounds, self.rate

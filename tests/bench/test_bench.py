@@ -10,6 +10,7 @@ import sys
 import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,15 @@ import rota
 from rota.bench.figures import count, duration, figure, ratio, table
 from rota.bench.plot import svg
 from rota.bench.processes import Served
-from rota.bench.serving import SHARES, Result, Round
+from rota.bench.serving import (
+    SESSION_TIMEOUT_MAX_MS,
+    SESSION_TIMEOUT_MS,
+    SHARES,
+    Plan,
+    Result,
+    Round,
+    patient_ms,
+)
 
 SHORT = ("--seconds", "0.2", "--warm-up", "0.05", "--rounds", "2", "--members", "6", "--group-members", "3")
 PATIENCE_S = 60
@@ -157,6 +166,13 @@ def test_ctrl_c_ends_it_and_lets_the_members_leave(server: rota.Server) -> None:
         finally:
             child.kill()
     assert child.returncode == 130
+
+
+def test_members_outlast_the_turns_of_the_others() -> None:
+    plan = Plan(16, 1, 16, 100, warm_up_s=1, seconds=59, rounds=3)
+    assert patient_ms(1, replace(plan, warm_up_s=0, seconds=0)) == SESSION_TIMEOUT_MS
+    assert patient_ms(5, plan) > 5 * 60 * 1_000
+    assert patient_ms(50, plan) == SESSION_TIMEOUT_MAX_MS
 
 
 def test_figures_are_written_with_what_matters_of_them() -> None:

@@ -16,6 +16,8 @@ from rota.bench.processes import Served
 T = TypeVar("T")
 
 SESSION_TIMEOUT_MS = 30_000
+# The longest that brokers allow without being told otherwise.
+SESSION_TIMEOUT_MAX_MS = 1_800_000
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
 LOOK_S = 0.1
 Seat = tuple[str, str, int]
@@ -114,7 +116,13 @@ def interruptible(work: Callable[[], T]) -> T:
     return done[0]
 
 
-def seats(served: Served, plan: Plan) -> list[Seat]:
+def patient_ms(servers: int, plan: Plan) -> int:
+    """A session that lasts while the others have their turns, with as much again for their members to join."""
+    round_ms = round(servers * (plan.warm_up_s + plan.seconds) * 1_000)
+    return min(SESSION_TIMEOUT_MS + 2 * round_ms, SESSION_TIMEOUT_MAX_MS)
+
+
+def seats(served: Served, plan: Plan, session_timeout_ms: int) -> list[Seat]:
     """Members that have joined, each in its own way; those of the echo are made up."""
     prefix = f"rota-bench-{uuid4().hex[:8]}"
     if not served.speaks:
@@ -122,16 +130,16 @@ def seats(served: Served, plan: Plan) -> list[Seat]:
     if served.assemble is not None:
         return served.assemble(served.address, plan.members, plan.group_members)
     return interruptible(
-        lambda: _rota.bench_assemble(served.address, plan.members, plan.group_members, SESSION_TIMEOUT_MS, prefix)
+        lambda: _rota.bench_assemble(served.address, plan.members, plan.group_members, session_timeout_ms, prefix)
     )
 
 
 class Crowd:
     """Members of a server's groups for as long as it is measured; they leave at the end."""
 
-    def __init__(self, served: Served, plan: Plan) -> None:
+    def __init__(self, served: Served, plan: Plan, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> None:
         self.served = served
-        self.seats = seats(served, plan)
+        self.seats = seats(served, plan, session_timeout_ms)
 
     def __enter__(self) -> Crowd:
         return self
@@ -168,7 +176,7 @@ def measure(servers: Sequence[Served], plan: Plan, say: Say) -> list[Result]:
         for served in servers:
             if served.speaks:
                 say(f"{plan.members:,} members join at {served.name}")
-            crowds.append(stack.enter_context(Crowd(served, plan)))
+            crowds.append(stack.enter_context(Crowd(served, plan, patient_ms(len(servers), plan))))
         for number in range(plan.rounds):
             for crowd, result in zip(crowds, results, strict=True):
                 say(f"round {number + 1} of {plan.rounds}: {crowd.served.name}")
