@@ -1,4 +1,4 @@
-"""Servers whose journals are folded again when they end."""
+"""Servers whose journals are folded again and audited when they end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 import rota
 from rota import journal
+from rota.audit.checks import CHECK_OF, VIOLATION
+from rota.audit.follow.passing import found_in
 
 
 @contextmanager
@@ -20,7 +22,7 @@ def journaled(directory: Path, **options: Any) -> Iterator[rota.Server]:
 
 
 def check_journal(server: rota.Server, directory: Path) -> None:
-    """Fold the journal of a server that has stopped: nothing is missing, and nothing differs."""
+    """Fold and audit the journal of a server that has stopped: nothing is missing, differs, or breaks a promise."""
     health = server.journal()
     assert health is not None
     assert (health.lost, health.error) == (0, None)
@@ -29,3 +31,4 @@ def check_journal(server: rota.Server, directory: Path) -> None:
     told = [sum(getattr(part, name) for part in found) for name in ("missing", "unchecked", "cut")]
     assert told == [0, 0, 0]
     assert sum(part.compared for part in found) > 0
+    assert [(place, wrong) for *place, wrong in found_in(directory) if CHECK_OF[wrong.name].severity == VIOLATION] == []

@@ -17,16 +17,16 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from rota.audit.audit import MODEL, Audit, Unreadable
-from rota.audit.checks import OBSERVATION
+from rota.audit.audit import Audit, Unreadable
+from rota.audit.checks import MODEL, OBSERVATION
 from rota.audit.follow import keeping
-from rota.audit.follow.finding import COLUMNS, Finding, Seen
+from rota.audit.follow.finding import Finding, Seen
 from rota.audit.follow.growth import GrowthReader, Position, parts_from
 from rota.audit.follow.partition import Group
-from rota.audit.follow.query import Told, follow, started
+from rota.audit.follow.passing import follow, found_in, seen_in
+from rota.audit.follow.query import Told, started
 from rota.audit.follow.replaying import Folding
 from rota.audit.logs import JOURNAL, partition_directories
-from rota.audit.rows import rows_of
 from rota.cli import app
 from tests.clients.eventually import eventually
 
@@ -72,12 +72,7 @@ def followed(directory: Path, part_bytes: int) -> Iterator[tuple[Identity, Findi
     for log in partition_directories(directory):
         kept = Kept()
         for part, _ in parts_from(log, Position(), part_bytes):
-            rows = [
-                Seen(*(row[name] for name in COLUMNS))
-                for batch in rows_of(part, has_entries=True)
-                for row in batch.to_pylist()
-            ]
-            for found in kept.fold(part.source == JOURNAL, rows):
+            for found in kept.fold(part.source == JOURNAL, seen_in(part)):
                 yield identity(part.log, part.partition, found), found
 
 
@@ -96,7 +91,7 @@ def test_one_pass_finds_what_the_whole_audit_finds(found: Audit, planted: Path, 
 
 @pytest.mark.parametrize("name", ["clean", "kafka", "lives", "worlds"])
 def test_one_pass_raises_no_alarm_on_clean_logs(name: str, request: pytest.FixtureRequest) -> None:
-    told = [found.name for _, found in followed(request.getfixturevalue(name), 10_000)]
+    told = [found.name for *_, found in found_in(request.getfixturevalue(name))]
     assert set(told) <= {"storm", "offset went back", "never settles"}
 
 

@@ -13,14 +13,12 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from rota.audit import coverage, folds, opinion, tables, views
-from rota.audit.checks import CHECKS, FOUND, OBSERVATION, OF_PARTITIONS, VIOLATION, Check
-from rota.audit.logs import JOURNAL, Part, parts_of
+from rota.audit.checks import CHECKS, FOUND, MODEL, OBSERVATION, OF_PARTITIONS, REPLAY, VIOLATION, Check
+from rota.audit.logs import JOURNAL, UNREADABLE, Part, parts_of
 from rota.audit.session import fit
 from rota.audit.verdict import Verdict
 
-REPLAY = Check("replay", "S23", VIOLATION, (JOURNAL,), "the coordinator does something else with the same events", "")
-MODEL = Check("model", "S23", VIOLATION, (JOURNAL,), "the model answers otherwise when it is asked the same", "")
-UNREADABLE, TORN = "unreadable", "torn"
+TORN = "torn"
 UNREADABLE_SHOWN = 1_000
 
 

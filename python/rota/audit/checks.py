@@ -454,5 +454,11 @@ OF_ANSWERS = (
 
 CHECKS = OF_RECORDS + OF_ANSWERS
 
+# What no query finds.
+REPLAY = Check("replay", "S23", VIOLATION, ONLY_JOURNAL, "the coordinator does something else with the same events", "")
+MODEL = Check("model", "S23", VIOLATION, ONLY_JOURNAL, "the model answers otherwise when it is asked the same", "")
+
+CHECK_OF = {check.name: check for check in (*CHECKS, REPLAY, MODEL)}
+
 # About a partition: the group is that of the entry that is found in the wrong place.
-OF_PARTITIONS = frozenset({"replay", "model", "entries out of order"})
+OF_PARTITIONS = frozenset({REPLAY.name, MODEL.name, "entries out of order"})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, NamedTuple
 
 from rota import _rota
 from rota.audit.logs import JOURNAL, Part
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Cause(NamedTuple):

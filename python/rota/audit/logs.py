@@ -13,6 +13,8 @@ from rota.journal import JOURNAL_DIRECTORY, JOURNAL_TOPIC
 PART_BYTES = 16 << 20
 OFFSETS_TOPIC = "__consumer_offsets"
 JOURNAL, OFFSETS = "journal", "offsets"
+UNREADABLE = "unreadable"
+"""The kind of a row that says what could not be read."""
 SOURCES = {OFFSETS_TOPIC: OFFSETS, JOURNAL_TOPIC: JOURNAL}
 
 PARTITION = re.compile(rf"({OFFSETS_TOPIC}|{JOURNAL_TOPIC})-([0-9]+)")

@@ -11,13 +11,14 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
-from rota.audit.audit import REPLAY, UNREADABLE, Unreadable, verdict_of
-from rota.audit.checks import CHECKS
+from rota.audit.audit import Unreadable, verdict_of
+from rota.audit.checks import CHECK_OF
 from rota.audit.follow import keeping
-from rota.audit.follow.finding import COLUMNS, Finding, Seen
+from rota.audit.follow.finding import COLUMNS, Seen
 from rota.audit.follow.partition import Group
+from rota.audit.follow.passing import follow
 from rota.audit.follow.replaying import Folding
-from rota.audit.logs import JOURNAL
+from rota.audit.logs import JOURNAL, UNREADABLE
 from rota.audit.verdict import Verdict
 
 KEY = ("source", "log", "partition")
@@ -28,7 +29,6 @@ FOUND = (
 # Of each partition in one batch: a task keeps the rows of so much in memory.
 BATCH_BYTES = 4 << 20
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-CHECK_OF = {check.name: check for check in (*CHECKS, REPLAY)}
 
 Told = Verdict | Unreadable
 
@@ -67,24 +67,6 @@ def seen_of(row: Row) -> Seen:
     """A row behind the columns of `KEY`."""
     seen = Seen(*row[len(KEY) :])
     return seen if seen.payload is None else seen._replace(payload=bytes(seen.payload))
-
-
-def follow(partition: Any, folding: Folding, is_journal: bool, rows: list[Seen]) -> Iterator[Finding]:
-    """What is found in the next rows of a partition, in their order. Rows that have been seen are passed over."""
-    new = [row for row in rows if row.offset >= partition.next_offset]
-    if not new:
-        return
-    for row in new:
-        if row.kind == UNREADABLE:
-            at = (row.offset, row.offset, row.at_ms)
-            yield Finding(UNREADABLE, row.group, None, *at, [], row.note or "")
-    if is_journal:
-        yield from folding.fold(new)
-    of_promises = [row for row in new if row.kind not in {"entry", UNREADABLE}]
-    yield from (partition.of_journal if is_journal else partition.of_groups)(of_promises)
-    partition.next_offset = max(
-        (row.offset + 1 for row in new if row.kind != UNREADABLE), default=partition.next_offset
-    )
 
 
 def told_of(row: Row) -> Told:
