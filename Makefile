@@ -31,6 +31,8 @@ SECONDS := 60
 WALKS ?= 300
 # Of formulas and Rust beside each other.
 INPUTS ?= 1000000
+# Of the journals that bench-audit measures.
+EVENTS ?= 1000000,10000000
 # Of the simulator: half of them with every kind of fault, half with some.
 SEEDS ?= 10000
 
@@ -40,7 +42,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo differential differential-rust explore planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-audit audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo differential differential-rust explore planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -171,6 +173,14 @@ fuzz-target: ## coverage-guided: TARGET=requests|batches|records|embedded for SE
 	$(PYTHON) rust/fuzz/seeds.py
 	cd rust && cargo +nightly fuzz run --fuzz-dir fuzz $(TARGET) -- -max_total_time=$(SECONDS) -rss_limit_mb=1024 \
 		-max_len=4096 -timeout=5
+
+bench-audit: wheel ## what the audit does in a second, beside one Rust thread (EVENTS=1000000,10000000; some minutes)
+	$(PYTHON) -m venv build/bench
+	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[audit]"
+	build/bench/bin/python benches/audit.py --events $(EVENTS)
+
+audit-long: ## bench-audit with 10^8 events: hours, and about 40 GB of disk
+	$(MAKE) bench-audit EVENTS=100000000
 
 simulate: ## worlds of coordinators and members under faults, release build (SEEDS=10000; 1000000 is the long run)
 	cargo run --quiet --release -p rota-sim -- simulate $(SEEDS) $(SEED)

@@ -140,15 +140,20 @@ VIEWS: dict[str, str] = {
         SELECT {KEY}, `group`, explode(array_except(before, members)), offset, pos, 'not listed'
           FROM (SELECT *, lag(members) OVER (PARTITION BY {GROUP} ORDER BY pos) AS before FROM lists)
           WHERE before IS NOT NULL""",
+    # A state that is loaded may have a member again whose leaving had not become durable.
+    "lasting": f"""SELECT * FROM (
+          SELECT *, min(CASE WHEN how = 'held' THEN pos END) OVER (PARTITION BY {GROUP}, member ORDER BY pos
+            ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS back_pos
+          FROM (SELECT * FROM departures
+                UNION ALL SELECT {KEY}, `group`, member, offset, pos, 'held' FROM rows WHERE kind = 'held'))
+        WHERE how <> 'held'""",
     "accepted_of_departed": f"""SELECT {KEY}, `group`, generation, offset, member, api, how, gone_offset
         FROM (SELECT a.*, d.how, d.offset AS gone_offset, d.pos AS gone_pos,
                 row_number() OVER (PARTITION BY a.source, a.log, a.partition, a.pos
                   ORDER BY d.how = 'replaced' DESC, d.pos) AS nth
-              FROM accepted a JOIN departures d
+              FROM accepted a JOIN lasting d
                 ON a.source = d.source AND a.log = d.log AND a.`group` = d.`group` AND a.member = d.member
-                  AND a.pos > d.pos
-              WHERE NOT EXISTS (SELECT 1 FROM rows h WHERE h.kind = 'held' AND h.source = a.source AND h.log = a.log
-                AND h.`group` = a.`group` AND h.member = a.member AND h.pos > d.pos AND h.pos < a.pos))
+                  AND a.pos > d.pos AND (d.back_pos IS NULL OR a.pos < d.back_pos))
         WHERE nth = 1""",
     # ---- sessions
     "known_members": f"""SELECT {GROUP}, member, min(pos) AS pos FROM (
@@ -158,8 +163,9 @@ VIEWS: dict[str, str] = {
     "expiring": """SELECT e.source, e.log, e.partition, e.`group`, k.member, e.offset, e.pos, e.mono_ms
         FROM rows e JOIN known_members k
           ON e.source = k.source AND e.log = k.log AND e.`group` = k.`group` AND k.pos < e.pos
-        LEFT ANTI JOIN departures d
+        LEFT ANTI JOIN lasting d
           ON e.source = d.source AND e.log = d.log AND e.`group` = d.`group` AND k.member = d.member AND d.pos < e.pos
+            AND (d.back_pos IS NULL OR e.pos < d.back_pos)
         WHERE e.kind = 'timer' AND e.timer = 'Session'""",
     "sessions_at_expiry": f"""SELECT * FROM (
           SELECT *, last(armed.mono_ms, true) OVER so_far AS armed_ms,
@@ -210,7 +216,7 @@ VIEWS: dict[str, str] = {
 }
 
 # Used by many queries and small beside the rows.
-KEPT = ("records", "incarnations", "answered", "told_and_committed", "departures")
+KEPT = ("records", "incarnations", "answered", "told_and_committed", "lasting")
 
 
 def define(spark: SparkSession) -> None:

@@ -67,7 +67,6 @@ class Answered:
     listed: list[str] | None = None
     gone: dict[str, list[str | int]] = field(default_factory=dict)
     """Members: how they went, and where. What a state has is not gone."""
-    ever_gone: dict[str, bool] = field(default_factory=dict)
     sessions: dict[str, list[int | None]] = field(default_factory=dict)
     """Members: session timeout, when and where they were last heard of."""
     heard: dict[str, list[int]] = field(default_factory=dict)
@@ -112,8 +111,6 @@ class Answered:
         if known is None or (how == "replaced" and known[0] != "replaced"):
             self.gone[member] = [how, offset]
             self.gone = latest(self.gone, KEPT_MEMBERS)
-        self.ever_gone[member] = True
-        self.ever_gone = latest(self.ever_gone, KEPT_MEMBERS)
         self.sessions.pop(member, None)
 
     def held(self, row: Seen) -> None:
@@ -127,7 +124,7 @@ class Answered:
         self._arm(member, row.session_timeout_ms, row.mono_ms if is_heard else None, row.offset if is_heard else None)
 
     def _arm(self, member: str, session_ms: int | None, mono_ms: int | None, offset: int | None) -> None:
-        if member in self.ever_gone:
+        if member in self.gone:
             return
         before = self.sessions.get(member, [None, None, None])
         now = [
