@@ -64,3 +64,5 @@ def test_the_ports_and_places_of_the_container_are_those_of_the_file_that_it_tak
     assert f'listen = "0.0.0.0:{port}"' in config
     assert f"'127.0.0.1', {port}" in text, "the health check asks there"
     assert f'data = "{volume}"' in config
+    assert f"install -d -o rota -g rota -m 750 {volume}\n" in text, "it is empty, and the user's"
+    assert "--no-create-home" in text, "a home has files in it, and data needs an empty directory"
