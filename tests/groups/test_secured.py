@@ -13,7 +13,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
-from tests.conform.systems import KAFKA, free_port
+from tests.conform.systems import KAFKA, STARTS_MAX, free_port
 
 from .kafkas_tool import said
 from .scene import Ended, Scene, rota_groups
@@ -84,20 +84,27 @@ def settings(plain: int, ports: dict[str, int], server: Path, client: Path) -> d
     }
 
 
+def started(folder: Path, server: Path, client: Path) -> tuple[Secured, Path]:
+    """A broker with these certificates, and its directory."""
+    for number in range(STARTS_MAX):  # somebody may take a port that was free
+        plain, ports = free_port(), {protocol: free_port() for protocol in PROTOCOLS}
+        pairs = [f"{name}={value}" for name, value in settings(plain, ports, server, client).items()]
+        place = folder / f"broker-{number}"
+        command = [sys.executable, str(KAFKA), "start", str(plain), str(place), *pairs]
+        if subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0:
+            by_protocol = {protocol: f"127.0.0.1:{port}" for protocol, port in ports.items()}
+            return Secured(f"127.0.0.1:{plain}", by_protocol, server, client), place
+    raise RuntimeError(f"Apache Kafka did not start in {STARTS_MAX} tries: see {folder}")
+
+
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     absent = [command for command in ("java", "mvn", "openssl") if shutil.which(command) is None]
     if absent:
         pytest.skip(f"needs {', '.join(absent)}")
     folder = tmp_path_factory.mktemp("secured")
-    server, client = certificate(folder, "server"), certificate(folder, "client")
-    plain, ports = free_port(), {protocol: free_port() for protocol in PROTOCOLS}
-    pairs = [f"{name}={value}" for name, value in settings(plain, ports, server, client).items()]
-    place = folder / "broker"
-    subprocess.run([sys.executable, KAFKA, "start", str(plain), place, *pairs], check=True, stdout=subprocess.DEVNULL)
+    broker, place = started(folder, certificate(folder, "server"), certificate(folder, "client"))
     try:
-        by_protocol = {protocol: f"127.0.0.1:{port}" for protocol, port in ports.items()}
-        broker = Secured(f"127.0.0.1:{plain}", by_protocol, server, client)
         admin = KafkaAdminClient(bootstrap_servers=broker.plain)
         admin.alter_user_scram_credentials(
             [UserScramCredentialUpsertion(USER, ScramMechanism.SCRAM_SHA_256, PASSWORD, iterations=4_096)]
