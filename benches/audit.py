@@ -84,7 +84,7 @@ def checked(spark: SparkSession, wanted: Wanted, parts: list[Part]) -> tuple[flo
     def all_checks() -> int:
         views.define(spark)
         try:
-            return sum(len(declared(spark, check)) for check in CHECKS if JOURNAL in check.sources)
+            return len(declared(spark, [check for check in CHECKS if JOURNAL in check.sources]))
         finally:
             views.forget(spark)
 

@@ -6,6 +6,7 @@ import datetime
 import json
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from rota.audit import coverage, folds, opinion, tables, views
-from rota.audit.checks import CHECKS, FOUND, MODEL, OBSERVATION, OF_PARTITIONS, REPLAY, VIOLATION, Check
+from rota.audit.checks import CHECK_OF, CHECKS, FOUND, MODEL, OBSERVATION, OF_PARTITIONS, REPLAY, VIOLATION, Check
 from rota.audit.logs import JOURNAL, UNREADABLE, Part, parts_of
 from rota.audit.session import fit
 from rota.audit.verdict import Verdict
@@ -109,27 +110,35 @@ def verdict_of(check: Check, row: Row) -> Verdict:
     )
 
 
-def declared(spark: SparkSession, check: Check) -> list[Verdict]:
-    """What one query finds, with the time of the last record of each."""
-    columns = ", ".join(f"f.`{name}`" for name in FOUND)
-    times = (
-        "SELECT source, log, partition, offset AS last_offset, max(at_ms) AS at_ms FROM all_rows GROUP BY 1, 2, 3, 4"
-    )
-    found = spark.sql(check.sql).select(*FOUND).collect()
+TIMES = "SELECT source, log, partition, offset AS last_offset, max(at_ms) AS at_ms FROM all_rows GROUP BY 1, 2, 3, 4"
+FOUND_SCHEMA = (
+    "name string, source string, log string, partition int, `group` string, generation int, first_offset bigint,"
+    " last_offset bigint, members array<string>, witness string"
+)
+
+
+def declared(
+    spark: SparkSession, checks: list[Check], progress: Callable[[str], None] = lambda _: None
+) -> list[Verdict]:
+    """What the queries find, with the time of the last record of each.
+
+    There are as many at once as there are cores: of a small log planning takes longer than running.
+    """
+
+    def found_by(check: Check) -> list[tuple[Any, ...]]:
+        progress(f"check: {check.name}")
+        return [(check.name, *row) for row in spark.sql(check.sql).select(*FOUND).collect()]
+
+    with ThreadPoolExecutor(spark.sparkContext.defaultParallelism) as pool:
+        found = [row for rows in pool.map(found_by, checks) for row in rows]
     if not found:
         return []
-    spark.createDataFrame(found, _found_schema()).createOrReplaceTempView("found")
+    spark.createDataFrame(found, FOUND_SCHEMA).createOrReplaceTempView("found")
     rows = spark.sql(
-        f"SELECT {columns}, t.at_ms FROM found f LEFT JOIN ({times}) t USING (source, log, partition, last_offset)"
+        f"SELECT f.*, t.at_ms FROM found f LEFT JOIN ({TIMES}) t"
+        " ON f.source = t.source AND f.log = t.log AND f.partition = t.partition AND f.last_offset = t.last_offset"
     )
-    return [verdict_of(check, row) for row in rows.collect()]
-
-
-def _found_schema() -> str:
-    return (
-        "source string, log string, partition int, `group` string, generation int, first_offset bigint,"
-        " last_offset bigint, members array<string>, witness string"
-    )
+    return [verdict_of(CHECK_OF[row.name], row) for row in rows.collect()]
 
 
 def replayed(found: list[folds.Fold]) -> list[Verdict]:
@@ -209,9 +218,7 @@ def audit(spark: SparkSession, wanted: Wanted, progress: Callable[[str], None] =
         found.unreadable = [Unreadable(row.log, row.partition, row.offset, row.kind, row.note) for row in troubles]
         sources = {part.source for part in parts}
         checks = [check for check in CHECKS if sources & set(check.sources)]
-        for number, check in enumerate(checks):
-            progress(f"check {number + 1} of {len(checks)}: {check.name}")
-            found.verdicts += declared(spark, check)
+        found.verdicts += declared(spark, checks, progress)
         progress("folding the journals")
         causes_to = wanted.output / tables.CAUSES if wanted.keeps_tables else None
         found.folds = folds.replay(spark, parts, causes_to)
