@@ -95,6 +95,7 @@ __all__ = [
     "bench_load",
     "bench_loads",
     "bench_map_hits",
+    "bench_storm",
     "bench_syncs",
     "certify_names",
     "decode_assignment",
@@ -1842,6 +1843,15 @@ def bench_load(
 ) -> tuple[int, int, float, list[tuple[float, int]]]:
     """Heartbeats for them: answers, errors among them, seconds, and nanoseconds by share. Raises OSError."""
 
+def bench_storm(
+    broker: str, groups: int, group_members: int, session_timeout_ms: int, prefix: str
+) -> tuple[float, int, int, tuple[float, float, float], list[tuple[str, str, int]]]:
+    """Lets all members of some groups join at once.
+
+    Seconds until all are Stable, requests, generations, seconds of the median, 99th of a hundred and slowest join, and
+    (group, member id, generation) of each member.
+    """
+
 def bench_echo(address: str, listening: Callable[[int], object]) -> None:
     """Answer every frame as a good heartbeat until the process ends; `listening` is told the port. Raises OSError."""
 
@@ -1851,7 +1861,9 @@ class BenchCrowd:
 
     def __new__(cls, members: int) -> Self: ...
     def requests(self, seconds: float) -> tuple[int, float]:
-        """Heartbeats from a request's bytes to its answer's: how many, and seconds."""
+        """Heartbeats from a request's bytes to its answer's, with many in flight: how many, and seconds."""
+    def requests_singly(self, seconds: float) -> tuple[int, float]:
+        """The same, each looked at when its turn has come: how many, and seconds."""
     def handles(self, seconds: float) -> tuple[int, float]:
         """Heartbeats by handle, in arrays: how many, and seconds."""
 

@@ -102,10 +102,22 @@ def test_the_table_names_the_load_and_everyone_in_it() -> None:
 
 def test_heartbeats_without_sockets() -> None:
     report = measured("heartbeat", "--members", 250, "--seconds", 0.02, "--rounds", 2)
-    bytes_in, by_handle, floor = report["ways"]
-    assert (bytes_in["times"] % 250, by_handle["times"] % 250) == (0, 0)
-    assert all(one["times"] > 0 and len(one["each_s"]["rounds"]) == 2 for one in (bytes_in, by_handle, floor))
+    *ways, floor = report["ways"]
+    assert [one["times"] % 250 for one in ways] == [0, 0, 0]
+    assert all(one["times"] > 0 and len(one["each_s"]["rounds"]) == 2 for one in (*ways, floor))
     assert "a request's bytes in" in bench("heartbeat", "--members", 250, "--seconds", 0.02).stdout
+
+
+def test_a_storm_of_joins_ends_when_all_members_are_in(server: rota.Server) -> None:
+    address = f"127.0.0.1:{server.port}"
+    report = measured("join", "--bootstrap-server", address, "--groups", 3, "--members", 5, "--rounds", 2)
+    (one,) = report["servers"]
+    assert all(requests >= 3 * 5 * 2 for requests in one["requests"]["rounds"]), "each joins and syncs at least once"
+    assert one["generations"]["median"] >= 1
+    assert 0 < one["join_p50_s"]["median"] <= one["join_p99_s"]["median"] <= one["join_max_s"]["median"]
+    assert one["elapsed_s"]["median"] >= one["join_max_s"]["median"] * 0.99, "a histogram has three digits"
+    assert members(server) == [0] * 6
+    assert "to Stable" in bench("join", "--members", 2, "--rounds", 1).stdout
 
 
 def test_the_floors_of_the_machine(tmp_path: Path) -> None:

@@ -39,16 +39,19 @@ def heartbeats(members: int, seconds: float, rounds: int, say: Say) -> list[Way]
     """Through the coordinator, in turns with a hit in a map of as many member ids."""
     say(f"{members:,} members join")
     crowd = interruptible(lambda: _rota.BenchCrowd(members))
-    bytes_in: list[tuple[int, float]] = []
+    in_flight: list[tuple[int, float]] = []
+    singly: list[tuple[int, float]] = []
     by_handle: list[tuple[int, float]] = []
     map_hits: list[tuple[int, float]] = []
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")
-        bytes_in.append(interruptible(lambda: crowd.requests(seconds)))
+        in_flight.append(interruptible(lambda: crowd.requests(seconds)))
+        singly.append(interruptible(lambda: crowd.requests_singly(seconds)))
         by_handle.append(interruptible(lambda: crowd.handles(seconds)))
         map_hits.append(interruptible(lambda: _rota.bench_map_hits(members, seconds)[1:]))
     return [
-        way("a request's bytes in, its answer's bytes out", bytes_in),
+        way("a request's bytes in, its answer's bytes out, many in flight", in_flight),
+        way("the same, one by one", singly),
         way("by handle, in arrays", by_handle),
         way(f"floor: a hit in a map of {members:,} member ids", map_hits),
     ]

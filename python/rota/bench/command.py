@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from rota.bench import alone, plot, processes, serving
+from rota.bench import alone, joining, plot, processes, serving
 from rota.bench.processes import BenchError, Served
 from rota.bench.serving import Plan, Say
 
@@ -172,3 +172,32 @@ def serve(
         if svg is not None:
             svg.write_text(plot.svg(results, report.partition("\n")[0]), encoding="utf-8")
         written(as_json, {"plan": vars(plan), "servers": [one.to_json(floor) for one in results]}, report)
+
+
+@app.command("join")
+def join(
+    bootstrap_server: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST:PORT", help="A broker that is running; may come several times. Without it: a rota."),
+    ] = None,
+    groups: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="Groups.")] = 1,
+    members: Annotated[int, typer.Option(min=1, max=60_000, metavar="N", help="Of each group.")] = 1_000,
+    rounds: Rounds = 3,
+    as_json: AsJson = False,
+) -> None:
+    """All members of new groups join at once, each over a connection of its own, until every group is Stable.
+
+    Connections are open before the clock starts. A member joins, syncs, and heartbeats from time to time until its
+    group is complete: a broker tells only so of the next generation. The members leave at the end. Give the brokers
+    `group.initial.rebalance.delay.ms=0`, or that is what is measured.
+
+    \b
+    Examples:
+      rota bench join --members 5000
+      rota bench join --groups 1000 --members 10 --bootstrap-server 127.0.0.1:9092 --bootstrap-server 127.0.0.1:9192
+    """
+    servers, storm, say = named(bootstrap_server or [], []), joining.Storm(groups, members, rounds), said()
+    with measuring(say), processes.pinned_load() as core, ExitStack() as stack:
+        results = joining.measure(servers or [stack.enter_context(processes.own_server(core))], storm, say)
+        say("")
+        written(as_json, {"storm": vars(storm), "servers": [one.to_json() for one in results]}, joining.text(results, storm))

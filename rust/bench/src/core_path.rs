@@ -3,6 +3,7 @@
 
 use std::{
     collections::VecDeque,
+    hint::black_box,
     time::{Duration, Instant},
 };
 
@@ -13,6 +14,7 @@ use rota_core::{
 };
 use rota_wire::{
     answers,
+    beat::FramedBeat,
     header::RequestHeader,
     requests::read_heartbeat,
     write::{Writer, begin_answer, end_answer},
@@ -24,6 +26,8 @@ const SESSION_TIMEOUT_MS: i32 = 45_000;
 const GROUP_MEMBERS: usize = 100;
 /// Requests that are handled between two looks at the clock.
 const BATCH: usize = 64;
+/// Of those, how many are looked at before the first of them is handled.
+const AHEAD: usize = 16;
 /// How much time passes for the coordinator with each batch.
 const BATCH_MS: u64 = 1;
 /// An odd multiplier, so that a walk by it visits every member of any even count once, far from the one before.
@@ -40,12 +44,18 @@ pub struct Beats {
 
 /// Stable groups of a hundred members each, and their heartbeats in shuffled order.
 pub struct Crowd {
-    coordinator: Coordinator,
+    members: Members,
     frames: Vec<u8>,
-    ends: Vec<usize>,
+    /// Where each frame begins and ends.
+    spans: Vec<(u64, u64)>,
     handles: Vec<u64>,
     generations: Vec<i32>,
     codes: Vec<i16>,
+}
+
+/// Who is asked, and when.
+struct Members {
+    coordinator: Coordinator,
     now: Now,
 }
 
@@ -108,47 +118,62 @@ impl Crowd {
         let count = seats.len();
         let order: Vec<usize> = (0..count).map(|at| at.wrapping_mul(STRIDE) % count).collect();
         let mut crowd = Crowd {
-            coordinator,
+            members: Members { coordinator, now },
             frames: Vec::new(),
-            ends: Vec::with_capacity(count),
+            spans: Vec::with_capacity(count),
             handles: Vec::with_capacity(count),
             generations: Vec::with_capacity(count),
             codes: vec![0; count],
-            now,
         };
         for at in order {
             let seat: &Seat = &seats[at];
             // A frame without its length, as the server has it when it handles it.
+            let start = crowd.frames.len() as u64;
             crowd.frames.extend_from_slice(&seat.heartbeat()[4..]);
-            crowd.ends.push(crowd.frames.len());
-            let handle = crowd.coordinator.member_handle(&seat.group, &seat.member_id);
+            crowd.spans.push((start, crowd.frames.len() as u64));
+            let handle = crowd.members.coordinator.member_handle(&seat.group, &seat.member_id);
             crowd.handles.push(handle.ok_or_else(|| BenchError("a member is missing".to_owned()))?);
             crowd.generations.push(seat.generation);
         }
         Ok(crowd)
     }
 
-    /// Requests as bytes, one at a time, for about so long.
+    /// Requests as bytes in, answers as bytes out, for about so long: as a connection has them on which many are in
+    /// flight, so that some are looked at before the first of them is handled.
     pub fn requests(&mut self, duration: Duration) -> Result<Beats, BenchError> {
+        self.answered(duration, |members, frames, out| {
+            frames.chunks(AHEAD).try_fold(0, |errors, frames| Ok(errors + members.look_ahead(frames, out)?))
+        })
+    }
+
+    /// The same, but each is looked at when its turn has come.
+    pub fn requests_singly(&mut self, duration: Duration) -> Result<Beats, BenchError> {
+        self.answered(duration, Members::one_by_one)
+    }
+
+    /// The same the long way, as any other request goes.
+    pub fn requests_submitted(&mut self, duration: Duration) -> Result<Beats, BenchError> {
+        self.answered(duration, Members::submitted)
+    }
+
+    fn answered(
+        &mut self,
+        duration: Duration,
+        batch: impl Fn(&mut Members, &[&[u8]], &mut BytesMut) -> Result<u64, BenchError>,
+    ) -> Result<Beats, BenchError> {
         let mut out = BytesMut::with_capacity(BATCH * 32);
         let (began, mut count, mut errors) = (Instant::now(), 0, 0);
         while began.elapsed() < duration {
-            let mut start = 0;
-            for ends in self.ends.chunks(BATCH) {
+            for spans in self.spans.chunks(BATCH) {
                 out.clear();
-                self.now.mono_ms += BATCH_MS;
-                for end in ends {
-                    let unreadable = |error| BenchError(format!("a heartbeat of our own cannot be read: {error}"));
-                    let (header, body) = RequestHeader::read(&self.frames[start..*end]).map_err(unreadable)?;
-                    let request = read_heartbeat(header.version, body).map_err(unreadable)?;
-                    let (correlation_id, version) = (header.correlation_id, header.version);
-                    let mut sink = Written { out: &mut out, correlation_id, version, errors: 0 };
-                    self.coordinator.submit(self.now, Ticket(0), Entropy(0), Request::Heartbeat(request), &mut sink);
-                    errors += sink.errors;
-                    start = *end;
+                self.members.now.mono_ms += BATCH_MS;
+                let mut frames: [&[u8]; BATCH] = [&[]; BATCH];
+                for (span, frame) in spans.iter().zip(&mut frames) {
+                    *frame = &self.frames[span.0 as usize..span.1 as usize];
                 }
-                std::hint::black_box(&out);
-                count += ends.len() as u64;
+                errors += batch(&mut self.members, &frames[..spans.len()], &mut out)?;
+                black_box(&out);
+                count += spans.len() as u64;
             }
         }
         all_good(Beats { count, elapsed: began.elapsed() }, errors)
@@ -158,12 +183,52 @@ impl Crowd {
     pub fn handles(&mut self, duration: Duration) -> Result<Beats, BenchError> {
         let (began, mut count, mut errors) = (Instant::now(), 0, 0);
         while began.elapsed() < duration {
-            self.now.mono_ms += BATCH_MS;
-            self.coordinator.heartbeats(self.now, &self.handles, &self.generations, &mut self.codes);
+            let Members { coordinator, now } = &mut self.members;
+            now.mono_ms += BATCH_MS;
+            coordinator.heartbeats(*now, &self.handles, &self.generations, &mut self.codes);
             count += self.codes.len() as u64;
             errors += self.codes.iter().filter(|code| **code != 0).count() as u64;
         }
         all_good(Beats { count, elapsed: began.elapsed() }, errors)
+    }
+}
+
+impl Members {
+    /// Reads all frames and loads what they will need, side by side, and then answers one by one.
+    fn look_ahead(&mut self, frames: &[&[u8]], out: &mut BytesMut) -> Result<u64, BenchError> {
+        let mut ahead = [None; AHEAD];
+        let mut foreseen = [None; AHEAD];
+        for (at, frame) in frames.iter().enumerate() {
+            ahead[at] = FramedBeat::read(frame);
+            foreseen[at] = ahead[at].and_then(|framed| self.coordinator.foresee(&framed.beat));
+        }
+        black_box(foreseen.iter().flatten().fold(0, |sum, foreseen| sum ^ self.coordinator.touch(*foreseen)));
+        frames.iter().zip(ahead).try_fold(0, |errors, (frame, framed)| Ok(errors + self.answer(frame, framed, out)?))
+    }
+
+    /// Answers frame by frame; how many of the answers were errors.
+    fn one_by_one(&mut self, frames: &[&[u8]], out: &mut BytesMut) -> Result<u64, BenchError> {
+        frames.iter().try_fold(0, |errors, frame| Ok(errors + self.answer(frame, FramedBeat::read(frame), out)?))
+    }
+
+    fn answer(&mut self, frame: &[u8], framed: Option<FramedBeat<'_>>, out: &mut BytesMut) -> Result<u64, BenchError> {
+        let answered = framed.and_then(|framed| Some((framed, self.coordinator.beat_by_seat(self.now, &framed.beat)?)));
+        // Only the first heartbeat of a member has no seat.
+        let Some((framed, error)) = answered else { return self.submitted(&[frame], out) };
+        framed.answer(out, error);
+        Ok(u64::from(error.code() != 0))
+    }
+
+    fn submitted(&mut self, frames: &[&[u8]], out: &mut BytesMut) -> Result<u64, BenchError> {
+        let unreadable = |error| BenchError(format!("a heartbeat of our own cannot be read: {error}"));
+        frames.iter().try_fold(0, |errors, frame| {
+            let (header, body) = RequestHeader::read(frame).map_err(unreadable)?;
+            let request = read_heartbeat(header.version, body).map_err(unreadable)?;
+            let (correlation_id, version) = (header.correlation_id, header.version);
+            let mut sink = Written { out, correlation_id, version, errors: 0 };
+            self.coordinator.submit(self.now, Ticket(0), Entropy(0), Request::Heartbeat(request), &mut sink);
+            Ok(errors + sink.errors)
+        })
     }
 }
 

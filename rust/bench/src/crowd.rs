@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 const STACK_BYTES: usize = 128 * 1024;
 /// Loading, not there yet, not here, another generation, and a rebalance that is under way: asked again.
-const AGAIN: [i16; 5] = [14, 15, 16, 22, 27];
+pub(crate) const AGAIN: [i16; 5] = [14, 15, 16, 22, 27];
 /// Groups that are joined side by side, so that a broker's initial delay is waited for once for all of them.
 const GROUPS_AT_ONCE: usize = 10;
 
@@ -100,6 +100,15 @@ fn await_coordinator(line: &mut Line, group: &str) -> Result<(), BenchError> {
             _ => thread::sleep(RETRY_PAUSE),
         }
     }
+}
+
+/// Waits until the coordinators of all these groups are there.
+pub(crate) fn await_coordinators(
+    broker: SocketAddr,
+    mut groups: impl Iterator<Item = String>,
+) -> Result<(), BenchError> {
+    let mut line = Line::open(broker)?;
+    groups.try_for_each(|group| await_coordinator(&mut line, &group))
 }
 
 /// Joins and syncs all members, and gives their seats, group by group.

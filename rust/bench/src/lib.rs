@@ -9,6 +9,7 @@ pub mod echo;
 pub mod floors;
 pub mod frames;
 pub mod load;
+pub mod storm;
 
 /// What can go wrong: the text says what was done, to whom, and what came back.
 #[derive(Debug)]

@@ -11,7 +11,8 @@ use crate::{
     effects::{AppendId, Sink},
     error::ErrorCode,
     gate,
-    group::{Group, GroupHandle, Member, MemberHandle},
+    group::{Group, GroupHandle, MemberHandle},
+    members::Members,
     operations::{Operation, WatchKey},
     purgatory::Purgatory,
     records::Record,
@@ -72,7 +73,7 @@ pub struct Coordinator {
     pub(crate) phase: Phase,
     pub(crate) groups: Slots<Group>,
     pub(crate) group_ids: BTreeMap<Arc<str>, GroupHandle>,
-    pub(crate) members: Slots<Member>,
+    pub(crate) members: Members,
     pub(crate) purgatory: Purgatory<WatchKey, Operation>,
     pub(crate) appends: BTreeMap<AppendId, Append>,
     /// Ends that came before those of older appends.
@@ -99,7 +100,7 @@ impl Coordinator {
             phase: Phase::Loading,
             groups: Slots::default(),
             group_ids: BTreeMap::new(),
-            members: Slots::default(),
+            members: Members::default(),
             purgatory: Purgatory::new(0),
             appends: BTreeMap::new(),
             early_ends: BTreeMap::new(),
@@ -281,7 +282,8 @@ impl Coordinator {
     /// The member with this id: by the slot that the id names, else by the group's table. The whole id is compared, so
     /// a forged hint is just unknown (§4.5).
     pub(crate) fn find_member(&self, group_id: &str, member_id: &str) -> Option<MemberHandle> {
-        if let Some((handle, member)) = crate::ids::hinted_slot(member_id).and_then(|slot| self.members.at(slot))
+        if let Some((handle, member)) =
+            crate::ids::hinted_slot(member_id.as_bytes()).and_then(|slot| self.members.at(slot))
             && *member.id == *member_id
             && *self.groups[member.group].id == *group_id
         {

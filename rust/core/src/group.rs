@@ -61,7 +61,7 @@ pub struct Member {
     /// How long a rebalance waits for it.
     pub rebalance_timeout_ms: i32,
     /// In order of preference, each name once.
-    pub protocols: Vec<OwnedProtocol>,
+    pub protocols: Arc<[OwnedProtocol]>,
     /// The leader's bytes for it.
     pub assignment: Arc<[u8]>,
     /// Its `JoinGroup`, parked.
@@ -93,7 +93,7 @@ impl Member {
         offered.len() == self.protocols.len()
             && offered
                 .iter()
-                .zip(&self.protocols)
+                .zip(&*self.protocols)
                 .all(|(new, old)| new.name == &*old.name && new.metadata == &*old.metadata)
     }
 }

@@ -1,20 +1,85 @@
 //! Heartbeat (docs/protocol.md §7.1), and the identity check that it shares with other requests (§9.1).
+//!
+//! There is a short way and a long way to the same answer. Who has a *seat* (`members.rs`) goes the short one: one load
+//! that depends on the request, then two that depend on that one. Several are faster one behind the other if those
+//! loads are begun for all of them first: [`Coordinator::foresee`].
+
+use std::{hint::black_box, sync::Arc};
 
 use crate::{
-    coordinator::{Coordinator, Phase, Step},
+    coordinator::{Coordinator, Phase, SelfCheck, Step},
     error::ErrorCode,
-    group::MemberHandle,
-    request::{Heartbeat, Now, Ticket},
+    group::{GroupHandle, MemberHandle},
+    ids,
+    members::Seat,
+    purgatory::OpId,
+    request::{Beat, Heartbeat, Now, Ticket},
     response::Answer,
     states::State,
 };
 
+/// Heartbeats of which the memory is looked at before they are handled: about as many as a core has loads in flight.
+const AHEAD: usize = 16;
+
+/// Where a heartbeat will lead, as far as that can be told before it is handled.
+#[derive(Clone, Copy, Debug)]
+pub struct Foreseen {
+    group: GroupHandle,
+    session: OpId,
+}
+
+impl Foreseen {
+    fn of(seat: &Seat) -> Foreseen {
+        Foreseen { group: seat.group, session: seat.session }
+    }
+}
+
 impl Coordinator {
     pub(crate) fn heartbeat(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &Heartbeat<'_>) {
-        let error = self
-            .identify(request.group_id.unwrap_or(""), request.member_id, request.instance_id)
-            .map_or_else(|error| error, |member| self.beat(step.now, member, request.generation));
+        let group_id = request.group_id.unwrap_or("");
+        let beat = Beat {
+            group_id: group_id.as_bytes(),
+            generation: request.generation,
+            member_id: request.member_id.as_bytes(),
+        };
+        let seated = request.instance_id.is_none().then(|| self.seat_for(&beat)).flatten();
+        let found = match seated.map(|seat| (seat.member, seat.group)) {
+            Some(found) => Ok(found),
+            None => self
+                .identify(group_id, request.member_id, request.instance_id)
+                .map(|member| (member, self.members[member].group)),
+        };
+        let error =
+            found.map_or_else(|error| error, |(member, group)| self.beat(step.now, member, group, beat.generation));
         step.sink.answer(ticket, Answer::Heartbeat(error));
+    }
+
+    /// A heartbeat whose ids are still bytes of its request, of a member that named no instance. `None`: it has not
+    /// been looked at, and has to be submitted. What comes of it is what would come of that.
+    pub fn beat_by_seat(&mut self, now: Now, beat: &Beat<'_>) -> Option<ErrorCode> {
+        if self.phase != Phase::Active {
+            return None;
+        }
+        let seat = self.seat_for(beat)?;
+        let (member, group) = (seat.member, seat.group);
+        let now = self.observe(now);
+        let error = self.beat(now, member, group, beat.generation);
+        if self.self_check != SelfCheck::Never {
+            let group_id = Arc::clone(&self.groups[group].id);
+            self.debug_check(Some(&group_id));
+        }
+        Some(error)
+    }
+
+    /// Begins to load what a heartbeat of this member will need, if its id says where that is. Then `touch`.
+    pub fn foresee(&self, beat: &Beat<'_>) -> Option<Foreseen> {
+        self.members.seat_at(ids::hinted_slot(beat.member_id)?).map(Foreseen::of)
+    }
+
+    /// Loads the rest of it. The number means nothing, but whoever drops it may find that nothing was loaded.
+    pub fn touch(&self, foreseen: Foreseen) -> u64 {
+        let generation = self.groups.get(foreseen.group).map_or(0, |group| group.generation);
+        self.purgatory.deadline(foreseen.session).unwrap_or(0) ^ u64::from(generation.cast_unsigned())
     }
 
     /// Heartbeats by handle, for callers that keep members in arrays: `codes[i]` becomes the error code of the
@@ -32,20 +97,32 @@ impl Coordinator {
             codes.fill(error.code());
             return;
         }
-        for ((member, generation), code) in members.iter().zip(generations).zip(codes) {
-            let handle = MemberHandle::from_bits(*member);
-            let error = match self.members.get(handle) {
-                Some(_) => self.beat(now, handle, *generation),
-                None => ErrorCode::UnknownMemberId,
-            };
-            *code = error.code();
+        let batches = members.chunks(AHEAD).zip(generations.chunks(AHEAD)).zip(codes.chunks_mut(AHEAD));
+        for ((members, generations), codes) in batches {
+            let mut foreseen = [None; AHEAD];
+            for (member, foreseen) in members.iter().zip(&mut foreseen) {
+                *foreseen = self.members.seat_of(MemberHandle::from_bits(*member)).map(Foreseen::of);
+            }
+            let touched = foreseen.iter().flatten().fold(0, |sum, foreseen| sum ^ self.touch(*foreseen));
+            black_box(touched);
+            for ((member, generation), code) in members.iter().zip(generations).zip(codes) {
+                *code = self.beat_by_handle(now, MemberHandle::from_bits(*member), *generation).code();
+            }
         }
         self.debug_check(None);
     }
 
+    fn beat_by_handle(&mut self, now: Now, member: MemberHandle, generation: i32) -> ErrorCode {
+        let seated = self.members.seat_of(member).map(|seat| seat.group);
+        let Some(group) = seated.or_else(|| self.members.get(member).map(|member| member.group)) else {
+            return ErrorCode::UnknownMemberId;
+        };
+        self.beat(now, member, group, generation)
+    }
+
     /// A heartbeat of a known member.
-    fn beat(&mut self, now: Now, member: MemberHandle, generation: i32) -> ErrorCode {
-        let group = &self.groups[self.members[member].group];
+    fn beat(&mut self, now: Now, member: MemberHandle, handle: GroupHandle, generation: i32) -> ErrorCode {
+        let group = &self.groups[handle];
         if generation != group.generation {
             return ErrorCode::IllegalGeneration;
         }
@@ -54,7 +131,14 @@ impl Coordinator {
             _ => ErrorCode::None,
         };
         self.refresh_session(now, member);
+        self.members.seat(member, &self.groups[handle].id);
         error
+    }
+
+    /// The seat of just this member, where its id says that it is.
+    fn seat_for(&self, beat: &Beat<'_>) -> Option<&Seat> {
+        let seat = self.members.seat_at(ids::hinted_slot(beat.member_id)?)?;
+        seat.is_of(beat.group_id, beat.member_id).then_some(seat)
     }
 
     /// The member that a request is from: instance unmapped, instance mapped elsewhere, not a member, in this order.

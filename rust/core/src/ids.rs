@@ -16,18 +16,16 @@ pub fn mint(prefix: &str, entropy: Entropy, slot: u32) -> Arc<str> {
     format!("{prefix}-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]).into()
 }
 
-/// The slot that an id names, if its end looks like one.
-pub fn hinted_slot(member_id: &str) -> Option<u32> {
-    let bytes = member_id.as_bytes();
-    let digits = &bytes[bytes.len().checked_sub(SLOT_DIGITS)?..];
-    digits.iter().try_fold(0, |slot: u32, digit| {
-        let value = match digit {
-            b'0'..=b'9' => digit - b'0',
-            b'a'..=b'f' => digit - b'a' + 10,
-            _ => return None,
-        };
-        Some(slot << 4 | u32::from(value))
-    })
+/// The slot that the last digits of an id name. Any bytes name one: whoever goes there compares the whole id.
+pub fn hinted_slot(member_id: &[u8]) -> Option<u32> {
+    /// As many bytes of ones.
+    const EACH: u64 = u64::MAX / 0xff;
+    let digits = u64::from_be_bytes(*member_id.last_chunk::<SLOT_DIGITS>()?);
+    // All eight at once: letters have bit 6, and their low bits count from 1.
+    let values = (digits & (0x0f * EACH)) + ((digits >> 6) & EACH) * 9;
+    let pairs = (values | values >> 4) & 0x00ff_00ff_00ff_00ff;
+    let quads = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;
+    Some((quads | quads >> 16) as u32)
 }
 
 #[cfg(test)]
@@ -38,12 +36,21 @@ mod tests {
     fn an_id_is_a_prefix_and_a_version_4_uuid_that_names_its_slot() {
         let id = mint("consumer-1", Entropy(u128::MAX), 0x0102_0304);
         assert_eq!(&*id, "consumer-1-ffffffff-ffff-4fff-bfff-ffff01020304");
-        assert_eq!(hinted_slot(&id), Some(0x0102_0304));
+        assert_eq!(hinted_slot(id.as_bytes()), Some(0x0102_0304));
         assert_eq!(&*mint("", Entropy(0), 0), "-00000000-0000-4000-8000-000000000000");
     }
 
     #[test]
-    fn an_id_from_elsewhere_may_name_no_slot() {
-        assert_eq!(["", "short", "member-of-another-WORLD"].map(hinted_slot), [None; 3]);
+    fn every_slot_is_found_again_in_its_id() {
+        let slots = (0..32).flat_map(|bit| [1 << bit, (1_u32 << bit) - 1]).chain([u32::MAX, 0x89ab_cdef, 0x7654_3210]);
+        for slot in slots {
+            assert_eq!(hinted_slot(mint("c", Entropy(7), slot).as_bytes()), Some(slot));
+        }
+    }
+
+    #[test]
+    fn an_id_from_elsewhere_names_no_slot_or_just_any() {
+        assert_eq!(["", "short12"].map(|id| hinted_slot(id.as_bytes())), [None; 2]);
+        assert!(hinted_slot(b"member-of-another-WORLD").is_some() && hinted_slot(&[0xff; 8]).is_some());
     }
 }

@@ -146,7 +146,7 @@ fn s8_join_barrier(view: &View<'_>) -> Result<(), String> {
 fn s10_protocol_common(view: &View<'_>) -> Result<(), String> {
     let group = view.group;
     let mut support = std::collections::BTreeMap::new();
-    for protocol in view.members.iter().flat_map(|member| &member.protocols) {
+    for protocol in view.members.iter().flat_map(|member| &*member.protocols) {
         *support.entry(std::sync::Arc::clone(&protocol.name)).or_insert(0u32) += 1;
     }
     ensure(support == group.support, || format!("counted {support:?}, cached {:?}", group.support))?;

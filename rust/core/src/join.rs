@@ -172,7 +172,11 @@ impl Coordinator {
     ) {
         let order = self.next_joining_order;
         self.next_joining_order += 1;
-        let protocols = owned_protocols(request);
+        // Who joined last may have said the same, and memory is shared with it.
+        let last = self.groups[handle].joined.values().next_back().map(|member| &self.members[*member]);
+        let protocols = owned_protocols(request, last);
+        let client_id = shared(request.client_id, last.map(|last| &last.client_id));
+        let client_host = shared(request.client_host, last.map(|last| &last.client_host));
         let group = &mut self.groups[handle];
         if group.initial.is_some() {
             group.new_member_added = true;
@@ -196,12 +200,12 @@ impl Coordinator {
                 group: handle,
                 order,
                 instance_id,
-                client_id: request.client_id.into(),
-                client_host: request.client_host.into(),
+                client_id,
+                client_host,
                 session_timeout_ms: request.session_timeout_ms,
                 rebalance_timeout_ms: rebalance_timeout_ms(request),
                 protocols,
-                assignment: Arc::new([]),
+                assignment: Arc::default(),
                 join: Some(ParkedJoin { ticket, version: request.version }),
                 sync: None,
                 owes_sync: false,
@@ -272,7 +276,7 @@ impl Coordinator {
         parked: ParkedJoin,
         request: &JoinGroup<'_>,
     ) {
-        let protocols = owned_protocols(request);
+        let protocols = owned_protocols(request, Some(&self.members[handle]));
         let member = &mut self.members[handle];
         let group = &mut self.groups[member.group];
         group.count_protocols(&member.protocols, false);
@@ -353,9 +357,18 @@ fn rebalance_timeout_ms(request: &JoinGroup<'_>) -> i32 {
     if request.version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms }
 }
 
-fn owned_protocols(request: &JoinGroup<'_>) -> Vec<OwnedProtocol> {
+/// What a request offers; the member's own memory, if that offers the same.
+fn owned_protocols(request: &JoinGroup<'_>, other: Option<&Member>) -> Arc<[OwnedProtocol]> {
+    if let Some(other) = other.filter(|other| other.offers_the_same(request.protocols)) {
+        return Arc::clone(&other.protocols);
+    }
     distinct(request.protocols)
         .into_iter()
         .map(|protocol| OwnedProtocol { name: protocol.name.into(), metadata: protocol.metadata.into() })
         .collect()
+}
+
+/// The text, in the other's memory if that is the same.
+fn shared(text: &str, other: Option<&Arc<str>>) -> Arc<str> {
+    other.filter(|other| ***other == *text).map_or_else(|| text.into(), Arc::clone)
 }

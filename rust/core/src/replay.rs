@@ -62,7 +62,8 @@ impl Coordinator {
         }
         let order = self.next_joining_order;
         self.next_joining_order += 1;
-        let protocols = vec![OwnedProtocol { name: Arc::clone(protocol), metadata: Arc::clone(&value.subscription) }];
+        let offer = OwnedProtocol { name: Arc::clone(protocol), metadata: Arc::clone(&value.subscription) };
+        let protocols: Arc<[OwnedProtocol]> = Arc::new([offer]);
         group.count_protocols(&protocols, true);
         let rebalance_timeout_ms =
             if value.rebalance_timeout_ms == -1 { value.session_timeout_ms } else { value.rebalance_timeout_ms };

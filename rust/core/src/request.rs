@@ -144,6 +144,17 @@ pub struct Heartbeat<'a> {
     pub instance_id: Option<&'a str>,
 }
 
+/// A `Heartbeat` whose ids are still bytes of the request, not even known to be text; its sender named no instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beat<'a> {
+    /// The group's id.
+    pub group_id: &'a [u8],
+    /// The generation that the member believes in.
+    pub generation: i32,
+    /// The sender.
+    pub member_id: &'a [u8],
+}
+
 /// `LeaveGroup` (§8); versions 0 to 2 arrive as one identity without an instance id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LeaveGroup<'a> {

@@ -16,6 +16,10 @@ impl Coordinator {
     /// Gives a member a full session from now, unless it is parked. A new member that beats while it is parked trades
     /// its five minutes for its session timeout.
     pub(crate) fn refresh_session(&mut self, now: Now, handle: MemberHandle) {
+        if let Some(seat) = self.members.seat_of(handle) {
+            self.purgatory.rearm(seat.session, now.after_timeout(seat.session_timeout_ms));
+            return;
+        }
         let member = &mut self.members[handle];
         let deadline = now.after_timeout(member.session_timeout_ms);
         match member.session {

@@ -148,6 +148,11 @@ impl<T> Slots<T> {
         entry.is_some_and(|entry| entry.generation == handle.generation && matches!(entry.slot, Slot::Reserved))
     }
 
+    /// How many slots there are, whatever is in them.
+    pub fn places(&self) -> usize {
+        self.entries.len()
+    }
+
     /// How many slots are full.
     pub fn full(&self) -> usize {
         self.entries.iter().filter(|entry| matches!(entry.slot, Slot::Full(_))).count()

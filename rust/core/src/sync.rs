@@ -70,7 +70,9 @@ impl Coordinator {
         let plan: Vec<(MemberHandle, Arc<[u8]>)> = group
             .joined
             .values()
-            .map(|member| (*member, entries.get(&*self.members[*member].id).copied().unwrap_or(&[]).into()))
+            .map(|member| {
+                (*member, entries.get(&*self.members[*member].id).copied().map_or_else(Arc::default, Arc::from))
+            })
             .collect();
         let value = self.group_record(handle, &plan);
         let group_id = Arc::clone(&self.groups[handle].id);
@@ -133,7 +135,7 @@ impl Coordinator {
 
     pub(crate) fn drop_assignments(&mut self, handle: GroupHandle) {
         for member in self.groups[handle].joined.values() {
-            self.members[*member].assignment = Arc::new([]);
+            self.members[*member].assignment = Arc::default();
         }
     }
 

@@ -21,6 +21,8 @@ pub const SLOTS: u32 = 64;
 const LEVEL_BITS: u32 = SLOTS.trailing_zeros();
 /// The place of entries whose slot has come due and that nobody has taken.
 const OVERDUE: u16 = (LEVELS * SLOTS) as u16;
+/// The place of cells that are not in use.
+const VACANT: u16 = OVERDUE + 1;
 /// All lists: one for each slot, and the overdue one.
 const LISTS: usize = OVERDUE as usize + 1;
 /// The end of a list. No entry has this index.
@@ -85,19 +87,27 @@ impl TimerId {
     }
 }
 
-/// One cell of the slab; vacant when it has no payload.
+/// When an entry is due and where it lies: all that a re-arming touches, and no more than half a cache line. What the
+/// entry carries lies elsewhere.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Entry<T> {
-    generation: u32,
-    /// `level * 64 + slot`, or [`OVERDUE`].
-    place: u16,
+#[repr(align(32))]
+struct Timer {
     deadline_ms: u64,
     arming: u64,
-    payload: Option<T>,
+    generation: u32,
+    /// `level * 64 + slot`, [`OVERDUE`], or [`VACANT`].
+    place: u16,
     #[serde(skip)]
     next: u32,
     #[serde(skip)]
     previous: u32,
+}
+
+impl Timer {
+    /// Whether this is the entry that `id` names.
+    fn is(&self, id: TimerId) -> bool {
+        self.generation == id.generation && self.place != VACANT
+    }
 }
 
 /// What one [`Wheel::advance`] found due, earliest first; taken with [`Wheel::take_due`].
@@ -128,8 +138,10 @@ pub struct Wheel<T> {
     armings: u64,
     /// No overdue entry has a deadline before this; `u64::MAX` when there is none.
     overdue_from_ms: u64,
-    entries: Vec<Entry<T>>,
-    /// Vacant cells of `entries`, the next to be used last.
+    timers: Vec<Timer>,
+    /// What each carries; `None` where the cell is vacant.
+    payloads: Vec<Option<T>>,
+    /// Vacant cells, the next to be used last.
     free: Vec<u32>,
     #[serde(skip)]
     armed: usize,
@@ -147,7 +159,8 @@ impl<T> Wheel<T> {
             now_ms,
             armings: 0,
             overdue_from_ms: u64::MAX,
-            entries: Vec::new(),
+            timers: Vec::new(),
+            payloads: Vec::new(),
             free: Vec::new(),
             armed: 0,
             occupied: [0; LEVELS as usize],
@@ -176,31 +189,33 @@ impl<T> Wheel<T> {
     /// With more than 2^32 - 2 entries.
     pub fn arm(&mut self, deadline_ms: u64, payload: T) -> TimerId {
         self.armings += 1;
-        let (arming, payload) = (self.armings, Some(payload));
+        let arming = self.armings;
         let index = if let Some(index) = self.free.pop() {
-            let entry = &mut self.entries[index as usize];
-            (entry.deadline_ms, entry.arming, entry.payload) = (deadline_ms, arming, payload);
+            let timer = &mut self.timers[index as usize];
+            (timer.deadline_ms, timer.arming) = (deadline_ms, arming);
+            self.payloads[index as usize] = Some(payload);
             index
         } else {
-            let index = self.entries.len() as u32;
+            let index = self.timers.len() as u32;
             assert!(index < NIL - 1, "a wheel holds at most 2^32 - 2 entries");
-            let place = OVERDUE;
-            self.entries.push(Entry { generation: 0, place, deadline_ms, arming, payload, next: NIL, previous: NIL });
+            let place = VACANT;
+            self.timers.push(Timer { deadline_ms, arming, generation: 0, place, next: NIL, previous: NIL });
+            self.payloads.push(Some(payload));
             index
         };
         self.armed += 1;
         self.link(index);
-        TimerId { index, generation: self.entries[index as usize].generation }
+        TimerId { index, generation: self.timers[index as usize].generation }
     }
 
     /// Gives an entry a new deadline and the next arming number, in O(1) and without allocation; false if it is dead.
     pub fn rearm(&mut self, id: TimerId, deadline_ms: u64) -> bool {
         let now_ms = self.now_ms;
         let arming = self.armings + 1;
-        let Some(entry) = self.entry_mut(id) else { return false };
-        let place = entry.place;
-        entry.deadline_ms = deadline_ms;
-        entry.arming = arming;
+        let Some(timer) = self.timers.get_mut(id.index as usize).filter(|timer| timer.is(id)) else { return false };
+        let place = timer.place;
+        timer.deadline_ms = deadline_ms;
+        timer.arming = arming;
         self.armings = arming;
         if place == OVERDUE {
             self.overdue_from_ms = self.overdue_from_ms.min(deadline_ms);
@@ -213,45 +228,48 @@ impl<T> Wheel<T> {
 
     /// Disarms an entry and returns what it carried; `None` if it is dead.
     pub fn cancel(&mut self, id: TimerId) -> Option<T> {
-        self.entry(id)?;
+        self.timer(id)?;
         self.unlink(id.index);
         self.armed -= 1;
-        let entry = &mut self.entries[id.index as usize];
+        let timer = &mut self.timers[id.index as usize];
+        timer.place = VACANT;
         // A cell whose generations are used up is never used again, so that no id is given twice.
-        if let Some(generation) = entry.generation.checked_add(1) {
-            entry.generation = generation;
+        if let Some(generation) = timer.generation.checked_add(1) {
+            timer.generation = generation;
             self.free.push(id.index);
         }
-        entry.payload.take()
+        self.payloads[id.index as usize].take()
     }
 
     /// The deadline of the entry's last arming, in ms; `None` if it is dead.
     pub fn deadline(&self, id: TimerId) -> Option<u64> {
-        self.entry(id).map(|entry| entry.deadline_ms)
+        self.timer(id).map(|timer| timer.deadline_ms)
     }
 
     /// What the entry carries; `None` if it is dead.
     pub fn get(&self, id: TimerId) -> Option<&T> {
-        self.entry(id)?.payload.as_ref()
+        self.timer(id)?;
+        self.payloads[id.index as usize].as_ref()
     }
 
     /// What the entry carries, to be changed; `None` if it is dead.
     pub fn get_mut(&mut self, id: TimerId) -> Option<&mut T> {
-        self.entry_mut(id)?.payload.as_mut()
+        self.timer(id)?;
+        self.payloads[id.index as usize].as_mut()
     }
 
     /// Every armed entry with its deadline, in no meaningful but in a deterministic order.
     pub fn iter(&self) -> impl Iterator<Item = (TimerId, u64, &T)> {
-        self.entries.iter().enumerate().filter_map(|(index, entry)| {
-            let id = TimerId { index: index as u32, generation: entry.generation };
-            entry.payload.as_ref().map(|payload| (id, entry.deadline_ms, payload))
+        self.timers.iter().zip(&self.payloads).enumerate().filter_map(|(index, (timer, payload))| {
+            let id = TimerId { index: index as u32, generation: timer.generation };
+            payload.as_ref().map(|payload| (id, timer.deadline_ms, payload))
         })
     }
 
     /// Every armed entry with its deadline, by (deadline, arming number).
     pub fn in_firing_order(&self) -> Vec<(u64, &T)> {
-        let armed =
-            self.entries.iter().filter_map(|entry| Some((entry.deadline_ms, entry.arming, entry.payload.as_ref()?)));
+        let armed = self.timers.iter().zip(&self.payloads);
+        let armed = armed.filter_map(|(timer, payload)| Some((timer.deadline_ms, timer.arming, payload.as_ref()?)));
         let mut armed: Vec<(u64, u64, &T)> = armed.collect();
         armed.sort_unstable_by_key(|(deadline_ms, arming, _)| (*deadline_ms, *arming));
         armed.into_iter().map(|(deadline_ms, _, payload)| (deadline_ms, payload)).collect()
@@ -279,11 +297,11 @@ impl<T> Wheel<T> {
         let mut due = Due::default();
         while chain != NIL {
             let index = chain;
-            let entry = &self.entries[index as usize];
-            chain = entry.next;
-            if entry.deadline_ms <= now_ms {
-                let id = TimerId { index, generation: entry.generation };
-                due.pending.push((entry.deadline_ms, entry.arming, id));
+            let timer = &self.timers[index as usize];
+            chain = timer.next;
+            if timer.deadline_ms <= now_ms {
+                let id = TimerId { index, generation: timer.generation };
+                due.pending.push((timer.deadline_ms, timer.arming, id));
             }
             self.link(index);
         }
@@ -297,7 +315,7 @@ impl<T> Wheel<T> {
     /// even with a deadline that has passed.
     pub fn take_due(&mut self, due: &mut Due) -> Option<(TimerId, u64, T)> {
         while let Some((deadline_ms, arming, id)) = due.pending.pop() {
-            if self.entry(id).is_some_and(|entry| entry.arming == arming) {
+            if self.timer(id).is_some_and(|timer| timer.arming == arming) {
                 return self.cancel(id).map(|payload| (id, deadline_ms, payload));
             }
         }
@@ -315,22 +333,16 @@ impl<T> Wheel<T> {
         Some(slot_start(self.now_ms, level, self.occupied[level as usize].trailing_zeros()))
     }
 
-    fn entry(&self, id: TimerId) -> Option<&Entry<T>> {
-        let entry = self.entries.get(id.index as usize)?;
-        (entry.generation == id.generation && entry.payload.is_some()).then_some(entry)
-    }
-
-    fn entry_mut(&mut self, id: TimerId) -> Option<&mut Entry<T>> {
-        let entry = self.entries.get_mut(id.index as usize)?;
-        (entry.generation == id.generation && entry.payload.is_some()).then_some(entry)
+    fn timer(&self, id: TimerId) -> Option<&Timer> {
+        self.timers.get(id.index as usize).filter(|timer| timer.is(id))
     }
 
     /// Moves a whole list in front of `chain`, which is linked by `next` only.
     fn splice(&mut self, place: u16, chain: &mut u32) {
         let mut index = std::mem::replace(&mut self.heads[place as usize], NIL);
         while index != NIL {
-            let entry = &mut self.entries[index as usize];
-            let next = std::mem::replace(&mut entry.next, *chain);
+            let timer = &mut self.timers[index as usize];
+            let next = std::mem::replace(&mut timer.next, *chain);
             *chain = index;
             index = next;
         }
@@ -338,7 +350,7 @@ impl<T> Wheel<T> {
 
     /// Puts an unlinked entry where its deadline belongs.
     fn link(&mut self, index: u32) {
-        let deadline_ms = self.entries[index as usize].deadline_ms;
+        let deadline_ms = self.timers[index as usize].deadline_ms;
         let place = if deadline_ms <= self.now_ms {
             OVERDUE
         } else {
@@ -350,27 +362,27 @@ impl<T> Wheel<T> {
 
     fn link_at(&mut self, index: u32, place: u16) {
         let next = std::mem::replace(&mut self.heads[place as usize], index);
-        let entry = &mut self.entries[index as usize];
-        (entry.place, entry.next, entry.previous) = (place, next, NIL);
+        let timer = &mut self.timers[index as usize];
+        (timer.place, timer.next, timer.previous) = (place, next, NIL);
         if place == OVERDUE {
-            self.overdue_from_ms = self.overdue_from_ms.min(entry.deadline_ms);
+            self.overdue_from_ms = self.overdue_from_ms.min(timer.deadline_ms);
         } else {
             let (level, slot) = level_and_slot(place);
             self.occupied[level as usize] |= 1 << slot;
         }
         if next != NIL {
-            self.entries[next as usize].previous = index;
+            self.timers[next as usize].previous = index;
         }
     }
 
     fn unlink(&mut self, index: u32) {
-        let entry = &self.entries[index as usize];
-        let (place, next, previous) = (entry.place, entry.next, entry.previous);
+        let timer = &self.timers[index as usize];
+        let (place, next, previous) = (timer.place, timer.next, timer.previous);
         if next != NIL {
-            self.entries[next as usize].previous = previous;
+            self.timers[next as usize].previous = previous;
         }
         if previous != NIL {
-            self.entries[previous as usize].next = next;
+            self.timers[previous as usize].next = next;
             return;
         }
         self.heads[place as usize] = next;
@@ -404,7 +416,8 @@ struct Stored<T> {
     now_ms: u64,
     armings: u64,
     overdue_from_ms: u64,
-    entries: Vec<Entry<T>>,
+    timers: Vec<Timer>,
+    payloads: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
@@ -416,28 +429,31 @@ impl<T> TryFrom<Stored<T>> for Wheel<T> {
         if stored.armings > u64::MAX / 2 {
             return Err("the wheel's arming number is out of range");
         }
-        if stored.entries.len() >= NIL as usize {
-            return Err("the wheel has too many entries");
+        if stored.timers.len() >= NIL as usize || stored.timers.len() != stored.payloads.len() {
+            return Err("the wheel has too many entries, or not as many as they carry something");
         }
         (wheel.armings, wheel.overdue_from_ms) = (stored.armings, stored.overdue_from_ms);
-        (wheel.entries, wheel.free) = (stored.entries, stored.free);
-        let mut vacant: Vec<bool> = wheel.entries.iter().map(|entry| entry.payload.is_none()).collect();
+        (wheel.timers, wheel.payloads, wheel.free) = (stored.timers, stored.payloads, stored.free);
+        let mut vacant: Vec<bool> = wheel.payloads.iter().map(Option::is_none).collect();
         for &index in &wheel.free {
             match vacant.get_mut(index as usize) {
                 Some(cell) if *cell => *cell = false,
                 _ => return Err("a free cell of the wheel is in use, listed twice or beyond its end"),
             }
         }
-        for index in 0..wheel.entries.len() {
-            let entry = &wheel.entries[index];
-            if entry.payload.is_none() {
+        for index in 0..wheel.timers.len() {
+            let timer = &wheel.timers[index];
+            let place = timer.place;
+            if (place == VACANT) != wheel.payloads[index].is_none() {
+                return Err("a cell of the wheel is vacant and carries something, or neither");
+            }
+            if place == VACANT {
                 continue;
             }
-            let place = entry.place;
-            if entry.arming > wheel.armings {
+            if timer.arming > wheel.armings {
                 return Err("an entry of the wheel was armed after the last arming");
             }
-            if !wheel.belongs(place, entry.deadline_ms) {
+            if !wheel.belongs(place, timer.deadline_ms) {
                 return Err("an entry of the wheel is in a place where its deadline cannot be");
             }
             wheel.armed += 1;

@@ -135,11 +135,13 @@ fn a_heartbeat_through_the_coordinator_allocates_nothing() {
     coordinator.check_itself(rota_core::SelfCheck::Never);
     let handle = coordinator.member_handle("g", &member_id).expect("the member exists");
     let mut codes = [-1; 64];
+    let bytes = rota_core::request::Beat { group_id: b"g", generation: 1, member_id: member_id.as_bytes() };
     let counted = allocations(|| {
         for beat in 0..1_000 {
             let now = Now { mono_ms: 3_000 + beat, wall_ms: 0 };
             let request = Heartbeat { group_id: Some("g"), generation: 1, member_id: &member_id, instance_id: None };
             coordinator.submit(now, Ticket(2 + beat), Entropy(0), Request::Heartbeat(request), &mut Nowhere);
+            assert_eq!(coordinator.beat_by_seat(now, &bytes), Some(rota_core::ErrorCode::None));
             coordinator.heartbeats(now, &[handle; 64], &[1; 64], &mut codes);
         }
     });

@@ -15,12 +15,15 @@ use rota_bench::{
     echo,
     floors::{self, Floor},
     load::{self, LoadPlan},
+    storm::{self, StormPlan},
 };
 
 /// Group, member id, generation.
 type SeatRow = (String, String, i32);
 /// What, how often, seconds.
 type FloorRow = (String, u64, f64);
+/// Seconds, requests, generations, seconds of the median, the 99th of a hundred and the slowest join, and who has joined.
+type StormRow = (f64, u64, i32, (f64, f64, f64), Vec<SeatRow>);
 /// Answers, errors, seconds, and (share, nanoseconds) along the whole distribution.
 type LoadRow = (u64, u64, f64, Vec<(f64, u64)>);
 
@@ -94,6 +97,24 @@ fn bench_load(
     Ok((measured.answers, measured.errors, measured.elapsed.as_secs_f64(), points))
 }
 
+/// Lets all members of some groups join at once.
+#[pyfunction]
+fn bench_storm(
+    py: Python<'_>,
+    broker: &str,
+    groups: usize,
+    group_members: usize,
+    session_timeout_ms: i32,
+    prefix: String,
+) -> PyResult<StormRow> {
+    let (broker, plan) = (resolved(broker)?, StormPlan { groups, group_members, session_timeout_ms, prefix });
+    let storm = py.detach(|| storm::run(broker, &plan)).map_err(failed)?;
+    let took_s = |share: f64| Duration::from_nanos(storm.joins_ns.value_at_quantile(share)).as_secs_f64();
+    let seats = storm.seats.into_iter().map(|seat| (seat.group, seat.member_id, seat.generation)).collect();
+    let joins = (took_s(0.5), took_s(0.99), took_s(1.0));
+    Ok((storm.elapsed.as_secs_f64(), storm.requests, storm.generations, joins, seats))
+}
+
 /// The echo below every server: calls `listening` with its port, and answers until the process ends.
 #[pyfunction]
 fn bench_echo(py: Python<'_>, address: &str, listening: Bound<'_, PyAny>) -> PyResult<()> {
@@ -119,6 +140,12 @@ impl BenchCrowd {
     fn requests(&mut self, py: Python<'_>, seconds: f64) -> PyResult<(u64, f64)> {
         let duration = Duration::from_secs_f64(seconds);
         py.detach(|| self.crowd.requests(duration)).map(beats_row).map_err(failed)
+    }
+
+    /// The same, each looked at when its turn has come: how many, and seconds.
+    fn requests_singly(&mut self, py: Python<'_>, seconds: f64) -> PyResult<(u64, f64)> {
+        let duration = Duration::from_secs_f64(seconds);
+        py.detach(|| self.crowd.requests_singly(duration)).map(beats_row).map_err(failed)
     }
 
     /// Arrays of handles: how many, and seconds.
@@ -159,6 +186,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(bench_assemble, module)?)?;
     module.add_function(wrap_pyfunction!(bench_dismiss, module)?)?;
     module.add_function(wrap_pyfunction!(bench_load, module)?)?;
+    module.add_function(wrap_pyfunction!(bench_storm, module)?)?;
     module.add_function(wrap_pyfunction!(bench_echo, module)?)?;
     module.add_function(wrap_pyfunction!(bench_clock, module)?)?;
     module.add_function(wrap_pyfunction!(bench_loads, module)?)?;

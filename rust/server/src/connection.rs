@@ -6,13 +6,16 @@
 
 use std::{
     cell::{Cell, RefCell},
+    future::poll_fn,
     io,
     net::SocketAddr,
+    pin::Pin,
     rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Context, Poll},
 };
 
 use bytes::{Buf, BytesMut};
@@ -22,14 +25,21 @@ use rota_wire::{
     versions,
     write::end_answer,
 };
-use tokio::{net::TcpStream, select, sync::Notify};
+use tokio::{
+    io::{AsyncRead, ReadBuf},
+    net::TcpStream,
+    select,
+    sync::Notify,
+};
 
 use crate::{
     dispatch::{self, Handled},
     fetching::{self, FetchWait},
+    heartbeats::{self, Taken},
     members::MemberKey,
     shared::Shared,
     trace::ConnectionTrace,
+    wake::Wake,
 };
 
 /// What is read behind a parked request.
@@ -113,7 +123,7 @@ pub struct Connection {
     /// When bytes moved last, in milliseconds of [`Shared::uptime_ms`].
     pub active_ms: Cell<u64>,
     /// Its task is to look again.
-    pub wake: Notify,
+    pub wake: Wake,
     /// A partition that its fetch waits for has data.
     pub data: Arc<Notify>,
     /// Whoever wants to see what is said here.
@@ -138,7 +148,7 @@ impl Connection {
             held_bytes: Cell::new(0),
             waiting_bytes: Cell::new(0),
             active_ms: Cell::new(0),
-            wake: Notify::new(),
+            wake: Wake::default(),
             data: Arc::default(),
             trace: None,
         }
@@ -155,7 +165,7 @@ impl Connection {
     /// Tells its task to end.
     pub fn end(&self, ending: Ending) {
         self.ending.set(self.ending.get().max(ending));
-        self.wake.notify_one();
+        self.wake.tell();
     }
 
     /// A request of this member has come over it.
@@ -170,7 +180,7 @@ impl Connection {
     pub fn pause_if(&self, member: &MemberKey, paused: bool) {
         if *self.member.borrow() == *member {
             self.paused.set(paused);
-            self.wake.notify_one();
+            self.wake.tell();
         }
     }
 
@@ -178,7 +188,7 @@ impl Connection {
     pub fn answered(&self) {
         self.parked.set(false);
         if self.awaiting.get() {
-            self.wake.notify_one();
+            self.wake.tell();
         }
     }
 }
@@ -224,13 +234,16 @@ pub struct Channel {
     turn_heartbeats: u32,
     /// The last read took all that one read may take: others have their turns before the next.
     has_more: bool,
+    /// Bytes have been read in this turn: what is written in it moves no later.
+    has_read: bool,
 }
 
 impl Channel {
     /// A channel over an accepted stream.
     pub fn new(shared: Rc<Shared>, connection: Rc<Connection>, stream: TcpStream) -> Channel {
         let buffered = BytesMut::new();
-        Channel { shared, connection, stream, buffered, end_of_stream: false, turn_heartbeats: 0, has_more: false }
+        let (end_of_stream, has_more, has_read) = (false, false, false);
+        Channel { shared, connection, stream, buffered, end_of_stream, turn_heartbeats: 0, has_more, has_read }
     }
 
     /// Serves until either side closes.
@@ -240,13 +253,13 @@ impl Channel {
     }
 
     async fn run(&mut self) -> io::Result<()> {
+        let mut next = self.handle_when_heard().await?;
         loop {
-            self.wait_while_paused().await?;
-            let next = self.handle_buffered();
             let goes_on = matches!(next, Next::Turn) && self.connection.ending.get() == Ending::No;
             if !goes_on {
                 self.write().await?;
             }
+            self.has_read = false;
             if goes_on || self.has_more || matches!(next, Next::Write) {
                 self.turn_heartbeats = 0;
                 tokio::task::yield_now().await;
@@ -260,9 +273,21 @@ impl Channel {
                 Next::Turn | Next::Paused => {}
                 Next::Fetch(wait) => self.wait_for_data(*wait).await?,
                 Next::Read if self.end_of_stream => return Ok(()),
-                Next::Read => self.read().await?,
+                Next::Read => {
+                    if let Some(after) = poll_fn(|context| self.poll_read(context)).await? {
+                        next = after;
+                        continue;
+                    }
+                }
             }
+            next = self.handle_when_heard().await?;
         }
+    }
+
+    /// Handles what is there, but nothing while its member is paused.
+    async fn handle_when_heard(&mut self) -> io::Result<Next> {
+        self.wait_while_paused().await?;
+        Ok(self.handle_buffered())
     }
 
     fn handle_buffered(&mut self) -> Next {
@@ -281,11 +306,53 @@ impl Channel {
         next
     }
 
+    /// Waits for bytes, reads once, and handles them where they are if none are kept from before. `None`: it has been
+    /// woken.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Next>>> {
+        if self.connection.wake.poll(context).is_ready() {
+            return Poll::Ready(Ok(None));
+        }
+        let shared = Rc::clone(&self.shared);
+        let scratch = &mut *shared.scratch.borrow_mut();
+        let mut bytes = ReadBuf::new(scratch);
+        // Unlike `try_read`, it knows from a short read that there is no more, and does not ask again.
+        match Pin::new(&mut self.stream).poll_read(context, &mut bytes) {
+            Poll::Ready(read) => read?,
+            Poll::Pending => {
+                // The others have their turns now.
+                self.turn_heartbeats = 0;
+                return Poll::Pending;
+            }
+        }
+        let has_more = bytes.remaining() == 0;
+        let bytes = bytes.filled();
+        self.have_read(bytes.len(), has_more);
+        if !self.buffered.is_empty() {
+            self.buffered.extend_from_slice(bytes);
+            return Poll::Ready(Ok(Some(self.handle_buffered())));
+        }
+        let mut heartbeats = self.turn_heartbeats;
+        let (handled, next) = self.handle(bytes, &mut heartbeats);
+        self.turn_heartbeats = heartbeats;
+        self.buffered.extend_from_slice(&bytes[handled..]);
+        self.account();
+        Poll::Ready(Ok(Some(next)))
+    }
+
     /// Handles the frames that `bytes` begins with, and counts them in `heartbeats`; returns how many bytes they took.
     fn handle(&self, bytes: &[u8], heartbeats: &mut u32) -> (usize, Next) {
         let mut handled = 0;
         while !self.connection.parked.get() {
             let rest = &bytes[handled..];
+            let beats = self.take_heartbeats(rest, TURN_HEARTBEATS.saturating_sub(*heartbeats));
+            if beats.count > 0 {
+                handled += beats.bytes;
+                *heartbeats += beats.count;
+                if self.connection.out.borrow().len() >= WRITE_BYTES {
+                    return (handled, Next::Write);
+                }
+                continue;
+            }
             let length = match frame_length(rest, self.shared.request_max_bytes) {
                 Ok(Some(length)) if rest.len() - LENGTH_BYTES >= length => length,
                 Ok(_) => return (handled, Next::Read),
@@ -316,12 +383,18 @@ impl Channel {
         (handled, Next::Parked)
     }
 
+    /// The heartbeats that `bytes` begins with and that can go the short way.
+    fn take_heartbeats(&self, bytes: &[u8], max: u32) -> Taken {
+        let node = &mut self.shared.node.borrow_mut();
+        heartbeats::take(node, &self.connection, bytes, self.shared.request_max_bytes, max)
+    }
+
     /// Waits until the member is heard again. So that the end of the connection is noticed, some bytes are read.
     async fn wait_while_paused(&mut self) -> io::Result<()> {
         while self.connection.paused.get() && self.connection.ending.get() == Ending::No {
             let ahead = self.may_read_ahead();
             select! {
-                () = self.connection.wake.notified() => {}
+                () = self.connection.wake.told() => {}
                 ready = self.stream.readable(), if ahead => {
                     ready?;
                     self.read_ready()?;
@@ -331,30 +404,27 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits for bytes, and reads once.
-    async fn read(&mut self) -> io::Result<()> {
-        select! {
-            ready = self.stream.readable() => ready?,
-            () = self.connection.wake.notified() => return Ok(()),
-        }
-        self.read_ready()
-    }
-
     fn read_ready(&mut self) -> io::Result<()> {
-        let mut scratch = self.shared.scratch.borrow_mut();
+        let shared = Rc::clone(&self.shared);
+        let mut scratch = shared.scratch.borrow_mut();
         let count = match self.stream.try_read(&mut scratch) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) => return Err(error),
         };
-        self.end_of_stream = count == 0;
-        self.has_more = count == scratch.len();
-        self.connection.gone.set(self.end_of_stream);
-        self.connection.active_ms.set(self.shared.uptime_ms());
+        self.have_read(count, count == scratch.len());
         self.buffered.extend_from_slice(&scratch[..count]);
-        drop(scratch);
         self.account();
         Ok(())
+    }
+
+    /// So many bytes have been read; perhaps there are more.
+    fn have_read(&mut self, count: usize, has_more: bool) {
+        self.end_of_stream = count == 0;
+        self.has_more = has_more;
+        self.has_read = true;
+        self.connection.gone.set(self.end_of_stream);
+        self.connection.active_ms.set(self.shared.uptime_ms());
     }
 
     /// Waits until the parked request is answered. A client that closes meanwhile changes nothing for its member, and
@@ -370,7 +440,7 @@ impl Channel {
         while self.connection.parked.get() && self.connection.ending.get() == Ending::No {
             let ahead = self.may_read_ahead();
             select! {
-                () = self.connection.wake.notified() => {}
+                () = self.connection.wake.told() => {}
                 ready = self.stream.readable(), if ahead => {
                     ready?;
                     self.read_ready()?;
@@ -414,7 +484,7 @@ impl Channel {
             select! {
                 () = self.connection.data.notified() => return Ok(()),
                 () = tokio::time::sleep_until(wait.until) => return Ok(()),
-                () = self.connection.wake.notified() => return Ok(()),
+                () = self.connection.wake.told() => return Ok(()),
                 ready = self.stream.readable(), if ahead => {
                     ready?;
                     self.read_ready()?;
@@ -442,18 +512,21 @@ impl Channel {
         }
     }
 
-    async fn write_all(&self, out: &mut BytesMut) -> io::Result<()> {
+    async fn write_all(&mut self, out: &mut BytesMut) -> io::Result<()> {
         while !out.is_empty() {
             match self.stream.try_write(out) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     out.advance(count);
-                    self.connection.active_ms.set(self.shared.uptime_ms());
+                    if !self.has_read {
+                        self.connection.active_ms.set(self.shared.uptime_ms());
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.has_read = false;
                     select! {
                         ready = self.stream.writable() => ready?,
-                        () = self.connection.wake.notified() => {}
+                        () = self.connection.wake.told() => {}
                     }
                 }
                 Err(error) => return Err(error),

@@ -24,6 +24,7 @@ mod error;
 mod fetching;
 mod groups;
 mod handover;
+mod heartbeats;
 mod journal;
 mod listening;
 mod members;
@@ -42,6 +43,7 @@ mod time;
 mod topic_apis;
 pub mod topics;
 pub mod trace;
+mod wake;
 
 pub use controls::{InjectionId, MemberName};
 pub use data::{DataConfig, Health, StartReport, report_lines};

@@ -301,7 +301,7 @@ impl Node {
     }
 
     /// Wakes the timer task if it sleeps beyond `deadline_ms`.
-    fn arm_earlier(&mut self, deadline_ms: Option<u64>) {
+    pub(crate) fn arm_earlier(&mut self, deadline_ms: Option<u64>) {
         if deadline_ms.is_some_and(|deadline_ms| deadline_ms < self.armed_ms) {
             self.armed_ms = deadline_ms.unwrap_or(u64::MAX);
             self.timer.notify_one();

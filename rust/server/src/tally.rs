@@ -86,7 +86,8 @@ impl Tally {
         }
     }
 
-    fn refused(&mut self, api: &'static str, error: ErrorCode) {
+    /// An answer says so, unless the error is none.
+    pub fn refused(&mut self, api: &'static str, error: ErrorCode) {
         if error != ErrorCode::None {
             *self.refusals.entry((api, error.name())).or_default() += 1;
         }

@@ -9,6 +9,7 @@
 //! [`WireError`], and the only thing to do with one is to close the connection (docs/protocol.md §17.2).
 
 pub mod answers;
+pub mod beat;
 pub mod body;
 pub mod discovery;
 pub mod frame;

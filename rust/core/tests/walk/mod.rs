@@ -4,6 +4,7 @@ mod clients;
 mod dice;
 mod history;
 mod log;
+mod ways;
 
 use std::collections::{BTreeMap, VecDeque};
 

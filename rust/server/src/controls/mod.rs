@@ -107,6 +107,11 @@ impl Controls {
         self.look_at(&state);
     }
 
+    /// Whether nothing is asked for.
+    pub fn are_idle(&self) -> bool {
+        !self.injecting.load(Ordering::Relaxed) && !self.pausing.load(Ordering::Relaxed)
+    }
+
     /// How many requests have been answered with injected errors.
     pub fn given(&self) -> u64 {
         self.lock().injections.iter().map(|injection| u64::from(injection.given)).sum()

@@ -1,0 +1,197 @@
+//! Heartbeats where they lie: the short way to read one and to answer it (docs/protocol.md §7).
+//!
+//! What is read here would be read by [`RequestHeader`](crate::RequestHeader) and
+//! [`read_heartbeat`](crate::requests::read_heartbeat) as the same heartbeat. It is less that is looked at: ids stay
+//! bytes, since whoever finds them equal to a member's knows that they are text. Whatever is not quite common, and
+//! whatever is wrong, is left to those.
+
+use bytes::{BufMut, BytesMut};
+use rota_core::{error::ErrorCode, request::Beat};
+
+use crate::{limits::ID_PREFIX_BYTES_MAX, versions};
+
+/// The last version, and the one in the compact layout.
+const FLEXIBLE: i16 = 4;
+/// From this version on an instance id may be named.
+const WITH_INSTANCE_ID: i16 = 3;
+/// The longest string of the compact layout whose length takes one byte.
+const SHORT: u8 = 0x7f;
+
+/// A heartbeat in its frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FramedBeat<'a> {
+    /// Of the request.
+    pub version: i16,
+    /// Comes back with the answer.
+    pub correlation_id: i32,
+    /// Who beats.
+    pub beat: Beat<'a>,
+}
+
+impl<'a> FramedBeat<'a> {
+    /// The heartbeat in `frame`, which is without its length. `None`: it is something else, or has to be read the long
+    /// way.
+    pub fn read(frame: &'a [u8]) -> Option<FramedBeat<'a>> {
+        let (&[key0, key1, version0, version1, c0, c1, c2, c3], rest) = frame.split_first_chunk()?;
+        let version = i16::from_be_bytes([version0, version1]);
+        if i16::from_be_bytes([key0, key1]) != versions::HEARTBEAT || !(0..=FLEXIBLE).contains(&version) {
+            return None;
+        }
+        let (client_id, rest) = string(rest)?;
+        if client_id.len() > ID_PREFIX_BYTES_MAX || !client_id.is_ascii() {
+            return None;
+        }
+        let (beat, rest) = if version < FLEXIBLE { beat(rest, string) } else { beat(nothing(rest)?, short_string) }?;
+        let ends_well = match version {
+            ..WITH_INSTANCE_ID => true,
+            // No instance id.
+            WITH_INSTANCE_ID => rest.starts_with(&[0xff, 0xff]),
+            // Neither that nor tagged fields.
+            _ => rest.starts_with(&[0, 0]),
+        };
+        ends_well.then_some(FramedBeat { version, correlation_id: i32::from_be_bytes([c0, c1, c2, c3]), beat })
+    }
+
+    /// Its whole answer, with length and header.
+    pub fn answer(&self, out: &mut BytesMut, error: ErrorCode) {
+        let id = self.correlation_id.to_be_bytes();
+        let [high, low] = error.code().to_be_bytes();
+        match self.version {
+            0 => out.put_slice(&[0, 0, 0, 6, id[0], id[1], id[2], id[3], high, low]),
+            // Four bytes of throttle time.
+            ..FLEXIBLE => out.put_slice(&[0, 0, 0, 10, id[0], id[1], id[2], id[3], 0, 0, 0, 0, high, low]),
+            // And no tagged fields in the header and at the end.
+            _ => out.put_slice(&[0, 0, 0, 12, id[0], id[1], id[2], id[3], 0, 0, 0, 0, 0, high, low, 0]),
+        }
+    }
+}
+
+/// A field's bytes, and what follows.
+type Cut<'a> = (&'a [u8], &'a [u8]);
+
+/// A string in the old layout that is not null.
+fn string(bytes: &[u8]) -> Option<Cut<'_>> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(usize::try_from(i16::from_be_bytes(*length)).ok()?)
+}
+
+/// A short string in the compact layout that is not null.
+fn short_string(bytes: &[u8]) -> Option<Cut<'_>> {
+    let (&above, rest) = bytes.split_first()?;
+    if above > SHORT {
+        return None;
+    }
+    rest.split_at_checked(usize::from(above).checked_sub(1)?)
+}
+
+/// What follows no tagged fields.
+fn nothing(bytes: &[u8]) -> Option<&[u8]> {
+    bytes.split_first().filter(|(count, _)| **count == 0).map(|(_, rest)| rest)
+}
+
+/// The three fields that every version has.
+fn beat<'a>(bytes: &'a [u8], string: impl Fn(&'a [u8]) -> Option<Cut<'a>>) -> Option<(Beat<'a>, &'a [u8])> {
+    let (group_id, rest) = string(bytes)?;
+    let (generation, rest) = rest.split_first_chunk()?;
+    let (member_id, rest) = string(rest)?;
+    Some((Beat { group_id, generation: i32::from_be_bytes(*generation), member_id }, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RequestHeader, Writer, answers, requests::read_heartbeat, write};
+
+    /// A frame of each version that both ways read.
+    fn frames() -> impl Iterator<Item = (i16, Vec<u8>)> {
+        (0..=FLEXIBLE).map(|version| {
+            let mut frame = BytesMut::new();
+            frame.put_i16(versions::HEARTBEAT);
+            frame.put_i16(version);
+            frame.put_i32(0x0102_0304);
+            Writer::new(&mut frame, false).str("client");
+            let mut body = Writer::new(&mut frame, version >= FLEXIBLE);
+            body.no_tags();
+            body.str("group");
+            body.i32(7);
+            body.str("client-member");
+            if version >= WITH_INSTANCE_ID {
+                body.nullable_str(None);
+            }
+            body.no_tags();
+            (version, frame.to_vec())
+        })
+    }
+
+    /// What the long way reads; `None` also if an instance is named.
+    fn long_way(frame: &[u8]) -> Option<FramedBeat<'_>> {
+        let (header, body) = RequestHeader::read(frame).ok()?;
+        let (version, correlation_id) = (header.version, header.correlation_id);
+        if header.api.key != versions::HEARTBEAT {
+            return None;
+        }
+        let request = read_heartbeat(version, body).ok().filter(|request| request.instance_id.is_none())?;
+        let (group_id, member_id) = (request.group_id?.as_bytes(), request.member_id.as_bytes());
+        Some(FramedBeat { version, correlation_id, beat: Beat { group_id, generation: request.generation, member_id } })
+    }
+
+    #[test]
+    fn a_common_heartbeat_is_read_in_every_version() {
+        for (version, frame) in frames() {
+            let beat = Beat { group_id: b"group", generation: 7, member_id: b"client-member" };
+            let expected = FramedBeat { version, correlation_id: 0x0102_0304, beat };
+            assert_eq!((FramedBeat::read(&frame), long_way(&frame)), (Some(expected), Some(expected)));
+        }
+    }
+
+    #[test]
+    fn whatever_is_read_is_read_the_same_the_long_way_but_that_ids_need_not_be_text() {
+        let mut read = 0;
+        for (_, frame) in frames() {
+            for at in 0..frame.len() {
+                assert!(FramedBeat::read(&frame[..at]).is_none(), "{at} of {frame:?}");
+                for byte in 0..=u8::MAX {
+                    let mut changed = frame.clone();
+                    changed[at] = byte;
+                    let Some(short) = FramedBeat::read(&changed) else { continue };
+                    read += 1;
+                    let is_text = [short.beat.group_id, short.beat.member_id].iter().all(|id| id.is_ascii());
+                    if is_text {
+                        assert_eq!(long_way(&changed), Some(short), "{changed:?}");
+                    }
+                }
+            }
+        }
+        assert!(read > 1_000, "{read}");
+    }
+
+    #[test]
+    fn what_is_not_common_is_left_to_the_long_way() {
+        let (_, mut with_instance) = frames().nth(3).unwrap();
+        with_instance.truncate(with_instance.len() - 2);
+        with_instance.extend(b"\0\x01i");
+        let (_, mut tagged) = frames().nth(4).unwrap();
+        tagged.pop();
+        tagged.extend([1, 0, 0]);
+        for frame in [with_instance, tagged] {
+            assert_eq!(FramedBeat::read(&frame), None);
+            let (header, body) = RequestHeader::read(&frame).unwrap();
+            assert!(read_heartbeat(header.version, body).is_ok());
+        }
+    }
+
+    #[test]
+    fn the_answer_is_that_of_the_long_way() {
+        for (version, frame) in frames() {
+            for error in [ErrorCode::None, ErrorCode::RebalanceInProgress, ErrorCode::UnknownServerError] {
+                let (mut short, mut long) = (BytesMut::new(), BytesMut::new());
+                FramedBeat::read(&frame).unwrap().answer(&mut short, error);
+                let flexible = version >= FLEXIBLE;
+                let start = write::begin_answer(&mut long, 0x0102_0304, flexible);
+                answers::heartbeat(&mut Writer::new(&mut long, flexible), version, error);
+                write::end_answer(&mut long, start);
+                assert_eq!(short, long);
+            }
+        }
+    }
+}
