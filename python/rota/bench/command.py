@@ -200,4 +200,5 @@ def join(
     with measuring(say), processes.pinned_load() as core, ExitStack() as stack:
         results = joining.measure(servers or [stack.enter_context(processes.own_server(core))], storm, say)
         say("")
-        written(as_json, {"storm": vars(storm), "servers": [one.to_json() for one in results]}, joining.text(results, storm))
+        servers_json = [one.to_json() for one in results]
+        written(as_json, {"storm": vars(storm), "servers": servers_json}, joining.text(results, storm))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -47,7 +48,7 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """All columns and rounds; times in seconds."""
-        columns = {name: self.figure(name).to_json() for name in Weathered.__dataclass_fields__}
+        columns = {column.name: self.figure(column.name).to_json() for column in fields(Weathered)}
         return {"name": self.served.name, "address": self.served.address, **columns}
 
 
@@ -58,11 +59,8 @@ def measure(servers: Sequence[Served], storm: Storm, say: Say) -> list[Result]:
         for result in results:
             address, prefix = result.served.address, f"rota-storm-{uuid4().hex[:8]}"
             say(f"round {number + 1} of {storm.rounds}: {result.served.name}")
-            elapsed_s, requests, generations, joins_s, seats = interruptible(
-                lambda address=address, prefix=prefix: _rota.bench_storm(
-                    address, storm.groups, storm.members, SESSION_TIMEOUT_MS, prefix
-                )
-            )
+            weather = partial(_rota.bench_storm, address, storm.groups, storm.members, SESSION_TIMEOUT_MS, prefix)
+            elapsed_s, requests, generations, joins_s, seats = interruptible(weather)
             _rota.bench_dismiss(address, seats)
             result.rounds.append(Weathered(elapsed_s, requests, generations, *joins_s))
     return results

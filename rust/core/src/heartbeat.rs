@@ -9,7 +9,7 @@ use std::{hint::black_box, sync::Arc};
 use crate::{
     coordinator::{Coordinator, Phase, SelfCheck, Step},
     error::ErrorCode,
-    group::{GroupHandle, MemberHandle},
+    group::{Group, GroupHandle, MemberHandle},
     ids,
     members::Seat,
     purgatory::OpId,
@@ -26,11 +26,13 @@ const AHEAD: usize = 16;
 pub struct Foreseen {
     group: GroupHandle,
     session: OpId,
+    session_timeout_ms: i32,
 }
 
 impl Foreseen {
     fn of(seat: &Seat) -> Foreseen {
-        Foreseen { group: seat.group, session: seat.session }
+        let Seat { group, session, session_timeout_ms, .. } = *seat;
+        Foreseen { group, session, session_timeout_ms }
     }
 }
 
@@ -42,15 +44,13 @@ impl Coordinator {
             generation: request.generation,
             member_id: request.member_id.as_bytes(),
         };
-        let seated = request.instance_id.is_none().then(|| self.seat_for(&beat)).flatten();
-        let found = match seated.map(|seat| (seat.member, seat.group)) {
-            Some(found) => Ok(found),
+        let seated = request.instance_id.is_none().then(|| self.seat_for(&beat).map(Foreseen::of)).flatten();
+        let error = match seated {
+            Some(seated) => self.beat_seated(step.now, seated, beat.generation),
             None => self
                 .identify(group_id, request.member_id, request.instance_id)
-                .map(|member| (member, self.members[member].group)),
+                .map_or_else(|error| error, |member| self.beat(step.now, member, beat.generation)),
         };
-        let error =
-            found.map_or_else(|error| error, |(member, group)| self.beat(step.now, member, group, beat.generation));
         step.sink.answer(ticket, Answer::Heartbeat(error));
     }
 
@@ -60,12 +60,11 @@ impl Coordinator {
         if self.phase != Phase::Active {
             return None;
         }
-        let seat = self.seat_for(beat)?;
-        let (member, group) = (seat.member, seat.group);
+        let seated = self.seat_for(beat).map(Foreseen::of)?;
         let now = self.observe(now);
-        let error = self.beat(now, member, group, beat.generation);
+        let error = self.beat_seated(now, seated, beat.generation);
         if self.self_check != SelfCheck::Never {
-            let group_id = Arc::clone(&self.groups[group].id);
+            let group_id = Arc::clone(&self.groups[seated.group].id);
             self.debug_check(Some(&group_id));
         }
         Some(error)
@@ -105,33 +104,42 @@ impl Coordinator {
             }
             let touched = foreseen.iter().flatten().fold(0, |sum, foreseen| sum ^ self.touch(*foreseen));
             black_box(touched);
-            for ((member, generation), code) in members.iter().zip(generations).zip(codes) {
-                *code = self.beat_by_handle(now, MemberHandle::from_bits(*member), *generation).code();
+            // Nobody loses a seat meanwhile: only heartbeats come, and who has a seat goes by it.
+            for (((member, generation), code), seated) in members.iter().zip(generations).zip(codes).zip(foreseen) {
+                let error = match seated {
+                    Some(seated) => self.beat_seated(now, seated, *generation),
+                    None => self.beat_by_handle(now, MemberHandle::from_bits(*member), *generation),
+                };
+                *code = error.code();
             }
         }
         self.debug_check(None);
     }
 
     fn beat_by_handle(&mut self, now: Now, member: MemberHandle, generation: i32) -> ErrorCode {
-        let seated = self.members.seat_of(member).map(|seat| seat.group);
-        let Some(group) = seated.or_else(|| self.members.get(member).map(|member| member.group)) else {
+        if self.members.get(member).is_none() {
             return ErrorCode::UnknownMemberId;
-        };
-        self.beat(now, member, group, generation)
+        }
+        self.beat(now, member, generation)
     }
 
     /// A heartbeat of a known member.
-    fn beat(&mut self, now: Now, member: MemberHandle, handle: GroupHandle, generation: i32) -> ErrorCode {
-        let group = &self.groups[handle];
-        if generation != group.generation {
-            return ErrorCode::IllegalGeneration;
+    fn beat(&mut self, now: Now, member: MemberHandle, generation: i32) -> ErrorCode {
+        let handle = self.members[member].group;
+        let error = self.groups[handle].welcome(generation);
+        if error != ErrorCode::IllegalGeneration {
+            self.refresh_session(now, member);
+            self.members.seat(member, &self.groups[handle].id);
         }
-        let error = match group.state {
-            State::PreparingRebalance => ErrorCode::RebalanceInProgress,
-            _ => ErrorCode::None,
-        };
-        self.refresh_session(now, member);
-        self.members.seat(member, &self.groups[handle].id);
+        error
+    }
+
+    /// A heartbeat of a member who has a seat.
+    fn beat_seated(&mut self, now: Now, seated: Foreseen, generation: i32) -> ErrorCode {
+        let error = self.groups[seated.group].welcome(generation);
+        if error != ErrorCode::IllegalGeneration {
+            self.purgatory.rearm(seated.session, now.after_timeout(seated.session_timeout_ms));
+        }
         error
     }
 
@@ -156,5 +164,18 @@ impl Coordinator {
             }
         }
         self.find_member(group_id, member_id).ok_or(ErrorCode::UnknownMemberId)
+    }
+}
+
+impl Group {
+    /// What a member is told that beats in this generation.
+    fn welcome(&self, generation: i32) -> ErrorCode {
+        if generation != self.generation {
+            return ErrorCode::IllegalGeneration;
+        }
+        match self.state {
+            State::PreparingRebalance => ErrorCode::RebalanceInProgress,
+            _ => ErrorCode::None,
+        }
     }
 }

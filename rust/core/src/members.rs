@@ -24,7 +24,7 @@ const NOBODYS: OpId = OpId::from_number(1).expect("1 is an id's number");
 #[repr(align(128))]
 pub(crate) struct Seat {
     /// Who sits here.
-    pub member: MemberHandle,
+    member: MemberHandle,
     /// Its group.
     pub group: GroupHandle,
     /// Its session.
