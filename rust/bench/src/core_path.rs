@@ -141,6 +141,9 @@ impl Crowd {
     /// Requests as bytes in, answers as bytes out, for about so long: as a connection has them on which many are in
     /// flight, so that some are looked at before the first of them is handled.
     pub fn requests(&mut self, duration: Duration) -> Result<Beats, BenchError> {
+        if !self.members.coordinator.is_crowded() {
+            return self.requests_singly(duration);
+        }
         self.answered(duration, |members, frames, out| {
             frames.chunks(AHEAD).try_fold(0, |errors, frames| Ok(errors + members.look_ahead(frames, out)?))
         })

@@ -96,9 +96,13 @@ fn a_server_that_hangs_up_is_an_error() {
 
 #[test]
 fn heartbeats_without_sockets_reach_every_member() {
-    let mut crowd = Crowd::assemble(250).unwrap();
-    let few = Duration::from_millis(5);
-    for beats in [crowd.requests(few).unwrap(), crowd.handles(few).unwrap()] {
-        assert!(beats.count >= 250 && beats.count.is_multiple_of(250));
+    // Few, and so many that they are looked at ahead.
+    for members in [250, 5_000] {
+        let mut crowd = Crowd::assemble(members).unwrap();
+        let few = Duration::from_millis(5);
+        let ways = [Crowd::requests, Crowd::requests_singly, Crowd::requests_submitted, Crowd::handles];
+        for beats in ways.map(|way| way(&mut crowd, few).unwrap()) {
+            assert!(beats.count >= members as u64 && beats.count.is_multiple_of(members as u64));
+        }
     }
 }

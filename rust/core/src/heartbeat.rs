@@ -20,6 +20,8 @@ use crate::{
 
 /// Heartbeats of which the memory is looked at before they are handled: about as many as a core has loads in flight.
 const AHEAD: usize = 16;
+/// With so many members at most, their seats stay in a core's own cache.
+const CROWD: usize = 4_096;
 
 /// Where a heartbeat will lead, as far as that can be told before it is handled.
 #[derive(Clone, Copy, Debug)]
@@ -98,29 +100,36 @@ impl Coordinator {
         }
         let batches = members.chunks(AHEAD).zip(generations.chunks(AHEAD)).zip(codes.chunks_mut(AHEAD));
         for ((members, generations), codes) in batches {
-            let mut foreseen = [None; AHEAD];
-            for (member, foreseen) in members.iter().zip(&mut foreseen) {
-                *foreseen = self.members.seat_of(MemberHandle::from_bits(*member)).map(Foreseen::of);
+            if self.is_crowded() {
+                self.look_ahead(members);
             }
-            let touched = foreseen.iter().flatten().fold(0, |sum, foreseen| sum ^ self.touch(*foreseen));
-            black_box(touched);
-            // Nobody loses a seat meanwhile: only heartbeats come, and who has a seat goes by it.
-            for (((member, generation), code), seated) in members.iter().zip(generations).zip(codes).zip(foreseen) {
-                let error = match seated {
-                    Some(seated) => self.beat_seated(now, seated, *generation),
-                    None => self.beat_by_handle(now, MemberHandle::from_bits(*member), *generation),
-                };
-                *code = error.code();
+            for ((member, generation), code) in members.iter().zip(generations).zip(codes) {
+                *code = self.beat_by_handle(now, MemberHandle::from_bits(*member), *generation).code();
             }
         }
         self.debug_check(None);
     }
 
-    fn beat_by_handle(&mut self, now: Now, member: MemberHandle, generation: i32) -> ErrorCode {
-        if self.members.get(member).is_none() {
-            return ErrorCode::UnknownMemberId;
+    /// Whether there are so many members that a look ahead is worth it: their seats are not near anyway.
+    pub fn is_crowded(&self) -> bool {
+        self.members.places() > CROWD
+    }
+
+    /// Loads what heartbeats of these members will need, all of it side by side.
+    fn look_ahead(&self, members: &[u64]) {
+        let mut foreseen = [None; AHEAD];
+        for (member, foreseen) in members.iter().zip(&mut foreseen) {
+            *foreseen = self.members.seat_of(MemberHandle::from_bits(*member)).map(Foreseen::of);
         }
-        self.beat(now, member, generation)
+        black_box(foreseen.iter().flatten().fold(0, |sum, foreseen| sum ^ self.touch(*foreseen)));
+    }
+
+    fn beat_by_handle(&mut self, now: Now, member: MemberHandle, generation: i32) -> ErrorCode {
+        match self.members.seat_of(member).map(Foreseen::of) {
+            Some(seated) => self.beat_seated(now, seated, generation),
+            None if self.members.get(member).is_some() => self.beat(now, member, generation),
+            None => ErrorCode::UnknownMemberId,
+        }
     }
 
     /// A heartbeat of a known member.

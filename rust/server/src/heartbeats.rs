@@ -95,7 +95,7 @@ impl Node {
     fn touch(&self, ahead: &[Option<Ahead<'_>>]) {
         let mut foreseen = [None; AHEAD];
         for (framed, foreseen) in ahead.iter().flatten().zip(&mut foreseen) {
-            let coordinator = self.coordinator(framed.partition);
+            let coordinator = self.coordinator(framed.partition).filter(|coordinator| coordinator.is_crowded());
             *foreseen =
                 coordinator.and_then(|coordinator| Some((coordinator, coordinator.foresee(&framed.beat.beat)?)));
         }
