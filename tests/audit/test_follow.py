@@ -22,7 +22,7 @@ from rota.audit.checks import MODEL, OBSERVATION
 from rota.audit.follow import keeping
 from rota.audit.follow.finding import Finding, Seen
 from rota.audit.follow.growth import GrowthReader, Position, parts_from
-from rota.audit.follow.partition import Group
+from rota.audit.follow.partition import Group, Partition
 from rota.audit.follow.passing import follow, found_in, seen_in
 from rota.audit.follow.query import Told, started
 from rota.audit.follow.replaying import Folding
@@ -199,3 +199,37 @@ def test_the_command_follows_until_ctrl_c(planted: Path, tmp_path: Path) -> None
 def test_a_wrong_call_is_refused(arguments: list[str], says: str) -> None:
     ended = CliRunner().invoke(app, ["audit", *arguments])
     assert (ended.exit_code, says in ended.stderr) == (2, True), ended.stderr
+
+
+def seen(offset: int, part: int, kind: str, **columns: Any) -> Seen:
+    """A row of a journal about the one group that there is."""
+    of_row: dict[str, Any] = dict.fromkeys(Seen._fields)
+    of_row |= {"offset": offset, "part": part, "sequence": offset, "at_ms": offset, "kind": kind, "group": "payments"}
+    return Seen(**of_row | columns)
+
+
+@pytest.mark.parametrize(("is_back", "expected"), [(True, []), (False, ["early expiry"])])
+def test_a_member_that_a_reload_brings_back_may_expire(is_back: bool, expected: list[str]) -> None:
+    """Its leaving had not become durable when the coordinator was moved: its session is what ends."""
+
+    def joined(at: int, member: str, session_ms: int) -> list[Seen]:
+        asked = {"api": "JoinGroup", "ticket": at, "member": member, "mono_ms": at}
+        told = {"api": "JoinGroup", "ticket": at, "member": member, "mono_ms": at, "error": "NONE", "generation": 1}
+        timeouts = {"session_timeout_ms": session_ms, "rebalance_timeout_ms": session_ms}
+        return [seen(at, 0, "request", **asked, **timeouts), seen(at, 1, "answer", **told)]
+
+    held = {"mono_ms": 5, "generation": 1, "session_timeout_ms": 100, "rebalance_timeout_ms": 100, "note": "loaded"}
+    rows = [
+        seen(0, 0, "began", mono_ms=0, group=None),
+        seen(1, 0, "loaded", mono_ms=0, group=None),
+        *joined(2, "leaver", 100),
+        *joined(3, "stayer", 10_000),
+        seen(4, 0, "request", api="LeaveGroup", error="NONE", mono_ms=4),
+        seen(4, 1, "leaver", member="leaver", error="NONE", mono_ms=4),
+        seen(5, 0, "loaded", mono_ms=5, group=None),
+        *([seen(5, 1, "held", member="leaver", **held)] if is_back else []),
+        seen(6, 0, "timer", timer="Session", mono_ms=106),
+    ]
+    groups: dict[str, Group] = {}
+    partition = Partition(lambda name: groups.setdefault(name, keeping.group_of(None)))
+    assert [found.name for found in partition.of_journal(rows)] == expected
