@@ -298,3 +298,58 @@ fn l4_parked_is_watched(view: &View<'_>) -> Result<(), String> {
     };
     ensure(!parked || watched, || format!("something is parked in {:?} and nothing watches it", group.state))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        AppendId, Config, Entropy, Now, Record, Request, Sink, Ticket,
+        request::{CommitPartition, CommitTopic, OffsetCommit},
+        response::Answer,
+    };
+
+    struct Nobody;
+
+    impl Sink for Nobody {
+        fn answer(&mut self, _: Ticket, _: Answer<'_>) {}
+
+        fn append(&mut self, _: AppendId, _: &[Record]) {}
+    }
+
+    /// What is found in a group without members, which has an offset, when this is done to it.
+    fn found_after(change: fn(&mut Group)) -> Option<&'static str> {
+        let now = Now { mono_ms: 0, wall_ms: 0 };
+        let mut coordinator = Coordinator::new(Config::default(), 0, 0);
+        coordinator.loaded(now, &mut Nobody);
+        let commit = OffsetCommit {
+            version: 9,
+            group_id: Some("g"),
+            generation: -1,
+            member_id: "",
+            instance_id: None,
+            retention_time_ms: None,
+            topics: &[CommitTopic {
+                name: "t",
+                topic_id: 0,
+                partitions: &[CommitPartition { index: 0, offset: 5, leader_epoch: -1, metadata: None }],
+            }],
+        };
+        coordinator.submit(now, Ticket(0), Entropy(0), Request::OffsetCommit(commit), &mut Nobody);
+        coordinator.appended(AppendId(0), Ok(0), now, &mut Nobody);
+        let handle = coordinator.find_group("g").expect("the group of the offset");
+        change(&mut coordinator.groups[handle]);
+        coordinator.check_invariants().err().map(|violation| violation.id)
+    }
+
+    #[test]
+    fn a_group_whose_state_or_counts_are_wrong_is_found() {
+        assert_eq!(found_after(|_| {}), None);
+        let stable = |group: &mut Group| {
+            group.state = State::Stable;
+            group.protocol_name = Some("range".into());
+        };
+        assert_eq!(found_after(stable), Some("S6"), "Stable, and nobody in it");
+        assert_eq!(found_after(|group| group.awaiting_join = 1), Some("S21"));
+        assert_eq!(found_after(|group| group.owing_sync = 1), Some("S19"), "a sync is owed, and no deadline runs");
+    }
+}
