@@ -4,6 +4,7 @@ use bytes::BytesMut;
 use rota_core::{Answer, AppendId, Entropy, Now, Record, Request, Sink, Ticket};
 use rota_wire::{
     answers,
+    beat::FramedBeat,
     header::RequestHeader,
     requests::read_heartbeat,
     write::{Writer, begin_answer, end_answer},
@@ -36,28 +37,52 @@ impl Sink for Written<'_> {
     fn append(&mut self, _: AppendId, _: &[Record]) {}
 }
 
-/// From the bytes of the request to those of the answer.
-pub fn by_bytes() -> u64 {
+/// One frame, answered; how many were refused.
+type Way = fn(&mut Stage, &[u8], &mut BytesMut) -> u64;
+
+/// From the bytes of the request to those of the answer, the short way: whoever has a seat goes it.
+pub fn by_seat() -> u64 {
+    by_bytes(|stage, frame, out| {
+        let framed = FramedBeat::read(frame).expect("a heartbeat");
+        match stage.coordinator.beat_by_seat(stage.now, &framed.beat) {
+            Some(error) => {
+                framed.answer(out, error);
+                u64::from(error.code() != 0)
+            }
+            // The first heartbeat of a member.
+            None => submitted(stage, frame, out),
+        }
+    })
+}
+
+/// The same the long way, as any other request goes.
+pub fn by_submission() -> u64 {
+    by_bytes(submitted)
+}
+
+fn submitted(stage: &mut Stage, frame: &[u8], out: &mut BytesMut) -> u64 {
+    let (header, body) = RequestHeader::read(frame).expect("a header");
+    let request = read_heartbeat(header.version, body).expect("a heartbeat");
+    let mut refused = 0;
+    let (correlation_id, version) = (header.correlation_id, header.version);
+    let mut sink = Written { out, correlation_id, version, refused: &mut refused };
+    stage.coordinator.submit(stage.now, Ticket(0), Entropy(0), Request::Heartbeat(request), &mut sink);
+    refused
+}
+
+fn by_bytes(way: Way) -> u64 {
     let (mut stage, seats) = Stage::settled(GROUPS, MEMBERS);
     // Without the length in front, as a server has a frame when it handles it.
     let frames: Vec<Vec<u8>> = (0..seats.len())
         .map(|at| seats[at.wrapping_mul(STRIDE) % seats.len()].heartbeat().split_off(size_of::<u32>()))
         .collect();
     let mut out = BytesMut::with_capacity(frames.len() * 32);
-    let mut refused = 0;
-    let mut pass = |stage: &mut Stage, refused: &mut u64| {
+    let mut pass = |stage: &mut Stage| -> u64 {
         out.clear();
         stage.now = later(stage.now);
-        for frame in &frames {
-            let (header, body) = RequestHeader::read(frame).expect("a header");
-            let request = read_heartbeat(header.version, body).expect("a heartbeat");
-            let (correlation_id, version) = (header.correlation_id, header.version);
-            let mut sink = Written { out: &mut out, correlation_id, version, refused };
-            stage.coordinator.submit(stage.now, Ticket(0), Entropy(0), Request::Heartbeat(request), &mut sink);
-        }
+        frames.iter().map(|frame| way(stage, frame, &mut out)).sum()
     };
-    pass(&mut stage, &mut refused);
-    measured(|| (0..PASSES).for_each(|_| pass(&mut stage, &mut refused)));
+    let refused = pass(&mut stage) + measured(|| (0..PASSES).map(|_| pass(&mut stage)).sum::<u64>());
     assert!(refused == 0, "{refused} heartbeats were refused");
     PASSES * frames.len() as u64
 }
