@@ -141,7 +141,9 @@ bench-gate: ## instructions of fixed workloads beside their baseline; 5 % more f
 ratios: wheel ## every goal beside its rival or floor as one table (20 min; BENCH_ARGS='--quick --json PERF-3'; JDK, Maven, Go)
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
-	cargo build --quiet --release -p rota-benches -p rota-server -p rota-assign --examples
+	cargo build --quiet --release -p rota-server --example commit_load
+	cargo build --quiet --release -p rota-assign --example bench
+	cargo build --quiet --release -p rota-benches --examples
 	build/bench/bin/python -m benches.ratios $(BENCH_ARGS)
 
 bench-durable: wheel ## durable commits and starts beside Kafka and the disk's own rate, release build (20 min; JDK, Maven)
