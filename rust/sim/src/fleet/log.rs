@@ -166,17 +166,6 @@ impl Log {
         members.iter().any(|member| *member.member_id == *member_id)
     }
 
-    /// The instance of a member, from any record of its group that is there for good.
-    pub fn instance_of(&self, group_id: &str, member_id: &str, now_ms: u64) -> Option<&str> {
-        self.durable(now_ms).find_map(|(_, record)| match record {
-            Record::Group { group_id: of, value: Some(value) } if **of == *group_id => {
-                let member = value.members.iter().find(|member| *member.member_id == *member_id)?;
-                member.instance_id.as_deref()
-            }
-            _ => None,
-        })
-    }
-
     /// The epoch in which the plan of a generation was stored for good.
     pub fn plan_epoch(&self, group_id: &str, generation: i32, now_ms: u64) -> Option<u32> {
         let is_plan = |record: &Record| {

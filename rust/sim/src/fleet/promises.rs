@@ -253,13 +253,12 @@ impl Promises {
             self.replaced_ms.insert((group, *generation), now_ms);
         }
         self.look("S9");
-        let instance = |member_id: &str| {
-            let told = self.instances.get(member_id).cloned();
-            // One that was replaced before it was told is in the log only.
-            told.or_else(|| Some(format!("{group_id}/{}", log.instance_of(group_id, member_id, now_ms)?)))
+        // One that was replaced before it was told is known by its id only, which begins with the instance (§9).
+        let is_of = |id: &str, other: &str| {
+            let instance = self.instances.get(other).and_then(|of| of.strip_prefix(&**group_id)?.strip_prefix('/'));
+            instance.and_then(|instance| id.strip_prefix(instance)).is_some_and(|rest| rest.starts_with('-'))
         };
-        let same_chain =
-            |one: &str, other: &str| one == other || instance(one).is_some_and(|of| instance(other) == Some(of));
+        let same_chain = |one: &str, other: &str| one == other || is_of(one, other) || is_of(other, one);
         let round = self.rounds.entry((group, to.place.epoch, *generation)).or_default();
         if round.leader.is_empty() {
             *self.begun.entry(group).or_default() += 1;
