@@ -54,6 +54,32 @@ def test_a_member_finds_joins_syncs_and_takes_over() -> None:
     assert (member.state, member.owned) == ("Stable", [("t", 0), ("t", 1)])
 
 
+def test_a_topic_that_is_subscribed_while_the_join_is_under_way_is_asked_for_in_another() -> None:
+    member = rota.Member("readers")
+    member.subscribe(0, ["t"])
+    member.answered(0, 0, "FindCoordinator", COORDINATOR)
+    assert not sends(member.subscribe(0, ["t", "u"]))
+    member.answered(0, 1, "JoinGroup", joined())
+    member.answered(0, 2, "SyncGroup", assigned(("t", [0])))
+    again = member.done(0)
+    assert again == [Revoke([("t", 0)])], "range gives up everything before it joins"
+    [(api, fields)] = sends(member.done(0))
+    assert (api, fields["reason"]) == ("JoinGroup", "the subscription has changed since the join")
+    [(_, metadata)] = fields["protocols"]
+    assert rota.decode_subscription(metadata).topics == ["t", "u"]
+
+
+def test_a_subscription_that_is_the_same_again_needs_no_other_join() -> None:
+    member = rota.Member("readers")
+    member.subscribe(0, ["t"])
+    member.answered(0, 0, "FindCoordinator", COORDINATOR)
+    member.subscribe(0, ["u"])
+    member.subscribe(0, ["t"])
+    member.answered(0, 1, "JoinGroup", joined())
+    member.answered(0, 2, "SyncGroup", assigned(("t", [0])))
+    assert not sends(member.done(0))
+
+
 def test_the_next_deadline_is_the_next_heartbeat() -> None:
     member = rota.Member("readers")
     settle(member)

@@ -1,6 +1,6 @@
 //! One round: prepare, join, plan if one leads, sync, take over (§22.1, §22.3).
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use rota_core::{
     ErrorCode,
@@ -51,6 +51,8 @@ pub(crate) struct Round {
     is_prepared: bool,
     retry_at_ms: u64,
     leads: bool,
+    /// The topics that the last join asked for.
+    offered: Vec<Arc<str>>,
 }
 
 impl Default for Round {
@@ -62,6 +64,7 @@ impl Default for Round {
             is_prepared: false,
             retry_at_ms: 0,
             leads: false,
+            offered: Vec::new(),
         }
     }
 }
@@ -205,6 +208,7 @@ impl Member {
         let timeout_ms = held_ms.max(u64::from(self.config.request_timeout_ms));
         if self.ask(Purpose::Join, body, timeout_ms).is_some() {
             self.round.step = Step::Joining;
+            self.round.offered = self.subscribed_topics();
         }
     }
 
@@ -394,6 +398,10 @@ impl Member {
                 self.state = State::Stable;
                 self.round.is_needed = false;
                 self.round.is_prepared = false;
+                // Whoever plans knows what was asked for then.
+                if self.round.offered != self.subscribed_topics() {
+                    self.rejoin("the subscription has changed since the join");
+                }
                 self.commits.interval_starts(self.now_ms, &self.config);
                 self.receive(assigned, user_data);
             }
@@ -457,7 +465,7 @@ fn read(assignment: &[u8]) -> Result<(BTreeSet<Partition>, Option<Vec<u8>>), Str
     let assignment = embedded::decode_assignment(assignment).map_err(|error| error.to_string())?;
     let mut partitions = BTreeSet::new();
     for one in assignment.partitions {
-        let topic: std::sync::Arc<str> = one.topic.into();
+        let topic: Arc<str> = one.topic.into();
         partitions.extend(one.partitions.into_iter().map(|index| Partition::new(topic.clone(), index)));
     }
     Ok((partitions, assignment.user_data))
