@@ -126,6 +126,19 @@ def test_an_idle_connection_is_closed_and_one_with_a_request_that_waits_is_not()
             assert parked.receive()[4:6] == NONE.to_bytes(2, "big")
 
 
+def test_a_connection_is_idle_from_its_last_answer_on_though_it_read_ahead_before() -> None:
+    settings = {"connections.max.idle.ms": 2_000, "group.initial.rebalance.delay.ms": 3_000}
+    with rota.Server(settings=settings) as server, Connection((server.host, server.port)) as connection:
+        connection.send(join("g"))
+        connection.send(heartbeat("g", "m", 0))
+        assert connection.receive()[4:6] == NONE.to_bytes(2, "big")
+        connection.receive()
+        began = time.monotonic()
+        assert connection.ends()
+        # What was read ahead came 3 seconds before the answer.
+        assert time.monotonic() - began > 1.0
+
+
 def test_a_quiet_server_takes_no_time(address: Address) -> None:
     with Member(address, "g"), Connection(address):
         # A busy loop would take a whole second.

@@ -147,7 +147,9 @@ impl Coordinator {
     fn beat_seated(&mut self, now: Now, seated: Foreseen, generation: i32) -> ErrorCode {
         let error = self.groups[seated.group].welcome(generation);
         if error != ErrorCode::IllegalGeneration {
-            self.purgatory.rearm(seated.session, now.after_timeout(seated.session_timeout_ms));
+            let is_armed = self.purgatory.rearm(seated.session, now.after_timeout(seated.session_timeout_ms));
+            // INVARIANT: S19. A seat is taken away with the session that it names.
+            debug_assert!(is_armed, "a seat without a session");
         }
         error
     }

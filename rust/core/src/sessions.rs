@@ -17,7 +17,8 @@ impl Coordinator {
     /// its five minutes for its session timeout.
     pub(crate) fn refresh_session(&mut self, now: Now, handle: MemberHandle) {
         if let Some(seat) = self.members.seat_of(handle) {
-            self.purgatory.rearm(seat.session, now.after_timeout(seat.session_timeout_ms));
+            let is_armed = self.purgatory.rearm(seat.session, now.after_timeout(seat.session_timeout_ms));
+            debug_assert!(is_armed, "a seat without a session");
             return;
         }
         let member = &mut self.members[handle];

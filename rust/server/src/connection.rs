@@ -309,7 +309,8 @@ impl Channel {
     /// Waits for bytes, reads once, and handles them where they are if none are kept from before. `None`: it has been
     /// woken.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Next>>> {
-        if self.connection.wake.poll(context).is_ready() {
+        // Whoever paused it may have been heard while it wrote.
+        if self.connection.paused.get() || self.connection.wake.poll(context).is_ready() {
             return Poll::Ready(Ok(None));
         }
         let shared = Rc::clone(&self.shared);
@@ -327,6 +328,7 @@ impl Channel {
         let has_more = bytes.remaining() == 0;
         let bytes = bytes.filled();
         self.have_read(bytes.len(), has_more);
+        self.has_read = true;
         if !self.buffered.is_empty() {
             self.buffered.extend_from_slice(bytes);
             return Poll::Ready(Ok(Some(self.handle_buffered())));
@@ -422,7 +424,6 @@ impl Channel {
     fn have_read(&mut self, count: usize, has_more: bool) {
         self.end_of_stream = count == 0;
         self.has_more = has_more;
-        self.has_read = true;
         self.connection.gone.set(self.end_of_stream);
         self.connection.active_ms.set(self.shared.uptime_ms());
     }
