@@ -66,7 +66,7 @@ def test_a_topic_that_is_subscribed_while_the_join_is_under_way_is_asked_for_in_
     [(api, fields)] = sends(member.done(0))
     assert (api, fields["reason"]) == ("JoinGroup", "the subscription has changed since the join")
     [(_, metadata)] = fields["protocols"]
-    assert rota.decode_subscription(metadata).topics == ["t", "u"]
+    assert rota.decode_subscription(metadata).topics == ("t", "u")
 
 
 def test_a_subscription_that_is_the_same_again_needs_no_other_join() -> None:
