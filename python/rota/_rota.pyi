@@ -2062,6 +2062,7 @@ def simulate_worlds(first: int, stop: int, *, swarm: bool = False) -> str:
     `rota.simulate.worlds` reads it. Raises ValueError if there are no such seeds.
     """
 
+@final
 class SimulatedJournal:
     """The journals of worlds in one directory, one world after the other. `rota.simulate.journal` has it for people."""
 

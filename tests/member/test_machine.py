@@ -65,8 +65,8 @@ def test_a_topic_that_is_subscribed_while_the_join_is_under_way_is_asked_for_in_
     assert again == [Revoke([("t", 0)])], "range gives up everything before it joins"
     [(api, fields)] = sends(member.done(0))
     assert (api, fields["reason"]) == ("JoinGroup", "the subscription has changed since the join")
-    [(_, metadata)] = fields["protocols"]
-    assert rota.decode_subscription(metadata).topics == ("t", "u")
+    [offered] = fields["protocols"]
+    assert rota.decode_subscription(offered["metadata"]).topics == ("t", "u")
 
 
 def test_a_subscription_that_is_the_same_again_needs_no_other_join() -> None:
@@ -99,6 +99,18 @@ def test_a_close_revokes_waits_and_says_goodbye() -> None:
     assert member.answered(0, 3, "LeaveGroup", {"error_code": 25}) == [Closed()], "whatever the answer"
     assert member.is_closed
     assert member.next_deadline() is None
+
+
+def test_a_close_waits_for_the_application_without_being_woken_in_vain() -> None:
+    member = rota.Member("readers")
+    settle(member)
+    member.close(0)
+    deadlines = []
+    while (deadline := member.next_deadline()) is not None and deadline < 300_000:
+        member.advance(deadline)
+        deadlines.append(deadline)
+        assert len(deadlines) < 1_000, deadlines[-3:]
+    assert member.done(0) == [Revoke([("t", 0), ("t", 1)])], "it is told so as soon as it has dealt with its assignment"
 
 
 def test_an_unknown_error_of_a_join_is_raised_with_the_brokers_code() -> None:

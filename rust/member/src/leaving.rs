@@ -79,7 +79,8 @@ impl Member {
 
     pub(crate) fn next_leaving(&self) -> Option<u64> {
         match self.leaving.step {
-            Step::Committing { until_ms } => Some(until_ms),
+            // Until the application has dealt with what it was told, nothing can be done then.
+            Step::Committing { until_ms } if !self.round.waits_for_the_application() => Some(until_ms),
             _ => None,
         }
     }
