@@ -7,15 +7,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from rota.bench import alone, joining, plot, processes, serving
 from rota.bench.processes import BenchError, Served
 from rota.bench.serving import Plan, Say
+from rota.cli import FAILED, INTERRUPTED, MISUSED, fail
 
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 GROUP_MEMBERS = 100
 
 app = typer.Typer(
@@ -28,12 +28,6 @@ app = typer.Typer(
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table; times in seconds.")]
 Seconds = Annotated[float, typer.Option(min=0.01, max=3_600, metavar="S", help="Of each measurement.")]
 Rounds = Annotated[int, typer.Option(min=1, max=100, metavar="N", help="How often each is measured, in turns.")]
-
-
-def fail(code: int, message: str) -> NoReturn:
-    """End with one line on stderr."""
-    typer.echo(f"rota: {message}", err=True)
-    raise typer.Exit(code)
 
 
 def said() -> Say:
