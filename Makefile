@@ -112,14 +112,8 @@ differential: wheel ## core against model, 1,000,000 steps with the release buil
 planted: develop ## plant bugs in a copy of the core, let every engine look for each, write docs/planted.md (an hour)
 	$(BIN)/python -m tests.planted --workers $(WORKERS)
 
-# The quickest tests first; what they do not notice meets the core's own. Without a mutant all have to pass.
-MUTATE = ROTA_WALKS=10 cargo mutants --package rota-core --shard $(SHARD) --sharding round-robin --output build/mutants \
-	--baseline skip --timeout 90
-
 mutants: ## change the core a little, many times; the tests in Rust have to notice (SHARD=0/20; cargo install cargo-mutants)
-	cargo test --quiet --profile mutants -p rota-core -p rota-sim --test transcripts --test differential
-	$(MUTATE) --test-package rota-sim -C=--test=transcripts -C=--test=differential || test $$? -eq 2 -o $$? -eq 3
-	$(MUTATE) --iterate
+	scripts/mutants $(SHARD)
 
 wheel: venv ## sdist and wheel (release build) into dist/
 	rm -rf dist

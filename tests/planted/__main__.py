@@ -34,8 +34,8 @@ def main() -> int:
             for name, result in results[engine].items():
                 print(f"{engine:12} {name}: {result or 'not found'}", flush=True)
     if not options.bug:
-        results = results if engines == list(ENGINES) else page.results() | results
-        page.PAGE.write_text(page.text(results))
+        told = results if engines == list(ENGINES) else page.results() | results
+        page.PAGE.write_text(page.text({engine: told[engine] for engine in ENGINES if engine in told}))
     unnoticed = [name for name in names if not any(of[name] for of in results.values())]
     print(f"{len(names) - len(unnoticed)} of {len(names)} found", *unnoticed, sep="\n  ")
     return 1 if unnoticed else 0

@@ -173,8 +173,14 @@ impl<H: Hasher> Canonical<'_, H> {
         self.names.waiting.extend(ticket.map(|ticket| (ticket, member.cloned())));
     }
 
+    /// Of a record: nothing reads it but a load, which makes it the present one. So what counts is whether it is the
+    /// present one, or the one beside it, and what it would be itself; not how long ago it was.
     fn generation(&mut self, generation: i32) {
-        self.put(generation.wrapping_sub(self.generation));
+        let ahead = generation.saturating_sub(self.generation);
+        self.put((
+            generation.min(GENERATIONS_ALIKE_FROM),
+            ahead.clamp(-GENERATIONS_ALIKE_FROM, GENERATIONS_ALIKE_FROM),
+        ));
     }
 
     fn wall(&mut self, wall_ms: Option<i64>) {

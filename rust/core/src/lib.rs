@@ -17,6 +17,10 @@
 //! [`sessions`] (who is alive), [`statics`] (static membership) and [`appends`] (what is in flight).
 #![forbid(unsafe_code)]
 
+// Tests in here set the scene of those in tests/, which name the crate.
+#[cfg(test)]
+extern crate self as rota_core;
+
 mod admin;
 mod appends;
 pub mod canonical;

@@ -61,6 +61,23 @@ fn operations_expire_by_deadline_then_arming_and_take_their_watches_along() {
 }
 
 #[test]
+fn what_waits_is_listed_with_its_keys_in_the_order_in_which_it_would_expire() {
+    let mut purgatory = Names::new(1_000);
+    let heartbeat = purgatory.watch(1_500, &["m"], "heartbeat");
+    purgatory.watch(1_500, &["m", "n"], "join");
+    purgatory.watch(9_400, &[], "sync");
+    let gone = purgatory.watch(1_200, &[], "gone");
+    purgatory.complete(gone);
+    purgatory.rearm(heartbeat, 1_500);
+    let listed: Vec<_> =
+        purgatory.in_firing_order().map(|(deadline_ms, keys, name)| (deadline_ms, keys.to_vec(), *name)).collect();
+    let expected = [(1_500, vec!["m", "n"], "join"), (1_500, vec!["m"], "heartbeat"), (9_400, vec![], "sync")];
+    assert_eq!(listed, expected);
+    let names: Vec<&str> = listed.iter().map(|(_, _, name)| *name).collect();
+    assert_eq!(expired(&mut purgatory, 10_000).iter().map(|(_, name)| *name).collect::<Vec<_>>(), names);
+}
+
+#[test]
 fn what_is_completed_or_rearmed_between_the_advance_and_its_turn_does_not_expire_now() {
     let mut purgatory = Names::new(0);
     purgatory.watch(1, &[], "first");

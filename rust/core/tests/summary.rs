@@ -98,3 +98,22 @@ fn an_outline_changes_with_the_group_and_with_the_member_that_it_is_about() {
     assert_eq!(of_follower_later, of_follower, "nothing happened to it, nor to the group");
     assert_eq!(scene.coordinator.outline_digest("h", &leader), 0, "no such group");
 }
+
+#[test]
+fn all_groups_are_counted_by_state_by_slack_and_by_offsets() {
+    let mut scene = Scene::new(config());
+    scene.two_stable(&joining("i0"), &joining("i1"));
+    scene.commit("h", "t", 3);
+    let commit = scene.newest();
+    assert_eq!(scene.coordinator.append_group(commit), Some("h"));
+    assert_eq!((scene.coordinator.offset_count(), scene.coordinator.offsets().count()), (0, 0), "it is in flight");
+    scene.store();
+    assert_eq!(scene.coordinator.append_group(commit), None);
+    assert_eq!(scene.coordinator.offset_count(), 3);
+    let offsets = scene.coordinator.offsets().map(|(group, topic, index, offset)| (&**group, &**topic, index, offset));
+    assert_eq!(offsets.collect::<Vec<_>>(), [("h", "t", 0, 5), ("h", "t", 1, 5), ("h", "t", 2, 5)]);
+    let counts = scene.coordinator.state_counts();
+    let of = |state: State| counts[State::ALL.iter().position(|other| *other == state).expect("one of all")];
+    assert_eq!((of(State::Stable), of(State::Empty), counts.iter().sum()), (1, 1, 2));
+    assert_eq!(scene.coordinator.slack_of_all(scene.now().mono_ms), slack(&[(9, 2)]));
+}
