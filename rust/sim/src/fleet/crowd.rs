@@ -1,6 +1,6 @@
-//! Groups that are full: from what was told, nobody gets in above a limit (S24, docs/protocol.md §4.4).
+//! Groups that are full: from what was told, nobody is let in above a limit (S24, docs/protocol.md §4.4).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rota_core::ErrorCode;
 use rota_member::{Answer, Request};
@@ -10,13 +10,29 @@ use super::{
     shape::Limits,
 };
 
-/// Who is in, or may still come in.
+/// When an answer was given.
+#[derive(Clone, Copy)]
+pub struct Moment {
+    /// By the coordinator's clock.
+    pub clock_ms: u64,
+    /// Whatever is answered in one step comes of one event.
+    pub step: u64,
+}
+
+/// A generation as it began: all who were waiting for that are told of it in one step. Static members that were away
+/// are told later, and come on top.
+struct Beginning {
+    step: u64,
+    joined: usize,
+}
+
+/// Who is let in, or may still come in.
 #[derive(Default)]
 pub struct Crowd {
     /// Ids that were handed out by one incarnation for one group, and until when each is good at least.
     pending: BTreeMap<(u32, usize), Vec<(String, u64)>>,
-    /// Who was let into a generation: instances, or members without one.
-    joined: BTreeMap<(u32, usize, i32), BTreeSet<String>>,
+    /// By incarnation, group and generation.
+    begun: BTreeMap<(u32, usize, i32), Beginning>,
     /// How often this was looked at.
     pub looked: u64,
 }
@@ -31,12 +47,10 @@ impl Crowd {
         }
     }
 
-    /// Looks at an answer; the time is that of the coordinator's clock.
-    pub fn answered(&mut self, to: &Waiting, answer: &Answer, limits: Limits, now_ms: u64) -> Result<(), Broken> {
-        let (
-            Request::JoinGroup { instance_id, session_timeout_ms, .. },
-            Answer::JoinGroup { error, member_id, generation, .. },
-        ) = (&*to.asked.body, answer)
+    /// Looks at an answer.
+    pub fn answered(&mut self, to: &Waiting, answer: &Answer, limits: Limits, at: Moment) -> Result<(), Broken> {
+        let (Request::JoinGroup { session_timeout_ms, .. }, Answer::JoinGroup { error, member_id, generation, .. }) =
+            (&*to.asked.body, answer)
         else {
             return Ok(());
         };
@@ -44,14 +58,18 @@ impl Crowd {
         match (error, limits.group_size, limits.pending_ids) {
             (ErrorCode::MemberIdRequired, _, Some(limit)) => {
                 let ids = self.pending.entry((epoch, group)).or_default();
-                ids.retain(|(_, until_ms)| *until_ms > now_ms);
-                ids.push((member_id.clone(), now_ms + *session_timeout_ms as u64));
+                ids.retain(|(_, until_ms)| *until_ms > at.clock_ms);
+                ids.push((member_id.clone(), at.clock_ms + *session_timeout_ms as u64));
                 within(ids.len(), limit, "ids that nobody has come back with", &mut self.looked)
             }
             (ErrorCode::None, Some(limit), _) => {
-                let joined = self.joined.entry((epoch, group, *generation)).or_default();
-                joined.insert(instance_id.clone().unwrap_or_else(|| member_id.clone()));
-                within(joined.len(), limit, "members in one generation", &mut self.looked)
+                let beginning = Beginning { step: at.step, joined: 0 };
+                let beginning = self.begun.entry((epoch, group, *generation)).or_insert(beginning);
+                if beginning.step != at.step {
+                    return Ok(());
+                }
+                beginning.joined += 1;
+                within(beginning.joined, limit, "members with which a generation began", &mut self.looked)
             }
             _ => Ok(()),
         }
