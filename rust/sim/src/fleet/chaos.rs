@@ -47,6 +47,9 @@ impl Fleet {
     fn strike_process(&mut self, fault: Fault, seat: usize) {
         let Fault { for_ms, kind, whence, .. } = fault;
         let runs = self.seats[seat].member.is_some();
+        if self.seats[seat].crashes_until_ms.is_some() {
+            return;
+        }
         match kind {
             Kind::ClientCrash | Kind::ClientAnew => {
                 if self.stop(seat) {
@@ -64,9 +67,10 @@ impl Fleet {
                 self.close_member(seat);
                 self.queue.push(self.now_ms + for_ms, Happening::Start { seat });
             }
+            Kind::CrashLoop => self.add_crash_loop(seat, for_ms),
             Kind::Twin => self.add_twin(seat),
             Kind::Busy => {
-                if runs && for_ms > u64::from(super::shape::REBALANCE_MS) {
+                if runs && for_ms > u64::from(self.shape.timeouts.rebalance_ms) {
                     self.effective(kind);
                 }
                 self.be_busy(seat, for_ms);
@@ -105,6 +109,10 @@ impl Fleet {
             self.restart_node(node);
         }
         for seat in 0..self.seats.len() {
+            if self.seats[seat].crashes_until_ms.is_some() {
+                self.seats[seat].crashes_until_ms = Some(0);
+                self.stop(seat);
+            }
             self.seats[seat].paused_until_ms = 0;
             self.seats[seat].busy_until_ms = 0;
             // What did not happen to it meanwhile happens now, if only late.

@@ -40,6 +40,8 @@ pub struct Seat {
     rejoined: Option<(u32, i32)>,
     /// Of the group, when it joined.
     group_life: u32,
+    /// It is gone whenever its JoinGroup is answered, and starts again until then.
+    pub crashes_until_ms: Option<u64>,
 }
 
 impl Seat {
@@ -60,6 +62,7 @@ impl Seat {
             is_closing: false,
             rejoined: None,
             group_life: 0,
+            crashes_until_ms: None,
         }
     }
 
@@ -82,6 +85,9 @@ impl Fleet {
             if self.seats[seat].is_closing {
                 self.queue.push(self.now_ms + 100, Happening::Start { seat });
             }
+            return;
+        }
+        if self.seats[seat].crashes_until_ms.is_some_and(|until_ms| until_ms <= self.now_ms) {
             return;
         }
         let retry_seed = self.dice.roll(usize::MAX >> 1) as u64;
@@ -236,7 +242,7 @@ impl Fleet {
     /// What an application does every second or so.
     pub(super) fn act(&mut self, seat: usize) {
         let life = self.seats[seat].life;
-        let wait_ms = 700 + self.dice.roll(800) as u64;
+        let wait_ms = (700 + self.dice.roll(800) as u64) * u64::from(self.shape.pace);
         self.queue.push(self.now_ms + wait_ms, Happening::Act { seat, life });
         if self.seats[seat].busy_until_ms > self.now_ms {
             return;
@@ -312,5 +318,26 @@ impl Fleet {
         let twin = Seat::new(one.shape, name, one.instance_id.clone(), one.topics.clone());
         self.seats.push(twin);
         self.start(self.seats.len() - 1);
+    }
+    /// A process more in the group of a seat, which never gets further than being told its member id.
+    pub(super) fn add_crash_loop(&mut self, like: usize, for_ms: u64) {
+        let one = &self.seats[like];
+        let name = format!("c{}", self.seats.len());
+        let mut looping = Seat::new(one.shape, name, None, one.topics.clone());
+        looping.crashes_until_ms = Some(self.now_ms + for_ms);
+        self.seats.push(looping);
+        self.start(self.seats.len() - 1);
+    }
+
+    /// Its JoinGroup was answered: it is gone, and what it was given nobody uses.
+    pub(super) fn crash_at_join(&mut self, seat: usize, until_ms: u64, error: ErrorCode) {
+        if error == ErrorCode::MemberIdRequired {
+            self.effective(Kind::CrashLoop);
+        }
+        self.stop(seat);
+        let wait_ms = (500 + self.dice.roll(1_000) as u64) * u64::from(self.shape.pace);
+        if self.now_ms + wait_ms < until_ms {
+            self.queue.push(self.now_ms + wait_ms, Happening::Start { seat });
+        }
     }
 }

@@ -44,6 +44,16 @@ macro_rules! kinds {
     };
 }
 
+impl Kind {
+    /// Whether it lasts as long as a process is away or at work: longer in a slow world.
+    fn is_of_processes(self) -> bool {
+        matches!(
+            self,
+            Kind::ClientCrash | Kind::ClientAnew | Kind::ClientPause | Kind::ClientClose | Kind::CrashLoop | Kind::Busy
+        )
+    }
+}
+
 kinds! {
     NodeCrash = "node-crash", "a node loses its memory, and comes back later; others take over its partitions";
     HandOver = "hand-over", "a partition moves: unloaded on one node, then loaded on another";
@@ -59,6 +69,7 @@ kinds! {
     ClientAnew = "client-anew", "the same, but it comes back with another instance id, or without one";
     ClientPause = "client-pause", "a process does nothing for a while, and then everything late";
     ClientClose = "client-close", "a process closes its member, and starts again later";
+    CrashLoop = "crash-loop", "one process more asks for a member id and is gone, again and again for a while";
     Twin = "twin", "a second process starts with the instance id of one that runs";
     Busy = "busy", "an application works for longer than its poll interval";
     Subscribe = "subscribe", "an application subscribes to other topics";
@@ -89,7 +100,7 @@ impl fmt::Display for Fault {
 }
 
 /// All that goes wrong in a world, by time. With `swarm`, only some kinds do, but more often.
-pub fn draw(dice: &mut Dice, shape: &Shape, chaos_ms: u64, swarm: bool) -> Vec<Fault> {
+pub fn draw(dice: &mut Dice, shape: &Shape, swarm: bool) -> Vec<Fault> {
     let kinds: Vec<Kind> = Kind::ALL.iter().copied().filter(|_| !swarm || dice.chance(30)).collect();
     if kinds.is_empty() {
         return Vec::new();
@@ -97,9 +108,10 @@ pub fn draw(dice: &mut Dice, shape: &Shape, chaos_ms: u64, swarm: bool) -> Vec<F
     let mut faults: Vec<Fault> = (0..4 + dice.roll(20))
         .map(|_| {
             let kind = dice.pick(&kinds);
+            let pace = if kind.is_of_processes() { shape.pace } else { 1 };
             Fault {
-                at_ms: dice.roll(chaos_ms as usize) as u64,
-                for_ms: length(dice),
+                at_ms: dice.roll(shape.chaos_ms() as usize) as u64,
+                for_ms: length(dice) * u64::from(pace),
                 kind,
                 whom: dice.roll(shape.seats.len() * shape.nodes * shape.partitions as usize),
                 whence: dice.roll(840),

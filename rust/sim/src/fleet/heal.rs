@@ -2,39 +2,58 @@
 
 use std::collections::BTreeMap;
 
-use rota_core::Phase;
+use rota_core::{Phase, config::NEW_MEMBER_JOIN_TIMEOUT_MS};
 use rota_member::{Partition, State};
 
 use super::{
     Fleet,
-    shape::{APPEND_MS, METADATA_MS, REBALANCE_MS, REQUEST_MS, SESSION_MS},
+    promises::Waiting,
+    shape::{APPEND_MS, METADATA_MS, REQUEST_MS, Shape},
 };
 
-/// A join on a connection that swallows is given up after the rebalance timeout and 5 s.
-const JOIN_MS: u64 = REBALANCE_MS as u64 + 5_000;
-/// The longest that an application works.
+/// A join on a connection that swallows is given up after the rebalance timeout and so much.
+const JOIN_SLACK_MS: u64 = 5_000;
+/// The longest that an application works, at the usual pace.
 const BUSY_MS: u64 = 20_100;
-/// L5 counts from when everybody can hear everybody: before that, what hangs is given up; and a leader looks at the
-/// topics only now and then. A twentieth more for slow clocks.
-pub const SETTLE_MS: u64 = (JOIN_MS
-    + BUSY_MS
-    + REQUEST_MS as u64
-    + METADATA_MS as u64
-    + SESSION_MS as u64
-    + 2 * REBALANCE_MS as u64
-    + APPEND_MS as u64)
-    * 21
-    / 20;
-/// Nobody waits longer for an answer.
-pub const PATIENCE_MS: u64 = (SESSION_MS as u64 + 2 * REBALANCE_MS as u64 + APPEND_MS as u64) * 21 / 20;
-/// So long it has to stay as it is.
+/// So long it has to stay as it is, at the usual pace.
 const QUIET_MS: u64 = 4_000;
 const LOOK_MS: u64 = 250;
 
+/// For how long nothing may be settled. L5 counts from when everybody can hear everybody: before that, what hangs is
+/// given up; and a leader looks at the topics only now and then.
+fn settle_ms(shape: &Shape) -> u64 {
+    let to_hear = u64::from(shape.timeouts.rebalance_ms) + JOIN_SLACK_MS + u64::from(REQUEST_MS);
+    let to_look = (BUSY_MS + u64::from(METADATA_MS)) * u64::from(shape.pace);
+    slowly(to_hear + to_look + phases_ms(shape))
+}
+
+/// A session ends, then one rebalance after the other, and what comes of it is in the log.
+fn phases_ms(shape: &Shape) -> u64 {
+    let timeouts = &shape.timeouts;
+    u64::from(timeouts.session_ms) + 2 * u64::from(timeouts.rebalance_ms) + u64::from(APPEND_MS)
+}
+
+/// By a slow clock.
+pub fn slowly(time_ms: u64) -> u64 {
+    time_ms * 21 / 20
+}
+
 impl Fleet {
+    /// Nobody waits longer for an answer than all phases take; and a new member not longer than it has for its first
+    /// join (docs/protocol.md §4.7), after what its group had to wait for in the log.
+    pub(super) fn patience_ms(&self, waiting: &Waiting) -> u64 {
+        let phases_ms = phases_ms(&self.shape);
+        slowly(if self.sessions.is_new(&waiting.asked.body) {
+            phases_ms.min(NEW_MEMBER_JOIN_TIMEOUT_MS + u64::from(APPEND_MS))
+        } else {
+            phases_ms
+        })
+    }
+
     pub(super) fn settle(&mut self) {
         let healed_ms = self.now_ms;
         self.healed_ms = Some(healed_ms);
+        let pace = u64::from(self.shape.pace);
         self.look("L5");
         let begun: Vec<u64> = (0..self.shape.groups.len()).map(|group| self.promises.begun(group)).collect();
         let mut since_ms = None;
@@ -42,19 +61,19 @@ impl Fleet {
             match self.unsettled() {
                 None => {
                     let since_ms = *since_ms.get_or_insert(self.now_ms);
-                    self.figures.settled_ms = since_ms - healed_ms;
-                    if self.now_ms - since_ms >= QUIET_MS {
+                    self.figures.settled_ms = (since_ms - healed_ms) / pace;
+                    if self.now_ms - since_ms >= QUIET_MS * pace {
                         return;
                     }
                 }
                 Some(why) => {
                     since_ms = None;
-                    if self.now_ms - healed_ms > SETTLE_MS {
+                    if self.now_ms - healed_ms > settle_ms(&self.shape) {
                         return self.violated("L5", why);
                     }
                 }
             }
-            let next_ms = self.now_ms + LOOK_MS;
+            let next_ms = self.now_ms + LOOK_MS * pace;
             self.go_on(next_ms);
             self.count_rebalances(&begun);
         }
@@ -130,8 +149,8 @@ impl Fleet {
         if self.violation.is_some() {
             return;
         }
-        let late = |since_ms: u64| since_ms + PATIENCE_MS < self.now_ms;
-        if let Some((ticket, waiting)) = self.waiting.iter().find(|(_, waiting)| late(waiting.asked.since_ms)) {
+        let is_late = |waiting: &Waiting| waiting.asked.since_ms + self.patience_ms(waiting) < self.now_ms;
+        if let Some((ticket, waiting)) = self.waiting.iter().find(|(_, waiting)| is_late(waiting)) {
             let words =
                 format!("ticket {} waits since {} ms: {:?}", ticket.0, waiting.asked.since_ms, waiting.asked.body);
             return self.violated("L4", words);

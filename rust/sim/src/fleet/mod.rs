@@ -2,7 +2,7 @@
 //!
 //! One seed is one world, single-threaded. [`Shape`] says what it is made of, a list of [`Fault`]s what goes wrong; both
 //! are drawn from the seed before anything happens. Everything after that is one queue of happenings, and one line of
-//! text for each. After the chaos everything heals, and every group has to settle within [`heal::SETTLE_MS`] (L5).
+//! text for each. After the chaos everything heals, and every group has to settle within a bound (L5).
 //!
 //! One thing, one file: [`wires`] (TCP), [`log`] (the fenced log), [`nodes`] (coordinators and their clocks), [`clients`]
 //! (members and applications), [`chaos`] (what each fault does); [`promises`] looks at every answer, [`ledger`] at what
@@ -50,6 +50,7 @@ use journal::Journal;
 use ledger::Ledger;
 use log::{AppendNumber, Log};
 use nodes::Node;
+use operator::Watch;
 use promises::{Promises, Waiting};
 use queue::Queue;
 use sessions::Sessions;
@@ -61,8 +62,6 @@ pub use journal::Entry;
 pub use minimise::minimise;
 pub use planted::Planted;
 
-/// How long things go wrong.
-pub const CHAOS_MS: u64 = 90_000;
 /// No world has nearly as many happenings: one that does goes round in circles.
 const HAPPENINGS_MAX: u64 = 500_000;
 
@@ -191,8 +190,8 @@ struct Fleet {
     promises: Promises,
     sessions: Sessions,
     crowd: Crowd,
-    /// How often in a row the operator found each group waiting for nobody.
-    waits_for_nobody: Vec<u32>,
+    /// What the operator knows, by group.
+    watches: Vec<Watch>,
     ledgers: Vec<Ledger>,
     lives: Vec<Life>,
     /// Of [`Planted::AssignmentOfAnother`].
@@ -207,7 +206,7 @@ struct Fleet {
 /// What goes wrong in the world of a seed.
 pub fn faults_of(seed: u64, swarm: bool) -> Vec<Fault> {
     let shape = Shape::draw(seed, &mut Dice::new(seed));
-    faults::draw(&mut Dice::new(seed ^ 0xfa17), &shape, CHAOS_MS, swarm)
+    faults::draw(&mut Dice::new(seed ^ 0xfa17), &shape, swarm)
 }
 
 /// Runs the world of a seed with these faults. A panic, of a coordinator that finds itself broken or of anything else,
@@ -257,7 +256,7 @@ impl Fleet {
             promises: Promises::new(shape.limits.retention),
             sessions: Sessions::default(),
             crowd: Crowd::default(),
-            waits_for_nobody: vec![0; shape.groups.len()],
+            watches: vec![Watch::default(); shape.groups.len()],
             ledgers: shape.groups.iter().map(|_| Ledger::default()).collect(),
             lives: Vec::new(),
             last_assignment: Vec::new(),
@@ -272,7 +271,7 @@ impl Fleet {
 
     fn live(&mut self) {
         self.begin();
-        self.go_on(CHAOS_MS);
+        self.go_on(self.shape.chaos_ms());
         self.heal();
         self.settle();
         self.look_at_the_end();

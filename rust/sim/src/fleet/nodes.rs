@@ -6,8 +6,8 @@ use rota_member::{Answer, Request, RequestId};
 
 use super::{
     Fleet, Happening, Planted,
+    crowd::Moment,
     faults::Kind,
-    heal,
     log::{AppendNumber, Described, Effects, InFlight},
     promises::{Asked, Place, Waiting},
     shape::{APPEND_MS, Shape, WORLD_BEGINS_WALL_MS},
@@ -88,9 +88,9 @@ impl Fleet {
     pub(super) fn serve(&mut self, wire: WireId, request: RequestId, body: Box<Request>) {
         let (seat, node) = (self.wires[wire].seat, self.wires[wire].node);
         let shape = self.seats[seat].shape;
-        // Only new clients have an instance id; a process may come back with one.
-        let is_static = self.seats[seat].instance_id.is_some();
-        let version = if is_static { bridge::JOIN_VERSION } else { self.shape.seats[shape].join_version };
+        // Only new clients have an instance id, with which a process may come back, or have to ask for a member id.
+        let is_new_client = self.seats[seat].instance_id.is_some() || self.seats[seat].crashes_until_ms.is_some();
+        let version = if is_new_client { bridge::JOIN_VERSION } else { self.shape.seats[shape].join_version };
         let Some(owned) = bridge::to_core(&body, self.seats[seat].name(), version) else {
             let answer = match &*body {
                 Request::FindCoordinator { group_id } => {
@@ -115,6 +115,9 @@ impl Fleet {
         self.park(wire, ticket);
         let entropy = u128::from(ticket.0).wrapping_mul(SPREAD);
         owned.lend(|request| self.tell(node, partition, &Event::Submitted { ticket, entropy, request }));
+        if self.waiting.get(&ticket).is_some_and(|one| matches!(*one.asked.body, Request::JoinGroup { .. })) {
+            self.watches[group].had_one = false;
+        }
     }
 
     /// Something happens to a core, and it wants something done.
@@ -163,13 +166,14 @@ impl Fleet {
         }
         let clock_ms = self.nodes[node].clock.shows(self.now_ms).mono_ms;
         let waited_ms = self.now_ms - waiting.asked.since_ms;
-        if waited_ms > heal::PATIENCE_MS {
+        if waited_ms > self.patience_ms(&waiting) {
             self.violated("L4", format!("ticket {} has waited {waited_ms} ms: {:?}", ticket.0, waiting.asked.body));
         }
+        let moment = Moment { clock_ms, step: self.figures.core_events };
         let checked = self.promises.answered(&waiting, &answer, &self.logs[partition], self.now_ms);
         let checked = checked
             .and_then(|()| self.sessions.answered(&waiting, &answer, &self.shape.timeouts, clock_ms))
-            .and_then(|()| self.crowd.answered(&waiting, &answer, self.shape.limits, clock_ms));
+            .and_then(|()| self.crowd.answered(&waiting, &answer, self.shape.limits, moment));
         if let Err((id, words)) = checked {
             self.violated(id, words);
         }

@@ -2,33 +2,67 @@
 
 use rota_core::{Request, Ticket, request::DescribeGroup};
 use rota_journal::Event;
+use rota_member::Request as Asked;
 
-use super::{Fleet, Happening, log::Described};
+use super::{Fleet, Happening, heal::slowly, log::Described, shape::APPEND_MS};
 
+/// At the usual pace.
 const PERIOD_MS: u64 = 2_000;
-/// A group that has lost its last member is Empty as soon as the initial delay, half a second, is over. Three looks in a
-/// row that find it waiting do not find three such moments.
-const LOOKS: u32 = 3;
+/// What has to happen at once has happened by then.
+const SOON_MS: u64 = 10;
 const VERSION: i16 = 5;
 
+/// What is known of a group.
+#[derive(Clone, Copy, Default)]
+pub struct Watch {
+    /// The last look found one member in a Stable group, and nobody has asked to join since. If that member goes, a
+    /// rebalance begins that waits for nobody, whoever may come back with an id (docs/protocol.md §5.1, TRAP-06).
+    pub had_one: bool,
+    /// Since when it has been found waiting without members.
+    without_members_ms: Option<u64>,
+}
+
 impl Fleet {
-    /// Asks for each group, and comes again.
+    /// Asks for each group, and comes again: soon, if a group waits without members.
     pub(super) fn inspect(&mut self) {
         for group in 0..self.shape.groups.len() {
-            let id = self.shape.groups[group].id.clone();
-            let partition = rota_core::partition_for(&id, self.shape.partitions) as usize;
-            self.tickets += 1;
-            let request = Request::DescribeGroup(DescribeGroup { version: VERSION, group_id: Some(&id) });
-            let asked = Event::Submitted { ticket: Ticket(self.tickets), entropy: 0, request };
-            let described = self.tell(self.owners[partition], partition, &asked);
             self.look("L1");
-            let waits_for_nobody = |found: &Described| found.state == "PreparingRebalance" && found.members == 0;
-            self.waits_for_nobody[group] =
-                if described.as_ref().is_some_and(waits_for_nobody) { self.waits_for_nobody[group] + 1 } else { 0 };
-            if self.waits_for_nobody[group] == LOOKS {
-                self.violated("L1", format!("{id} has no members, and waits for them"));
-            }
+            self.inspect_group(group);
         }
-        self.queue.push(self.now_ms + PERIOD_MS, Happening::Inspect);
+        let is_suspicious = self.watches.iter().any(|watch| watch.had_one && watch.without_members_ms.is_some());
+        let wait_ms = if is_suspicious { SOON_MS } else { PERIOD_MS * u64::from(self.shape.pace) };
+        self.queue.push(self.now_ms + wait_ms, Happening::Inspect);
+    }
+
+    fn inspect_group(&mut self, group: usize) {
+        let described = self.describe(group);
+        if !described.as_ref().is_some_and(|found| found.state == "PreparingRebalance" && found.members == 0) {
+            let is_alone = described.is_some_and(|found| found.state == "Stable" && found.members == 1);
+            let had_one = is_alone && !self.is_joined(group);
+            self.watches[group] = Watch { had_one, without_members_ms: None };
+            return;
+        }
+        let Watch { had_one, without_members_ms } = &mut self.watches[group];
+        let waited_ms = self.now_ms - *without_members_ms.get_or_insert(self.now_ms);
+        // Members that went later are not waited for longer than a join phase lasts, nor is the group's first record.
+        let most_ms = slowly(u64::from(self.shape.timeouts.rebalance_ms) + u64::from(APPEND_MS));
+        if waited_ms > if *had_one { 0 } else { most_ms } {
+            self.violated("L1", format!("{} has no members, and waits for them", self.shape.groups[group].id));
+        }
+    }
+
+    fn describe(&mut self, group: usize) -> Option<Described> {
+        let id = self.shape.groups[group].id.clone();
+        let partition = rota_core::partition_for(&id, self.shape.partitions) as usize;
+        self.tickets += 1;
+        let request = Request::DescribeGroup(DescribeGroup { version: VERSION, group_id: Some(&id) });
+        let asked = Event::Submitted { ticket: Ticket(self.tickets), entropy: 0, request };
+        self.tell(self.owners[partition], partition, &asked)
+    }
+
+    /// Whether somebody waits for the answer to a JoinGroup.
+    fn is_joined(&self, group: usize) -> bool {
+        let is_join = |body: &Asked| matches!(body, Asked::JoinGroup { .. });
+        self.waiting.values().any(|waiting| waiting.asked.group == group && is_join(&waiting.asked.body))
     }
 }

@@ -60,6 +60,7 @@ impl Plan {
             groups: vec![GroupShape { id: "group".into(), strategies: vec![self.assignor], topics: vec![topic] }],
             seats: (0..self.members).map(seat).collect(),
             timeouts: self.timeouts,
+            pace: 1,
             limits: Limits::default(),
         }
     }

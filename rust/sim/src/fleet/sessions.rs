@@ -1,6 +1,6 @@
 //! Who may be unknown already: nobody whose session the coordinator has just begun anew (S20, S30, docs/protocol.md §7).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rota_core::ErrorCode;
 use rota_member::{Answer, Request};
@@ -26,16 +26,24 @@ pub struct Sessions {
     heard: BTreeMap<String, Heard>,
     /// The member that an instance has now.
     of_instance: BTreeMap<(usize, String), String>,
+    /// Everybody who was ever let into a generation.
+    known: BTreeSet<String>,
     /// How often somebody was told that it is unknown.
     pub looked: u64,
 }
 
 impl Sessions {
+    /// Whether this asks for the first join of a dynamic member.
+    pub fn is_new(&self, body: &Request) -> bool {
+        matches!(body, Request::JoinGroup { member_id, instance_id: None, .. } if !self.known.contains(member_id))
+    }
+
     /// Looks at an answer; the time is that of the coordinator's clock.
     pub fn answered(&mut self, to: &Waiting, answer: &Answer, timeouts: &Timeouts, now_ms: u64) -> Result<(), Broken> {
         let epoch = to.place.epoch;
         match (&*to.asked.body, answer) {
             (Request::JoinGroup { instance_id, .. }, Answer::JoinGroup { error: ErrorCode::None, member_id, .. }) => {
+                self.known.insert(member_id.clone());
                 self.heard.insert(member_id.clone(), Heard { epoch, has_plan: false, well_ms: None });
                 if let Some(instance_id) = instance_id {
                     let of = (to.asked.group, instance_id.clone());

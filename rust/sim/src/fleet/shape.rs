@@ -7,16 +7,21 @@ use rota_member::{Config, Strategy, TopicMetadata};
 
 use crate::dice::Dice;
 
-/// Members' settings, the same in all worlds, so that the bound of L5 is the same: small, so that much happens.
-pub const SESSION_MS: u32 = 6_000;
+/// How long things go wrong.
+const CHAOS_MS: u64 = 90_000;
+/// Members' settings: small, so that much happens.
+const SESSION_MS: u32 = 6_000;
 const HEARTBEAT_MS: u32 = 1_500;
 /// Also the rebalance timeout.
-pub const REBALANCE_MS: u32 = 12_000;
+const REBALANCE_MS: u32 = 12_000;
+/// A slow world's pace: its join phases may take longer than the five minutes that a new member has.
+const SLOW: u32 = 100;
 /// An answer is waited for.
 pub const REQUEST_MS: u32 = 8_000;
 const API_MS: u32 = 10_000;
 /// How often a leader looks at the topics.
 pub const METADATA_MS: u32 = 10_000;
+const AUTO_COMMIT_MS: u32 = 2_000;
 /// An append is waited for.
 pub const APPEND_MS: u32 = 5_000;
 /// How often expired offsets are looked for, in worlds in which they expire.
@@ -70,10 +75,14 @@ pub struct Timeouts {
     pub initial_delay_ms: u32,
 }
 
-impl Default for Timeouts {
-    fn default() -> Timeouts {
-        let (session_ms, heartbeat_ms, rebalance_ms) = (SESSION_MS, HEARTBEAT_MS, REBALANCE_MS);
-        Timeouts { session_ms, heartbeat_ms, rebalance_ms, initial_delay_ms: 500 }
+impl Timeouts {
+    fn at(pace: u32) -> Timeouts {
+        Timeouts {
+            session_ms: SESSION_MS * pace,
+            heartbeat_ms: HEARTBEAT_MS * pace,
+            rebalance_ms: REBALANCE_MS * pace,
+            initial_delay_ms: 500,
+        }
     }
 }
 
@@ -91,12 +100,13 @@ pub struct Limits {
 }
 
 impl Limits {
-    fn draw(dice: &mut Dice, groups: usize, seats: &[SeatShape]) -> Limits {
+    fn draw(dice: &mut Dice, groups: usize, seats: &[SeatShape], pace: u32) -> Limits {
         let size = |group: usize| seats.iter().filter(|seat| seat.group == group).count() as u32;
         Limits {
             group_size: dice.chance(20).then(|| (0..groups).map(size).max()).flatten(),
             pending_ids: dice.chance(20).then_some(1),
-            retention: dice.chance(15),
+            // A minute is nothing in a slow world.
+            retention: dice.chance(15) && pace == 1,
         }
     }
 }
@@ -114,8 +124,11 @@ pub struct Shape {
     pub groups: Vec<GroupShape>,
     /// Of all groups.
     pub seats: Vec<SeatShape>,
-    /// The same in all drawn worlds.
+    /// By the pace, in a drawn world.
     pub timeouts: Timeouts,
+    /// How many times slower than usual processes are: what their members wait for, what their applications do, and
+    /// how long things go wrong. Coordinators, logs and connections are as fast as ever.
+    pub pace: u32,
     /// Of coordinators.
     pub limits: Limits,
 }
@@ -144,7 +157,8 @@ impl Shape {
         let mut seats = Vec::new();
         for group in 0..groups.len() {
             let is_old = dice.chance(10);
-            for at in 0..2 + dice.roll(3) {
+            let size = if dice.chance(10) { 1 } else { 2 + dice.roll(3) };
+            for at in 0..size {
                 let instance_id = (!is_old && dice.chance(40)).then(|| format!("g{group}-i{at}"));
                 let join_version = match instance_id {
                     _ if is_old => 0,
@@ -155,8 +169,14 @@ impl Shape {
             }
         }
         let (nodes, partitions) = (2 + dice.roll(2), 2 + dice.roll(PARTITIONS_MAX as usize - 1) as u32);
-        let limits = Limits::draw(dice, groups.len(), &seats);
-        Shape { nodes, partitions, topics, groups, seats, timeouts: Timeouts::default(), limits }
+        let pace = if dice.chance(3) { SLOW } else { 1 };
+        let limits = Limits::draw(dice, groups.len(), &seats, pace);
+        Shape { nodes, partitions, topics, groups, seats, timeouts: Timeouts::at(pace), pace, limits }
+    }
+
+    /// How long things go wrong.
+    pub fn chaos_ms(&self) -> u64 {
+        CHAOS_MS * u64::from(self.pace)
     }
 
     /// The settings of a member in this seat.
@@ -170,8 +190,8 @@ impl Shape {
             max_poll_interval_ms: self.timeouts.rebalance_ms,
             request_timeout_ms: REQUEST_MS,
             api_timeout_ms: API_MS,
-            metadata_max_age_ms: METADATA_MS,
-            auto_commit_interval_ms: shape.auto_commit.then_some(2_000),
+            metadata_max_age_ms: METADATA_MS * self.pace,
+            auto_commit_interval_ms: shape.auto_commit.then_some(AUTO_COMMIT_MS * self.pace),
             strategies: group.strategies.iter().map(|assignor| Strategy::BuiltIn(*assignor)).collect(),
             seed,
             ..Config::new(&*group.id)

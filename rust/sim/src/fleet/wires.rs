@@ -158,8 +158,13 @@ impl Fleet {
     /// An answer reaches its process.
     pub(super) fn deliver(&mut self, id: WireId, request: RequestId, answer: Answer) {
         let wire = &self.wires[id];
-        if wire.client_open && !wire.dead {
-            self.happen(wire.seat, Event::Answered { request, answer });
+        let seat = wire.seat;
+        if !wire.client_open || wire.dead {
+            return;
+        }
+        match (&answer, self.seats[seat].crashes_until_ms) {
+            (Answer::JoinGroup { error, .. }, Some(until_ms)) => self.crash_at_join(seat, until_ms, *error),
+            _ => self.happen(seat, Event::Answered { request, answer }),
         }
     }
 

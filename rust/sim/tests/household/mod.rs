@@ -18,12 +18,17 @@ pub struct Client {
     pub sent: Vec<Request>,
     /// It neither hears nor speaks.
     pub is_deaf: bool,
+    /// What it asks of this kind is lost on the way.
+    pub loses: Option<Wanted>,
+    /// The age of its client, by the version of its `JoinGroup`.
+    pub join_version: i16,
 }
 
+/// What a coordinator wants done.
 #[derive(Default)]
-struct Effects {
+pub struct Effects {
     answers: Vec<(Ticket, Option<Answer>)>,
-    appends: Vec<AppendId>,
+    appends: Vec<(AppendId, Vec<Record>)>,
 }
 
 impl Sink for Effects {
@@ -31,8 +36,8 @@ impl Sink for Effects {
         self.answers.push((ticket, bridge::to_member(&answer)));
     }
 
-    fn append(&mut self, append_id: AppendId, _: &[Record]) {
-        self.appends.push(append_id);
+    fn append(&mut self, append_id: AppendId, records: &[Record]) {
+        self.appends.push((append_id, records.to_vec()));
     }
 }
 
@@ -47,16 +52,18 @@ pub struct Household {
     pub clients: Vec<Client>,
     /// What the next request of this kind is answered instead.
     pub injected: VecDeque<(Wanted, Answer)>,
-    waiting: BTreeMap<Ticket, (usize, RequestId)>,
+    /// Who waits for which answer.
+    pub waiting: BTreeMap<Ticket, (usize, RequestId)>,
     tickets: u64,
+    /// What is durable.
+    pub log: Vec<Record>,
 }
 
 pub const NODE: Node = Node { id: 0, host: String::new(), port: 9092 };
 
 impl Household {
     pub fn new(topics: &[(&str, i32)]) -> Household {
-        let config = rota_core::Config { group_initial_rebalance_delay_ms: 0, ..Default::default() };
-        let mut core = Coordinator::new(config, 0, 0);
+        let mut core = coordinator(0);
         core.loaded(now(0), &mut Effects::default());
         let topics = topics.iter().map(|(name, partitions)| (Arc::from(*name), of(*partitions))).collect();
         Household {
@@ -67,13 +74,21 @@ impl Household {
             injected: VecDeque::new(),
             waiting: BTreeMap::new(),
             tickets: 0,
+            log: Vec::new(),
         }
     }
 
     /// A new client that polls; its place.
     pub fn add(&mut self, member: Member) -> usize {
-        let client = Client { member, notices: Vec::new(), holds: BTreeSet::new(), sent: Vec::new(), is_deaf: false };
-        self.clients.push(client);
+        self.clients.push(Client {
+            member,
+            notices: Vec::new(),
+            holds: BTreeSet::new(),
+            sent: Vec::new(),
+            is_deaf: false,
+            loses: None,
+            join_version: bridge::JOIN_VERSION,
+        });
         self.clients.len() - 1
     }
 
@@ -126,7 +141,11 @@ impl Household {
         {
             return todo.push_back((at, Event::Answered { request, answer }));
         }
-        let Some(owned) = bridge::to_core(body, &format!("client-{at}"), bridge::JOIN_VERSION) else {
+        if self.clients[at].loses.is_some_and(|lost| lost(body)) {
+            return;
+        }
+        let version = self.clients[at].join_version;
+        let Some(owned) = bridge::to_core(body, &format!("client-{at}"), version) else {
             assert_eq!(*to, To::Any);
             let answer = match body {
                 Request::FindCoordinator { .. } => Answer::FindCoordinator(Ok(NODE)),
@@ -152,7 +171,8 @@ impl Household {
                     todo.push_back((at, Event::Answered { request, answer }));
                 }
             }
-            for append_id in std::mem::take(&mut effects.appends) {
+            for (append_id, records) in std::mem::take(&mut effects.appends) {
+                self.log.extend(records);
                 self.core.appended(append_id, Ok(append_id.0), now(self.now_ms), &mut effects);
             }
         }
@@ -216,10 +236,16 @@ impl Household {
     }
 }
 
+/// One that has everything yet to load.
+pub fn coordinator(epoch: u32) -> Coordinator {
+    let config = rota_core::Config { group_initial_rebalance_delay_ms: 0, ..Default::default() };
+    Coordinator::new(config, 0, epoch)
+}
+
 pub fn of(partitions: i32) -> TopicMetadata {
     TopicMetadata { partitions, racks: Vec::new() }
 }
 
-fn now(mono_ms: u64) -> Now {
+pub fn now(mono_ms: u64) -> Now {
     Now { mono_ms, wall_ms: 1_700_000_000_000 + mono_ms as i64 }
 }
