@@ -69,7 +69,9 @@ def measured(part: Part, plan: Plan) -> tuple[list[Row], bool]:
     goals = ", ".join(part.goals)
     plan.say(f"== {goals}")
     try:
-        rows.extend(part.rows(plan))
+        for row in part.rows(plan):
+            rows.append(row)
+            plan.say(" | ".join(cell for cell in row.cells() if cell))
     except MissingError as error:
         rows.append(Row(goals, "", "", note=str(error)))
     except Exception as error:
@@ -112,6 +114,8 @@ def main() -> int:
     chosen = parser.parse_args()
     if unknown := set(chosen.goals) - set(GOALS):
         parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(GOALS)}")
+    if chosen.write and chosen.goals:
+        parser.error("--write keeps a table of one run: leave out the goals, or --write")
     where, plan = machine(), Plan(chosen.quick, said())
     parts = [part for part in PARTS if not chosen.goals or set(part.goals) & set(chosen.goals)]
     done = [measured(part, plan) for part in parts]

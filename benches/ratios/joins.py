@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from benches import brokers
 from benches.ratios.row import Row, at_least, at_most
-from benches.ratios.run import Plan
+from benches.ratios.run import Plan, warmed
 from rota.bench import joining, processes, serving
 from rota.bench.figures import duration, figure
 from rota.bench.joining import Storm
@@ -32,8 +32,7 @@ def joins(plan: Plan) -> Iterator[Row]:
     with processes.pinned_load() as core, processes.own_server(core) as ours, brokers.kafka(core) as kafka:
         with processes.echo(core) as echo:
             each_s = echo_each_s(echo, plan)
-        # A new broker makes the topic of its offsets when it is first asked.
-        joining.measure([kafka], Storm(1, 2, 1), plan.say)
+        warmed(kafka, plan)
         for groups, members in QUICK_CROWDS if plan.quick else CROWDS:
             mine, theirs = joining.measure([ours, kafka], Storm(groups, members, plan.rounds), plan.say)
             took, other = mine.figure("elapsed_s"), theirs.figure("elapsed_s")

@@ -11,7 +11,10 @@ from pathlib import Path
 
 from benches.brokers import MissingError, needs
 from benches.rival import Rival
+from rota.bench import joining, serving
 from rota.bench.alone import Way, way
+from rota.bench.joining import Storm
+from rota.bench.processes import Served
 from rota.bench.serving import Say
 from tests.java import built
 
@@ -21,6 +24,7 @@ JVM_FLAGS = ("-Xms2g", "-Xmx8g", "-XX:+UseG1GC")
 PACKAGE = "rota-benches"
 # Two cores' worth of compiling, and the first passes of cold caches, are over by then.
 WARM_UP_S, WARM_UP_RUNS_MIN = 5.0, 2
+BROKER_WARM_UP_S, WARM_UP_CONNECTIONS = 20.0, 256
 Run = Callable[[], tuple[int, float]]
 
 
@@ -45,6 +49,11 @@ class Plan:
     def warm_up_s(self) -> float:
         """Of a JVM."""
         return 0.5 if self.quick else WARM_UP_S
+
+    @property
+    def broker_warm_up_s(self) -> float:
+        """Of a broker in a JVM, for heartbeats and for joins: it has one core for its work and for its compiler."""
+        return 0.5 if self.quick else BROKER_WARM_UP_S
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -78,6 +87,16 @@ def jvm(plan: Plan, *words: object) -> Rival:
         rival.run()
         runs += 1
     return rival
+
+
+def warmed(broker: Served, plan: Plan) -> None:
+    """Let a broker that runs in a JVM have its code compiled: heartbeats, then joins. What it is for is not counted."""
+    plan.say(f"warming up {broker.name}")
+    seconds = plan.broker_warm_up_s
+    serving.measure([broker], serving.Plan(WARM_UP_CONNECTIONS, 1, WARM_UP_CONNECTIONS, 100, 0, seconds, 1), plan.say)
+    began = time.monotonic()
+    while time.monotonic() - began < seconds:
+        joining.measure([broker], Storm(1, WARM_UP_CONNECTIONS, 1), plan.say)
 
 
 def native(example: str, *words: object) -> list[str]:

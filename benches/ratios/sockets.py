@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from benches import brokers
 from benches.ratios.row import Row, Wanted, at_least, at_most
-from benches.ratios.run import Plan
+from benches.ratios.run import Plan, warmed
 from rota.bench import processes, serving
 from rota.bench.figures import count, duration
 from rota.bench.processes import BenchError, Served
@@ -87,6 +87,9 @@ def beside_brokers(plan: Plan) -> Iterator[Row]:
                 rivals.append(stack.enter_context(start(core)))
             except brokers.MissingError as error:
                 yield Row("PERF-6", "TCP heartbeats", name, note=str(error))
+        for rival in rivals:
+            if is_kafka(rival):
+                warmed(rival, plan)
         for load in RIVAL_LOADS:
             yield from one_load(plan, load, ours, rivals)
 
@@ -107,9 +110,14 @@ def one_load(plan: Plan, load: Load, ours: Served, rivals: Sequence[Served]) -> 
             yield beside(load, mine, result)
 
 
+def is_kafka(served: Served) -> bool:
+    """Which rivals Kafka's goals are about, and a JVM is behind."""
+    return served.name.startswith("Kafka")
+
+
 def beside(load: Load, mine: Result, result: Result) -> Row:
     """One rival under one load."""
-    kafka = result.served.name.startswith("Kafka")
+    kafka = is_kafka(result.served)
     if load.rate is not None:
         return of_pauses(load.title, mine, result, load.wanted if kafka else None)
     is_mock = "mock" in result.served.name and load.depth == 1

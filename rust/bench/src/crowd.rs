@@ -18,8 +18,12 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 const STACK_BYTES: usize = 128 * 1024;
 /// Loading, not there yet, not here, another generation, and a rebalance that is under way: asked again.
 pub(crate) const AGAIN: [i16; 5] = [14, 15, 16, 22, 27];
+/// To a join without a member id: which one to use is in the answer. Some brokers say so to versions that have no such
+/// round, too.
+const MEMBER_ID_REQUIRED: i16 = 79;
 /// Groups that are joined side by side, so that a broker's initial delay is waited for once for all of them.
 const GROUPS_AT_ONCE: usize = 10;
+const LEAVING_AT_ONCE: usize = 32;
 
 /// How many members, and how they are spread.
 #[derive(Clone, Debug)]
@@ -170,6 +174,9 @@ impl Meeting {
             answer.text()?;
             answer.text()?;
             member_id = answer.text()?;
+            if generation < 0 {
+                continue;
+            }
             if self.answered(&mut line, "sync", &frames::sync(&self.group, generation, &member_id))?.is_none() {
                 continue;
             }
@@ -189,12 +196,13 @@ impl Meeting {
         Err(BenchError(format!("the group {} does not settle in {PATIENCE:?}", self.group)))
     }
 
-    /// What follows the error code of a good answer, or nothing if it is worth asking again.
+    /// What follows the error code of a good answer, or of one that names a new member, which is in no generation; or
+    /// nothing if it is worth asking again.
     fn answered<'l>(&self, line: &'l mut Line, what: &str, frame: &[u8]) -> Result<Option<Answer<'l>>, BenchError> {
         let mut answer = line.ask(frame)?;
         answer.i32()?;
         match answer.i16()? {
-            0 => Ok(Some(answer)),
+            0 | MEMBER_ID_REQUIRED => Ok(Some(answer)),
             code if AGAIN.contains(&code) => {
                 thread::sleep(RETRY_PAUSE / 10);
                 Ok(None)
@@ -208,11 +216,24 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets all of them leave, so that nothing is left behind.
+/// Lets all of them leave, so that nothing is left behind; over many connections, for a broker may take its time for
+/// each.
 pub fn dismiss(broker: SocketAddr, seats: &[Seat]) -> Result<(), BenchError> {
-    let mut line = Line::open(broker)?;
-    for seat in seats {
-        line.ask(&frames::leave(&seat.group, &seat.member_id))?;
-    }
-    Ok(())
+    let share = seats.len().div_ceil(LEAVING_AT_ONCE).max(1);
+    thread::scope(|scope| {
+        let mut leaving = Vec::new();
+        for seats in seats.chunks(share) {
+            let work = move || {
+                let mut line = Line::open(broker)?;
+                seats.iter().try_for_each(|seat| line.ask(&frames::leave(&seat.group, &seat.member_id)).map(|_| ()))
+            };
+            let builder = thread::Builder::new().stack_size(STACK_BYTES);
+            leaving.push(builder.spawn_scoped(scope, work).doing(|| "starting a thread".to_owned())?);
+        }
+        leaving.into_iter().try_for_each(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|_| Err(BenchError("a thread that lets members leave has panicked".to_owned())))
+        })
+    })
 }
