@@ -85,6 +85,7 @@ __all__ = [
     "Wheel",
     "__version__",
     "assign_names",
+    "audit_ahead",
     "audit_columns",
     "audit_ranges",
     "audit_replay",
@@ -1906,6 +1907,13 @@ class JournalReplay:
     def tally(self) -> tuple[int, int, int, int, int, int]:
         """Entries: in all, compared, whole states compared, missing, unchecked, and incarnations cut short."""
 
+def audit_ahead(directory: Path, topic: str) -> list[tuple[int, Path, tuple[int, int, int, int, int, int]]]:
+    """The batches of a topic in the write-ahead files of a directory, those of a partition in the order of offsets.
+
+    Each is the partition, the file, and what `audit_ranges` gives. Raises OSError if the directory cannot be read, or a
+    write-ahead file is damaged before its end.
+    """
+
 def audit_columns() -> list[tuple[str, str]]:
     """The columns of the rows that logs are read as (docs/audit.md): (name, `long`, `int`, `text` or `bytes`)."""
 
@@ -1965,12 +1973,13 @@ def write_batch(base_offset: int, records: Sequence[tuple[int, bytes, bytes | No
 
 @final
 class AuditRows:
-    """The rows of one part of a segment (docs/audit.md). Raises OSError if it cannot be read."""
+    """The rows of pieces of a file, each (first byte, byte after the last). Raises OSError if it cannot be read."""
 
     def __new__(
         cls,
         path: Path,
-        part: tuple[int, int, int],
+        pieces: list[tuple[int, int]],
+        first_offset: int,
         is_newest: bool,
         is_journal: bool,
         groups: list[str] | None = None,

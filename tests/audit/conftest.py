@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import rota
 from rota.audit.audit import Audit, Wanted, audit
+from rota.audit.logs import parts_of
 from rota.audit.session import started
 from rota.cli import app
 from rota.simulate.journal import Journal
@@ -158,4 +159,4 @@ def found(
 ) -> Audit:
     """One audit of all of them."""
     logs = [clean, kafka, lives, planted, planted_kafka, worlds]
-    return audit(spark, Wanted(logs, output=tables, keeps_tables=True))
+    return audit(spark, Wanted(logs, output=tables, keeps_tables=True), parts_of(logs))

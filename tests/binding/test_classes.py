@@ -194,6 +194,7 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "SimulatedJournal",
         "Summary",
         "assign_names",
+        "audit_ahead",
         "audit_columns",
         "audit_ranges",
         "audit_replay",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 import rota
+from tests.journaled import journaled
 
 WITHIN_S = 60
 GROUP = "readers"
@@ -31,16 +33,16 @@ def clock() -> rota.VirtualClock:
 
 
 @pytest.fixture
-def server(nodes: int, clock: rota.VirtualClock) -> Iterator[rota.Server]:
+def server(nodes: int, clock: rota.VirtualClock, tmp_path: Path) -> Iterator[rota.Server]:
     """On a virtual clock."""
-    with rota.Server(settings=SETTINGS, nodes=nodes, clock=clock) as server:
+    with journaled(tmp_path / "journal", settings=SETTINGS, nodes=nodes, clock=clock) as server:
         server.create_topic("news", partitions=2)
         yield server
 
 
 @pytest.fixture
-def real_time_server(nodes: int) -> Iterator[rota.Server]:
-    with rota.Server(settings=SETTINGS, nodes=nodes) as server:
+def real_time_server(nodes: int, tmp_path: Path) -> Iterator[rota.Server]:
+    with journaled(tmp_path / "journal", settings=SETTINGS, nodes=nodes) as server:
         server.create_topic("news", partitions=2)
         yield server
 

@@ -11,6 +11,7 @@ import pytest
 
 import rota
 from rota.aio import Change, GroupMember
+from tests.journaled import journaled
 
 SETTINGS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1_000}
 NAMES = itertools.count()
@@ -18,13 +19,13 @@ WITHIN_S = 30.0
 
 
 @pytest.fixture(scope="session")
-def bootstrap() -> Iterator[str]:
-    """A rota server; with ROTA_TEST_BROKER=HOST:PORT another broker, such as Apache Kafka."""
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A rota server whose journal is audited; with ROTA_TEST_BROKER=HOST:PORT another broker, such as Apache Kafka."""
     other = os.environ.get("ROTA_TEST_BROKER")
     if other:
         yield other
         return
-    with rota.Server(settings=SETTINGS) as server:
+    with journaled(tmp_path_factory.mktemp("journal"), settings=SETTINGS) as server:
         yield server.bootstrap_servers
 
 

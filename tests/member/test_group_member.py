@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import rota
 from rota.aio import GroupMember
 from rota.assign import Members, Partition, Partitions
+from tests.journaled import journaled
 
 from .conftest import SETTINGS, Listener, settled
 
@@ -163,8 +165,8 @@ async def test_a_close_in_the_midst_of_a_join_ends(bootstrap: str, group: str) -
         await member.close()
 
 
-async def test_members_follow_their_coordinator_to_another_node(group: str) -> None:
-    with rota.Server(settings=SETTINGS, nodes=3) as server:
+async def test_members_follow_their_coordinator_to_another_node(group: str, tmp_path: Path) -> None:
+    with journaled(tmp_path / "journal", settings=SETTINGS, nodes=3) as server:
         server.create_topic(group, partitions=4)
         bootstrap = server.bootstrap_servers
         async with (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-import rota
 from rota.aio import Roster, Shift
+from tests.journaled import journaled
 
 QUICK: dict[str, Any] = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 200, "retry_backoff_ms": 20}
 SHARDS = 12
@@ -69,9 +70,10 @@ async def test_a_group_that_everybody_left_goes_on_with_larger_tokens(bootstrap:
             newest = roster.token
 
 
-async def test_no_topic_comes_into_being(group: str) -> None:
+async def test_no_topic_comes_into_being(group: str, tmp_path: Path) -> None:
     said: list[dict[str, Any]] = []
-    with rota.Server(settings={"group.initial.rebalance.delay.ms": 0}, trace=said.append) as server:
+    settings = {"group.initial.rebalance.delay.ms": 0}
+    with journaled(tmp_path / "journal", settings=settings, trace=said.append) as server:
         async with Roster(server.bootstrap_servers, group, SHARDS, **QUICK) as roster:
             await divided(Worker(roster, [], "one"))
     assert said

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import rota
 from tests.clients.eventually import eventually
+from tests.journaled import journaled
 from tests.topics.messages import delete_topic, deleted
 from tests.wire.raw import NONE, UNKNOWN_MEMBER_ID, Connection, Reader
 
@@ -235,8 +238,11 @@ def clock() -> rota.VirtualClock:
     return rota.VirtualClock()
 
 
-def test_one_clock_moves_the_sessions_of_all_nodes_and_keeps_members_that_were_moved(clock: rota.VirtualClock) -> None:
-    with rota.Server(nodes=3, settings=SETTINGS, clock=clock) as server, Nodes(server) as nodes:
+def test_one_clock_moves_the_sessions_of_all_nodes_and_keeps_members_that_were_moved(
+    clock: rota.VirtualClock, tmp_path: Path
+) -> None:
+    journal = journaled(tmp_path / "journal", nodes=3, settings=SETTINGS, clock=clock)
+    with journal as server, Nodes(server) as nodes:
         members = [Member(nodes, f"g{i}") for i in range(9)]
         assert {nodes.owner(member.group) for member in members} == {1, 2, 3}
         nodes.move("g0")
@@ -248,8 +254,9 @@ def test_one_clock_moves_the_sessions_of_all_nodes_and_keeps_members_that_were_m
         assert beats == [UNKNOWN_MEMBER_ID if member.id in lapsing else NONE for member in members]
 
 
-def test_a_session_starts_anew_where_the_partition_is_loaded(clock: rota.VirtualClock) -> None:
-    with rota.Server(nodes=2, settings=SETTINGS, clock=clock) as server, Nodes(server) as nodes:
+def test_a_session_starts_anew_where_the_partition_is_loaded(clock: rota.VirtualClock, tmp_path: Path) -> None:
+    journal = journaled(tmp_path / "journal", nodes=2, settings=SETTINGS, clock=clock)
+    with journal as server, Nodes(server) as nodes:
         member = Member(nodes, "g")
         clock.advance(20_000, expire=[member.id])
         nodes.move("g")

@@ -15,12 +15,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from rota.audit import coverage, folds, opinion, tables, views
 from rota.audit.checks import CHECK_OF, CHECKS, FOUND, MODEL, OBSERVATION, OF_PARTITIONS, REPLAY, VIOLATION, Check
-from rota.audit.logs import JOURNAL, UNREADABLE, Part, parts_of
-from rota.audit.session import fit
+from rota.audit.logs import JOURNAL, UNREADABLE, Part
+from rota.audit.session import fit, is_small
 from rota.audit.verdict import Verdict
 
 TORN = "torn"
 UNREADABLE_SHOWN = 1_000
+FILES_PER_CORE = 4
 
 
 class Unreadable(NamedTuple):
@@ -181,8 +182,13 @@ def read_rows(spark: SparkSession, wanted: Wanted, parts: list[Part]) -> DataFra
     target = str(wanted.output / "events")
     paths = "\n".join(str(path) for path in wanted.paths)
     rows = spark.read.format("rota").load(paths)
-    rows.coalesce(max(1, min(len(parts), 256))).write.mode("overwrite").parquet(target)
-    return spark.read.parquet(target).selectExpr("*", "offset * 1048576 + part AS pos")
+    tasks = FILES_PER_CORE * spark.sparkContext.defaultParallelism
+    writer = rows.coalesce(max(1, min(len(parts), tasks))).write.mode("overwrite")
+    if not is_small(sum(part.records for part in parts)):
+        writer = writer.partitionBy("kind")  # most checks are about a few kinds
+    writer.parquet(target)
+    kept = spark.read.schema(rows.schema).parquet(target)
+    return kept.selectExpr(*(f"`{name}`" for name in rows.columns), "offset * 1048576 + part AS pos")
 
 
 def is_wanted(wanted: Wanted, verdict: Verdict) -> bool:
@@ -197,11 +203,12 @@ def is_wanted(wanted: Wanted, verdict: Verdict) -> bool:
     return since_ms <= verdict.at_ms <= until_ms
 
 
-def audit(spark: SparkSession, wanted: Wanted, progress: Callable[[str], None] = lambda _: None) -> Audit:
-    """Read the logs, run both auditors, write the tables. Whole logs are read whatever is asked about: what a group
-    did before is what tells whether it may do what it does."""
+def audit(
+    spark: SparkSession, wanted: Wanted, parts: list[Part], progress: Callable[[str], None] = lambda _: None
+) -> Audit:
+    """Read the parts of the logs, run both auditors, write the tables. Whole logs are read whatever is asked about:
+    what a group did before is what tells whether it may do what it does."""
     began = datetime.datetime.now(datetime.UTC)
-    parts = parts_of(wanted.paths)
     found = Audit(parts=len(parts))
     records = sum(part.records for part in parts)
     fit(spark, records)

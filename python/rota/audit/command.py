@@ -8,15 +8,16 @@ import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from rota.cli import MISUSED, fail
 
 if TYPE_CHECKING:
     from rota.audit.audit import Audit, Unreadable, Wanted
     from rota.audit.verdict import Verdict
 
-MISUSED = 2
 VERDICTS_SHOWN = 100
 
 Paths = Annotated[
@@ -41,18 +42,12 @@ Checkpoint = Annotated[
 ]
 
 
-def fail(message: str) -> NoReturn:
-    """End with one line on stderr."""
-    typer.echo(f"rota: {message}", err=True)
-    raise typer.Exit(MISUSED)
-
-
 def instant_ms(option: str, text: str) -> int:
     """An ISO time, UTC unless it says otherwise, in milliseconds since the Unix epoch."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        fail(f"{option} is `{text}`: give a time such as 2026-01-31T13:30:20")
+        fail(MISUSED, f"{option} is `{text}`: give a time such as 2026-01-31T13:30:20")
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -71,7 +66,7 @@ def wanted_of(
         try:
             re.compile(group)
         except re.error as error:
-            fail(f"--group is `{group}`: {error}")
+            fail(MISUSED, f"--group is `{group}`: {error}")
     since_ms = None if since is None else instant_ms("--since", since)
     until_ms = None if until is None else instant_ms("--until", until)
     return Wanted([path.absolute() for path in paths], group, since_ms, until_ms, output.absolute(), keeps_tables)
@@ -155,16 +150,17 @@ def audit(
       rota audit data --follow --checkpoint seen
     """
     if not follow and (once or checkpoint is not None):
-        fail("--once and --checkpoint need --follow")
+        fail(MISUSED, "--once and --checkpoint need --follow")
     if follow and report is not None:
-        fail("--report needs an end: it cannot be had with --follow")
+        fail(MISUSED, "--report needs an end: it cannot be had with --follow")
     from rota.audit import session
 
     try:
         session.check_installed(follow)
     except session.MissingError as missing:
-        fail(str(missing))
+        fail(MISUSED, str(missing))
     from rota.audit.audit import audit as run
+    from rota.audit.logs import parts_of
     from rota.audit.report import write as write_report
 
     def progress(step: str) -> None:
@@ -179,8 +175,9 @@ def audit(
     with tempfile.TemporaryDirectory(prefix="rota-audit-") as scratch:
         keeps_tables = output is not None or report is not None
         wanted = wanted_of(paths, group, since, until, output or Path(scratch), keeps_tables)
-        with session.started(master) as spark:
-            found = run(spark, wanted, progress)
+        parts = parts_of(wanted.paths)
+        with session.started(master, sum(part.records for part in parts)) as spark:
+            found = run(spark, wanted, parts, progress)
             if report is not None:
                 write_report(spark, found, report)
     if as_json_:

@@ -78,13 +78,13 @@ def _causes(folded: Fold) -> list[Cause]:
     return folded.causes
 
 
-def chunks_of(parts: list[Part]) -> list[list[Part]]:
-    """For each part of a journal that part and those after it in its partition, as far as they can be read."""
+def journals_in(parts: list[Part]) -> list[list[Part]]:
+    """The parts of each partition of a journal, as far as they can be read."""
     of_partition: dict[tuple[str, int], list[Part]] = {}
     for part in parts:
         if part.source == JOURNAL and part.trouble is None:
             of_partition.setdefault((part.log, part.partition), []).append(part)
-    return [found[index:] for found in of_partition.values() for index in range(len(found))]
+    return list(of_partition.values())
 
 
 def replay(spark: SparkSession, parts: list[Part], causes_to: Path | None = None) -> list[Fold]:
@@ -92,11 +92,22 @@ def replay(spark: SparkSession, parts: list[Part], causes_to: Path | None = None
 
     The causes of generations go to a directory as Parquet, if they are wanted; they are not among what is returned.
     """
-    chunks = chunks_of(parts)
-    folded = spark.sparkContext.parallelize(chunks, max(1, len(chunks))).map(fold).cache()
+    from pyspark import StorageLevel
+
+    journals = journals_in(parts)
+    shared = spark.sparkContext.broadcast(journals)
+    starts = [(number, index) for number, journal in enumerate(journals) for index in range(len(journal))]
+
+    def fold_from(start: tuple[int, int]) -> Fold:
+        number, index = start
+        return fold(shared.value[number][index:])
+
+    folded = spark.sparkContext.parallelize(starts, max(1, len(starts))).map(fold_from)
+    if causes_to is not None:
+        folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
     found: list[Fold] = folded.map(_without_causes).collect()
     if causes_to is not None:
         causes = spark.createDataFrame(folded.flatMap(_causes), CAUSES)
         causes.coalesce(1).write.mode("overwrite").parquet(str(causes_to))
-    folded.unpersist()
+        folded.unpersist()
     return found

@@ -22,7 +22,7 @@ SEGMENT = re.compile(r"([0-9]{20})\.log(\.swap)?")
 
 
 class Part(NamedTuple):
-    """Whole batches of one segment, or something that cannot be read."""
+    """Whole batches of one file, or something that cannot be read."""
 
     source: str
     """`journal` or `offsets`."""
@@ -42,6 +42,8 @@ class Part(NamedTuple):
     """Nothing of its partition comes after it."""
     trouble: str | None = None
     """Why there is nothing to read."""
+    pieces: tuple[tuple[int, int], ...] = ()
+    """Of a write-ahead file, which other partitions share: where between `start` and `end` the batches lie."""
 
 
 def partition_directories(path: Path) -> Iterator[Path]:
@@ -67,14 +69,64 @@ def _unreadable(path: Path, source: str, partition: int, reason: object) -> Part
     return Part(source, str(path.parent), partition, str(path), 0, 0, 0, 0, 0, 0, False, False, str(reason))
 
 
-def _partition_parts(directory: Path, part_bytes: int) -> list[Part]:
+class Batch(NamedTuple):
+    """A batch in a write-ahead file."""
+
+    path: Path
+    start: int
+    end: int
+    first_offset: int
+    next_offset: int
+    newest_ms: int
+    records: int
+
+
+Ahead = dict[Path, list[Batch]]
+"""What write-ahead files have, by the directory of the partition, in order."""
+
+
+def ahead_in(log: Path) -> Ahead:
+    """The records of groups in the write-ahead files of a data directory of rota. Raises OSError."""
+    said = None
+    while True:
+        try:
+            batches = _rota.audit_ahead(log, OFFSETS_TOPIC)
+            break
+        except OSError as error:
+            # A frame that was written while the file was read looks like damage once, real damage every time.
+            if str(error) == said:
+                raise
+            said = str(error)
+    found: Ahead = {}
+    for partition, path, batch in batches:
+        found.setdefault(log / f"{OFFSETS_TOPIC}-{partition}", []).append(Batch(path, *batch))
+    return found
+
+
+def _parts_ahead(source: str, directory: Path, batches: list[Batch], part_bytes: int) -> Iterator[Part]:
+    """Batches of write-ahead files, in parts of about so many bytes."""
+    partition = int(directory.name.rpartition("-")[2])
+    taken: list[Batch] = []
+    size_bytes = 0
+    for index, batch in enumerate(batches):
+        taken.append(batch)
+        size_bytes += batch.end - batch.start
+        if size_bytes >= part_bytes or index + 1 == len(batches) or batches[index + 1].path != batch.path:
+            place = (source, str(directory.parent), partition, str(batch.path), taken[0].start, batch.end)
+            newest_ms, records = max(one.newest_ms for one in taken), sum(one.records for one in taken)
+            told = (taken[0].first_offset, batch.next_offset, newest_ms, records, False, False)
+            yield Part(*place, *told, pieces=tuple((one.start, one.end) for one in taken))
+            taken, size_bytes = [], 0
+
+
+def _partition_parts(directory: Path, part_bytes: int, ahead: list[Batch]) -> list[Part]:
     match = PARTITION.fullmatch(directory.name)
     assert match is not None, directory
     source, partition = SOURCES[match[1]], int(match[2])
     parts: list[Part] = []
     following = 0
     try:
-        found = segments(directory)
+        found = segments(directory) if directory.exists() or not ahead else []
     except OSError as error:
         return [_unreadable(directory, source, partition, error)]
     for base_offset, path in found:
@@ -88,9 +140,31 @@ def _partition_parts(directory: Path, part_bytes: int) -> list[Part]:
             place = (source, str(directory.parent), partition, str(path), start, end)
             parts.append(Part(*place, expected, next_offset, newest_ms, records, not parts, False))
             following = next_offset
+    missing = [batch for batch in ahead if batch.first_offset >= following]
+    is_torn = bool(parts) and parts[-1].records == 0 and parts[-1].trouble is None
+    if is_torn and missing and missing[0].first_offset == following:
+        parts.pop()  # a batch that was being written: the whole one is in the write-ahead file
+    parts += _parts_ahead(source, directory, missing, part_bytes)
     if parts:
+        parts[0] = parts[0]._replace(is_first=parts[0].trouble is None)
         parts[-1] = parts[-1]._replace(is_newest=True)
     return parts
+
+
+def _directories(path: Path) -> tuple[list[Path], Ahead, list[Part]]:
+    """The directories of partitions at a path, what write-ahead files have of them, and what is wrong with those.
+
+    A write-ahead file is read before the segments that are behind it: of a server that is running they are not.
+    """
+    log = path.parent if PARTITION.fullmatch(path.name) else path
+    try:
+        ahead, troubles = ahead_in(log), []
+    except OSError as error:
+        ahead, troubles = {}, [_unreadable(log / OFFSETS_TOPIC, OFFSETS, -1, error)]
+    directories = list(partition_directories(path))
+    if log == path:
+        directories += sorted(ahead.keys() - set(directories))
+    return directories, ahead, troubles
 
 
 def parts_of(paths: list[Path], part_bytes: int = PART_BYTES) -> list[Part]:
@@ -98,13 +172,15 @@ def parts_of(paths: list[Path], part_bytes: int = PART_BYTES) -> list[Part]:
     found: dict[Path, list[Part]] = {}
     for path in paths:
         try:
-            directories = list(partition_directories(path))
+            directories, ahead, troubles = _directories(path)
         except OSError as error:
             found[path] = [_unreadable(path, OFFSETS, -1, error)]
             continue
-        if not directories:
+        if not directories and not troubles:
             reason = f"`{path}` has no {OFFSETS_TOPIC} and no journal in it"
-            found[path] = [_unreadable(path, OFFSETS, -1, reason)]
+            troubles = [_unreadable(path, OFFSETS, -1, reason)]
+        if troubles:
+            found.setdefault(path.resolve(), troubles)
         for directory in directories:
-            found.setdefault(directory.resolve(), _partition_parts(directory, part_bytes))
+            found.setdefault(directory.resolve(), _partition_parts(directory, part_bytes, ahead.get(directory, [])))
     return [part for parts in found.values() for part in parts]

@@ -23,8 +23,13 @@ INSTALL_JAVA = (
     " brew install openjdk@17, or set JAVA_HOME"
 )
 SHUFFLE_PARTITIONS_PER_CORE = 2
-# Below so many records queries cost more to compile and to spread than to run.
+# A task sorts what it has of them in memory.
+SHUFFLE_PARTITION_RECORDS = 500_000
 SMALL_RECORDS = 100_000
+# From so many on it pays to compile well what runs long.
+LARGE_RECORDS = 2_000_000
+QUICK_TO_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK_TO_RUN = "-XX:+UseParallelGC"
 
 
 class MissingError(Exception):
@@ -63,18 +68,26 @@ def check_installed(follows: bool = False) -> None:
         raise MissingError(f"{INSTALL_JAVA} ({found})")
 
 
+def is_small(records: int) -> bool:
+    """Whether logs have so few records that queries cost more to compile and to spread than to run."""
+    return records < SMALL_RECORDS
+
+
 def fit(spark: SparkSession, records: int) -> None:
     """Settings for logs of so many records."""
-    is_small = records < SMALL_RECORDS
     cores = int(spark.sparkContext.defaultParallelism)
-    spark.conf.set("spark.sql.codegen.wholeStage", str(not is_small).lower())
-    spark.conf.set("spark.sql.adaptive.enabled", str(not is_small).lower())
-    spark.conf.set("spark.sql.shuffle.partitions", str(1 if is_small else cores * SHUFFLE_PARTITIONS_PER_CORE))
+    spark.conf.set("spark.sql.codegen.wholeStage", str(not is_small(records)).lower())
+    spark.conf.set("spark.sql.adaptive.enabled", str(not is_small(records)).lower())
+    partitions = max(cores * SHUFFLE_PARTITIONS_PER_CORE, records // SHUFFLE_PARTITION_RECORDS)
+    spark.conf.set("spark.sql.shuffle.partitions", str(1 if is_small(records) else partitions))
 
 
 @contextlib.contextmanager
-def started(master: str = "local[*]") -> Iterator[SparkSession]:
-    """A session with the format `rota`; one that is active already is used and left alone. Raises MissingError."""
+def started(master: str = "local[*]", records: int = 0) -> Iterator[SparkSession]:
+    """A session with the format `rota` for logs of so many records; one that is active already is used and left alone.
+
+    Raises MissingError.
+    """
     check_installed()
     from pyspark.sql import SparkSession
 
@@ -86,11 +99,13 @@ def started(master: str = "local[*]") -> Iterator[SparkSession]:
         PUSH_DOWN: "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Rather than to sort both sides of a join of which one is small.
+        "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        # A driver that reads a log for a minute is better off with quick compilation and few threads.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # What reads a log for a minute is better off with quick compilation and few threads.
+        "spark.driver.extraJavaOptions": QUICK_TO_START if records < LARGE_RECORDS else QUICK_TO_RUN,
     }
     if master.startswith("local"):
         # Spark's own choice is the first `python3` of the PATH, which need not have rota.

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from rota.audit import past
-from rota.audit.command import fail, instant_ms, shown_time
+from rota.audit.command import instant_ms, shown_time
+from rota.cli import FAILED, MISUSED, fail
 from rota.journal import journal_in
 from rota.why import explained
 
@@ -18,16 +19,9 @@ Directory = Annotated[Path, typer.Option("--from", metavar="DIR", help="A data d
 At = Annotated[str | None, typer.Option(metavar="TIME", help="Such as 2026-01-31T13:30:20, UTC; else the end.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 
-UNKNOWN = 1
-
 
 def _asked(at: str | None) -> int | None:
     return None if at is None else instant_ms("--at", at)
-
-
-def _unknown(error: Exception) -> typer.Exit:
-    typer.echo(f"rota: {error}", err=True)
-    return typer.Exit(UNKNOWN)
 
 
 def why_then(group: str, directory: Path, at: str | None, as_json: bool) -> None:
@@ -35,10 +29,10 @@ def why_then(group: str, directory: Path, at: str | None, as_json: bool) -> None
     try:
         then = past.moment(directory, group, _asked(at))
     except (past.UnknownPastError, OSError) as error:
-        raise _unknown(error) from None
+        fail(FAILED, str(error))
     explanation = then.coordinator.explain(group, then.mono_ms)
     if explanation is None:
-        raise _unknown(past.UnknownPastError(f"group `{group}` was not there at {shown_time(then.at_ms)}"))
+        fail(FAILED, f"group `{group}` was not there at {shown_time(then.at_ms)}")
     facts = explained.group_facts(explanation)
     if as_json:
         where = {"at": shown_time(then.at_ms), "partition": then.partition, "offset": then.offset}
@@ -61,13 +55,13 @@ def state(group: Group, directory: Directory, at: At = None, as_json: AsJson = F
       rota state orders --from /var/lib/kafka/data --json
     """
     if not directory.is_dir():
-        fail(f"--from is `{directory}`: there is no such directory")
+        fail(MISUSED, f"--from is `{directory}`: there is no such directory")
     instant = _asked(at)
     try:
         tell = _from_journal if journal_in(directory) else _recorded
         told = tell(group, directory, instant)
     except (past.UnknownPastError, OSError) as error:
-        raise _unknown(error) from None
+        fail(FAILED, str(error))
     typer.echo(json.dumps(told, indent=None if as_json else 2))
 
 

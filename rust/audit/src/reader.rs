@@ -75,15 +75,21 @@ pub struct RangeReader {
 }
 
 impl RangeReader {
-    /// Of the bytes from `start` to `end` of the file at `path`, whose first record should have `first_offset`.
+    /// Of the `pieces` of the file at `path`, each from a byte to the one after its last, one after the other. Their
+    /// first record should have `first_offset`.
     pub fn open(
         path: &Path,
-        (start, end, first_offset): (u64, u64, i64),
+        pieces: &[(u64, u64)],
+        first_offset: i64,
         is_newest: bool,
         source: Source,
         filter: Filter,
     ) -> io::Result<RangeReader> {
-        let bytes = range_bytes(path, start, end)?;
+        let mut file = File::open(path)?;
+        let mut bytes = Vec::new();
+        for (start, end) in pieces {
+            bytes.append(&mut piece_bytes(&mut file, *start, *end)?);
+        }
         Ok(RangeReader {
             bytes,
             at: 0,
@@ -185,7 +191,10 @@ impl RangeReader {
 }
 
 pub(crate) fn range_bytes(path: &Path, start: u64, end: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
+    piece_bytes(&mut File::open(path)?, start, end)
+}
+
+fn piece_bytes(file: &mut File, start: u64, end: u64) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = vec![0; usize::try_from(end.saturating_sub(start)).map_err(io::Error::other)?];
     let mut filled = 0;

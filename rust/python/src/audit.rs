@@ -9,10 +9,16 @@ use pyo3::{
 };
 use rota_audit::{Cause, Columns, Edit, Filter, Fold, Kind, Range, RangeReader, Source, cut, edit, replay_range};
 use rota_core::explain::Rebalance;
-use rota_log::BatchWriter;
+use rota_log::{
+    BatchWriter,
+    files::DiskFiles,
+    store::{Ahead, ahead},
+};
 
 /// First byte, byte after the last, the first offset that belongs there, the next one, newest timestamp, records.
 type RangeRow = (u64, u64, i64, i64, i64, u64);
+/// Partition, write-ahead file, and of a batch in it a [`RangeRow`].
+type AheadRow = (i32, PathBuf, RangeRow);
 /// Validity, offsets (empty for numbers), values.
 type BufferRow<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 /// Entries, compared, whole states compared, missing, unchecked, cut.
@@ -60,7 +66,19 @@ fn audit_ranges(
     Ok(ranges.into_iter().map(row).collect())
 }
 
-/// The rows of one part of a segment, some thousands at a time.
+/// The batches of a topic in the write-ahead files of a directory. `OSError`: they cannot be read, or are damaged.
+#[pyfunction]
+fn audit_ahead(py: Python<'_>, directory: PathBuf, topic: &str) -> PyResult<Vec<AheadRow>> {
+    let found = py.detach(|| ahead(&DiskFiles, &directory, topic));
+    let found = found.map_err(|error| failed(&directory, &error))?;
+    let row = |one: Ahead| {
+        let range = (one.start, one.end, one.first_offset, one.next_offset, one.newest_ms, one.records);
+        (one.partition, one.path, range)
+    };
+    Ok(found.into_iter().map(row).collect())
+}
+
+/// The rows of one part of a log, some thousands at a time.
 #[pyclass(module = "rota._rota")]
 struct AuditRows {
     reader: RangeReader,
@@ -68,13 +86,14 @@ struct AuditRows {
 
 #[pymethods]
 impl AuditRows {
-    /// Reads the part into memory. `OSError`: it cannot be read.
+    /// Reads the pieces of the file, each from a byte to the one after its last, into memory. `OSError`: it cannot be read.
     #[new]
-    #[pyo3(signature = (path, part, is_newest, is_journal, groups=None, since_ms=None, until_ms=None, has_entries=false))]
+    #[pyo3(signature = (path, pieces, first_offset, is_newest, is_journal, groups=None, since_ms=None, until_ms=None, has_entries=false))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords")]
     fn new(
         path: PathBuf,
-        part: (u64, u64, i64),
+        pieces: Vec<(u64, u64)>,
+        first_offset: i64,
         is_newest: bool,
         is_journal: bool,
         groups: Option<Vec<String>>,
@@ -85,8 +104,8 @@ impl AuditRows {
         let groups = groups.map(|groups| groups.into_iter().collect());
         let filter = Filter { groups, since_ms, until_ms, has_entries };
         let source = if is_journal { Source::Journal } else { Source::Offsets };
-        let reader =
-            RangeReader::open(&path, part, is_newest, source, filter).map_err(|error| failed(&path, &error))?;
+        let reader = RangeReader::open(&path, &pieces, first_offset, is_newest, source, filter);
+        let reader = reader.map_err(|error| failed(&path, &error))?;
         Ok(AuditRows { reader })
     }
 
@@ -187,6 +206,7 @@ fn write_batch(py: Python<'_>, base_offset: i64, records: Vec<(i64, Vec<u8>, Opt
 
 /// Adds them to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(audit_ahead, module)?)?;
     module.add_function(wrap_pyfunction!(audit_columns, module)?)?;
     module.add_function(wrap_pyfunction!(audit_ranges, module)?)?;
     module.add_function(wrap_pyfunction!(audit_replay, module)?)?;

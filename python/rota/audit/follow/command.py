@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rota.audit.command import fail, told, told_trouble
+from rota.audit.command import told, told_trouble
+from rota.cli import MISUSED, fail
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -50,7 +51,7 @@ def follow(wanted: Wanted, master: str, checkpoint: Path | None, output: Path | 
 
     for path in wanted.paths:
         if not path.is_dir():
-            fail(f"`{path}`: there is no such directory")
+            fail(MISUSED, f"`{path}`: there is no such directory")
     found = Audit()
 
     def tell(one: Told) -> None:
@@ -79,7 +80,7 @@ def _run(query: StreamingQuery, stop: threading.Event) -> None:
     except StreamingQueryException as error:
         # Ctrl-C goes to Spark's workers, too.
         if not stop.is_set():
-            fail(f"following ended: {error}")
+            fail(MISUSED, f"following ended: {error}")
     finally:
         query.stop()
 

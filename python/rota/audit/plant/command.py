@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from rota.audit.plant import copying, journal, records
-
-FAILED, MISUSED = 1, 2
+from rota.cli import FAILED, MISUSED, fail
 
 Source = Annotated[Path, typer.Argument(metavar="SRC", help="A data directory. Nothing in it is changed.")]
 Target = Annotated[Path, typer.Argument(metavar="DST", help="A directory that does not exist yet.")]
@@ -27,8 +26,7 @@ def plant(source: Source, target: Target) -> None:
     try:
         planted = copying.plant(source, target)
     except OSError as error:
-        typer.echo(f"rota: {error}", err=True)
-        raise typer.Exit(MISUSED) from None
+        fail(MISUSED, str(error))
     for fault in planted:
         typer.echo(f"{fault.source} {fault.partition} {fault.group}: {fault.kind}")
     missing = (records.FAULTS.keys() | journal.FAULTS.keys()) - {fault.kind for fault in planted}

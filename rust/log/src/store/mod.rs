@@ -10,6 +10,7 @@
 //!
 //! INVARIANT: S26. An outcome is given after the sync of the frame that it is in.
 
+mod ahead;
 mod checkpoint;
 mod compaction;
 mod layout;
@@ -32,6 +33,7 @@ use std::{
 
 use crate::{Histogram, files::Files};
 
+pub use ahead::{Ahead, ahead};
 pub use checkpoint::Task;
 pub use layout::is_topic;
 pub use mend::{recover, repair};

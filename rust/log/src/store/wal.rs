@@ -99,6 +99,16 @@ impl WalEntry<'_> {
             }
         }
     }
+
+    /// Bytes that [`WalEntry::write`] appends.
+    fn size_bytes(&self) -> usize {
+        match self {
+            WalEntry::Declare { topic, .. } => 26 + topic.len(),
+            WalEntry::Batches { bytes, .. } => 17 + bytes.len(),
+            WalEntry::Epoch { .. } => 17,
+            WalEntry::Delete { .. } => 5,
+        }
+    }
 }
 
 /// The entries of a payload; `None` in place of one that does not add up, and then no more.
@@ -344,6 +354,21 @@ pub struct WalContent {
     last_frame: Option<std::ops::Range<usize>>,
 }
 
+impl WalContent {
+    /// The entries of a file that [`read_wal`] read, and at which byte of it each ends.
+    pub fn entries(&self) -> impl Iterator<Item = (u64, WalEntry<'_>)> {
+        let mut frame_at = FILE_HEADER_BYTES;
+        self.frames.iter().flat_map(move |payload| {
+            let mut at = frame_at + FRAME_HEADER_BYTES;
+            frame_at = (at + payload.len()).next_multiple_of(ALIGN);
+            entries(payload).map_while(|entry| entry).map(move |entry| {
+                at += entry.size_bytes();
+                (at as u64, entry)
+            })
+        })
+    }
+}
+
 /// Makes what was read durable. The last frame is written again first: the sync that it had may have failed, and then
 /// the operating system shows what the disk does not have. The ones before it were synced before it was written.
 pub fn secure(files: &dyn Files, path: &Path, content: &WalContent) -> io::Result<()> {
@@ -475,7 +500,9 @@ mod tests {
         ];
         let mut payload = Vec::new();
         for entry in &written {
+            let before = payload.len();
             entry.write(&mut payload);
+            assert_eq!(payload.len() - before, entry.size_bytes());
         }
         let read: Option<Vec<_>> = entries(&payload).collect();
         assert_eq!(read.as_deref(), Some(&written[..]));
