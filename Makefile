@@ -33,6 +33,8 @@ WALKS ?= 300
 INPUTS ?= 1000000
 # Of the journals that bench-audit measures.
 EVENTS ?= 1000000,10000000
+# Of audit-worlds: about 1,270 events each.
+WORLDS ?= 800
 # Of the simulator: half of them with every kind of fault, half with some.
 SEEDS ?= 10000
 
@@ -42,7 +44,7 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-audit audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo differential differential-rust explore planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo differential differential-rust explore planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -174,6 +176,13 @@ bench-audit: wheel ## what the audit does in a second, beside one Rust thread (E
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[audit]"
 	build/bench/bin/python benches/audit.py --events $(EVENTS)
+
+audit-worlds: wheel ## simulated worlds of 10^6 events, audited: nothing must be found (WORLDS=800; minutes)
+	$(PYTHON) -m venv build/bench
+	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[audit]"
+	rm -rf build/worlds
+	build/bench/bin/rota simulate --seeds 0..$(WORLDS) --journal build/worlds
+	build/bench/bin/rota audit build/worlds
 
 audit-long: ## bench-audit with 10^8 events: hours, and about 40 GB of disk
 	$(MAKE) bench-audit EVENTS=100000000

@@ -99,7 +99,8 @@ mod tests {
     };
 
     fn batch(base_offset: i64, records: i64) -> Vec<u8> {
-        let mut batch = BatchWriter { base_offset, leader_epoch: 0, ..BatchWriter::default() };
+        let mut batch = BatchWriter::default();
+        batch.base_offset = base_offset;
         for record in 0..records {
             batch.push(1_000 + base_offset + record, Some(b"key"), None);
         }
