@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import tempfile
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rota
 from rota.aio import GroupMember
-from tests.journaled import journaled
 
 from .conftest import SETTINGS, WITHIN_S, Listener, settled
 
@@ -77,10 +74,7 @@ class BadBroker:
         """Its address; the server behind it advertises that, and has a topic of the group's name."""
         front = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         address = "{}:{}".format(*front.sockets[0].getsockname()[:2])
-        with (
-            tempfile.TemporaryDirectory(prefix="rota-journal-") as journal,
-            journaled(Path(journal), settings=SETTINGS, advertise=address) as server,
-        ):
+        with rota.Server(settings=SETTINGS, advertise=address) as server:
             server.create_topic(group, partitions=2)
             self.good = (server.host, server.port)
             try:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from rota.audit import coverage, folds, opinion, tables, views
 from rota.audit.checks import CHECK_OF, CHECKS, FOUND, MODEL, OBSERVATION, OF_PARTITIONS, REPLAY, VIOLATION, Check
 from rota.audit.logs import JOURNAL, UNREADABLE, Part
-from rota.audit.session import fit, is_small
+from rota.audit.session import fit
 from rota.audit.verdict import Verdict
 
 TORN = "torn"
@@ -183,12 +183,8 @@ def read_rows(spark: SparkSession, wanted: Wanted, parts: list[Part]) -> DataFra
     paths = "\n".join(str(path) for path in wanted.paths)
     rows = spark.read.format("rota").load(paths)
     tasks = FILES_PER_CORE * spark.sparkContext.defaultParallelism
-    writer = rows.coalesce(max(1, min(len(parts), tasks))).write.mode("overwrite")
-    if not is_small(sum(part.records for part in parts)):
-        writer = writer.partitionBy("kind")  # most checks are about a few kinds
-    writer.parquet(target)
-    kept = spark.read.schema(rows.schema).parquet(target)
-    return kept.selectExpr(*(f"`{name}`" for name in rows.columns), "offset * 1048576 + part AS pos")
+    rows.coalesce(max(1, min(len(parts), tasks))).write.mode("overwrite").parquet(target)
+    return spark.read.parquet(target).selectExpr("*", "offset * 1048576 + part AS pos")
 
 
 def is_wanted(wanted: Wanted, verdict: Verdict) -> bool:
