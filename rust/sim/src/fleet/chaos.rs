@@ -47,7 +47,7 @@ impl Fleet {
     fn strike_process(&mut self, fault: Fault, seat: usize) {
         let Fault { for_ms, kind, whence, .. } = fault;
         let runs = self.seats[seat].member.is_some();
-        if self.seats[seat].crashes_until_ms.is_some() {
+        if self.seats[seat].crash_loop.is_some() {
             return;
         }
         match kind {
@@ -109,8 +109,8 @@ impl Fleet {
             self.restart_node(node);
         }
         for seat in 0..self.seats.len() {
-            if self.seats[seat].crashes_until_ms.is_some() {
-                self.seats[seat].crashes_until_ms = Some(0);
+            if let Some(crash_loop) = &mut self.seats[seat].crash_loop {
+                crash_loop.until_ms = 0;
                 self.stop(seat);
             }
             self.seats[seat].paused_until_ms = 0;

@@ -40,8 +40,16 @@ pub struct Seat {
     rejoined: Option<(u32, i32)>,
     /// Of the group, when it joined.
     group_life: u32,
-    /// It is gone whenever its JoinGroup is answered, and starts again until then.
-    pub crashes_until_ms: Option<u64>,
+    pub crash_loop: Option<CrashLoop>,
+}
+
+/// Of a process that is gone whenever its JoinGroup is answered.
+#[derive(Clone, Copy)]
+pub struct CrashLoop {
+    /// Until then it starts again.
+    pub until_ms: u64,
+    /// The seat whose process it is to replace: that one closes as soon as this one has been given an id.
+    replaces: Option<usize>,
 }
 
 impl Seat {
@@ -62,7 +70,7 @@ impl Seat {
             is_closing: false,
             rejoined: None,
             group_life: 0,
-            crashes_until_ms: None,
+            crash_loop: None,
         }
     }
 
@@ -87,7 +95,7 @@ impl Fleet {
             }
             return;
         }
-        if self.seats[seat].crashes_until_ms.is_some_and(|until_ms| until_ms <= self.now_ms) {
+        if self.seats[seat].crash_loop.is_some_and(|of| of.until_ms <= self.now_ms) {
             return;
         }
         let retry_seed = self.dice.roll(usize::MAX >> 1) as u64;
@@ -319,22 +327,27 @@ impl Fleet {
         self.seats.push(twin);
         self.start(self.seats.len() - 1);
     }
-    /// A process more in the group of a seat, which never gets further than being told its member id.
-    pub(super) fn add_crash_loop(&mut self, like: usize, for_ms: u64) {
-        let one = &self.seats[like];
+    /// Something like the process of a seat is to replace it, and never gets further than being told its member id.
+    pub(super) fn add_crash_loop(&mut self, replaced: usize, for_ms: u64) {
+        let one = &self.seats[replaced];
         let name = format!("c{}", self.seats.len());
         let mut looping = Seat::new(one.shape, name, None, one.topics.clone());
-        looping.crashes_until_ms = Some(self.now_ms + for_ms);
+        looping.crash_loop = Some(CrashLoop { until_ms: self.now_ms + for_ms, replaces: Some(replaced) });
         self.seats.push(looping);
         self.start(self.seats.len() - 1);
     }
 
     /// Its JoinGroup was answered: it is gone, and what it was given nobody uses.
-    pub(super) fn crash_at_join(&mut self, seat: usize, until_ms: u64, error: ErrorCode) {
+    pub(super) fn crash_at_join(&mut self, seat: usize, CrashLoop { until_ms, replaces }: CrashLoop, error: ErrorCode) {
+        self.stop(seat);
         if error == ErrorCode::MemberIdRequired {
             self.effective(Kind::CrashLoop);
+            self.seats[seat].crash_loop = Some(CrashLoop { until_ms, replaces: None });
+            if let Some(replaced) = replaces.filter(|replaced| self.seats[*replaced].member.is_some()) {
+                self.close_member(replaced);
+                self.queue.push(until_ms.max(self.now_ms), Happening::Start { seat: replaced });
+            }
         }
-        self.stop(seat);
         let wait_ms = (500 + self.dice.roll(1_000) as u64) * u64::from(self.shape.pace);
         if self.now_ms + wait_ms < until_ms {
             self.queue.push(self.now_ms + wait_ms, Happening::Start { seat });

@@ -17,6 +17,8 @@ pub struct Moment {
     pub clock_ms: u64,
     /// Whatever is answered in one step comes of one event.
     pub step: u64,
+    /// The group is in the log: it cannot be undone any more, and its ids with it.
+    pub is_durable: bool,
 }
 
 /// A generation as it began: all who were waiting for that are told of it in one step. Static members that were away
@@ -47,6 +49,12 @@ impl Crowd {
         }
     }
 
+    /// A group is gone, and its ids with it.
+    pub fn deleted(&mut self, group: usize) {
+        self.pending.retain(|(_, of), _| *of != group);
+        self.begun.retain(|(_, of, _), _| *of != group);
+    }
+
     /// Looks at an answer.
     pub fn answered(&mut self, to: &Waiting, answer: &Answer, limits: Limits, at: Moment) -> Result<(), Broken> {
         let (Request::JoinGroup { session_timeout_ms, .. }, Answer::JoinGroup { error, member_id, generation, .. }) =
@@ -56,7 +64,7 @@ impl Crowd {
         };
         let (epoch, group) = (to.place.epoch, to.asked.group);
         match (error, limits.group_size, limits.pending_ids) {
-            (ErrorCode::MemberIdRequired, _, Some(limit)) => {
+            (ErrorCode::MemberIdRequired, _, Some(limit)) if at.is_durable => {
                 let ids = self.pending.entry((epoch, group)).or_default();
                 ids.retain(|(_, until_ms)| *until_ms > at.clock_ms);
                 ids.push((member_id.clone(), at.clock_ms + *session_timeout_ms as u64));

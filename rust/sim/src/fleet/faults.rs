@@ -69,7 +69,7 @@ kinds! {
     ClientAnew = "client-anew", "the same, but it comes back with another instance id, or without one";
     ClientPause = "client-pause", "a process does nothing for a while, and then everything late";
     ClientClose = "client-close", "a process closes its member, and starts again later";
-    CrashLoop = "crash-loop", "one process more asks for a member id and is gone, again and again for a while";
+    CrashLoop = "crash-loop", "a process is replaced by one that asks for a member id and is gone, again and again for a while";
     Twin = "twin", "a second process starts with the instance id of one that runs";
     Busy = "busy", "an application works for longer than its poll interval";
     Subscribe = "subscribe", "an application subscribes to other topics";

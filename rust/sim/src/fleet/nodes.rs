@@ -89,7 +89,7 @@ impl Fleet {
         let (seat, node) = (self.wires[wire].seat, self.wires[wire].node);
         let shape = self.seats[seat].shape;
         // Only new clients have an instance id, with which a process may come back, or have to ask for a member id.
-        let is_new_client = self.seats[seat].instance_id.is_some() || self.seats[seat].crashes_until_ms.is_some();
+        let is_new_client = self.seats[seat].instance_id.is_some() || self.seats[seat].crash_loop.is_some();
         let version = if is_new_client { bridge::JOIN_VERSION } else { self.shape.seats[shape].join_version };
         let Some(owned) = bridge::to_core(&body, self.seats[seat].name(), version) else {
             let answer = match &*body {
@@ -169,7 +169,8 @@ impl Fleet {
         if waited_ms > self.patience_ms(&waiting) {
             self.violated("L4", format!("ticket {} has waited {waited_ms} ms: {:?}", ticket.0, waiting.asked.body));
         }
-        let moment = Moment { clock_ms, step: self.figures.core_events };
+        let is_durable = self.promises.was_told(waiting.asked.group);
+        let moment = Moment { clock_ms, step: self.figures.core_events, is_durable };
         let checked = self.promises.answered(&waiting, &answer, &self.logs[partition], self.now_ms);
         let checked = checked
             .and_then(|()| self.sessions.answered(&waiting, &answer, &self.shape.timeouts, clock_ms))
@@ -234,6 +235,7 @@ impl Fleet {
     fn group_deleted(&mut self, group_id: &str) {
         if let Some(group) = self.shape.groups.iter().position(|group| *group.id == *group_id) {
             self.promises.deleted(group);
+            self.crowd.deleted(group);
             self.ledgers[group].life += 1;
         }
     }
@@ -263,7 +265,10 @@ impl Fleet {
         let lost = self.logs[partition].lost;
         let epoch = self.logs[partition].open(self.now_ms, &mut self.dice);
         self.figures.torn += self.logs[partition].lost - lost;
-        let config = self.shape.core_config();
+        let mut config = self.shape.core_config();
+        if self.planted == Some(Planted::OneTooMany) {
+            config.group_max_size = config.group_max_size.saturating_add(1);
+        }
         let mut core = Coordinator::new(config.clone(), partition as u32, epoch);
         core.check_itself(if cfg!(debug_assertions) { SelfCheck::EveryEvent } else { SelfCheck::Sampled });
         self.nodes[node].cores[partition] = core;

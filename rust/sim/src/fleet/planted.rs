@@ -32,6 +32,7 @@ bugs! {
     LostIsKept = "lost-is-kept", "an application goes on reading what it lost";
     AssignmentOfAnother = "assignment-of-another", "a member is told what another was told before it";
     RejoinsForNothing = "rejoins-for-nothing", "applications rejoin again and again for 20 s after everything has healed";
+    OneTooMany = "one-too-many", "coordinators let one member more in than a group may have";
     FenceUnheard = "fence-unheard", "a fenced member is told that it is unknown";
 }
 

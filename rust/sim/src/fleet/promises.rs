@@ -120,6 +120,11 @@ impl Promises {
         self.begun.get(&group).copied().unwrap_or(0)
     }
 
+    /// Whether anybody was told of a generation of the group as it is: it is in the log for good then (S26).
+    pub fn was_told(&self, group: usize) -> bool {
+        self.reached.range((group, 0)..=(group, u32::MAX)).next().is_some()
+    }
+
     fn look(&mut self, id: &'static str) {
         *self.looked.entry(id).or_default() += 1;
     }

@@ -162,8 +162,8 @@ impl Fleet {
         if !wire.client_open || wire.dead {
             return;
         }
-        match (&answer, self.seats[seat].crashes_until_ms) {
-            (Answer::JoinGroup { error, .. }, Some(until_ms)) => self.crash_at_join(seat, until_ms, *error),
+        match (&answer, self.seats[seat].crash_loop) {
+            (Answer::JoinGroup { error, .. }, Some(crash_loop)) => self.crash_at_join(seat, crash_loop, *error),
             _ => self.happen(seat, Event::Answered { request, answer }),
         }
     }
