@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from rota.conform.said import Said
 from rota.transcript.runner import VECTORS
 from rota.transcript.text import Step
 from tests.conform import page
+from tests.conform.record import completed
 
 DEPARTURES = (Path(__file__).parents[2] / "docs" / "departures.md").read_text(encoding="utf-8")
 QUICK = [
@@ -110,6 +112,27 @@ def test_every_row_that_can_be_played_was_recorded() -> None:
     ours_alone = {row.id for row in catalogue() if any(name == "group.max.pending.members" for name, _ in row.settings)}
     assert [row for row in missing if row not in waiting | ours_alone] == []
     assert len(recorded(REFERENCE).rows) > 2_400
+
+
+def test_a_new_recording_keeps_what_it_left_out_and_what_it_did_not_come_to(capsys: pytest.CaptureFixture[str]) -> None:
+    short, long, stuck = "given/stable-ab", "traps/TRAP-03-retry-growth", "join/J25-superseded-join"
+    before = recorded(REFERENCE)
+    newer = {
+        short: [Said("new", ("x",))],
+        stuck: [
+            Said(
+                "new",
+                (),
+            ),
+            Said("then", ("! stuck: b waits",)),
+        ],
+    }
+    kept = completed(before, replace(before, rows=newer), longest_s=100)
+    assert kept.rows[short] == newer[short]
+    assert kept.rows[long] == before.rows[long]
+    assert kept.rows[stuck] == before.rows[stuck]
+    assert set(kept.rows) <= {row.id for row in catalogue() if row.wait_s > 100} | {short, stuck}
+    assert f"did not come to the end of {stuck}" in capsys.readouterr().out
 
 
 def test_a_recording_is_read_as_it_was_written() -> None:
