@@ -15,13 +15,16 @@ from rota.why import words
 
 GROUPS_SHOWN, BARS_SHOWN, VERDICTS_SHOWN = 20, 2_000, 500
 WIDTH, LABEL, LINE = 960, 220, 18
+MEMBERS_NAMED, LEGEND_COLUMNS = 24, 3
+# What there is to see of the last generation.
+BEHIND_SHARE = 0.05
 COLOURS = ("#4878a8", "#c8743c", "#5a9a5a", "#a85a8c", "#8c8c3c", "#3c9a9a", "#9a5a5a", "#6a6ab8")
 
 STYLE = """
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; color: #222; }
 table { border-collapse: collapse; margin: 1em 0; }
 td, th { border: 1px solid #ccc; padding: .2em .6em; text-align: left; vertical-align: top; }
-th { background: #f2f2f2; } code { font-size: 12px; } .violation { background: #fbe3e0; }
+th { background: #f2f2f2; } .violation { background: #fbe3e0; } td:nth-child(2) { white-space: nowrap; }
 svg { display: block; margin: .5em 0 1.5em; } svg text { font: 11px system-ui, sans-serif; fill: #333; }
 """
 
@@ -36,6 +39,11 @@ class Span(NamedTuple):
         """Where an instant is drawn."""
         share = (at_ms - self.from_ms) / max(1, self.to_ms - self.from_ms)
         return LABEL + min(1.0, max(0.0, share)) * (WIDTH - LABEL)
+
+
+def _clock(at_ms: int | None) -> str:
+    """An instant without what is the same for all."""
+    return shown_time(at_ms).replace("T", " ").removesuffix("+00:00")
 
 
 def _table(head: Iterable[str], rows: Iterable[tuple[str, Sequence[object]]]) -> str:
@@ -53,7 +61,18 @@ def _svg(lines: int, body: str, title: str) -> str:
 def _axis(span: Span, lines: int) -> str:
     y = lines * LINE + LINE - 4
     ends = ((LABEL, "start", span.from_ms), (WIDTH, "end", span.to_ms))
-    return "".join(f"<text x='{x}' y='{y}' text-anchor='{anchor}'>{shown_time(at)}</text>" for x, anchor, at in ends)
+    return "".join(f"<text x='{x}' y='{y}' text-anchor='{anchor}'>{_clock(at)}</text>" for x, anchor, at in ends)
+
+
+def _legend(colours: list[tuple[str, str]], line: int) -> list[str]:
+    """Who is which colour, from this line on."""
+    found = []
+    for at, (member, colour) in enumerate(colours):
+        x = LABEL + at % LEGEND_COLUMNS * (WIDTH - LABEL) // LEGEND_COLUMNS
+        y = (line + at // LEGEND_COLUMNS) * LINE
+        name = f"<text x='{x + 14}' y='{y + 13}'>{escape(words.short(member))}</text>"
+        found.append(f"<rect x='{x}' y='{y + 4}' width='10' height='10' fill='{colour}'/>{name}")
+    return found
 
 
 def ownership_plot(rows: list[Row], span: Span) -> str:
@@ -67,12 +86,14 @@ def ownership_plot(rows: list[Row], span: Span) -> str:
     for row in rows[:BARS_SHOWN]:
         left, right = span.x(row.from_ms), span.x(span.to_ms if row.to_ms is None else row.to_ms)
         y = places.index((row.topic, row.topic_partition)) * LINE + 2
-        says = escape(f"{row.member}, generation {row.generation}, from {shown_time(row.from_ms)}")
+        says = escape(f"{row.member}, generation {row.generation}, from {_clock(row.from_ms)}")
         body.append(
             f"<rect x='{left:.1f}' y='{y}' width='{max(1.0, right - left):.1f}' height='{LINE - 4}'"
             f" fill='{colours[row.member]}'><title>{says}</title></rect>"
         )
-    return _svg(len(places), "".join(body) + _axis(span, len(places)), "who owned which partition")
+    legend = _legend(list(colours.items())[:MEMBERS_NAMED], len(places) + 1)
+    lines = len(places) + -(-len(legend) // LEGEND_COLUMNS)
+    return _svg(lines, "".join(body) + _axis(span, len(places)) + "".join(legend), "who owned which partition")
 
 
 def rebalances_plot(rows: list[Row], span: Span) -> str:
@@ -80,7 +101,7 @@ def rebalances_plot(rows: list[Row], span: Span) -> str:
     body = [f"<text x='0' y='{LINE - 4}'>generations</text>"]
     for row in rows[:BARS_SHOWN]:
         x = span.x(row.from_ms)
-        says = escape(f"generation {row.generation} at {shown_time(row.from_ms)}: {cause(row)}")
+        says = escape(f"generation {row.generation} at {_clock(row.from_ms)}: {cause(row)}")
         body.append(
             f"<rect x='{x:.1f}' y='2' width='3' height='{LINE - 4}' fill='#b03030'><title>{says}</title></rect>"
         )
@@ -90,21 +111,25 @@ def rebalances_plot(rows: list[Row], span: Span) -> str:
 def cause(row: Row) -> str:
     """Why a generation came to be, if a journal says it, and who came and went with it."""
     parts = [(name, list(row[name])) for name in ("joined", "gone")]
-    said = "; ".join(f"{name} {', '.join(members)}" for name, members in parts if members) or "the same members"
+    named = [
+        f"{name} {words.listed([words.short(member) for member in members])}" for name, members in parts if members
+    ]
+    said = "; ".join(named) or ("the same members" if row.members else "no members")
     return said if row.cause is None else f"{words.cause(row.cause, row.cause_member, row.cause_reason)}: {said}"
 
 
 def _group(row: Row, generations: list[Row], owned: list[Row], lags: list[Row]) -> str:
     times = [generation.from_ms for generation in generations]
-    span = Span(min(times), max([*times, *(owner.to_ms or 0 for owner in owned)]))
+    first_ms, last_ms = min(times), max([*times, *(owner.to_ms or 0 for owner in owned)])
+    span = Span(first_ms, last_ms + max(1, int((last_ms - first_ms) * BEHIND_SHARE)))
     shown = [
-        ("", [each.generation, shown_time(each.from_ms), each.leader or "", each.protocol or "", cause(each)])
+        ("", [each.generation, _clock(each.from_ms), words.short(each.leader or ""), each.protocol or "", cause(each)])
         for each in generations[-50:]
     ]
     parts = [f"<h3>{escape(row.group)} ({row.source})</h3>", rebalances_plot(generations, span)]
     if owned:
         parts.append(ownership_plot(owned, span))
-    parts.append(_table(("generation", "from", "leader", "protocol", "why, and who came and went"), shown))
+    parts.append(_table(("generation", "from (UTC)", "leader", "protocol", "why, and who came and went"), shown))
     if lags:
         far = [("", [f"{at.topic}-{at.topic_partition}", at.committed, at.end_offset, at.lag]) for at in lags]
         parts.append(_table(("partition", "committed", "end", "lag"), far))
@@ -128,7 +153,9 @@ def write(spark: SparkSession, found: Audit, target: Path) -> None:
         f"<p>{len(found.violations)} violations, {len(found.observations)} observations in {found.rows} rows"
         f" of {found.groups} groups.</p>",
         "<h2>Verdicts</h2>",
-        _table(("id", "name", "group", "generation", "offsets", "members", "witness", "command"), verdicts),
+        _table(("id", "name", "group", "generation", "offsets", "members", "witness", "command"), verdicts)
+        if verdicts
+        else "<p>None.</p>",
     ]
     if troubles:
         body += ["<h2>Not readable</h2>", _table(("kind", "log", "offset", "reason"), troubles)]
