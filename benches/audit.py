@@ -111,11 +111,11 @@ def checked(spark: SparkSession, wanted: Wanted, parts: list[Part]) -> tuple[Spe
     rows.createOrReplaceTempView("rows")
 
     def all_checks() -> int:
-        views.define(spark)
         try:
+            views.define(spark, wanted.output)
             return len(declared(spark, [check for check in CHECKS if JOURNAL in check.sources]))
         finally:
-            views.forget(spark)
+            views.forget(wanted.output)
 
     return reading, *timed(all_checks)
 

@@ -213,8 +213,8 @@ def audit(
     all_rows.createOrReplaceTempView("all_rows")
     rows = all_rows if wanted.group is None else all_rows.where(all_rows["group"].rlike(f"^(?:{wanted.group})$"))
     rows.createOrReplaceTempView("rows")
-    views.define(spark)
     try:
+        views.define(spark, wanted.output)
         found.rows = all_rows.count()
         found.groups = rows.select("log", "group").where("`group` IS NOT NULL").distinct().count()
         troubles = all_rows.where(f"kind IN ('{UNREADABLE}', '{TORN}')").limit(UNREADABLE_SHOWN).collect()
@@ -235,7 +235,7 @@ def audit(
             progress("writing the tables")
             tables.write(spark, wanted.output, found.verdicts, found.coverage)
     finally:
-        views.forget(spark)
+        views.forget(wanted.output)
     progress(f"done in {(datetime.datetime.now(datetime.UTC) - began).total_seconds():.1f} s")
     return found
 

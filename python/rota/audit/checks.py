@@ -279,14 +279,13 @@ OF_ANSWERS = (
         "commit of an old generation",
         "S15",
         "a commit of an older generation was accepted",
-        """SELECT c.source, c.log, c.partition, c.`group`, c.generation, min(t.offset) AS first_offset,
-             c.offset AS last_offset, array(c.member) AS members,
-             concat('generation ', c.generation, ' while ', max(t.generation), ' is told') AS witness
-           FROM accepted_commits c JOIN told_joins t
-             ON c.source = t.source AND c.log = t.log AND c.`group` = t.`group` AND c.life = t.life
-                 AND t.pos < c.pos AND t.generation > c.generation
-           WHERE c.generation >= 0
-           GROUP BY c.source, c.log, c.partition, c.`group`, c.generation, c.offset, c.member""",
+        """SELECT source, log, partition, `group`, generation, greatest_offset AS first_offset, offset AS last_offset,
+             array(member) AS members, concat('generation ', generation, ' while ', greatest, ' is told') AS witness
+           FROM (SELECT *, max(told) OVER before AS greatest, max_by(offset, told) OVER before AS greatest_offset
+                 FROM (SELECT *, CASE WHEN kind = 'answer' THEN generation END AS told FROM told_and_committed)
+                 WINDOW before AS (PARTITION BY `group`, log, source, life ORDER BY pos
+                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+           WHERE kind = 'commit' AND generation >= 0 AND generation < greatest""",
         ONLY_JOURNAL,
     ),
     _check(
@@ -354,15 +353,14 @@ OF_ANSWERS = (
         "silent and still there",
         "L3",
         "a member was told that all is well although its session had long ended",
-        f"""SELECT s.source, s.log, s.partition, s.`group`, s.generation, s.before_offset AS first_offset,
+        """SELECT s.source, s.log, s.partition, s.`group`, s.generation, s.before_offset AS first_offset,
              s.offset AS last_offset, array(s.member) AS members,
              concat('silent for ', s.mono_ms - s.before_ms, ' ms, its session ends after ', s.session_timeout_ms)
                AS witness
            FROM silences s JOIN incarnations i ON s.source = i.source AND s.log = i.log AND s.partition = i.partition
              AND s.offset BETWEEN i.first_offset AND i.last_offset
-           SEMI JOIN entries e ON s.source = e.source AND s.log = e.log AND s.partition = e.partition
-             AND e.offset BETWEEN s.before_offset AND s.offset
-             AND e.mono_ms BETWEEN s.before_ms + s.session_timeout_ms AND s.mono_ms - {SLACK_MS}
+           SEMI JOIN overlooked o
+             ON s.source = o.source AND s.log = o.log AND s.partition = o.partition AND s.pos = o.pos
            WHERE NOT i.has_gaps AND s.before_offset >= i.first_offset""",
         ONLY_JOURNAL,
     ),
@@ -412,7 +410,8 @@ OF_ANSWERS = (
              offset AS last_offset, array() AS members,
              concat('entry ', sequence, ' after ', before) AS witness
            FROM (SELECT *, lag(sequence) OVER entries AS before, lag(offset) OVER entries AS before_offset
-                 FROM entries WINDOW entries AS (PARTITION BY source, log, partition ORDER BY pos))
+                 FROM entries SEMI JOIN disordered USING (partition, log, source)
+                 WINDOW entries AS (PARTITION BY partition, log, source ORDER BY pos))
            WHERE kind <> 'began' AND before IS NOT NULL
              AND sequence <> before + CASE WHEN kind = 'gap' THEN count ELSE 1 END""",
         ONLY_JOURNAL,

@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 from pyspark.sql import SparkSession
 
 from rota.audit.checks import SLACK_MS
 from rota.audit.logs import JOURNAL
 
-KEY = "source, log, partition"
-GROUP = "source, log, `group`"
+# What differs most comes first: that is what rows are compared by when they are sorted.
+KEY = "partition, log, source"
+GROUP = "`group`, log, source"
+MEMBER = f"member, {GROUP}"
 
 # Of a record of the journal's appends only what became durable counts.
 RECORD_KINDS = "('group', 'member', 'assigned', 'subscribed', 'offset')"
@@ -50,14 +55,14 @@ VIEWS: dict[str, str] = {
     "subscribed": "SELECT * FROM records WHERE kind = 'subscribed'",
     "newer_held": f"""SELECT a.*, c.until_pos FROM rows a JOIN (
           SELECT source, log, `group`, member, offset,
-            lead(pos) OVER (PARTITION BY {GROUP}, member ORDER BY pos) AS until_pos
+            lead(pos) OVER (PARTITION BY {MEMBER} ORDER BY pos) AS until_pos
           FROM rows WHERE kind = 'consumer_current') c
           ON a.source = c.source AND a.log = c.log AND a.`group` = c.`group` AND a.member = c.member
             AND a.offset = c.offset
         WHERE a.kind = 'consumer_assigned'""",
     "durable_offsets": "SELECT * FROM records WHERE kind = 'offset'",
     "returns": f"""SELECT b.*, g.offset AS gone_offset, r.member IS NOT NULL AS was_replaced
-        FROM (SELECT *, lag(version) OVER (PARTITION BY {GROUP}, member ORDER BY pos) AS last_version
+        FROM (SELECT *, lag(version) OVER (PARTITION BY {MEMBER} ORDER BY pos) AS last_version
               FROM life_members) b
         JOIN lives g ON b.source = g.source AND b.log = g.log AND b.`group` = g.`group`
           AND g.version = b.last_version + 1
@@ -65,28 +70,43 @@ VIEWS: dict[str, str] = {
           AND r.version = g.version AND r.instance = b.instance AND r.member <> b.member
         WHERE b.version > b.last_version + 1""",
     # ---- incarnations of a journal's coordinators
-    "incarnations": f"""SELECT {KEY}, incarnation, min(offset) AS first_offset, max(offset) AS last_offset,
+    # Entries that are numbered as they lie: an incarnation is one run, unless something is wrong with it. There are few
+    # of them, so that most questions about the order of entries need not sort those.
+    "runs": f"""SELECT {KEY}, min(offset) AS first_offset, max(offset) AS last_offset, max(mono_ms) AS last_mono_ms,
+          count(*) AS count
+        FROM entries GROUP BY {KEY}, offset - sequence""",
+    "disordered": f"""SELECT DISTINCT {KEY} FROM (
+          SELECT *, min(first_offset) OVER (PARTITION BY {KEY}) AS beginning FROM runs)
+        LEFT JOIN (SELECT {KEY}, offset AS first_offset, true AS began FROM entries WHERE kind = 'began')
+          USING ({KEY}, first_offset)
+        WHERE count <> last_offset - first_offset + 1 OR (began IS NULL AND first_offset <> beginning)""",
+    "incarnations": f"""SELECT {KEY}, incarnation, min(offset) AS first_offset, max(last_offset) AS last_offset,
           max(mono_ms) AS last_mono_ms, bool_or(kind = 'began') AS began, bool_or(kind = 'gap') AS has_gaps,
           min(CASE WHEN kind IN ('loaded', 'snapshot') THEN offset END) AS loaded_offset,
           min(CASE WHEN kind = 'unloaded' THEN offset END) AS unloaded_offset,
           bool_or(kind = 'unloaded') AS unloaded,
           coalesce(max(CASE WHEN kind = 'began' THEN rebalance_timeout_ms END), 0) AS delay_ms
-        FROM (SELECT *, sum(CAST(kind = 'began' AS INT)) OVER (PARTITION BY {KEY} ORDER BY pos) AS incarnation
-              FROM entries)
+        FROM (SELECT *, sum(CAST(kind = 'began' AS INT)) OVER
+                (PARTITION BY {KEY} ORDER BY offset, kind <> 'began') AS incarnation
+              FROM (SELECT {KEY}, kind, offset, offset AS last_offset, mono_ms, rebalance_timeout_ms FROM entries
+                    WHERE kind IN ('began', 'gap', 'loaded', 'snapshot', 'unloaded')
+                    UNION ALL
+                    SELECT {KEY}, 'run', first_offset, last_offset, last_mono_ms, NULL FROM runs))
         GROUP BY {KEY}, incarnation""",
     # ---- requests and their answers
     "asked": "SELECT * FROM rows WHERE kind = 'request'",
-    "tickets": f"""SELECT *, lead(kind) OVER tickets AS next_kind,
+    # The answers, and the requests that have none.
+    "tickets": f"""SELECT * FROM (SELECT *, lead(kind) OVER tickets AS next_kind,
           last(CASE WHEN kind = 'request' THEN struct(pos, offset, mono_ms, `group`, api, member, instance, generation,
             session_timeout_ms, rebalance_timeout_ms) END, true) OVER tickets_so_far AS asked
         FROM rows
         WHERE kind = 'answer' OR (kind = 'request' AND (error IS NULL OR api IN ('JoinGroup', 'SyncGroup')))
-        WINDOW tickets AS (PARTITION BY {KEY}, ticket ORDER BY pos),
-          tickets_so_far AS (PARTITION BY {KEY}, ticket ORDER BY pos
-            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)""",
+        WINDOW tickets AS (PARTITION BY ticket, {KEY} ORDER BY pos),
+          tickets_so_far AS (PARTITION BY ticket, {KEY} ORDER BY pos
+            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))
+        WHERE kind = 'answer' OR (error IS NULL AND (next_kind IS NULL OR next_kind <> 'answer'))""",
     "answered": "SELECT * FROM tickets WHERE kind = 'answer'",
-    "unanswered": """SELECT * FROM tickets
-        WHERE kind = 'request' AND error IS NULL AND (next_kind IS NULL OR next_kind <> 'answer')""",
+    "unanswered": """SELECT * FROM tickets WHERE kind = 'request'""",
     "accepted": f"""SELECT {KEY}, `group`, api, member, generation, offset, pos, mono_ms FROM rows
           WHERE kind = 'request' AND error = 'NONE' AND api IN ('Heartbeat', 'OffsetCommit') AND member <> ''
         UNION ALL
@@ -142,7 +162,7 @@ VIEWS: dict[str, str] = {
           WHERE before IS NOT NULL""",
     # A state that is loaded may have a member again whose leaving had not become durable.
     "lasting": f"""SELECT * FROM (
-          SELECT *, min(CASE WHEN how = 'held' THEN pos END) OVER (PARTITION BY {GROUP}, member ORDER BY pos
+          SELECT *, min(CASE WHEN how = 'held' THEN pos END) OVER (PARTITION BY {MEMBER} ORDER BY pos
             ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS back_pos
           FROM (SELECT * FROM departures
                 UNION ALL SELECT {KEY}, `group`, member, offset, pos, 'held' FROM rows WHERE kind = 'held'))
@@ -174,7 +194,8 @@ VIEWS: dict[str, str] = {
                 FROM expiring
                 UNION ALL
                 SELECT {KEY}, `group`, member, offset, pos, mono_ms, struct(mono_ms, offset), NULL, false
-                FROM accepted WHERE api = 'Heartbeat'
+                FROM accepted SEMI JOIN (SELECT DISTINCT {MEMBER} FROM expiring) USING ({MEMBER})
+                WHERE api = 'Heartbeat'
                 UNION ALL
                 SELECT {KEY}, `group`, member, offset, pos, mono_ms, struct(mono_ms, offset), session_timeout_ms, false
                 FROM told_joins
@@ -182,7 +203,7 @@ VIEWS: dict[str, str] = {
                 SELECT {KEY}, `group`, member, offset, pos, mono_ms,
                   CASE WHEN note = 'loaded' THEN struct(mono_ms, offset) END, session_timeout_ms, false
                 FROM rows WHERE kind = 'held')
-          WINDOW so_far AS (PARTITION BY {GROUP}, member ORDER BY pos
+          WINDOW so_far AS (PARTITION BY {MEMBER} ORDER BY pos
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))
         WHERE expires""",
     # ---- silence
@@ -203,10 +224,15 @@ VIEWS: dict[str, str] = {
             sum(parked) OVER so_far AS parked, last(session_timeout_ms, true) OVER so_far AS session_timeout_ms,
             lag(mono_ms) OVER heard AS before_ms, lag(offset) OVER heard AS before_offset
           FROM heard
-          WINDOW heard AS (PARTITION BY {GROUP}, member ORDER BY pos),
-            so_far AS (PARTITION BY {GROUP}, member ORDER BY pos
+          WINDOW heard AS (PARTITION BY {MEMBER} ORDER BY pos),
+            so_far AS (PARTITION BY {MEMBER} ORDER BY pos
               ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))
         WHERE is_well AND parked <= 0 AND mono_ms - before_ms > session_timeout_ms + {SLACK_MS}""",
+    # Those during which the coordinator was told that it is later than the end of the session.
+    "overlooked": f"""SELECT /*+ BROADCAST(s) */ DISTINCT s.partition, s.log, s.source, s.pos
+        FROM entries e JOIN silences s ON s.partition = e.partition AND s.log = e.log AND s.source = e.source
+          AND e.offset BETWEEN s.before_offset AND s.offset
+          AND e.mono_ms BETWEEN s.before_ms + s.session_timeout_ms AND s.mono_ms - {SLACK_MS}""",
     # ---- generations, from whatever shows them
     "rounds": f"""SELECT {KEY}, `group`, generation, min(offset) AS offset, min(pos) AS pos, min(at_ms) AS at_ms
           FROM told_joins GROUP BY {KEY}, `group`, generation
@@ -215,18 +241,38 @@ VIEWS: dict[str, str] = {
           FROM groups WHERE source <> '{JOURNAL}' GROUP BY {KEY}, `group`, generation""",
 }
 
-# Used by many queries and small beside the rows.
-KEPT = ("records", "incarnations", "answered", "told_and_committed", "lasting")
+PLACE = "views"
+"""The directory of the views that are written down."""
+
+# Used by many queries and small beside the rows. They are written down: a query on a file is planned in no time, one on
+# views of views is not.
+KEPT = (
+    "appends",
+    "records",
+    "lived",
+    "returns",
+    "runs",
+    "incarnations",
+    "tickets",
+    "told_and_committed",
+    "lasting",
+    "accepted_of_departed",
+    "expiring",
+    "silences",
+)
 
 
-def define(spark: SparkSession) -> None:
+def define(spark: SparkSession, output: Path) -> None:
     """Define the views over `all_rows` (whole logs) and `rows` (those of the groups that are asked about)."""
     for name, sql in VIEWS.items():
         frame = spark.sql(sql)
-        (frame.cache() if name in KEPT else frame).createOrReplaceTempView(name)
+        if name in KEPT:
+            target = str(output / PLACE / name)
+            frame.write.mode("overwrite").parquet(target)
+            frame = spark.read.schema(frame.schema).parquet(target)
+        frame.createOrReplaceTempView(name)
 
 
-def forget(spark: SparkSession) -> None:
+def forget(output: Path) -> None:
     """Let go of what was kept."""
-    for name in KEPT:
-        spark.table(name).unpersist()
+    shutil.rmtree(output / PLACE, ignore_errors=True)
