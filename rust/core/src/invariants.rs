@@ -294,7 +294,7 @@ fn l4_parked_is_watched(view: &View<'_>) -> Result<(), String> {
                 || view.members.iter().any(|member| member.session.is_some())
         }
         State::Stable => true,
-        State::Empty | State::Dead => !parked,
+        State::Empty | State::Dead => false,
     };
     ensure(!parked || watched, || format!("something is parked in {:?} and nothing watches it", group.state))
 }

@@ -418,6 +418,17 @@ mod tests {
         }
     }
 
+    /// The length and one more is a varint: of one byte up to 126, of three from 16,383 on.
+    #[test]
+    fn metadata_of_any_length_is_read_back() {
+        for (length, size) in [(126, 1), (127, 2), (128, 2), (16_382, 2), (16_383, 3), (32_767, 3)] {
+            let record = offset(OffsetValue { metadata: "m".repeat(length).into(), ..plain() });
+            let bytes = record.value_bytes().expect("no tombstone");
+            assert_eq!(bytes.len(), 23 + size + length);
+            assert_eq!(Record::decode(&record.key_bytes(), Some(&bytes)), Ok(record), "{length}");
+        }
+    }
+
     #[test]
     fn old_offset_values_are_readable() {
         let key = hex("000000016700017400000000");
