@@ -4,7 +4,7 @@
 mod scene;
 
 use rota_core::{
-    Answer, Coordinator, ErrorCode, Now, Request, Sink, State, Ticket,
+    Answer, Config, Coordinator, ErrorCode, Now, Request, Sink, State, Ticket,
     controls::{NotDone, answer_error},
     explain::Cause,
     request::{
@@ -72,6 +72,27 @@ fn a_member_that_waits_for_an_answer_has_no_session_that_could_lapse() {
     assert!(scene.is_open(parked));
     assert_eq!(lapse(&mut scene, &leader), Err(NotDone::Waits));
     assert!(scene.is_open(parked));
+}
+
+#[test]
+fn a_new_member_that_is_made_to_lapse_is_gone_as_if_its_first_join_had_taken_too_long() {
+    let mut scene = Scene::new(Config { group_initial_rebalance_delay_ms: 3_000, ..config() });
+    let [first, second] = ["i0", "i1"].map(|instance| scene.join(&joining(instance)));
+    scene.store();
+    let lapsing = scene.member_ids()[0].clone();
+    lapse(&mut scene, &lapsing).unwrap();
+    let told = [first, second].map(|join| scene.reply(join).error);
+    assert_eq!(told, [ErrorCode::UnknownMemberId, ErrorCode::None], "whoever was waited for is gone");
+    assert!(scene.member_ids().len() == 1 && !scene.member_ids().contains(&lapsing));
+}
+
+#[test]
+fn a_coordinator_that_is_unloaded_knows_how_late_it_is() {
+    let mut scene = Scene::new(config());
+    scene.until(5_000);
+    let now = scene.now();
+    scene.coordinator.unload(now, &mut scene.effects);
+    assert_eq!(scene.coordinator.now(), now);
 }
 
 #[test]

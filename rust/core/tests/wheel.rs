@@ -146,6 +146,7 @@ fn a_later_rearm_is_lazy_and_an_earlier_one_is_seen_by_next_deadline() {
     assert!(wheel.rearm(id, 20));
     assert_eq!(wheel.next_deadline(), Some(20));
     let mut due = wheel.advance(20);
+    assert_eq!((due.len(), due.is_empty()), (1, false));
     assert_eq!(wheel.take_due(&mut due), Some((id, 20, "session")));
     assert_eq!((wheel.len(), wheel.next_deadline()), (0, None));
 }
