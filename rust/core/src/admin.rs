@@ -34,8 +34,8 @@ impl Coordinator {
                 DescribedMember {
                     member_id: &member.id,
                     instance_id: member.instance_id.as_deref(),
-                    client_id: &member.client_id,
-                    client_host: &member.client_host,
+                    client_id: &member.client.id,
+                    client_host: &member.client.host,
                     metadata: chosen.map_or(&[], |protocol| member.metadata(protocol)),
                     assignment: &member.assignment,
                 }

@@ -279,7 +279,7 @@ impl Coordinator {
                 self.unsaved.remove(&RecordKey::of(record));
             }
             if let Record::Offset { group_id, topic, partition, value } = record {
-                self.set_offset(now, group_id, topic, *partition, value.as_ref());
+                self.set_offset(now, group_id, topic, *partition, value.clone());
                 let held = |handle: &GroupHandle| self.groups[*handle].join_held && self.groups[*handle].durable;
                 released.extend(self.find_group(group_id).filter(held).filter(|handle| !released.contains(handle)));
             }

@@ -200,7 +200,7 @@ impl<H: Hasher> Canonical<'_, H> {
             protocol_type,
             protocol_name,
             leader,
-            members: _,
+            strangers: _,
             joined,
             instances: _,
             pending,
@@ -272,8 +272,7 @@ impl<H: Hasher> Canonical<'_, H> {
             group: _,
             order: _,
             instance_id,
-            client_id: _,
-            client_host: _,
+            client: _,
             session_timeout_ms,
             rebalance_timeout_ms,
             protocols,
@@ -445,7 +444,8 @@ impl<H: Hasher> Canonical<'_, H> {
                     self.put(1_u8);
                     self.member(*member);
                 }
-                Operation::Pending(group, id) => {
+                Operation::Pending(pending) => {
+                    let (group, id) = &**pending;
                     self.put(2_u8);
                     self.group_of(*group);
                     self.member_id(id);

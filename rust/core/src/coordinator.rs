@@ -12,6 +12,7 @@ use crate::{
     error::ErrorCode,
     gate,
     group::{Group, GroupHandle, MemberHandle},
+    ids,
     members::Members,
     operations::{Operation, WatchKey},
     purgatory::Purgatory,
@@ -172,7 +173,7 @@ impl Coordinator {
             match operation {
                 Operation::Session(member) => self.session_expired(step, member),
                 Operation::NewMember(member) => self.new_member_expired(step, member),
-                Operation::Pending(group, member_id) => self.pending_expired(step, group, &member_id),
+                Operation::Pending(pending) => self.pending_expired(step, pending.0, &pending.1),
                 Operation::InitialDelay(group) => self.initial_delay_over(step, group),
                 Operation::Join(group) => self.join_deadline_passed(step, group),
                 Operation::Sync(group) => self.sync_deadline_passed(step, group),
@@ -195,10 +196,8 @@ impl Coordinator {
     fn subject<'a>(&'a self, operation: &'a Operation) -> Option<&'a str> {
         let group = match operation {
             Operation::Session(member) | Operation::NewMember(member) => self.members.get(*member)?.group,
-            Operation::Pending(group, _)
-            | Operation::InitialDelay(group)
-            | Operation::Join(group)
-            | Operation::Sync(group) => *group,
+            Operation::Pending(pending) => pending.0,
+            Operation::InitialDelay(group) | Operation::Join(group) | Operation::Sync(group) => *group,
             Operation::Append(append_id) => return self.append_group(*append_id),
             Operation::StableFetch(fetch) => return Some(&fetch.group_id),
             Operation::AfterDeletion(_) | Operation::Cleaner => return None,
@@ -282,13 +281,21 @@ impl Coordinator {
     /// The member with this id: by the slot that the id names, else by the group's table. The whole id is compared, so
     /// a forged hint is just unknown (§4.5).
     pub(crate) fn find_member(&self, group_id: &str, member_id: &str) -> Option<MemberHandle> {
-        if let Some((handle, member)) =
-            crate::ids::hinted_slot(member_id.as_bytes()).and_then(|slot| self.members.at(slot))
+        if let Some((handle, member)) = ids::hinted_slot(member_id.as_bytes()).and_then(|slot| self.members.at(slot))
             && *member.id == *member_id
             && *self.groups[member.group].id == *group_id
         {
             return Some(handle);
         }
-        self.groups[self.find_group(group_id)?].members.get(member_id).copied()
+        self.member_of(self.find_group(group_id)?, member_id)
+    }
+
+    /// The same, of a group that is known.
+    pub(crate) fn member_of(&self, group: GroupHandle, member_id: &str) -> Option<MemberHandle> {
+        let hinted = ids::hinted_slot(member_id.as_bytes()).and_then(|slot| self.members.at(slot));
+        match hinted {
+            Some((handle, member)) if member.group == group && *member.id == *member_id => Some(handle),
+            _ => self.groups[group].strangers.get(member_id).copied(),
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     coordinator::Step,
     effects::{AppendId, Moment},
     explain::Rebalance,
+    ids,
     purgatory::OpId,
     records::{GroupValue, MemberValue, OffsetValue},
     request::{Now, Protocol, Ticket},
@@ -30,6 +31,32 @@ pub struct OwnedProtocol {
     pub name: Arc<str>,
     /// Opaque.
     pub metadata: Arc<[u8]>,
+}
+
+/// Who joined a member: `client.id` and host, as of its first join.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Client {
+    /// `client.id`
+    pub id: Arc<str>,
+    /// As Kafka writes it: `/127.0.0.1`.
+    pub host: Arc<str>,
+}
+
+impl Client {
+    /// The client with this id and host; the other's memory, as far as that is the same.
+    pub fn like(other: Option<&Member>, id: &str, host: &str) -> Arc<Client> {
+        let other = other.map(|other| &other.client);
+        let shared = |text: &str, other: Option<&Arc<str>>| {
+            other.filter(|other| ***other == *text).map_or_else(|| text.into(), Arc::clone)
+        };
+        match other {
+            Some(other) if *other.id == *id && *other.host == *host => Arc::clone(other),
+            _ => Arc::new(Client {
+                id: shared(id, other.map(|other| &other.id)),
+                host: shared(host, other.map(|other| &other.host)),
+            }),
+        }
+    }
 }
 
 /// A `JoinGroup` that waits for the end of the join phase.
@@ -53,9 +80,7 @@ pub struct Member {
     /// Static members only.
     pub instance_id: Option<Arc<str>>,
     /// As it joined first.
-    pub client_id: Arc<str>,
-    /// As it joined first.
-    pub client_host: Arc<str>,
+    pub client: Arc<Client>,
     /// How long it may be silent.
     pub session_timeout_ms: i32,
     /// How long a rebalance waits for it.
@@ -150,10 +175,10 @@ pub struct Group {
     pub protocol_name: Option<Arc<str>>,
     /// Present iff there is a member (S3).
     pub leader: Option<MemberHandle>,
-    /// By id.
-    pub members: BTreeMap<Arc<str>, MemberHandle>,
-    /// By joining order.
+    /// All members, by joining order.
     pub joined: BTreeMap<u64, MemberHandle>,
+    /// By id, those whose id does not name their slot: they came from another incarnation, or another coordinator.
+    pub strangers: BTreeMap<Arc<str>, MemberHandle>,
     /// The members that have an instance id, by it (S16).
     pub instances: BTreeMap<Arc<str>, MemberHandle>,
     /// Ids handed out with `MEMBER_ID_REQUIRED`.
@@ -202,8 +227,8 @@ impl Group {
             protocol_type: None,
             protocol_name: None,
             leader: None,
-            members: BTreeMap::new(),
             joined: BTreeMap::new(),
+            strangers: BTreeMap::new(),
             instances: BTreeMap::new(),
             pending: BTreeMap::new(),
             support: BTreeMap::new(),
@@ -226,7 +251,7 @@ impl Group {
 
     /// "All joined": every member is parked and no id is pending; true without members (§5.2).
     pub fn all_joined(&self) -> bool {
-        self.members.len() == self.awaiting_join as usize && self.pending.is_empty()
+        self.joined.len() == self.awaiting_join as usize && self.pending.is_empty()
     }
 
     /// Whether the bytes of its members are the embedded consumer protocol (§18).
@@ -250,6 +275,33 @@ impl Group {
         self.state = state;
         self.since_ms = now.mono_ms;
         self.state_timestamp_ms = Some(now.wall_ms);
+    }
+
+    /// An offset, in place of the one before.
+    pub fn put_offset(&mut self, topic: &str, partition: i32, value: OffsetValue) {
+        self.durable = true;
+        if let Some(partitions) = self.offsets.get_mut(topic) {
+            partitions.insert(partition, value);
+        } else {
+            self.offsets.insert(topic.into(), BTreeMap::from([(partition, value)]));
+        }
+    }
+
+    /// Takes an offset away, and with the last of its topic the topic.
+    pub fn remove_offset(&mut self, topic: &str, partition: i32) {
+        let Some(partitions) = self.offsets.get_mut(topic) else { return };
+        partitions.remove(&partition);
+        if partitions.is_empty() {
+            self.offsets.remove(topic);
+        }
+    }
+
+    /// Gives a member its place in the joining order, and a way to it by its id.
+    pub fn enlist(&mut self, member_id: &Arc<str>, order: u64, handle: MemberHandle) {
+        self.joined.insert(order, handle);
+        if !is_native(member_id, handle) {
+            self.strangers.insert(Arc::clone(member_id), handle);
+        }
     }
 
     /// Counts a member's protocols in, or out again.
@@ -297,6 +349,11 @@ impl Group {
     }
 }
 
+/// Whether a member's id names its slot, so that no table is needed to find it.
+pub fn is_native(member_id: &str, handle: MemberHandle) -> bool {
+    ids::hinted_slot(member_id.as_bytes()) == Some(handle.index())
+}
+
 /// The rebalance that is going on.
 fn open(rebalances: &mut VecDeque<Rebalance>) -> Option<&mut Rebalance> {
     rebalances.back_mut().filter(|rebalance| rebalance.settled_ms.is_none())
@@ -307,8 +364,8 @@ pub fn member_record(member: &Member, protocol: &str, assignment: &Arc<[u8]>) ->
     MemberValue {
         member_id: Arc::clone(&member.id),
         instance_id: member.instance_id.clone(),
-        client_id: Arc::clone(&member.client_id),
-        client_host: Arc::clone(&member.client_host),
+        client_id: Arc::clone(&member.client.id),
+        client_host: Arc::clone(&member.client.host),
         rebalance_timeout_ms: member.rebalance_timeout_ms,
         session_timeout_ms: member.session_timeout_ms,
         subscription: member.metadata(protocol).into(),

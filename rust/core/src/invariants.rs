@@ -227,19 +227,19 @@ fn s21_counters(view: &View<'_>) -> Result<(), String> {
     let group = view.group;
     let awaiting = view.members.iter().filter(|member| member.join.is_some()).count();
     let owing = view.members.iter().filter(|member| member.owes_sync).count();
-    let by_id = view.members.iter().all(|member| group.members.contains_key(&member.id));
-    let disjoint = group.pending.keys().all(|pending| !group.members.contains_key(pending));
+    let found = |member_id: &str| view.coordinator.member_of(view.handle, member_id);
+    let by_id = view.members.iter().filter(|member| found(&member.id).is_some()).count();
+    let disjoint = group.pending.keys().all(|pending| found(pending).is_none());
     let holds = awaiting == group.awaiting_join as usize
         && owing == group.owing_sync as usize
-        && by_id
-        && group.members.len() == view.members.len()
+        && by_id == view.members.len()
         && disjoint;
     ensure(holds, || {
         format!(
             "{awaiting} await (cached {}), {owing} owe (cached {}), {} by id, {} by order, pending disjoint {disjoint}",
             group.awaiting_join,
             group.owing_sync,
-            group.members.len(),
+            by_id,
             view.members.len()
         )
     })

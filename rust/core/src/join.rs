@@ -8,7 +8,7 @@ use crate::{
     deletes::{Asked, Deferred, DeferredJoin},
     error::ErrorCode,
     explain::Cause,
-    group::{Group, GroupHandle, Member, MemberHandle, OwnedProtocol, ParkedJoin, PendingMember, distinct},
+    group::{Client, Group, GroupHandle, Member, MemberHandle, OwnedProtocol, ParkedJoin, PendingMember, distinct},
     ids,
     operations::Operation,
     rebalance::JoinTerms,
@@ -96,21 +96,21 @@ impl Coordinator {
     /// Whether the group takes this sender in (§4.4). INVARIANT: S24.
     fn has_room(&self, handle: GroupHandle, member_id: &str) -> bool {
         let group = &self.groups[handle];
-        let member = group.members.get(member_id).map(|member| &self.members[*member]);
+        let member = self.member_of(handle, member_id).map(|member| &self.members[member]);
         let limit = self.config.group_max_size as usize;
         match group.state {
             State::Empty | State::Dead => true,
             State::PreparingRebalance => {
                 member.is_some_and(|member| member.join.is_some()) || (group.awaiting_join as usize) < limit
             }
-            State::CompletingRebalance | State::Stable => member.is_some() || group.members.len() < limit,
+            State::CompletingRebalance | State::Stable => member.is_some() || group.joined.len() < limit,
         }
     }
 
     /// A refusal for lack of room removes its sender, and that may have been whom everybody waited for (L6).
     fn refuse_for_capacity(&mut self, step: &mut Step<'_>, ticket: Ticket, group: GroupHandle, member_id: &str) {
         refuse(step, ticket, ErrorCode::GroupMaxSizeReached, "");
-        let member = self.groups[group].members.get(member_id).copied();
+        let member = self.member_of(group, member_id);
         if let Some(member) = member {
             self.remove_member(member);
         }
@@ -155,7 +155,8 @@ impl Coordinator {
             return refuse(step, ticket, ErrorCode::GroupMaxSizeReached, "");
         }
         let deadline = step.now.after_timeout(request.session_timeout_ms);
-        let expiry = self.purgatory.watch(deadline, &[], Operation::Pending(group, Arc::clone(member_id)));
+        let pending = Box::new((group, Arc::clone(member_id)));
+        let expiry = self.purgatory.watch(deadline, &[], Operation::Pending(pending));
         self.groups[group].pending.insert(Arc::clone(member_id), PendingMember { slot, expiry });
         refuse(step, ticket, ErrorCode::MemberIdRequired, member_id);
     }
@@ -175,19 +176,17 @@ impl Coordinator {
         // Who joined last may have said the same, and memory is shared with it.
         let last = self.groups[handle].joined.values().next_back().map(|member| &self.members[*member]);
         let protocols = owned_protocols(request, last);
-        let client_id = shared(request.client_id, last.map(|last| &last.client_id));
-        let client_host = shared(request.client_host, last.map(|last| &last.client_host));
+        let client = Client::like(last, request.client_id, request.client_host);
         let group = &mut self.groups[handle];
         if group.initial.is_some() {
             group.new_member_added = true;
         }
-        if group.members.is_empty() {
+        if group.joined.is_empty() {
             group.protocol_type = Some(request.protocol_type.into());
         }
         group.leader.get_or_insert(slot);
         group.count_protocols(&protocols, true);
-        group.members.insert(Arc::clone(member_id), slot);
-        group.joined.insert(order, slot);
+        group.enlist(member_id, order, slot);
         let instance_id: Option<Arc<str>> = request.instance_id.map(Arc::from);
         if let Some(instance_id) = &instance_id {
             group.instances.insert(Arc::clone(instance_id), slot);
@@ -200,8 +199,7 @@ impl Coordinator {
                 group: handle,
                 order,
                 instance_id,
-                client_id,
-                client_host,
+                client,
                 session_timeout_ms: request.session_timeout_ms,
                 rebalance_timeout_ms: rebalance_timeout_ms(request),
                 protocols,
@@ -332,7 +330,7 @@ impl Coordinator {
         let member = self.members.release(handle).expect("only a live member is removed");
         let group = &mut self.groups[member.group];
         group.count_protocols(&member.protocols, false);
-        group.members.remove(&member.id);
+        group.strangers.remove(&member.id);
         group.joined.remove(&member.order);
         if let Some(instance_id) = &member.instance_id {
             group.instances.remove(instance_id);
@@ -366,9 +364,4 @@ fn owned_protocols(request: &JoinGroup<'_>, other: Option<&Member>) -> Arc<[Owne
         .into_iter()
         .map(|protocol| OwnedProtocol { name: protocol.name.into(), metadata: protocol.metadata.into() })
         .collect()
-}
-
-/// The text, in the other's memory if that is the same.
-fn shared(text: &str, other: Option<&Arc<str>>) -> Arc<str> {
-    other.filter(|other| ***other == *text).map_or_else(|| text.into(), Arc::clone)
 }

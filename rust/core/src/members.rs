@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
     group::{GroupHandle, Member, MemberHandle},
+    pages::Pages,
     purgatory::OpId,
     slots::Slots,
 };
@@ -82,7 +83,7 @@ impl Seat {
 pub(crate) struct Members {
     slots: Slots<Member>,
     /// One for each slot that was ever filled, so that a heartbeat does not make room.
-    seats: Vec<Seat>,
+    seats: Pages<Seat>,
 }
 
 impl Members {
@@ -119,8 +120,8 @@ impl Members {
     }
 
     fn make_room(&mut self) {
-        if self.seats.len() < self.slots.places() {
-            self.seats.resize_with(self.slots.places(), Seat::vacant);
+        while self.seats.len() < self.slots.places() {
+            self.seats.push(Seat::vacant());
         }
     }
 
@@ -174,7 +175,7 @@ impl Serialize for Members {
 
 impl<'de> Deserialize<'de> for Members {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Members, D::Error> {
-        let mut members = Members { slots: Slots::deserialize(deserializer)?, seats: Vec::new() };
+        let mut members = Members { slots: Slots::deserialize(deserializer)?, seats: Pages::default() };
         members.make_room();
         Ok(members)
     }
@@ -185,6 +186,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::group::Client;
 
     fn member(id: &str) -> Member {
         Member {
@@ -192,8 +194,7 @@ mod tests {
             group: GroupHandle::from_bits(3),
             order: 0,
             instance_id: None,
-            client_id: "c".into(),
-            client_host: "/127.0.0.1".into(),
+            client: Client::like(None, "c", "/127.0.0.1"),
             session_timeout_ms: 45_000,
             rebalance_timeout_ms: 60_000,
             protocols: Arc::default(),
@@ -209,6 +210,12 @@ mod tests {
     #[test]
     fn a_seat_is_two_cache_lines() {
         assert_eq!((size_of::<Seat>(), align_of::<Seat>()), (128, 128));
+    }
+
+    /// What docs/benchmarks.md says that an idle member takes.
+    #[test]
+    fn a_member_and_what_its_timer_carries_stay_as_small_as_they_are() {
+        assert_eq!((size_of::<Member>(), size_of::<crate::operations::Operation>()), (152, 16));
     }
 
     #[test]

@@ -97,35 +97,29 @@ impl Coordinator {
     pub(crate) fn set_offset(
         &mut self,
         now: Now,
-        group_id: &Arc<str>,
-        topic: &Arc<str>,
+        group_id: &str,
+        topic: &str,
         partition: i32,
-        value: Option<&OffsetValue>,
+        value: Option<OffsetValue>,
     ) {
         if let Some(value) = value {
             let handle = self.find_or_insert_simple(now, group_id);
-            let group = &mut self.groups[handle];
-            group.durable = true;
-            group.offsets.entry(Arc::clone(topic)).or_default().insert(partition, value.clone());
-        } else if let Some(handle) = self.find_group(group_id)
-            && let Some(partitions) = self.groups[handle].offsets.get_mut(topic)
-        {
-            partitions.remove(&partition);
-            if partitions.is_empty() {
-                self.groups[handle].offsets.remove(topic);
-            }
+            self.groups[handle].put_offset(topic, partition, value);
+        } else if let Some(handle) = self.find_group(group_id) {
+            self.groups[handle].remove_offset(topic, partition);
         }
     }
 
     /// The group, or a new one that only stores offsets.
-    pub(crate) fn find_or_insert_simple(&mut self, now: Now, group_id: &Arc<str>) -> GroupHandle {
+    pub(crate) fn find_or_insert_simple(&mut self, now: Now, group_id: &str) -> GroupHandle {
         if let Some(handle) = self.find_group(group_id) {
             return handle;
         }
-        let mut group = Group::new(Arc::clone(group_id), now);
+        let group_id: Arc<str> = group_id.into();
+        let mut group = Group::new(Arc::clone(&group_id), now);
         group.durable = true;
         let handle = self.groups.insert(group);
-        self.group_ids.insert(Arc::clone(group_id), handle);
+        self.group_ids.insert(group_id, handle);
         handle
     }
 

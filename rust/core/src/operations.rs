@@ -19,7 +19,7 @@ pub enum Operation {
     /// A new member's first join must have ended (§4.7).
     NewMember(MemberHandle),
     /// An id that was handed out is dropped (§4.6).
-    Pending(GroupHandle, Arc<str>),
+    Pending(Box<(GroupHandle, Arc<str>)>),
     /// The initial delay, or one of its extensions, is over (§5.3).
     InitialDelay(GroupHandle),
     /// The join phase ends with whoever is there (§5.4).

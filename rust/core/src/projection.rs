@@ -192,7 +192,7 @@ impl Coordinator {
             protocol_type: group.protocol_type.as_deref(),
             protocol_name: group.protocol_name.as_deref(),
             leader: group.leader.map(|leader| &*self.members[leader].id),
-            members: group.members.len(),
+            members: group.joined.len(),
             pending: group.pending.len(),
             awaiting_join: group.awaiting_join,
             owing_sync: group.owing_sync,

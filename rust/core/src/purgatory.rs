@@ -32,10 +32,23 @@ impl OpId {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Watched<K, T> {
+    operation: T,
+    /// Most have nothing but a deadline.
+    watch: Option<Box<Watch<K>>>,
+}
+
+impl<K, T> Watched<K, T> {
+    fn keys(&self) -> &[K] {
+        self.watch.as_ref().map_or(&[], |watch| &watch.keys)
+    }
+}
+
+/// What watches an operation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Watch<K> {
     /// The operation's place in the watching order.
     watching: u64,
     keys: Vec<K>,
-    operation: T,
 }
 
 /// Operations of type `T`, each with a deadline and watched under keys of type `K`.
@@ -77,9 +90,13 @@ impl<K: Ord + Clone, T> Purgatory<K, T> {
     ///
     /// Without keys it only has its deadline, which can be re-armed or cancelled by its id.
     pub fn watch(&mut self, deadline_ms: u64, keys: &[K], operation: T) -> OpId {
+        if keys.is_empty() {
+            return OpId(self.wheel.arm(deadline_ms, Watched { operation, watch: None }));
+        }
         self.watchings += 1;
         let watching = self.watchings;
-        let id = OpId(self.wheel.arm(deadline_ms, Watched { watching, keys: keys.to_vec(), operation }));
+        let watch = Some(Box::new(Watch { watching, keys: keys.to_vec() }));
+        let id = OpId(self.wheel.arm(deadline_ms, Watched { operation, watch }));
         for key in keys {
             self.watchers.entry(key.clone()).or_default().insert(watching, id);
         }
@@ -119,7 +136,7 @@ impl<K: Ord + Clone, T> Purgatory<K, T> {
     /// Every operation with its deadline and its keys, in the order in which they would expire.
     pub fn in_firing_order(&self) -> impl Iterator<Item = (u64, &[K], &T)> {
         let firing = self.wheel.in_firing_order().into_iter();
-        firing.map(|(deadline_ms, watched)| (deadline_ms, &*watched.keys, &watched.operation))
+        firing.map(|(deadline_ms, watched)| (deadline_ms, watched.keys(), &watched.operation))
     }
 
     /// Gives the operation a new deadline, in O(1) and without allocation; false if it is gone.
@@ -150,11 +167,13 @@ impl<K: Ord + Clone, T> Purgatory<K, T> {
     }
 
     fn unwatch(&mut self, watched: Watched<K, T>) -> T {
-        for key in &watched.keys {
-            if let Some(operations) = self.watchers.get_mut(key) {
-                operations.remove(&watched.watching);
-                if operations.is_empty() {
-                    self.watchers.remove(key);
+        if let Some(watch) = watched.watch {
+            for key in &watch.keys {
+                if let Some(operations) = self.watchers.get_mut(key) {
+                    operations.remove(&watch.watching);
+                    if operations.is_empty() {
+                        self.watchers.remove(key);
+                    }
                 }
             }
         }
@@ -179,11 +198,12 @@ impl<K: Ord + Clone, T> TryFrom<Stored<K, T>> for Purgatory<K, T> {
         }
         let mut watchers: BTreeMap<K, BTreeMap<u64, OpId>> = BTreeMap::new();
         for (id, _, watched) in wheel.iter() {
-            if watched.watching > watchings {
+            let Some(watch) = &watched.watch else { continue };
+            if watch.watching > watchings {
                 return Err("an operation of the purgatory was watched after the last watching");
             }
-            for key in &watched.keys {
-                let before = watchers.entry(key.clone()).or_default().insert(watched.watching, OpId(id));
+            for key in &watch.keys {
+                let before = watchers.entry(key.clone()).or_default().insert(watch.watching, OpId(id));
                 if before.is_some_and(|other| other != OpId(id)) {
                     return Err("two operations of the purgatory have one watching number");
                 }

@@ -151,7 +151,7 @@ impl Coordinator {
             return;
         }
         self.remove_absent_dynamic_members(handle);
-        if !self.elect_joined_leader(handle) && !self.groups[handle].members.is_empty() {
+        if !self.elect_joined_leader(handle) && !self.groups[handle].joined.is_empty() {
             let wait_ms = self.longest_rebalance_timeout(handle).max(AGAIN_MS_MIN);
             self.arm_join_deadline(step, handle, wait_ms);
             return;
@@ -163,7 +163,7 @@ impl Coordinator {
         group.generation = group.generation.checked_add(1).unwrap_or(1);
         let generation = group.generation;
         group.rebalance_joined(step, generation);
-        if group.members.is_empty() {
+        if group.joined.is_empty() {
             self.become_empty(step, handle);
         } else {
             self.begin_generation(step, handle);

@@ -14,6 +14,32 @@ const OFFSET_VERSION: i16 = 4;
 const OFFSET_VERSION_WITH_EXPIRY: i16 = 1;
 const GROUP_VERSION: i16 = 3;
 
+/// The record of an offset, whose names lie in the record's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffsetRecord<'a> {
+    /// The group.
+    pub group_id: &'a str,
+    /// The topic.
+    pub topic: &'a str,
+    /// The partition.
+    pub partition: i32,
+    /// `None` is a tombstone.
+    pub value: Option<OffsetValue>,
+}
+
+impl<'a> OffsetRecord<'a> {
+    /// `None`: these bytes are a record of another type.
+    pub fn read(key: &'a [u8], value: Option<&[u8]>) -> Result<Option<OffsetRecord<'a>>, RecordError> {
+        let mut reader = Reader { bytes: key };
+        if !matches!(reader.i16("key type")?, KEY_OFFSET_OLD | KEY_OFFSET) {
+            return Ok(None);
+        }
+        let (group_id, topic) = (reader.text("group")?, reader.text("topic")?);
+        let partition = reader.i32("partition")?;
+        Ok(Some(OffsetRecord { group_id, topic, partition, value: value.map(decode_offset).transpose()? }))
+    }
+}
+
 /// The tag of the topic id in version 4 of an offset value.
 const TAG_TOPIC_ID: u32 = 0;
 
@@ -48,14 +74,11 @@ impl Record {
 
     /// The record that these bytes are. Unknown key types are records too; unknown value versions are errors.
     pub fn decode(key: &[u8], value: Option<&[u8]>) -> Result<Record, RecordError> {
+        if let Some(OffsetRecord { group_id, topic, partition, value }) = OffsetRecord::read(key, value)? {
+            return Ok(Record::Offset { group_id: group_id.into(), topic: topic.into(), partition, value });
+        }
         let mut reader = Reader { bytes: key };
         match reader.i16("key type")? {
-            KEY_OFFSET_OLD | KEY_OFFSET => Ok(Record::Offset {
-                group_id: reader.string("group")?,
-                topic: reader.string("topic")?,
-                partition: reader.i32("partition")?,
-                value: value.map(decode_offset).transpose()?,
-            }),
             KEY_GROUP => {
                 Ok(Record::Group { group_id: reader.string("group")?, value: value.map(decode_group).transpose()? })
             }
@@ -273,11 +296,20 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn either_nullable_string(&mut self, flexible: bool, field: &'static str) -> Result<Option<Arc<str>>, RecordError> {
+    fn nullable_text(&mut self, flexible: bool, field: &'static str) -> Result<Option<&'a str>, RecordError> {
         let length = if flexible { i64::from(self.varint(field)?) - 1 } else { i64::from(self.i16(field)?) };
         let data = self.data(length, field)?;
-        data.map(|data| std::str::from_utf8(data).map(Arc::from).map_err(|_| RecordError::Malformed { field }))
-            .transpose()
+        data.map(|data| std::str::from_utf8(data).map_err(|_| RecordError::Malformed { field })).transpose()
+    }
+
+    fn text(&mut self, field: &'static str) -> Result<&'a str, RecordError> {
+        self.nullable_text(false, field)?.ok_or(RecordError::Malformed { field })
+    }
+
+    /// What is empty takes no memory.
+    fn either_nullable_string(&mut self, flexible: bool, field: &'static str) -> Result<Option<Arc<str>>, RecordError> {
+        let text = self.nullable_text(flexible, field)?;
+        Ok(text.map(|text| if text.is_empty() { Arc::default() } else { text.into() }))
     }
 
     fn either_string(&mut self, flexible: bool, field: &'static str) -> Result<Arc<str>, RecordError> {

@@ -1,10 +1,12 @@
 //! Whether everything that is named is there, and names what names it: deadlines and their owners (S19, L7), members
 //! and their groups (S21). A snapshot that was tampered with fails here before it can do harm.
 
+use std::sync::Arc;
+
 use crate::{
     appends::Purpose,
     coordinator::{Coordinator, Phase},
-    group::{Group, GroupHandle, MemberHandle},
+    group::{Group, GroupHandle, MemberHandle, is_native},
     invariants::Violation,
     operations::Operation,
     purgatory::OpId,
@@ -53,10 +55,17 @@ impl Coordinator {
     fn check_group_references(&self, handle: GroupHandle, group: &Group) -> Result<(), &'static str> {
         for (order, member) in &group.joined {
             let state = self.members.get(*member).ok_or("the joining order names a dead member")?;
-            let tabled = group.members.get(&state.id) == Some(member);
-            if state.group != handle || state.order != *order || *order >= self.next_joining_order || !tabled {
+            let found = self.member_of(handle, &state.id) == Some(*member);
+            if state.group != handle || state.order != *order || *order >= self.next_joining_order || !found {
                 return Err("a member is in another group's, or another, place");
             }
+        }
+        let is_stranger = |(member_id, member): (&Arc<str>, &MemberHandle)| {
+            let named = self.members.get(*member).is_some_and(|state| state.group == handle && state.id == *member_id);
+            named && !is_native(member_id, *member)
+        };
+        if !group.strangers.iter().all(is_stranger) {
+            return Err("the table of ids names somebody who needs no place there");
         }
         if group.leader.is_some_and(|leader| !self.belongs(handle, leader)) {
             return Err("the leader is no member");
@@ -105,8 +114,8 @@ impl Coordinator {
             Operation::Session(member) | Operation::NewMember(member) => {
                 self.members.get(*member).is_some_and(|member| member.session == Some(operation))
             }
-            Operation::Pending(handle, member_id) => {
-                let pending = group(handle).and_then(|group| group.pending.get(member_id));
+            Operation::Pending(named) => {
+                let pending = group(&named.0).and_then(|group| group.pending.get(&named.1));
                 pending.is_some_and(|pending| pending.expiry == operation)
             }
             Operation::InitialDelay(handle) | Operation::Join(handle) => {

@@ -6,8 +6,9 @@ use crate::{
     coordinator::{Coordinator, LogEntry, Phase, Step},
     effects::Sink,
     explain::Cause,
-    group::{Group, GroupHandle, Member, MemberHandle, OwnedProtocol},
+    group::{Client, Group, GroupHandle, Member, MemberHandle, OwnedProtocol},
     rebalance::subscribed_topics,
+    record_bytes::OffsetRecord,
     records::{GroupValue, MemberValue, Record},
     request::Now,
     states::State,
@@ -19,13 +20,20 @@ impl Coordinator {
         assert!(self.phase == Phase::Loading, "replay belongs between `new` and `loaded`");
         match &entry.record {
             Record::Offset { group_id, topic, partition, value } => {
-                self.set_offset(self.clock, group_id, topic, *partition, value.as_ref());
+                self.set_offset(self.clock, group_id, topic, *partition, value.clone());
             }
             Record::Group { group_id, value: Some(value) } => self.replay_group(group_id, value),
             Record::Group { group_id, value: None } => self.replay_group_tombstone(group_id),
             // Records of other types are the log's to keep; no state comes of them.
             Record::Unknown { .. } => {}
         }
+    }
+
+    /// The same for the record of an offset, whose names still lie where it was read: most of a log is those.
+    pub fn replay_offset(&mut self, record: OffsetRecord<'_>) {
+        assert!(self.phase == Phase::Loading, "replay belongs between `new` and `loaded`");
+        let OffsetRecord { group_id, topic, partition, value } = record;
+        self.set_offset(self.clock, group_id, topic, partition, value);
     }
 
     /// A group record replaces the whole group but for its offsets.
@@ -45,26 +53,31 @@ impl Coordinator {
         for member in &value.members {
             self.replay_member(handle, member, &protocol);
         }
+        let named = value.leader.as_ref().and_then(|leader| self.member_of(handle, leader));
         let group = &mut self.groups[handle];
-        let named = value.leader.as_ref().and_then(|leader| group.members.get(leader));
         // INVARIANT: S3, also for a record whose leader is none of its members.
-        group.leader = named.or_else(|| group.joined.values().next()).copied();
+        group.leader = named.or_else(|| group.joined.values().next().copied());
         let states: Vec<&Member> = group.joined.values().map(|member| &self.members[*member]).collect();
         group.subscribed_topics = subscribed_topics(group, &states);
     }
 
     /// Only the chosen protocol is known after a load: a member that comes back with its full list differs (§15.1).
     fn replay_member(&mut self, handle: GroupHandle, value: &MemberValue, protocol: &Arc<str>) {
-        let group = &mut self.groups[handle];
+        let group = &self.groups[handle];
         let repeated_instance = value.instance_id.as_ref().is_some_and(|id| group.instances.contains_key(id));
-        if group.members.contains_key(&value.member_id) || repeated_instance {
+        if repeated_instance || self.member_of(handle, &value.member_id).is_some() {
             return;
         }
         let order = self.next_joining_order;
         self.next_joining_order += 1;
+        let last = self.groups[handle].joined.values().next_back().map(|member| &self.members[*member]);
+        let client = Client::like(last, &value.client_id, &value.client_host);
         let offer = OwnedProtocol { name: Arc::clone(protocol), metadata: Arc::clone(&value.subscription) };
-        let protocols: Arc<[OwnedProtocol]> = Arc::new([offer]);
-        group.count_protocols(&protocols, true);
+        let protocols = match last {
+            Some(last) if *last.protocols == [offer.clone()] => Arc::clone(&last.protocols),
+            _ => Arc::from([offer]),
+        };
+        self.groups[handle].count_protocols(&protocols, true);
         let rebalance_timeout_ms =
             if value.rebalance_timeout_ms == -1 { value.session_timeout_ms } else { value.rebalance_timeout_ms };
         let member = self.members.insert(Member {
@@ -72,8 +85,7 @@ impl Coordinator {
             group: handle,
             order,
             instance_id: value.instance_id.clone(),
-            client_id: Arc::clone(&value.client_id),
-            client_host: Arc::clone(&value.client_host),
+            client,
             session_timeout_ms: value.session_timeout_ms,
             rebalance_timeout_ms,
             protocols,
@@ -85,8 +97,7 @@ impl Coordinator {
             session: None,
         });
         let group = &mut self.groups[handle];
-        group.members.insert(Arc::clone(&value.member_id), member);
-        group.joined.insert(order, member);
+        group.enlist(&value.member_id, order, member);
         if let Some(instance_id) = &value.instance_id {
             group.instances.insert(Arc::clone(instance_id), member);
         }
@@ -132,7 +143,7 @@ impl Coordinator {
         }
         self.schedule_cleaner(now);
         for handle in handles {
-            if self.groups[handle].members.len() > self.config.group_max_size as usize {
+            if self.groups[handle].joined.len() > self.config.group_max_size as usize {
                 self.begin_rebalance(step, handle, Cause::OverCapacity, &"".into(), "");
             }
         }

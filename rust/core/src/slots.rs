@@ -7,6 +7,8 @@ use std::marker::PhantomData;
 
 use serde::{Deserialize, Serialize};
 
+use crate::pages::Pages;
+
 /// Names a slot at one time of its life; stale handles find nothing.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Handle<T> {
@@ -73,13 +75,13 @@ struct Entry<T> {
 /// The slab.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Slots<T> {
-    entries: Vec<Entry<T>>,
+    entries: Pages<Entry<T>>,
     free: Vec<u32>,
 }
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Slots { entries: Vec::new(), free: Vec::new() }
+        Slots { entries: Pages::default(), free: Vec::new() }
     }
 }
 

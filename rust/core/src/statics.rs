@@ -97,9 +97,8 @@ impl Coordinator {
         let group = &mut self.groups[old.group];
         group.count_protocols(&old.protocols, false);
         group.count_protocols(&new.protocols, true);
-        group.members.remove(&old.id);
-        group.members.insert(Arc::clone(&new.id), to);
-        group.joined.insert(old.order, to);
+        group.strangers.remove(&old.id);
+        group.enlist(&new.id, old.order, to);
         if let Some(instance_id) = &new.instance_id {
             group.instances.insert(Arc::clone(instance_id), to);
         }

@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::{
-    coordinator::Coordinator,
-    explain::Explanation,
-    group::{Group, Member},
-    states::State,
-};
+pub use crate::group::Client;
+use crate::{coordinator::Coordinator, explain::Explanation, group::Group, states::State};
 
 /// Into how many equal parts a session is divided where slack is counted.
 pub const SLACK_PARTS: usize = 10;
@@ -40,15 +36,6 @@ pub struct Summary {
     pub explanation: Explanation,
 }
 
-/// Who joined a member: `client.id` and host, as of its first join.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Client {
-    /// `client.id`
-    pub id: Arc<str>,
-    /// As Kafka writes it: `/127.0.0.1`.
-    pub host: Arc<str>,
-}
-
 impl Coordinator {
     /// A group in a few figures at `now_ms`, with at most `waits_max` of its waits. `None`: no such group.
     pub fn summarize(&self, group_id: &str, now_ms: u64, waits_max: usize) -> Option<Summary> {
@@ -61,7 +48,7 @@ impl Coordinator {
             group_id: Arc::clone(&group.id),
             protocol_type: group.protocol_type.clone(),
             protocol_name: group.protocol_name.clone(),
-            members: group.members.len() as u32,
+            members: group.joined.len() as u32,
             awaiting_join: group.awaiting_join,
             awaiting_sync: members().filter(|member| member.sync.is_some()).count() as u32,
             pending: group.pending.len() as u32,
@@ -74,9 +61,7 @@ impl Coordinator {
     /// Who joined the members of a group, in joining order. `None`: no such group.
     pub fn clients(&self, group_id: &str) -> Option<Vec<Client>> {
         let group = &self.groups[self.find_group(group_id)?];
-        let client =
-            |member: &Member| Client { id: Arc::clone(&member.client_id), host: Arc::clone(&member.client_host) };
-        Some(group.joined.values().map(|member| client(&self.members[*member])).collect())
+        Some(group.joined.values().map(|member| Client::clone(&self.members[*member].client)).collect())
     }
 
     /// How many groups are in each state, in the order of `State::ALL`.

@@ -13,7 +13,7 @@ pub fn acceptable<'a>(group: &Group, protocol_type: &str, mut names: impl Iterat
     if group.state == crate::State::Empty {
         return !protocol_type.is_empty() && names.next().is_some();
     }
-    let members = group.members.len();
+    let members = group.joined.len();
     group.protocol_type.as_deref() == Some(protocol_type)
         && names.any(|name| group.support.get(name).copied().unwrap_or(0) as usize == members)
 }

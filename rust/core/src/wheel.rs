@@ -11,6 +11,8 @@
 //!
 //! The wheel has no clock, no hash order and no callback: [`Wheel::advance`] is told the time, and what is due is
 //! sorted by (deadline, arming number).
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
 
 /// Levels of the wheel: `6 * 11 >= 64`, so that every deadline has a slot.
@@ -19,12 +21,17 @@ pub const LEVELS: u32 = 11;
 pub const SLOTS: u32 = 64;
 /// Bits of a deadline that choose the slot within one level.
 const LEVEL_BITS: u32 = SLOTS.trailing_zeros();
-/// The place of entries whose slot has come due and that nobody has taken.
+/// The place of entries that were armed for a time that has passed.
 const OVERDUE: u16 = (LEVELS * SLOTS) as u16;
+/// The place of entries that an advance has found due and that nobody has taken. It is no list: to take one touches no
+/// other.
+const FOUND: u16 = OVERDUE + 1;
 /// The place of cells that are not in use.
-const VACANT: u16 = OVERDUE + 1;
+const VACANT: u16 = FOUND + 1;
 /// All lists: one for each slot, and the overdue one.
 const LISTS: usize = OVERDUE as usize + 1;
+/// Lists that an advance goes through side by side: about as many as a core has loads in flight.
+const ABREAST: usize = 8;
 /// The end of a list. No entry has this index.
 const NIL: u32 = u32::MAX;
 
@@ -95,7 +102,7 @@ struct Timer {
     deadline_ms: u64,
     arming: u64,
     generation: u32,
-    /// `level * 64 + slot`, [`OVERDUE`], or [`VACANT`].
+    /// `level * 64 + slot`, [`OVERDUE`], [`FOUND`] or [`VACANT`].
     place: u16,
     #[serde(skip)]
     next: u32,
@@ -136,7 +143,7 @@ pub struct Wheel<T> {
     now_ms: u64,
     /// Armings so far: the last arming number given.
     armings: u64,
-    /// No overdue entry has a deadline before this; `u64::MAX` when there is none.
+    /// No entry that is overdue or found due has a deadline before this; `u64::MAX` when there is none.
     overdue_from_ms: u64,
     timers: Vec<Timer>,
     /// What each carries; `None` where the cell is vacant.
@@ -150,6 +157,15 @@ pub struct Wheel<T> {
     /// The first entry of each list.
     #[serde(skip)]
     heads: Vec<u32>,
+    /// Room for the lists that an advance reaches.
+    #[serde(skip)]
+    reached: Vec<u32>,
+    /// The entries that the last advance has found due, whatever has become of them.
+    #[serde(skip)]
+    found: Vec<u32>,
+    /// How many are overdue or found due.
+    #[serde(skip)]
+    overdue: usize,
 }
 
 impl<T> Wheel<T> {
@@ -165,6 +181,9 @@ impl<T> Wheel<T> {
             armed: 0,
             occupied: [0; LEVELS as usize],
             heads: vec![NIL; LISTS],
+            reached: Vec::with_capacity(LISTS),
+            found: Vec::new(),
+            overdue: 0,
         }
     }
 
@@ -217,7 +236,7 @@ impl<T> Wheel<T> {
         timer.deadline_ms = deadline_ms;
         timer.arming = arming;
         self.armings = arming;
-        if place == OVERDUE {
+        if place >= OVERDUE {
             self.overdue_from_ms = self.overdue_from_ms.min(deadline_ms);
         } else if deadline_ms < place_start(now_ms, place) {
             self.unlink(id.index);
@@ -281,31 +300,39 @@ impl<T> Wheel<T> {
     /// is not taken is collected again by the next advance.
     pub fn advance(&mut self, now_ms: u64) -> Due {
         let now_ms = now_ms.max(self.now_ms);
-        // All reached lists become one chain before any entry is placed again: no entry is touched twice.
-        let mut chain = NIL;
-        self.splice(OVERDUE, &mut chain);
+        // All reached lists are taken off before any entry is placed again: no entry is touched twice.
+        let mut lists = std::mem::take(&mut self.reached);
+        lists.push(std::mem::replace(&mut self.heads[OVERDUE as usize], NIL));
         for level in 0..LEVELS {
             let mut reached = self.occupied[level as usize] & slots_reached(self.now_ms, now_ms, level);
             self.occupied[level as usize] &= !reached;
             while reached != 0 {
-                self.splice(place_of(level, reached.trailing_zeros()), &mut chain);
+                let place = place_of(level, reached.trailing_zeros());
+                lists.push(std::mem::replace(&mut self.heads[place as usize], NIL));
                 reached &= reached - 1;
             }
         }
         self.now_ms = now_ms;
-        self.overdue_from_ms = u64::MAX;
         let mut due = Due::default();
-        while chain != NIL {
-            let index = chain;
-            let timer = &self.timers[index as usize];
-            chain = timer.next;
-            if timer.deadline_ms <= now_ms {
-                let id = TimerId { index, generation: timer.generation };
-                due.pending.push((timer.deadline_ms, timer.arming, id));
+        (self.overdue, self.overdue_from_ms) = (0, u64::MAX);
+        for index in std::mem::take(&mut self.found) {
+            if self.timers[index as usize].place == FOUND {
+                self.settle(index, &mut due);
             }
-            self.link(index);
         }
-        due.pending.sort_unstable_by(|a, b| b.cmp(a));
+        // Where the next entry of a list lies is not known before the one before it has been loaded.
+        for abreast in lists.chunks_mut(ABREAST) {
+            while abreast.iter().any(|head| *head != NIL) {
+                for head in abreast.iter_mut().filter(|head| **head != NIL) {
+                    let index = *head;
+                    *head = self.timers[index as usize].next;
+                    self.settle(index, &mut due);
+                }
+            }
+        }
+        lists.clear();
+        self.reached = lists;
+        due.pending.sort_unstable_by_key(|(deadline_ms, arming, _)| Reverse(order(*deadline_ms, *arming)));
         due
     }
 
@@ -326,7 +353,7 @@ impl<T> Wheel<T> {
     ///
     /// It reads the occupancy only, so it may be early: advancing to it then moves entries nearer to their deadlines.
     pub fn next_deadline(&self) -> Option<u64> {
-        if self.heads[OVERDUE as usize] != NIL {
+        if self.overdue > 0 {
             return Some(self.overdue_from_ms);
         }
         let level = (0..LEVELS).find(|&level| self.occupied[level as usize] != 0)?;
@@ -337,15 +364,14 @@ impl<T> Wheel<T> {
         self.timers.get(id.index as usize).filter(|timer| timer.is(id))
     }
 
-    /// Moves a whole list in front of `chain`, which is linked by `next` only.
-    fn splice(&mut self, place: u16, chain: &mut u32) {
-        let mut index = std::mem::replace(&mut self.heads[place as usize], NIL);
-        while index != NIL {
-            let timer = &mut self.timers[index as usize];
-            let next = std::mem::replace(&mut timer.next, *chain);
-            *chain = index;
-            index = next;
+    /// Places an entry anew that time has reached.
+    fn settle(&mut self, index: u32, due: &mut Due) {
+        let timer = &self.timers[index as usize];
+        if timer.deadline_ms > self.now_ms {
+            return self.link(index);
         }
+        due.pending.push((timer.deadline_ms, timer.arming, TimerId { index, generation: timer.generation }));
+        self.link_at(index, FOUND);
     }
 
     /// Puts an unlinked entry where its deadline belongs.
@@ -361,15 +387,20 @@ impl<T> Wheel<T> {
     }
 
     fn link_at(&mut self, index: u32, place: u16) {
-        let next = std::mem::replace(&mut self.heads[place as usize], index);
         let timer = &mut self.timers[index as usize];
-        (timer.place, timer.next, timer.previous) = (place, next, NIL);
-        if place == OVERDUE {
+        timer.place = place;
+        if place >= OVERDUE {
+            self.overdue += 1;
             self.overdue_from_ms = self.overdue_from_ms.min(timer.deadline_ms);
         } else {
             let (level, slot) = level_and_slot(place);
             self.occupied[level as usize] |= 1 << slot;
         }
+        if place == FOUND {
+            return self.found.push(index);
+        }
+        let next = std::mem::replace(&mut self.heads[place as usize], index);
+        (timer.next, timer.previous) = (next, NIL);
         if next != NIL {
             self.timers[next as usize].previous = index;
         }
@@ -378,6 +409,15 @@ impl<T> Wheel<T> {
     fn unlink(&mut self, index: u32) {
         let timer = &self.timers[index as usize];
         let (place, next, previous) = (timer.place, timer.next, timer.previous);
+        if place >= OVERDUE {
+            self.overdue -= 1;
+            if self.overdue == 0 {
+                self.overdue_from_ms = u64::MAX;
+            }
+        }
+        if place == FOUND {
+            return;
+        }
         if next != NIL {
             self.timers[next as usize].previous = previous;
         }
@@ -386,15 +426,16 @@ impl<T> Wheel<T> {
             return;
         }
         self.heads[place as usize] = next;
-        if next == NIL {
-            if place == OVERDUE {
-                self.overdue_from_ms = u64::MAX;
-            } else {
-                let (level, slot) = level_and_slot(place);
-                self.occupied[level as usize] &= !(1 << slot);
-            }
+        if next == NIL && place != OVERDUE {
+            let (level, slot) = level_and_slot(place);
+            self.occupied[level as usize] &= !(1 << slot);
         }
     }
+}
+
+/// What is due comes by its deadline, then by its arming; one number, so that sorting need not branch.
+fn order(deadline_ms: u64, arming: u64) -> u128 {
+    u128::from(deadline_ms) << u64::BITS | u128::from(arming)
 }
 
 const fn place_of(level: u32, slot: u32) -> u16 {
@@ -459,7 +500,7 @@ impl<T> TryFrom<Stored<T>> for Wheel<T> {
             wheel.armed += 1;
             wheel.link_at(index as u32, place);
         }
-        if wheel.heads[OVERDUE as usize] == NIL {
+        if wheel.overdue == 0 {
             wheel.overdue_from_ms = u64::MAX;
         }
         Ok(wheel)
@@ -471,6 +512,7 @@ impl<T> Wheel<T> {
     fn belongs(&self, place: u16, deadline_ms: u64) -> bool {
         let (level, slot) = level_and_slot(place);
         place == OVERDUE
+            || place == FOUND
             || level < LEVELS
                 && slot_of(slot_start(self.now_ms, level, slot), level) == slot
                 && slot > slot_of(self.now_ms, level)

@@ -32,6 +32,19 @@ pub struct StoredRecord {
     pub record: LogRecord,
 }
 
+/// A durable record, where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordInPlace<'a> {
+    /// Its place in the partition.
+    pub offset: i64,
+    /// Wall milliseconds, from the append.
+    pub timestamp_ms: i64,
+    /// Never null in `__consumer_offsets`.
+    pub key: &'a [u8],
+    /// `None` is a tombstone.
+    pub value: Option<&'a [u8]>,
+}
+
 /// Why the log refuses or failed. `code()` is the Kafka error that the coordinator maps on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogError {

@@ -34,7 +34,7 @@ pub use batch::{
 };
 pub use compression::decompress;
 pub use durations::{BOUNDS_SECONDS, Histogram};
-pub use fenced::{Completion, FencedLog, LogAppendId, LogError, LogRecord, StoredRecord};
+pub use fenced::{Completion, FencedLog, LogAppendId, LogError, LogRecord, RecordInPlace, StoredRecord};
 pub use memory_log::MemoryLog;
 pub use partition_log::{PartitionLog, TimestampedOffset};
 pub use records::{RecordView, Records};

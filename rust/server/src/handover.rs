@@ -4,14 +4,18 @@
 //! Replaying is done in slices, between which the node serves everybody else; meanwhile the gate answers for the
 //! partition (§3).
 
-use std::{rc::Rc, sync::mpsc::SyncSender};
+use std::{
+    rc::Rc,
+    sync::{Arc, mpsc::SyncSender},
+};
 
 use rota_core::{
+    OffsetRecord,
     coordinator::{Coordinator, LogEntry, SelfCheck},
-    records::Record,
+    records::{Record, RecordError},
 };
 use rota_journal::Event;
-use rota_log::{LogError, StoredRecord};
+use rota_log::{LogError, RecordInPlace};
 use tokio::sync::Notify;
 
 use crate::{
@@ -21,9 +25,6 @@ use crate::{
     owners::Owner,
     shared::Shared,
 };
-
-/// Records that are replayed before others have their turn.
-const SLICE_RECORDS: usize = 500;
 
 /// A partition that is being loaded.
 #[derive(Debug)]
@@ -128,27 +129,37 @@ impl Node {
             return Progress::Held(Rc::clone(&loading.resumed));
         }
         let (from, end) = (loading.next, loading.end);
-        let read = self.commons.log.read(partition, from, SLICE_RECORDS);
-        let slice: Vec<StoredRecord> = match read {
-            Ok(slice) => slice.into_iter().filter(|stored| stored.offset < end).collect(),
-            Err(error) => return self.fail_loading(partition, from, &error.to_string()),
-        };
-        let Some(last) = slice.last() else {
-            self.finish_loading(partition);
-            return Progress::Over;
-        };
-        loading.next = last.offset + 1;
-        for stored in slice {
-            if let Err(reason) = self.replay(partition, &stored) {
-                return self.fail_loading(partition, stored.offset, &reason);
+        let log = Arc::clone(&self.commons.log);
+        let mut refused = None;
+        let read = log.visit(partition, from, |record| {
+            if record.offset < end && refused.is_none() {
+                refused = self.replay(partition, record).err().map(|error| (record.offset, error.to_string()));
+            }
+        });
+        match (read, refused) {
+            (Err(error), _) => self.fail_loading(partition, from, &error.to_string()),
+            (Ok(_), Some((offset, reason))) => self.fail_loading(partition, offset, &reason),
+            (Ok(next), None) if next == from => {
+                self.finish_loading(partition);
+                Progress::Over
+            }
+            (Ok(next), None) => {
+                if let Some(loading) = self.loading.get_mut(&partition) {
+                    loading.next = next;
+                }
+                Progress::More
             }
         }
-        Progress::More
     }
 
-    fn replay(&mut self, partition: u32, stored: &StoredRecord) -> Result<(), String> {
-        let record = Record::decode(&stored.record.key, stored.record.value.as_deref());
-        let record = record.map_err(|error| error.to_string())?;
+    fn replay(&mut self, partition: u32, record: RecordInPlace<'_>) -> Result<(), RecordError> {
+        let Some(coordinator) = self.coordinators[partition as usize].as_mut() else { return Ok(()) };
+        let RecordInPlace { offset, timestamp_ms, key, value } = record;
+        if let Some(record) = OffsetRecord::read(key, value)? {
+            coordinator.replay_offset(record);
+            return Ok(());
+        }
+        let record = Record::decode(key, value)?;
         match &record {
             Record::Unknown { key, value } => self.newer.entry(partition).or_default().replay(key, value.as_deref()),
             Record::Group { group_id, value: Some(_) } => {
@@ -158,10 +169,7 @@ impl Node {
             }
             _ => {}
         }
-        let entry = LogEntry { offset: stored.offset as u64, timestamp_ms: stored.timestamp_ms, record };
-        if let Some(coordinator) = self.coordinators[partition as usize].as_mut() {
-            coordinator.replay(&entry);
-        }
+        coordinator.replay(&LogEntry { offset: offset as u64, timestamp_ms, record });
         Ok(())
     }
 
@@ -209,10 +217,7 @@ pub async fn load(shared: Rc<Shared>, partition: u32, epoch: u32, report: Option
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::Arc,
-        task::{Context, Waker},
-    };
+    use std::task::{Context, Waker};
 
     use rota_core::{
         error::ErrorCode,
@@ -225,6 +230,7 @@ mod tests {
         clock::Clock,
         commons::Commons,
         connection::Connection,
+        offsets_log::SLICE_RECORDS,
         place::Place,
         settings::Settings,
         tickets::{Address, Beside, Reply},
@@ -272,7 +278,13 @@ mod tests {
     }
 
     fn durable(commons: &Commons, partition: u32) -> usize {
-        commons.log.read(partition, 0, usize::MAX).unwrap().len()
+        let (mut from, mut count) = (0, 0);
+        loop {
+            match commons.log.visit(partition, from, |_| count += 1).unwrap() {
+                next if next == from => return count,
+                next => from = next,
+            }
+        }
     }
 
     /// S28, for a node that does not know that it has lost the partition.

@@ -11,10 +11,14 @@ use std::{
 };
 
 use rota_core::{effects::AppendId, error::ErrorCode, records::Record};
-use rota_log::{Completion, FencedLog, LogAppendId, LogError, LogRecord, MemoryLog, StoredRecord};
+use rota_log::{Completion, FencedLog, LogAppendId, LogError, LogRecord, MemoryLog, RecordInPlace};
 use tokio::sync::Notify;
 
 use crate::{clock::Clock, disk_log::DiskLog, tally::Tally};
+
+/// What is read at once: in memory, and on disk.
+pub const SLICE_RECORDS: usize = 500;
+const SLICE_BYTES: usize = 256 << 10;
 
 /// The log of all partitions, as all nodes share it.
 #[derive(Debug)]
@@ -73,14 +77,23 @@ impl SharedLog {
         }
     }
 
-    /// Durable records of `partition` from offset `from` on.
-    pub fn read(&self, partition: u32, from: i64, records_max: usize) -> Result<Vec<StoredRecord>, LogError> {
-        let view = match &self.lock().log {
-            Backing::Memory(log) => return log.read(partition as i32, from, records_max),
-            Backing::Disk(log) => log.view(partition as i32),
+    /// Visits durable records of `partition` from offset `from` on, as many as keep others waiting for a moment only.
+    /// Gives where to go on; the same as was asked for: there is no more.
+    pub fn visit(&self, partition: u32, from: i64, mut visit: impl FnMut(RecordInPlace<'_>)) -> Result<i64, LogError> {
+        let partition = partition as i32;
+        // What comes of a record is worked out without the lock, and files are read without it.
+        let (view, records) = match &self.lock().log {
+            Backing::Memory(log) => (None, log.read(partition, from, SLICE_RECORDS)?),
+            Backing::Disk(log) => (log.view(partition), Vec::new()),
         };
-        // Files are read without the lock.
-        view.ok_or(LogError::UnknownPartition { partition: partition as i32 })?.read_records(from, records_max)
+        if let Some(view) = view {
+            return view.visit_records(from, SLICE_BYTES, visit);
+        }
+        for stored in &records {
+            let (key, value) = (stored.record.key.as_slice(), stored.record.value.as_deref());
+            visit(RecordInPlace { offset: stored.offset, timestamp_ms: stored.timestamp_ms, key, value });
+        }
+        Ok(records.last().map_or(from, |last| last.offset + 1))
     }
 
     /// From now on no append ends.

@@ -8,8 +8,8 @@ use std::sync::{
 use bytes::{Bytes, BytesMut};
 
 use crate::{
-    batch::{Batch, BatchHeader, Batches, HEADER_BYTES, batches},
-    fenced::{LogError, LogRecord, StoredRecord},
+    batch::{Batch, BatchError, BatchHeader, Batches, HEADER_BYTES, batches},
+    fenced::{LogError, LogRecord, RecordInPlace, StoredRecord},
     files::read_up_to,
     partition_log::TimestampedOffset,
 };
@@ -128,26 +128,49 @@ impl PartitionView {
         let mut records = Vec::new();
         while records.len() < records_max {
             let left = records_max - records.len();
-            let slice = self.read_slice(from, left.saturating_mul(256).clamp(4 << 10, 1 << 20))?;
-            if slice.next_offset == from {
+            let max_bytes = left.saturating_mul(256).clamp(4 << 10, 1 << 20);
+            let next_offset = self.each_record(from, max_bytes, |batch, record| {
+                if records.len() < records_max {
+                    records.push(stored(batch, record));
+                }
+            })?;
+            if next_offset == from {
                 break;
             }
-            for batch in slice.batches() {
-                let read = batch.map_err(|error| error.to_string()).and_then(|batch| {
-                    stored_records(&batch, from, records_max, &mut records).map_err(|error| error.to_string())
-                });
-                if let Err(reason) = read {
-                    let segments = self.segments();
-                    let holder = segments.iter().rfind(|segment| segment.base_offset <= from);
-                    let damage = holder.expect("a slice comes from a segment").damage(0, from, reason);
-                    let error = LogError::Damaged(Box::new(damage));
-                    self.refuse(error.clone());
-                    return Err(error);
-                }
-            }
-            from = slice.next_offset;
+            from = next_offset;
         }
         Ok(records)
+    }
+
+    /// The same for the records of a slice of about `max_bytes`, one after the other and where they lie. Gives where to
+    /// go on; the same as was asked for: there is no more.
+    pub fn visit_records(
+        &self,
+        from: i64,
+        max_bytes: usize,
+        mut visit: impl FnMut(RecordInPlace<'_>),
+    ) -> Result<i64, LogError> {
+        self.each_record(from, max_bytes, |_, record| visit(record))
+    }
+
+    fn each_record(
+        &self,
+        from: i64,
+        max_bytes: usize,
+        mut visit: impl FnMut(&BatchHeader, RecordInPlace<'_>),
+    ) -> Result<i64, LogError> {
+        let slice = self.read_slice(from, max_bytes)?;
+        for batch in slice.batches() {
+            if let Err(error) = batch.and_then(|batch| records_in_place(&batch, from, &mut visit)) {
+                let segments = self.segments();
+                let holder = segments.iter().rfind(|segment| segment.base_offset <= from);
+                let damage = holder.expect("a slice comes from a segment").damage(0, from, error);
+                let error = LogError::Damaged(Box::new(damage));
+                self.refuse(error.clone());
+                return Err(error);
+            }
+        }
+        Ok(slice.next_offset)
     }
 
     /// The first durable record whose timestamp is `timestamp_ms` or later, at the precision of its batch if that
@@ -215,7 +238,7 @@ fn read_segment(
                 taken += batch.bytes().len();
                 next_offset = batch.header().last_offset().saturating_add(1);
             }
-            Err(crate::batch::BatchError::Truncated { .. }) if taken > 0 => break,
+            Err(BatchError::Truncated { .. }) if taken > 0 => break,
             Err(error) => return Err(segment.damage(at, next_offset, error)),
         }
     }
@@ -224,31 +247,31 @@ fn read_segment(
     Ok(Some(Slice { bytes: bytes.freeze(), next_offset }))
 }
 
-fn stored_records(
+fn records_in_place(
     batch: &Batch<'_>,
     from: i64,
-    records_max: usize,
-    records: &mut Vec<StoredRecord>,
-) -> Result<(), crate::batch::BatchError> {
-    let header = batch.header();
-    if header.is_control() {
+    visit: &mut impl FnMut(&BatchHeader, RecordInPlace<'_>),
+) -> Result<(), BatchError> {
+    if batch.header().is_control() {
         return Ok(());
     }
     let payload = batch.payload(PAYLOAD_BYTES_MAX)?;
     for record in batch.records_in(&payload) {
         let record = record?;
-        let offset = batch.offset(&record);
-        if offset < from || records.len() >= records_max {
-            continue;
+        let (offset, timestamp_ms) = (batch.offset(&record), batch.timestamp_ms(&record));
+        if let Some(key) = record.key.filter(|_| offset >= from) {
+            visit(batch.header(), RecordInPlace { offset, timestamp_ms, key, value: record.value });
         }
-        let Some(key) = record.key else { continue };
-        records.push(StoredRecord {
-            offset,
-            timestamp_ms: batch.timestamp_ms(&record),
-            epoch: header.leader_epoch,
-            batch_base_offset: header.base_offset,
-            record: LogRecord { key: key.to_vec(), value: record.value.map(<[u8]>::to_vec) },
-        });
     }
     Ok(())
+}
+
+fn stored(batch: &BatchHeader, record: RecordInPlace<'_>) -> StoredRecord {
+    StoredRecord {
+        offset: record.offset,
+        timestamp_ms: record.timestamp_ms,
+        epoch: batch.leader_epoch,
+        batch_base_offset: batch.base_offset,
+        record: LogRecord { key: record.key.to_vec(), value: record.value.map(<[u8]>::to_vec) },
+    }
 }
