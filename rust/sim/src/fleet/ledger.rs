@@ -85,7 +85,7 @@ impl Ledger {
                     return Err(("ownership", words()));
                 }
                 let knew = plan_epoch.is_some() && other.rejoined == plan_epoch.map(|epoch| (epoch, generation));
-                if knew && added.contains(partition) {
+                if knew && other.life == to.life && added.contains(partition) {
                     return Err(("S27", words()));
                 }
             }
