@@ -87,12 +87,12 @@ fn a_new_member_that_is_made_to_lapse_is_gone_as_if_its_first_join_had_taken_too
 }
 
 #[test]
-fn a_coordinator_that_is_unloaded_knows_how_late_it_is() {
-    let mut scene = Scene::new(config());
+fn a_coordinator_that_is_unloaded_knows_how_late_it_is_and_what_it_owned() {
+    let mut scene = Scene::around(Coordinator::new(config(), 7, 3));
     scene.until(5_000);
     let now = scene.now();
     scene.coordinator.unload(now, &mut scene.effects);
-    assert_eq!(scene.coordinator.now(), now);
+    assert_eq!((scene.coordinator.now(), scene.coordinator.partition(), scene.coordinator.epoch()), (now, 7, 3));
 }
 
 #[test]

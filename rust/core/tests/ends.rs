@@ -213,3 +213,14 @@ fn a_run_that_is_written_down_between_two_steps_goes_on_where_it_was() {
     };
     assert_eq!(rest(true), rest(false));
 }
+
+#[test]
+fn the_offsets_of_a_topic_that_is_deleted_go_in_one_batch_if_there_is_room() {
+    let mut scene = Scene::new(config());
+    scene.commit("g", "t", 100);
+    scene.store();
+    let before = scene.effects.appends.len();
+    scene.delete_topic("t");
+    assert_eq!(scene.effects.appends.len() - before, 1);
+    assert_eq!(scene.records(scene.newest()).len(), 100);
+}
