@@ -98,6 +98,11 @@ impl Fleet {
         if self.seats[seat].crash_loop.is_some_and(|of| of.until_ms <= self.now_ms) {
             return;
         }
+        // Nobody takes an instance over any more after the chaos.
+        let shape = self.seats[seat].shape;
+        if self.healed_ms.is_some() && self.seats.iter().any(|one| one.shape == shape && one.member.is_some()) {
+            return;
+        }
         let retry_seed = self.dice.roll(usize::MAX >> 1) as u64;
         let one = &mut self.seats[seat];
         let config = self.shape.config(one.shape, one.instance_id.clone(), retry_seed);
