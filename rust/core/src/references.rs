@@ -12,6 +12,9 @@ use crate::{
     purgatory::OpId,
 };
 
+/// Counting goes on from a snapshot's numbers, and comes to no end.
+const COUNTED_MAX: u64 = u64::MAX / 2;
+
 impl Coordinator {
     pub(crate) fn check_references(&self) -> Result<(), Violation> {
         let broken = |id, group_id: &str, detail: &str| Violation {
@@ -21,6 +24,9 @@ impl Coordinator {
         };
         if !self.groups.is_sound() || !self.members.is_sound() {
             return Err(broken("S21", "", "the free slots are not the slots that are free"));
+        }
+        if self.next_joining_order.max(self.next_append.0) > COUNTED_MAX {
+            return Err(broken("S21", "", "more members or appends were counted than there can have been"));
         }
         for (group_id, handle) in &self.group_ids {
             let group = self.groups.get(*handle).filter(|group| group.id == *group_id);

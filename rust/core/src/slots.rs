@@ -165,6 +165,7 @@ impl<T> Slots<T> {
         let free: std::collections::BTreeSet<u32> = self.free.iter().copied().collect();
         let is_free = |index: usize| matches!(self.entries[index].slot, Slot::Free);
         free.len() == self.free.len()
+            && free.last().is_none_or(|last| (*last as usize) < self.entries.len())
             && (0..self.entries.len()).all(|index| free.contains(&(index as u32)) == is_free(index))
     }
 

@@ -86,7 +86,8 @@ struct AuditRows {
 
 #[pymethods]
 impl AuditRows {
-    /// Reads the pieces of the file, each from a byte to the one after its last, into memory. `OSError`: it cannot be read.
+    /// Reads the pieces of the file, each from a byte to the one after its last, into memory. `OSError`: it cannot be
+    /// read.
     #[new]
     #[pyo3(signature = (path, pieces, first_offset, is_newest, is_journal, groups=None, since_ms=None, until_ms=None, has_entries=false))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords")]

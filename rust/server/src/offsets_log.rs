@@ -84,7 +84,9 @@ impl SharedLog {
         // What comes of a record is worked out without the lock, and files are read without it.
         let (view, records) = match &self.lock().log {
             Backing::Memory(log) => (None, log.read(partition, from, SLICE_RECORDS)?),
-            Backing::Disk(log) => (log.view(partition), Vec::new()),
+            Backing::Disk(log) => {
+                (Some(log.view(partition).ok_or(LogError::UnknownPartition { partition })?), Vec::new())
+            }
         };
         if let Some(view) = view {
             return view.visit_records(from, SLICE_BYTES, visit);

@@ -493,6 +493,10 @@ fn slots_and_tables_that_do_not_name_each_other_are_found() {
         &[
             ("S21", "free slots", |damaged| damaged.groups = doubly_free()),
             ("S21", "free slots", |damaged| damaged.members = postcard::from_bytes(&DOUBLY_FREE).expect("slots")),
+            ("S21", "free slots", |damaged| damaged.groups = postcard::from_bytes(&FREE_BEYOND).expect("slots")),
+            ("S21", "free slots", |damaged| damaged.members = postcard::from_bytes(&FREE_BEYOND).expect("slots")),
+            ("S21", "were counted", |damaged| damaged.next_joining_order = u64::MAX),
+            ("S21", "were counted", |damaged| damaged.next_append = AppendId(u64::MAX)),
         ],
     );
     each_is_found(
@@ -611,6 +615,8 @@ fn replaced(coordinator: &mut Coordinator) -> &mut Member {
 
 /// No slot, and one that is free twice.
 const DOUBLY_FREE: [u8; 4] = [0, 2, 0, 0];
+/// No slot, and one that is free where there is none.
+const FREE_BEYOND: [u8; 3] = [0, 1, 7];
 
 fn doubly_free() -> Slots<Group> {
     postcard::from_bytes(&DOUBLY_FREE).expect("slots")

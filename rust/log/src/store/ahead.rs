@@ -11,7 +11,7 @@ use crate::{batch::batches, files::Files};
 
 use super::{
     layout::{wal_name, wal_number},
-    wal::{WalEntry, read_wal},
+    wal::{WalEntry, read_wal, wrong},
 };
 
 /// A batch where it lies in a write-ahead file.
@@ -47,36 +47,42 @@ pub fn ahead(files: &dyn Files, dir: &Path, topic: &str) -> io::Result<Vec<Ahead
         // One without a header was being created.
         let Some(wal) = read_wal(files, &path)? else { continue };
         if let Some(at) = wal.damaged_at {
-            let reason = format!("the frame at byte {at} of `{name}` is wrong, and later ones are not");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+            return Err(wrong(format!("the frame at byte {at} of `{name}` is wrong, and later ones are not")));
         }
-        let mut partitions = HashMap::new();
-        for (entry_end, entry) in wal.entries() {
+        // Those of other topics are there without a number.
+        let mut partitions: HashMap<u32, Option<i32>> = HashMap::new();
+        for entry in wal.entries() {
+            let (entry_end, entry) = entry?;
             match entry {
-                WalEntry::Declare { handle, topic: declared, partition, .. } if declared == topic => {
-                    partitions.insert(handle, partition);
+                WalEntry::Declare { handle, topic: declared, partition, .. } => {
+                    partitions.insert(handle, (declared == topic).then_some(partition));
                 }
                 WalEntry::Delete { handle } => {
-                    let gone = partitions.get(&handle);
-                    found.retain(|one| gone != Some(&one.partition));
+                    let gone = partitions.get(&handle).copied().flatten();
+                    found.retain(|one| gone != Some(one.partition));
                 }
-                WalEntry::Batches { handle, bytes, .. } => {
-                    let Some(partition) = partitions.get(&handle) else { continue };
-                    found.extend(placed(bytes, entry_end - bytes.len() as u64, *partition, &path));
-                }
-                WalEntry::Declare { .. } | WalEntry::Epoch { .. } => {}
+                WalEntry::Batches { handle, bytes, .. } => match partitions.get(&handle) {
+                    Some(Some(partition)) => {
+                        let start = entry_end - bytes.len() as u64;
+                        placed(&mut found, bytes, start, *partition, &path)?;
+                    }
+                    Some(None) => {}
+                    None => return Err(wrong(format!("`{name}` names a partition that was not declared"))),
+                },
+                WalEntry::Epoch { .. } => {}
             }
         }
     }
     Ok(found)
 }
 
-/// The batches in `bytes`, which begin at the byte `start` of the file.
-fn placed<'a>(bytes: &'a [u8], mut start: u64, partition: i32, path: &'a Path) -> impl Iterator<Item = Ahead> + 'a {
-    batches(bytes).map_while(Result::ok).map(move |batch| {
+/// Adds the batches in `bytes`, which begin at the byte `start` of the file.
+fn placed(found: &mut Vec<Ahead>, bytes: &[u8], mut start: u64, partition: i32, path: &Path) -> io::Result<()> {
+    for batch in batches(bytes) {
+        let batch = batch.map_err(|reason| wrong(format!("at byte {start} of `{}`: {reason}", path.display())))?;
         let header = batch.header();
         let end = start + header.size_bytes() as u64;
-        Ahead {
+        found.push(Ahead {
             partition,
             path: path.to_owned(),
             start: std::mem::replace(&mut start, end),
@@ -85,8 +91,9 @@ fn placed<'a>(bytes: &'a [u8], mut start: u64, partition: i32, path: &'a Path) -
             next_offset: header.last_offset().saturating_add(1),
             newest_ms: header.max_timestamp_ms,
             records: u64::try_from(header.record_count).unwrap_or(0),
-        }
-    })
+        });
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -154,6 +161,20 @@ mod tests {
         let files = written(&[&names, &[of(1), of(2)], &[WalEntry::Delete { handle: 1 }]]);
         let found = ahead(&files, Path::new(""), "groups").unwrap();
         assert_eq!(found.iter().map(|one| one.partition).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn entries_that_nothing_was_said_of_and_batches_that_are_none_are_named() {
+        let batches = |bytes| WalEntry::Batches { handle: 4, segment_base: 0, bytes };
+        let (good, mut bad) = (batch(0, 1), batch(1, 1));
+        bad[16] = 9;
+        for (entries, words) in
+            [(vec![batches(&good)], "was not declared"), (vec![declare(4, "groups", 0), batches(&bad)], "at byte")]
+        {
+            let error = ahead(&written(&[&entries]), Path::new(""), "groups").unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+            assert!(error.to_string().contains(words), "{error}");
+        }
     }
 
     #[test]

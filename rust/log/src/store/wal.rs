@@ -355,18 +355,25 @@ pub struct WalContent {
 }
 
 impl WalContent {
-    /// The entries of a file that [`read_wal`] read, and at which byte of it each ends.
-    pub fn entries(&self) -> impl Iterator<Item = (u64, WalEntry<'_>)> {
+    /// The entries of a file that [`read_wal`] read, and at which byte of it each ends. Errors: `InvalidData` at an
+    /// entry of another version, behind which nothing of its frame can be read.
+    pub fn entries(&self) -> impl Iterator<Item = io::Result<(u64, WalEntry<'_>)>> {
         let mut frame_at = FILE_HEADER_BYTES;
         self.frames.iter().flat_map(move |payload| {
             let mut at = frame_at + FRAME_HEADER_BYTES;
             frame_at = (at + payload.len()).next_multiple_of(ALIGN);
-            entries(payload).map_while(|entry| entry).map(move |entry| {
+            entries(payload).map(move |entry| {
+                let entry = entry.ok_or_else(|| wrong("a write-ahead frame has an entry of another version"))?;
                 at += entry.size_bytes();
-                (at as u64, entry)
+                Ok((at as u64, entry))
             })
         })
     }
+}
+
+/// What is said of bytes that no version of this program has written.
+pub(super) fn wrong(reason: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason.into())
 }
 
 /// Makes what was read durable. The last frame is written again first: the sync that it had may have failed, and then
