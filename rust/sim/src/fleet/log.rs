@@ -39,6 +39,8 @@ pub struct Log {
     pub in_flight: BTreeMap<AppendNumber, InFlight>,
     next: u64,
     durable_ms: u64,
+    /// When the last end is told: ends are told in order.
+    told_ms: u64,
     /// Until then appends take long.
     pub slow_until_ms: u64,
     /// Until then appends fail.
@@ -77,7 +79,8 @@ impl Log {
         }
         self.in_flight.insert(number, InFlight { refused, ..*by });
         let early = planted == Some(Planted::LogAcknowledgesEarly) && refused.is_none();
-        (number, if early { now_ms } else { durable_at_ms + dice.roll(3) as u64 })
+        self.told_ms = self.told_ms.max(durable_at_ms + dice.roll(3) as u64);
+        (number, if early { now_ms } else { self.told_ms })
     }
 
     /// The end of an append: whose it was, and what became of it. Of one that a new epoch cut off, it is not the leader.
@@ -115,7 +118,7 @@ impl Log {
         for entry in &mut self.entries[durable..] {
             entry.durable_at_ms = now_ms;
         }
-        self.durable_ms = now_ms;
+        (self.durable_ms, self.told_ms) = (now_ms, now_ms);
         self.epoch
     }
 
