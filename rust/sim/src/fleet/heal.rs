@@ -133,15 +133,15 @@ impl Fleet {
     }
 
     /// Whether nobody can know that this partition has no owner, in Kafka either, because a static member restarted
-    /// without a rebalance (docs/simulate.md): the leader, after the topic grew and before it looked; or one that had
-    /// given the partition up and had not yet rejoined, so that others could take it over.
+    /// without a rebalance (docs/simulate.md): the leader, after the topic grew and before it looked; one that had
+    /// given the partition up and had not yet rejoined, so that others could take it over; or one that came back with
+    /// another subscription.
     fn is_forgotten(&self, group: usize, generation: i32, partition: &Partition) -> bool {
         let Some((planned_ms, replaced_ms)) = self.promises.replaced(group, generation) else { return false };
         let known_ms = planned_ms..=replaced_ms + u64::from(REQUEST_MS);
         let grew_unseen = self.grown_ms.get(&partition.topic).is_some_and(|grown_ms| known_ms.contains(grown_ms));
-        let was_given_up =
-            self.shape.groups[group].is_cooperative() && !self.ledgers[group].was_told_in(generation, partition);
-        grew_unseen || was_given_up
+        let may_be_unplanned = self.shape.groups[group].is_cooperative() || self.promises.was_resubscribed(group);
+        grew_unseen || may_be_unplanned && !self.ledgers[group].was_told_in(generation, partition)
     }
 
     /// Nobody waits for what cannot come, and what was acknowledged is there.

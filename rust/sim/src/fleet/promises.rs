@@ -105,6 +105,11 @@ impl Promises {
         self.resubscribed.insert(group);
     }
 
+    /// Whether members of a group ever did.
+    pub fn was_resubscribed(&self, group: usize) -> bool {
+        self.resubscribed.contains(&group)
+    }
+
     /// A group is gone for good, and begins anew if it does.
     pub fn deleted(&mut self, group: usize) {
         self.rounds.retain(|(of, ..), _| *of != group);
