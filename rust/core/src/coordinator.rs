@@ -11,7 +11,7 @@ use crate::{
     effects::{AppendId, Sink},
     error::ErrorCode,
     gate,
-    group::{Group, GroupHandle, MemberHandle},
+    group::{Group, GroupHandle, Member, MemberHandle},
     ids,
     members::Members,
     operations::{Operation, WatchKey},
@@ -278,23 +278,25 @@ impl Coordinator {
         self.group_ids.get(group_id).copied()
     }
 
+    /// The member in the slot that an id names, if it is the one with this id.
+    fn hinted(&self, member_id: &str) -> Option<(MemberHandle, &Member)> {
+        let hinted = ids::hinted_slot(member_id.as_bytes()).and_then(|slot| self.members.at(slot));
+        hinted.filter(|(_, member)| *member.id == *member_id)
+    }
+
     /// The member with this id: by the slot that the id names, else by the group's table. The whole id is compared, so
     /// a forged hint is just unknown (§4.5).
     pub(crate) fn find_member(&self, group_id: &str, member_id: &str) -> Option<MemberHandle> {
-        if let Some((handle, member)) = ids::hinted_slot(member_id.as_bytes()).and_then(|slot| self.members.at(slot))
-            && *member.id == *member_id
-            && *self.groups[member.group].id == *group_id
-        {
-            return Some(handle);
+        match self.hinted(member_id) {
+            Some((handle, member)) if *self.groups[member.group].id == *group_id => Some(handle),
+            _ => self.groups[self.find_group(group_id)?].strangers.get(member_id).copied(),
         }
-        self.member_of(self.find_group(group_id)?, member_id)
     }
 
     /// The same, of a group that is known.
     pub(crate) fn member_of(&self, group: GroupHandle, member_id: &str) -> Option<MemberHandle> {
-        let hinted = ids::hinted_slot(member_id.as_bytes()).and_then(|slot| self.members.at(slot));
-        match hinted {
-            Some((handle, member)) if member.group == group && *member.id == *member_id => Some(handle),
+        match self.hinted(member_id) {
+            Some((handle, member)) if member.group == group => Some(handle),
             _ => self.groups[group].strangers.get(member_id).copied(),
         }
     }
