@@ -123,21 +123,28 @@ pub fn assemble(broker: SocketAddr, plan: &CrowdPlan) -> Result<Vec<Seat>, Bench
         .map(|group| Meeting::new(format!("{}-{group}", plan.prefix), width.min(plan.members - group * width)))
         .collect();
     for batch in groups.chunks(GROUPS_AT_ONCE) {
-        thread::scope(|scope| {
-            let mut joining = Vec::new();
-            for meeting in batch {
-                for at in 0..meeting.told.len() {
-                    let work = move || meeting.attend(broker, at, plan.session_timeout_ms);
-                    let builder = thread::Builder::new().stack_size(STACK_BYTES);
-                    joining.push(builder.spawn_scoped(scope, work).doing(|| "starting a thread".to_owned())?);
-                }
-            }
-            joining.into_iter().try_for_each(|thread| {
-                thread.join().unwrap_or_else(|_| Err(BenchError("a member's thread has panicked".to_owned())))
-            })
-        })?;
+        side_by_side(batch.iter().flat_map(|meeting| {
+            (0..meeting.told.len()).map(move |at| move || meeting.attend(broker, at, plan.session_timeout_ms))
+        }))?;
     }
     Ok(groups.into_iter().flat_map(Meeting::seats).collect())
+}
+
+/// Does all of these, each in a thread of its own, and gives the first error.
+fn side_by_side<W>(works: impl Iterator<Item = W>) -> Result<(), BenchError>
+where
+    W: FnOnce() -> Result<(), BenchError> + Send,
+{
+    thread::scope(|scope| {
+        let mut working = Vec::new();
+        for work in works {
+            let builder = thread::Builder::new().stack_size(STACK_BYTES);
+            working.push(builder.spawn_scoped(scope, work).doing(|| "starting a thread".to_owned())?);
+        }
+        working.into_iter().try_for_each(|thread| {
+            thread.join().unwrap_or_else(|_| Err(BenchError("a member's thread has panicked".to_owned())))
+        })
+    })
 }
 
 /// A group on its way to Stable: what each of its members was last told.
@@ -220,20 +227,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// each.
 pub fn dismiss(broker: SocketAddr, seats: &[Seat]) -> Result<(), BenchError> {
     let share = seats.len().div_ceil(LEAVING_AT_ONCE).max(1);
-    thread::scope(|scope| {
-        let mut leaving = Vec::new();
-        for seats in seats.chunks(share) {
-            let work = move || {
-                let mut line = Line::open(broker)?;
-                seats.iter().try_for_each(|seat| line.ask(&frames::leave(&seat.group, &seat.member_id)).map(|_| ()))
-            };
-            let builder = thread::Builder::new().stack_size(STACK_BYTES);
-            leaving.push(builder.spawn_scoped(scope, work).doing(|| "starting a thread".to_owned())?);
+    side_by_side(seats.chunks(share).map(|seats| {
+        move || {
+            let mut line = Line::open(broker)?;
+            seats.iter().try_for_each(|seat| line.ask(&frames::leave(&seat.group, &seat.member_id)).map(|_| ()))
         }
-        leaving.into_iter().try_for_each(|thread| {
-            thread
-                .join()
-                .unwrap_or_else(|_| Err(BenchError("a thread that lets members leave has panicked".to_owned())))
-        })
-    })
+    }))
 }
