@@ -117,16 +117,7 @@ def test_every_row_that_can_be_played_was_recorded() -> None:
 def test_a_new_recording_keeps_what_it_left_out_and_what_it_did_not_come_to(capsys: pytest.CaptureFixture[str]) -> None:
     short, long, stuck = "given/stable-ab", "traps/TRAP-03-retry-growth", "join/J25-superseded-join"
     before = recorded(REFERENCE)
-    newer = {
-        short: [Said("new", ("x",))],
-        stuck: [
-            Said(
-                "new",
-                (),
-            ),
-            Said("then", ("! stuck: b waits",)),
-        ],
-    }
+    newer = {short: [Said("new", ("x",))], stuck: [Said("new"), Said("then", ("! stuck: b waits",))]}
     kept = completed(before, replace(before, rows=newer), longest_s=100)
     assert kept.rows[short] == newer[short]
     assert kept.rows[long] == before.rows[long]
