@@ -31,4 +31,5 @@ def check_journal(server: rota.Server, directory: Path) -> None:
     told = [sum(getattr(part, name) for part in found) for name in ("missing", "unchecked", "cut")]
     assert told == [0, 0, 0]
     assert sum(part.compared for part in found) > 0
-    assert [(place, wrong) for *place, wrong in found_in(directory) if CHECK_OF[wrong.name].severity == VIOLATION] == []
+    wrong = [(place, found) for *place, found in found_in(directory) if CHECK_OF[found.name].severity == VIOLATION]
+    assert wrong == [], "\n".join(map(str, wrong))
