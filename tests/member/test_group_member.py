@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,11 @@ class Greedy:
         self.told.append((list(assigned), generation))
 
 
+def told_what_it_holds(assignor: Greedy, member: GroupMember) -> bool:
+    """Whether the last that the assignor was told is what its member has now; it is told when the change is read."""
+    return assignor.told[-1:] == [(member.partitions, member.member.generation)]
+
+
 async def test_an_assignor_of_ones_own_divides(bootstrap: str, group: str) -> None:
     await create(bootstrap, group, 3)
     assignors = Greedy(), Greedy()
@@ -132,10 +138,11 @@ async def test_an_assignor_of_ones_own_divides(bootstrap: str, group: str) -> No
         GroupMember(bootstrap, group, [group], assignor=assignors[0], **QUICK) as first,
         GroupMember(bootstrap, group, [group], assignor=assignors[1], **QUICK) as second,
     ):
-        await settled(Listener(first), Listener(second), partitions=3)
+        listeners = Listener(first), Listener(second)
+        await settled(*listeners, partitions=3)
         assert sorted(len(member.partitions) for member in (first, second)) == [0, 3]
-        for member, assignor in zip((first, second), assignors, strict=True):
-            assert assignor.told[-1] == (member.partitions, member.member.generation)
+        for listener, assignor in zip(listeners, assignors, strict=True):
+            await listener.until(partial(told_what_it_holds, assignor, listener.member))
 
 
 async def test_a_plan_that_forgets_a_partition_is_not_handed_in(bootstrap: str, group: str) -> None:
