@@ -213,8 +213,10 @@ def test_a_member_that_a_reload_brings_back_may_expire(is_back: bool, expected: 
     """Its leaving had not become durable when the coordinator was moved: its session is what ends."""
 
     def joined(at: int, member: str, session_ms: int) -> list[Seen]:
+        generation = at
         asked = {"api": "JoinGroup", "ticket": at, "member": member, "mono_ms": at}
-        told = {"api": "JoinGroup", "ticket": at, "member": member, "mono_ms": at, "error": "NONE", "generation": 1}
+        told = {"api": "JoinGroup", "ticket": at, "member": member, "mono_ms": at, "error": "NONE"}
+        told["generation"] = generation
         timeouts = {"session_timeout_ms": session_ms, "rebalance_timeout_ms": session_ms}
         return [seen(at, 0, "request", **asked, **timeouts), seen(at, 1, "answer", **told)]
 

@@ -18,6 +18,8 @@ FOUND = ("source", "log", "partition", "group", "generation", "first_offset", "l
 SLACK_MS = 1_000
 # A request that no member sent waits for the log at most: no coordinator is that patient.
 PATIENCE_MS = 60_000
+# Offsets that are looked up together where one is looked for among incarnations.
+STRETCH = 256
 STORM_GENERATIONS, STORM_MS = 10, 60_000
 UNSETTLED_GENERATIONS = 3
 
@@ -46,14 +48,10 @@ def _check(
 
 def _late(api: str) -> str:
     """Requests of a phase that were parked for longer than any member may be waited for."""
-    return f"""SELECT a.source, a.log, a.partition, a.`group`, a.generation, a.asked.offset AS first_offset,
-             a.offset AS last_offset, array(a.asked.member) AS members,
-             concat(a.api, ' waited ', a.mono_ms - a.asked.mono_ms, ' ms') AS witness
-           FROM answered a JOIN patience p ON a.source = p.source AND a.log = p.log AND a.`group` = p.`group`
-           JOIN incarnations i ON a.source = i.source AND a.log = i.log AND a.partition = i.partition
-             AND a.offset BETWEEN i.first_offset AND i.last_offset
-           WHERE a.api = '{api}' AND a.asked.offset >= i.first_offset
-             AND a.mono_ms - a.asked.mono_ms > greatest(p.wait_ms, i.delay_ms) + {SLACK_MS}"""
+    return f"""SELECT source, log, partition, `group`, generation, asked.offset AS first_offset,
+             offset AS last_offset, array(asked.member) AS members,
+             concat(api, ' waited ', mono_ms - asked.mono_ms, ' ms') AS witness
+           FROM parked_long SEMI JOIN overlooked USING (source, log, partition, pos) WHERE api = '{api}'"""
 
 
 # ---- what every log of groups shows
@@ -88,7 +86,9 @@ OF_RECORDS = (
         "a member is assigned a partition of a topic to which it does not subscribe",
         """SELECT source, log, partition, `group`, generation, offset AS first_offset, offset AS last_offset,
              array(member) AS members, first(concat(topic, '-', topic_partition)) AS witness
-           FROM assigned SEMI JOIN subscribed USING (source, log, `group`, offset, member)
+           FROM (SELECT a.* FROM assigned a ANTI JOIN standing s ON a.instance IS NOT NULL AND a.source = s.source
+                   AND a.log = s.log AND a.`group` = s.`group` AND a.offset = s.offset)
+           SEMI JOIN subscribed USING (source, log, `group`, offset, member)
            ANTI JOIN subscribed USING (source, log, `group`, offset, member, topic)
            GROUP BY source, log, partition, `group`, generation, offset, member""",
     ),
@@ -334,9 +334,9 @@ OF_ANSWERS = (
         f"""SELECT q.source, q.log, q.partition, q.`group`, q.generation, q.offset AS first_offset,
              i.last_offset AS last_offset, array(q.member) AS members,
              concat('the ', q.api, ' at ', q.offset, ' has no answer') AS witness
-           FROM unanswered q JOIN incarnations i
+           FROM unanswered q JOIN places i
              ON q.source = i.source AND q.log = i.log AND q.partition = i.partition
-               AND q.offset BETWEEN i.first_offset AND i.last_offset
+               AND i.stretch = q.offset DIV {STRETCH} AND q.offset BETWEEN i.first_offset AND i.last_offset
            LEFT JOIN patience p ON q.source = p.source AND q.log = p.log AND q.`group` = p.`group`
            WHERE NOT i.has_gaps AND (i.unloaded OR q.api = 'Heartbeat'
              OR i.last_mono_ms > q.mono_ms + greatest(p.wait_ms, i.delay_ms, {PATIENCE_MS}) + {SLACK_MS})""",
@@ -380,26 +380,24 @@ OF_ANSWERS = (
         "answer while loading",
         "S33",
         "a request other than a Heartbeat succeeded before its coordinator had loaded",
-        """SELECT a.source, a.log, a.partition, a.`group`, a.generation, i.first_offset, a.offset AS last_offset,
+        f"""SELECT a.source, a.log, a.partition, a.`group`, a.generation, i.first_offset, a.offset AS last_offset,
              array(a.member) AS members,
              concat(a.api, ' before offset ', coalesce(CAST(i.loaded_offset AS STRING), 'the end')) AS witness
-           FROM asked a JOIN incarnations i ON a.source = i.source AND a.log = i.log AND a.partition = i.partition
-             AND a.offset BETWEEN i.first_offset AND i.last_offset
-           WHERE a.error = 'NONE' AND a.api <> 'Heartbeat' AND i.began
-             AND (i.loaded_offset IS NULL OR a.offset < i.loaded_offset)
-             AND NOT i.has_gaps""",
+           FROM asked a JOIN loading i ON a.source = i.source AND a.log = i.log AND a.partition = i.partition
+             AND i.stretch = a.offset DIV {STRETCH} AND a.offset BETWEEN i.first_offset AND i.until_offset
+           WHERE a.error = 'NONE' AND a.api <> 'Heartbeat' AND NOT i.has_gaps""",
         ONLY_JOURNAL,
     ),
     _check(
         "answer after unloading",
         "S28",
         "a request succeeded after its coordinator had been unloaded",
-        """SELECT a.source, a.log, a.partition, a.`group`, a.generation, i.unloaded_offset AS first_offset,
+        f"""SELECT a.source, a.log, a.partition, a.`group`, a.generation, i.unloaded_offset AS first_offset,
              a.offset AS last_offset, array(a.member) AS members,
              concat(a.api, ' after offset ', i.unloaded_offset) AS witness
-           FROM asked a JOIN incarnations i ON a.source = i.source AND a.log = i.log AND a.partition = i.partition
-             AND a.offset BETWEEN i.first_offset AND i.last_offset
-           WHERE a.error = 'NONE' AND a.offset > i.unloaded_offset""",
+           FROM asked a JOIN over i ON a.source = i.source AND a.log = i.log AND a.partition = i.partition
+             AND i.stretch = a.offset DIV {STRETCH} AND a.offset BETWEEN i.unloaded_offset + 1 AND i.last_offset
+           WHERE a.error = 'NONE'""",
         ONLY_JOURNAL,
     ),
     _check(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from rota.audit.checks import SLACK_MS
+from rota.audit.checks import PATIENCE_MS, SLACK_MS, STRETCH
 from rota.audit.logs import JOURNAL
 
 # What differs most comes first: that is what rows are compared by when they are sorted.
@@ -53,6 +53,10 @@ VIEWS: dict[str, str] = {
           ON a.source = g.source AND a.log = g.log AND a.`group` = g.`group` AND a.generation = g.generation
             AND a.offset = g.offset""",
     "subscribed": "SELECT * FROM records WHERE kind = 'subscribed'",
+    # Records that may have a static member that came back with another subscription: its assignment stays as it was.
+    "standing": f"""SELECT source, log, `group`, offset FROM (
+          SELECT *, lag(generation) OVER (PARTITION BY {GROUP} ORDER BY pos) AS before FROM lives)
+        WHERE before IS NULL OR before = generation""",
     "newer_held": f"""SELECT a.*, c.until_pos FROM rows a JOIN (
           SELECT source, log, `group`, member, offset,
             lead(pos) OVER (PARTITION BY {MEMBER} ORDER BY pos) AS until_pos
@@ -61,14 +65,6 @@ VIEWS: dict[str, str] = {
             AND a.offset = c.offset
         WHERE a.kind = 'consumer_assigned'""",
     "durable_offsets": "SELECT * FROM records WHERE kind = 'offset'",
-    "returns": f"""SELECT b.*, g.offset AS gone_offset, r.member IS NOT NULL AS was_replaced
-        FROM (SELECT *, lag(version) OVER (PARTITION BY {MEMBER} ORDER BY pos) AS last_version
-              FROM life_members) b
-        JOIN lives g ON b.source = g.source AND b.log = g.log AND b.`group` = g.`group`
-          AND g.version = b.last_version + 1
-        LEFT JOIN life_members r ON b.source = r.source AND b.log = r.log AND b.`group` = r.`group`
-          AND r.version = g.version AND r.instance = b.instance AND r.member <> b.member
-        WHERE b.version > b.last_version + 1""",
     # ---- incarnations of a journal's coordinators
     # Entries that are numbered as they lie: an incarnation is one run, unless something is wrong with it. There are few
     # of them, so that most questions about the order of entries need not sort those.
@@ -93,6 +89,13 @@ VIEWS: dict[str, str] = {
                     UNION ALL
                     SELECT {KEY}, 'run', first_offset, last_offset, last_mono_ms, NULL FROM runs))
         GROUP BY {KEY}, incarnation""",
+    # Which of them an entry belongs to: a join by numbers that are equal, and not by all pairs of one partition.
+    "places": f"""SELECT *, explode(sequence(first_offset DIV {STRETCH}, last_offset DIV {STRETCH})) AS stretch
+        FROM incarnations""",
+    "loading": f"""SELECT *, explode(sequence(first_offset DIV {STRETCH}, until_offset DIV {STRETCH})) AS stretch
+        FROM (SELECT *, coalesce(loaded_offset - 1, last_offset) AS until_offset FROM incarnations WHERE began)""",
+    "over": f"""SELECT *, explode(sequence(unloaded_offset DIV {STRETCH}, last_offset DIV {STRETCH})) AS stretch
+        FROM incarnations WHERE unloaded_offset < last_offset""",
     # ---- requests and their answers
     "asked": "SELECT * FROM rows WHERE kind = 'request'",
     # The answers, and the requests that have none.
@@ -107,26 +110,43 @@ VIEWS: dict[str, str] = {
         WHERE kind = 'answer' OR (error IS NULL AND (next_kind IS NULL OR next_kind <> 'answer'))""",
     "answered": "SELECT * FROM tickets WHERE kind = 'answer'",
     "unanswered": """SELECT * FROM tickets WHERE kind = 'request'""",
-    "accepted": f"""SELECT {KEY}, `group`, api, member, generation, offset, pos, mono_ms FROM rows
+    # While a coordinator loads, every Heartbeat is told that all is well (docs/protocol.md §3).
+    "accepted": f"""SELECT {KEY}, `group`, api, member, generation, offset, pos, mono_ms FROM rows r
+          LEFT ANTI JOIN loading l ON r.source = l.source AND r.log = l.log AND r.partition = l.partition
+            AND l.stretch = r.offset DIV {STRETCH} AND r.offset BETWEEN l.first_offset AND l.until_offset
           WHERE kind = 'request' AND error = 'NONE' AND api IN ('Heartbeat', 'OffsetCommit') AND member <> ''
         UNION ALL
         SELECT {KEY}, asked.`group`, api, asked.member, asked.generation, asked.offset, asked.pos, asked.mono_ms
           FROM answered WHERE error = 'NONE' AND api IN ('OffsetCommit', 'SyncGroup') AND asked.member <> ''""",
-    "told_and_committed": f"""SELECT t.*, concat(i.incarnation, '.', t.tombstones) AS life
-        FROM (SELECT *, sum(CAST(kind = 'group' AS INT)) OVER (PARTITION BY {GROUP} ORDER BY pos) AS tombstones
+    "told_and_committed": f"""SELECT t.*, concat(i.incarnation, '.', t.beginnings) AS life
+        FROM (SELECT *, sum(CAST(kind = 'group' AS INT)) OVER (PARTITION BY {GROUP} ORDER BY pos) AS beginnings
               FROM (SELECT {KEY}, `group`, kind, offset, pos, mono_ms, at_ms, member, asked.instance AS instance,
-                      generation, leader, protocol, asked.session_timeout_ms AS session_timeout_ms
+                      generation, leader, protocol, asked.session_timeout_ms AS session_timeout_ms,
+                      struct(asked.mono_ms, asked.offset, asked.member) AS asked
                     FROM answered WHERE api = 'JoinGroup' AND error = 'NONE'
                     UNION ALL
                     SELECT {KEY}, `group`, 'commit', offset, pos, mono_ms, NULL, member, NULL, generation, NULL, NULL,
-                      NULL
+                      NULL, NULL
                     FROM accepted WHERE api = 'OffsetCommit'
                     UNION ALL
-                    SELECT {KEY}, `group`, kind, offset, pos, mono_ms, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-                    FROM rows WHERE kind = 'group' AND generation IS NULL AND source = '{JOURNAL}')) t
-        JOIN incarnations i ON t.source = i.source AND t.log = i.log AND t.partition = i.partition
-          AND t.offset BETWEEN i.first_offset AND i.last_offset""",
+                    SELECT {KEY}, `group`, kind, offset, pos, mono_ms, NULL, member, instance, generation, NULL, NULL,
+                      session_timeout_ms, NULL
+                    FROM rows WHERE source = '{JOURNAL}'
+                      AND (kind = 'held' OR (kind = 'group' AND coalesce(generation, 0) = 0)))) t
+        JOIN places i ON t.source = i.source AND t.log = i.log AND t.partition = i.partition
+          AND i.stretch = t.offset DIV {STRETCH} AND t.offset BETWEEN i.first_offset AND i.last_offset""",
     "told_joins": "SELECT * FROM told_and_committed WHERE kind = 'answer'",
+    "returns": f"""SELECT b.*, g.offset AS gone_offset, r.member IS NOT NULL AS was_replaced
+        FROM (SELECT *, lag(version) OVER (PARTITION BY {MEMBER} ORDER BY pos) AS last_version
+              FROM life_members) b
+        JOIN lives g ON b.source = g.source AND b.log = g.log AND b.`group` = g.`group`
+          AND g.version = b.last_version + 1
+        LEFT JOIN life_members r ON b.source = r.source AND b.log = r.log AND b.`group` = r.`group`
+          AND r.version = g.version AND r.instance = b.instance AND r.member <> b.member
+        LEFT JOIN (SELECT DISTINCT {MEMBER} FROM told_joins WHERE instance IS NOT NULL) t
+          ON r.source = t.source AND r.log = t.log AND r.`group` = t.`group` AND r.member = t.member
+        WHERE b.version > b.last_version + 1
+          AND (r.member IS NULL OR t.member IS NOT NULL OR b.source <> '{JOURNAL}')""",
     "accepted_commits": "SELECT * FROM told_and_committed WHERE kind = 'commit'",
     "commit_rows": """SELECT r.* FROM rows r SEMI JOIN accepted_commits c
           ON r.source = c.source AND r.log = c.log AND r.partition = c.partition AND r.offset = c.offset
@@ -176,6 +196,19 @@ VIEWS: dict[str, str] = {
                   AND a.pos > d.pos AND (d.back_pos IS NULL OR a.pos < d.back_pos))
         WHERE nth = 1""",
     # ---- sessions
+    # What arms a session is a join phase that is completed (docs/protocol.md §7.2): its generation is new. Who is told
+    # of one that is known changes nothing; a static newcomer has its predecessor's session, from when it asked.
+    "armed": f"""SELECT {KEY}, `group`, member, offset, pos, mono_ms,
+          CASE WHEN begins THEN struct(mono_ms, offset)
+            WHEN asked.member = '' THEN struct(asked.mono_ms, asked.offset) END AS armed,
+          CASE WHEN begins THEN session_timeout_ms ELSE shortest_ms END AS session_timeout_ms
+        FROM (SELECT *, generation > coalesce(max(CASE WHEN kind <> 'commit' THEN generation END) OVER (
+                  PARTITION BY {GROUP}, life ORDER BY offset RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), -1)
+                AS begins,
+                min(session_timeout_ms) OVER (PARTITION BY {GROUP}, coalesce(instance, member) ORDER BY pos)
+                AS shortest_ms
+              FROM told_and_committed)
+        WHERE kind = 'answer'""",
     "known_members": f"""SELECT {GROUP}, member, min(pos) AS pos FROM (
           SELECT {GROUP}, member, pos FROM told_joins
           UNION ALL SELECT {GROUP}, member, pos FROM rows WHERE kind = 'held')
@@ -197,8 +230,7 @@ VIEWS: dict[str, str] = {
                 FROM accepted SEMI JOIN (SELECT DISTINCT {MEMBER} FROM expiring) USING ({MEMBER})
                 WHERE api = 'Heartbeat'
                 UNION ALL
-                SELECT {KEY}, `group`, member, offset, pos, mono_ms, struct(mono_ms, offset), session_timeout_ms, false
-                FROM told_joins
+                SELECT {KEY}, `group`, member, offset, pos, mono_ms, armed, session_timeout_ms, false FROM armed
                 UNION ALL
                 SELECT {KEY}, `group`, member, offset, pos, mono_ms,
                   CASE WHEN note = 'loaded' THEN struct(mono_ms, offset) END, session_timeout_ms, false
@@ -228,11 +260,25 @@ VIEWS: dict[str, str] = {
             so_far AS (PARTITION BY {MEMBER} ORDER BY pos
               ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))
         WHERE is_well AND parked <= 0 AND mono_ms - before_ms > session_timeout_ms + {SLACK_MS}""",
-    # Those during which the coordinator was told that it is later than the end of the session.
+    # ---- requests of a phase that were parked for longer than any member may be waited for
+    "parked_long": f"""SELECT * FROM (
+          SELECT a.*, greatest(p.wait_ms, i.delay_ms) AS limit_ms
+          FROM answered a JOIN patience p ON a.source = p.source AND a.log = p.log AND a.`group` = p.`group`
+          JOIN places i ON a.source = i.source AND a.log = i.log AND a.partition = i.partition
+            AND i.stretch = a.offset DIV {STRETCH} AND a.offset BETWEEN i.first_offset AND i.last_offset
+          WHERE a.api IN ('JoinGroup', 'SyncGroup') AND a.asked.offset >= i.first_offset)
+        WHERE mono_ms - asked.mono_ms > limit_ms + {SLACK_MS}""",
+    # Silences and phases during which the coordinator was told that it is later than their end, and phases that
+    # outlived it by so much that it must have been: a process that stands still is not told the time.
     "overlooked": f"""SELECT /*+ BROADCAST(s) */ DISTINCT s.partition, s.log, s.source, s.pos
-        FROM entries e JOIN silences s ON s.partition = e.partition AND s.log = e.log AND s.source = e.source
-          AND e.offset BETWEEN s.before_offset AND s.offset
-          AND e.mono_ms BETWEEN s.before_ms + s.session_timeout_ms AND s.mono_ms - {SLACK_MS}""",
+        FROM entries e JOIN (
+          SELECT {KEY}, pos, before_offset, offset, before_ms + session_timeout_ms AS end_ms, mono_ms FROM silences
+          UNION ALL
+          SELECT {KEY}, pos, asked.offset, offset, asked.mono_ms + limit_ms, mono_ms FROM parked_long) s
+        ON s.partition = e.partition AND s.log = e.log AND s.source = e.source
+          AND e.offset BETWEEN s.before_offset AND s.offset AND e.mono_ms BETWEEN s.end_ms AND s.mono_ms - {SLACK_MS}
+        UNION
+        SELECT {KEY}, pos FROM parked_long WHERE mono_ms - asked.mono_ms > limit_ms + {PATIENCE_MS}""",
     # ---- generations, from whatever shows them
     "rounds": f"""SELECT {KEY}, `group`, generation, min(offset) AS offset, min(pos) AS pos, min(at_ms) AS at_ms
           FROM told_joins GROUP BY {KEY}, `group`, generation
@@ -250,15 +296,17 @@ KEPT = (
     "appends",
     "records",
     "lived",
-    "returns",
     "runs",
     "incarnations",
     "tickets",
     "told_and_committed",
+    "returns",
     "lasting",
     "accepted_of_departed",
     "expiring",
     "silences",
+    "parked_long",
+    "overlooked",
 )
 
 

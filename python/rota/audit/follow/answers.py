@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rota.audit.checks import SLACK_MS, UNSETTLED_GENERATIONS
+from rota.audit.checks import PATIENCE_MS, SLACK_MS, UNSETTLED_GENERATIONS
 from rota.audit.follow.finding import KEPT_GENERATIONS, KEPT_MEMBERS, Finding, Seen, digest, latest
 
 
@@ -53,9 +53,12 @@ class Answered:
 
     life: str = ""
     """The coordinator's incarnation and the group's life in it."""
-    tombstones: int = 0
+    beginnings: int = 0
+    """Records that a life begins or ends with."""
     greatest: list[int] | None = None
     """The greatest generation that was told in this life, and where."""
+    newest: int = -1
+    """The greatest generation that was told or loaded in this life."""
     leads: dict[str, list[str]] = field(default_factory=dict)
     """Generation: who was told to lead it."""
     plans: dict[str, dict[str, list[str]]] = field(default_factory=dict)
@@ -64,6 +67,10 @@ class Answered:
     """Generations with members that have been in the log."""
     holders: dict[str, str] = field(default_factory=dict)
     """Instance: the member that was told last."""
+    welcome: dict[str, int] = field(default_factory=dict)
+    """Static members that were told that they belong to the group, and where."""
+    shortest: dict[str, int] = field(default_factory=dict)
+    """Instance or member: the shortest session timeout that it ever had."""
     listed: list[str] | None = None
     gone: dict[str, list[str | int]] = field(default_factory=dict)
     """Members: how they went, and where. What a state has is not gone."""
@@ -85,8 +92,9 @@ class Answered:
 
     def in_life(self, incarnation: int) -> None:
         """Forget what was told in another life."""
-        if self.life != (now := f"{incarnation}.{self.tombstones}"):
-            self.life, self.greatest, self.leads, self.rounds, self.unsettled = now, None, {}, [], []
+        if self.life != (now := f"{incarnation}.{self.beginnings}"):
+            self.life, self.greatest, self.newest = now, None, -1
+            self.leads, self.rounds, self.unsettled = {}, [], []
 
     # ---- what is asked
 
@@ -120,8 +128,15 @@ class Answered:
         self.may_wait(row.session_timeout_ms, row.rebalance_timeout_ms)
         self.planned(row.generation, member, row.payload)
         self.hears(row, member, 0, row.session_timeout_ms)
+        self.newest = max(self.newest, row.generation or 0)
+        self._shortest(row.instance or member, row.session_timeout_ms)
         is_heard = row.note == "loaded"
         self._arm(member, row.session_timeout_ms, row.mono_ms if is_heard else None, row.offset if is_heard else None)
+
+    def _shortest(self, who: str, session_ms: int | None) -> int | None:
+        known = [known_ms for known_ms in (self.shortest.pop(who, None), session_ms) if known_ms is not None]
+        self.shortest = latest(self.shortest | ({who: min(known)} if known else {}), KEPT_MEMBERS)
+        return min(known, default=None)
 
     def _arm(self, member: str, session_ms: int | None, mono_ms: int | None, offset: int | None) -> None:
         if member in self.gone:
@@ -179,10 +194,12 @@ class Answered:
             witness = "{} generations, {} protocols, {} leaders".format(*counts)
             newest_row = max((told.row for told in joined), key=lambda row: row.generation or 0)
             yield _finding("different answers", newest_row, members, witness)
+        newest = self.newest
         for told in joined:
-            yield from self._of_join(told)
+            yield from self._of_join(told, begins=(told.row.generation or 0) > newest)
 
-    def _of_join(self, told: Told) -> Iterator[Finding]:
+    def _of_join(self, told: Told, begins: bool) -> Iterator[Finding]:
+        """`begins`: what is told is a generation that nobody knew."""
         row, generation = told.row, told.row.generation or 0
         if self.greatest is not None and generation < self.greatest[0]:
             witness = f"generation {generation} after {self.greatest[0]}"
@@ -201,9 +218,23 @@ class Answered:
             if before is not None and before != told.member:
                 self.went(before, "replaced", row.offset)
             self.holders[told.ask.instance] = told.member
+            self.welcome = latest(self.welcome | {told.member: row.offset}, KEPT_MEMBERS)
         self.hears(row, told.member, 0, told.ask.session_timeout_ms)
-        self._arm(told.member, told.ask.session_timeout_ms, row.mono_ms, row.offset)
+        self.newest = max(self.newest, generation)
+        self._arm_told(told, begins)
         yield from self._of_settling(row)
+
+    def _arm_told(self, told: Told, begins: bool) -> None:
+        """What arms a session is a join phase that is completed (docs/protocol.md §7.2): its generation is new. Who is
+        told of a known one changes nothing; a static newcomer has its predecessor's session, from when it asked."""
+        row, ask = told.row, told.ask
+        shortest_ms = self._shortest(told.who, ask.session_timeout_ms)
+        if begins:
+            self._arm(told.member, ask.session_timeout_ms, row.mono_ms, row.offset)
+        elif not ask.member:
+            self._arm(told.member, shortest_ms, ask.mono_ms, ask.offset)
+        else:
+            self._arm(told.member, shortest_ms, None, None)
 
     def _of_settling(self, row: Seen) -> Iterator[Finding]:
         generation = row.generation or 0
@@ -250,10 +281,12 @@ class Answered:
         if member in self.sessions:
             self._arm(member, None, mono_ms, offset)
 
-    def late(self, row: Seen, ask: Ask, delay_ms: int) -> Iterator[Finding]:
-        """A parked request was answered."""
-        waited_ms = (row.mono_ms or 0) - ask.mono_ms
-        if waited_ms > max(self.wait_ms, delay_ms) + SLACK_MS:
+    def late(self, row: Seen, ask: Ask, delay_ms: int, lived_ms: int | None) -> Iterator[Finding]:
+        """A parked request was answered; `lived_ms`: when the coordinator was there a second ago or before. A process
+        that stands still is not told the time."""
+        waited_ms, limit_ms = (row.mono_ms or 0) - ask.mono_ms, max(self.wait_ms, delay_ms)
+        was_told = lived_ms is not None and lived_ms >= ask.mono_ms + limit_ms
+        if waited_ms > limit_ms + (SLACK_MS if was_told else PATIENCE_MS):
             members, witness = [ask.member], f"{ask.api} waited {waited_ms} ms"
             yield _finding("late phase" if ask.api == "JoinGroup" else "late sync", row, members, witness, ask.offset)
 

@@ -109,7 +109,7 @@ class Partition:
             yield from self.group(rows[0].group).recorded.of_newer(rows)
         for version in versions(rows):
             group = self.group(version.row.group or "")
-            yield from group.recorded.of_version(version)
+            yield from group.recorded.of_version(version, group.answered.welcome if is_journal else None)
             if is_journal:
                 for member in version.members:
                     group.answered.planned(version.row.generation, member.name, member.row.payload)
@@ -134,7 +134,9 @@ class Partition:
                 case "loaded" | "snapshot" | "unloaded" | "gap":
                     self._mark(row)
                 case "held" if row.group is not None:
-                    self.group(row.group).answered.held(row)
+                    answered = self.group(row.group).answered
+                    answered.in_life(now.number)
+                    answered.held(row)
                 case "request" if row.group is not None:
                     yield from self._of_request(row, rows)
                 case "plan" if row.group is not None and row.error in {None, NONE}:
@@ -197,7 +199,7 @@ class Partition:
             places = [other.place for other in rows if other.kind == "commit"]
             ask.foreign = [[place, owner] for place in places for owner in owners.get(place, []) if owner != row.member]
         before = answered.hears(row, row.member, int(row.api in SAYS_MORE)) if row.member else None
-        if row.error == NONE and row.api == "Heartbeat" and not self.incarnation.has_gaps:
+        if row.error == NONE and row.api == "Heartbeat" and not self.incarnation.has_gaps and not self._is_loading():
             is_here = before is not None and before[1] >= self.incarnation.first_offset
             lived_ms = self.incarnation.lived_ms(row.mono_ms or 0)
             yield from answered.of_silence(row, before if is_here else None, lived_ms)
@@ -207,18 +209,22 @@ class Partition:
                 at = (row.offset, row.offset, row.at_ms)
                 witness = "a commit was acknowledged at once"
                 yield Finding("told before durable", row.group, row.generation, *at, [row.member or ""], witness)
-            if row.api in ACCEPTED_AT_ONCE and row.member:
+            if row.api in ACCEPTED_AT_ONCE and row.member and not (row.api == "Heartbeat" and self._is_loading()):
                 yield from answered.of_acceptance(row, ask)
         if row.error is None or row.api in SAYS_MORE:
             self.answered.pop(str(row.ticket), None)
             self.asks[str(row.ticket)] = ask
+
+    def _is_loading(self) -> bool:
+        """Whether every Heartbeat is told that all is well (docs/protocol.md §3)."""
+        return self.incarnation.began and not self.incarnation.is_loaded
 
     def _of_phase(self, row: Seen) -> Iterator[Finding]:
         """A request succeeded: the coordinator has loaded and has not been unloaded."""
         now = self.incarnation
         members = [row.member or ""]
         at = (row.offset, row.at_ms, members)
-        if row.api != "Heartbeat" and now.began and not now.is_loaded and not now.has_gaps:
+        if row.api != "Heartbeat" and self._is_loading() and not now.has_gaps:
             witness = f"{row.api} before it was loaded"
             yield Finding("answer while loading", row.group, row.generation, now.first_offset, *at, witness)
         if now.unloaded_offset is not None:
@@ -237,7 +243,8 @@ class Partition:
         if ask.member:
             answered.hears(row, ask.member, -int(row.api in SAYS_MORE))
         if row.api in SAYS_MORE:
-            yield from answered.late(row._replace(group=ask.group), ask, self.incarnation.delay_ms)
+            lived_ms = self.incarnation.lived_ms(row.mono_ms or 0)
+            yield from answered.late(row._replace(group=ask.group), ask, self.incarnation.delay_ms, lived_ms)
         if row.error != NONE:
             return
         if row.api == "JoinGroup":
@@ -297,8 +304,8 @@ class Partition:
                 continue
             append.rows.append(other)
             group = self.group(other.group or "")
-            if other.kind == "group" and other.generation is None:
-                group.answered.tombstones += 1
+            if other.kind == "group" and not other.generation:
+                group.answered.beginnings += 1
             elif other.kind == "group" and other.amount:
                 append.generation = other.generation
             elif other.kind == "member":

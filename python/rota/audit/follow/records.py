@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -61,14 +61,16 @@ def versions(rows: list[Seen]) -> Iterator[Version]:
 class Recorded:
     """What is remembered of a group's records; all of it is what JSON knows."""
 
+    last: list[int | None] | None = None
+    """The last record: its generation and offset."""
     greatest: list[int] | None = None
     """The greatest generation of this life, and its offset."""
     plans: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """Generation, instance or member: its assignments."""
     present: dict[str, str | None] = field(default_factory=dict)
     """The last record's members and their instances."""
-    gone: dict[str, list[int | bool]] = field(default_factory=dict)
-    """Members that were there once: the offset without them, and whether another one had their instance."""
+    gone: dict[str, list[int | str | None]] = field(default_factory=dict)
+    """Members that were there once: the offset without them, and who had their instance."""
     owners: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """Generation, partition: whose it is."""
     committed: dict[str, list[int | None]] = field(default_factory=dict)
@@ -79,17 +81,24 @@ class Recorded:
     """The last generations: generation, offset, time."""
     is_stormy: bool = False
 
-    def of_version(self, version: Version) -> Iterator[Finding]:
-        """A group's record became durable."""
-        if version.row.generation is None:
+    def of_version(self, version: Version, welcome: Container[str] | None = None) -> Iterator[Finding]:
+        """A group's record became durable; `welcome` has the members that were told that they belong to it, None: the
+        log does not say whom it told what."""
+        last, row = self.last, version.row
+        if last is not None and last[1] is not None and row.offset < last[1]:
+            return  # its append ended after that of a later one
+        self.last = [row.generation, row.offset]
+        if row.generation is None:
             self.greatest, self.plans = None, {}
         else:
-            yield from self._of_itself(version)
+            is_first = last is not None and last[0] is not None and last[0] != row.generation
+            yield from self._of_itself(version, is_first)
             yield from self._of_generation(version)
-        yield from self._of_members(version)
+        yield from self._of_members(version, welcome)
 
     @staticmethod
-    def _of_itself(version: Version) -> Iterator[Finding]:
+    def _of_itself(version: Version, is_first: bool) -> Iterator[Finding]:
+        """`is_first`: of its generation, for certain."""
         row, members = version.row, version.members
         owners: dict[str, list[str]] = {}
         instances: dict[str, list[str]] = {}
@@ -99,7 +108,8 @@ class Recorded:
             if member.row.instance is not None:
                 instances.setdefault(member.row.instance, []).append(member.name)
             strange = sorted(place for place, topic in member.places.items() if topic not in member.topics)
-            if member.topics and strange:
+            # A static member may come back with another subscription: its assignment stays as it was (§9.3).
+            if member.topics and strange and (is_first or member.row.instance is None):
                 yield version.finding("not subscribed", [member.name], strange[0])
         for place, owning in owners.items():
             if len(set(owning)) > 1:
@@ -138,18 +148,20 @@ class Recorded:
         self.owners.pop(str(generation), None)
         self.owners = latest(self.owners | {str(generation): owned}, KEPT_GENERATIONS)
 
-    def _of_members(self, version: Version) -> Iterator[Finding]:
+    def _of_members(self, version: Version, welcome: Container[str] | None) -> Iterator[Finding]:
         now = {member.name: member.row.instance for member in version.members}
         for member in set(now) - set(self.present):
             if (left := self.gone.pop(member, None)) is not None:
-                offset, was_replaced = left
-                name = "replacement lost" if was_replaced else "resurrected"
-                how = "replaced" if was_replaced else "gone"
+                offset, newcomer = left
+                if newcomer is not None and welcome is not None and newcomer not in welcome:
+                    continue  # it was told that it has failed
+                name, how = ("resurrected", "gone") if newcomer is None else ("replacement lost", "replaced")
                 witness = f"{how} at offset {offset}, back at {version.row.offset}"
-                yield version.finding(name, [member], witness, int(offset))
+                yield version.finding(name, [member], witness, int(offset or 0))
+        holders = {instance: member for member, instance in now.items() if instance is not None}
         for member, instance in self.present.items():
             if member not in now:
-                self.gone[member] = [version.row.offset, instance is not None and instance in now.values()]
+                self.gone[member] = [version.row.offset, holders.get(instance or "") if instance is not None else None]
         self.present, self.gone = now, latest(self.gone, KEPT_MEMBERS)
 
     def of_offset(self, row: Seen) -> Iterator[Finding]:

@@ -1,0 +1,241 @@
+"""What looks wrong and is not, and beside it what is: both auditors are silent about the one, and find the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rota.audit import views
+from rota.audit.audit import declared
+from rota.audit.checks import CHECK_OF, CHECKS, VIOLATION
+from rota.audit.follow import keeping
+from rota.audit.follow.finding import COLUMNS, Seen
+from rota.audit.follow.partition import Group, Partition
+from rota.audit.logs import JOURNAL
+from rota.audit.rows import SPARK_SCHEMA
+from rota.audit.session import fit
+
+# One worker has the one Spark session; the first test waits for all cases.
+pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(600)]
+
+GROUP, INSTANCE = "payments", "i1"
+SESSION_MS = 1_000
+
+
+class Story:
+    """Rows of a journal about one group, an entry after the other."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.offset = 0
+        self.appends = 0
+
+    def entry(self, mono_ms: int, *rows: dict[str, Any]) -> Story:
+        base = {"offset": self.offset, "sequence": self.offset, "at_ms": mono_ms, "mono_ms": mono_ms, "group": GROUP}
+        self.rows += [base | {"part": part} | row for part, row in enumerate(rows)]
+        self.offset += 1
+        return self
+
+    def began(self, mono_ms: int = 0) -> Story:
+        return self.entry(mono_ms, {"kind": "began", "group": None})
+
+    def loaded(self, mono_ms: int = 0) -> Story:
+        return self.entry(mono_ms, {"kind": "loaded", "group": None})
+
+    def advanced(self, mono_ms: int) -> Story:
+        return self.entry(mono_ms, {"kind": "advanced", "group": None})
+
+    def session_ended(self, mono_ms: int) -> Story:
+        return self.entry(mono_ms, {"kind": "timer", "timer": "Session"})
+
+    def asks_to_join(self, mono_ms: int, ticket: int, member: str = "", instance: str | None = None) -> Story:
+        return self.entry(mono_ms, join(ticket, member, instance))
+
+    def is_told(self, mono_ms: int, ticket: int, member: str, generation: int, leads: bool = True) -> Story:
+        return self.entry(mono_ms, answer(ticket, member, generation, leads), *listed(generation, *[member] * leads))
+
+    def heartbeat(self, mono_ms: int, member: str, generation: int) -> Story:
+        asked = {"kind": "request", "api": "Heartbeat", "ticket": 1_000 + self.offset, "error": "NONE"}
+        return self.entry(mono_ms, asked | {"member": member, "generation": generation})
+
+    def writes(self, mono_ms: int, generation: int, *members: dict[str, Any]) -> Story:
+        """A group's record on its way."""
+        append_id, self.appends = self.appends, self.appends + 1
+        leader = members[0]["member"] if members else None
+        record = {"kind": "group", "generation": generation, "leader": leader, "count": len(members)}
+        rows = [record | ({"protocol": "range"} if members else {}), *members]
+        return self.entry(
+            mono_ms,
+            {"kind": "append", "append_id": append_id, "count": 1},
+            *({"append_id": append_id, "generation": generation} | row for row in rows),
+        )
+
+    def is_durable(self, mono_ms: int, append_id: int, *rows: dict[str, Any]) -> Story:
+        return self.entry(mono_ms, {"kind": "appended", "append_id": append_id, "error": "NONE"}, *rows)
+
+
+def join(ticket: int, member: str = "", instance: str | None = None, error: str | None = None) -> dict[str, Any]:
+    asked = {"kind": "request", "api": "JoinGroup", "ticket": ticket, "member": member, "instance": instance}
+    return asked | {"session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": SESSION_MS, "error": error}
+
+
+def answer(
+    ticket: int, member: str, generation: int, leads: bool = True, error: str = "NONE", leader: str | None = None
+) -> dict[str, Any]:
+    told = {"kind": "answer", "api": "JoinGroup", "ticket": ticket, "member": member, "generation": generation}
+    return told | {"error": error, "protocol": "range", "leader": member if leads else leader}
+
+
+def listed(generation: int, *members: str) -> list[dict[str, Any]]:
+    return [{"kind": "listed", "generation": generation, "member": member} for member in members]
+
+
+def member(name: str, instance: str | None = None) -> dict[str, Any]:
+    timeouts = {"session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": SESSION_MS}
+    return {"kind": "member", "member": name, "instance": instance, "payload": b"plan"} | timeouts
+
+
+def owner(name: str, subscribed: str, assigned: str) -> list[dict[str, Any]]:
+    """A static member, to what it subscribes and what it has."""
+    same = {"member": name, "instance": INSTANCE}
+    place = {"kind": "assigned", "topic": assigned, "topic_partition": 0}
+    return [member(name, INSTANCE), same | {"kind": "subscribed", "topic": subscribed}, same | place]
+
+
+def started() -> Story:
+    """A coordinator that is there, and a static member that is told at 0 ms of generation 1."""
+    return Story().began().loaded().asks_to_join(0, 1, "", INSTANCE).is_told(0, 1, "old", 1)
+
+
+def replaced(ends_ms: int) -> Story:
+    """A newcomer asks at 500 ms and is told at 510 ms."""
+    story = started().asks_to_join(500, 2, "", INSTANCE)
+    return story.entry(510, answer(2, "new", 1), *listed(1, "new")).session_ended(ends_ms)
+
+
+def joined_again(ends_ms: int, generation: int) -> Story:
+    """A member joins once more and is told at once."""
+    told = [join(2, "old", INSTANCE, "NONE"), answer(2, "old", generation), *listed(generation, "old")]
+    return started().entry(500, *told).session_ended(ends_ms)
+
+
+def loading(beats_before: bool) -> Story:
+    """A member that is not listed any more sends a heartbeat to the next coordinator."""
+    story = started().asks_to_join(10, 2, "next").is_told(10, 2, "next", 2).began(20)
+    return story.heartbeat(30, "old", 1).loaded(40) if beats_before else story.loaded(30).heartbeat(40, "old", 1)
+
+
+def taken_back(error: str) -> Story:
+    """A newcomer's record becomes durable, and then the old member is back."""
+    story = Story().began().loaded().writes(0, 1, member("old", INSTANCE)).is_durable(0, 0)
+    story.asks_to_join(10, 1, "", INSTANCE).writes(10, 1, member("new", INSTANCE))
+    story.is_durable(20, 1, answer(1, "new" if error == "NONE" else "", 1, leads=error == "NONE", error=error))
+    return story.writes(30, 1, member("old", INSTANCE)).is_durable(30, 2)
+
+
+def resubscribed(generation: int) -> Story:
+    """A static member is back with another subscription; the record after it has this generation."""
+    story = Story().began().loaded().writes(0, 0).is_durable(0, 0)
+    story.writes(10, 1, *owner("old", "orders", "orders")).is_durable(10, 1)
+    return story.writes(20, generation, *owner("new", "stock", "orders")).is_durable(20, 2)
+
+
+def stood_still(*told_ms: int, until_ms: int = 5_000) -> Story:
+    """A JoinGroup is answered when nobody may wait for it any more; the coordinator heard the time at these."""
+    story = Story().began().loaded().asks_to_join(0, 1, "slow")
+    for at_ms in told_ms:
+        story.advanced(at_ms)
+    return story.is_told(until_ms, 1, "slow", 1)
+
+
+def begun_anew(is_anew: bool) -> Story:
+    """Two members lead generation 1: of one group, or of two that had its id one after the other."""
+    story = Story().began().loaded().writes(0, 0).asks_to_join(0, 1, "one").is_told(0, 1, "one", 1)
+    story = story.writes(10, 0) if is_anew else story
+    return story.asks_to_join(20, 2, "two").is_told(20, 2, "two", 1)
+
+
+def two_records(*ends: int, generations: tuple[int, int] = (1, 2)) -> Story:
+    """Two records, and in which order they are done."""
+    story = Story().began().loaded()
+    for generation in generations:
+        story.writes(0, generation, member("one"))
+    for append_id in ends:
+        story.is_durable(10, append_id)
+    return story
+
+
+def seen(row: dict[str, Any]) -> Seen:
+    values: list[Any] = [row.get(column) for column in COLUMNS]
+    return Seen(*values)
+
+
+class Case(NamedTuple):
+    """A story, and the violations in it."""
+
+    story: Story
+    found: set[str]
+
+
+CASES = {
+    "a newcomer's session is its predecessor's": Case(replaced(1_500), set()),
+    "a newcomer's session ends too early": Case(replaced(1_400), {"early expiry"}),
+    "an answer of a known generation arms nothing": Case(joined_again(1_000, 1), set()),
+    "an answer of a new generation arms": Case(joined_again(1_000, 2), {"early expiry"}),
+    "whoever asks one that loads is well": Case(loading(beats_before=True), set()),
+    "a departed member is well": Case(loading(beats_before=False), {"answer to a departed member"}),
+    "a replacement is refused, and durable": Case(taken_back("COORDINATOR_NOT_AVAILABLE"), set()),
+    "a replacement is promised, and lost": Case(taken_back("NONE"), {"replacement lost"}),
+    "another subscription in the same generation": Case(resubscribed(1), set()),
+    "another subscription in the next one": Case(resubscribed(2), {"not subscribed"}),
+    "a process stands still": Case(stood_still(), set()),
+    "a process stands still for very long": Case(stood_still(until_ms=70_000), {"late phase"}),
+    "a phase is overlooked": Case(stood_still(3_000), {"late phase"}),
+    "a group begins anew": Case(begun_anew(is_anew=True), set()),
+    "a group has two leaders": Case(begun_anew(is_anew=False), {"two leaders"}),
+    "appends end out of order": Case(two_records(1, 0), set()),
+    "a generation is written after a later one": Case(two_records(0, 1, generations=(2, 1)), {"generation back"}),
+}
+
+
+def violations(names: Iterator[str]) -> set[str]:
+    return {name for name in names if CHECK_OF[name].severity == VIOLATION}
+
+
+@pytest.fixture(scope="module")
+def by_queries(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """What the queries find in all cases, each of them a log."""
+    columns = [column.split("`")[1] for column in SPARK_SCHEMA.split(", ")]
+    stories = [
+        {"source": JOURNAL, "log": name, "partition": 0} | row
+        for name, case in CASES.items()
+        for row in case.story.rows
+    ]
+    data = [tuple(row.get(column) for column in columns) for row in stories]
+    fit(spark, len(data))
+    rows = spark.createDataFrame(data, SPARK_SCHEMA).selectExpr("*", "offset * 1048576 + part AS pos")
+    for view in ("all_rows", "rows"):
+        rows.createOrReplaceTempView(view)
+    output = tmp_path_factory.mktemp("cases")
+    views.define(spark, output)
+    try:
+        found = declared(spark, [check for check in CHECKS if JOURNAL in check.sources])
+    finally:
+        views.forget(output)
+    return {name: violations(each.name for each in found if each.log == name) for name in CASES}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_queries_know_what_is_allowed(name: str, by_queries: dict[str, set[str]]) -> None:
+    assert by_queries[name] == CASES[name].found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_pass_over_a_log_knows_what_is_allowed(name: str) -> None:
+    rows = [seen(row) for row in CASES[name].story.rows]
+    groups: dict[str, Group] = {}
+    partition = Partition(lambda group: groups.setdefault(group, keeping.group_of(None)))
+    assert violations(found.name for found in partition.of_journal(rows)) == CASES[name].found
