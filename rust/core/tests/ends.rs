@@ -3,6 +3,8 @@
 #[expect(dead_code, reason = "what only other tests use of it")]
 mod scene;
 
+use std::collections::BTreeSet;
+
 use rota_core::{
     AppendId, Config, Coordinator, ErrorCode, LogEntry, Record, Request, State, Ticket,
     records::OffsetValue,
@@ -113,9 +115,15 @@ fn a_held_join_phase_goes_on_when_an_offset_makes_the_group_durable() {
 
 /// A scene with these groups of so many offsets, all of them as old as can be.
 fn with_old_offsets(groups: &[(String, i32)]) -> Scene {
+    let topics: Vec<_> = groups.iter().map(|(group_id, partitions)| (group_id.as_str(), "t", *partitions)).collect();
+    with_old_topics(&topics)
+}
+
+/// The same with offsets of several topics: group, topic, how many.
+fn with_old_topics(topics: &[(&str, &str, i32)]) -> Scene {
     let mut coordinator = Coordinator::new(hour(), 0, 0);
-    for (group_id, partitions) in groups {
-        for partition in 0..*partitions {
+    for (group_id, topic, partitions) in topics.iter().copied() {
+        for partition in 0..partitions {
             let value = Some(OffsetValue {
                 offset: 5,
                 leader_epoch: -1,
@@ -124,7 +132,7 @@ fn with_old_offsets(groups: &[(String, i32)]) -> Scene {
                 expire_timestamp_ms: None,
                 topic_id: 0,
             });
-            let record = Record::Offset { group_id: group_id.as_str().into(), topic: "t".into(), partition, value };
+            let record = Record::Offset { group_id: group_id.into(), topic: topic.into(), partition, value };
             coordinator.replay(&LogEntry { offset: 0, timestamp_ms: 0, record });
         }
     }
@@ -181,6 +189,19 @@ fn a_group_that_is_larger_than_a_step_goes_with_the_run_after_its_offsets() {
     assert!(ends_group(scene.records(last)));
     scene.end(last, Ok(0));
     assert!(scene.coordinator.group_ids().is_empty());
+}
+
+#[test]
+fn a_run_looks_at_each_offset_of_a_large_group_once_though_the_log_has_not_answered_yet() {
+    let mut scene = with_old_topics(&[("g", "t", 1_500), ("g", "u", 700), ("g", "v", 10)]);
+    let mut batches = Vec::new();
+    while let Some(append_id) = advance_once(&mut scene, HOUR_MS) {
+        batches.push(append_id);
+    }
+    let keys = batches.iter().flat_map(|append_id| scene.records(*append_id)).map(Record::key_bytes);
+    let keys: Vec<_> = keys.collect();
+    let different: BTreeSet<_> = keys.iter().collect();
+    assert_eq!((keys.len(), different.len()), (2_210, 2_210), "in {} steps", batches.len());
 }
 
 #[test]
