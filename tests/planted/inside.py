@@ -21,7 +21,7 @@ from tests.differential.machine import CoreAndModel
 from tests.planted.found import Found
 
 SEEDS = 2_000
-EXAMPLES = 1_000
+EXAMPLES, EXAMPLE_STEPS = 1_000, 40
 
 
 def transcripts() -> Found | None:
@@ -78,7 +78,7 @@ def machine() -> Found | None:
 
     quiet = settings(
         max_examples=EXAMPLES,
-        stateful_step_count=40,
+        stateful_step_count=EXAMPLE_STEPS,
         phases=[Phase.generate],
         deadline=None,
         database=None,

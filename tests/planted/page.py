@@ -19,7 +19,7 @@ noticed, and how many events are left of them when what is not needed is left ou
 |---|---|---|
 | transcripts | every scene (`tests/transcripts`), played to the core | all, in three modes; the shortest that differs |
 | model | core and Python model in lock-step, seeded (`tests/differential`) | 2,000 runs of 60 steps |
-| Hypothesis | the same, with steps that Hypothesis chooses and shortens | 200 runs of 40 steps, always the same ones |
+| Hypothesis | the same, with steps that Hypothesis chooses; shortened as those of `model` | 1,000 runs of 40 steps |
 | naive | core and naive coordinator in lock-step, in Rust (`rust/sim`) | 60 walks of 3,000 steps |
 | exploration | every event in every state, breadth first; steps are events tried | 2,000 states of each of the bounds |
 | simulator | coordinators and members under faults (docs/simulate.md); steps are worlds, events faults | 1,000 worlds |
@@ -69,9 +69,3 @@ def _found(cell: str) -> Found | None:
         return None
     steps, events = cell.replace(",", "").split(" → ")
     return Found(int(steps), int(events))
-
-
-def rows() -> dict[str, list[bool]]:
-    """By bug, whether each engine found it, as the page says."""
-    split = [line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    return {cells[0].split("`")[1]: [cell != NOT_FOUND for cell in cells[2:]] for cells in split}

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.planted import found, page
+from rota.check.differential import volume
+from tests.planted import found, inside, page
 from tests.planted.planting import CORE, SWITCH, VARIABLE, Bug, PlantingError, bugs, plant, planted_core, span_of
 from tests.tidy import ROOT
 
@@ -58,9 +59,36 @@ def _is_source(path: Path) -> bool:
 
 
 def test_the_page_has_every_bug_and_each_was_found() -> None:
-    rows = page.rows()
-    assert list(rows) == NAMES, "make planted writes the page"
-    assert [name for name, cells in rows.items() if not any(cells)] == []
+    told = page.results()
+    assert list(told) == list(found.ENGINES), "make planted writes the page"
+    assert [name for name in NAMES if not any(of[name] for of in told.values())] == []
+
+
+def test_the_page_says_what_an_engine_is_and_counts_what_it_found() -> None:
+    assert page.text(page.results()) == page.PAGE.read_text()
+    walks = f"{found.WALKS} walks of {found.WALK_STEPS:,} steps"
+    worlds, states = f"{found.WORLDS:,} worlds", f"{found.STATES:,} states"
+    runs = f"{inside.SEEDS:,} runs of {volume.STEPS_OF_A_RUN} steps"
+    examples = f"{inside.EXAMPLES:,} runs of {inside.EXAMPLE_STEPS} steps"
+    assert [bounds for bounds in (walks, worlds, states, runs, examples) if bounds not in page.HEAD] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("docs/exploration.md", "Of the {all} planted bugs the exploration finds {exploration} within"),
+        ("docs/simulate.md", "are in the coordinator itself, {simulator} are found within"),
+        (
+            "docs/checking.md",
+            "model {model}, Hypothesis {Hypothesis}, naive {naive}, exploration {exploration}, simulator {simulator}",
+        ),
+        ("CHANGELOG.md", "it finds {exploration} of the {all} planted bugs"),
+    ],
+)
+def test_what_other_pages_quote_is_what_the_page_says(path: str, says: str) -> None:
+    counts = {engine: sum(map(bool, of.values())) for engine, of in page.results().items()}
+    text = " ".join((ROOT / path).read_text().split())
+    assert says.format(all=len(NAMES), **counts) in text
 
 
 def test_the_simulator_found_every_classic_trap() -> None:
@@ -92,6 +120,7 @@ def test_a_planted_bug_is_found_and_what_shows_it_is_short(bug: str, events_max:
     result = found.naive(bug)
     assert result is not None
     assert 1 <= result.events <= events_max, result
+    assert result == page.results()["naive"][bug], "make planted writes the page"
 
 
 @pytest.mark.parametrize(
@@ -103,6 +132,7 @@ def test_the_explorer_finds_a_planted_bug_on_the_shortest_way_there_is(bug: str,
     result = found.exploration(bug)
     assert result is not None
     assert result.events == events
+    assert result == page.results()["exploration"][bug], "make planted writes the page"
 
 
 def test_without_a_bug_in_the_environment_the_planted_core_is_the_core(engine: Path) -> None:

@@ -23,12 +23,29 @@ fn explored(bounds: &Bounds, states_max: usize, fault: Option<Fault>) -> Found {
     explore(bounds, states_max, 2, fault, &mut |_| true)
 }
 
+/// What people read about the bounds and the cells.
+const PAGE: &str = include_str!("../../../docs/exploration.md");
+
+/// A number as the page has it.
+fn with_commas(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}
+
+/// What the page has to say of bounds that were seen whole.
+fn row(bounds: &Bounds, found: &Found) -> String {
+    let [states, tried, cut] = [found.states as u64, found.transitions, found.cut].map(with_commas);
+    format!("| `{}` | {} | {states} | yes | {tried} | {cut} |", bounds.name, found.by_depth.len() - 1)
+}
+
 fn shown(violation: &Violation, bounds: &Bounds) -> String {
     format!("{}: {}\n{}", violation.id, violation.detail, witness::transcript(violation, &bounds.config))
 }
 
 /// S1 to S34 as far as a step or a state shows them, and the naive coordinator in lock-step. Nothing holds only because
-/// it never comes up, every cell is reached or has a reason, and the smallest bounds are seen whole.
+/// it never comes up, every cell is reached or has a reason, and the smallest bounds are seen whole. The page has the
+/// figures.
 #[test]
 fn every_state_within_the_bounds_holds_what_it_has_to() {
     let (mut cells, mut checked) = (BTreeMap::new(), BTreeMap::new());
@@ -39,6 +56,7 @@ fn every_state_within_the_bounds_holds_what_it_has_to() {
         if let Some(violation) = &found.violation {
             panic!("{}: {}", bounds.name, shown(violation, &bounds));
         }
+        assert!(!is_smallest || PAGE.contains(&row(&bounds, &found)), "the page should say {}", row(&bounds, &found));
         for (cell, count) in found.cells {
             *cells.entry(cell).or_insert(0) += count;
         }
@@ -52,6 +70,9 @@ fn every_state_within_the_bounds_holds_what_it_has_to() {
     let (open, both) = cells::unsettled(&cells);
     assert!(open.is_empty(), "neither reached nor argued: {open:?}");
     assert!(both.is_empty(), "argued that it cannot be, and reached: {both:?}");
+    let (all, reached) = (cells::all().len(), cells.len());
+    let told = [format!("There are {all}; {reached} come up"), format!("why the other {} cannot", all - reached)];
+    assert!(told.iter().all(|told| PAGE.contains(told)), "the page should say {told:?}");
 }
 
 /// However many share the work, the same states are found on the same paths.
