@@ -35,7 +35,7 @@ fn with_commas(number: u64) -> String {
 
 /// What the page has to say of bounds that were seen whole.
 fn row(bounds: &Bounds, found: &Found) -> String {
-    let [states, tried, cut] = [found.states as u64, found.transitions, found.cut].map(with_commas);
+    let [states, tried, cut] = [found.states, found.transitions, found.cut].map(with_commas);
     format!("| `{}` | {} | {states} | yes | {tried} | {cut} |", bounds.name, found.by_depth.len() - 1)
 }
 
