@@ -7,13 +7,34 @@ from pathlib import Path
 import pytest
 
 from rota.audit.audit import Audit
-
-# One worker has the one Spark session; the first test waits for the audit of all logs.
-pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(600)]
+from rota.audit.checks import CHECK_OF, VIOLATION
+from rota.audit.follow.passing import found_in
+from rota.simulate.journal import Journal
 
 ENTRIES_MIN = 10_000
+# Four times as many are 10^6 events; no part of them needs Spark, and each may be on a worker of its own.
+EVENTS_MIN = 250_000
+FIRST_SEEDS = (1_000, 2_000, 3_000, 4_000)
+SEEDS_AT_ONCE = 50
+
+# One worker has the one Spark session; the first test waits for the audit of all logs.
+of_audit = pytest.mark.xdist_group("audit")
+pytestmark = pytest.mark.timeout(600)
 
 
+@pytest.mark.parametrize("first_seed", FIRST_SEEDS)
+def test_a_million_events_under_faults_are_clean(first_seed: int, tmp_path: Path) -> None:
+    """Folded and audited in one pass over the journal, as `--follow` does it."""
+    directory, seed = tmp_path / "worlds", first_seed
+    with Journal(directory) as journal:
+        while journal.entries < EVENTS_MIN:
+            assert all(total.broken is None for total in journal.worlds(seed, seed + SEEDS_AT_ONCE))
+            seed += SEEDS_AT_ONCE
+    wrong = [(place, found) for *place, found in found_in(directory) if CHECK_OF[found.name].severity == VIOLATION]
+    assert wrong == []
+
+
+@of_audit
 def test_the_journals_of_worlds_under_faults_are_clean(found: Audit, worlds: Path) -> None:
     log = str(worlds)
     assert [verdict for verdict in found.violations if verdict.log == log] == []
@@ -22,6 +43,7 @@ def test_the_journals_of_worlds_under_faults_are_clean(found: Audit, worlds: Pat
     assert [fold for fold in folds if fold.differences or fold.damage] == []
 
 
+@of_audit
 def test_the_model_answers_as_the_coordinators_of_worlds_did(found: Audit, worlds: Path) -> None:
     asked = [opinion for opinion in found.opinions if opinion.log == str(worlds)]
     assert sum(opinion.answers for opinion in asked) > 100

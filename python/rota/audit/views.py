@@ -21,6 +21,9 @@ MEMBER = f"member, {GROUP}"
 # Of a record of the journal's appends only what became durable counts.
 RECORD_KINDS = "('group', 'member', 'assigned', 'subscribed', 'offset')"
 
+OF_RECORD = f"""{KEY}, `group`, kind, offset, pos, at_ms, append_id, generation, leader, protocol, `count`, member,
+          instance, client, topic, topic_partition, committed, payload"""
+
 VIEWS: dict[str, str] = {
     # ---- records, as the log of groups has them or as the journal saw them become durable
     "entries": f"""SELECT * FROM all_rows WHERE source = '{JOURNAL}' AND part = 0 AND sequence IS NOT NULL""",
@@ -29,12 +32,12 @@ VIEWS: dict[str, str] = {
             (PARTITION BY {KEY}, append_id ORDER BY pos) AS ended
           FROM rows WHERE kind IN ('append', 'appended'))
         WHERE kind = 'append'""",
-    "records": f"""SELECT r.* FROM rows r SEMI JOIN (
+    "records": f"""SELECT {OF_RECORD} FROM rows r SEMI JOIN (
             SELECT * FROM appends WHERE ended.kind = 'appended' AND ended.error = 'NONE') a
           ON r.source = a.source AND r.log = a.log AND r.partition = a.partition AND r.offset = a.offset
             AND r.append_id = a.append_id
         WHERE r.kind IN {RECORD_KINDS} AND r.source = '{JOURNAL}'
-        UNION ALL SELECT * FROM rows WHERE kind IN {RECORD_KINDS} AND source <> '{JOURNAL}'""",
+        UNION ALL SELECT {OF_RECORD} FROM rows WHERE kind IN {RECORD_KINDS} AND source <> '{JOURNAL}'""",
     "lived": f"""SELECT *,
           sum(CAST(kind = 'group' AND generation IS NULL AS INT)) OVER so_far AS life,
           sum(CAST(kind = 'group' AS INT)) OVER so_far AS version
@@ -99,9 +102,11 @@ VIEWS: dict[str, str] = {
     # ---- requests and their answers
     "asked": "SELECT * FROM rows WHERE kind = 'request'",
     # The answers, and the requests that have none.
-    "tickets": f"""SELECT * FROM (SELECT *, lead(kind) OVER tickets AS next_kind,
+    "tickets": f"""SELECT {KEY}, `group`, kind, offset, pos, at_ms, mono_ms, api, ticket, error, member, generation,
+          leader, protocol, payload, asked
+        FROM (SELECT *, lead(kind) OVER tickets AS next_kind,
           last(CASE WHEN kind = 'request' THEN struct(pos, offset, mono_ms, `group`, api, member, instance, generation,
-            session_timeout_ms, rebalance_timeout_ms) END, true) OVER tickets_so_far AS asked
+            session_timeout_ms) END, true) OVER tickets_so_far AS asked
         FROM rows
         WHERE kind = 'answer' OR (kind = 'request' AND (error IS NULL OR api IN ('JoinGroup', 'SyncGroup')))
         WINDOW tickets AS (PARTITION BY ticket, {KEY} ORDER BY pos),
