@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from typer.testing import CliRunner
 
+from rota import _rota
 from rota.audit import report
 from rota.audit.audit import Audit
 from rota.audit.checks import OF_PARTITIONS
@@ -53,6 +54,13 @@ def names_in(found: Audit, directory: Path, fault: Planted) -> set[str]:
 def test_a_planted_fault_is_found(kind: str, faults: list[Planted], found: Audit, planted: Path) -> None:
     (fault,) = [fault for fault in faults if fault.kind == kind]
     assert fault.name in names_in(found, planted, fault)
+
+
+def test_a_generation_goes_back_in_the_life_of_a_group_that_was_deleted_afterwards() -> None:
+    one, two = (_rota.GroupRecord("payments", _rota.GroupValue("consumer", generation)) for generation in (1, 2))
+    log = [records.Stored(0, record.key_bytes(), record.value_bytes()) for record in (one, two)]
+    deleted = log[0]._replace(value=None)
+    assert records.generation_back([*log, deleted], "payments") == [*log, log[0], deleted]
 
 
 def test_faults_in_a_log_of_kafka_are_found(found: Audit, planted_kafka: Path) -> None:

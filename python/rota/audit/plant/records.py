@@ -146,12 +146,14 @@ def instance_twice(records: Records, group: str) -> Records | None:
 
 
 def generation_back(records: Records, group: str) -> Records | None:
-    """An older record comes again."""
+    """An older record comes again, behind the last one: if the group was deleted afterwards, still in its life."""
     versions = _versions(records, group, 0)
     if not versions or versions[-1][1].generation < 2:
         return None
-    value = versions[-1][1]
-    return _add(records, group, _changed(value, generation=value.generation - 1))
+    at, value = versions[-1]
+    older = _rota.GroupRecord(group, _changed(value, generation=value.generation - 1))
+    stored = records[at]._replace(key=older.key_bytes(), value=older.value_bytes())
+    return [*records[: at + 1], stored, *records[at + 1 :]]
 
 
 def generation_reused(records: Records, group: str) -> Records | None:
