@@ -405,7 +405,6 @@ impl Coordinator {
             }
             self.refuse_waits(step, append_id);
         }
-        let next_append = self.next_append;
-        *self = Coordinator { phase: Phase::Unloaded, next_append, ..self.without_state() };
+        *self = Coordinator { phase: Phase::Unloaded, ..self.without_state() };
     }
 }
