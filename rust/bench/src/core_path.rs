@@ -215,8 +215,7 @@ impl Members {
     }
 
     fn answer(&mut self, frame: &[u8], framed: Option<FramedBeat<'_>>, out: &mut BytesMut) -> Result<u64, BenchError> {
-        let answered = framed.and_then(|framed| Some((framed, self.coordinator.beat_by_seat(self.now, &framed.beat)?)));
-        // Only the first heartbeat of a member has no seat.
+        let answered = framed.and_then(|framed| Some((framed, self.coordinator.beat_by_hint(self.now, &framed.beat)?)));
         let Some((framed, error)) = answered else { return self.submitted(&[frame], out) };
         framed.answer(out, error);
         Ok(u64::from(error.code() != 0))

@@ -353,7 +353,7 @@ impl Coordinator {
             .into_iter()
             .map(|member| {
                 let removed = self.remove_member(member);
-                (removed.id, removed.join.map(|parked| parked.ticket), removed.sync)
+                (removed.id.shared(), removed.join.map(|parked| parked.ticket), removed.sync)
             })
             .collect();
         let group = self.groups.release(handle).expect("the caller found this group");

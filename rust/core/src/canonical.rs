@@ -151,7 +151,7 @@ impl<H: Hasher> Canonical<'_, H> {
     }
 
     fn member(&mut self, handle: MemberHandle) {
-        let member = self.coordinator.members.get(handle).map(|member| Arc::clone(&member.id));
+        let member = self.coordinator.members.get(handle).map(|member| member.id.shared());
         self.put(member.is_some());
         if let Some(id) = member {
             self.member_id(&id);
@@ -283,6 +283,7 @@ impl<H: Hasher> Canonical<'_, H> {
             is_new,
             session: _,
         } = member;
+        let id = &id.shared();
         self.member_id(id);
         self.put((instance_id, session_timeout_ms, rebalance_timeout_ms, owes_sync, is_new));
         self.protocols(protocols);

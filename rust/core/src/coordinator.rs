@@ -13,7 +13,6 @@ use crate::{
     gate,
     group::{Group, GroupHandle, Member, MemberHandle},
     ids,
-    members::Members,
     operations::{Operation, WatchKey},
     purgatory::Purgatory,
     records::Record,
@@ -74,7 +73,7 @@ pub struct Coordinator {
     pub(crate) phase: Phase,
     pub(crate) groups: Slots<Group>,
     pub(crate) group_ids: BTreeMap<Arc<str>, GroupHandle>,
-    pub(crate) members: Members,
+    pub(crate) members: Slots<Member>,
     pub(crate) purgatory: Purgatory<WatchKey, Operation>,
     pub(crate) appends: BTreeMap<AppendId, Append>,
     /// Ends that came before those of older appends.
@@ -101,7 +100,7 @@ impl Coordinator {
             phase: Phase::Loading,
             groups: Slots::default(),
             group_ids: BTreeMap::new(),
-            members: Members::default(),
+            members: Slots::default(),
             purgatory: Purgatory::new(0),
             appends: BTreeMap::new(),
             early_ends: BTreeMap::new(),
@@ -250,10 +249,15 @@ impl Coordinator {
         groups.flat_map(|group| group.offsets.values()).map(BTreeMap::len).sum()
     }
 
+    /// How many members all groups have.
+    pub fn member_count(&self) -> usize {
+        self.group_ids.values().map(|group| self.groups[*group].joined.len()).sum()
+    }
+
     /// Ids of all members of all groups, by group and joining order.
-    pub fn member_ids(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub fn member_ids(&self) -> impl Iterator<Item = &str> {
         let groups = self.group_ids.values().map(|group| &self.groups[*group]);
-        groups.flat_map(|group| group.joined.values().map(|member| &self.members[*member].id))
+        groups.flat_map(|group| group.joined.values().map(|member| &*self.members[*member].id))
     }
 
     /// A number for a member that finds it without its name; stale numbers are unknown members.
@@ -281,7 +285,7 @@ impl Coordinator {
     /// The member in the slot that an id names, if it is the one with this id.
     fn hinted(&self, member_id: &str) -> Option<(MemberHandle, &Member)> {
         let hinted = ids::hinted_slot(member_id.as_bytes()).and_then(|slot| self.members.at(slot));
-        hinted.filter(|(_, member)| *member.id == *member_id)
+        hinted.filter(|(_, member)| member.id.as_bytes() == member_id.as_bytes())
     }
 
     /// The member with this id: by the slot that the id names, else by the group's table. The whole id is compared, so

@@ -178,7 +178,7 @@ impl crate::Coordinator {
         let until = |deadline: Option<u64>| deadline.map_or(phase_ends, |deadline| deadline.min(phase_ends));
         let absent = group.joined.values().map(|member| &self.members[*member]).filter(|member| member.join.is_none());
         let rejoins = absent.map(|member| Wait {
-            what: Waiting::Rejoin(Arc::clone(&member.id)),
+            what: Waiting::Rejoin(member.id.shared()),
             until_ms: until(member.session.and_then(|session| self.purgatory.deadline(session))),
         });
         let pending = group.pending.iter().map(|(member_id, pending)| Wait {
@@ -197,7 +197,7 @@ impl crate::Coordinator {
         late.map(|handle| {
             let member = &self.members[*handle];
             let session = member.session.and_then(|session| self.purgatory.deadline(session));
-            let id = Arc::clone(&member.id);
+            let id = member.id.shared();
             let leads = group.leader == Some(*handle);
             Wait {
                 what: if leads { Waiting::LeaderSync(id) } else { Waiting::Sync(id) },

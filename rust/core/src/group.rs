@@ -12,6 +12,8 @@ use crate::{
     effects::{AppendId, Moment},
     explain::Rebalance,
     ids,
+    joining_order::JoiningOrder,
+    member_id::MemberId,
     purgatory::OpId,
     records::{GroupValue, MemberValue, OffsetValue},
     request::{Now, Protocol, Ticket},
@@ -72,7 +74,7 @@ pub struct ParkedJoin {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Member {
     /// Its id.
-    pub id: Arc<str>,
+    pub id: MemberId,
     /// Its group.
     pub group: GroupHandle,
     /// Its place in the joining order.
@@ -107,9 +109,9 @@ impl Member {
         self.join.is_some() || self.sync.is_some()
     }
 
-    /// Its metadata for a protocol; empty if it does not list it.
-    pub fn metadata(&self, protocol: &str) -> &[u8] {
-        self.protocols.iter().find(|offer| &*offer.name == protocol).map_or(&[], |offer| &offer.metadata)
+    /// Its metadata for a protocol; none if it does not list it.
+    pub fn metadata(&self, protocol: &str) -> Option<&Arc<[u8]>> {
+        self.protocols.iter().find(|offer| &*offer.name == protocol).map(|offer| &offer.metadata)
     }
 
     /// Whether a request offers just what the member offered before: same names, same order, same bytes (§4.2).
@@ -176,7 +178,7 @@ pub struct Group {
     /// Present iff there is a member (S3).
     pub leader: Option<MemberHandle>,
     /// All members, by joining order.
-    pub joined: BTreeMap<u64, MemberHandle>,
+    pub joined: JoiningOrder,
     /// By id, those whose id does not name their slot: they came from another incarnation, or another coordinator.
     pub strangers: BTreeMap<Arc<str>, MemberHandle>,
     /// The members that have an instance id, by it (S16).
@@ -227,7 +229,7 @@ impl Group {
             protocol_type: None,
             protocol_name: None,
             leader: None,
-            joined: BTreeMap::new(),
+            joined: JoiningOrder::default(),
             strangers: BTreeMap::new(),
             instances: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -297,10 +299,10 @@ impl Group {
     }
 
     /// Gives a member its place in the joining order, and a way to it by its id.
-    pub fn enlist(&mut self, member_id: &Arc<str>, order: u64, handle: MemberHandle) {
+    pub fn enlist(&mut self, member_id: &str, order: u64, handle: MemberHandle) {
         self.joined.insert(order, handle);
         if !is_native(member_id, handle) {
-            self.strangers.insert(Arc::clone(member_id), handle);
+            self.strangers.insert(member_id.into(), handle);
         }
     }
 
@@ -362,13 +364,25 @@ fn open(rebalances: &mut VecDeque<Rebalance>) -> Option<&mut Rebalance> {
 /// A member as part of a group record.
 pub fn member_record(member: &Member, protocol: &str, assignment: &Arc<[u8]>) -> MemberValue {
     MemberValue {
-        member_id: Arc::clone(&member.id),
+        member_id: member.id.shared(),
         instance_id: member.instance_id.clone(),
         client_id: Arc::clone(&member.client.id),
         client_host: Arc::clone(&member.client.host),
         rebalance_timeout_ms: member.rebalance_timeout_ms,
         session_timeout_ms: member.session_timeout_ms,
-        subscription: member.metadata(protocol).into(),
+        subscription: member.metadata(protocol).cloned().unwrap_or_default(),
         assignment: Arc::clone(assignment),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operations::Operation;
+
+    /// What docs/benchmarks.md says that an idle member takes.
+    #[test]
+    fn a_member_and_what_its_timer_carries_stay_as_small_as_they_are() {
+        assert_eq!((size_of::<Member>(), size_of::<Operation>()), (200, 16));
     }
 }

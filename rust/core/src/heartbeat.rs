@@ -1,17 +1,16 @@
 //! Heartbeat (docs/protocol.md §7.1), and the identity check that it shares with other requests (§9.1).
 //!
-//! There is a short way and a long way to the same answer. Who has a *seat* (`members.rs`) goes the short one: one load
-//! that depends on the request, then two that depend on that one. Several are faster one behind the other if those
-//! loads are begun for all of them first: [`Coordinator::foresee`].
+//! A member's id leads to its slot, and all else that a heartbeat needs is one load away from there: the group, and the
+//! session's deadline. Several heartbeats are faster one behind the other if those loads are begun for all of them
+//! first: [`Coordinator::foresee`].
 
 use std::{hint::black_box, sync::Arc};
 
 use crate::{
     coordinator::{Coordinator, Phase, SelfCheck, Step},
     error::ErrorCode,
-    group::{Group, GroupHandle, MemberHandle},
+    group::{Group, GroupHandle, Member, MemberHandle},
     ids,
-    members::Seat,
     purgatory::OpId,
     request::{Beat, Heartbeat, Now, Ticket},
     response::Answer,
@@ -20,21 +19,25 @@ use crate::{
 
 /// Heartbeats of which the memory is looked at before they are handled: about as many as a core has loads in flight.
 const AHEAD: usize = 16;
-/// With so many members at most, their seats stay in a core's own cache.
+/// With so many members at most, they stay in a core's own cache.
 const CROWD: usize = 4_096;
 
 /// Where a heartbeat will lead, as far as that can be told before it is handled.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreseen {
+    member: MemberHandle,
     group: GroupHandle,
-    session: OpId,
+    /// Its session, which a heartbeat prolongs. INVARIANT: S19; at rest, who is parked has none, or is new.
+    session: Option<OpId>,
     session_timeout_ms: i32,
+    /// Of its id, which lies beside this number.
+    id_bytes: usize,
 }
 
 impl Foreseen {
-    fn of(seat: &Seat) -> Foreseen {
-        let Seat { group, session, session_timeout_ms, .. } = *seat;
-        Foreseen { group, session, session_timeout_ms }
+    fn of((handle, member): (MemberHandle, &Member)) -> Foreseen {
+        let Member { group, session, session_timeout_ms, .. } = *member;
+        Foreseen { member: handle, group, session, session_timeout_ms, id_bytes: member.id.as_bytes().len() }
     }
 }
 
@@ -46,27 +49,32 @@ impl Coordinator {
             generation: request.generation,
             member_id: request.member_id.as_bytes(),
         };
-        let seated = request.instance_id.is_none().then(|| self.seat_for(&beat).map(Foreseen::of)).flatten();
-        let error = match seated {
-            Some(seated) => self.beat_seated(step.now, seated, beat.generation),
-            None => self
-                .identify(group_id, request.member_id, request.instance_id)
-                .map_or_else(|error| error, |member| self.beat(step.now, member, beat.generation)),
+        let hinted = request.instance_id.is_none().then(|| self.hinted_beat(&beat)).flatten();
+        let error = match hinted {
+            Some((member, group)) => {
+                let (foreseen, error) = (Foreseen::of(member), group.welcome(beat.generation));
+                self.beat(step.now, foreseen, error)
+            }
+            None => match self.identify(group_id, request.member_id, request.instance_id) {
+                Ok(member) => self.beat_by_handle(step.now, member, request.generation),
+                Err(error) => error,
+            },
         };
         step.sink.answer(ticket, Answer::Heartbeat(error));
     }
 
     /// A heartbeat whose ids are still bytes of its request, of a member that named no instance. `None`: it has not
     /// been looked at, and has to be submitted. What comes of it is what would come of that.
-    pub fn beat_by_seat(&mut self, now: Now, beat: &Beat<'_>) -> Option<ErrorCode> {
+    pub fn beat_by_hint(&mut self, now: Now, beat: &Beat<'_>) -> Option<ErrorCode> {
         if self.phase != Phase::Active {
             return None;
         }
-        let seated = self.seat_for(beat).map(Foreseen::of)?;
+        let (member, group) = self.hinted_beat(beat)?;
+        let (foreseen, error) = (Foreseen::of(member), group.welcome(beat.generation));
         let now = self.observe(now);
-        let error = self.beat_seated(now, seated, beat.generation);
+        self.beat(now, foreseen, error);
         if self.self_check != SelfCheck::Never {
-            let group_id = Arc::clone(&self.groups[seated.group].id);
+            let group_id = Arc::clone(&self.groups[foreseen.group].id);
             self.debug_check(Some(&group_id));
         }
         Some(error)
@@ -74,13 +82,15 @@ impl Coordinator {
 
     /// Begins to load what a heartbeat of this member will need, if its id says where that is. Then `touch`.
     pub fn foresee(&self, beat: &Beat<'_>) -> Option<Foreseen> {
-        self.members.seat_at(ids::hinted_slot(beat.member_id)?).map(Foreseen::of)
+        self.members.at(ids::hinted_slot(beat.member_id)?).map(Foreseen::of)
     }
 
     /// Loads the rest of it. The number means nothing, but whoever drops it may find that nothing was loaded.
     pub fn touch(&self, foreseen: Foreseen) -> u64 {
-        let generation = self.groups.get(foreseen.group).map_or(0, |group| group.generation);
-        self.purgatory.deadline(foreseen.session).unwrap_or(0) ^ u64::from(generation.cast_unsigned())
+        let group = self.groups.get(foreseen.group);
+        let group = group.map_or(0, |group| group.generation ^ group.id.len() as i32);
+        let deadline = foreseen.session.and_then(|session| self.purgatory.deadline(session));
+        deadline.unwrap_or(0) ^ u64::from(group.cast_unsigned()) ^ foreseen.id_bytes as u64
     }
 
     /// Heartbeats by handle, for callers that keep members in arrays: `codes[i]` becomes the error code of the
@@ -110,7 +120,7 @@ impl Coordinator {
         self.debug_check(None);
     }
 
-    /// Whether there are so many members that a look ahead is worth it: their seats are not near anyway.
+    /// Whether there are so many members that a look ahead is worth it: they are not near anyway.
     pub fn is_crowded(&self) -> bool {
         self.members.places() > CROWD
     }
@@ -119,45 +129,40 @@ impl Coordinator {
     fn look_ahead(&self, members: &[u64]) {
         let mut foreseen = [None; AHEAD];
         for (member, foreseen) in members.iter().zip(&mut foreseen) {
-            *foreseen = self.members.seat_of(MemberHandle::from_bits(*member)).map(Foreseen::of);
+            let member = MemberHandle::from_bits(*member);
+            *foreseen = self.members.get(member).map(|known| Foreseen::of((member, known)));
         }
         black_box(foreseen.iter().flatten().fold(0, |sum, foreseen| sum ^ self.touch(*foreseen)));
     }
 
     fn beat_by_handle(&mut self, now: Now, member: MemberHandle, generation: i32) -> ErrorCode {
-        match self.members.seat_of(member).map(Foreseen::of) {
-            Some(seated) => self.beat_seated(now, seated, generation),
-            None if self.members.get(member).is_some() => self.beat(now, member, generation),
-            None => ErrorCode::UnknownMemberId,
-        }
+        let Some(known) = self.members.get(member) else { return ErrorCode::UnknownMemberId };
+        let error = self.groups[known.group].welcome(generation);
+        self.beat(now, Foreseen::of((member, known)), error)
     }
 
-    /// A heartbeat of a known member.
-    fn beat(&mut self, now: Now, member: MemberHandle, generation: i32) -> ErrorCode {
-        let handle = self.members[member].group;
-        let error = self.groups[handle].welcome(generation);
-        if error != ErrorCode::IllegalGeneration {
-            self.refresh_session(now, member);
-            self.members.seat(member, &self.groups[handle].id);
+    /// Just the member that a heartbeat names, where its id says that it is, and its group.
+    fn hinted_beat(&self, beat: &Beat<'_>) -> Option<((MemberHandle, &Member), &Group)> {
+        let (handle, member) = self.members.at(ids::hinted_slot(beat.member_id)?)?;
+        let group = &self.groups[member.group];
+        let is_it = member.id.as_bytes() == beat.member_id && group.id.as_bytes() == beat.group_id;
+        is_it.then_some(((handle, member), group))
+    }
+
+    /// A heartbeat of a known member who is told this.
+    #[inline]
+    fn beat(&mut self, now: Now, foreseen: Foreseen, error: ErrorCode) -> ErrorCode {
+        let Foreseen { member, session, session_timeout_ms, .. } = foreseen;
+        match session {
+            _ if error == ErrorCode::IllegalGeneration => {}
+            Some(session) => {
+                let is_armed = self.purgatory.rearm(session, now.after_timeout(session_timeout_ms));
+                // INVARIANT: S19.
+                debug_assert!(is_armed, "a session without a deadline");
+            }
+            None => self.refresh_session(now, member),
         }
         error
-    }
-
-    /// A heartbeat of a member who has a seat.
-    fn beat_seated(&mut self, now: Now, seated: Foreseen, generation: i32) -> ErrorCode {
-        let error = self.groups[seated.group].welcome(generation);
-        if error != ErrorCode::IllegalGeneration {
-            let is_armed = self.purgatory.rearm(seated.session, now.after_timeout(seated.session_timeout_ms));
-            // INVARIANT: S19. A seat is taken away with the session that it names.
-            debug_assert!(is_armed, "a seat without a session");
-        }
-        error
-    }
-
-    /// The seat of just this member, where its id says that it is.
-    fn seat_for(&self, beat: &Beat<'_>) -> Option<&Seat> {
-        let seat = self.members.seat_at(ids::hinted_slot(beat.member_id)?)?;
-        seat.is_of(beat.group_id, beat.member_id).then_some(seat)
     }
 
     /// The member that a request is from: instance unmapped, instance mapped elsewhere, not a member, in this order.
@@ -170,7 +175,7 @@ impl Coordinator {
         if let Some(instance_id) = instance_id {
             let group = self.find_group(group_id).ok_or(ErrorCode::UnknownMemberId)?;
             let owner = self.groups[group].instances.get(instance_id).ok_or(ErrorCode::UnknownMemberId)?;
-            if *self.members[*owner].id != *member_id {
+            if self.members[*owner].id.as_bytes() != member_id.as_bytes() {
                 return Err(ErrorCode::FencedInstanceId);
             }
         }

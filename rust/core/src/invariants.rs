@@ -175,7 +175,7 @@ fn s18_parked_where_answered(view: &View<'_>) -> Result<(), String> {
     let group = view.group;
     let replacing = |member: &Member| {
         view.coordinator.appends.values().any(|append| match &append.purpose {
-            Purpose::Replacement(replacement) => replacement.member_id == member.id,
+            Purpose::Replacement(replacement) => *replacement.member_id == *member.id,
             _ => false,
         })
     };

@@ -10,6 +10,7 @@ use crate::{
     explain::Cause,
     group::{Client, Group, GroupHandle, Member, MemberHandle, OwnedProtocol, ParkedJoin, PendingMember, distinct},
     ids,
+    member_id::MemberId,
     operations::Operation,
     rebalance::JoinTerms,
     records::Record,
@@ -195,7 +196,7 @@ impl Coordinator {
         self.members.fill(
             slot,
             Member {
-                id: Arc::clone(member_id),
+                id: MemberId::from(&**member_id),
                 group: handle,
                 order,
                 instance_id,
@@ -262,7 +263,7 @@ impl Coordinator {
     ) {
         self.update_member(step, member, parked, request);
         let group = self.members[member].group;
-        let member_id = Arc::clone(&self.members[member].id);
+        let member_id = self.members[member].id.shared();
         self.rebalance_or_complete(step, group, cause, &member_id, request.reason.unwrap_or(""));
     }
 
@@ -330,8 +331,8 @@ impl Coordinator {
         let member = self.members.release(handle).expect("only a live member is removed");
         let group = &mut self.groups[member.group];
         group.count_protocols(&member.protocols, false);
-        group.strangers.remove(&member.id);
-        group.joined.remove(&member.order);
+        group.strangers.remove(&*member.id);
+        group.joined.remove(member.order);
         if let Some(instance_id) = &member.instance_id {
             group.instances.remove(instance_id);
         }

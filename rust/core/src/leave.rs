@@ -67,7 +67,7 @@ impl Coordinator {
             self.identify(&group_id, identity.member_id, identity.instance_id)?
         };
         let removed = self.expel_member(step, member);
-        Ok(Departure { member_id: removed.id, cause: Cause::MemberLeft })
+        Ok(Departure { member_id: removed.id.shared(), cause: Cause::MemberLeft })
     }
 
     /// Once per request, after all of its identities (§8.2).

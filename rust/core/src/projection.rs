@@ -93,7 +93,7 @@ impl Coordinator {
             generation: group.generation,
             protocol_type: group.protocol_type.clone(),
             protocol_name: group.protocol_name.clone(),
-            leader: group.leader.map(|leader| Arc::clone(&self.members[leader].id)),
+            leader: group.leader.map(|leader| self.members[leader].id.shared()),
             members: group.joined.values().map(|member| self.project_member(&self.members[*member])).collect(),
             pending: group
                 .pending
@@ -117,7 +117,7 @@ impl Coordinator {
 
     fn project_member(&self, member: &Member) -> ProjectedMember {
         ProjectedMember {
-            member_id: Arc::clone(&member.id),
+            member_id: member.id.shared(),
             instance_id: member.instance_id.clone(),
             session_timeout_ms: member.session_timeout_ms,
             rebalance_timeout_ms: member.rebalance_timeout_ms,

@@ -33,8 +33,7 @@ impl Coordinator {
             let group = group.ok_or_else(|| broken("S21", group_id, "the table names another group"))?;
             self.check_group_references(*handle, group).map_err(|detail| broken("S21", group_id, detail))?;
         }
-        let members: usize = self.group_ids.values().map(|handle| self.groups[*handle].joined.len()).sum();
-        if self.groups.full() != self.group_ids.len() || self.members.full() != members {
+        if self.groups.full() != self.group_ids.len() || self.members.full() != self.member_count() {
             return Err(broken("S21", "", "a group or member is in no table"));
         }
         let cleans =
@@ -59,15 +58,19 @@ impl Coordinator {
     }
 
     fn check_group_references(&self, handle: GroupHandle, group: &Group) -> Result<(), &'static str> {
-        for (order, member) in &group.joined {
-            let state = self.members.get(*member).ok_or("the joining order names a dead member")?;
-            let found = self.member_of(handle, &state.id) == Some(*member);
-            if state.group != handle || state.order != *order || *order >= self.next_joining_order || !found {
+        if !group.joined.is_sound() {
+            return Err("two members have one place, or not in their order");
+        }
+        for (order, member) in group.joined.iter() {
+            let state = self.members.get(member).ok_or("the joining order names a dead member")?;
+            let found = self.member_of(handle, &state.id) == Some(member);
+            if state.group != handle || state.order != order || order >= self.next_joining_order || !found {
                 return Err("a member is in another group's, or another, place");
             }
         }
         let is_stranger = |(member_id, member): (&Arc<str>, &MemberHandle)| {
-            let named = self.members.get(*member).is_some_and(|state| state.group == handle && state.id == *member_id);
+            let named =
+                self.members.get(*member).is_some_and(|state| state.group == handle && *state.id == **member_id);
             named && !is_native(member_id, *member)
         };
         if !group.strangers.iter().all(is_stranger) {
@@ -103,7 +106,7 @@ impl Coordinator {
         };
         // Once the newcomer is gone, nothing comes of the rest.
         let Some(member) = self.members.get(replacement.member) else { return Ok(()) };
-        let fits = member.id == replacement.member_id && member.group == replacement.predecessor.group;
+        let fits = *member.id == *replacement.member_id && member.group == replacement.predecessor.group;
         let same_place =
             member.order == replacement.predecessor.order && member.instance_id == replacement.predecessor.instance_id;
         if fits && same_place { Ok(()) } else { Err("a replacement and its predecessor are in different places") }

@@ -7,6 +7,7 @@ use crate::{
     effects::Sink,
     explain::Cause,
     group::{Client, Group, GroupHandle, Member, MemberHandle, OwnedProtocol},
+    member_id::MemberId,
     rebalance::subscribed_topics,
     record_bytes::OffsetRecord,
     records::{GroupValue, MemberValue, Record},
@@ -81,7 +82,7 @@ impl Coordinator {
         let rebalance_timeout_ms =
             if value.rebalance_timeout_ms == -1 { value.session_timeout_ms } else { value.rebalance_timeout_ms };
         let member = self.members.insert(Member {
-            id: Arc::clone(&value.member_id),
+            id: MemberId::from(&*value.member_id),
             group: handle,
             order,
             instance_id: value.instance_id.clone(),

@@ -16,11 +16,6 @@ impl Coordinator {
     /// Gives a member a full session from now, unless it is parked. A new member that beats while it is parked trades
     /// its five minutes for its session timeout.
     pub(crate) fn refresh_session(&mut self, now: Now, handle: MemberHandle) {
-        if let Some(seat) = self.members.seat_of(handle) {
-            let is_armed = self.purgatory.rearm(seat.session, now.after_timeout(seat.session_timeout_ms));
-            debug_assert!(is_armed, "a seat without a session");
-            return;
-        }
         let member = &mut self.members[handle];
         let deadline = now.after_timeout(member.session_timeout_ms);
         match member.session {
@@ -60,7 +55,9 @@ impl Coordinator {
         let group = self.members[handle].group;
         let removed = self.expel_member(step, handle);
         match self.groups[group].state {
-            State::Stable | State::CompletingRebalance => self.begin_rebalance(step, group, cause, &removed.id, ""),
+            State::Stable | State::CompletingRebalance => {
+                self.begin_rebalance(step, group, cause, &removed.id.shared(), "");
+            }
             State::PreparingRebalance => self.complete_join_if_all_joined(step, group),
             State::Empty | State::Dead => {}
         }

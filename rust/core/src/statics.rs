@@ -12,6 +12,7 @@ use crate::{
     explain::Cause,
     group::{GroupHandle, Member, MemberHandle, ParkedJoin},
     join::JoinRefusal,
+    member_id::MemberId,
     operations::Operation,
     rebalance::JoinTerms,
     records::Record,
@@ -51,9 +52,9 @@ impl Coordinator {
         request: &JoinGroup<'_>,
     ) {
         let leader = self.groups[self.members[predecessor].group].leader.expect("a group with a member has a leader");
-        let leader_id = Arc::clone(&self.members[leader].id);
+        let leader_id = self.members[leader].id.shared();
         let mut old = self.exchange(predecessor, slot, |old| Member {
-            id: Arc::clone(member_id),
+            id: MemberId::from(&**member_id),
             is_new: false,
             join: None,
             sync: None,
@@ -97,7 +98,7 @@ impl Coordinator {
         let group = &mut self.groups[old.group];
         group.count_protocols(&old.protocols, false);
         group.count_protocols(&new.protocols, true);
-        group.strangers.remove(&old.id);
+        group.strangers.remove(&*old.id);
         group.enlist(&new.id, old.order, to);
         if let Some(instance_id) = &new.instance_id {
             group.instances.insert(Arc::clone(instance_id), to);
@@ -220,7 +221,7 @@ impl Coordinator {
     fn skip_failed_link(&mut self, failed: Replacement) {
         for append in self.appends.values_mut() {
             if let Purpose::Replacement(later) = &mut append.purpose
-                && later.predecessor.id == failed.member_id
+                && *later.predecessor.id == *failed.member_id
             {
                 later.predecessor = failed.predecessor;
                 return;

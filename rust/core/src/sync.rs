@@ -64,15 +64,16 @@ impl Coordinator {
     /// Appends the group with the leader's plan: a member that it leaves out gets empty bytes, ids that are no members
     /// are ignored, of repeated ids the last counts (§6.3).
     fn store_plan(&mut self, step: &mut Step<'_>, handle: GroupHandle, request: &SyncGroup<'_>) {
-        let entries: BTreeMap<&str, &[u8]> =
-            request.assignments.iter().map(|entry| (entry.member_id, entry.assignment)).collect();
+        let entries: BTreeMap<MemberHandle, &[u8]> = request
+            .assignments
+            .iter()
+            .filter_map(|entry| Some((self.member_of(handle, entry.member_id)?, entry.assignment)))
+            .collect();
         let group = &self.groups[handle];
         let plan: Vec<(MemberHandle, Arc<[u8]>)> = group
             .joined
             .values()
-            .map(|member| {
-                (*member, entries.get(&*self.members[*member].id).copied().map_or_else(Arc::default, Arc::from))
-            })
+            .map(|member| (*member, entries.get(member).copied().map_or_else(Arc::default, Arc::from)))
             .collect();
         let value = self.group_record(handle, &plan);
         let group_id = Arc::clone(&self.groups[handle].id);
@@ -88,7 +89,7 @@ impl Coordinator {
         let members = plan.iter().map(|(member, bytes)| member_record(&self.members[*member], protocol, bytes));
         GroupValue {
             protocol_name: group.protocol_name.clone(),
-            leader: group.leader.map(|leader| Arc::clone(&self.members[leader].id)),
+            leader: group.leader.map(|leader| self.members[leader].id.shared()),
             members: members.collect(),
             ..group.empty_record()
         }
@@ -127,7 +128,7 @@ impl Coordinator {
         for (place, member) in late.into_iter().enumerate() {
             let removed = self.expel_member(step, member);
             if place == 0 {
-                first = removed.id;
+                first = removed.id.shared();
             }
         }
         self.begin_rebalance(step, handle, Cause::SyncExpired, &first, "");

@@ -163,6 +163,9 @@ pub struct Wheel<T> {
     /// The entries that the last advance has found due, whatever has become of them.
     #[serde(skip)]
     found: Vec<u32>,
+    /// Room for the next.
+    #[serde(skip)]
+    found_before: Vec<u32>,
     /// How many are overdue or found due.
     #[serde(skip)]
     overdue: usize,
@@ -183,6 +186,7 @@ impl<T> Wheel<T> {
             heads: vec![NIL; LISTS],
             reached: Vec::with_capacity(LISTS),
             found: Vec::new(),
+            found_before: Vec::new(),
             overdue: 0,
         }
     }
@@ -315,11 +319,14 @@ impl<T> Wheel<T> {
         self.now_ms = now_ms;
         let mut due = Due::default();
         (self.overdue, self.overdue_from_ms) = (0, u64::MAX);
-        for index in std::mem::take(&mut self.found) {
+        // What is still due is found again, into the other of two memories that take turns.
+        let mut found = std::mem::replace(&mut self.found, std::mem::take(&mut self.found_before));
+        for index in found.drain(..) {
             if self.timers[index as usize].place == FOUND {
                 self.settle(index, &mut due);
             }
         }
+        self.found_before = found;
         // Where the next entry of a list lies is not known before the one before it has been loaded.
         for abreast in lists.chunks_mut(ABREAST) {
             while abreast.iter().any(|head| *head != NIL) {

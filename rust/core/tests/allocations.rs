@@ -141,7 +141,7 @@ fn a_heartbeat_through_the_coordinator_allocates_nothing() {
             let now = Now { mono_ms: 3_000 + beat, wall_ms: 0 };
             let request = Heartbeat { group_id: Some("g"), generation: 1, member_id: &member_id, instance_id: None };
             coordinator.submit(now, Ticket(2 + beat), Entropy(0), Request::Heartbeat(request), &mut Nowhere);
-            assert_eq!(coordinator.beat_by_seat(now, &bytes), Some(rota_core::ErrorCode::None));
+            assert_eq!(coordinator.beat_by_hint(now, &bytes), Some(rota_core::ErrorCode::None));
             coordinator.heartbeats(now, &[handle; 64], &[1; 64], &mut codes);
         }
     });

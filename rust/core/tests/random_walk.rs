@@ -89,18 +89,18 @@ fn random_events_break_no_invariant_and_every_ticket_is_answered_once() {
 }
 
 #[test]
-fn a_heartbeat_is_the_same_by_seat_by_handle_and_all_at_once() {
-    let mut seated = 0;
+fn a_heartbeat_is_the_same_by_the_slot_in_its_id_by_handle_and_all_at_once() {
+    let mut hinted = 0;
     for seed in 0..12 {
         let mut world = World::new(seed);
         for step in 0..1_500 {
             world.step();
             if step % 5 == 0 {
-                seated += world.compare_ways_of_beating();
+                hinted += world.compare_ways_of_beating();
             }
         }
     }
-    assert!(seated > 1_000, "only {seated} heartbeats found a seat");
+    assert!(hinted > 1_000, "only {hinted} heartbeats found a slot");
 }
 
 #[test]

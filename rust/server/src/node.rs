@@ -384,7 +384,7 @@ impl Node {
 
     /// Ids of all members of all groups.
     pub fn member_ids(&self) -> Vec<Arc<str>> {
-        self.coordinators.iter().flatten().flat_map(Coordinator::member_ids).cloned().collect()
+        self.coordinators.iter().flatten().flat_map(Coordinator::member_ids).map(Arc::from).collect()
     }
 
     /// What a group is doing, and why; `None` if it is not here.

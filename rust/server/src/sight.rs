@@ -59,7 +59,7 @@ impl Server {
                 };
                 let committed: Vec<_> = coordinator.offsets().map(of).collect();
                 let slack = coordinator.slack_of_all(node.clock.now().mono_ms);
-                Some((coordinator.state_counts(), slack, coordinator.member_ids().count() as u64, committed))
+                Some((coordinator.state_counts(), slack, coordinator.member_count() as u64, committed))
             })?;
             let Some((states, slack, members, committed)) = counted else { continue };
             census.states.iter_mut().zip(states).for_each(|(sum, count)| *sum += count);

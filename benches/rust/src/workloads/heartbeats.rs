@@ -40,16 +40,16 @@ impl Sink for Written<'_> {
 /// One frame, answered; how many were refused.
 type Way = fn(&mut Stage, &[u8], &mut BytesMut) -> u64;
 
-/// From the bytes of the request to those of the answer, the short way: whoever has a seat goes it.
-pub fn by_seat() -> u64 {
+/// From the bytes of the request to those of the answer, the short way.
+pub fn by_hint() -> u64 {
     by_bytes(|stage, frame, out| {
         let framed = FramedBeat::read(frame).expect("a heartbeat");
-        match stage.coordinator.beat_by_seat(stage.now, &framed.beat) {
+        match stage.coordinator.beat_by_hint(stage.now, &framed.beat) {
             Some(error) => {
                 framed.answer(out, error);
                 u64::from(error.code() != 0)
             }
-            // The first heartbeat of a member.
+            // Of a member whose id names no slot.
             None => submitted(stage, frame, out),
         }
     })

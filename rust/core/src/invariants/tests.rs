@@ -411,7 +411,7 @@ fn counts_that_are_not_what_is_counted_are_found() {
             }),
             ("S21", "1 by id, 2 by order", |damaged| member(damaged, 1).id = "another".into()),
             ("S21", "pending disjoint false", |damaged| {
-                let (slot, id) = (damaged.members.reserve(), member(damaged, 1).id.clone());
+                let (slot, id) = (damaged.members.reserve(), member(damaged, 1).id.shared());
                 let expiry =
                     damaged.purgatory.watch(1, &[], Operation::Pending(Box::new((handle(damaged), id.clone()))));
                 group(damaged).pending.insert(id, PendingMember { slot, expiry });
@@ -533,7 +533,7 @@ fn slots_and_tables_that_do_not_name_each_other_are_found() {
                 member(damaged, 1).id = first;
             }),
             ("S21", "the table of ids", |damaged| {
-                let [first, second] = [0, 1].map(|at| (member(damaged, at).id.clone(), member_handle(damaged, at)));
+                let [first, second] = [0, 1].map(|at| (member(damaged, at).id.shared(), member_handle(damaged, at)));
                 group(damaged).strangers = [first, second].into();
             }),
         ],
