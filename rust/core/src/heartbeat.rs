@@ -30,14 +30,12 @@ pub struct Foreseen {
     /// Its session, which a heartbeat prolongs. INVARIANT: S19; at rest, who is parked has none, or is new.
     session: Option<OpId>,
     session_timeout_ms: i32,
-    /// Of its id, which lies beside this number.
-    id_bytes: usize,
 }
 
 impl Foreseen {
     fn of((handle, member): (MemberHandle, &Member)) -> Foreseen {
         let Member { group, session, session_timeout_ms, .. } = *member;
-        Foreseen { member: handle, group, session, session_timeout_ms, id_bytes: member.id.as_bytes().len() }
+        Foreseen { member: handle, group, session, session_timeout_ms }
     }
 }
 
@@ -90,7 +88,7 @@ impl Coordinator {
         let group = self.groups.get(foreseen.group);
         let group = group.map_or(0, |group| group.generation ^ group.id.len() as i32);
         let deadline = foreseen.session.and_then(|session| self.purgatory.deadline(session));
-        deadline.unwrap_or(0) ^ u64::from(group.cast_unsigned()) ^ foreseen.id_bytes as u64
+        deadline.unwrap_or(0) ^ u64::from(group.cast_unsigned())
     }
 
     /// Heartbeats by handle, for callers that keep members in arrays: `codes[i]` becomes the error code of the
