@@ -51,18 +51,24 @@ class Story:
     def session_ended(self, mono_ms: int) -> Story:
         return self.entry(mono_ms, {"kind": "timer", "timer": "Session"})
 
-    def asks_to_join(self, mono_ms: int, ticket: int, member: str = "", instance: str | None = None) -> Story:
-        return self.entry(mono_ms, join(ticket, member, instance))
+    def asks_to_join(
+        self, mono_ms: int, ticket: int, member: str = "", instance: str | None = None, session_ms: int = SESSION_MS
+    ) -> Story:
+        return self.entry(mono_ms, join(ticket, member, instance) | {"session_timeout_ms": session_ms})
 
     def is_told(self, mono_ms: int, ticket: int, member: str, generation: int, leads: bool = True) -> Story:
         return self.entry(mono_ms, answer(ticket, member, generation, leads), *listed(generation, *[member] * leads))
 
     def heartbeat(self, mono_ms: int, member: str, generation: int) -> Story:
-        asked = {"kind": "request", "api": "Heartbeat", "ticket": 1_000 + self.offset, "error": "NONE"}
+        return self.is_well(mono_ms, "Heartbeat", member, generation)
+
+    def is_well(self, mono_ms: int, api: str, member: str, generation: int) -> Story:
+        """A request is told at once that all is well."""
+        asked = {"kind": "request", "api": api, "ticket": 1_000 + self.offset, "error": "NONE"}
         return self.entry(mono_ms, asked | {"member": member, "generation": generation})
 
-    def writes(self, mono_ms: int, generation: int, *members: dict[str, Any]) -> Story:
-        """A group's record on its way."""
+    def writes(self, mono_ms: int, generation: int | None, *members: dict[str, Any]) -> Story:
+        """A group's record on its way; no generation: a tombstone."""
         append_id, self.appends = self.appends, self.appends + 1
         leader = members[0]["member"] if members else None
         record = {"kind": "group", "generation": generation, "leader": leader, "count": len(members)}
@@ -75,6 +81,9 @@ class Story:
 
     def is_durable(self, mono_ms: int, append_id: int, *rows: dict[str, Any]) -> Story:
         return self.entry(mono_ms, {"kind": "appended", "append_id": append_id, "error": "NONE"}, *rows)
+
+    def fails(self, mono_ms: int, append_id: int) -> Story:
+        return self.entry(mono_ms, {"kind": "appended", "append_id": append_id, "error": "NOT_COORDINATOR"})
 
 
 def join(ticket: int, member: str = "", instance: str | None = None, error: str | None = None) -> dict[str, Any]:
@@ -122,17 +131,27 @@ def joined_again(ends_ms: int, generation: int) -> Story:
     return started().entry(500, *told).session_ended(ends_ms)
 
 
-def loading(beats_before: bool) -> Story:
-    """A member that is not listed any more sends a heartbeat to the next coordinator."""
+def lengthened(ends_ms: int) -> Story:
+    """A phase gives a member a session of 3 s in place of 1 s; its successor asks at 500 ms."""
+    story = started().asks_to_join(100, 2, "old", INSTANCE, 3 * SESSION_MS).is_told(100, 2, "old", 2)
+    story.asks_to_join(500, 3, "", INSTANCE, 3 * SESSION_MS)
+    return story.entry(510, answer(3, "new", 2), *listed(2, "new")).session_ended(ends_ms)
+
+
+def loading(is_before: bool, api: str = "Heartbeat") -> Story:
+    """A member that is not listed any more asks the next coordinator."""
     story = started().asks_to_join(10, 2, "next").is_told(10, 2, "next", 2).began(20)
-    return story.heartbeat(30, "old", 1).loaded(40) if beats_before else story.loaded(30).heartbeat(40, "old", 1)
+    return story.is_well(30, api, "old", 1).loaded(40) if is_before else story.loaded(30).is_well(40, api, "old", 1)
 
 
-def taken_back(error: str) -> Story:
-    """A newcomer's record becomes durable, and then the old member is back."""
+def taken_back(error: str, is_loaded: bool = False) -> Story:
+    """A newcomer's record becomes durable, maybe the next coordinator loads it, and then the old member is back."""
     story = Story().began().loaded().writes(0, 1, member("old", INSTANCE)).is_durable(0, 0)
     story.asks_to_join(10, 1, "", INSTANCE).writes(10, 1, member("new", INSTANCE))
     story.is_durable(20, 1, answer(1, "new" if error == "NONE" else "", 1, leads=error == "NONE", error=error))
+    if is_loaded:
+        held = member("new", INSTANCE) | {"kind": "held", "generation": 1, "note": "loaded"}
+        story.began(25).entry(25, {"kind": "loaded", "group": None}, held)
     return story.writes(30, 1, member("old", INSTANCE)).is_durable(30, 2)
 
 
@@ -156,6 +175,25 @@ def begun_anew(is_anew: bool) -> Story:
     story = Story().began().loaded().writes(0, 0).asks_to_join(0, 1, "one").is_told(0, 1, "one", 1)
     story = story.writes(10, 0) if is_anew else story
     return story.asks_to_join(20, 2, "two").is_told(20, 2, "two", 1)
+
+
+def begun_again(*ends: bool) -> Story:
+    """Generation 1 has two leaders, one before and one after records that end so: a tombstone, if there are two of
+    them, and one of a group that begins."""
+    story = Story().began().loaded().writes(0, 0).is_durable(0, 0).asks_to_join(0, 1, "one").is_told(0, 1, "one", 1)
+    story.writes(5, 1, member("one")).is_durable(5, 1)
+    for append_id, (generation, is_durable) in enumerate(zip((None, 0)[-len(ends) :], ends, strict=True), 2):
+        story.writes(10, generation)
+        story = story.is_durable(10, append_id) if is_durable else story.fails(10, append_id)
+    return story.asks_to_join(20, 2, "two").is_told(20, 2, "two", 1)
+
+
+def done_late() -> Story:
+    """Two members own a partition in a record whose append ends after that of the next one."""
+    place = {"kind": "assigned", "topic": "orders", "topic_partition": 0}
+    both = [row for name in ("one", "two") for row in (member(name), place | {"member": name})]
+    story = Story().began().loaded().writes(0, 1, *both).writes(0, 2, member("one"))
+    return story.is_durable(10, 1).is_durable(10, 0)
 
 
 def two_records(*ends: int, generations: tuple[int, int] = (1, 2)) -> Story:
@@ -183,11 +221,19 @@ class Case(NamedTuple):
 CASES = {
     "a newcomer's session is its predecessor's": Case(replaced(1_500), set()),
     "a newcomer's session ends too early": Case(replaced(1_400), {"early expiry"}),
+    "a newcomer's session is what the last phase gave": Case(lengthened(3_500), set()),
+    "a newcomer's session is what the last phase took": Case(lengthened(2_000), {"early expiry"}),
     "an answer of a known generation arms nothing": Case(joined_again(1_000, 1), set()),
     "an answer of a new generation arms": Case(joined_again(1_000, 2), {"early expiry"}),
-    "whoever asks one that loads is well": Case(loading(beats_before=True), set()),
-    "a departed member is well": Case(loading(beats_before=False), {"answer to a departed member"}),
+    "whoever asks one that loads is well": Case(loading(is_before=True), set()),
+    "a departed member is well": Case(loading(is_before=False), {"answer to a departed member"}),
     "a replacement is refused, and durable": Case(taken_back("COORDINATOR_NOT_AVAILABLE"), set()),
+    "a departed member commits while one loads": Case(
+        loading(is_before=True, api="OffsetCommit"), {"answer while loading", "commit of a departed member"}
+    ),
+    "a replacement is refused, durable, and loaded": Case(
+        taken_back("COORDINATOR_NOT_AVAILABLE", is_loaded=True), {"replacement lost"}
+    ),
     "a replacement is promised, and lost": Case(taken_back("NONE"), {"replacement lost"}),
     "another subscription in the same generation": Case(resubscribed(1), set()),
     "another subscription in the next one": Case(resubscribed(2), {"not subscribed"}),
@@ -196,6 +242,10 @@ CASES = {
     "a phase is overlooked": Case(stood_still(3_000), {"late phase"}),
     "a group begins anew": Case(begun_anew(is_anew=True), set()),
     "a group has two leaders": Case(begun_anew(is_anew=False), {"two leaders"}),
+    "a group is deleted and begins anew": Case(begun_again(True, True), set()),
+    "a group is deleted, which the log does not keep": Case(begun_again(False, False), set()),
+    "a group is set back, which the log does not keep": Case(begun_again(False), {"two leaders"}),
+    "a record that is done late has two owners": Case(done_late(), {"two owners"}),
     "appends end out of order": Case(two_records(1, 0), set()),
     "a generation is written after a later one": Case(two_records(0, 1, generations=(2, 1)), {"generation back"}),
 }

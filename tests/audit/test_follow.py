@@ -116,6 +116,18 @@ def run_once(spark: SparkSession, data: Path, checkpoint: Path) -> list[Told]:
     return told
 
 
+@pytest.mark.parametrize("number", [None, 0, keeping.FORMAT + 1])
+def test_a_checkpoint_of_another_version_is_refused(number: int | None) -> None:
+    with_number = {} if number is None else {"format": number}
+    of_group, of_partition = {"recorded": {}, "answered": {"was_there_once": 1}}, {"was_there_once": 1}
+    for again in (
+        lambda: keeping.group_of(json.dumps(with_number | of_group)),
+        lambda: keeping.partition_of(json.dumps(with_number | of_partition), lambda _: keeping.group_of(None)),
+    ):
+        with pytest.raises(keeping.CheckpointError, match="another --checkpoint directory"):
+            again()
+
+
 def test_a_restart_goes_on_where_it_stopped_and_says_nothing_twice(
     spark: SparkSession, found: Audit, planted: Path, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ VIEWS: dict[str, str] = {
     # ---- records, as the log of groups has them or as the journal saw them become durable
     "entries": f"""SELECT * FROM all_rows WHERE source = '{JOURNAL}' AND part = 0 AND sequence IS NOT NULL""",
     "appends": f"""SELECT * FROM (
-          SELECT {KEY}, `group`, offset, pos, append_id, kind, lead(struct(kind, offset, error)) OVER
+          SELECT {KEY}, `group`, offset, pos, append_id, kind, lead(struct(kind, offset, error, pos)) OVER
             (PARTITION BY {KEY}, append_id ORDER BY pos) AS ended
           FROM rows WHERE kind IN ('append', 'appended'))
         WHERE kind = 'append'""",
@@ -119,10 +119,22 @@ VIEWS: dict[str, str] = {
     "accepted": f"""SELECT {KEY}, `group`, api, member, generation, offset, pos, mono_ms FROM rows r
           LEFT ANTI JOIN loading l ON r.source = l.source AND r.log = l.log AND r.partition = l.partition
             AND l.stretch = r.offset DIV {STRETCH} AND r.offset BETWEEN l.first_offset AND l.until_offset
+            AND r.api = 'Heartbeat'
           WHERE kind = 'request' AND error = 'NONE' AND api IN ('Heartbeat', 'OffsetCommit') AND member <> ''
         UNION ALL
         SELECT {KEY}, asked.`group`, api, asked.member, asked.generation, asked.offset, asked.pos, asked.mono_ms
           FROM answered WHERE error = 'NONE' AND api IN ('OffsetCommit', 'SyncGroup') AND asked.member <> ''""",
+    # Records that a group's life begins or ends with, whatever becomes of them: tombstones, and generation 0 where the
+    # log has no other one that is alive.
+    "beginnings": f"""SELECT {KEY}, `group`, offset, pos, mono_ms, generation FROM (
+          SELECT *, max(durable) OVER (PARTITION BY {GROUP} ORDER BY pos
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS last
+          FROM (SELECT {KEY}, `group`, kind, offset, pos, mono_ms, generation, NULL AS durable
+                FROM rows WHERE kind = 'group' AND source = '{JOURNAL}'
+                UNION ALL
+                SELECT {KEY}, `group`, 'durable', offset, a.ended.pos, NULL, NULL, struct(offset, generation)
+                FROM lives JOIN appends a USING (source, log, partition, offset, append_id, `group`)))
+        WHERE kind = 'group' AND (generation IS NULL OR (generation = 0 AND coalesce(last.generation, 0) = 0))""",
     "told_and_committed": f"""SELECT t.*, concat(i.incarnation, '.', t.beginnings) AS life
         FROM (SELECT *, sum(CAST(kind = 'group' AS INT)) OVER (PARTITION BY {GROUP} ORDER BY pos) AS beginnings
               FROM (SELECT {KEY}, `group`, kind, offset, pos, mono_ms, at_ms, member, asked.instance AS instance,
@@ -134,10 +146,13 @@ VIEWS: dict[str, str] = {
                       NULL, NULL
                     FROM accepted WHERE api = 'OffsetCommit'
                     UNION ALL
+                    SELECT {KEY}, `group`, 'group', offset, pos, mono_ms, NULL, NULL, NULL, generation, NULL, NULL,
+                      NULL, NULL
+                    FROM beginnings
+                    UNION ALL
                     SELECT {KEY}, `group`, kind, offset, pos, mono_ms, NULL, member, instance, generation, NULL, NULL,
                       session_timeout_ms, NULL
-                    FROM rows WHERE source = '{JOURNAL}'
-                      AND (kind = 'held' OR (kind = 'group' AND coalesce(generation, 0) = 0)))) t
+                    FROM rows WHERE source = '{JOURNAL}' AND kind = 'held')) t
         JOIN places i ON t.source = i.source AND t.log = i.log AND t.partition = i.partition
           AND i.stretch = t.offset DIV {STRETCH} AND t.offset BETWEEN i.first_offset AND i.last_offset""",
     "told_joins": "SELECT * FROM told_and_committed WHERE kind = 'answer'",
@@ -148,7 +163,8 @@ VIEWS: dict[str, str] = {
           AND g.version = b.last_version + 1
         LEFT JOIN life_members r ON b.source = r.source AND b.log = r.log AND b.`group` = r.`group`
           AND r.version = g.version AND r.instance = b.instance AND r.member <> b.member
-        LEFT JOIN (SELECT DISTINCT {MEMBER} FROM told_joins WHERE instance IS NOT NULL) t
+        LEFT JOIN (SELECT {MEMBER} FROM told_joins WHERE instance IS NOT NULL
+            UNION SELECT {MEMBER} FROM rows WHERE kind = 'held' AND note = 'loaded' AND instance IS NOT NULL) t
           ON r.source = t.source AND r.log = t.log AND r.`group` = t.`group` AND r.member = t.member
         WHERE b.version > b.last_version + 1
           AND (r.member IS NULL OR t.member IS NOT NULL OR b.source <> '{JOURNAL}')""",
@@ -202,17 +218,21 @@ VIEWS: dict[str, str] = {
         WHERE nth = 1""",
     # ---- sessions
     # What arms a session is a join phase that is completed (docs/protocol.md §7.2): its generation is new. Who is told
-    # of one that is known changes nothing; a static newcomer has its predecessor's session, from when it asked.
+    # of one that is known changes nothing; a static newcomer has its predecessor's session, from when it asked. Such a
+    # phase and a whole state say for certain what a session timeout is; since then it may have been any that was asked.
     "armed": f"""SELECT {KEY}, `group`, member, offset, pos, mono_ms,
           CASE WHEN begins THEN struct(mono_ms, offset)
             WHEN asked.member = '' THEN struct(asked.mono_ms, asked.offset) END AS armed,
           CASE WHEN begins THEN session_timeout_ms ELSE shortest_ms END AS session_timeout_ms
-        FROM (SELECT *, generation > coalesce(max(CASE WHEN kind <> 'commit' THEN generation END) OVER (
-                  PARTITION BY {GROUP}, life ORDER BY offset RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), -1)
-                AS begins,
-                min(session_timeout_ms) OVER (PARTITION BY {GROUP}, coalesce(instance, member) ORDER BY pos)
-                AS shortest_ms
-              FROM told_and_committed)
+        FROM (SELECT *, min(session_timeout_ms) OVER (
+                  PARTITION BY {GROUP}, who, certainties ORDER BY pos) AS shortest_ms
+              FROM (SELECT *, sum(CAST(kind = 'held' OR (kind = 'answer' AND begins) AS INT)) OVER (
+                        PARTITION BY {GROUP}, who ORDER BY pos) AS certainties
+                    FROM (SELECT *, coalesce(instance, member) AS who,
+                            generation > coalesce(max(CASE WHEN kind <> 'commit' THEN generation END) OVER (
+                              PARTITION BY {GROUP}, life ORDER BY offset
+                              RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), -1) AS begins
+                          FROM told_and_committed)))
         WHERE kind = 'answer'""",
     "known_members": f"""SELECT {GROUP}, member, min(pos) AS pos FROM (
           SELECT {GROUP}, member, pos FROM told_joins

@@ -67,10 +67,10 @@ class Answered:
     """Generations with members that have been in the log."""
     holders: dict[str, str] = field(default_factory=dict)
     """Instance: the member that was told last."""
-    welcome: dict[str, int] = field(default_factory=dict)
-    """Static members that were told that they belong to the group, and where."""
+    welcome: dict[str, bool] = field(default_factory=dict)
+    """Static members that were told that they belong to the group, or that a coordinator loaded."""
     shortest: dict[str, int] = field(default_factory=dict)
-    """Instance or member: the shortest session timeout that it ever had."""
+    """Instance or member: the shortest session timeout since it was last known for certain."""
     listed: list[str] | None = None
     gone: dict[str, list[str | int]] = field(default_factory=dict)
     """Members: how they went, and where. What a state has is not gone."""
@@ -129,12 +129,18 @@ class Answered:
         self.planned(row.generation, member, row.payload)
         self.hears(row, member, 0, row.session_timeout_ms)
         self.newest = max(self.newest, row.generation or 0)
-        self._shortest(row.instance or member, row.session_timeout_ms)
+        self._shortest(row.instance or member, row.session_timeout_ms, is_certain=True)
         is_heard = row.note == "loaded"
+        if is_heard and row.instance is not None:
+            self._welcomes(member)
         self._arm(member, row.session_timeout_ms, row.mono_ms if is_heard else None, row.offset if is_heard else None)
 
-    def _shortest(self, who: str, session_ms: int | None) -> int | None:
-        known = [known_ms for known_ms in (self.shortest.pop(who, None), session_ms) if known_ms is not None]
+    def _welcomes(self, member: str) -> None:
+        self.welcome = latest(self.welcome | {member: True}, KEPT_MEMBERS)
+
+    def _shortest(self, who: str, session_ms: int | None, is_certain: bool) -> int | None:
+        before_ms = self.shortest.pop(who, None)
+        known = [known_ms for known_ms in (None if is_certain else before_ms, session_ms) if known_ms is not None]
         self.shortest = latest(self.shortest | ({who: min(known)} if known else {}), KEPT_MEMBERS)
         return min(known, default=None)
 
@@ -218,7 +224,7 @@ class Answered:
             if before is not None and before != told.member:
                 self.went(before, "replaced", row.offset)
             self.holders[told.ask.instance] = told.member
-            self.welcome = latest(self.welcome | {told.member: row.offset}, KEPT_MEMBERS)
+            self._welcomes(told.member)
         self.hears(row, told.member, 0, told.ask.session_timeout_ms)
         self.newest = max(self.newest, generation)
         self._arm_told(told, begins)
@@ -228,7 +234,7 @@ class Answered:
         """What arms a session is a join phase that is completed (docs/protocol.md §7.2): its generation is new. Who is
         told of a known one changes nothing; a static newcomer has its predecessor's session, from when it asked."""
         row, ask = told.row, told.ask
-        shortest_ms = self._shortest(told.who, ask.session_timeout_ms)
+        shortest_ms = self._shortest(told.who, ask.session_timeout_ms, is_certain=begins)
         if begins:
             self._arm(told.member, ask.session_timeout_ms, row.mono_ms, row.offset)
         elif not ask.member:

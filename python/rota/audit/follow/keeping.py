@@ -12,6 +12,13 @@ from rota.audit.follow.finding import Seen
 from rota.audit.follow.partition import Append, Group, Incarnation, Partition
 from rota.audit.follow.records import Recorded
 
+FORMAT = 1
+"""Of what is kept: another number as soon as a field comes, goes, or means something else."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint of another version of rota."""
+
 
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
@@ -20,27 +27,40 @@ def _plain(value: Any) -> Any:
     return vars(value)
 
 
+def _written(values: dict[str, Any]) -> str:
+    return json.dumps({"format": FORMAT} | values, default=_plain)
+
+
+def _read(kept: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(kept)
+    # The first ones had no number.
+    if (number := found.pop("format", 0)) != FORMAT:
+        reason = f"the checkpoint has format {number}, this version of rota reads {FORMAT}"
+        raise CheckpointError(f"{reason}: follow from the beginning with another --checkpoint directory")
+    return found
+
+
 def of_group(group: Group) -> str:
     """A group."""
-    return json.dumps(group, default=_plain)
+    return _written(vars(group))
 
 
 def group_of(kept: str | None) -> Group:
     """A group again; None: nothing is known of it."""
-    found = {"recorded": {}, "answered": {}} if kept is None else json.loads(kept)
+    found = {"recorded": {}, "answered": {}} if kept is None else _read(kept)
     return Group(Recorded(**found["recorded"]), Answered(**found["answered"]))
 
 
 def of_partition(partition: Partition) -> str:
     """A partition without its groups."""
-    return json.dumps({name: value for name, value in vars(partition).items() if name != "group"}, default=_plain)
+    return _written({name: value for name, value in vars(partition).items() if name != "group"})
 
 
 def partition_of(kept: str | None, group: Callable[[str], Group]) -> Partition:
     """A partition again; None: nothing is known of it."""
     if kept is None:
         return Partition(group)
-    found = json.loads(kept)
+    found = _read(kept)
     found["incarnation"] = Incarnation(**found["incarnation"])
     found["asks"] = {ticket: Ask(**ask) for ticket, ask in found["asks"].items()}
     found["appends"] = {number: _append(append) for number, append in found["appends"].items()}

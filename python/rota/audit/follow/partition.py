@@ -199,7 +199,8 @@ class Partition:
             places = [other.place for other in rows if other.kind == "commit"]
             ask.foreign = [[place, owner] for place in places for owner in owners.get(place, []) if owner != row.member]
         before = answered.hears(row, row.member, int(row.api in SAYS_MORE)) if row.member else None
-        if row.error == NONE and row.api == "Heartbeat" and not self.incarnation.has_gaps and not self._is_loading():
+        is_told_blindly = row.api == "Heartbeat" and self._is_loading()
+        if row.error == NONE and row.api == "Heartbeat" and not self.incarnation.has_gaps and not is_told_blindly:
             is_here = before is not None and before[1] >= self.incarnation.first_offset
             lived_ms = self.incarnation.lived_ms(row.mono_ms or 0)
             yield from answered.of_silence(row, before if is_here else None, lived_ms)
@@ -209,7 +210,7 @@ class Partition:
                 at = (row.offset, row.offset, row.at_ms)
                 witness = "a commit was acknowledged at once"
                 yield Finding("told before durable", row.group, row.generation, *at, [row.member or ""], witness)
-            if row.api in ACCEPTED_AT_ONCE and row.member and not (row.api == "Heartbeat" and self._is_loading()):
+            if row.api in ACCEPTED_AT_ONCE and row.member and not is_told_blindly:
                 yield from answered.of_acceptance(row, ask)
         if row.error is None or row.api in SAYS_MORE:
             self.answered.pop(str(row.ticket), None)
@@ -267,7 +268,7 @@ class Partition:
         for row in rows:
             if row.kind == "listed":
                 listed.setdefault(row.group, []).append(row.member or "")
-        for name in {join.row.group or "" for join in told}:
+        for name in sorted({join.row.group or "" for join in told}):
             group = self.group(name)
             joined = [join for join in told if (join.row.group or "") == name]
             group.answered.in_life(self.incarnation.number)
@@ -305,7 +306,7 @@ class Partition:
             append.rows.append(other)
             group = self.group(other.group or "")
             if other.kind == "group" and not other.generation:
-                group.answered.beginnings += 1
+                group.answered.beginnings += other.generation is None or group.recorded.may_begin()
             elif other.kind == "group" and other.amount:
                 append.generation = other.generation
             elif other.kind == "member":

@@ -81,12 +81,19 @@ class Recorded:
     """The last generations: generation, offset, time."""
     is_stormy: bool = False
 
+    def may_begin(self) -> bool:
+        """Whether a record of generation 0 begins a life: the log has no other generation that is alive."""
+        return self.last is None or not self.last[0]
+
     def of_version(self, version: Version, welcome: Container[str] | None = None) -> Iterator[Finding]:
         """A group's record became durable; `welcome` has the members that were told that they belong to it, None: the
         log does not say whom it told what."""
         last, row = self.last, version.row
         if last is not None and last[1] is not None and row.offset < last[1]:
-            return  # its append ended after that of a later one
+            # Its append ended after that of a later one.
+            if row.generation is not None:
+                yield from self._of_itself(version, is_first=False)
+            return
         self.last = [row.generation, row.offset]
         if row.generation is None:
             self.greatest, self.plans = None, {}
@@ -150,7 +157,7 @@ class Recorded:
 
     def _of_members(self, version: Version, welcome: Container[str] | None) -> Iterator[Finding]:
         now = {member.name: member.row.instance for member in version.members}
-        for member in set(now) - set(self.present):
+        for member in sorted(set(now) - set(self.present)):
             if (left := self.gone.pop(member, None)) is not None:
                 offset, newcomer = left
                 if newcomer is not None and welcome is not None and newcomer not in welcome:
@@ -158,10 +165,10 @@ class Recorded:
                 name, how = ("resurrected", "gone") if newcomer is None else ("replacement lost", "replaced")
                 witness = f"{how} at offset {offset}, back at {version.row.offset}"
                 yield version.finding(name, [member], witness, int(offset or 0))
-        holders = {instance: member for member, instance in now.items() if instance is not None}
+        holders: dict[str | None, str] = {instance: member for member, instance in now.items() if instance is not None}
         for member, instance in self.present.items():
             if member not in now:
-                self.gone[member] = [version.row.offset, holders.get(instance or "") if instance is not None else None]
+                self.gone[member] = [version.row.offset, holders.get(instance)]
         self.present, self.gone = now, latest(self.gone, KEPT_MEMBERS)
 
     def of_offset(self, row: Seen) -> Iterator[Finding]:
