@@ -58,10 +58,10 @@ def _is_source(path: Path) -> bool:
     return path.suffix in (".rs", ".toml", ".py", ".pyi") and "target" not in path.parts
 
 
-def test_the_page_has_every_bug_and_each_was_found() -> None:
+def test_the_page_has_every_bug_and_each_was_found_by_two_engines_or_more() -> None:
     told = page.results()
     assert list(told) == list(found.ENGINES), "make planted writes the page"
-    assert [name for name in NAMES if not any(of[name] for of in told.values())] == []
+    assert [name for name in NAMES if sum(map(bool, (of[name] for of in told.values()))) < 2] == []
 
 
 def test_the_page_says_what_an_engine_is_and_counts_what_it_found() -> None:
