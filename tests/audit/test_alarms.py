@@ -31,15 +31,18 @@ class Story:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
         self.offset = 0
+        self.began_offset = 0
         self.appends = 0
 
     def entry(self, mono_ms: int, *rows: dict[str, Any]) -> Story:
-        base = {"offset": self.offset, "sequence": self.offset, "at_ms": mono_ms, "mono_ms": mono_ms, "group": GROUP}
+        place = {"offset": self.offset, "sequence": self.offset - self.began_offset}
+        base = place | {"at_ms": mono_ms, "mono_ms": mono_ms, "group": GROUP}
         self.rows += [base | {"part": part} | row for part, row in enumerate(rows)]
         self.offset += 1
         return self
 
     def began(self, mono_ms: int = 0) -> Story:
+        self.began_offset = self.offset
         return self.entry(mono_ms, {"kind": "began", "group": None})
 
     def loaded(self, mono_ms: int = 0) -> Story:
