@@ -4,18 +4,20 @@
 use std::{path::Path, sync::Arc};
 
 use rota_core::{
-    AppendId, Config, Coordinator, LogEntry, Now, Projection, Record, Sink, Ticket,
+    AppendId, Config, Coordinator, LogEntry, Now, OffsetRecord, Projection, Record, Sink, Ticket,
     records::{GroupValue, MemberValue, OffsetValue},
     response::Answer,
 };
 use rota_log::{
-    BatchWriter,
+    BatchWriter, RecordInPlace,
     files::{Files, ForgetfulFiles},
     store::{Command, Durability, PartitionHandle, PartitionView, Store, StoreOptions},
 };
 
 const TOPIC: &str = "__consumer_offsets";
 const PAGE_BYTES: usize = 64;
+/// Less than a segment has.
+const SLICE_BYTES: usize = 256;
 /// Tombstones stay so long; the loader of the test is faster.
 const TOMBSTONES_KEPT_MS: i64 = 1_000;
 /// Types of Kafka's newer groups: group, member.
@@ -177,16 +179,32 @@ impl Loader {
 
     fn read(&mut self, view: &PartitionView, records: usize) {
         for stored in view.read_records(self.next, records).unwrap() {
-            let record = Record::decode(&stored.record.key, stored.record.value.as_deref()).unwrap();
-            let entry = LogEntry { offset: stored.offset as u64, timestamp_ms: stored.timestamp_ms, record };
-            self.coordinator.replay(&entry);
+            self.replay(stored.offset, stored.timestamp_ms, &stored.record.key, stored.record.value.as_deref());
             self.next = stored.offset + 1;
         }
     }
 
+    /// As the server does: offsets where they lie.
+    fn replay(&mut self, offset: i64, timestamp_ms: i64, key: &[u8], value: Option<&[u8]>) {
+        if let Some(record) = OffsetRecord::read(key, value).unwrap() {
+            return self.coordinator.replay_offset(record);
+        }
+        let record = Record::decode(key, value).unwrap();
+        self.coordinator.replay(&LogEntry { offset: offset as u64, timestamp_ms, record });
+    }
+
     /// Reads the rest; gives the state of every group.
     fn finish(mut self, view: &PartitionView) -> Vec<Projection> {
-        self.read(view, usize::MAX);
+        loop {
+            let from = self.next;
+            let visit = |record: RecordInPlace<'_>| {
+                self.replay(record.offset, record.timestamp_ms, record.key, record.value);
+            };
+            self.next = view.visit_records(from, SLICE_BYTES, visit).unwrap();
+            if self.next == from {
+                break;
+            }
+        }
         self.coordinator.loaded(Now { mono_ms: 0, wall_ms: 0 }, &mut Deaf);
         let groups = self.coordinator.group_ids();
         groups.iter().map(|group_id| self.coordinator.project(group_id).unwrap()).collect()
