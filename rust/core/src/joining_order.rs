@@ -1,5 +1,8 @@
 //! The members of a group by their place in the joining order: whoever joins comes last, so that a sorted list is
-//! enough, and takes less than half of what a tree would.
+//! enough, and takes little more than half of what a tree would. It is open at both ends: whoever goes moves those
+//! towards the nearer one, so that all of them may go in their order without moving anybody.
+
+use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +10,7 @@ use crate::group::MemberHandle;
 
 /// The members.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct JoiningOrder(Vec<(u64, MemberHandle)>);
+pub struct JoiningOrder(VecDeque<(u64, MemberHandle)>);
 
 impl JoiningOrder {
     /// Gives a member a place, or a member's place to another.
@@ -47,12 +50,12 @@ impl JoiningOrder {
 
     /// Whether places only rise: a snapshot may say otherwise.
     pub fn is_sound(&self) -> bool {
-        self.0.is_sorted_by(|(one, _), (next, _)| one < next)
+        self.0.iter().is_sorted_by(|(one, _), (next, _)| one < next)
     }
 
     fn find(&self, order: u64) -> Result<usize, usize> {
         // Who joins comes last, and most of all that happens here is that.
-        match self.0.last() {
+        match self.0.back() {
             Some((last, _)) if *last >= order => self.0.binary_search_by_key(&order, |(order, _)| *order),
             _ => Err(self.0.len()),
         }
