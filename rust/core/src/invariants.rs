@@ -8,7 +8,7 @@ use std::fmt;
 use crate::{
     appends::Purpose,
     coordinator::{Coordinator, Phase, SelfCheck},
-    group::{Group, GroupHandle, Member},
+    group::{Group, GroupHandle, Member, MemberHandle},
     operations::Operation,
     states::State,
     vote,
@@ -211,9 +211,12 @@ fn s19_timer_shape(view: &View<'_>) -> Result<(), String> {
     }
     for member in &view.members {
         let armed = member.session.and_then(|operation| purgatory.get(operation));
+        let is_of = |handle: &MemberHandle| {
+            view.coordinator.members.get(*handle).is_some_and(|named| std::ptr::eq(named, *member))
+        };
         let fits = match armed {
-            Some(Operation::NewMember(_)) => member.is_new,
-            Some(Operation::Session(_)) => !member.is_new && !member.is_parked(),
+            Some(Operation::NewMember(handle)) => member.is_new && is_of(handle),
+            Some(Operation::Session(handle)) => !member.is_new && !member.is_parked() && is_of(handle),
             Some(_) => false,
             None => member.session.is_none() && !member.is_new && member.is_parked(),
         };

@@ -368,6 +368,10 @@ fn a_member_with_another_deadline_than_it_should_have_is_found() {
                 change_session(damaged, 1, Operation::NewMember(own));
             }),
             ("S19", "has deadline Some(Cleaner", |damaged| change_session(damaged, 1, Operation::Cleaner)),
+            ("S19", "has deadline Some(Session", |damaged| {
+                let other = member_handle(damaged, 0);
+                change_session(damaged, 1, Operation::Session(other));
+            }),
         ],
     );
     each_is_found(
