@@ -200,6 +200,7 @@ def test_figures_are_written_with_what_matters_of_them() -> None:
     ]
     written = [duration(value) for value in (1.23e-9, 4.567e-6, 7.8e-4, 0.25, 3)]
     assert written == ["1.23 ns", "4.57 us", "780 us", "250 ms", "3 s"]
+    assert [duration(9.996e-4), duration(9.994e-4), count(999_600), count(999_400)] == ["1 ms", "999 us", "1M", "999k"]
     assert ratio(figure([2, 3, 4]).over(figure([1, 1, 1]))) == "3.00x (2.00-4.00)"
     assert table(["", "x"], [["a", "10"], ["bcd", "9"]]) == "      x\na    10\nbcd   9"
 

@@ -37,10 +37,14 @@ def figure(rounds: Sequence[float]) -> Figure:
     return Figure(tuple(rounds))
 
 
+# From here on a thousand of a unit is written as one of the next.
+ROUNDS_UP = 0.9995
+
+
 def count(value: float) -> str:
     """A rate or count with three digits that matter: `1,234`, `56.7k`, `8.91M`."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if value >= limit:
+        if value >= limit * ROUNDS_UP:
             return f"{value / min(limit, 1e3 if unit == 'k' else limit):.3g}{unit}"
     return f"{value:,.0f}"
 
@@ -48,7 +52,7 @@ def count(value: float) -> str:
 def duration(seconds: float) -> str:
     """A time with three digits that matter: `12.3 ns`, `4.56 us`, `0.789 ms`, `1.2 s`."""
     for limit, unit in ((1e-6, "ns"), (1e-3, "us"), (1.0, "ms")):
-        if seconds < limit:
+        if seconds < limit * ROUNDS_UP:
             return f"{seconds / (limit / 1e3):.3g} {unit}"
     return f"{seconds:.3g} s"
 
