@@ -79,10 +79,23 @@ def segments(directory: Path) -> list[Path]:
     return sorted(directory.glob("journal/__rota_journal-*/*.log"))
 
 
+def last_behind_the_end(said: list[str]) -> set[int]:
+    """The last entries of incarnations that had been unloaded before: ends of appends, without which nothing is
+    missing."""
+    found, is_over = set(), False
+    for at, text in enumerate(said[:-1]):
+        begins_next = '"Began"' in said[at + 1]
+        if is_over and begins_next:
+            found.add(at)
+        is_over = (is_over or '"event":"Unloaded"' in text) and not begins_next
+    return found
+
+
 def test_a_planted_fault_is_found_where_it_is(written: Path) -> None:
     log = _rota.DataLog(written / "journal")
     partition = max(journal.partitions(log), key=lambda index: len(list(journal.entries(log, index))))
     lines = list(journal.entries(log, partition))
+    afterthoughts = last_behind_the_end([_rota.journal_entry(line.value) for line in lines])
     for at in range(1, len(lines) - 1):
         dropped = lines[:at] + lines[at + 1 :]
         exchanged = [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]]
@@ -90,7 +103,9 @@ def test_a_planted_fault_is_found_where_it_is(written: Path) -> None:
         began = '"Began"' in _rota.journal_entry(lines[at].value)
         found = [journal.replay_partition(iter(planted), partition) for planted in (dropped, exchanged)]
         # Without its last entry an incarnation looks like one that was killed.
-        assert all(part.difference is not None or part.cut > 0 for part in found)
+        is_drop_found, is_exchange_found = (part.difference is not None or part.cut > 0 for part in found)
+        assert is_drop_found or at in afterthoughts
+        assert is_exchange_found
         last = journal.replay_partition(iter(changed), partition)
         is_mark = lines[at].value[-1] == 0 or began
         assert is_mark or (last.difference is not None and last.difference.offset == lines[at].offset)
