@@ -4,6 +4,9 @@
 go in, answers and records to append come out. Everything that goes in or comes out is a frozen class with plain fields.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from rota._rota import (
     Answer,
     Append,
@@ -69,8 +72,10 @@ from rota._rota import (
     encode_subscription,
 )
 from rota.clock import VirtualClock
-from rota.member import Member, MemberError, MemberSettings
 from rota.server import Server
+
+if TYPE_CHECKING:
+    from rota.member import Member, MemberError, MemberSettings
 
 __all__ = [
     "Answer",
@@ -141,3 +146,15 @@ __all__ = [
     "encode_assignment",
     "encode_subscription",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The member's side comes when it is asked for: what a server starts with does not need it."""
+    if name in ("member", "Member", "MemberError", "MemberSettings"):
+        member = importlib.import_module("rota.member")
+        return member if name == "member" else getattr(member, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

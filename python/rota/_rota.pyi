@@ -1841,8 +1841,11 @@ def bench_load(
     warm_up_s: float,
     seconds: float,
     rate: float | None = None,
-) -> tuple[int, int, float, list[tuple[float, int]]]:
-    """Heartbeats for them: answers, errors among them, seconds, and nanoseconds by share. Raises OSError."""
+) -> tuple[int, int, float, list[tuple[float, int]], list[tuple[float, int]]]:
+    """Heartbeats for them: answers, errors among them, seconds, and nanoseconds by share. Raises OSError.
+
+    The last are nanoseconds, by share, by which an open loop sent heartbeats later than they were due.
+    """
 
 def bench_storm(
     broker: str, groups: int, group_members: int, session_timeout_ms: int, prefix: str

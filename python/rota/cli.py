@@ -1,19 +1,16 @@
-"""The command `rota`. Exit codes: 0 all well, 1 it failed, 2 it was called wrongly, 130 it was interrupted."""
+"""The command `rota`, as Typer reads it."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.models import CommandInfo
 
 import rota
-
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 
 # Where each command is, in the order of `rota --help`.
 COMMANDS = {
@@ -90,24 +87,6 @@ app = typer.Typer(
 )
 
 
-def fail(code: int, message: str) -> NoReturn:
-    """End with one line on stderr: what was wrong, with what value, what to do."""
-    typer.echo(f"rota: {' '.join(message.split())}", err=True)
-    raise typer.Exit(code)
-
-
-def address(option: str, text: str, lowest_port: int) -> str:
-    """Check HOST:PORT, or [HOST]:PORT for IPv6; gives it back as it came."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit():
-        fail(MISUSED, f"{option} is `{text}`: give HOST:PORT, such as 127.0.0.1:9092")
-    if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        fail(MISUSED, f"{option} is `{text}`: write an IPv6 host in brackets, such as [::1]:9092")
-    if not lowest_port <= int(port) <= 65_535:
-        fail(MISUSED, f"{option} is `{text}`: the port is {port}, give {lowest_port} to 65535")
-    return text
-
-
 def print_version(wanted: bool) -> None:
     """`--version` prints the version and ends."""
     if wanted:
@@ -123,16 +102,3 @@ Version = Annotated[
 @app.callback()
 def main(_version: Version = False) -> None:
     """A Kafka consumer-group coordinator that you can pip install."""
-
-
-def run() -> None:
-    """The process `rota`: a stdout that is closed or takes nothing is one line on stderr, too."""
-    # Its number would go to the next file or socket, which would then be written to.
-    if sys.stdout is None:
-        typer.echo("rota: stdout is closed: send what is not wanted to /dev/null", err=True)
-        sys.exit(MISUSED)
-    try:
-        app(prog_name="rota")
-    except OSError as error:
-        typer.echo(f"rota: {error}", err=True)
-        sys.exit(FAILED)

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import typer
-
 from rota._rota import Explanation, Rebalance
+from rota.exits import complain, on_stderr
 from rota.server import Server
 
 __all__ = ["Rebalances", "Report"]
@@ -87,7 +86,7 @@ class Report:
     def problem(self, event: str, message: str) -> None:
         """Something is wrong."""
         if self._form is None:
-            typer.echo(f"rota: {message}", err=True)
+            complain(message)
         else:
             self._write("error", event, {"message": message})
 
@@ -104,7 +103,7 @@ class Report:
 
     def _write(self, level: str, event: str, told: dict[str, object]) -> None:
         line = {"at": stamp(datetime.now(UTC)), "level": level, "event": event, **told}
-        typer.echo(json.dumps(line) if self._form == "json" else as_text(line), err=True)
+        on_stderr(json.dumps(line) if self._form == "json" else as_text(line))
 
 
 def as_text(line: dict[str, object]) -> str:

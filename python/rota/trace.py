@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, TextIO, TypeAlias
 
@@ -15,6 +14,8 @@ Sink: TypeAlias = Callable[[dict[str, Any]], object] | TextIO
 def writer(sink: Sink) -> tuple[Callable[[str], object], bool]:
     """What takes the lines of the server, and whether they are to be JSON."""
     if callable(sink):
+        import json
+
         return lambda line: sink(json.loads(line)), True
     if not hasattr(sink, "write"):
         raise TypeError(f"trace is {sink!r}: give a function or a text file")

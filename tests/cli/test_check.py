@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import pytest
 from typer.testing import CliRunner
 
-from rota.check import proofs
+from rota.check import exploration, proofs
 from rota.check.differential import engine
 from rota.check.engines import Effort, Progress, Report, each, table
 from rota.check.registry import ENGINES
@@ -76,21 +76,35 @@ def test_without_z3_the_other_engines_run_and_it_ends_with_2(monkeypatch: pytest
     assert "left out: the proofs need Z3: pip install 'rota[check]'" in result.stderr
 
 
-@pytest.mark.parametrize("options", [["--steps", "0"], ["--seed", "-1"], ["--processes", "0"], ["--fast"], ["prove"]])
+@pytest.mark.parametrize(
+    "options",
+    [["--steps", "0"], ["--seed", "-1"], ["--processes", "0"], ["--fast"], ["prove"], ["exploration", "--states", "0"]],
+)
 def test_what_it_does_not_understand_is_misuse(options: list[str]) -> None:
     assert runner.invoke(app, ["check", *options]).exit_code == 2
 
 
-def test_the_options_reach_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("command", "effort"),
+    [
+        (
+            ["differential", "--quick", "--seed", "7", "--steps", "60", "--processes", "3"],
+            Effort(quick=True, seed=7, steps=60, processes=3),
+        ),
+        (["exploration", "--states", "90", "--processes", "3"], Effort(processes=3, states=90)),
+    ],
+)
+def test_the_options_reach_the_engine(command: list[str], effort: Effort, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Effort] = []
 
     def run(effort: Effort, _progress: Progress) -> Report:
         asked.append(effort)
         return GOOD
 
-    monkeypatch.setattr(engine, "run", run)
-    runner.invoke(app, ["check", "differential", "--quick", "--seed", "7", "--steps", "60", "--processes", "3"])
-    assert asked == [Effort(quick=True, seed=7, steps=60, processes=3)]
+    for asked_for in (engine, exploration):
+        monkeypatch.setattr(asked_for, "run", run)
+    assert runner.invoke(app, ["check", *command]).exit_code == 0
+    assert asked == [effort]
 
 
 def test_an_interruption_ends_with_130_and_prints_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:

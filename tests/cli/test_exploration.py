@@ -23,6 +23,12 @@ def test_every_state_within_the_bounds_holds(monkeypatch: pytest.MonkeyPatch) ->
     assert len(told) > len(_rota.exploration_bounds())
 
 
+def test_as_many_states_are_visited_as_are_asked_for() -> None:
+    few, more = (exploration.run(Effort(processes=2, states=states), lambda *_: None) for states in (20, 400))
+    bounds = len(_rota.exploration_bounds())
+    assert 20 * bounds <= int(few.figures["states"]) < 400 * bounds <= int(more.figures["states"])
+
+
 def test_a_violation_is_shown_with_what_the_core_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> dict[str, Any]:
         way = WAY + "+0ms\nstored\na' Heartbeat id=$nobody generation=1\n"

@@ -109,3 +109,14 @@ def test_what_a_client_says_cannot_forge_a_line() -> None:
     line = {"at": "2026-03-01T13:30:00.123Z", "level": "info", "event": "rebalance"}
     told = as_text({**line, "group": 'a b="\n', "member": None, "settled": True, "duration_ms": 5})
     assert told == '2026-03-01T13:30:00.123Z info rebalance group="a b=\\"\\n" settled=true duration_ms=5'
+
+
+def test_a_log_without_stderr_does_not_go_to_stdout(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    report = reporting.Report("json")
+    report.event("ready")
+    report.problem("failed", "the disk is full")
+    reporting.Report(None).problem("failed", "the disk is full")
+    assert capsys.readouterr().out == ""

@@ -9,7 +9,7 @@ import typer
 
 from rota._rota import InputError
 from rota.assign import planning
-from rota.cli import MISUSED, fail
+from rota.exits import MISUSED, fail
 
 ASSIGNORS = "range, roundrobin, sticky, cooperative-sticky, uniform or server-range"
 

@@ -89,7 +89,7 @@ def _reproduce(log: str, partition: int, group: str | None, name: str) -> str:
 
 
 def verdict_of(check: Check, row: Row) -> Verdict:
-    """What a check says of a row with the columns `FOUND` and the time."""
+    """What a check says of a row of `NAMED`."""
     found = row.asDict()
     log, partition, group = found["log"], found["partition"], found["group"]
     last_offset = found["last_offset"]
@@ -111,11 +111,19 @@ def verdict_of(check: Check, row: Row) -> Verdict:
     )
 
 
-TIMES = "SELECT source, log, partition, offset AS last_offset, max(at_ms) AS at_ms FROM all_rows GROUP BY 1, 2, 3, 4"
 FOUND_SCHEMA = (
-    "name string, source string, log string, partition int, `group` string, generation int, first_offset bigint,"
-    " last_offset bigint, members array<string>, witness string"
+    "name string, place bigint, gid bigint, generation int, first_offset bigint, last_offset bigint,"
+    " members array<string>, witness string"
 )
+# What the numbers in what is found stand for, and the time of the last record of each.
+NAMED = """SELECT f.*, p.source, p.log, p.partition, g.`group`, t.at_ms FROM found f
+    LEFT JOIN (SELECT DISTINCT place, source, log, partition FROM all_rows) p ON f.place = p.place
+    LEFT JOIN (SELECT /*+ BROADCAST(f) */ DISTINCT r.gid, r.`group` FROM all_rows r SEMI JOIN found f USING (gid)) g
+      ON f.gid = g.gid
+    LEFT JOIN (
+      SELECT /*+ BROADCAST(f) */ r.place, r.offset, max(r.at_ms) AS at_ms
+      FROM all_rows r SEMI JOIN found f ON r.place = f.place AND r.offset = f.last_offset GROUP BY r.place, r.offset) t
+      ON f.place = t.place AND f.last_offset = t.offset"""
 
 
 def declared(
@@ -135,11 +143,7 @@ def declared(
     if not found:
         return []
     spark.createDataFrame(found, FOUND_SCHEMA).createOrReplaceTempView("found")
-    rows = spark.sql(
-        f"SELECT f.*, t.at_ms FROM found f LEFT JOIN ({TIMES}) t"
-        " ON f.source = t.source AND f.log = t.log AND f.partition = t.partition AND f.last_offset = t.last_offset"
-    )
-    return [verdict_of(CHECK_OF[row.name], row) for row in rows.collect()]
+    return [verdict_of(CHECK_OF[row.name], row) for row in spark.sql(NAMED).collect()]
 
 
 def replayed(found: list[folds.Fold]) -> list[Verdict]:
@@ -183,8 +187,9 @@ def read_rows(spark: SparkSession, wanted: Wanted, parts: list[Part]) -> DataFra
     paths = "\n".join(str(path) for path in wanted.paths)
     rows = spark.read.format("rota").load(paths)
     tasks = FILES_PER_CORE * spark.sparkContext.defaultParallelism
-    rows.coalesce(max(1, min(len(parts), tasks))).write.mode("overwrite").parquet(target)
-    return spark.read.parquet(target).selectExpr("*", "offset * 1048576 + part AS pos")
+    files = views.numbered(rows).coalesce(max(1, min(len(parts), tasks)))
+    files.write.mode("overwrite").parquet(target)
+    return views.with_members(spark.read.schema(files.schema).parquet(target))
 
 
 def is_wanted(wanted: Wanted, verdict: Verdict) -> bool:

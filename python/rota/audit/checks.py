@@ -12,14 +12,15 @@ from rota.audit.logs import JOURNAL, OFFSETS
 
 VIOLATION, OBSERVATION = "violation", "observation"
 
-FOUND = ("source", "log", "partition", "group", "generation", "first_offset", "last_offset", "members", "witness")
+# A group in one life of it that a journal shows.
+LIFE = "gid, first_run, beginnings"
+
+FOUND = ("place", "gid", "generation", "first_offset", "last_offset", "members", "witness")
 
 # What a log cannot be compared more exactly than: a busy server tells its coordinators the time a little late.
 SLACK_MS = 1_000
 # A request that no member sent waits for the log at most: no coordinator is that patient.
 PATIENCE_MS = 60_000
-# Offsets that are looked up together where one is looked for among incarnations.
-STRETCH = 256
 STORM_GENERATIONS, STORM_MS = 10, 60_000
 UNSETTLED_GENERATIONS = 3
 
@@ -48,10 +49,10 @@ def _check(
 
 def _late(api: str) -> str:
     """Requests of a phase that were parked for longer than any member may be waited for."""
-    return f"""SELECT source, log, partition, `group`, generation, asked.offset AS first_offset,
+    return f"""SELECT place, gid, generation, asked.offset AS first_offset,
              offset AS last_offset, array(asked.member) AS members,
              concat(api, ' waited ', mono_ms - asked.mono_ms, ' ms') AS witness
-           FROM parked_long SEMI JOIN overlooked USING (source, log, partition, pos) WHERE api = '{api}'"""
+           FROM parked_long SEMI JOIN overlooked USING (place, pos) WHERE api = '{api}'"""
 
 
 # ---- what every log of groups shows
@@ -61,22 +62,21 @@ OF_RECORDS = (
         "two owners",
         "S12",
         "one partition is assigned to two members",
-        """SELECT source, log, partition, `group`, generation, offset AS first_offset, offset AS last_offset,
+        """SELECT place, gid, generation, offset AS first_offset, offset AS last_offset,
              collect_set(member) AS members, concat(topic, '-', topic_partition) AS witness
            FROM assigned
-           GROUP BY source, log, partition, `group`, generation, offset, topic, topic_partition
+           GROUP BY place, gid, generation, offset, topic, topic_partition
            HAVING count(DISTINCT member) > 1""",
     ),
     _check(
         "held by two",
         "S12",
         "one partition is held by two members of the newer consumer protocol at the same time",
-        """SELECT h.source, h.log, h.partition, h.`group`, h.generation, h.offset AS first_offset,
+        """SELECT h.place, h.gid, h.generation, h.offset AS first_offset,
              o.offset AS last_offset, array(h.member, o.member) AS members,
              concat(h.topic, '-', h.topic_partition) AS witness
            FROM newer_held h JOIN newer_held o
-             ON h.source = o.source AND h.log = o.log AND h.`group` = o.`group` AND h.topic = o.topic
-               AND h.topic_partition = o.topic_partition AND h.member <> o.member
+             ON h.gid = o.gid AND h.topic = o.topic AND h.topic_partition = o.topic_partition AND h.member <> o.member
            WHERE o.pos > h.pos AND (h.until_pos IS NULL OR o.pos < h.until_pos)""",
         (OFFSETS,),
     ),
@@ -84,23 +84,23 @@ OF_RECORDS = (
         "not subscribed",
         "S12",
         "a member is assigned a partition of a topic to which it does not subscribe",
-        """SELECT source, log, partition, `group`, generation, offset AS first_offset, offset AS last_offset,
+        """SELECT place, gid, generation, offset AS first_offset, offset AS last_offset,
              array(member) AS members, first(concat(topic, '-', topic_partition)) AS witness
-           FROM (SELECT a.* FROM assigned a ANTI JOIN standing s ON a.instance IS NOT NULL AND a.source = s.source
-                   AND a.log = s.log AND a.`group` = s.`group` AND a.offset = s.offset)
-           SEMI JOIN subscribed USING (source, log, `group`, offset, member)
-           ANTI JOIN subscribed USING (source, log, `group`, offset, member, topic)
-           GROUP BY source, log, partition, `group`, generation, offset, member""",
+           FROM (SELECT a.* FROM assigned a ANTI JOIN standing s
+                   ON a.instance IS NOT NULL AND a.gid = s.gid AND a.offset = s.offset)
+           SEMI JOIN subscribed USING (gid, offset, member)
+           ANTI JOIN subscribed USING (gid, offset, member, topic)
+           GROUP BY place, gid, generation, offset, member""",
     ),
     _check(
         "leader not a member",
         "S3",
         "the leader is not one of the members, or there is no leader",
-        """SELECT g.source, g.log, g.partition, g.`group`, g.generation, g.offset AS first_offset,
+        """SELECT g.place, g.gid, g.generation, g.offset AS first_offset,
              g.offset AS last_offset, array(coalesce(g.leader, '')) AS members,
              concat('leader ', coalesce(g.leader, 'none'), ' of ', g.count, ' members') AS witness
            FROM groups g LEFT JOIN members m
-             ON g.source = m.source AND g.log = m.log AND g.`group` = m.`group` AND g.offset = m.offset
+             ON g.gid = m.gid AND g.offset = m.offset
                AND g.append_id <=> m.append_id AND g.leader = m.member
            WHERE (g.count > 0 AND m.member IS NULL) OR (g.count = 0 AND g.leader IS NOT NULL)""",
     ),
@@ -108,7 +108,7 @@ OF_RECORDS = (
         "no protocol",
         "S6",
         "a group with members has no protocol",
-        """SELECT source, log, partition, `group`, generation, offset AS first_offset, offset AS last_offset,
+        """SELECT place, gid, generation, offset AS first_offset, offset AS last_offset,
              array() AS members, concat(count, ' members and no protocol') AS witness
            FROM groups WHERE count > 0 AND protocol IS NULL""",
     ),
@@ -116,22 +116,22 @@ OF_RECORDS = (
         "instance twice",
         "S16",
         "two members have the same group.instance.id",
-        """SELECT source, log, partition, `group`, generation, offset AS first_offset, offset AS last_offset,
+        """SELECT place, gid, generation, offset AS first_offset, offset AS last_offset,
              collect_set(member) AS members, concat('instance ', instance) AS witness
            FROM members WHERE instance IS NOT NULL
-           GROUP BY source, log, partition, `group`, generation, offset, append_id, instance
+           GROUP BY place, gid, generation, offset, append_id, instance
            HAVING count(DISTINCT member) > 1""",
     ),
     _check(
         "generation back",
         "S4",
         "a group's generation went back",
-        """SELECT source, log, partition, `group`, generation, greatest_offset AS first_offset, offset AS last_offset,
+        """SELECT place, gid, generation, greatest_offset AS first_offset, offset AS last_offset,
              array() AS members, concat('generation ', generation, ' after ', greatest) AS witness
            FROM (SELECT *, max(generation) OVER before AS greatest,
                    max_by(offset, generation) OVER before AS greatest_offset
                  FROM lives WHERE generation IS NOT NULL
-                 WINDOW before AS (PARTITION BY source, log, `group`, life ORDER BY pos
+                 WINDOW before AS (PARTITION BY gid, life ORDER BY pos
                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
            WHERE generation < greatest""",
     ),
@@ -139,18 +139,18 @@ OF_RECORDS = (
         "generation reused",
         "S4",
         "one generation has two different assignments",
-        """SELECT source, log, partition, `group`, generation, min(offset) AS first_offset, max(offset) AS last_offset,
+        """SELECT place, gid, generation, min(offset) AS first_offset, max(offset) AS last_offset,
              array(first(member)) AS members,
              concat(count(DISTINCT payload), ' assignments for ', first(coalesce(instance, member))) AS witness
            FROM life_members
-           GROUP BY source, log, partition, `group`, life, generation, coalesce(instance, member)
+           GROUP BY place, gid, life, generation, coalesce(instance, member)
            HAVING count(DISTINCT payload) > 1""",
     ),
     _check(
         "resurrected",
         "S29",
         "a member that was gone is back",
-        """SELECT source, log, partition, `group`, generation, gone_offset AS first_offset, offset AS last_offset,
+        """SELECT place, gid, generation, gone_offset AS first_offset, offset AS last_offset,
              array(member) AS members, concat('gone at offset ', gone_offset, ', back at ', offset) AS witness
            FROM returns WHERE NOT was_replaced""",
     ),
@@ -158,7 +158,7 @@ OF_RECORDS = (
         "replacement lost",
         "S17",
         "a static member that was replaced is back under its old member id",
-        """SELECT source, log, partition, `group`, generation, gone_offset AS first_offset, offset AS last_offset,
+        """SELECT place, gid, generation, gone_offset AS first_offset, offset AS last_offset,
              array(member) AS members, concat('replaced at offset ', gone_offset, ', back at ', offset) AS witness
            FROM returns WHERE was_replaced""",
     ),
@@ -166,12 +166,12 @@ OF_RECORDS = (
         "offset went back",
         "",
         "a committed offset is smaller than the one before; that may be meant",
-        """SELECT source, log, partition, `group`, CAST(NULL AS INT) AS generation, before_offset AS first_offset,
+        """SELECT place, gid, CAST(NULL AS INT) AS generation, before_offset AS first_offset,
              offset AS last_offset, array() AS members,
              concat(topic, '-', topic_partition, ': ', committed, ' after ', before) AS witness
            FROM (SELECT *, lag(committed) OVER commits AS before, lag(offset) OVER commits AS before_offset
                  FROM durable_offsets
-                 WINDOW commits AS (PARTITION BY source, log, `group`, topic, topic_partition ORDER BY pos))
+                 WINDOW commits AS (PARTITION BY gid, topic, topic_partition ORDER BY pos))
            WHERE committed < before""",
         severity=OBSERVATION,
     ),
@@ -179,15 +179,15 @@ OF_RECORDS = (
         "storm",
         "",
         f"{STORM_GENERATIONS} generations within {STORM_MS // 1000} s",
-        f"""SELECT source, log, partition, `group`, max(generation) AS generation, min(earlier_offset) AS first_offset,
+        f"""SELECT place, gid, max(generation) AS generation, min(earlier_offset) AS first_offset,
              max(offset) AS last_offset, array() AS members,
              concat(max(generation) - min(earlier_generation), ' generations up to ', max(generation)) AS witness
            FROM (SELECT *, lag(at_ms, {STORM_GENERATIONS - 1}) OVER rounds AS earlier_ms,
                    lag(offset, {STORM_GENERATIONS - 1}) OVER rounds AS earlier_offset,
                    lag(generation, {STORM_GENERATIONS - 1}) OVER rounds AS earlier_generation
-                 FROM rounds WINDOW rounds AS (PARTITION BY source, log, `group` ORDER BY pos))
+                 FROM rounds WINDOW rounds AS (PARTITION BY gid ORDER BY pos))
            WHERE at_ms - earlier_ms <= {STORM_MS}
-           GROUP BY source, log, partition, `group`""",
+           GROUP BY place, gid""",
         severity=OBSERVATION,
     ),
 )
@@ -199,10 +199,10 @@ OF_ANSWERS = (
         "two leaders",
         "S1",
         "two members were told that they lead one generation",
-        """SELECT source, log, partition, `group`, generation, min(offset) AS first_offset, max(offset) AS last_offset,
+        f"""SELECT place, gid, generation, min(offset) AS first_offset, max(offset) AS last_offset,
              collect_set(member) AS members, concat(count(DISTINCT member), ' leaders') AS witness
            FROM told_joins WHERE leader = member
-           GROUP BY source, log, partition, `group`, life, generation
+           GROUP BY place, {LIFE}, generation
            HAVING count(DISTINCT coalesce(instance, member)) > 1""",
         ONLY_JOURNAL,
     ),
@@ -210,11 +210,11 @@ OF_ANSWERS = (
         "different answers",
         "S9",
         "members of one round were told different generations, protocols or leaders",
-        """SELECT source, log, partition, `group`, max(generation) AS generation, offset AS first_offset,
+        """SELECT place, gid, max(generation) AS generation, offset AS first_offset,
              offset AS last_offset, collect_set(member) AS members,
              concat(count(DISTINCT generation), ' generations, ', count(DISTINCT protocol), ' protocols, ',
                count(DISTINCT leader), ' leaders') AS witness
-           FROM told_joins GROUP BY source, log, partition, `group`, offset
+           FROM told_joins GROUP BY place, gid, offset
            HAVING count(DISTINCT generation) > 1 OR count(DISTINCT protocol) > 1 OR count(DISTINCT leader) > 1""",
         ONLY_JOURNAL,
     ),
@@ -222,12 +222,12 @@ OF_ANSWERS = (
         "generation told back",
         "S4",
         "a member was told an older generation than somebody before",
-        """SELECT source, log, partition, `group`, generation, greatest_offset AS first_offset, offset AS last_offset,
+        f"""SELECT place, gid, generation, greatest_offset AS first_offset, offset AS last_offset,
              array(member) AS members, concat('generation ', generation, ' after ', greatest) AS witness
            FROM (SELECT *, max(generation) OVER before AS greatest,
                    max_by(offset, generation) OVER before AS greatest_offset
                  FROM told_joins
-                 WINDOW before AS (PARTITION BY source, log, `group`, life ORDER BY pos
+                 WINDOW before AS (PARTITION BY {LIFE} ORDER BY pos
                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
            WHERE generation < greatest""",
         ONLY_JOURNAL,
@@ -236,23 +236,23 @@ OF_ANSWERS = (
         "list is not the group",
         "S34",
         "a member was told to be in the generation and is not in its leader's list",
-        """SELECT source, log, partition, `group`, generation, offset AS first_offset, offset AS last_offset,
+        """SELECT place, gid, generation, offset AS first_offset, offset AS last_offset,
              array(member) AS members, concat(member, ' is not listed') AS witness
-           FROM told_joins SEMI JOIN listed USING (source, log, `group`, offset)
-           ANTI JOIN listed USING (source, log, `group`, offset, member)""",
+           FROM told_joins SEMI JOIN listed USING (gid, offset)
+           ANTI JOIN listed USING (gid, offset, member)""",
         ONLY_JOURNAL,
     ),
     _check(
         "not relayed",
         "S11",
         "a member was told another assignment than its leader gave for it",
-        """SELECT t.source, t.log, t.partition, t.`group`, t.generation, t.offset AS first_offset,
+        """SELECT t.place, t.gid, t.generation, t.offset AS first_offset,
              t.offset AS last_offset, array(first(t.member)) AS members,
              concat('told ', substr(hex(first(t.payload)), 1, 64)) AS witness
-           FROM told_syncs t JOIN planned p
-             ON t.source = p.source AND t.log = p.log AND t.`group` = p.`group` AND t.generation = p.generation
+           FROM (SELECT * FROM told_syncs ANTI JOIN planned USING (gid, generation, member, payload)) t JOIN planned p
+             ON t.gid = p.gid AND t.generation = p.generation
            WHERE length(t.payload) > 0
-           GROUP BY t.source, t.log, t.partition, t.`group`, t.generation, t.pos, t.offset
+           GROUP BY t.place, t.gid, t.generation, t.pos, t.offset
            HAVING NOT bool_or(p.payload = t.payload)
              OR (bool_or(p.member = t.member) AND NOT bool_or(p.member = t.member AND p.payload = t.payload))""",
         ONLY_JOURNAL,
@@ -261,29 +261,31 @@ OF_ANSWERS = (
         "told before durable",
         "S26",
         "an assignment or a commit was acknowledged before its record was durable",
-        """SELECT t.source, t.log, t.partition, t.`group`, t.generation, min(t.offset) AS first_offset,
+        """SELECT t.place, t.gid, t.generation, min(t.offset) AS first_offset,
              d.offset AS last_offset, collect_set(t.member) AS members,
              concat('told at ', min(t.offset), ', durable at ', d.offset) AS witness
            FROM told_syncs t JOIN durable_generations d
-             ON t.source = d.source AND t.log = d.log AND t.`group` = d.`group` AND t.generation = d.generation
+             ON t.gid = d.gid AND t.generation = d.generation
            WHERE t.offset BETWEEN d.append_offset AND d.offset - 1
-           GROUP BY t.source, t.log, t.partition, t.`group`, t.generation, d.offset
+           GROUP BY t.place, t.gid, t.generation, d.offset
            UNION ALL
-           SELECT source, log, partition, `group`, generation, offset AS first_offset, offset AS last_offset,
+           SELECT place, gid, generation, offset AS first_offset, offset AS last_offset,
              array(member) AS members, 'a commit was acknowledged at once' AS witness
-           FROM asked SEMI JOIN appends USING (source, log, partition, offset)
-           WHERE api = 'OffsetCommit' AND error = 'NONE'""",
+           FROM (SELECT DISTINCT q.* FROM appends a JOIN (
+                   SELECT place, gid, generation, offset, member FROM asked
+                   WHERE api = 'OffsetCommit' AND error = 'NONE') q
+                   ON q.place = a.place AND q.offset = a.offset)""",
         ONLY_JOURNAL,
     ),
     _check(
         "commit of an old generation",
         "S15",
         "a commit of an older generation was accepted",
-        """SELECT source, log, partition, `group`, generation, greatest_offset AS first_offset, offset AS last_offset,
+        f"""SELECT place, gid, generation, greatest_offset AS first_offset, offset AS last_offset,
              array(member) AS members, concat('generation ', generation, ' while ', greatest, ' is told') AS witness
            FROM (SELECT *, max(told) OVER before AS greatest, max_by(offset, told) OVER before AS greatest_offset
                  FROM (SELECT *, CASE WHEN kind = 'answer' THEN generation END AS told FROM told_and_committed)
-                 WINDOW before AS (PARTITION BY `group`, log, source, life ORDER BY pos
+                 WINDOW before AS (PARTITION BY {LIFE} ORDER BY pos
                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
            WHERE kind = 'commit' AND generation >= 0 AND generation < greatest""",
         ONLY_JOURNAL,
@@ -292,7 +294,7 @@ OF_ANSWERS = (
         "commit of a departed member",
         "S15",
         "a commit of a member that had left was accepted",
-        """SELECT source, log, partition, `group`, generation, gone_offset AS first_offset, offset AS last_offset,
+        """SELECT place, gid, generation, gone_offset AS first_offset, offset AS last_offset,
              array(member) AS members, concat(how, ' at offset ', gone_offset) AS witness
            FROM accepted_of_departed WHERE api = 'OffsetCommit' AND how <> 'replaced'""",
         ONLY_JOURNAL,
@@ -301,7 +303,7 @@ OF_ANSWERS = (
         "answer to a departed member",
         "S14",
         "a member that had left was told that all is well",
-        """SELECT source, log, partition, `group`, generation, gone_offset AS first_offset, offset AS last_offset,
+        """SELECT place, gid, generation, gone_offset AS first_offset, offset AS last_offset,
              array(member) AS members, concat(how, ' at offset ', gone_offset) AS witness
            FROM accepted_of_departed WHERE api <> 'OffsetCommit' AND how <> 'replaced'""",
         ONLY_JOURNAL,
@@ -310,7 +312,7 @@ OF_ANSWERS = (
         "replaced and not fenced",
         "S17",
         "a static member that was replaced was told that all is well",
-        """SELECT source, log, partition, `group`, generation, gone_offset AS first_offset, offset AS last_offset,
+        """SELECT place, gid, generation, gone_offset AS first_offset, offset AS last_offset,
              array(member) AS members, concat(how, ' at offset ', gone_offset) AS witness
            FROM accepted_of_departed WHERE how = 'replaced'""",
         ONLY_JOURNAL,
@@ -319,25 +321,26 @@ OF_ANSWERS = (
         "answered twice",
         "S18",
         "a request was answered more than once",
-        """SELECT source, log, partition, asked.`group` AS `group`, max(generation) AS generation,
+        """SELECT place, gid, max(generation) AS generation,
              min(offset) AS first_offset, max(offset) AS last_offset, array(first(asked.member)) AS members,
-             concat(count(*), ' answers to the ', asked.api, ' at ', asked.offset) AS witness
-           FROM answered WHERE asked IS NOT NULL
-           GROUP BY source, log, partition, ticket, asked
-           HAVING count(*) > 1""",
+             concat(count(*), ' answers to the ', first(asked.api), ' at ', asked.offset) AS witness
+           FROM (SELECT place, coalesce(asked.gid, gid) AS gid, generation, offset, asked, asked.pos AS asked_pos
+                 FROM answered WHERE asked IS NOT NULL)
+           SEMI JOIN (
+             SELECT place, asked.pos AS asked_pos FROM answered WHERE before_kind = 'answer' AND asked IS NOT NULL)
+             USING (place, asked_pos)
+           GROUP BY place, gid, asked_pos, asked.offset""",
         ONLY_JOURNAL,
     ),
     _check(
         "never answered",
         "S18",
         "a request was not answered although its time had passed, or its coordinator was unloaded",
-        f"""SELECT q.source, q.log, q.partition, q.`group`, q.generation, q.offset AS first_offset,
+        f"""SELECT q.place, q.gid, q.generation, q.offset AS first_offset,
              i.last_offset AS last_offset, array(q.member) AS members,
              concat('the ', q.api, ' at ', q.offset, ' has no answer') AS witness
-           FROM unanswered q JOIN places i
-             ON q.source = i.source AND q.log = i.log AND q.partition = i.partition
-               AND i.stretch = q.offset DIV {STRETCH} AND q.offset BETWEEN i.first_offset AND i.last_offset
-           LEFT JOIN patience p ON q.source = p.source AND q.log = p.log AND q.`group` = p.`group`
+           FROM unanswered q JOIN places i ON q.place = i.place AND i.run = q.run
+           LEFT JOIN patience p ON q.gid = p.gid
            WHERE NOT i.has_gaps AND (i.unloaded OR q.api = 'Heartbeat'
              OR i.last_mono_ms > q.mono_ms + greatest(p.wait_ms, i.delay_ms, {PATIENCE_MS}) + {SLACK_MS})""",
         ONLY_JOURNAL,
@@ -353,14 +356,14 @@ OF_ANSWERS = (
         "silent and still there",
         "L3",
         "a member was told that all is well although its session had long ended",
-        """SELECT s.source, s.log, s.partition, s.`group`, s.generation, s.before_offset AS first_offset,
+        """SELECT s.place, s.gid, s.generation, s.before_offset AS first_offset,
              s.offset AS last_offset, array(s.member) AS members,
              concat('silent for ', s.mono_ms - s.before_ms, ' ms, its session ends after ', s.session_timeout_ms)
                AS witness
-           FROM silences s JOIN incarnations i ON s.source = i.source AND s.log = i.log AND s.partition = i.partition
+           FROM silences s JOIN incarnations i ON s.place = i.place
              AND s.offset BETWEEN i.first_offset AND i.last_offset
            SEMI JOIN overlooked o
-             ON s.source = o.source AND s.log = o.log AND s.partition = o.partition AND s.pos = o.pos
+             ON s.place = o.place AND s.pos = o.pos
            WHERE NOT i.has_gaps AND s.before_offset >= i.first_offset""",
         ONLY_JOURNAL,
     ),
@@ -368,11 +371,11 @@ OF_ANSWERS = (
         "early expiry",
         "S20",
         "a session ended although every member had been heard of in time",
-        """SELECT source, log, partition, `group`, CAST(NULL AS INT) AS generation, max(armed_offset) AS first_offset,
+        """SELECT place, gid, CAST(NULL AS INT) AS generation, max(armed_offset) AS first_offset,
              offset AS last_offset, collect_set(member) AS members,
              concat('the next session ends in ', min(armed_ms + session_timeout_ms - mono_ms), ' ms') AS witness
            FROM sessions_at_expiry
-           GROUP BY source, log, partition, `group`, offset, pos
+           GROUP BY place, gid, offset, pos
            HAVING min(coalesce(armed_ms + session_timeout_ms - mono_ms, -1)) > 0""",
         ONLY_JOURNAL,
     ),
@@ -380,11 +383,11 @@ OF_ANSWERS = (
         "answer while loading",
         "S33",
         "a request other than a Heartbeat succeeded before its coordinator had loaded",
-        f"""SELECT a.source, a.log, a.partition, a.`group`, a.generation, i.first_offset, a.offset AS last_offset,
+        """SELECT a.place, a.gid, a.generation, i.first_offset, a.offset AS last_offset,
              array(a.member) AS members,
              concat(a.api, ' before offset ', coalesce(CAST(i.loaded_offset AS STRING), 'the end')) AS witness
-           FROM asked a JOIN loading i ON a.source = i.source AND a.log = i.log AND a.partition = i.partition
-             AND i.stretch = a.offset DIV {STRETCH} AND a.offset BETWEEN i.first_offset AND i.until_offset
+           FROM asked a JOIN loading i ON a.place = i.place
+             AND i.run = a.run AND a.offset BETWEEN i.first_offset AND i.until_offset
            WHERE a.error = 'NONE' AND a.api <> 'Heartbeat' AND NOT i.has_gaps""",
         ONLY_JOURNAL,
     ),
@@ -392,11 +395,11 @@ OF_ANSWERS = (
         "answer after unloading",
         "S28",
         "a request succeeded after its coordinator had been unloaded",
-        f"""SELECT a.source, a.log, a.partition, a.`group`, a.generation, i.unloaded_offset AS first_offset,
+        """SELECT a.place, a.gid, a.generation, i.unloaded_offset AS first_offset,
              a.offset AS last_offset, array(a.member) AS members,
              concat(a.api, ' after offset ', i.unloaded_offset) AS witness
-           FROM asked a JOIN over i ON a.source = i.source AND a.log = i.log AND a.partition = i.partition
-             AND i.stretch = a.offset DIV {STRETCH} AND a.offset BETWEEN i.unloaded_offset + 1 AND i.last_offset
+           FROM asked a JOIN over i ON a.place = i.place
+             AND i.run = a.run AND a.offset BETWEEN i.unloaded_offset + 1 AND i.last_offset
            WHERE a.error = 'NONE'""",
         ONLY_JOURNAL,
     ),
@@ -404,12 +407,13 @@ OF_ANSWERS = (
         "entries out of order",
         "S23",
         "entries of the journal are missing, repeated or in the wrong place",
-        """SELECT source, log, partition, `group`, CAST(NULL AS INT) AS generation, before_offset AS first_offset,
+        """SELECT place, gid, CAST(NULL AS INT) AS generation, before_offset AS first_offset,
              offset AS last_offset, array() AS members,
              concat('entry ', sequence, ' after ', before) AS witness
-           FROM (SELECT *, lag(sequence) OVER entries AS before, lag(offset) OVER entries AS before_offset
-                 FROM entries SEMI JOIN disordered USING (partition, log, source)
-                 WINDOW entries AS (PARTITION BY partition, log, source ORDER BY pos))
+           FROM (SELECT /*+ BROADCAST(d) */ e.*, lag(sequence) OVER entries AS before,
+                   lag(offset) OVER entries AS before_offset
+                 FROM entries e SEMI JOIN disordered d ON e.place = d.place
+                 WINDOW entries AS (PARTITION BY e.place ORDER BY pos))
            WHERE kind <> 'began' AND before IS NOT NULL
              AND sequence <> before + CASE WHEN kind = 'gap' THEN count ELSE 1 END""",
         ONLY_JOURNAL,
@@ -418,14 +422,14 @@ OF_ANSWERS = (
         "zombie commit",
         "",
         "a member committed for a partition that is assigned to another one",
-        """SELECT c.source, c.log, c.partition, c.`group`, c.generation, a.offset AS first_offset,
+        """SELECT c.place, c.gid, c.generation, a.offset AS first_offset,
              c.offset AS last_offset, array(c.member, a.member) AS members,
              concat(c.topic, '-', c.topic_partition, ' of ', a.member) AS witness
-           FROM commit_rows c JOIN owned a
-             ON c.source = a.source AND c.log = a.log AND c.`group` = a.`group` AND c.generation = a.generation
+           FROM (SELECT * FROM rows WHERE kind = 'commit') c JOIN owned a
+             ON c.gid = a.gid AND c.generation = a.generation
                AND c.topic = a.topic AND c.topic_partition = a.topic_partition AND a.offset < c.offset
-               AND (a.until_offset IS NULL OR c.offset < a.until_offset)
-           WHERE c.member <> a.member""",
+               AND (a.until_offset IS NULL OR c.offset < a.until_offset) AND c.member <> a.member
+           SEMI JOIN accepted_commits t ON c.place = t.place AND c.offset = t.offset""",
         ONLY_JOURNAL,
         OBSERVATION,
     ),
@@ -433,16 +437,16 @@ OF_ANSWERS = (
         "never settles",
         "L5",
         f"{UNSETTLED_GENERATIONS} generations in a row ended without an assignment",
-        f"""SELECT source, log, partition, `group`, max(generation) AS generation, min(offset) AS first_offset,
+        f"""SELECT place, gid, max(generation) AS generation, min(offset) AS first_offset,
              max(offset) AS last_offset, array() AS members, concat(count(*), ' generations') AS witness
            FROM (SELECT r.*, s.generation AS settled_generation,
-                   lead(r.generation) OVER (PARTITION BY r.source, r.log, r.`group` ORDER BY r.pos) AS following,
-                   count(s.generation) OVER (PARTITION BY r.source, r.log, r.`group` ORDER BY r.pos) AS settled
-                 FROM rounds r LEFT JOIN (SELECT DISTINCT source, log, `group`, generation FROM told_syncs) s
-                   ON r.source = s.source AND r.log = s.log AND r.`group` = s.`group` AND r.generation = s.generation
+                   lead(r.generation) OVER (PARTITION BY r.gid ORDER BY r.pos) AS following,
+                   count(s.generation) OVER (PARTITION BY r.gid ORDER BY r.pos) AS settled
+                 FROM rounds r LEFT JOIN (SELECT DISTINCT gid, generation FROM told_syncs) s
+                   ON r.gid = s.gid AND r.generation = s.generation
                  WHERE r.source = 'journal')
            WHERE settled_generation IS NULL AND following IS NOT NULL
-           GROUP BY source, log, partition, `group`, settled
+           GROUP BY place, gid, settled
            HAVING count(*) >= {UNSETTLED_GENERATIONS}""",
         ONLY_JOURNAL,
         OBSERVATION,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rota.cli import MISUSED, fail
+from rota.exits import MISUSED, fail
 
 if TYPE_CHECKING:
     from rota.audit.audit import Audit, Unreadable, Wanted
@@ -140,7 +140,7 @@ def audit(
     """Check what groups did against the invariants, from logs alone: journals, __consumer_offsets of rota or Kafka.
 
     Exit code 0: clean. 1: something is there that must not be. 2: something could not be read; the rest was audited.
-    Needs Java 17 and `pip install 'rota[audit]'`.
+    Needs Java 17 and `pip install 'rota[audit]'`. SPARK_DRIVER_MEMORY=4g gives Java such a heap.
 
     \b
     Examples:

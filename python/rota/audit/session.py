@@ -31,6 +31,9 @@ LARGE_RECORDS = 2_000_000
 # With quick compilation alone Java has room for 48 MiB of code, which the queries fill; then it compiles no more.
 QUICK_TO_START = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 QUICK_TO_RUN = "-XX:+UseParallelGC"
+SMALL_HEAP, LARGE_HEAP = "1g", "2g"
+# Spark's own, which it does not look at beside a setting.
+HEAP_VARIABLE = "SPARK_DRIVER_MEMORY"
 
 
 class MissingError(Exception):
@@ -74,6 +77,11 @@ def is_small(records: int) -> bool:
     return records < SMALL_RECORDS
 
 
+def heap(records: int) -> str:
+    """Of Java for logs of so many records, unless the environment says another."""
+    return os.environ.get(HEAP_VARIABLE) or (SMALL_HEAP if records < LARGE_RECORDS else LARGE_HEAP)
+
+
 def fit(spark: SparkSession, records: int) -> None:
     """Settings for logs of so many records."""
     cores = int(spark.sparkContext.defaultParallelism)
@@ -107,6 +115,8 @@ def started(master: str = "local[*]", records: int = 0) -> Iterator[SparkSession
         "spark.driver.host": "127.0.0.1",
         # What reads a log for a minute is better off with quick compilation and few threads.
         "spark.driver.extraJavaOptions": QUICK_TO_START if records < LARGE_RECORDS else QUICK_TO_RUN,
+        # Of local mode, whose executor is the driver.
+        "spark.driver.memory": heap(records),
     }
     if master.startswith("local"):
         # Spark's own choice is the first `python3` of the PATH, which need not have rota.

@@ -10,7 +10,7 @@ import typer
 
 from rota.audit import past
 from rota.audit.command import instant_ms, shown_time
-from rota.cli import FAILED, MISUSED, fail
+from rota.exits import FAILED, MISUSED, fail
 from rota.journal import journal_in
 from rota.why import explained
 

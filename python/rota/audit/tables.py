@@ -10,21 +10,23 @@ from rota import _rota
 from rota.audit.coverage import Line
 from rota.audit.logs import JOURNAL
 from rota.audit.verdict import Verdict
-from rota.audit.views import GROUP, KEY
 from rota.journal import JOURNAL_DIRECTORY
 
+# `names` says what the numbers of the views stand for.
+NAMES = "source, log, partition, `group`"
+
 # The groups' records one after the other, before it is said why they came to be.
-VERSIONS = f"""SELECT {KEY}, `group`, generation, leader, protocol, at_ms AS from_ms,
+VERSIONS = f"""SELECT {NAMES}, generation, leader, protocol, at_ms AS from_ms,
           lead(at_ms) OVER versions AS to_ms, members, array_except(members, before) AS joined,
           array_except(before, members) AS gone, offset
         FROM (SELECT g.*, coalesce(m.members, array()) AS members,
                 coalesce(lag(m.members) OVER versions, array()) AS before
               FROM groups g LEFT JOIN (
-                SELECT {GROUP}, version, sort_array(collect_set(member)) AS members FROM members
-                GROUP BY {GROUP}, version) m
-                ON g.source = m.source AND g.log = m.log AND g.`group` = m.`group` AND g.version = m.version
-              WINDOW versions AS (PARTITION BY g.source, g.log, g.`group` ORDER BY g.pos))
-        WINDOW versions AS (PARTITION BY {GROUP} ORDER BY offset)"""
+                SELECT gid, version, sort_array(collect_set(member)) AS members FROM members
+                GROUP BY gid, version) m ON g.gid = m.gid AND g.version = m.version
+              WINDOW versions AS (PARTITION BY g.gid ORDER BY g.pos))
+        JOIN names USING (place, gid)
+        WINDOW versions AS (PARTITION BY gid ORDER BY offset)"""
 
 # A journal lies in a directory of that name beside the log of groups that it tells about.
 TABLES: dict[str, str] = {
@@ -36,16 +38,19 @@ TABLES: dict[str, str] = {
               AND v.`group` = c.`group` AND v.generation = c.generation AND c.began_ms <= v.from_ms
           GROUP BY v.source, v.log, v.`group`, v.offset) w
           ON v.source = w.source AND v.log = w.log AND v.`group` = w.`group` AND v.offset = w.offset""",
-    "membership": f"""SELECT {KEY}, `group`, life, member, first(instance, true) AS instance,
+    "membership": f"""SELECT {NAMES}, life, member, first(instance, true) AS instance,
           first(client, true) AS client, min(generation) AS first_generation, max(generation) AS last_generation,
           min(at_ms) AS first_ms, max(at_ms) AS last_ms
-        FROM members GROUP BY {KEY}, `group`, life, member""",
-    "ownership": """SELECT a.source, a.log, a.partition, a.`group`, a.generation, a.topic, a.topic_partition, a.member,
+        FROM members JOIN names USING (place, gid) GROUP BY {NAMES}, life, member""",
+    "ownership": f"""SELECT a.source, a.log, a.partition, a.`group`, a.generation, a.topic, a.topic_partition, a.member,
           g.from_ms, g.to_ms
-        FROM assigned a JOIN generations g
+        FROM (SELECT {NAMES}, generation, topic, topic_partition, member, offset
+              FROM assigned JOIN names USING (place, gid)) a
+        JOIN generations g
           ON a.source = g.source AND a.log = g.log AND a.`group` = g.`group` AND a.offset = g.offset
             AND a.generation = g.generation""",
-    "commits": f"""SELECT {KEY}, `group`, topic, topic_partition, committed, at_ms, offset FROM durable_offsets""",
+    "commits": f"""SELECT {NAMES}, topic, topic_partition, committed, at_ms, offset
+        FROM durable_offsets JOIN names USING (place, gid)""",
     "lag": """SELECT c.log, c.`group`, c.topic, c.topic_partition, c.committed, e.end_offset,
           e.end_offset - c.committed AS lag
         FROM (SELECT log, `group`, topic, topic_partition, max_by(committed, offset) AS committed FROM commits
@@ -74,6 +79,7 @@ def write(spark: SparkSession, output: Path, verdicts: list[Verdict], coverage: 
     """Write the tables beside `events`, as Parquet; each stays a view of its name."""
     logs = {row.log for row in spark.sql("SELECT DISTINCT log FROM all_rows WHERE source = 'offsets'").collect()}
     spark.createDataFrame(end_offsets(logs), END_OFFSETS).createOrReplaceTempView("end_offsets")
+    spark.sql("SELECT DISTINCT place, gid, log, partition, `group` FROM rows").createOrReplaceTempView("names")
     spark.sql(VERSIONS).createOrReplaceTempView("versions")
     spark.read.parquet(str(output / CAUSES)).createOrReplaceTempView("causes")
     for name, sql in TABLES.items():

@@ -14,7 +14,7 @@ import typer
 from rota.bench import alone, joining, plot, processes, serving
 from rota.bench.processes import BenchError, Served
 from rota.bench.serving import Plan, Say
-from rota.cli import FAILED, INTERRUPTED, MISUSED, fail
+from rota.exits import FAILED, INTERRUPTED, MISUSED, fail
 
 GROUP_MEMBERS = 100
 
@@ -165,7 +165,7 @@ def serve(
         report = serving.text(results, plan)
         if svg is not None:
             svg.write_text(plot.svg(results, report.partition("\n")[0]), encoding="utf-8")
-        written(as_json, {"plan": vars(plan), "servers": [one.to_json(floor) for one in results]}, report)
+        written(as_json, {"plan": vars(plan), "servers": [one.to_json(floor, plan) for one in results]}, report)
 
 
 @app.command("join")

@@ -48,6 +48,8 @@ class Round:
     elapsed_s: float
     points: Points
     cpu_s: float | None
+    late: Points = field(default_factory=list)
+    """By how much an open loop sent later than was due: the load's own doing, which is in `points` too."""
 
     @property
     def per_s(self) -> float:
@@ -56,7 +58,16 @@ class Round:
 
     def took_s(self, share: float) -> float:
         """The time within which this share of the answers came."""
-        return next(ns for at, ns in self.points if at >= share) / 1e9
+        return at_share(self.points, share)
+
+    def late_s(self, share: float) -> float:
+        """The time by which this share of the heartbeats was sent late at most."""
+        return at_share(self.late, share)
+
+
+def at_share(points: Points, share: float) -> float:
+    """Seconds."""
+    return next(ns for at, ns in points if at >= share) / 1e9
 
 
 @dataclass
@@ -75,15 +86,20 @@ class Result:
         """A share's time in each round."""
         return figure([one.took_s(share) for one in self.rounds])
 
+    def late_s(self, share: float) -> Figure:
+        """How late a share was sent in each round of an open loop."""
+        return figure([one.late_s(share) for one in self.rounds])
+
     @property
     def cpu_each_s(self) -> Figure | None:
         """CPU of the server for each answer; the warm-up's share is taken as that of the rest."""
         known = [one.cpu_s / one.answers for one in self.rounds if one.cpu_s is not None]
         return figure(known) if len(known) == len(self.rounds) else None
 
-    def to_json(self, floor: Result | None) -> dict[str, Any]:
+    def to_json(self, floor: Result | None, plan: Plan) -> dict[str, Any]:
         """Everything of the table and all rounds; times in seconds."""
         cpu = self.cpu_each_s
+        late = None if plan.rate is None else {name: self.late_s(share).to_json() for name, share in SHARES.items()}
         return {
             "name": self.served.name,
             "address": self.served.address,
@@ -93,6 +109,7 @@ class Result:
             "of_the_echo": None if floor is None else self.per_s.over(floor.per_s).to_json(),
             "cpu_s_each": None if cpu is None else cpu.to_json(),
             "took_s": {name: self.took_s(share).to_json() for name, share in SHARES.items()},
+            "sent_late_s": late,
         }
 
 
@@ -151,7 +168,7 @@ class Crowd:
     def run(self, plan: Plan) -> Round:
         """One round of the load."""
         before = self.served.cpu_s()
-        answers, errors, elapsed_s, points = interruptible(
+        answers, errors, elapsed_s, points, late = interruptible(
             lambda: _rota.bench_load(
                 self.served.address,
                 self.seats,
@@ -165,7 +182,7 @@ class Crowd:
         after = self.served.cpu_s()
         counted = elapsed_s / (elapsed_s + plan.warm_up_s)
         cpu_s = None if before is None or after is None else (after - before) * counted
-        return Round(answers, errors, elapsed_s, points, cpu_s)
+        return Round(answers, errors, elapsed_s, points, cpu_s, late)
 
 
 def measure(servers: Sequence[Served], plan: Plan, say: Say) -> list[Result]:
@@ -193,7 +210,8 @@ def text(results: Sequence[Result], plan: Plan) -> str:
     """The table."""
     floor = floor_of(results)
     loop = "closed loop" if plan.rate is None else f"open loop, {plan.rate:,.0f}/s, time counted from when it was due"
-    head = ["", "heartbeats/s", "of the echo", "CPU each", *SHARES, "errors"]
+    late = [] if plan.rate is None else ["sent late, p99.9"]
+    head = ["", "heartbeats/s", "of the echo", "CPU each", *SHARES, *late, "errors"]
     rows = []
     for result in results:
         cpu = result.cpu_each_s
@@ -204,6 +222,7 @@ def text(results: Sequence[Result], plan: Plan) -> str:
                 "" if floor is None or result is floor else ratio(result.per_s.over(floor.per_s)),
                 "" if cpu is None else duration(cpu.median),
                 *(duration(result.took_s(share).median) for share in SHARES.values()),
+                *(duration(result.late_s(SHARES["p99.9"]).median) for _ in late),
                 f"{sum(one.errors for one in result.rounds):,}",
             ]
         )

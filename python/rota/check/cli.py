@@ -8,15 +8,16 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, NoReturn
 
 import typer
 
-from rota.check import proofs
+from rota.check import exploration, proofs
 from rota.check.engines import Effort, Engine, Progress, Report, table
 from rota.check.registry import ENGINES
-from rota.cli import FAILED, INTERRUPTED, MISUSED, fail
+from rota.exits import FAILED, INTERRUPTED, MISUSED, fail
 
 app = typer.Typer(
     help="Check the protocol and this implementation of it.",
@@ -133,8 +134,31 @@ def command(engine: Engine) -> None:
 
 
 for _engine in ENGINES:
-    if _engine.name != "proofs":
+    if _engine.name not in ("exploration", "proofs"):
         command(_engine)
+
+
+@app.command("exploration")
+def explore(
+    quick: Quick = False,
+    as_json: AsJson = False,
+    states: Annotated[
+        int | None,
+        typer.Option("--states", min=1, help="Of each of the bounds: 500,000 if left out, 8,000 with --quick."),
+    ] = None,
+    processes: Processes = None,
+) -> None:
+    """Visit every state that the coordinator can reach within small bounds, and check each and every step.
+
+    To the end of a layer, which may be four times as many states; each takes some 45 bytes of memory.
+
+    \b
+    Examples:
+      rota check exploration
+      rota check exploration --states 5000000 --json
+    """
+    asked = replace(effort(quick, 0, None, processes), states=states)
+    end([checked("exploration", exploration.run, asked, [])], [], as_json)
 
 
 @app.command("proofs")

@@ -19,14 +19,15 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is asked for. `steps` is for engines that take steps, None leaves their number to them; `seed` is for
-    those that choose.
+    """How much is asked for. `steps` is for engines that take steps, `states` for the one that visits states, None
+    leaves their number to them; `seed` is for those that choose.
     """
 
     quick: bool = False
     seed: int = 0
     steps: int | None = None
     processes: int = field(default_factory=lambda: os.cpu_count() or 1)
+    states: int | None = None
 
 
 @dataclass(frozen=True)

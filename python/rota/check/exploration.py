@@ -18,7 +18,7 @@ def run(effort: Effort, progress: Progress) -> Report:
     """Explores within each of the bounds until so many states are known, or something does not hold."""
     began = time.perf_counter()
     names = _rota.exploration_bounds()
-    states_max = STATES_QUICKLY if effort.quick else STATES
+    states_max = effort.states or (STATES_QUICKLY if effort.quick else STATES)
     states = transitions = whole = 0
     cells: set[str] = set()
     failures: list[str] = []

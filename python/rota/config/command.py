@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from rota._rota import ConfigError
-from rota.cli import MISUSED, fail
 from rota.config.options import OPTIONS
 from rota.config.sources import (
     DEFAULT,
     Resolved,
     Told,
-    read_environment,
-    read_file,
-    resolve,
     written,
 )
+from rota.exits import MISUSED, fail
 from rota.server import Server
 
 COMMAND_LINE = "COMMANDLINE"
@@ -34,21 +29,15 @@ def main() -> None:
     """What a server is run with, and why."""
 
 
-def read_flags(context: typer.Context, settings: Mapping[str, str]) -> dict[str, Told]:
+def read_flags(context: typer.Context, settings: Mapping[str, Told]) -> dict[str, Told]:
     """What the command line of `rota serve` says; `settings` are those of `--set`."""
-    found = {name: Told(value, "flag --set") for name, value in settings.items()}
+    found = dict(settings)
     for name, value in context.params.items():
         source = context.get_parameter_source(name)
         if name in OPTIONS and source is not None and source.name == COMMAND_LINE:
             text = value if isinstance(value, bool | int) else str(value)
             found[name] = Told(text, f"flag {OPTIONS[name].flag}")
     return found
-
-
-def configured(context: typer.Context, settings: Mapping[str, str], file: Path | None) -> Resolved:
-    """What flags, environment and file say together. Raises ConfigError."""
-    of_file = {} if file is None else read_file(file)
-    return resolve(of_file, read_environment(os.environ), read_flags(context, settings))
 
 
 def shown(resolved: Resolved) -> dict[str, dict[str, Any]]:
@@ -84,7 +73,8 @@ def show(
       ROTA_GROUP_MAX_SIZE=100 rota config show
     """
     from rota.cli import app as rota_app
-    from rota.serve.command import addresses, told_by
+    from rota.serve.command import told_by
+    from rota.serve.running import addresses
 
     commands: Any = typer.main.get_command(rota_app)
     serve = commands.commands["serve"].make_context("rota serve", list(context.args))

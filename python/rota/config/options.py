@@ -6,7 +6,7 @@ Kafka's settings are not in it: the server has their names, ranges and defaults 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS
 
@@ -59,8 +59,7 @@ def one_of(*names: str) -> Callable[[Value], Value]:
     return check
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One option. In a file it is called `name`, on the command line `--name` with hyphens, in the environment
     `ROTA_NAME`."""
 

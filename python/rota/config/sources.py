@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
-import tomllib
+import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rota._rota import ConfigError
 from rota.config.options import OPTIONS, UnfitError, Value
@@ -23,8 +21,7 @@ that is called `rota` puts ROTA_PORT and ROTA_SERVICE_HOST into every pod."""
 DEFAULT = "default"
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(NamedTuple):
     """A value, and who said it: `file rota.toml`, `environment ROTA_LISTEN`, `flag --listen`, `default`."""
 
     value: Value
@@ -43,12 +40,12 @@ def variable_of(name: str) -> str:
     return PREFIX + name.upper().replace(".", "_")
 
 
-@dataclass(frozen=True)
 class Resolved:
     """What a server is run with: rota's options, and those of Kafka's settings that are not left as they are."""
 
-    options: dict[str, Told]
-    settings: dict[str, Told]
+    def __init__(self, options: dict[str, Told], settings: dict[str, Told]) -> None:
+        self.options = options
+        self.settings = settings
 
     def __getitem__(self, name: str) -> Any:
         """The value of an option."""
@@ -77,10 +74,17 @@ def written(value: Value) -> str:
     return "" if value is None else str(value)
 
 
+def nearest(name: str, known: Iterable[str], likeness: float) -> str | None:
+    """The known name that is most like it, if one is so much like it (0 to 1)."""
+    # A server whose names are all known starts without it.
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, list(known), 1, likeness)), None)
+
+
 def unknown(name: str, known: Iterable[str], source: str) -> ConfigError:
     """That a name is none, with the one that is nearest."""
-    near = difflib.get_close_matches(name, list(known), 1, 0.0)
-    return ConfigError(f"{source}: unknown setting `{name}`; the nearest one is `{near[0]}`")
+    return ConfigError(f"{source}: unknown setting `{name}`; the nearest one is `{nearest(name, known, 0.0)}`")
 
 
 def flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -95,6 +99,8 @@ def flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
 
 def read_file(path: Path) -> dict[str, Told]:
     """The options and settings of a TOML file, tables [server] and [kafka]. Raises ConfigError."""
+    import tomllib
+
     source = f"file {path}"
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -122,8 +128,8 @@ def read_environment(environment: Mapping[str, str]) -> dict[str, Told]:
     if ours.keys() - variables.keys():
         variables |= {variable_of(name): name for name in kafka_defaults()}
     for variable in ours.keys() - variables.keys():
-        names = [known.removeprefix(PREFIX) for known in variables]
-        if difflib.get_close_matches(variable.removeprefix(PREFIX), names, 1, LIKELY):
+        names = (known.removeprefix(PREFIX) for known in variables)
+        if nearest(variable.removeprefix(PREFIX), names, LIKELY) is not None:
             raise unknown(variable, variables, "environment")
     return {
         variables[variable]: Told(value, f"environment {variable}")
@@ -148,3 +154,8 @@ def resolve(*sources: Mapping[str, Told]) -> Resolved:
         except UnfitError as error:
             raise ConfigError(f"{told.source}: `{name}` is `{written(told.value)}`: give {error}") from None
     return Resolved(options, settings)
+
+
+def configured(flags: Mapping[str, Told], file: Path | None) -> Resolved:
+    """What flags, environment and file say together. Raises ConfigError."""
+    return resolve({} if file is None else read_file(file), read_environment(os.environ), flags)

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 import rota
-from rota.cli import FAILED, INTERRUPTED, MISUSED, address, fail
+from rota.addresses import address
+from rota.exits import FAILED, INTERRUPTED, MISUSED, fail
 
 
 class Assignor(StrEnum):

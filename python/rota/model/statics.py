@@ -111,15 +111,8 @@ def _falls(s: State, group: Group, new: Member, what: Replacement, join: Parked,
     """The old id, its timeouts and protocols are back, with a full session (docs/protocol.md §9.3)."""
     old = replace(what.old, assignment=new.assignment, owes_sync=new.owes_sync)
     s = arm_session(_swap(s, group.group_id, new.member_id, old), group.group_id, old.member_id)
-    s = replace(s, appends=tuple(_counts_as_late(flying, group.group_id, old) for flying in s.appends))
     told, name = group_error(error), group.protocol_name
     return emit(s, JoinAnswer(join.ticket, told, group.generation, group.protocol_type, name, what.previous_leader))
-
-
-def _counts_as_late(flying: InFlight, group_id: str, restored: Member) -> InFlight:
-    """Those that the fallen newcomer had fenced have nothing to fall to any more (docs/protocol.md §9.3)."""
-    replaced = isinstance(flying.what, Replacement) and flying.what.old.instance_id == restored.instance_id
-    return replace(flying, late=True) if replaced and flying.group_id == group_id else flying
 
 
 def _write_if_named_later(s: State, group_id: str, undone: int) -> State:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated
 
 import typer
 
 import rota
-from rota.cli import FAILED, MISUSED, Version, address, fail
-from rota.config.command import configured
-from rota.config.sources import FILE_VARIABLE, Resolved
-from rota.reporting import Report
-from rota.serve.ending import Ending, Printer
-from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS, Server
-from rota.trace import Sink
-
-IN_MEMORY = "in memory: nothing survives a restart"
+from rota.cli import Version
+from rota.config.command import read_flags
+from rota.config.sources import FILE_VARIABLE, Resolved, configured
+from rota.exits import MISUSED, fail
+from rota.serve import running
+from rota.serve.words import chosen
+from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS
 
 
 class Durability(StrEnum):
@@ -96,121 +92,12 @@ JournalRetentionBytes = Annotated[
 JournalRetentionMs = Annotated[int, typer.Option(min=1, metavar="MS", help="How long the journal is kept.")]
 
 
-def chosen(pairs: list[str]) -> dict[str, str]:
-    """`--set KEY=VALUE ...` as a mapping; of a name that comes twice the last one counts."""
-    settings = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.strip():
-            fail(MISUSED, f"--set is `{pair}`: give KEY=VALUE, such as group.initial.rebalance.delay.ms=0")
-        settings[name.strip()] = value.strip()
-    return settings
-
-
-def started(
-    listen: str,
-    advertise: str | None,
-    nodes: int,
-    settings: dict[str, str],
-    trace: Sink | None,
-    data: Data | None,
-    http: str | None = None,
-    blame: Callable[[str], str] = str,
-) -> Server:
-    """A running server, or the reason why not as one line on stderr. `blame` says where a setting came from."""
-    data = data or Data(None)
-    try:
-        return Server(
-            listen,
-            advertise=advertise,
-            nodes=nodes,
-            settings=settings,
-            trace=trace,
-            data=data.where,
-            durability=data.how,
-            take_over=data.take_over,
-            journal=data.journal,
-            journal_retention_bytes=data.journal_retention_bytes,
-            journal_retention_ms=data.journal_retention_ms,
-            http=http,
-        )
-    except rota.ConfigError as error:
-        fail(MISUSED, f"{blame(str(error))}; `rota settings` lists the settings")
-    except ValueError as error:
-        fail(MISUSED, str(error))
-    except (rota.RotaError, OSError) as error:
-        fail(FAILED, str(error))
-
-
 def told_by(context: typer.Context, pairs: list[str] | None, file: Path | None) -> Resolved:
     """What flags, environment and file say, or what of it cannot be as one line on stderr."""
     try:
-        return configured(context, chosen(pairs or []), file)
+        return configured(read_flags(context, chosen(pairs or [])), file)
     except rota.ConfigError as error:
         fail(MISUSED, str(error))
-
-
-def addresses(told: Resolved) -> tuple[str, str | None]:
-    """Where to listen, and where clients are told to connect to."""
-    advertise = told["advertise"]
-    return (
-        address(told.called("listen"), told["listen"], 0),
-        None if advertise is None else address(told.called("advertise"), advertise, 1),
-    )
-
-
-class Data(NamedTuple):
-    """Where a server keeps its data, and how."""
-
-    where: Path | None
-    how: Literal["fsync", "os"] = "fsync"
-    take_over: bool = False
-    journal: bool | Path = False
-    journal_retention_bytes: int = JOURNAL_RETENTION_BYTES
-    journal_retention_ms: int = JOURNAL_RETENTION_MS
-
-    @staticmethod
-    def of(told: Resolved) -> Data:
-        """As it was configured."""
-        data, journal_dir = told["data"], told["journal_dir"]
-        return Data(
-            None if data is None else Path(data),
-            told["durability"],
-            told["take_over"],
-            told["journal"] if journal_dir is None else Path(journal_dir),
-            told["journal_retention_bytes"],
-            told["journal_retention_ms"],
-        )
-
-
-def kept(server: Server, where: Path | None, how: str) -> str:
-    """Where the data is, for the first line; what the start found goes to stderr."""
-    report = server.start_report()
-    if report is None:
-        return IN_MEMORY
-    for line in report.lines:
-        typer.echo(f"rota: {line}", err=True)
-    mode = "read only" if report.is_read_only else how
-    return f"{where}, {mode}: {report.groups} groups and {report.offsets} offsets loaded in {report.took_ms} ms"
-
-
-def say_ready(server: Server, data: Data, advertise: str | None, *, as_json: bool) -> None:
-    """The first line, and what clients are told if that is something else."""
-    where = kept(server, data.where, data.how)
-    if as_json:
-        ready = {"event": "ready", "version": rota.__version__, "listen": server.bootstrap_servers}
-        report = server.start_report()
-        found = {} if report is None else {"data": str(data.where), **report._asdict()}
-        shown = {} if server.http_address is None else {"http": server.http_address}
-        typer.echo(json.dumps(ready | found | shown))
-    else:
-        typer.echo(f"rota {rota.__version__} ready on {server.bootstrap_servers} ({where})")
-    if advertise is not None and not as_json:
-        host, _, port = advertise.rpartition(":")
-        told = ", ".join(f"{host}:{int(port) + at}" for at in range(len(server.nodes())))
-        typer.echo(f"clients are told to connect to {told}")
-    if server.http_address is not None and not as_json:
-        typer.echo(f"its groups are shown on http://{server.http_address}/")
 
 
 def serve(
@@ -257,32 +144,12 @@ def serve(
       rota serve --config rota.toml --log-format json
       rota serve --set group.initial.rebalance.delay.ms=0 --set num.partitions=12
     """
-    told = told_by(context, pairs, config)
-    report = Report(told["log_format"])
-    ending = Ending(report)
-    printer = Printer(ending, as_json=as_json) if told["trace"] else None
-    kept_in, (listen, advertise) = Data.of(told), addresses(told)
-    server = started(
-        listen,
-        advertise,
-        told["nodes"],
-        told.written(),
-        None if printer is None else printer.sink,
-        kept_in,
-        told["http"],
-        told.blame,
-    )
-    say_ready(server, kept_in, advertise, as_json=as_json)
-    report.event("ready", version=rota.__version__, listen=server.bootstrap_servers, data=told["data"])
-    sys.stdout.flush()
-    if printer is not None:
-        printer.begin()
-    ending.follow(server)
+    running.serve(told_by(context, pairs, config), as_json=as_json)
 
 
 def settings(as_json: AsJson = False) -> None:
     """List the settings that `rota serve --set` takes, and Kafka's default for each."""
-    with started("127.0.0.1:0", None, 1, {}, None, None) as server:
+    with running.started("127.0.0.1:0", None, 1, {}, None, None) as server:
         table = server.settings()
     if as_json:
         typer.echo(json.dumps(table, indent=2))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -10,10 +9,8 @@ import threading
 from types import FrameType
 from typing import Any, TextIO, cast
 
-import typer
-
 import rota
-from rota.cli import FAILED, INTERRUPTED, fail
+from rota.exits import FAILED, INTERRUPTED, fail
 from rota.reporting import Report
 from rota.server import Server
 from rota.trace import Sink
@@ -77,7 +74,7 @@ class Ending:
             fail(FAILED, str(error))
         self.stop(server)
         if not is_well:
-            raise typer.Exit(FAILED)
+            raise SystemExit(FAILED)
 
     def stop(self, server: Server) -> None:
         """Stop the server while signals are still heard."""
@@ -102,6 +99,8 @@ class Printer:
         self._begun.set()
 
     def _object(self, line: dict[str, Any]) -> None:
+        import json
+
         self.write(json.dumps(line) + "\n")
 
     def write(self, text: str) -> None:

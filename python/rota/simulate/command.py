@@ -14,7 +14,7 @@ import typer
 
 from rota import simulate as engine
 from rota.assign import InputError
-from rota.cli import FAILED, INTERRUPTED, MISUSED, fail
+from rota.exits import FAILED, INTERRUPTED, MISUSED, fail
 from rota.simulate import Total, World, drawing
 from rota.simulate import plan as planning
 from rota.simulate.journal import Journal

@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 import typer
 
-from rota import cli
+from rota import exits
+from rota.addresses import address
 from rota.why.command import DEFAULT_ADDRESS
 
 ROWS_WITHOUT_TERMINAL = 10_000
@@ -44,12 +45,12 @@ def top(
     from rota.http.client import HttpError
     from rota.top import view
 
-    cli.address("--http", http, 1)
+    address("--http", http, 1)
     console = Console(highlight=False)
     try:
         groups = all_groups(http)
     except HttpError as error:
-        cli.fail(cli.FAILED, f"{error.name}: {error}")
+        exits.fail(exits.FAILED, f"{error.name}: {error}")
 
     def screen(fault: str | None = None) -> Any:
         rows = console.height - ROWS_BESIDE if console.is_terminal and not once else ROWS_WITHOUT_TERMINAL

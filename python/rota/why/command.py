@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rota import cli
+from rota import exits
+from rota.addresses import address
 from rota.why import words
 
 DEFAULT_ADDRESS = "127.0.0.1:9644"
@@ -48,15 +49,15 @@ def why(
         state.why_then(group, from_, at, as_json)
         return
     if at is not None:
-        cli.fail(cli.MISUSED, "--at needs --from: a running server is asked about now")
+        exits.fail(exits.MISUSED, "--at needs --from: a running server is asked about now")
 
-    cli.address("--http", http, 1)
+    address("--http", http, 1)
     try:
         found = client.group(http, group)
     except client.HttpError as error:
         if as_json:
             typer.echo(json.dumps({"error": error.name, "message": str(error)}))
-        cli.fail(cli.FAILED, words.printable(f"{error.name}: {error}"))
+        exits.fail(exits.FAILED, words.printable(f"{error.name}: {error}"))
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return

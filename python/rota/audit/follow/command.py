@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from rota.audit.command import told, told_trouble
-from rota.cli import MISUSED, fail
+from rota.exits import MISUSED, fail
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rota.audit.plant import copying, journal, records
-from rota.cli import FAILED, MISUSED, fail
+from rota.exits import FAILED, MISUSED, fail
 
 Source = Annotated[Path, typer.Argument(metavar="SRC", help="A data directory. Nothing in it is changed.")]
 Target = Annotated[Path, typer.Argument(metavar="DST", help="A directory that does not exist yet.")]

@@ -1,0 +1,146 @@
+"""A server in the foreground, from what was asked for to the signal that ends it. Nothing here needs Typer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import rota
+from rota.addresses import address
+from rota.config.sources import Resolved
+from rota.exits import FAILED, MISUSED, complain, fail
+from rota.reporting import Report
+from rota.serve.ending import Ending, Printer
+from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS, Server
+from rota.trace import Sink
+
+IN_MEMORY = "in memory: nothing survives a restart"
+
+
+def addresses(told: Resolved) -> tuple[str, str | None]:
+    """Where to listen, and where clients are told to connect to."""
+    advertise = told["advertise"]
+    return (
+        address(told.called("listen"), told["listen"], 0),
+        None if advertise is None else address(told.called("advertise"), advertise, 1),
+    )
+
+
+class Data(NamedTuple):
+    """Where a server keeps its data, and how."""
+
+    where: Path | None
+    how: Literal["fsync", "os"] = "fsync"
+    take_over: bool = False
+    journal: bool | Path = False
+    journal_retention_bytes: int = JOURNAL_RETENTION_BYTES
+    journal_retention_ms: int = JOURNAL_RETENTION_MS
+
+    @staticmethod
+    def of(told: Resolved) -> Data:
+        """As it was configured."""
+        data, journal_dir = told["data"], told["journal_dir"]
+        return Data(
+            None if data is None else Path(data),
+            told["durability"],
+            told["take_over"],
+            told["journal"] if journal_dir is None else Path(journal_dir),
+            told["journal_retention_bytes"],
+            told["journal_retention_ms"],
+        )
+
+
+def started(
+    listen: str,
+    advertise: str | None,
+    nodes: int,
+    settings: dict[str, str],
+    trace: Sink | None,
+    data: Data | None,
+    http: str | None = None,
+    blame: Callable[[str], str] = str,
+) -> Server:
+    """A running server, or the reason why not as one line on stderr. `blame` says where a setting came from."""
+    data = data or Data(None)
+    try:
+        return Server(
+            listen,
+            advertise=advertise,
+            nodes=nodes,
+            settings=settings,
+            trace=trace,
+            data=data.where,
+            durability=data.how,
+            take_over=data.take_over,
+            journal=data.journal,
+            journal_retention_bytes=data.journal_retention_bytes,
+            journal_retention_ms=data.journal_retention_ms,
+            http=http,
+        )
+    except rota.ConfigError as error:
+        fail(MISUSED, f"{blame(str(error))}; `rota settings` lists the settings")
+    except ValueError as error:
+        fail(MISUSED, str(error))
+    except (rota.RotaError, OSError) as error:
+        fail(FAILED, str(error))
+
+
+def kept(server: Server, where: Path | None, how: str) -> str:
+    """Where the data is, for the first line; what the start found goes to stderr."""
+    report = server.start_report()
+    if report is None:
+        return IN_MEMORY
+    for line in report.lines:
+        complain(line)
+    mode = "read only" if report.is_read_only else how
+    return f"{where}, {mode}: {report.groups} groups and {report.offsets} offsets loaded in {report.took_ms} ms"
+
+
+def say(line: str) -> None:
+    """A line on stdout, at once."""
+    print(line, flush=True)
+
+
+def say_ready(server: Server, data: Data, advertise: str | None, *, as_json: bool) -> None:
+    """The first line, and what clients are told if that is something else."""
+    where = kept(server, data.where, data.how)
+    if as_json:
+        import json
+
+        ready = {"event": "ready", "version": rota.__version__, "listen": server.bootstrap_servers}
+        report = server.start_report()
+        found = {} if report is None else {"data": str(data.where), **report._asdict()}
+        shown = {} if server.http_address is None else {"http": server.http_address}
+        say(json.dumps(ready | found | shown))
+    else:
+        say(f"rota {rota.__version__} ready on {server.bootstrap_servers} ({where})")
+    if advertise is not None and not as_json:
+        host, _, port = advertise.rpartition(":")
+        told = ", ".join(f"{host}:{int(port) + at}" for at in range(len(server.nodes())))
+        say(f"clients are told to connect to {told}")
+    if server.http_address is not None and not as_json:
+        say(f"its groups are shown on http://{server.http_address}/")
+
+
+def serve(told: Resolved, *, as_json: bool) -> None:
+    """Run a server until a signal ends it."""
+    report = Report(told["log_format"])
+    ending = Ending(report)
+    printer = Printer(ending, as_json=as_json) if told["trace"] else None
+    kept_in, (listen, advertise) = Data.of(told), addresses(told)
+    server = started(
+        listen,
+        advertise,
+        told["nodes"],
+        told.written(),
+        None if printer is None else printer.sink,
+        kept_in,
+        told["http"],
+        told.blame,
+    )
+    say_ready(server, kept_in, advertise, as_json=as_json)
+    report.event("ready", version=rota.__version__, listen=server.bootstrap_servers, data=told["data"])
+    if printer is not None:
+        printer.begin()
+    ending.follow(server)
