@@ -36,7 +36,7 @@ impl Coordinator {
                     instance_id: member.instance_id.as_deref(),
                     client_id: &member.client.id,
                     client_host: &member.client.host,
-                    metadata: chosen.and_then(|protocol| member.metadata(protocol)).map_or(&[], |metadata| metadata),
+                    metadata: chosen.map_or(&[], |protocol| member.metadata_bytes(protocol)),
                     assignment: &member.assignment,
                 }
             })

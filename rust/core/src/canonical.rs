@@ -83,6 +83,7 @@ impl Coordinator {
             cleaner,
             clock: _,
             self_check: _,
+            last_set: _,
             unchecked: _,
         } = self;
         let mut state = Canonical { coordinator: self, ages, generation: 0, names: Names::default(), into };

@@ -85,6 +85,9 @@ pub struct Coordinator {
     pub(crate) cleaner: Cleaner,
     pub(crate) clock: Now,
     pub(crate) self_check: SelfCheck,
+    /// The group whose offset was set last: that of the next one mostly is the same.
+    #[serde(skip)]
+    pub(crate) last_set: Option<GroupHandle>,
     /// Events since something large was checked.
     #[serde(skip)]
     pub(crate) unchecked: usize,
@@ -110,6 +113,7 @@ impl Coordinator {
             cleaner: Cleaner::default(),
             clock: Now { mono_ms: 0, wall_ms: 0 },
             self_check: if cfg!(debug_assertions) { SelfCheck::EveryEvent } else { SelfCheck::Never },
+            last_set: None,
             unchecked: 0,
         }
     }
@@ -267,8 +271,7 @@ impl Coordinator {
 
     /// The same coordinator as it was before it loaded anything.
     pub(crate) fn without_state(&self) -> Coordinator {
-        let (clock, self_check) = (self.clock, self.self_check);
-        Coordinator { clock, self_check, ..Coordinator::new(self.config.clone(), self.partition, self.epoch) }
+        Coordinator { clock: self.clock, ..Coordinator::new(self.config.clone(), self.partition, self.epoch) }
     }
 
     /// The time never goes back, whatever the caller's clock does.

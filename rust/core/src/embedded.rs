@@ -345,6 +345,8 @@ mod tests {
     fn a_list_of_topics_is_read_up_to_where_it_ends() {
         let bytes = hex(&format!("{OWNED} ff"));
         assert_eq!(read_topic_partitions(&bytes, "list"), Ok((owned(), &[0xff][..])));
+        let nothing = vec![TopicPartitions { topic: String::new(), partitions: vec![] }];
+        assert_eq!(read_topic_partitions(&hex("00000001 0000 00000000"), "list"), Ok((nothing, &[][..])));
         let mut written = vec![1];
         assert_eq!(write_topic_partitions(&mut written, "list", &owned()), Ok(()));
         assert_eq!(written, [vec![1], hex(OWNED)].concat());
@@ -372,6 +374,13 @@ mod tests {
         };
         assert_eq!(decode_subscription(&bytes), Ok(expected.clone()));
         assert_eq!(encode_subscription(&expected), Ok(bytes));
+    }
+
+    #[test]
+    fn a_list_that_ends_too_soon_is_named() {
+        let refused = decode_subscription(&hex("0003 00000002 0001 61")).unwrap_err();
+        assert_eq!(refused, EmbeddedError::Truncated { field: "topics" });
+        assert_eq!(refused.to_string(), "the bytes end inside `topics`");
     }
 
     #[test]

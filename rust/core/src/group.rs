@@ -114,6 +114,11 @@ impl Member {
         self.protocols.iter().find(|offer| &*offer.name == protocol).map(|offer| &offer.metadata)
     }
 
+    /// The same as bytes; none of them if it does not list the protocol.
+    pub fn metadata_bytes(&self, protocol: &str) -> &[u8] {
+        self.metadata(protocol).map_or(&[], |metadata| metadata)
+    }
+
     /// Whether a request offers just what the member offered before: same names, same order, same bytes (§4.2).
     pub fn offers_the_same(&self, protocols: &[Protocol<'_>]) -> bool {
         let offered = distinct(protocols);

@@ -102,10 +102,13 @@ impl Coordinator {
         partition: i32,
         value: Option<OffsetValue>,
     ) {
+        let is_last = |last: &GroupHandle| self.groups.get(*last).is_some_and(|group| *group.id == *group_id);
+        let last = self.last_set.filter(is_last);
         if let Some(value) = value {
-            let handle = self.find_or_insert_simple(now, group_id);
+            let handle = last.unwrap_or_else(|| self.find_or_insert_simple(now, group_id));
             self.groups[handle].put_offset(topic, partition, value);
-        } else if let Some(handle) = self.find_group(group_id) {
+            self.last_set = Some(handle);
+        } else if let Some(handle) = last.or_else(|| self.find_group(group_id)) {
             self.groups[handle].remove_offset(topic, partition);
         }
     }

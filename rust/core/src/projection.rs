@@ -212,3 +212,15 @@ impl Coordinator {
 fn fnv_1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::fnv_1a;
+
+    /// From the test vectors of FNV's authors.
+    #[test]
+    fn the_digest_is_fnv_1a() {
+        let hashes = ["", "a", "foobar"].map(|text| fnv_1a(text.as_bytes()));
+        assert_eq!(hashes, [0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c, 0x8594_4171_f739_67e8]);
+    }
+}

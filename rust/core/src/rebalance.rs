@@ -329,7 +329,7 @@ fn joined_member<'a>(member: &'a Member, protocol: &str) -> JoinedMember<'a> {
     JoinedMember {
         member_id: &member.id,
         instance_id: member.instance_id.as_deref(),
-        metadata: member.metadata(protocol).map_or(&[], |metadata| metadata),
+        metadata: member.metadata_bytes(protocol),
     }
 }
 
@@ -341,9 +341,7 @@ pub(crate) fn subscribed_topics(group: &Group, members: &[&Member]) -> Option<BT
     let protocol = group.protocol_name.as_deref().unwrap_or("");
     let mut topics = BTreeSet::new();
     for member in members {
-        topics.extend(
-            embedded::topics(member.metadata(protocol).map_or(&[], |metadata| metadata))?.into_iter().map(Arc::from),
-        );
+        topics.extend(embedded::topics(member.metadata_bytes(protocol))?.into_iter().map(Arc::from));
     }
     Some(topics)
 }

@@ -504,6 +504,43 @@ mod tests {
         }
     }
 
+    /// Members are written one behind the other: whatever a later version adds to one is passed over.
+    #[test]
+    fn a_tag_that_is_not_known_is_passed_over_in_a_member_too() {
+        let member =
+            |tags: &str| format!("046d2d31 00 0263 0b2f3132372e302e302e31 000493e0 0000afc8 03 0000 01 {tags}");
+        let head = "0004 09636f6e73756d6572 00000001 0672616e6765 046d2d31 0000018bcfe56800 03";
+        let members = |tags: &str| {
+            let value = format!("{head} {} {} 00", member(tags), member("00"));
+            let read = Record::decode(&hex("0002000167"), Some(&hex(&value.replace(' ', ""))));
+            let Ok(Record::Group { value: Some(read), .. }) = read else { panic!("{value}: {read:?}") };
+            read.members
+        };
+        assert_eq!(members("01 09 02 abcd"), members("00"));
+    }
+
+    #[test]
+    fn a_varint_has_at_most_32_bits() {
+        let read = |text: &str| Reader { bytes: &hex(text) }.varint("length");
+        assert_eq!((read("7f"), read("8001"), read("ffffffff0f")), (Ok(127), Ok(128), Ok(u32::MAX)));
+        for more in ["ffffffff1f", "ffffffff70", "ffffffff8f01"] {
+            assert_eq!(read(more), Err(RecordError::Malformed { field: "length" }), "{more}");
+        }
+    }
+
+    /// Version 1 has an expire timestamp, and -1 in it is none.
+    #[test]
+    fn an_expire_timestamp_of_minus_1_is_none() {
+        let read = |expires: &str| {
+            let value = format!("0001 0000000000000064 0000 0000018bcfe56800 {expires}").replace(' ', "");
+            Record::decode(&hex("000100016700017400000000"), Some(&hex(&value)))
+        };
+        assert_eq!(read("ffffffffffffffff"), Ok(offset(plain())));
+        for (text, expires) in [("0000000000000001", 1), ("fffffffffffffffe", -2)] {
+            assert_eq!(read(text), Ok(offset(OffsetValue { expire_timestamp_ms: Some(expires), ..plain() })), "{text}");
+        }
+    }
+
     #[test]
     fn a_tombstone_has_a_key_and_no_value() {
         let tombstone = Record::Group { group_id: "g".into(), value: None };
@@ -516,6 +553,7 @@ mod tests {
         let unknown = Record::decode(&hex("0003abcd"), Some(&[1])).unwrap();
         assert_eq!((unknown.key_bytes(), unknown.value_bytes()), (hex("0003abcd"), Some(vec![1])));
         let error = RecordError::UnsupportedVersion { record: "group", version: 5 };
+        assert_eq!(error.to_string(), "group value version 5 is not known");
         assert_eq!(Record::decode(&hex("0002000167"), Some(&hex("0005"))), Err(error));
     }
 

@@ -144,3 +144,13 @@ impl std::fmt::Display for RecordError {
 }
 
 impl std::error::Error for RecordError {}
+
+#[cfg(test)]
+mod tests {
+    use super::Hexadecimal;
+
+    #[test]
+    fn bytes_are_written_two_digits_each() {
+        assert_eq!(Hexadecimal(&[0, 0xab, 7]).to_string(), "00ab07");
+    }
+}

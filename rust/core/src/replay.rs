@@ -157,3 +157,50 @@ impl Coordinator {
         *self = Coordinator { phase: Phase::Failed, ..self.without_state() };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{config::Config, records::OffsetValue};
+
+    fn offset(group_id: &str, partition: i32, offset: Option<i64>) -> LogEntry {
+        let value = offset.map(|offset| OffsetValue {
+            offset,
+            leader_epoch: -1,
+            metadata: "".into(),
+            commit_timestamp_ms: 0,
+            expire_timestamp_ms: None,
+            topic_id: 0,
+        });
+        LogEntry {
+            offset: 0,
+            timestamp_ms: 0,
+            record: Record::Offset { group_id: group_id.into(), topic: "t".into(), partition, value },
+        }
+    }
+
+    /// The group of the last offset is remembered; what is remembered may have gone.
+    #[test]
+    fn an_offset_behind_the_end_of_its_group_is_of_a_new_group() {
+        let mut core = Coordinator::new(Config::default(), 0, 0);
+        let end = |id: &str| LogEntry {
+            offset: 0,
+            timestamp_ms: 0,
+            record: Record::Group { group_id: id.into(), value: None },
+        };
+        core.replay(&offset("g", 0, Some(1)));
+        core.replay(&offset("g", 0, None));
+        core.replay(&end("g"));
+        assert_eq!((core.group_ids.len(), core.offset_count()), (0, 0));
+        // `h` may have the slot that `g` had.
+        core.replay(&offset("h", 0, Some(2)));
+        core.replay(&offset("g", 0, Some(3)));
+        core.replay(&offset("g", 1, Some(4)));
+        core.replay(&offset("h", 0, None));
+        let count = |id: &str| {
+            let group = &core.groups[core.group_ids[id]];
+            group.offsets.values().map(std::collections::BTreeMap::len).sum::<usize>()
+        };
+        assert_eq!((core.group_ids.len(), count("g"), count("h")), (2, 2, 0));
+    }
+}

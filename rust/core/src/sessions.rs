@@ -19,7 +19,7 @@ impl Coordinator {
         let member = &mut self.members[handle];
         let deadline = now.after_timeout(member.session_timeout_ms);
         match member.session {
-            Some(_) if member.is_parked() && !member.is_new => self.end_session(handle),
+            // Parked members have none, unless they are new.
             Some(operation) => {
                 self.purgatory.rearm(operation, deadline);
             }

@@ -206,7 +206,10 @@ mod tests {
         let second = slots.insert("second");
         assert_eq!(second.index(), first.index());
         assert_eq!((slots.get(first), slots.get(second)), (None, Some(&"second")));
+        assert_eq!(slots.get_mut(first), None);
         assert_eq!(slots.release(first), None);
+        assert_eq!(slots.get_mut(second), Some(&mut "second"));
+        assert!(first < second && first.partial_cmp(&second).is_some_and(std::cmp::Ordering::is_lt));
     }
 
     #[test]
@@ -219,5 +222,19 @@ mod tests {
         slots.fill(reserved, 2);
         assert_eq!(slots.at(reserved.index()), Some((reserved, &2)));
         assert_eq!(Handle::from_bits(reserved.to_bits()), reserved);
+    }
+
+    #[test]
+    fn slots_are_counted_whatever_is_in_them_and_a_free_one_has_to_be_one() {
+        let mut slots = Slots::default();
+        let handles = [0, 1, 2].map(|value| slots.insert(value));
+        slots.release(handles[1]);
+        assert_eq!((slots.places(), slots.full(), slots.is_sound()), (3, 2, true));
+        slots.free.push(3);
+        assert!(!slots.is_sound(), "there is no fourth");
+        slots.free = vec![1, 1];
+        assert!(!slots.is_sound(), "once is enough");
+        slots.free = vec![0];
+        assert!(!slots.is_sound(), "that one is full");
     }
 }

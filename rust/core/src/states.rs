@@ -58,3 +58,21 @@ impl State {
         matches!(self, State::Empty | State::CompletingRebalance | State::Stable)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::State;
+
+    /// The table of §2: a row is what a state may become, in the order of `ALL`.
+    #[test]
+    fn a_state_may_become_what_the_table_says_and_nothing_else() {
+        let table = ["-P--D", "E-C-D", "-P-SD", "-P--D", "----D"];
+        for (from, row) in State::ALL.into_iter().zip(table) {
+            let may: String = State::ALL
+                .into_iter()
+                .map(|next| if from.may_become(next) { next.name().chars().next().expect("a name") } else { '-' })
+                .collect();
+            assert_eq!(may, row, "from {from:?}");
+        }
+    }
+}

@@ -526,3 +526,39 @@ impl<T> Wheel<T> {
                 && slot_start(self.now_ms, level, slot) <= deadline_ms
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{FOUND, Wheel};
+
+    /// The wheel stored and restored, after it has been tampered with.
+    fn restored(tamper: impl Fn(&mut Wheel<u32>)) -> Option<Wheel<u32>> {
+        let mut wheel = Wheel::new(70);
+        wheel.arm(5_000, 7);
+        tamper(&mut wheel);
+        postcard::from_bytes(&postcard::to_allocvec(&wheel).expect("it serialises")).ok()
+    }
+
+    #[test]
+    fn numbers_and_free_cells_that_cannot_be_are_refused() {
+        assert!(restored(|_| {}).is_some());
+        assert!(restored(|wheel| wheel.armings = u64::MAX / 2).is_some());
+        for armings in [0, u64::MAX / 2 + 1, u64::MAX] {
+            assert!(restored(|wheel| wheel.armings = armings).is_none(), "{armings}");
+        }
+        assert!(restored(|wheel| wheel.free = vec![0]).is_none(), "that cell is in use");
+        assert!(restored(|wheel| wheel.free = vec![1]).is_none(), "there is no such cell");
+    }
+
+    #[test]
+    fn a_place_that_would_make_an_entry_late_is_refused() {
+        let mut places = 0;
+        for place in 0..=FOUND + 1 {
+            let Some(mut wheel) = restored(|wheel| wheel.timers[0].place = place) else { continue };
+            places += 1;
+            assert!(wheel.next_deadline().is_some_and(|next_ms| next_ms <= 5_000), "place {place}");
+            assert_eq!(wheel.advance(5_000).len(), 1, "place {place}");
+        }
+        assert!(places > 1, "it may wait early or in its own place");
+    }
+}

@@ -1,6 +1,7 @@
 //! What must not allocate does not: a counting allocator measures the paths that every heartbeat takes.
 //!
 //! `allocation_counter::measure` counts the allocations of its own thread only, so these tests may run side by side.
+use rota_core::embedded::decode_subscription;
 use rota_core::purgatory::Purgatory;
 use rota_core::wheel::Wheel;
 
@@ -146,4 +147,13 @@ fn a_heartbeat_through_the_coordinator_allocates_nothing() {
         }
     });
     assert_eq!((counted, codes), (0, [0; 64]));
+}
+
+#[test]
+fn a_list_with_no_room_for_its_length_is_refused_before_anything_is_allocated() {
+    // 600 names, each of two bytes at least, in 1,000 bytes; 500 would fit.
+    let list = |names: i32| [&[0, 0][..], &names.to_be_bytes(), &[0; 1_000]].concat();
+    let (too_long, fits) = (list(600), list(500));
+    assert_eq!(allocations(|| assert!(decode_subscription(&too_long).is_err())), 0);
+    assert_ne!(allocations(|| assert!(decode_subscription(&fits).is_err(), "nothing is left for the rest")), 0);
 }

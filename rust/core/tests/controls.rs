@@ -247,3 +247,9 @@ fn what_is_wrong_with_one_leaver_is_said_of_each_from_version_3_on() {
     let moved = ErrorCode::NotCoordinator;
     assert_eq!(told(&leave(3, &members), moved), Errors(vec![moved], vec![]));
 }
+
+#[test]
+fn what_is_not_done_says_why() {
+    let why = rebalance(&mut Scene::new(config())).expect_err("nobody has joined");
+    assert_eq!((why, &*why.to_string()), (NotDone::NoGroup, "there is no such group"));
+}

@@ -115,3 +115,11 @@ fn a_changed_byte_in_a_group_whose_first_record_is_in_flight_is_refused_or_survi
         assert!(catch_unwind(life).is_ok(), "byte {at} + {change} was let in and not survived");
     }
 }
+
+#[test]
+fn a_refusal_says_what_is_wrong() {
+    let refusal = |bytes: &[u8]| Coordinator::restore(bytes).expect_err("no snapshot").to_string();
+    assert!(refusal(b"").starts_with("not a snapshot of this version: "), "{}", refusal(b""));
+    let followed = [mid_walk(0).coordinator.snapshot(), vec![0]].concat();
+    assert_eq!(refusal(&followed), "not a snapshot of this version: 1 bytes follow it");
+}

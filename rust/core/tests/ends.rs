@@ -220,6 +220,33 @@ fn a_long_group_id_makes_no_batch_that_no_log_takes() {
 }
 
 #[test]
+fn a_step_that_is_used_up_leaves_a_large_group_to_the_next() {
+    // 999 offsets and their group are all that a step looks at.
+    let mut scene = with_old_offsets(&[("g".to_owned(), 999), ("h".to_owned(), 1_500)]);
+    let mut counts = Vec::new();
+    while let Some(append_id) = advance_once(&mut scene, HOUR_MS) {
+        counts.push(scene.records(append_id).len());
+    }
+    assert_eq!((counts[0], counts.iter().sum::<usize>()), (1_000, 2_500), "{counts:?}");
+}
+
+#[test]
+fn long_names_of_many_groups_make_no_batch_that_no_log_takes() {
+    let topic = "t".repeat(249);
+    let groups: Vec<String> = (0..10).map(|at| format!("g{at}")).collect();
+    let topics: Vec<_> = groups.iter().map(|group_id| (&**group_id, &*topic, 90)).collect();
+    let mut scene = with_old_topics(&topics);
+    let mut batches = Vec::new();
+    while let Some(append_id) = advance_once(&mut scene, HOUR_MS) {
+        batches.push(scene.records(append_id).iter().map(|record| record.key_bytes().len() + 128).sum::<usize>());
+        scene.end(append_id, Ok(0));
+    }
+    // A group more than the limit, as groups of this size go whole.
+    assert!(batches.iter().all(|bytes| *bytes < (256 + 64) * 1024), "{batches:?}");
+    assert!(scene.coordinator.group_ids().is_empty());
+}
+
+#[test]
 fn a_run_that_is_written_down_between_two_steps_goes_on_where_it_was() {
     let groups: Vec<(String, i32)> = (0..1_200).map(|at| (format!("g{at:04}"), 1)).collect();
     let rest = |restores: bool| {

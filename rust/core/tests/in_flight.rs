@@ -266,6 +266,20 @@ fn an_older_group_record_that_fails_after_a_newer_one_is_durable_is_not_written_
 }
 
 #[test]
+fn tombstones_fill_a_batch_to_its_last_byte() {
+    let mut scene = Scene::new(config());
+    // 128 bytes are reckoned for a record beside its key, which is 11 bytes here and the topic's name.
+    let topic = "t".repeat(256 - 128 - 11);
+    let records = UNATTENDED_BYTES_MAX / 256;
+    scene.commit("g", &topic, i32::try_from(records + 1).expect("a thousand"));
+    scene.store();
+    let before = scene.effects.appends.len();
+    scene.delete_topic(&topic);
+    let lengths: Vec<usize> = scene.effects.appends[before..].iter().map(|(_, records)| records.len()).collect();
+    assert_eq!(lengths, [records, 1]);
+}
+
+#[test]
 fn tombstones_that_do_not_fit_fail_alone_and_other_appends_go_on() {
     let mut scene = Scene::new(config());
     let topic = "t".repeat(249);

@@ -3,8 +3,8 @@
 #[expect(dead_code, reason = "other tests need the rest of it")]
 mod scene;
 
-use rota_core::{Coordinator, ErrorCode, request::Beat};
-use scene::{Scene, config, joining};
+use rota_core::{Coordinator, ErrorCode, Record, effects::Moment, request::Beat};
+use scene::{Joining, Scene, config, joining};
 
 #[test]
 fn the_leader_alone_is_told_who_is_there_and_what_each_offers() {
@@ -57,4 +57,26 @@ fn a_heartbeat_is_foreseen_by_the_slot_in_its_id() {
     codes(&mut scene, handle);
     assert!(touched(&scene).is_some_and(|now| now != before), "its deadline is among what is loaded");
     assert!(scene.coordinator.foresee(&Beat { member_id: b"i0", ..beat }).is_none(), "an id without a slot");
+}
+
+#[test]
+fn members_of_one_client_on_two_hosts_keep_each_its_own() {
+    let mut scene = Scene::new(config());
+    let far = Joining { host: "/10.0.0.7", ..joining("i1") };
+    scene.two_stable(&joining("i0"), &far);
+    let records = scene.records(scene.newest());
+    let [Record::Group { value: Some(group), .. }] = records else { panic!("{records:?}") };
+    let hosts: Vec<&str> = group.members.iter().map(|member| &*member.client_host).collect();
+    assert_eq!(hosts, ["/127.0.0.1", "/10.0.0.7"]);
+}
+
+#[test]
+fn the_moments_of_a_rebalance_are_told_as_they_come() {
+    let mut scene = Scene::new(config());
+    scene.two_stable(&joining("i0"), &joining("i1"));
+    let now = scene.now();
+    scene.coordinator.rebalance("g", now, &mut scene.effects).expect("it has members");
+    let (began, joined, settled) = (Moment::Began, Moment::Joined, Moment::Settled);
+    let generation = Some(1);
+    assert_eq!(scene.effects.moments, [(began, None), (joined, generation), (settled, generation), (began, None)],);
 }

@@ -97,6 +97,7 @@ fn a_stored_purgatory_continues_as_if_it_had_not_been_stored() {
     let mut purgatory: Purgatory<String, u32> = Purgatory::new(7);
     let ids: Vec<OpId> =
         (0..100).map(|n| purgatory.watch(u64::from(n) * 1_000, &[format!("key {}", n % 3)], n)).collect();
+    let twice = purgatory.watch(5_000_000, &["key 0", "key 0"].map(String::from), 100);
     for (n, id) in ids.iter().enumerate() {
         match n % 4 {
             0 => assert!(purgatory.complete(*id).is_some()),
@@ -113,6 +114,7 @@ fn a_stored_purgatory_continues_as_if_it_had_not_been_stored() {
     for key in ["key 0", "key 1", "key 2"].map(String::from) {
         assert_eq!(restored.check(&key), purgatory.check(&key));
     }
+    assert!(restored.check(&"key 0".into()).contains(&twice));
     assert_eq!(restored.watch(60_000, &[], 1_000), purgatory.watch(60_000, &[], 1_000));
     while let Some(next_ms) = purgatory.next_deadline() {
         assert_eq!(restored.next_deadline(), Some(next_ms));
@@ -126,4 +128,36 @@ fn a_stored_purgatory_continues_as_if_it_had_not_been_stored() {
         }
     }
     assert!(restored.is_empty());
+}
+
+#[test]
+fn it_says_how_late_it_is_and_how_much_waits_and_lends_what_waits() {
+    let mut purgatory = Names::new(7);
+    assert_eq!((purgatory.now_ms(), purgatory.len(), purgatory.is_empty()), (7, 0, true));
+    let id = purgatory.watch(100, &["a"], "before");
+    assert_eq!((purgatory.len(), purgatory.is_empty()), (1, false));
+    *purgatory.get_mut(id).expect("it waits") = "after";
+    assert_eq!(purgatory.get(id), Some(&"after"));
+    assert_eq!(expired(&mut purgatory, 90), []);
+    assert_eq!(purgatory.now_ms(), 90);
+    assert_eq!(expired(&mut purgatory, 100), [(100, "after")]);
+    assert_eq!(purgatory.get_mut(id), None);
+    assert_eq!((purgatory.len(), purgatory.is_empty()), (0, true));
+}
+
+#[test]
+fn a_watching_number_that_has_no_room_to_rise_is_refused() {
+    let bytes = postcard::to_allocvec(&Purgatory::<String, u32>::new(0)).expect("it serialises");
+    let restored = |watchings: u64| {
+        // The last field, which is 0 here.
+        let mut bytes = bytes[..bytes.len() - 1].to_vec();
+        bytes.extend(postcard::to_allocvec(&watchings).expect("a number"));
+        postcard::from_bytes::<Purgatory<String, u32>>(&bytes)
+    };
+    for watchings in [0, u64::MAX / 2] {
+        assert!(restored(watchings).is_ok(), "{watchings}");
+    }
+    for watchings in [u64::MAX / 2 + 1, u64::MAX] {
+        assert!(restored(watchings).is_err(), "{watchings}");
+    }
 }

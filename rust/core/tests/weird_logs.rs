@@ -109,6 +109,7 @@ fn happen(scene: &mut Scene, (kind, who, instance, offer): Event, sent: &mut BTr
         0 | 1 => scene.join(&Joining {
             member_id,
             instance: instance_id,
+            host: "/127.0.0.1",
             session_ms: 1_000,
             rebalance_ms: [0, 1_000][kind],
             offers: [&["a"][..], &["", "b"][..], &["b"][..]][offer],

@@ -141,17 +141,21 @@ fn the_comparison_catches_every_planted_bug() {
 #[test]
 fn a_later_rearm_is_lazy_and_an_earlier_one_is_seen_by_next_deadline() {
     let mut wheel = Wheel::new(0);
-    let id = wheel.arm(10, "session");
-    assert!(wheel.rearm(id, 50_000));
+    assert!(wheel.is_empty());
+    let id = wheel.arm(10, "armed");
+    *wheel.get_mut(id).expect("it is armed") = "session";
+    assert!(!wheel.is_empty() && wheel.rearm(id, 50_000));
     assert_eq!(wheel.next_deadline(), Some(10), "the entry stays in its slot");
     assert!(wheel.advance(10).is_empty());
     assert!(wheel.next_deadline().is_some_and(|next_ms| (10..=50_000).contains(&next_ms)));
     assert!(wheel.rearm(id, 20));
     assert_eq!(wheel.next_deadline(), Some(20));
+    let other = wheel.arm(15, "other");
     let mut due = wheel.advance(20);
-    assert_eq!((due.len(), due.is_empty()), (1, false));
+    assert_eq!((due.len(), due.is_empty()), (2, false));
+    assert_eq!(wheel.take_due(&mut due), Some((other, 15, "other")));
     assert_eq!(wheel.take_due(&mut due), Some((id, 20, "session")));
-    assert_eq!((wheel.len(), wheel.next_deadline()), (0, None));
+    assert_eq!((due.len(), due.is_empty(), wheel.len(), wheel.next_deadline()), (0, true, 0, None));
 }
 
 fn first_due(wheel: &mut Wheel<&'static str>, now_ms: u64) -> Option<(TimerId, u64, &'static str)> {

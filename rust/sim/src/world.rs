@@ -74,7 +74,7 @@ pub struct Effects {
     /// One per effect.
     pub digests: Vec<u64>,
     /// The batches, for the log.
-    pub appends: Vec<(AppendId, Vec<Record>)>,
+    pub appends: Vec<(AppendId, Batch)>,
     /// (kind, error) of each answer.
     pub answers: Vec<(Ticket, &'static str, ErrorCode)>,
     /// Everything in words, if it is wanted.
@@ -183,7 +183,7 @@ impl Sink for Effects {
         if let Some(words) = &mut self.words {
             words.push(format!("append {} {records:?}", append_id.0));
         }
-        self.appends.push((append_id, records.to_vec()));
+        self.appends.push((append_id, records.into()));
     }
 }
 
@@ -228,8 +228,11 @@ pub fn error(answer: &Answer<'_>) -> ErrorCode {
     }
 }
 
-/// A batch that the log has, by incarnation and number.
-type Stored = BTreeMap<(u32, AppendId), Vec<Record>>;
+/// Records that are appended together; worlds that come of one world share them.
+type Batch = Arc<[Record]>;
+
+/// The batches that the log has, by incarnation and number.
+type Stored = BTreeMap<(u32, AppendId), Batch>;
 
 /// The core, the clients' knowledge, the log.
 #[derive(Clone)]
@@ -245,7 +248,7 @@ pub struct World {
     /// Groups as the core projects them after the last step.
     pub views: [Option<Projection>; GROUPS.len()],
     /// Appends whose end has not come.
-    pub in_flight: Vec<(AppendId, Vec<Record>)>,
+    pub in_flight: Vec<(AppendId, Batch)>,
     /// Ids by the seed of the join that they were minted for.
     pub ids: BTreeMap<u32, Text>,
     /// The seeds of ids.
@@ -456,10 +459,10 @@ impl World {
         let mut naive = self.naive.is_some().then(|| Naive::new(self.config.clone()));
         let all = std::mem::take(&mut self.log);
         let mut newest: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
-        let records: Vec<Record> = all.into_values().flatten().collect();
+        let records: Vec<&Record> = all.values().flat_map(|batch| &**batch).collect();
         for (at, record) in records.iter().enumerate() {
             newest.insert(record.key_bytes(), at);
-            let entry = LogEntry { offset: at as u64, timestamp_ms: self.now.wall_ms, record: record.clone() };
+            let entry = LogEntry { offset: at as u64, timestamp_ms: self.now.wall_ms, record: Record::clone(record) };
             core.replay(&entry);
             if let Some(naive) = &mut naive {
                 naive.replay(&entry);
@@ -477,11 +480,11 @@ impl World {
         self.naive = naive;
         // Compacted, tombstones included: a load of the rest gives the same state but for groups that are forgotten.
         let is_newest = |at: usize, record: &Record| newest[&record.key_bytes()] == at;
-        let rest: Vec<Record> = records
+        let rest: Batch = records
             .into_iter()
             .enumerate()
             .filter(|(at, record)| is_newest(*at, record))
-            .map(|(_, record)| record)
+            .map(|(_, record)| record.clone())
             .collect();
         self.log.insert((self.life, AppendId(0)), rest);
         self.life += 1;

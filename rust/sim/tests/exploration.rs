@@ -134,11 +134,20 @@ fn let_fenced_members_in(_: &World, _: &Step, effects: &mut Effects) {
     }
 }
 
+/// In the midst of a step: whoever was to be answered is not.
+fn panic_before_an_answer(_: &World, _: &Step, effects: &mut Effects) {
+    if is_sync(effects) {
+        effects.answers.clear();
+        panic!("as was planted");
+    }
+}
+
 /// Each on the shortest path there is: breadth first, no shorter one is left.
 #[test]
 fn planted_violations_are_found_with_the_fewest_events() {
-    let planted: [(&str, Fault, &str, usize); 6] = [
+    let planted: [(&str, Fault, &str, usize); 7] = [
         ("dynamic", lose_an_answer, "S18", 5),
+        ("dynamic", panic_before_an_answer, "panic", 5),
         ("dynamic", answer_twice, "S18", 2),
         ("dynamic", tell_the_next_generation, "S9", 3),
         ("dynamic", tell_everybody_that_it_leads, "S9", 4),

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use rota_core::{
     AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Projection, Record, Request, Sink, State, Ticket,
+    effects::Moment,
+    explain::Rebalance,
     request::{
         Assignment, CommitPartition, CommitTopic, JoinGroup, LeaveGroup, LeaveIdentity, OffsetCommit, Protocol,
         SyncGroup,
@@ -29,6 +31,8 @@ pub struct Reply {
 #[derive(Default)]
 pub struct Effects {
     pub replies: BTreeMap<Ticket, Vec<Reply>>,
+    /// What was told of rebalances, each time with the generation that has come of it.
+    pub moments: Vec<(Moment, Option<i32>)>,
     pub appends: Vec<(AppendId, Vec<Record>)>,
 }
 
@@ -66,6 +70,10 @@ impl Sink for Effects {
         self.replies.entry(ticket).or_default().push(reply);
     }
 
+    fn rebalance(&mut self, _group_id: &str, moment: Moment, rebalance: &Rebalance) {
+        self.moments.push((moment, rebalance.to_generation));
+    }
+
     fn append(&mut self, append_id: AppendId, records: &[Record]) {
         self.appends.push((append_id, records.to_vec()));
     }
@@ -76,6 +84,7 @@ impl Sink for Effects {
 pub struct Joining<'a> {
     pub member_id: &'a str,
     pub instance: Option<&'a str>,
+    pub host: &'a str,
     pub session_ms: i32,
     pub rebalance_ms: i32,
     pub offers: &'a [&'a str],
@@ -83,7 +92,14 @@ pub struct Joining<'a> {
 
 /// A static member's first join.
 pub fn joining(instance: &str) -> Joining<'_> {
-    Joining { member_id: "", instance: Some(instance), session_ms: 10_000, rebalance_ms: 60_000, offers: &["range"] }
+    Joining {
+        member_id: "",
+        instance: Some(instance),
+        host: "/127.0.0.1",
+        session_ms: 10_000,
+        rebalance_ms: 60_000,
+        offers: &["range"],
+    }
 }
 
 pub struct Scene {
@@ -132,7 +148,7 @@ impl Scene {
             member_id: joining.member_id,
             instance_id: joining.instance,
             client_id: "c",
-            client_host: "/127.0.0.1",
+            client_host: joining.host,
             session_timeout_ms: joining.session_ms,
             rebalance_timeout_ms: joining.rebalance_ms,
             protocol_type: "consumer",

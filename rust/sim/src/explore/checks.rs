@@ -123,11 +123,11 @@ impl Taken<'_> {
 
 /// The newest record of each key that the log has.
 pub fn newest(world: &World) -> BTreeMap<Vec<u8>, &Record> {
-    world.log.values().flatten().map(|record| (record.key_bytes(), record)).collect()
+    world.log.values().flat_map(|batch| &**batch).map(|record| (record.key_bytes(), record)).collect()
 }
 
 fn group_in_log(world: &World) -> Option<&rota_core::records::GroupValue> {
-    let mut groups = world.log.values().flatten().filter_map(|record| match record {
+    let mut groups = world.log.values().flat_map(|batch| &**batch).filter_map(|record| match record {
         Record::Group { value, .. } => Some(value.as_ref()),
         _ => None,
     });
@@ -429,6 +429,17 @@ pub fn of_state(place: &Place<'_>, bounds: &Bounds) -> Vec<(&'static str, Result
         found.push(("S33", silent(&again, world)));
     }
     found
+}
+
+/// What each check has to say of a step, if it has.
+pub fn of_step(taken: &Taken<'_>) -> impl Iterator<Item = (&'static str, Result<(), String>)> {
+    CHECKS.iter().filter_map(|(id, check)| Some((*id, check(taken)?)))
+}
+
+/// The first that a step breaks, or the state after it.
+pub fn first_broken(taken: &Taken<'_>) -> Option<(&'static str, String)> {
+    let mut all = of_step(taken).chain(of_state(taken.after, taken.bounds));
+    all.find_map(|(id, verdict)| Some((id, verdict.err()?)))
 }
 
 fn same_as_log(live: Option<&Projection>, stored: Option<&Projection>) -> Result<(), String> {

@@ -20,7 +20,7 @@ use std::{
 use rota_core::{Record, canonical::Names};
 
 pub use bounds::Bounds;
-use checks::{CHECKS, Place, Taken};
+use checks::{Place, Taken};
 use events::{Event, Validity, events, state_of};
 
 use crate::{
@@ -32,7 +32,8 @@ use crate::{
 /// Something that does not hold, and the shortest way to it.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The id of the invariant; `naive` if the naive coordinator does something else, `panic` if the core did.
+    /// The id of the invariant; if none names it, `naive` if the naive coordinator does something else, `panic` if the
+    /// core has panicked.
     pub id: String,
     /// What is wrong.
     pub detail: String,
@@ -125,7 +126,7 @@ pub fn fingerprint(world: &World, bounds: &Bounds) -> (u64, Names) {
     let mut newest: BTreeMap<(Option<&str>, i32), (u64, &Record)> = BTreeMap::new();
     for ((_, append_id), records) in &world.log {
         let older = world.in_flight.iter().filter(|(other, _)| other < append_id).count() as u64;
-        for record in records {
+        for record in &**records {
             let key = match record {
                 Record::Offset { topic, partition, .. } => (Some(&**topic), *partition),
                 _ => (None, 0),
@@ -199,18 +200,44 @@ impl<'a> Path<'a> {
     }
 }
 
+/// What a step has broken: says more than that the naive coordinator took it otherwise. `None` also if the state is in
+/// such a disorder that a check panics.
+fn broken_by(
+    before: &Place<'_>,
+    world: &World,
+    step: &Step,
+    effects: &Effects,
+    bounds: &Bounds,
+) -> Option<(&'static str, String)> {
+    let look = || {
+        let (fingerprint, names) = fingerprint(world, bounds);
+        let after = Place { world, names: &names, fingerprint };
+        checks::first_broken(&Taken { before, after: &after, step, effects, bounds })
+    };
+    catch_unwind(AssertUnwindSafe(look)).ok().flatten()
+}
+
+/// What is wrong with the state in which a panic has left the core. Nothing is said of the step, which did not end.
+fn left_broken(world: &World) -> Option<(&'static str, String)> {
+    let look = || world.core.check_invariants().err().map(|violation| (violation.id, violation.detail));
+    catch_unwind(AssertUnwindSafe(look)).ok().flatten()
+}
+
 impl Share {
+    /// What a check has said.
+    fn hear(&mut self, reached: Reached, id: &'static str, verdict: Result<(), String>) {
+        *self.checked.entry(id).or_default() += 1;
+        if let Err(detail) = verdict {
+            self.violation.get_or_insert((reached, id.to_owned(), detail));
+        }
+    }
+
     /// Tries every event of a state.
     fn expand(&mut self, number: u32, world: &World, bounds: &Bounds, seen: &Fingerprints, fault: Option<Fault>) {
         let (own, names) = fingerprint(world, bounds);
         let before = Place { world, names: &names, fingerprint: own };
-        let of_state = checks::of_state(&before, bounds);
-        for (id, verdict) in of_state {
-            *self.checked.entry(id).or_default() += 1;
-            if let Err(detail) = verdict {
-                let reached = Reached { from: number, by: OF_THE_STATE };
-                self.violation.get_or_insert((reached, id.to_owned(), detail));
-            }
+        for (id, verdict) in checks::of_state(&before, bounds) {
+            self.hear(Reached { from: number, by: OF_THE_STATE }, id, verdict);
         }
         let state = state_of(world);
         let mut effects = Effects { told: Some(Vec::new()), ..Effects::default() };
@@ -222,32 +249,27 @@ impl Share {
             let mut after = scratch.take().unwrap_or_else(|| world.clone());
             after.tickets = world.tickets;
             effects.told = Some(Vec::new());
-            let applied = catch_unwind(AssertUnwindSafe(|| after.apply(&step, &mut effects)));
-            if let Some(fault) = fault {
-                fault(world, &step, &mut effects);
-            }
-            let (id, detail) = match applied {
-                Ok(Ok(())) => ("", String::new()),
-                Ok(Err(told)) => ("naive", told),
-                Err(_) => ("panic", "the core panicked".to_owned()),
+            let applied = catch_unwind(AssertUnwindSafe(|| {
+                let applied = after.apply(&step, &mut effects);
+                if let Some(fault) = fault {
+                    fault(world, &step, &mut effects);
+                }
+                applied
+            }));
+            let went_wrong = match applied {
+                Ok(Ok(())) => None,
+                Ok(Err(told)) => Some(broken_by(&before, &after, &step, &effects, bounds).unwrap_or(("naive", told))),
+                Err(_) => Some(left_broken(&after).unwrap_or(("panic", "the core panicked".to_owned()))),
             };
-            if !id.is_empty() {
+            if let Some((id, detail)) = went_wrong {
                 self.violation.get_or_insert((reached, id.to_owned(), detail));
                 continue;
             }
             let (fingerprint, after_names) = fingerprint(&after, bounds);
             let place = Place { world: &after, names: &after_names, fingerprint };
             let taken = Taken { before: &before, after: &place, step: &step, effects: &effects, bounds };
-            for (id, check) in CHECKS {
-                match check(&taken) {
-                    None => {}
-                    Some(verdict) => {
-                        *self.checked.entry(id).or_default() += 1;
-                        if let Err(detail) = verdict {
-                            self.violation.get_or_insert((reached, id.to_owned(), detail));
-                        }
-                    }
-                }
+            for (id, verdict) in checks::of_step(&taken) {
+                self.hear(reached, id, verdict);
             }
             if fingerprint == own && after_names == names {
                 scratch = Some(after);
@@ -326,7 +348,12 @@ fn tell(bounds: &Bounds, states: &[Reached], reached: Reached, id: String, detai
         steps.push(path.event(reached.from, reached.by).step);
     }
     let differs = differential::replay(&bounds.config, &steps, true).map(|(_, told)| told);
-    Violation { id, detail: differs.unwrap_or(detail), steps }
+    let detail = match differs {
+        Some(told) if matches!(&*id, "naive" | "panic") => told,
+        Some(told) => format!("{detail}\n{told}"),
+        None => detail,
+    };
+    Violation { id, detail, steps }
 }
 
 /// A layer in as many shares as there are workers; what comes of it does not depend on how many.
