@@ -33,6 +33,10 @@ WALKS ?= 300
 INPUTS ?= 1000000
 # Of the journals that bench-audit measures.
 EVENTS ?= 1000000,10000000
+# Of bench-growth, one run each.
+MEMBERS ?= 1000 10000 100000 1000000 10000000
+# Of bench-churn: members, how many change a second, seconds, rounds.
+CHURN ?= 100000 100 20 3
 # Of audit-worlds: about 1,270 events each.
 WORLDS ?= 800
 # Of the simulator: half of them with every kind of fault, half with some.
@@ -141,6 +145,16 @@ ratios: wheel ## every goal beside its rival or floor as one table (20 min; BENC
 	cargo build --quiet --release -p rota-assign --example bench
 	cargo build --quiet --release -p rota-benches --examples
 	build/bench/bin/python -m benches.ratios $(BENCH_ARGS)
+
+bench-growth: ## what a heartbeat takes from 1,000 to 10,000,000 members, without sockets (MEMBERS='1000 100000'; 10 GB)
+	cargo build --quiet --release -p rota-bench --example core_path
+	for members in $(MEMBERS); do \
+		took=$$(cargo run --quiet --release -p rota-bench --example core_path requests $$members 3) || exit 1; \
+		echo "$$members members: $$took"; \
+	done
+
+bench-churn: ## how long heartbeats of 100,000 members wait while 100 a second are replaced (CHURN='MEMBERS CHANGES SECONDS')
+	cargo run --quiet --release -p rota-bench --example churn $(CHURN)
 
 bench-durable: wheel ## durable commits and starts beside Kafka and the disk's own rate, release build (20 min; JDK, Maven)
 	$(PYTHON) -m venv build/bench

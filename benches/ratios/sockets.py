@@ -90,8 +90,10 @@ def beside_brokers(plan: Plan) -> Iterator[Row]:
         for rival in rivals:
             if is_kafka(rival):
                 warmed(rival, plan)
+        # What an open loop takes of a server that does nothing, and of the machine that all of them share.
+        floor = stack.enter_context(processes.echo(core))
         for load in RIVAL_LOADS:
-            yield from one_load(plan, load, ours, rivals)
+            yield from one_load(plan, load, ours, rivals if load.rate is None else [floor, *rivals])
 
 
 def one_load(plan: Plan, load: Load, ours: Served, rivals: Sequence[Served]) -> Iterator[Row]:
@@ -151,9 +153,10 @@ def of_rates(title: str, goal: str, ours: Result, theirs: Result, wanted: Wanted
 
 
 def of_pauses(title: str, ours: Result, theirs: Result, wanted: Wanted | None) -> Row:
-    """The time within which 99.9 % of the answers came."""
+    """The time within which 99.9 % of the answers came; behind the counts, how late 99.9 % were sent at most."""
     share = serving.SHARES["p99.9"]
     mine, other = ours.took_s(share), theirs.took_s(share)
+    late = f"; sent late {duration(ours.late_s(share).median)} / {duration(theirs.late_s(share).median)}"
     return Row(
         "PERF-6",
         title,
@@ -162,5 +165,5 @@ def of_pauses(title: str, ours: Result, theirs: Result, wanted: Wanted | None) -
         duration(other.median),
         other.over(mine),
         None if refused(ours, theirs) else wanted,
-        answered(ours, theirs),
+        answered(ours, theirs) + late,
     )

@@ -3,7 +3,6 @@
 //! A workload prepares what it needs and then does its work inside [`measured`], the only function whose instructions
 //! are counted. Nothing here reads a clock or draws a number.
 
-pub mod stage;
 pub mod workloads;
 
 /// What is counted: callgrind is switched on by this function's name, and off when it returns.

@@ -2,16 +2,12 @@
 //! handle, as arrays of members take it.
 
 use std::{
-    collections::VecDeque,
     hint::black_box,
     time::{Duration, Instant},
 };
 
 use bytes::BytesMut;
-use rota_core::{
-    Answer, AppendId, Config, Coordinator, Entropy, Now, Record, Request, SelfCheck, Sink, Ticket,
-    request::{JoinGroup, Protocol, SyncGroup},
-};
+use rota_core::{Answer, AppendId, Coordinator, Entropy, Now, Record, Request, Sink, Ticket};
 use rota_wire::{
     answers,
     beat::FramedBeat,
@@ -20,9 +16,8 @@ use rota_wire::{
     write::{Writer, begin_answer, end_answer},
 };
 
-use crate::{BenchError, crowd::Seat};
+use crate::{BenchError, crowd::Seat, stage::Stage};
 
-const SESSION_TIMEOUT_MS: i32 = 45_000;
 const GROUP_MEMBERS: usize = 100;
 /// Requests that are handled between two looks at the clock.
 const BATCH: usize = 64;
@@ -59,25 +54,6 @@ struct Members {
     now: Now,
 }
 
-/// Keeps what the setting up needs of the effects.
-#[derive(Default)]
-struct Collected {
-    joined: Vec<(String, i32)>,
-    appends: VecDeque<AppendId>,
-}
-
-impl Sink for Collected {
-    fn answer(&mut self, _: Ticket, answer: Answer<'_>) {
-        if let Answer::JoinGroup(joined) = answer {
-            self.joined.push((joined.member_id.to_owned(), joined.generation));
-        }
-    }
-
-    fn append(&mut self, id: AppendId, _: &[Record]) {
-        self.appends.push_back(id);
-    }
-}
-
 /// Writes answers to heartbeats, as a connection does.
 struct Written<'a> {
     out: &'a mut BytesMut,
@@ -102,19 +78,9 @@ impl Sink for Written<'_> {
 impl Crowd {
     /// `members` in groups of a hundred. Takes about 5 us and 1 KiB a member.
     pub fn assemble(members: usize) -> Result<Crowd, BenchError> {
-        let config = Config { group_initial_rebalance_delay_ms: 0, ..Config::default() };
-        let mut coordinator = Coordinator::new(config, 0, 0);
-        // The invariants are checked elsewhere.
-        coordinator.check_itself(SelfCheck::Never);
-        let now = Now { mono_ms: 0, wall_ms: 0 };
-        let mut sink = Collected::default();
-        coordinator.loaded(now, &mut sink);
-        let mut seats = Vec::with_capacity(members);
-        let mut offset = 0;
-        for group in 0..members.div_ceil(GROUP_MEMBERS) {
-            let width = GROUP_MEMBERS.min(members - group * GROUP_MEMBERS);
-            settle(&mut coordinator, &format!("group-{group}"), width, &mut offset, &mut seats)?;
-        }
+        let mut stage = Stage::new();
+        let seats = stage.settle(members, GROUP_MEMBERS)?;
+        let Stage { coordinator, now, .. } = stage;
         let count = seats.len();
         let order: Vec<usize> = (0..count).map(|at| at.wrapping_mul(STRIDE) % count).collect();
         let mut crowd = Crowd {
@@ -240,64 +206,4 @@ fn all_good(beats: Beats, errors: u64) -> Result<Beats, BenchError> {
         return Ok(beats);
     }
     Err(BenchError(format!("{errors} of {} heartbeats were refused", beats.count)))
-}
-
-/// Brings `width` members into a group and the group to Stable.
-fn settle(
-    coordinator: &mut Coordinator,
-    group: &str,
-    width: usize,
-    offset: &mut u64,
-    seats: &mut Vec<Seat>,
-) -> Result<(), BenchError> {
-    let now = Now { mono_ms: 0, wall_ms: 0 };
-    let mut sink = Collected::default();
-    let mut stored = |coordinator: &mut Coordinator, sink: &mut Collected| {
-        while let Some(id) = sink.appends.pop_front() {
-            coordinator.appended(id, Ok(*offset), now, sink);
-            *offset += 1;
-        }
-    };
-    for at in 0..width {
-        let join = JoinGroup {
-            version: 3,
-            group_id: Some(group),
-            member_id: "",
-            instance_id: None,
-            client_id: "consumer-1",
-            client_host: "/127.0.0.1",
-            session_timeout_ms: SESSION_TIMEOUT_MS,
-            rebalance_timeout_ms: 60_000,
-            protocol_type: "consumer",
-            protocols: &[Protocol { name: "range", metadata: &[0; 10] }],
-            reason: None,
-        };
-        let entropy = Entropy((seats.len() as u128 + at as u128 + 1) << 64);
-        coordinator.submit(now, Ticket(at as u64), entropy, Request::JoinGroup(join), &mut sink);
-        stored(coordinator, &mut sink);
-    }
-    // The first deadline finds that others have joined meanwhile, and gives them as much time again: none.
-    for _ in 0..2 {
-        coordinator.advance(now, &mut sink);
-        stored(coordinator, &mut sink);
-    }
-    if sink.joined.len() != width {
-        return Err(BenchError(format!("{} of {width} members have joined {group}", sink.joined.len())));
-    }
-    for (member_id, generation) in std::mem::take(&mut sink.joined) {
-        let sync = SyncGroup {
-            version: 3,
-            group_id: Some(group),
-            generation,
-            member_id: &member_id,
-            instance_id: None,
-            protocol_type: None,
-            protocol_name: None,
-            assignments: &[],
-        };
-        coordinator.submit(now, Ticket(0), Entropy(0), Request::SyncGroup(sync), &mut sink);
-        stored(coordinator, &mut sink);
-        seats.push(Seat { group: group.to_owned(), member_id, generation });
-    }
-    Ok(())
 }

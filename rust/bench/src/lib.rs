@@ -3,12 +3,14 @@
 //!
 //! Every function here takes the time that it is told to and gives counts and nanoseconds; ratios are the caller's.
 
+pub mod churn;
 pub mod core_path;
 pub mod crowd;
 pub mod echo;
 pub mod floors;
 pub mod frames;
 pub mod load;
+pub mod stage;
 pub mod storm;
 
 /// What can go wrong: the text says what was done, to whom, and what came back.

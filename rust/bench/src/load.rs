@@ -55,6 +55,19 @@ pub struct Measured {
     pub elapsed: Duration,
     /// Nanoseconds that each took.
     pub took_ns: Histogram<u64>,
+    /// In an open loop, nanoseconds by which each heartbeat was sent later than it was due. Nothing of the server's is
+    /// in them: the load's own thread did not run. They are in what the answers took, too.
+    pub late_ns: Histogram<u64>,
+}
+
+/// (Share, nanoseconds) along a distribution: the shares that have names, and those in between.
+pub fn points(ns: &Histogram<u64>) -> Vec<(f64, u64)> {
+    let between = ns.iter_quantiles(5).map(|point| (point.quantile_iterated_to(), point.value_iterated_to()));
+    let named = [0.5, 0.9, 0.99, 0.999, 0.9999].map(|share| (share, ns.value_at_quantile(share)));
+    let mut points: Vec<(f64, u64)> = between.chain(named).collect();
+    points.sort_by(|one, other| one.0.total_cmp(&other.0));
+    points.dedup();
+    points
 }
 
 struct Caller {
@@ -118,7 +131,8 @@ pub fn run(broker: SocketAddr, seats: &[Seat], plan: &LoadPlan) -> Result<Measur
     let mut callers = connect(broker, seats, plan, &poll)?;
     let mut scratch = vec![0; READ_BYTES];
     let histogram = || Histogram::new_with_max(LONGEST_NS, DIGITS).map_err(|error| BenchError(error.to_string()));
-    let mut measured = Measured { answers: 0, errors: 0, elapsed: Duration::ZERO, took_ns: histogram()? };
+    let (took_ns, late_ns) = (histogram()?, histogram()?);
+    let mut measured = Measured { answers: 0, errors: 0, elapsed: Duration::ZERO, took_ns, late_ns };
     let began = Instant::now();
     let (counted_from, until) = (began + plan.warm_up, began + plan.warm_up + plan.duration);
     let mut pace = plan.rate.map(|rate| Pace { began, every: Duration::from_secs_f64(1.0 / rate), asked: 0 });
@@ -130,7 +144,13 @@ pub fn run(broker: SocketAddr, seats: &[Seat], plan: &LoadPlan) -> Result<Measur
     }
     let (mut now, mut heard) = (began, began);
     while now < until {
-        let wait = pace.as_mut().map_or(PATIENCE, |pace| pace.ask_what_is_due(&mut callers, now));
+        let wait = pace.as_mut().map_or(PATIENCE, |pace| {
+            pace.ask_what_is_due(&mut callers, until, |since, now| {
+                if since >= counted_from {
+                    measured.late_ns.saturating_record(now.duration_since(since).as_nanos() as u64);
+                }
+            })
+        });
         if pace.is_some() {
             send_all(&mut callers)?;
         }
@@ -201,12 +221,20 @@ impl Pace {
         self.began + Duration::from_nanos((self.every.as_nanos() as u64).saturating_mul(self.asked))
     }
 
-    /// Asks for everything that is due, connection by connection; how long to wait for the next one. The poll sleeps in
+    /// Asks for everything that is due, connection by connection, and calls `each` with when it was and the time now; how
+    /// long to wait for the next one. Nothing is asked that is due after the end, however late it is. The poll sleeps in
     /// whole milliseconds, so what is due sooner is waited for awake.
-    fn ask_what_is_due(&mut self, callers: &mut [Caller], now: Instant) -> Duration {
-        while self.due() <= now {
+    fn ask_what_is_due(
+        &mut self,
+        callers: &mut [Caller],
+        until: Instant,
+        mut each: impl FnMut(Instant, Instant),
+    ) -> Duration {
+        let now = Instant::now();
+        while self.due() <= now.min(until) {
             let at = self.asked as usize % callers.len();
             callers[at].ask(self.due());
+            each(self.due(), now);
             self.asked += 1;
         }
         self.due().saturating_duration_since(now).saturating_sub(SHORTEST_SLEEP)

@@ -57,6 +57,13 @@ fn an_open_loop_asks_no_more_often_than_it_was_told() {
     assert!((1..=221).contains(&measured.answers), "{}", measured.answers);
 }
 
+#[test]
+fn an_open_loop_says_how_late_it_was_itself() {
+    let measured = against_the_echo(4, &plan(4, 1, Some(1_000.0)));
+    assert!((1..=201).contains(&measured.late_ns.len()), "{}", measured.late_ns.len());
+    assert!(against_the_echo(4, &plan(4, 1, None)).late_ns.is_empty(), "a closed loop is never late");
+}
+
 /// A server that treats its first request so.
 fn against(answer: impl Fn(&[u8]) -> Vec<u8> + Send) -> Result<Measured, BenchError> {
     let listener = TcpListener::bind(ANYWHERE).unwrap();

@@ -24,8 +24,10 @@ type SeatRow = (String, String, i32);
 type FloorRow = (String, u64, f64);
 /// Seconds, requests, generations, seconds of the median, the 99th of a hundred and the slowest join, and who has joined.
 type StormRow = (f64, u64, i32, (f64, f64, f64), Vec<SeatRow>);
-/// Answers, errors, seconds, and (share, nanoseconds) along the whole distribution.
-type LoadRow = (u64, u64, f64, Vec<(f64, u64)>);
+/// (Share, nanoseconds) along a whole distribution.
+type Points = Vec<(f64, u64)>;
+/// Answers, errors, seconds, what answers took, and how late the load itself was.
+type LoadRow = (u64, u64, f64, Points, Points);
 
 fn failed(error: BenchError) -> PyErr {
     PyOSError::new_err(error.0)
@@ -88,13 +90,8 @@ fn bench_load(
     let (warm_up, duration) = (Duration::from_secs_f64(warm_up_s), Duration::from_secs_f64(seconds));
     let plan = LoadPlan { connections, depth, warm_up, duration, rate };
     let measured = py.detach(|| load::run(broker, &seats, &plan)).map_err(failed)?;
-    let took = &measured.took_ns;
-    let points = took.iter_quantiles(5).map(|point| (point.quantile_iterated_to(), point.value_iterated_to()));
-    let named = [0.5, 0.9, 0.99, 0.999, 0.9999].map(|share| (share, took.value_at_quantile(share)));
-    let mut points: Vec<(f64, u64)> = points.chain(named).collect();
-    points.sort_by(|one, other| one.0.total_cmp(&other.0));
-    points.dedup();
-    Ok((measured.answers, measured.errors, measured.elapsed.as_secs_f64(), points))
+    let (took, late) = (load::points(&measured.took_ns), load::points(&measured.late_ns));
+    Ok((measured.answers, measured.errors, measured.elapsed.as_secs_f64(), took, late))
 }
 
 /// Lets all members of some groups join at once.

@@ -3,14 +3,14 @@
 
 use std::{collections::HashMap, mem};
 
-use crate::connection::{Connection, Flag};
+use crate::connection::{Connection, Seen};
 
 /// One member, as its client was last heard: of its connection, whether it is gone and whether a request waits there.
 #[derive(Clone, Debug)]
 pub struct Voice {
-    gone: Flag,
-    parked: Flag,
-    paused: Flag,
+    gone: Seen,
+    parked: Seen,
+    paused: Seen,
     kept_ms: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ impl Members {
         if member_id.is_empty() {
             return;
         }
-        let (gone, parked, paused) = (connection.gone.clone(), connection.parked.clone(), connection.paused.clone());
+        let (gone, parked, paused) = (connection.gone.seen(), connection.parked.seen(), connection.paused.seen());
         let key = (group_id.to_owned(), member_id.to_owned());
         let kept_ms = self.voices.get(&key).and_then(|voice| voice.kept_ms);
         self.voices.insert(key, Voice { gone, parked, paused, kept_ms });

@@ -648,7 +648,7 @@ fn admit(shared: &Rc<Shared>, id: u64, stream: TcpStream, peer: SocketAddr) {
     let mut connection = Connection::new(id, peer, local);
     {
         let node = shared.node.borrow();
-        connection.trace = node.commons.trace.as_ref().map(|trace| trace.of(&node.place, id, peer));
+        connection.trace = node.commons.trace.as_ref().map(|trace| Box::new(trace.of(&node.place, id, peer)));
     }
     let connection = Rc::new(connection);
     shared.remember(&connection);

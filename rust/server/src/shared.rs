@@ -53,11 +53,6 @@ impl Shared {
         })
     }
 
-    /// Real milliseconds since the start.
-    pub fn uptime_ms(&self) -> u64 {
-        self.started.elapsed().as_millis() as u64
-    }
-
     /// How many connections are open.
     pub fn connection_count(&self) -> usize {
         self.connections.borrow().len()
@@ -65,7 +60,6 @@ impl Shared {
 
     /// Knows a new connection.
     pub fn remember(&self, connection: &Rc<Connection>) {
-        connection.active_ms.set(self.uptime_ms());
         self.connections.borrow_mut().insert(connection.id, Rc::clone(connection));
     }
 
@@ -126,19 +120,72 @@ impl Shared {
         }
     }
 
-    /// Closes connections on which nothing has moved for `max_idle_ms`; a request that waits is not idleness, as long as
-    /// its client is there.
+    /// Closes idle connections, again and again: each at most two pauses after it has been idle for `max_idle_ms`.
     pub async fn sweep_idle(self: Rc<Shared>, max_idle_ms: u64) {
         let pause = Duration::from_millis((max_idle_ms / 8).clamp(50, 60_000));
         loop {
             tokio::time::sleep(pause).await;
-            let now_ms = self.uptime_ms();
-            let connections = self.connections.borrow();
-            let idle = connections.values().filter(|connection| {
-                let waits = connection.parked.get() && !connection.gone.get();
-                !waits && now_ms.saturating_sub(connection.active_ms.get()) > max_idle_ms
-            });
-            idle.for_each(|connection| connection.end(Ending::Now));
+            self.close_idle(self.started.elapsed().as_millis() as u64, max_idle_ms);
         }
+    }
+
+    /// Closes connections on which nothing has moved for `max_idle_ms`; a request that waits is not idleness, as long as
+    /// its client is there. What has moved since the last look counts as moved now: nobody reads a clock for each request.
+    pub(crate) fn close_idle(&self, now_ms: u64, max_idle_ms: u64) {
+        for connection in self.connections.borrow().values() {
+            if connection.has_moved.take() {
+                connection.active_ms.set(now_ms);
+            }
+            let waits = connection.parked.get() && !connection.gone.get();
+            if !waits && now_ms.saturating_sub(connection.active_ms.get()) > max_idle_ms {
+                connection.end(Ending::Now);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings};
+
+    pub(crate) fn of_a_new_node() -> Rc<Shared> {
+        let place = Place { cluster_id: "c".to_owned(), node_id: FIRST_NODE, host: None, ports: vec![1] };
+        let commons = Arc::new(Commons::new(Settings::default(), place, Clock::standing()));
+        Shared::new(Node::new(&commons, FIRST_NODE))
+    }
+
+    fn accepted(shared: &Shared, id: u64) -> Rc<Connection> {
+        let address = ([127, 0, 0, 1], 1).into();
+        let connection = Rc::new(Connection::new(id, address, address));
+        shared.remember(&connection);
+        connection
+    }
+
+    #[test]
+    fn when_all_connections_hold_too_much_the_one_that_holds_most_is_closed() {
+        let shared = of_a_new_node();
+        let [most, less] = [1, 2].map(|id| accepted(&shared, id));
+        shared.hold(&most, HELD_BYTES_MAX - 1_000);
+        shared.hold(&less, 1_000);
+        assert_eq!((most.ending.get(), less.ending.get()), (Ending::No, Ending::No));
+        shared.hold(&less, 1_001);
+        assert_eq!((most.ending.get(), less.ending.get()), (Ending::Now, Ending::No));
+    }
+
+    #[test]
+    fn a_connection_that_moved_is_not_idle_however_late_somebody_looks() {
+        let shared = of_a_new_node();
+        let connection = accepted(&shared, 1);
+        let ending_at = |now_ms| {
+            shared.close_idle(now_ms, 1_000);
+            connection.ending.get()
+        };
+        assert_eq!(ending_at(5_000), Ending::No, "accepted in a stall before the first look");
+        assert_eq!(ending_at(6_000), Ending::No);
+        connection.has_moved.set(true);
+        assert_eq!(ending_at(60_000), Ending::No, "it moved in a stall");
+        assert_eq!(ending_at(61_000), Ending::No);
+        assert_eq!(ending_at(61_001), Ending::Now);
     }
 }

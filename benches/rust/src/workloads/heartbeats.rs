@@ -1,6 +1,7 @@
 //! Heartbeats of 1,000 members in groups of 100, in shuffled order.
 
 use bytes::BytesMut;
+use rota_bench::stage::Stage;
 use rota_core::{Answer, AppendId, Entropy, Now, Record, Request, Sink, Ticket};
 use rota_wire::{
     answers,
@@ -10,7 +11,7 @@ use rota_wire::{
     write::{Writer, begin_answer, end_answer},
 };
 
-use crate::{STRIDE, measured, stage::Stage};
+use crate::{STRIDE, measured};
 
 const GROUPS: usize = 10;
 const MEMBERS: usize = 100;
@@ -71,7 +72,7 @@ fn submitted(stage: &mut Stage, frame: &[u8], out: &mut BytesMut) -> u64 {
 }
 
 fn by_bytes(way: Way) -> u64 {
-    let (mut stage, seats) = Stage::settled(GROUPS, MEMBERS);
+    let (mut stage, seats) = Stage::settled(GROUPS, MEMBERS).expect("Stable groups");
     // Without the length in front, as a server has a frame when it handles it.
     let frames: Vec<Vec<u8>> = (0..seats.len())
         .map(|at| seats[at.wrapping_mul(STRIDE) % seats.len()].heartbeat().split_off(size_of::<u32>()))
@@ -89,7 +90,7 @@ fn by_bytes(way: Way) -> u64 {
 
 /// By handle, in arrays.
 pub fn by_handle() -> u64 {
-    let (mut stage, seats) = Stage::settled(GROUPS, MEMBERS);
+    let (mut stage, seats) = Stage::settled(GROUPS, MEMBERS).expect("Stable groups");
     let order: Vec<usize> = (0..seats.len()).map(|at| at.wrapping_mul(STRIDE) % seats.len()).collect();
     let handle = |at: &usize| stage.coordinator.member_handle(&seats[*at].group, &seats[*at].member_id);
     let handles: Vec<u64> = order.iter().map(|at| handle(at).expect("a member")).collect();

@@ -12,11 +12,13 @@ const GROUPS: u64 = 64;
 const TIMESTAMP_MS: i64 = 1_700_000_000_000;
 const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
+/// A batch is one commit: partitions of one topic for one group.
 fn records() -> Vec<Record> {
+    let commit_records = RECORDS_A_BATCH as u64;
     let record = |at: u64| Record::Offset {
-        group_id: format!("group-{}", at % GROUPS).into(),
+        group_id: format!("group-{}", at / commit_records % GROUPS).into(),
         topic: "orders".into(),
-        partition: (at / GROUPS) as i32,
+        partition: (at / commit_records / GROUPS * commit_records + at % commit_records) as i32,
         value: Some(OffsetValue {
             offset: at as i64,
             leader_epoch: -1,

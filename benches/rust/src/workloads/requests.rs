@@ -5,7 +5,9 @@ use rota_core::{
     request::{CommitPartition, CommitTopic, OffsetCommit},
 };
 
-use crate::{measured, stage::Stage};
+use rota_bench::stage::Stage;
+
+use crate::measured;
 
 const MEMBERS: usize = 1_000;
 const COMMITS: u64 = 5_000;
@@ -14,23 +16,23 @@ const PARTITIONS: u64 = 100;
 /// One group of a thousand, cold.
 pub fn join() -> u64 {
     let mut stage = Stage::new();
-    let seats = measured(|| stage.join("group", MEMBERS));
-    stage.assert_all_good();
+    let seats = measured(|| stage.join("group", MEMBERS)).expect("they join");
+    stage.all_good().expect("all joins are good");
     seats.len() as u64
 }
 
 /// The leader's plan, and what it means for each.
 pub fn sync() -> u64 {
     let mut stage = Stage::new();
-    let seats = stage.join("group", MEMBERS);
+    let seats = stage.join("group", MEMBERS).expect("they join");
     measured(|| stage.sync(&seats));
-    stage.assert_all_good();
+    stage.all_good().expect("all syncs are good");
     seats.len() as u64
 }
 
 /// One offset a request, by the members of one group.
 pub fn offset_commit() -> u64 {
-    let (mut stage, seats) = Stage::settled(1, 100);
+    let (mut stage, seats) = Stage::settled(1, 100).expect("a Stable group");
     measured(|| {
         for at in 0..COMMITS {
             let seat = &seats[at as usize % seats.len()];
@@ -53,6 +55,6 @@ pub fn offset_commit() -> u64 {
             stage.submit(Request::OffsetCommit(commit));
         }
     });
-    stage.assert_all_good();
+    stage.all_good().expect("all commits are good");
     COMMITS
 }
