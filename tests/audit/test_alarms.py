@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from rota.audit import views
 from rota.audit.audit import declared
@@ -209,6 +209,12 @@ def two_records(*ends: int, generations: tuple[int, int] = (1, 2)) -> Story:
     return story
 
 
+def told_twice() -> Story:
+    """A JoinGroup is answered, and then in the name of another group."""
+    story = started()
+    return story.entry(10, answer(1, "old", 1) | {"group": "stock"})
+
+
 def seen(row: dict[str, Any]) -> Seen:
     values: list[Any] = [row.get(column) for column in COLUMNS]
     return Seen(*values)
@@ -248,28 +254,33 @@ CASES = {
     "a group is deleted and begins anew": Case(begun_again(True, True), set()),
     "a group is deleted, which the log does not keep": Case(begun_again(False, False), set()),
     "a group is set back, which the log does not keep": Case(begun_again(False), {"two leaders"}),
+    "a request is answered in the name of two groups": Case(told_twice(), {"answered twice"}),
     "a record that is done late has two owners": Case(done_late(), {"two owners"}),
     "appends end out of order": Case(two_records(1, 0), set()),
     "a generation is written after a later one": Case(two_records(0, 1, generations=(2, 1)), {"generation back"}),
 }
 
 
-def violations(names: Iterator[str]) -> set[str]:
+def violations(names: Iterable[str]) -> set[str]:
     return {name for name in names if CHECK_OF[name].severity == VIOLATION}
 
 
-@pytest.fixture(scope="module")
-def by_queries(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """What the queries find in all cases, each of them a log."""
+def numbered(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
     columns = [column.split("`")[1] for column in SPARK_SCHEMA.split(", ")]
+    data = [tuple(row.get(column) for column in columns) for row in rows]
+    return views.with_members(views.numbered(spark.createDataFrame(data, SPARK_SCHEMA)))
+
+
+@pytest.fixture(scope="module")
+def by_queries(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What the queries find in all cases, each of them a log."""
     stories = [
         {"source": JOURNAL, "log": name, "partition": 0} | row
         for name, case in CASES.items()
         for row in case.story.rows
     ]
-    data = [tuple(row.get(column) for column in columns) for row in stories]
-    fit(spark, len(data))
-    rows = spark.createDataFrame(data, SPARK_SCHEMA).selectExpr("*", "offset * 1048576 + part AS pos")
+    fit(spark, len(stories))
+    rows = numbered(spark, stories)
     for view in ("all_rows", "rows"):
         rows.createOrReplaceTempView(view)
     output = tmp_path_factory.mktemp("cases")
@@ -278,12 +289,26 @@ def by_queries(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
         found = declared(spark, [check for check in CHECKS if JOURNAL in check.sources])
     finally:
         views.forget(output)
-    return {name: violations(each.name for each in found if each.log == name) for name in CASES}
+    return {name: [each.name for each in found if each.log == name] for name in CASES}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_queries_know_what_is_allowed(name: str, by_queries: dict[str, set[str]]) -> None:
-    assert by_queries[name] == CASES[name].found
+def test_the_queries_know_what_is_allowed(name: str, by_queries: dict[str, list[str]]) -> None:
+    assert violations(by_queries[name]) == CASES[name].found
+
+
+def test_two_answers_are_one_verdict_whatever_groups_they_name(by_queries: dict[str, list[str]]) -> None:
+    assert by_queries["a request is answered in the name of two groups"].count("answered twice") == 1
+
+
+def test_groups_whose_names_have_one_xxhash64_under_every_seed_are_told_apart(spark: SparkSession) -> None:
+    names = [
+        "\x07p\x101^K\x02\x17" + "x" * 24 + "\x1bXO6P^E(" + "y" * 24,
+        "e\x07+^NlQ." + "x" * 24 + "\x1bXO6\x07_ea" + "y" * 24,
+    ]
+    rows = [{"source": JOURNAL, "log": "data", "partition": 0, "offset": 0, "part": 0, "group": name} for name in names]
+    known = numbered(spark, rows).selectExpr("gid", "xxhash64(7L, `group`, log, source) AS alike").collect()
+    assert [len({row[column] for row in known}) for column in ("gid", "alike")] == [2, 1]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -100,6 +100,13 @@ def test_an_old_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         session.check_installed()
 
 
+def test_the_environment_says_how_large_the_heap_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_DRIVER_MEMORY", raising=False)
+    assert (session.heap(0), session.heap(session.LARGE_RECORDS)) == ("1g", "2g")
+    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "3g")
+    assert session.heap(session.LARGE_RECORDS) == "3g"
+
+
 def test_the_command_prints_json_and_its_exit_code_says_that_input_is_missing(
     spark: SparkSession, tmp_path: Path
 ) -> None:

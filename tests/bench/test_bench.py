@@ -75,6 +75,7 @@ def test_a_server_and_the_echo_take_turns_and_no_member_is_left_behind(server: r
     assert rota_["of_the_echo"]["rounds"] == rounds
     assert echo["cpu_s_each"]["median"] >= 0
     assert rota_["cpu_s_each"] is None, "its process was not named"
+    assert rota_["sent_late_s"] is None, "a closed loop is never late"
     assert members(server) == [0, 0]
     assert len(ET.parse(picture).getroot().findall("{*}polyline")) == 2
 
@@ -92,6 +93,9 @@ def test_an_open_loop_asks_at_the_rate_that_it_was_told(server: rota.Server) -> 
     for one in report["servers"]:
         # 0.2 s a round, and what was due in the warm-up and is answered after it.
         assert 0 < one["answers"] <= 2 * (0.25 * 500 + 1)
+        late = [one["sent_late_s"][name]["median"] for name in SHARES]
+        assert late == sorted(late)
+        assert late[-1] > 0, "nothing is sent before it is due"
 
 
 def test_the_table_names_the_load_and_everyone_in_it() -> None:

@@ -11,10 +11,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+
+from tests.journaled import check_directory
 
 from .eventually import eventually
 
@@ -51,10 +54,10 @@ def namespace() -> Iterator[str]:
 
 
 @contextmanager
-def serving(inside: str, *more: str) -> Iterator[None]:
-    """`rota serve` for everybody, in the namespace."""
+def serving(inside: str, journal: Path, *more: str) -> Iterator[None]:
+    """`rota serve` for everybody, in the namespace; at its end its journal is audited."""
     rota = [sys.executable, "-m", "rota", "serve", "--listen", f"0.0.0.0:{PORT}", *more]
-    rota += ["--set", "group.initial.rebalance.delay.ms=0"]
+    rota += ["--journal-dir", str(journal), "--set", "group.initial.rebalance.delay.ms=0"]
     with subprocess.Popen(["ip", "netns", "exec", inside, *rota], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -62,6 +65,7 @@ def serving(inside: str, *more: str) -> Iterator[None]:
             yield
         finally:
             server.terminate()
+    check_directory(journal)
 
 
 @dataclass
@@ -124,16 +128,16 @@ def work(bootstrap: str, topic: str) -> int:
 
 
 @pytest.mark.clients
-def test_clients_outside_reach_a_server_in_a_network_of_its_own_without_any_setting() -> None:
-    with namespace() as inside, serving(inside):
+def test_clients_outside_reach_a_server_in_a_network_of_its_own_without_any_setting(tmp_path: Path) -> None:
+    with namespace() as inside, serving(inside, tmp_path):
         assert told(f"{INSIDE}:{PORT}") == [f"{INSIDE}:{PORT}"]
         assert work(f"{INSIDE}:{PORT}", "direct") == 1
 
 
 @pytest.mark.clients
-def test_clients_behind_a_mapped_port_are_sent_through_it_if_that_is_advertised() -> None:
+def test_clients_behind_a_mapped_port_are_sent_through_it_if_that_is_advertised(tmp_path: Path) -> None:
     mapping = Mapping()
-    with namespace() as inside, serving(inside, "--advertise", mapping.address), mapping.listener:
+    with namespace() as inside, serving(inside, tmp_path, "--advertise", mapping.address), mapping.listener:
         assert told(mapping.address) == [mapping.address]
         before = len(mapping.connections)
         assert work(mapping.address, "mapped") == 1

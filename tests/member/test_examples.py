@@ -17,6 +17,7 @@ from time import monotonic
 import pytest
 
 import rota
+from tests.journaled import journaled
 from tests.tidy import ROOT
 
 WITHIN_S = 60.0
@@ -55,9 +56,9 @@ class Terminal:
 
 
 @pytest.fixture
-def server() -> Iterator[rota.Server]:
+def server(tmp_path: Path) -> Iterator[rota.Server]:
     settings = {"group.initial.rebalance.delay.ms": 0, "num.partitions": 4}
-    with rota.Server(settings=settings) as running:
+    with journaled(tmp_path / "journal", settings=settings) as running:
         yield running
 
 

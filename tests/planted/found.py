@@ -21,6 +21,8 @@ SECONDS_MAX = 300
 EVENTS = tuple(f"  {event}" for event in ("Request", "Tick", "End", "Forget", "Reload"))
 # Of each of the bounds: depth, states, whether those are all, events tried.
 EXPLORED = re.compile(r"^\w+ +\d+ +\d+ +(?:yes|no) +(\d+) ", re.MULTILINE)
+# The id of what the exploration shows, above its transcript.
+BROKEN = re.compile(r"^([SL]\d+|naive|panic): ", re.MULTILINE)
 WORLD_BROKEN = re.compile(r"^seed \d+ swarm \w+, after (\d+) worlds, (\d+) faults:", re.MULTILINE)
 NAIVE_FOUND = re.compile(r"seed (\d+), after (\d+) steps:")
 
@@ -66,12 +68,21 @@ def naive(bug: str) -> Found | None:
 
 def exploration(bug: str) -> Found | None:
     """Every state within each of the bounds until 2,000 are known, up to the first violation."""
-    command = [str(COPY / "target/debug/rota-sim"), "explore", "all", str(STATES), "1"]
-    said = _said(command, bug)
+    said = _explored(bug)
     if "\n---\n" not in said:
         return None
     tried = sum(int(count) for count in EXPLORED.findall(said))
     return Found(tried, len(said.rpartition("\n---\n")[2].split("\n")) - 1)
+
+
+def invariant(bug: str) -> str | None:
+    """What the exploration says that a bug breaks: an invariant's id, `naive` or `panic`."""
+    found = BROKEN.search(_explored(bug))
+    return found and found[1]
+
+
+def _explored(bug: str) -> str:
+    return _said([str(COPY / "target/debug/rota-sim"), "explore", "all", str(STATES), "1"], bug)
 
 
 def simulator(bug: str) -> Found | None:

@@ -17,6 +17,9 @@ from tests.planted import found, inside, page
 from tests.planted.planting import CORE, SWITCH, VARIABLE, Bug, PlantingError, bugs, plant, planted_core, span_of
 from tests.tidy import ROOT
 
+# One worker makes the copy and builds it.
+pytestmark = [pytest.mark.xdist_group("planted"), pytest.mark.timeout(900)]
+
 TRAP = re.compile(r"TRAP-(\d+)")
 CLASSIC_TRAPS = {*range(1, 15), 17, 19, 20}
 NAMES = [bug.id for bug in bugs()]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+
 import pytest
 
 from .raw import (
@@ -123,8 +126,32 @@ def test_a_frame_that_comes_byte_by_byte_is_one_request(address: Address) -> Non
         assert connection.receive() == i32(7) + i16(UNKNOWN_MEMBER_ID)
 
 
-def test_many_frames_in_one_packet_are_answered_in_order(address: Address) -> None:
+def many_are_answered_in_order(address: Address, count: int) -> None:
+    """S32, of so many requests in one packet."""
     with Connection(address) as connection:
-        connection.send(b"".join(heartbeat("g", "m", 0, correlation=number) for number in range(1_000)))
-        for number in range(1_000):
-            assert connection.receive() == i32(number) + i16(UNKNOWN_MEMBER_ID)
+        connection.send(b"".join(heartbeat("g", "m", 0, correlation=number) for number in range(count)))
+        for number in range(count):
+            assert connection.receive() == i32(number) + i16(UNKNOWN_MEMBER_ID), "S32"
+
+
+def test_many_frames_in_one_packet_are_answered_in_order(address: Address) -> None:
+    many_are_answered_in_order(address, 1_000)
+
+
+def test_answers_in_another_order_are_noticed() -> None:
+    def answer(listener: socket.socket) -> None:
+        """Answers two requests in one packet, the second one first."""
+        peer, _ = listener.accept()
+        with peer:
+            peer.recv(1024)
+            for number in (1, 0):
+                said = i32(number) + i16(UNKNOWN_MEMBER_ID)
+                peer.sendall(i32(len(said)) + said)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(10)
+        server = threading.Thread(target=answer, args=[listener], daemon=True)
+        server.start()
+        with pytest.raises(AssertionError, match="S32"):
+            many_are_answered_in_order(listener.getsockname(), 2)
+        server.join(10)
