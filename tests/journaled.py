@@ -10,6 +10,7 @@ from typing import Any
 import rota
 from rota import journal
 from rota.audit.checks import CHECK_OF, VIOLATION
+from rota.audit.follow.finding import Finding
 from rota.audit.follow.passing import found_in
 
 
@@ -23,18 +24,28 @@ def journaled(directory: Path, **options: Any) -> Iterator[rota.Server]:
 
 def check_journal(server: rota.Server, directory: Path) -> None:
     """Fold and audit the journal of a server that has stopped; nothing of it may have been lost."""
+    check_complete(server)
+    check_directory(directory)
+
+
+def check_complete(server: rota.Server) -> None:
+    """Nothing of the journal of a server may have been lost."""
     health = server.journal()
     assert health is not None
     assert (health.lost, health.error) == (0, None)
-    check_directory(directory)
 
 
 def check_directory(directory: Path) -> None:
     """Fold and audit a journal that is complete: nothing is missing, differs, or breaks a promise."""
+    wrong = violations_in(directory)
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def violations_in(directory: Path) -> list[Finding]:
+    """Fold a journal that is complete: nothing is missing or differs. What breaks a promise in it."""
     found = journal.replay(directory)
     assert [part for part in found if not part.is_well] == []
     told = [sum(getattr(part, name) for part in found) for name in ("missing", "unchecked", "cut")]
     assert told == [0, 0, 0]
     assert sum(part.compared for part in found) > 0
-    wrong = [(place, found) for *place, found in found_in(directory) if CHECK_OF[found.name].severity == VIOLATION]
-    assert wrong == [], "\n".join(map(str, wrong))
+    return [found for *_, found in found_in(directory) if CHECK_OF[found.name].severity == VIOLATION]
