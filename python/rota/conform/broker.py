@@ -19,7 +19,7 @@ PARTITIONS = 8
 TOPICS = ("t", "u", "v", "w")
 #: Of Metadata: enough to see that a topic is there, and the one that tells its id.
 PLAIN_METADATA, METADATA_WITH_IDS = 8, 12
-PREPARED_WITHIN_S = 30.0
+PREPARED_WITHIN_S = 90.0
 CLEANED_WITHIN_S = 15.0
 #: DescribeGroups and DeleteGroups take lists; this many names at a time.
 BATCH = 200

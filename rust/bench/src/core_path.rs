@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use rota_core::{Answer, AppendId, Coordinator, Entropy, Now, Record, Request, Sink, Ticket};
+use rota_core::{Answer, AppendId, Coordinator, Entropy, Now, Record, Request, Sink, Ticket, hinted_slot};
 use rota_wire::{
     answers,
     beat::FramedBeat,
@@ -163,13 +163,16 @@ impl Crowd {
 }
 
 impl Members {
-    /// Reads all frames and loads what they will need, side by side, and then answers one by one.
+    /// Reads all frames and loads what they will need, side by side, and then answers one by one. As in the server, each
+    /// of those is a loop of its own.
     fn look_ahead(&mut self, frames: &[&[u8]], out: &mut BytesMut) -> Result<u64, BenchError> {
-        let mut ahead = [None; AHEAD];
-        let mut foreseen = [None; AHEAD];
+        let (mut ahead, mut slots, mut foreseen) = ([None; AHEAD], [None; AHEAD], [None; AHEAD]);
         for (at, frame) in frames.iter().enumerate() {
             ahead[at] = FramedBeat::read(frame);
-            foreseen[at] = ahead[at].and_then(|framed| self.coordinator.foresee(&framed.beat));
+            slots[at] = ahead[at].and_then(|framed| hinted_slot(framed.beat.member_id));
+        }
+        for (slot, foreseen) in slots.iter().zip(&mut foreseen) {
+            *foreseen = slot.and_then(|slot| self.coordinator.foresee(slot));
         }
         black_box(foreseen.iter().flatten().fold(0, |sum, foreseen| sum ^ self.coordinator.touch(*foreseen)));
         frames.iter().zip(ahead).try_fold(0, |errors, (frame, framed)| Ok(errors + self.answer(frame, framed, out)?))

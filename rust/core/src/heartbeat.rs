@@ -64,7 +64,7 @@ impl Coordinator {
     /// A heartbeat whose ids are still bytes of its request, of a member that named no instance. `None`: it has not
     /// been looked at, and has to be submitted. What comes of it is what would come of that.
     pub fn beat_by_hint(&mut self, now: Now, beat: &Beat<'_>) -> Option<ErrorCode> {
-        if self.phase != Phase::Active {
+        if !matches!(self.phase, Phase::Active) {
             return None;
         }
         let (member, group) = self.hinted_beat(beat)?;
@@ -78,15 +78,22 @@ impl Coordinator {
         Some(error)
     }
 
-    /// Begins to load what a heartbeat of this member will need, if its id says where that is. Then `touch`.
-    pub fn foresee(&self, beat: &Beat<'_>) -> Option<Foreseen> {
-        self.members.at(ids::hinted_slot(beat.member_id)?).map(Foreseen::of)
+    /// Begins to load what a heartbeat will need whose member's id names this slot ([`hinted_slot`](crate::hinted_slot)):
+    /// all of the member. Do so for several in a loop with nothing else in it, so that a core comes to the next load while
+    /// it waits for this one; then `touch`, in another.
+    #[inline]
+    pub fn foresee(&self, slot: u32) -> Option<Foreseen> {
+        let (handle, member) = self.members.at(slot)?;
+        // The id is compared later, and lies on other cache lines than the rest.
+        black_box(member.id.ends());
+        Some(Foreseen::of((handle, member)))
     }
 
     /// Loads the rest of it. The number means nothing, but whoever drops it may find that nothing was loaded.
+    #[inline]
     pub fn touch(&self, foreseen: Foreseen) -> u64 {
         let group = self.groups.get(foreseen.group);
-        let group = group.map_or(0, |group| group.generation ^ group.id.len() as i32);
+        let group = group.map_or(0, |group| group.generation ^ i32::from(group.id.as_bytes().first() == Some(&0)));
         let deadline = foreseen.session.and_then(|session| self.purgatory.deadline(session));
         deadline.unwrap_or(0) ^ u64::from(group.cast_unsigned())
     }

@@ -70,6 +70,7 @@ pub use coordinator::{Coordinator, LogEntry, Phase, SelfCheck};
 pub use effects::{AppendId, Sink};
 pub use error::ErrorCode;
 pub use heartbeat::Foreseen;
+pub use ids::hinted_slot;
 pub use invariants::Violation;
 pub use java_hash::{partition_for, partition_of_bytes};
 pub use projection::Projection;

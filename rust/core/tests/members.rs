@@ -3,7 +3,7 @@
 #[expect(dead_code, reason = "other tests need the rest of it")]
 mod scene;
 
-use rota_core::{Coordinator, ErrorCode, Record, effects::Moment, request::Beat};
+use rota_core::{Coordinator, ErrorCode, Record, effects::Moment, hinted_slot};
 use scene::{Joining, Scene, config, joining};
 
 #[test]
@@ -49,14 +49,15 @@ fn heartbeats_by_handle_are_answered_as_any_other() {
 fn a_heartbeat_is_foreseen_by_the_slot_in_its_id() {
     let mut scene = Scene::new(config());
     let (leader, _) = scene.two_stable(&joining("i0"), &joining("i1"));
-    let beat = Beat { group_id: b"g", generation: 1, member_id: leader.as_bytes() };
+    let slot = hinted_slot(leader.as_bytes()).expect("it was handed out here");
     let handle = scene.coordinator.member_handle("g", &leader).expect("it is there");
-    let touched = |scene: &Scene| scene.coordinator.foresee(&beat).map(|foreseen| scene.coordinator.touch(foreseen));
+    let touched = |scene: &Scene| scene.coordinator.foresee(slot).map(|foreseen| scene.coordinator.touch(foreseen));
     let before = touched(&scene).expect("it is there");
     scene.step(4_000);
     codes(&mut scene, handle);
     assert!(touched(&scene).is_some_and(|now| now != before), "its deadline is among what is loaded");
-    assert!(scene.coordinator.foresee(&Beat { member_id: b"i0", ..beat }).is_none(), "an id without a slot");
+    assert!(scene.coordinator.foresee(u32::MAX).is_none(), "a slot that there is not");
+    assert_eq!(hinted_slot(b"i0"), None, "an id without a slot");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 
-use rota_core::{ErrorCode, Now, partition_of_bytes};
+use rota_core::{ErrorCode, Now, hinted_slot, partition_of_bytes};
 use rota_wire::{
     beat::FramedBeat,
     frame::{LENGTH_BYTES, frame_length},
@@ -60,6 +60,8 @@ struct Ahead<'a> {
     bytes: usize,
     /// Of its group.
     partition: u32,
+    /// Where its member is, as its id says.
+    slot: Option<u32>,
 }
 
 impl Node {
@@ -88,16 +90,18 @@ impl Node {
     fn first<'a>(&self, bytes: &'a [u8], request_max_bytes: usize) -> Option<Ahead<'a>> {
         let end = LENGTH_BYTES + frame_length(bytes, request_max_bytes).ok()??;
         let beat = FramedBeat::read(bytes.get(LENGTH_BYTES..end)?)?;
-        Some(Ahead { beat, bytes: end, partition: partition_of_bytes(beat.beat.group_id, self.partitions())? })
+        let partition = partition_of_bytes(beat.beat.group_id, self.partitions())?;
+        Some(Ahead { beat, bytes: end, partition, slot: hinted_slot(beat.beat.member_id) })
     }
 
-    /// Loads what these heartbeats will need, all of it side by side.
+    /// Loads what these heartbeats will need, all of it side by side: nothing but loads, all members before the first of
+    /// their groups and timers. A core that has to read the next frame in between does not come to the next load while
+    /// it waits for this one.
     fn touch(&self, ahead: &[Option<Ahead<'_>>]) {
         let mut foreseen = [None; AHEAD];
         for (framed, foreseen) in ahead.iter().flatten().zip(&mut foreseen) {
             let coordinator = self.coordinator(framed.partition).filter(|coordinator| coordinator.is_crowded());
-            *foreseen =
-                coordinator.and_then(|coordinator| Some((coordinator, coordinator.foresee(&framed.beat.beat)?)));
+            *foreseen = coordinator.and_then(|coordinator| Some((coordinator, coordinator.foresee(framed.slot?)?)));
         }
         let touched =
             foreseen.iter().flatten().fold(0, |sum, (coordinator, foreseen)| sum ^ coordinator.touch(*foreseen));

@@ -77,9 +77,20 @@ pub fn decode() -> u64 {
     entries.len() as u64
 }
 
-/// Into an empty coordinator.
+/// Into an empty coordinator, as commits leave them: those of one group together.
 pub fn replay() -> u64 {
+    replayed(|at| at)
+}
+
+/// The same, but each of another group than the one before.
+pub fn replay_mixed() -> u64 {
+    const BATCHES: u64 = RECORDS / RECORDS_A_BATCH as u64;
+    replayed(|at| at % BATCHES * RECORDS_A_BATCH as u64 + at / BATCHES)
+}
+
+fn replayed(order: fn(u64) -> u64) -> u64 {
     let entries = read(&written(&records()).concat());
+    let entries: Vec<&LogEntry> = (0..RECORDS).map(|at| &entries[order(at) as usize]).collect();
     let mut coordinator = Coordinator::new(Config::default(), 0, 0);
     coordinator.check_itself(SelfCheck::Never);
     measured(|| entries.iter().for_each(|entry| coordinator.replay(entry)));

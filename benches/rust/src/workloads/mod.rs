@@ -34,4 +34,5 @@ pub const WORKLOADS: &[Workload] = &[
     Workload { name: "log-append", each: "offset record in a batch of 16", run: log::append },
     Workload { name: "log-decode", each: "offset record read out of its batch", run: log::decode },
     Workload { name: "log-replay", each: "offset record folded into the coordinator", run: log::replay },
+    Workload { name: "log-replay-mixed", each: "the same, each of another group", run: log::replay_mixed },
 ];
