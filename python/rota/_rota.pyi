@@ -1930,6 +1930,14 @@ def audit_ranges(
     newest timestamp in milliseconds, records). Only headers of batches are read. Raises OSError if the file cannot be.
     """
 
+def audit_records(
+    path: Path, pieces: list[tuple[int, int]], is_newest: bool
+) -> list[tuple[int, int, int, bytes, bytes | None]]:
+    """(offset, wall ms, epoch, key, value) of the records with a key in pieces of a file.
+
+    If nothing follows (`is_newest`), half a batch at the end is none. Raises OSError that names what cannot be read.
+    """
+
 def audit_replay(
     ranges: list[tuple[Path, int, int]], is_first: bool
 ) -> tuple[

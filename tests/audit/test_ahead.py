@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import rota
 from rota.audit.logs import Part, parts_of
 from rota.audit.rows import rows_of
+from rota.cli import app
+from tests.clients.eventually import eventually
 from tests.nodes import peer
 from tests.wire.raw import NONE, Connection
 
 SETTINGS = {"offsets.topic.num.partitions": 2, "group.initial.rebalance.delay.ms": 0}
 COMMITS = 20
+WITHIN_S = 30
 
 Row = dict[str, Any]
 
@@ -120,3 +125,73 @@ def test_a_damaged_write_ahead_file_is_said_and_segments_are_read(running: Path,
     assert said["kind"] == "unreadable"
     assert "rota.wal." in said["note"]
     assert others == in_directory(killed, rows(parts_of([running])))
+
+
+def told(*arguments: str | Path) -> Any:
+    """What a command prints, as JSON."""
+    ended = CliRunner().invoke(app, [*map(str, arguments), "--json"])
+    assert ended.exit_code == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def shortened(killed: Path, kept: int) -> None:
+    """Of each segment only so many batches are left, and half of one."""
+    for segment in segments(killed):
+        end = [0, *batch_ends(segment)][kept]
+        segment.write_bytes(segment.read_bytes()[: end + 30])
+
+
+@pytest.mark.parametrize("kept", [0, COMMITS // 2])
+def test_a_state_is_told_from_what_only_the_write_ahead_file_has(running: Path, killed: Path, kept: int) -> None:
+    shortened(killed, kept)
+    for group in ("group-0", "group-1"):
+        state = told("state", group, "--from", killed)
+        assert state["offsets"] == {"orders-0": COMMITS - 1}
+        assert state == told("state", group, "--from", running)
+
+
+def test_a_state_is_not_told_from_a_damaged_write_ahead_file(killed: Path) -> None:
+    (ahead,) = killed.glob("rota.wal.*")
+    damaged = bytearray(ahead.read_bytes())
+    damaged[60] ^= 0xFF
+    ahead.write_bytes(damaged)
+    ended = CliRunner().invoke(app, ["state", "group-0", "--from", str(killed)])
+    assert (ended.exit_code, "rota.wal." in ended.stderr) == (1, True), ended.stderr
+
+
+def test_faults_are_planted_into_what_only_the_write_ahead_file_has(
+    running: Path, killed: Path, tmp_path: Path
+) -> None:
+    whole = rows(parts_of([running]))
+    shortened(killed, COMMITS // 2)
+    ended = CliRunner().invoke(app, ["plant", str(killed), str(tmp_path / "planted")])
+    assert ended.exit_code == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1].endswith(": offset went back")
+    found = rows(parts_of([tmp_path / "planted"]))
+    assert {row["committed"] for row in found} == {row["committed"] for row in whole}
+    assert len(found) >= len(whole)
+
+
+def test_nothing_is_planted_into_what_cannot_be_read(killed: Path, tmp_path: Path) -> None:
+    segment = segments(killed)[0]
+    content = bytearray(segment.read_bytes())
+    content[70] ^= 0xFF
+    segment.write_bytes(content)
+    ended = CliRunner().invoke(app, ["plant", str(killed), str(tmp_path / "planted")])
+    assert (ended.exit_code, segment.name in ended.stderr) == (2, True), ended.stderr
+    assert not (tmp_path / "planted").exists()
+
+
+def test_why_needs_no_write_ahead_file_for_a_journal_is_written_without(tmp_path: Path) -> None:
+    with rota.Server(data=tmp_path / "data", journal=True, settings=SETTINGS) as server:
+        with Connection((server.host, server.port)) as connection:
+            member = peer.joined(connection.ask(peer.join("group-0", version=3))).member
+
+        def is_told() -> bool:
+            killed = Path(shutil.copytree(tmp_path / "data", tmp_path / "killed", dirs_exist_ok=True))
+            for segment in killed.glob("__consumer_offsets-*/*.log"):
+                segment.unlink()
+            ended = CliRunner().invoke(app, ["why", "group-0", "--from", str(killed)])
+            return ended.exit_code == 0 and "CompletingRebalance" in ended.stdout and member[:8] in ended.stdout
+
+        eventually(is_told, WITHIN_S, "the journal tells why")

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from rota.audit import matrix, session
@@ -72,12 +71,32 @@ def test_the_page_has_the_matrix_and_every_check() -> None:
     [
         (["data", "--group", "("], "--group is `(`"),
         (["data", "--since", "yesterday"], "--since is `yesterday`: give a time"),
+        (["data", "--since", "2026-01-02", "--until", "2026-01-01"], "--since is `2026-01-02`, later than --until"),
     ],
 )
 def test_a_wrong_call_is_refused(arguments: list[str], says: str) -> None:
     ended = run(*arguments)
     assert ended.exit_code == 2
     assert says in ended.stderr
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_regular_expression_that_only_python_has_is_refused(clean: Path) -> None:
+    ended = run(clean, "--group", "(?P<name>pay).*")
+    assert (ended.exit_code, "Java's regular expressions" in ended.stderr) == (2, True), ended.output
+
+
+@pytest.mark.parametrize("name", ["missing", "empty", "file"])
+def test_where_nothing_can_be_read_it_is_said_without_spark(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(session, "started", None)
+    ended = run(tmp_path / name)
+    assert ended.exit_code == 2
+    assert str(tmp_path / name) in ended.stdout.splitlines()[0]
+    assert ended.stdout.startswith("unreadable: ")
 
 
 def test_without_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -107,10 +126,7 @@ def test_the_environment_says_how_large_the_heap_is(monkeypatch: pytest.MonkeyPa
     assert session.heap(session.LARGE_RECORDS) == "3g"
 
 
-def test_the_command_prints_json_and_its_exit_code_says_that_input_is_missing(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    assert spark.version
+def test_the_command_prints_json_and_its_exit_code_says_that_input_is_missing(tmp_path: Path) -> None:
     ended = run(tmp_path, "--json")
     assert ended.exit_code == 2
     said = json.loads(ended.stdout)

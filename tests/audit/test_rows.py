@@ -89,6 +89,29 @@ def test_a_torn_tail_is_no_damage_but_bytes_before_the_end_are(clean: Path, tmp_
     assert "unreadable" in kinds(rows(parts_of([copy])))
 
 
+@pytest.mark.parametrize("header_byte", [8, 16], ids=["length", "format"])
+def test_a_batch_without_a_header_is_said_and_those_behind_it_are_read(
+    header_byte: int, clean: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(clean, tmp_path / "copy"))
+    for ahead in copy.glob("rota.wal.*"):
+        ahead.unlink()  # it may have what is damaged here
+    segment = segment_of(copy, OFFSETS)
+    damaged = bytearray(segment.read_bytes())
+    second = 12 + int.from_bytes(damaged[8:12], "big")
+
+    def of_segment() -> list[dict[str, Any]]:
+        return rows([part for part in parts_of([copy]) if part.path == str(segment)])
+
+    whole = of_segment()
+    damaged[second + header_byte] ^= 0x55
+    segment.write_bytes(damaged)
+    found = of_segment()
+    (said,) = [row for row in found if row["kind"] in {"unreadable", "torn", "compacted"}]
+    assert (said["kind"], said["offset"]) == ("unreadable", 1)
+    assert [row for row in found if row != said] == [row for row in whole if row["offset"] != 1]
+
+
 def test_entries_of_a_later_version_are_refused_by_number(clean: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(clean, tmp_path / "copy"))
     segment = segment_of(copy, JOURNAL)

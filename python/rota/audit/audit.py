@@ -81,6 +81,12 @@ class Audit:
         return 1 if self.violations else 0
 
 
+def nothing_of(parts: list[Part]) -> Audit:
+    """The audit of parts of which none can be read."""
+    told = [Unreadable(part.log, part.partition, part.first_offset, UNREADABLE, part.trouble or "") for part in parts]
+    return Audit(parts=len(parts), unreadable=told)
+
+
 def _reproduce(log: str, partition: int, group: str | None, name: str) -> str:
     if name == REPLAY.name:
         return f"rota log replay {log}"

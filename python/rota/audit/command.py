@@ -8,13 +8,15 @@ import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from rota.exits import MISUSED, fail
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from rota.audit.audit import Audit, Unreadable, Wanted
     from rota.audit.verdict import Verdict
 
@@ -69,7 +71,20 @@ def wanted_of(
             fail(MISUSED, f"--group is `{group}`: {error}")
     since_ms = None if since is None else instant_ms("--since", since)
     until_ms = None if until is None else instant_ms("--until", until)
+    if since_ms is not None and until_ms is not None and since_ms > until_ms:
+        fail(MISUSED, f"--since is `{since}`, later than --until, `{until}`")
     return Wanted([path.absolute() for path in paths], group, since_ms, until_ms, output.absolute(), keeps_tables)
+
+
+def check_pattern(spark: SparkSession, group: str) -> None:
+    """End the command if Spark does not know the regular expression: it has Java's, which lack some of Python's."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.functions import lit
+
+    try:
+        spark.range(1).where(lit("").rlike(group)).collect()
+    except PySparkException:
+        fail(MISUSED, f"--group is `{group}`: Java's regular expressions have no such thing")
 
 
 def told(verdict: Verdict) -> str:
@@ -160,6 +175,7 @@ def audit(
     except session.MissingError as missing:
         fail(MISUSED, str(missing))
     from rota.audit.audit import audit as run
+    from rota.audit.audit import nothing_of
     from rota.audit.logs import parts_of
     from rota.audit.report import write as write_report
 
@@ -176,10 +192,18 @@ def audit(
         keeps_tables = output is not None or report is not None
         wanted = wanted_of(paths, group, since, until, output or Path(scratch), keeps_tables)
         parts = parts_of(wanted.paths)
+        if all(part.trouble for part in parts):
+            _end(nothing_of(parts), as_json_)  # Spark takes long to say the same
         with session.started(master, sum(part.records for part in parts)) as spark:
+            if group is not None:
+                check_pattern(spark, group)
             found = run(spark, wanted, parts, progress)
             if report is not None:
                 write_report(spark, found, report)
+    _end(found, as_json_)
+
+
+def _end(found: Audit, as_json_: bool) -> NoReturn:
     if as_json_:
         typer.echo(as_json(found))
     else:

@@ -45,6 +45,11 @@ class Part(NamedTuple):
     pieces: tuple[tuple[int, int], ...] = ()
     """Of a write-ahead file, which other partitions share: where between `start` and `end` the batches lie."""
 
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """Where in the file its batches lie, each from a byte to the one after its last."""
+        return list(self.pieces) or [(self.start, self.end)]
+
 
 def partition_directories(path: Path) -> Iterator[Path]:
     """The directories of partitions at a path: itself, those in it, and those of its journal. Raises OSError."""
@@ -184,3 +189,14 @@ def parts_of(paths: list[Path], part_bytes: int = PART_BYTES) -> list[Part]:
         for directory in directories:
             found.setdefault(directory.resolve(), _partition_parts(directory, part_bytes, ahead.get(directory, [])))
     return [part for parts in found.values() for part in parts]
+
+
+Record = tuple[int, int, int, bytes, bytes | None]
+"""Offset, wall milliseconds, epoch, key, value."""
+
+
+def records_of(part: Part) -> list[Record]:
+    """The records of one part as they are. Raises OSError if they cannot be read."""
+    if part.trouble is not None:
+        raise OSError(part.trouble)
+    return _rota.audit_records(Path(part.path), part.ranges, part.is_newest)

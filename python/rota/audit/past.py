@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import rota
 from rota import _rota, journal
-from rota.log import OFFSETS_TOPIC, records
+from rota.audit.logs import OFFSETS, parts_of, records_of
+from rota.log import Line
 
 
 class UnknownPastError(Exception):
@@ -86,15 +89,24 @@ class Recorded:
     """Committed offsets by topic and partition."""
 
 
+def _lines(directory: Path) -> Iterator[Line]:
+    """The records of groups, partition by partition. Raises OSError where they cannot be read."""
+    for part in parts_of([directory]):
+        if part.source == OFFSETS:
+            for offset, timestamp_ms, epoch, key, value in records_of(part):
+                try:
+                    record = _rota.decode_record(key, value)
+                except _rota.RecordError as error:
+                    raise OSError(f"`{part.path}`, offset {offset}: {error}") from error
+                yield Line(part.partition, offset, timestamp_ms, epoch, record)
+
+
 def recorded(directory: Path, group: str, at_ms: int | None = None) -> Recorded:
     """The last record of a group that is not later. Raises UnknownPastError and OSError."""
-    log = _rota.DataLog(directory)
     found: Recorded | None = None
-    for topic, partition, _, _ in log.partitions():
-        if topic != OFFSETS_TOPIC:
-            continue
+    for partition, lines in groupby(_lines(directory), key=lambda line: line.partition):
         offsets: dict[str, int] = {}
-        for line in records(log, partition):
+        for line in lines:
             record = line.record
             if getattr(record, "group_id", None) != group or (at_ms is not None and line.timestamp_ms > at_ms):
                 continue

@@ -53,7 +53,7 @@ def rows_of(
     if part.trouble is not None:
         yield unreadable(part, part.trouble)
         return
-    place = (Path(part.path), list(part.pieces or [(part.start, part.end)]), part.first_offset)
+    place = (Path(part.path), part.ranges, part.first_offset)
     try:
         rows = _rota.AuditRows(*place, part.is_newest, part.source == JOURNAL, groups, since_ms, until_ms, has_entries)
     except OSError as error:

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`cut`], [`Range`] | a segment file cut into parts that begin and end with a batch |
 //! | [`RangeReader`] | the rows of one such part, some thousands at a time |
+//! | [`records_in`] | its records as they are |
 //! | [`Columns`], [`Row`] | rows, laid out as Apache Arrow lays them out |
 //! | [`edit`] | an entry of a journal with something wrong in it, to see whether an audit notices |
 //! | [`replay_range`] | a part of a journal folded through the coordinator, from one whole state to another |
@@ -24,5 +25,5 @@ mod replay;
 pub use columns::{Buffers, Columns, Kind, Row};
 pub use edit::{Edit, edit};
 pub use ranges::{Range, cut};
-pub use reader::{Filter, RangeReader, Source};
+pub use reader::{Filter, RangeReader, Source, records_in};
 pub use replay::{Cause, Fold, replay_range};

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use rota_log::{Batch, BatchError, store::PAYLOAD_BYTES_MAX};
+use rota_log::{Batch, BatchError, BatchHeader, LogRecord, StoredRecord, later_batch, store::PAYLOAD_BYTES_MAX};
 
 use crate::{
     columns::{Columns, Row},
@@ -110,17 +110,24 @@ impl RangeReader {
                     self.at += batch.bytes().len();
                     self.read_batch(&batch);
                 }
-                Err(error) => {
-                    let kind = if self.is_newest { "torn" } else { "unreadable" };
-                    let left_bytes = bytes.len() - self.at;
-                    self.note(kind, &format!("{left_bytes} bytes from here on are no batch: {error}"));
-                    self.at = bytes.len();
-                }
+                Err(error) => self.skip(&bytes[self.at..], &error),
             }
         }
         self.bytes = bytes;
         let columns = std::mem::take(&mut self.columns);
         (columns.rows() > 0).then_some(columns)
+    }
+
+    /// Goes over bytes that begin with no batch to the next one, if there is one: nobody writes behind half a batch.
+    fn skip(&mut self, bytes: &[u8], error: &BatchError) {
+        let next = later_batch(bytes, self.next_offset, i64::MAX);
+        let kind = if self.is_newest && next.is_none() { "torn" } else { "unreadable" };
+        let skipped_bytes = next.unwrap_or(bytes.len());
+        self.note(kind, &format!("{skipped_bytes} bytes from here on are no batch: {error}"));
+        self.at += skipped_bytes;
+        if let Some(header) = bytes.get(skipped_bytes..).and_then(|rest| BatchHeader::read(rest).ok()) {
+            self.next_offset = header.base_offset;
+        }
     }
 
     fn is_full(&self) -> bool {
@@ -188,6 +195,50 @@ impl RangeReader {
             self.columns.push(&Row { offset, part: Some(0), at_ms, kind, note, ..Row::default() });
         }
     }
+}
+
+/// The records with a key in the `pieces` of the file at `path`, as they are; control batches have none. If nothing
+/// follows them (`is_newest`), what a crash left of a last batch is no error. Errors: those of reading; `InvalidData`.
+pub fn records_in(path: &Path, pieces: &[(u64, u64)], is_newest: bool) -> io::Result<Vec<StoredRecord>> {
+    let mut file = File::open(path)?;
+    let mut found = Vec::new();
+    for (start, end) in pieces {
+        let bytes = piece_bytes(&mut file, *start, *end)?;
+        let (mut rest, mut last_offset) = (&bytes[..], i64::MIN);
+        while !rest.is_empty() {
+            let at = *start + (bytes.len() - rest.len()) as u64;
+            let damaged = |error: BatchError| io::Error::new(io::ErrorKind::InvalidData, format!("byte {at}: {error}"));
+            match Batch::split(rest).and_then(|(batch, after)| batch.check_crc().map(|()| (batch, after))) {
+                Ok((batch, after)) => {
+                    push_records(&batch, &mut found).map_err(damaged)?;
+                    (rest, last_offset) = (after, batch.header().last_offset());
+                }
+                Err(_) if is_newest && later_batch(rest, last_offset, i64::MAX).is_none() => break,
+                Err(error) => return Err(damaged(error)),
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn push_records(batch: &Batch<'_>, found: &mut Vec<StoredRecord>) -> Result<(), BatchError> {
+    let header = batch.header();
+    if header.is_control() {
+        return Ok(());
+    }
+    let payload = batch.payload(PAYLOAD_BYTES_MAX)?;
+    for record in batch.records_in(&payload) {
+        let record = record?;
+        let Some(key) = record.key else { continue };
+        found.push(StoredRecord {
+            offset: batch.offset(&record),
+            timestamp_ms: batch.timestamp_ms(&record),
+            epoch: header.leader_epoch,
+            batch_base_offset: header.base_offset,
+            record: LogRecord { key: key.to_vec(), value: record.value.map(<[u8]>::to_vec) },
+        });
+    }
+    Ok(())
 }
 
 pub(crate) fn range_bytes(path: &Path, start: u64, end: u64) -> io::Result<Vec<u8>> {

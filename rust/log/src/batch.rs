@@ -371,6 +371,22 @@ impl<'a> Iterator for Batches<'a> {
     }
 }
 
+/// Where behind the first byte the next whole batch with a right checksum begins that has only offsets above `offset`
+/// and below `limit`.
+pub fn later_batch(bytes: &[u8], offset: i64, limit: i64) -> Option<usize> {
+    let good = |at: &usize| {
+        let found = bytes.get(*at..).and_then(|bytes| Batch::split(bytes).ok()).map(|(batch, _)| batch);
+        found.is_some_and(|batch| {
+            let header = batch.header();
+            let is_later = header.base_offset > offset && header.last_offset() < limit;
+            is_later && header.last_offset_delta >= 0 && batch.check_crc().is_ok()
+        })
+    };
+    // Where the bad one says that it ends, if it can be believed: values may have batches in them.
+    let stated = BatchHeader::read(bytes).ok().map(|header| header.size_bytes()).filter(good);
+    stated.or_else(|| (1..bytes.len().saturating_sub(HEADER_BYTES)).find(good))
+}
+
 /// Writes what the broker assigns into a whole batch: its checksum does not cover these fields.
 /// `batch` must be one that [`Batch::split`] accepted.
 pub fn rewrite_header(batch: &mut [u8], base_offset: i64, leader_epoch: i32) {

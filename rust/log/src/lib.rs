@@ -29,8 +29,8 @@ pub mod store;
 mod writer;
 
 pub use batch::{
-    Batch, BatchError, BatchHeader, Batches, Compression, HEADER_BYTES, LEADING_BYTES, batches, rewrite_header,
-    stamp_append_time,
+    Batch, BatchError, BatchHeader, Batches, Compression, HEADER_BYTES, LEADING_BYTES, batches, later_batch,
+    rewrite_header, stamp_append_time,
 };
 pub use compression::decompress;
 pub use durations::{BOUNDS_SECONDS, Histogram};

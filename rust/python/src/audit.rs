@@ -7,13 +7,17 @@ use pyo3::{
     prelude::*,
     types::PyBytes,
 };
-use rota_audit::{Cause, Columns, Edit, Filter, Fold, Kind, Range, RangeReader, Source, cut, edit, replay_range};
+use rota_audit::{
+    Cause, Columns, Edit, Filter, Fold, Kind, Range, RangeReader, Source, cut, edit, records_in, replay_range,
+};
 use rota_core::explain::Rebalance;
 use rota_log::{
     BatchWriter,
     files::DiskFiles,
     store::{Ahead, ahead},
 };
+
+use crate::log::{RecordRow, record_row};
 
 /// First byte, byte after the last, the first offset that belongs there, the next one, newest timestamp, records.
 type RangeRow = (u64, u64, i64, i64, i64, u64);
@@ -76,6 +80,18 @@ fn audit_ahead(py: Python<'_>, directory: PathBuf, topic: &str) -> PyResult<Vec<
         (one.partition, one.path, range)
     };
     Ok(found.into_iter().map(row).collect())
+}
+
+/// The records with a key in pieces of a file. `OSError`: they cannot be read.
+#[pyfunction]
+fn audit_records<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    pieces: Vec<(u64, u64)>,
+    is_newest: bool,
+) -> PyResult<Vec<RecordRow<'py>>> {
+    let found = py.detach(|| records_in(&path, &pieces, is_newest)).map_err(|error| failed(&path, &error))?;
+    Ok(found.into_iter().map(|stored| record_row(py, stored)).collect())
 }
 
 /// The rows of one part of a log, some thousands at a time.
@@ -210,6 +226,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(audit_ahead, module)?)?;
     module.add_function(wrap_pyfunction!(audit_columns, module)?)?;
     module.add_function(wrap_pyfunction!(audit_ranges, module)?)?;
+    module.add_function(wrap_pyfunction!(audit_records, module)?)?;
     module.add_function(wrap_pyfunction!(audit_replay, module)?)?;
     module.add_function(wrap_pyfunction!(edit_entry, module)?)?;
     module.add_function(wrap_pyfunction!(write_batch, module)?)?;

@@ -9,12 +9,19 @@ use pyo3::{
     types::PyBytes,
 };
 use rota_log::{
+    StoredRecord,
     files::{DiskFiles, Files},
     store::{Access, Loss, OpenError, PartitionView, Repaired, Store, StoreOptions, recover, repair},
 };
 
 /// Offset, wall milliseconds, epoch, key, value.
-type Row<'py> = (i64, i64, i32, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>);
+pub type RecordRow<'py> = (i64, i64, i32, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>);
+
+/// A record as Python has it.
+pub fn record_row(py: Python<'_>, stored: StoredRecord) -> RecordRow<'_> {
+    let value = stored.record.value.map(|value| PyBytes::new(py, &value));
+    (stored.offset, stored.timestamp_ms, stored.epoch, PyBytes::new(py, &stored.record.key), value)
+}
 
 /// Topic, partition, first offset, next offset.
 type PartitionRow = (String, i32, i64, i64);
@@ -76,15 +83,11 @@ impl DataLog {
         partition: i32,
         from_offset: i64,
         records_max: usize,
-    ) -> PyResult<Vec<Row<'py>>> {
+    ) -> PyResult<Vec<RecordRow<'py>>> {
         let view = self.view(topic, partition)?;
         let read = py.detach(|| view.read_records(from_offset, records_max));
         let records = read.map_err(|error| PyOSError::new_err(error.to_string()))?;
-        let row = |stored: rota_log::StoredRecord| {
-            let value = stored.record.value.map(|value| PyBytes::new(py, &value));
-            (stored.offset, stored.timestamp_ms, stored.epoch, PyBytes::new(py, &stored.record.key), value)
-        };
-        Ok(records.into_iter().map(row).collect())
+        Ok(records.into_iter().map(|stored| record_row(py, stored)).collect())
     }
 
     /// Reads a partition to its end: bytes of batches and how many. `OSError` names what is damaged.

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from rota import _rota
-from rota.audit.logs import JOURNAL, OFFSETS
+from rota.audit.logs import JOURNAL, OFFSETS, parts_of, records_of
 from rota.audit.plant import journal, records
 from rota.journal import JOURNAL_DIRECTORY, JOURNAL_TOPIC, journal_in
 from rota.log import OFFSETS_TOPIC
 
 RECORDS_A_BATCH = 100
-READ_AT_ONCE = 10_000
 MANIFEST = "planted.json"
 META = "meta.properties"
 
@@ -33,12 +32,14 @@ class Planted(NamedTuple):
     group: str
 
 
-def _read(log: _rota.DataLog, topic: str, partition: int) -> list[tuple[int, bytes, bytes | None]]:
-    found, following = [], 0
-    while rows := log.records(topic, partition, following, READ_AT_ONCE):
-        found += [(at_ms, key, value) for _, at_ms, _, key, value in rows]
-        following = rows[-1][0] + 1
-    return found
+def _read(directory: Path, source: str) -> dict[int, list[tuple[int, bytes, bytes | None]]]:
+    """Of each partition the records of a log: wall milliseconds, key, value. Raises OSError."""
+    found: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
+    for part in parts_of([directory]):
+        if part.source == source:
+            rows = found.setdefault(part.partition, [])
+            rows += [(at_ms, key, value) for _, at_ms, _, key, value in records_of(part)]
+    return dict(sorted(found.items()))
 
 
 def _write(directory: Path, topic: str, partition: int, rows: list[tuple[int, bytes, bytes | None]]) -> None:
@@ -53,10 +54,6 @@ def _mark(source: Path, target: Path) -> None:
     """Let the copy say whose directory it is: without that `rota log` does not open it."""
     if (source / META).exists():
         shutil.copyfile(source / META, target / META)
-
-
-def _places(log: _rota.DataLog, topic: str) -> list[int]:
-    return [index for name, index, _, end in log.partitions() if name == topic and end > 0]
 
 
 def _spread(
@@ -83,11 +80,7 @@ def groups_of(rows: list[T], group_of: Callable[[T], str | None]) -> list[str]:
 
 def plant_records(source: Path, target: Path) -> list[Planted]:
     """The log of groups; of a directory without one nothing."""
-    log = _rota.DataLog(source)
-    copies = {
-        index: [records.Stored(*row) for row in _read(log, OFFSETS_TOPIC, index)]
-        for index in _places(log, OFFSETS_TOPIC)
-    }
+    copies = {index: [records.Stored(*row) for row in rows] for index, rows in _read(source, OFFSETS).items()}
     spread = _spread(copies, records.FAULTS, records.group_of)
     planted = [Planted(kind, kind, OFFSETS, index, group) for kind, index, group in spread]
     for index, stored in copies.items():
@@ -97,10 +90,9 @@ def plant_records(source: Path, target: Path) -> list[Planted]:
 
 def plant_journal(source: Path, target: Path) -> list[Planted]:
     """The journal."""
-    log = _rota.DataLog(source)
     copies = {
-        index: [journal.Entry(at_ms, key, value or b"") for at_ms, key, value in _read(log, JOURNAL_TOPIC, index)]
-        for index in _places(log, JOURNAL_TOPIC)
+        index: [journal.Entry(at_ms, key, value or b"") for at_ms, key, value in rows]
+        for index, rows in _read(source, JOURNAL).items()
     }
     spread = _spread(copies, journal.FAULTS, lambda entry: entry.group)
     planted = [Planted(kind, journal.NAMES.get(kind, kind), JOURNAL, index, group) for kind, index, group in spread]
@@ -112,14 +104,23 @@ def plant_journal(source: Path, target: Path) -> list[Planted]:
 def plant(source: Path, target: Path) -> list[Planted]:
     """Copy the logs of a directory with one fault for each group, as many kinds as find a group that has room for them.
 
-    What was planted is in `planted.json` of the copy, too. Raises OSError.
+    What was planted is in `planted.json` of the copy, too. Raises OSError, and then there is no copy.
     """
     target.mkdir(parents=True)
+    try:
+        planted = _plant(source, target)
+    except OSError:
+        shutil.rmtree(target)
+        raise
+    (target / MANIFEST).write_text(json.dumps([fault._asdict() for fault in planted], indent=1))
+    return planted
+
+
+def _plant(source: Path, target: Path) -> list[Planted]:
     planted = plant_records(source, target)
     _mark(source, target)
     where = journal_in(source)
     if where is not None:
         planted += plant_journal(where, target / JOURNAL_DIRECTORY)
         _mark(where, target / JOURNAL_DIRECTORY)
-    (target / MANIFEST).write_text(json.dumps([fault._asdict() for fault in planted], indent=1))
     return planted

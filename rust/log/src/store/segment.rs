@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    batch::{Batch, BatchError, BatchHeader, HEADER_BYTES, LEADING_BYTES},
+    batch::{Batch, BatchError, BatchHeader, HEADER_BYTES, LEADING_BYTES, later_batch},
     files::{File, read_up_to},
 };
 
@@ -236,17 +236,7 @@ impl<'s> Walk<'s> {
         let mut rest = vec![0; (self.end - self.position) as usize];
         let read = read_up_to(self.segment.file.as_ref(), &mut rest, self.position)?;
         rest.truncate(read);
-        let good = |at: &usize| {
-            let found = rest.get(*at..).and_then(|bytes| Batch::split(bytes).ok()).map(|(batch, _)| batch);
-            found.is_some_and(|batch| {
-                let header = batch.header();
-                let is_later = header.base_offset > self.next_offset && header.last_offset() < limit;
-                is_later && header.last_offset_delta >= 0 && batch.check_crc().is_ok()
-            })
-        };
-        // Where the bad one says that it ends, if it can be believed: values may have batches in them.
-        let stated = BatchHeader::read(&rest).ok().map(|header| header.size_bytes()).filter(good);
-        let found = stated.or_else(|| (1..rest.len().saturating_sub(HEADER_BYTES)).find(good));
+        let found = later_batch(&rest, self.next_offset, limit);
         Ok(found.map(|at| self.position + at as u64))
     }
 }
