@@ -88,6 +88,7 @@ __all__ = [
     "audit_ahead",
     "audit_columns",
     "audit_ranges",
+    "audit_records",
     "audit_replay",
     "bench_assemble",
     "bench_clock",
