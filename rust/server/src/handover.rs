@@ -1,25 +1,22 @@
 //! How a partition of `__consumer_offsets` goes from one node to another: the old one unloads it, the new one fences
 //! the older epoch, replays what is durable and goes on (docs/protocol.md §15).
 //!
-//! Replaying is done in slices, between which the node serves everybody else; meanwhile the gate answers for the
-//! partition (§3).
+//! Replaying is done in slices, between which the node serves everybody else, or by threads of its own when a server
+//! starts with data ([`crate::loaders`]); meanwhile the gate answers for the partition (§3).
 
-use std::{
-    rc::Rc,
-    sync::{Arc, mpsc::SyncSender},
-};
+use std::{io, rc::Rc, sync::mpsc::SyncSender};
 
-use rota_core::{
-    OffsetRecord,
-    coordinator::{Coordinator, LogEntry, SelfCheck},
-    records::{Record, RecordError},
-};
+use rota_core::coordinator::{Coordinator, SelfCheck};
 use rota_journal::Event;
-use rota_log::{LogError, RecordInPlace};
-use tokio::sync::Notify;
+use rota_log::LogError;
+use tokio::sync::{
+    Notify,
+    mpsc::{UnboundedReceiver, unbounded_channel},
+};
 
 use crate::{
     error::ServerError,
+    loaders::{self, Ended, Fold, Loaders, Unreadable},
     members::{MemberKey, Voice},
     node::Node,
     owners::Owner,
@@ -29,22 +26,14 @@ use crate::{
 /// A partition that is being loaded.
 #[derive(Debug)]
 pub struct Loading {
+    /// Of the incarnation that is being loaded.
     epoch: u32,
-    /// The offset of the next record to replay.
-    next: i64,
-    /// Where the log ended when it was opened: nothing of older epochs comes behind it.
-    end: i64,
+    /// As far as it is loaded; `None`: a thread has it.
+    fold: Option<Fold>,
     /// Topics that went meanwhile.
     pub(crate) deleted: Vec<String>,
     /// Is told when loading goes on after it was held.
     resumed: Rc<Notify>,
-}
-
-impl Loading {
-    /// Of the incarnation that is being loaded.
-    pub fn epoch(&self) -> u32 {
-        self.epoch
-    }
 }
 
 /// How loading stands.
@@ -92,16 +81,17 @@ impl Node {
     /// Takes a partition over under a new epoch and begins to load it; an empty one is loaded at once.
     pub fn take_over(&mut self, partition: u32, epoch: u32, voices: Vec<(MemberKey, Voice)>) -> Result<(), LogError> {
         let end = self.commons.log.open(partition, epoch)?;
-        let loading = Loading { epoch, next: 0, end, deleted: Vec::new(), resumed: Rc::default() };
         let mut coordinator = Coordinator::new(self.settings.coordinator(), partition, epoch);
         // Every event would be quadratic in a large group, and its members are to be answered in debug builds, too.
         coordinator.check_itself(if cfg!(debug_assertions) { SelfCheck::Sampled } else { SelfCheck::Never });
-        self.begin(coordinator);
-        self.loading.insert(partition, loading);
+        // What is here until that is loaded has to know that it loads, and nothing else.
+        self.begin(coordinator.clone());
+        let fold = Some(Fold::new(coordinator, end));
+        self.loading.insert(partition, Loading { epoch, fold, deleted: Vec::new(), resumed: Rc::default() });
         self.members.put(voices);
         self.commons.owners.set(partition, Owner { node_id: self.place.node_id, epoch });
         if end == 0 && !self.loads_held {
-            self.finish_loading(partition);
+            self.load_nothing(partition);
         }
         Ok(())
     }
@@ -128,64 +118,52 @@ impl Node {
         if self.loads_held {
             return Progress::Held(Rc::clone(&loading.resumed));
         }
-        let (from, end) = (loading.next, loading.end);
-        let log = Arc::clone(&self.commons.log);
-        let mut refused = None;
-        let read = log.visit(partition, from, |record| {
-            if record.offset < end && refused.is_none() {
-                refused = self.replay(partition, record).err().map(|error| (record.offset, error.to_string()));
-            }
-        });
-        match (read, refused) {
-            (Err(error), _) => self.fail_loading(partition, from, &error.to_string()),
-            (Ok(_), Some((offset, reason))) => self.fail_loading(partition, offset, &reason),
-            (Ok(next), None) if next == from => {
-                self.finish_loading(partition);
-                Progress::Over
-            }
-            (Ok(next), None) => {
-                if let Some(loading) = self.loading.get_mut(&partition) {
-                    loading.next = next;
-                }
+        // A thread that has it brings it.
+        let Some(mut fold) = loading.fold.take() else { return Progress::Over };
+        match fold.slice(&self.commons.log) {
+            Ok(true) => {
+                loading.fold = Some(fold);
                 Progress::More
             }
+            ended => match self.end_loading(fold, ended.map(drop)) {
+                Ok(()) => Progress::Over,
+                Err(error) => Progress::Failed(error),
+            },
         }
     }
 
-    fn replay(&mut self, partition: u32, record: RecordInPlace<'_>) -> Result<(), RecordError> {
-        let Some(coordinator) = self.coordinators[partition as usize].as_mut() else { return Ok(()) };
-        let RecordInPlace { offset, timestamp_ms, key, value } = record;
-        if let Some(record) = OffsetRecord::read(key, value)? {
-            coordinator.replay_offset(record);
+    fn load_nothing(&mut self, partition: u32) {
+        if let Some(fold) = self.loading.get_mut(&partition).and_then(|loading| loading.fold.take()) {
+            let _cannot_fail = self.end_loading(fold, Ok(()));
+        }
+    }
+
+    /// Gives what is to be loaded of partitions to somebody else; what comes of each is for [`Node::end_loading`].
+    pub fn take_folds(&mut self) -> Vec<Fold> {
+        self.loading.values_mut().filter_map(|loading| loading.fold.take()).collect()
+    }
+
+    /// Everything that was to be loaded of a partition is, or cannot be. If this node has lost the partition since, or
+    /// has taken it over under another epoch, nothing comes of it.
+    pub fn end_loading(&mut self, fold: Fold, result: Result<(), Unreadable>) -> Result<(), ServerError> {
+        let Fold { coordinator, newer, .. } = fold;
+        let (partition, epoch) = (coordinator.partition(), coordinator.epoch());
+        if self.loading.get(&partition).is_none_or(|loading| loading.epoch != epoch) {
             return Ok(());
         }
-        let record = Record::decode(key, value)?;
-        match &record {
-            Record::Unknown { key, value } => self.newer.entry(partition).or_default().replay(key, value.as_deref()),
-            Record::Group { group_id, value: Some(_) } => {
-                if let Some(newer) = self.newer.get_mut(&partition) {
-                    newer.is_classic(group_id);
-                }
-            }
-            _ => {}
+        let Some(Loading { deleted, .. }) = self.loading.remove(&partition) else { return Ok(()) };
+        if let Err(Unreadable { offset, reason }) = result {
+            self.on_partition(partition, &Event::LoadFailed);
+            return Err(ServerError::LoadFailed { partition, offset, reason });
         }
-        coordinator.replay(&LogEntry { offset: offset as u64, timestamp_ms, record });
-        Ok(())
-    }
-
-    fn finish_loading(&mut self, partition: u32) {
-        let Some(loading) = self.loading.remove(&partition) else { return };
-        let deleted: Vec<&str> = loading.deleted.iter().map(String::as_str).collect();
+        self.coordinators[partition as usize] = Some(coordinator);
+        self.newer.insert(partition, newer);
+        let deleted: Vec<&str> = deleted.iter().map(String::as_str).collect();
         self.on_partition(partition, &Event::Loaded { state: &[] });
         if !deleted.is_empty() {
             self.on_partition(partition, &Event::TopicsDeleted { topics: &deleted });
         }
-    }
-
-    fn fail_loading(&mut self, partition: u32, offset: i64, reason: &str) -> Progress {
-        self.loading.remove(&partition);
-        self.on_partition(partition, &Event::LoadFailed);
-        Progress::Failed(ServerError::LoadFailed { partition, offset, reason: reason.to_owned() })
+        Ok(())
     }
 
     /// From now on loading stands still: the gate answers for partitions that are taken over.
@@ -198,6 +176,23 @@ impl Node {
         self.loads_held = false;
         self.loading.values().for_each(|loading| loading.resumed.notify_one());
     }
+}
+
+/// Loads what the log has of the node's own partitions, by threads that end with what is given; `loads` is told how each
+/// partition ended. On a virtual clock the node loads by itself: in the same order each time.
+pub fn load_own(shared: &Rc<Shared>, loads: &SyncSender<Result<(), ServerError>>) -> io::Result<Option<Loaders>> {
+    let mut node = shared.node.borrow_mut();
+    if node.clock.is_virtual() {
+        for (partition, Loading { epoch, .. }) in &node.loading {
+            tokio::task::spawn_local(load(Rc::clone(shared), *partition, *epoch, Some(loads.clone())));
+        }
+        return Ok(None);
+    }
+    let (ended, loaded) = unbounded_channel();
+    let threads_max = loaders::threads_of(node.place.ports.len());
+    let loaders = Loaders::begin(threads_max, node.take_folds(), &node.commons.log, &ended)?;
+    tokio::task::spawn_local(take_loaded(Rc::clone(shared), loaded, loads.clone()));
+    Ok(Some(loaders))
 }
 
 /// Loads a partition that the node has taken over, slice by slice, and reports how it ended.
@@ -215,9 +210,25 @@ pub async fn load(shared: Rc<Shared>, partition: u32, epoch: u32, report: Option
     let _nobody = report.map(|report| report.send(ended));
 }
 
+/// Puts in its place what threads have loaded, and reports how each ended.
+async fn take_loaded(
+    shared: Rc<Shared>,
+    mut loaded: UnboundedReceiver<Ended>,
+    report: SyncSender<Result<(), ServerError>>,
+) {
+    while let Some((fold, result)) = loaded.recv().await {
+        let ended = shared.node.borrow_mut().end_loading(fold, result);
+        // Whoever started the server may not wait for it.
+        let _nobody = report.send(ended);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::task::{Context, Waker};
+    use std::{
+        sync::Arc,
+        task::{Context, Waker},
+    };
 
     use rota_core::{
         error::ErrorCode,
@@ -350,6 +361,56 @@ mod tests {
         let told = std::pin::pin!(resumed.notified());
         assert!(told.poll(&mut Context::from_waker(Waker::noop())).is_ready());
         assert!(matches!(new.load_slice(partition, 1), Progress::Over));
+    }
+
+    /// What two threads make of everything that the node is to load, in the order in which they end.
+    fn loaded_by_threads(commons: &Commons, node: &mut Node) -> Vec<Ended> {
+        let (ended, mut loaded) = unbounded_channel();
+        let _loaders = Loaders::begin(2, node.take_folds(), &commons.log, &ended).unwrap();
+        drop(ended);
+        std::iter::from_fn(|| loaded.blocking_recv()).collect()
+    }
+
+    #[test]
+    fn what_threads_load_is_told_of_what_happened_meanwhile() {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        commit(&mut old, 0);
+        let given = old.give_up(partition).unwrap();
+        new.take_over(partition, 1, given.voices).unwrap();
+        let loaded = loaded_by_threads(&commons, &mut new);
+        assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::CoordinatorLoadInProgress), "it is not in its place");
+        assert!(matches!(new.load_slice(partition, 1), Progress::Over), "somebody else loads it");
+        assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::CoordinatorLoadInProgress));
+        assert_eq!(new.group_ids().len(), 0);
+        new.topics_deleted(&["t"]);
+        for (fold, result) in loaded {
+            assert_eq!(fold.coordinator.offset_count(), 1);
+            new.end_loading(fold, result).unwrap();
+        }
+        assert_eq!(new.offset_count(), 0, "the topic has gone");
+        assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::None));
+    }
+
+    #[test]
+    fn what_threads_load_is_nothing_to_a_node_that_has_lost_the_partition_meanwhile() {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        commit(&mut old, 0);
+        let given = old.give_up(partition).unwrap();
+        new.take_over(partition, 1, given.voices).unwrap();
+        let mut loaded = loaded_by_threads(&commons, &mut new);
+        let again = Fold::new(Coordinator::new(new.settings.coordinator(), partition, 1), 0);
+        let given = new.give_up(partition).unwrap();
+        let (fold, result) = loaded.pop().unwrap();
+        new.end_loading(fold, result).unwrap();
+        assert_eq!(error(&commit(&mut new, 1)), Some(ErrorCode::NotCoordinator));
+        new.take_over(partition, given.epoch + 1, given.voices).unwrap();
+        let reason = String::new();
+        new.end_loading(again, Err(Unreadable { offset: 0, reason })).unwrap();
+        assert_eq!(error(&commit(&mut new, 1)), Some(ErrorCode::CoordinatorLoadInProgress), "of the epoch before");
+        for (fold, result) in loaded_by_threads(&commons, &mut new) {
+            new.end_loading(fold, result).unwrap();
+        }
+        assert_eq!(new.offset_count(), 1);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! A server has one or several nodes, and clients take each of them for a broker. One thread runs everything of a
 //! node, so nothing on the path of a heartbeat, join or sync is locked: a connection's task reads a frame, [`dispatch`] finds its handler, the group APIs ([`groups`]) hand a request with a ticket to the coordinator
 //! of the group's partition, and the answer to that ticket is written straight into the connection's buffer
-//! ([`tickets`]), now or when the coordinator comes to it. One timer task sleeps until the earliest deadline.
+//! ([`tickets`]), now or when the coordinator comes to it. One timer task sleeps until the earliest deadline. What a
+//! start finds in the log is read by threads of their own ([`loaders`]).
 //!
 //! The nodes share little ([`commons`]): who owns which partition, the topic table, the clock, the log. Clients are
 //! sent straight to the node that owns what they ask about, and a partition can be handed over ([`handover`]).
@@ -27,6 +28,7 @@ mod handover;
 mod heartbeats;
 mod journal;
 mod listening;
+mod loaders;
 mod members;
 mod newer_groups;
 mod node;

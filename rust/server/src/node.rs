@@ -377,6 +377,12 @@ impl Node {
         group_ids
     }
 
+    /// How many groups there are.
+    pub fn group_count(&self) -> usize {
+        let counts = self.coordinators.iter().flatten().map(Coordinator::state_counts);
+        counts.map(|of_states| of_states.iter().sum::<u64>() as usize).sum()
+    }
+
     /// How many durable offsets all groups have.
     pub fn offset_count(&self) -> usize {
         self.coordinators.iter().flatten().map(Coordinator::offset_count).sum()

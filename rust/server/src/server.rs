@@ -168,8 +168,9 @@ impl Server {
         let (moving, held_loads, running) = (RwLock::default(), Mutex::default(), Mutex::new(Some(running)));
         drop(loads);
         let mut server = Server { host, commons, nodes, moving, held_loads, running, report: None };
-        // Ends when every partition has reported.
-        let failed: Vec<String> = loaded.iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+        // Ends when every partition has reported, in whatever order.
+        let mut failed: Vec<String> = loaded.iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+        failed.sort_unstable();
         server.report = server.start_report(failed)?;
         Ok(server)
     }
@@ -177,7 +178,7 @@ impl Server {
     /// What the start has found in the data directory.
     fn start_report(&self, failed: Vec<String>) -> Result<Option<StartReport>, ServerError> {
         let Some(data) = &self.commons.data else { return Ok(None) };
-        let count = |node: &mut Node| (node.group_ids().len(), node.offset_count());
+        let count = |node: &mut Node| (node.group_count(), node.offset_count());
         let counts = self.ask_all(count)?;
         let (groups, offsets) = counts.iter().fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
         let lines = data.lines.iter().cloned().chain(failed).collect();
@@ -545,7 +546,11 @@ fn run(
             Err(error) => return drop(started.send(Err(error))),
         };
         let shared = Shared::new(Node::new(commons, node_id));
-        load_own(&shared, &loads);
+        // They end before the node does.
+        let _loaders = match handover::load_own(&shared, &loads) {
+            Ok(loaders) => loaders,
+            Err(error) => return drop(started.send(Err(error))),
+        };
         drop(loads);
         let mut accepting = tokio::task::spawn_local(accept(Rc::clone(&shared), listener));
         let mut timing = tokio::task::spawn_local(run_timers(Rc::clone(&shared)));
@@ -571,14 +576,6 @@ fn run(
         retaining.inspect(tokio::task::JoinHandle::abort);
         wind_up(&shared).await;
     });
-}
-
-/// Loads what the log has of the node's own partitions; `loads` is told how each ended.
-fn load_own(shared: &Rc<Shared>, loads: &SyncSender<Result<(), ServerError>>) {
-    let node = shared.node.borrow();
-    for (partition, loading) in &node.loading {
-        tokio::task::spawn_local(handover::load(Rc::clone(shared), *partition, loading.epoch(), Some(loads.clone())));
-    }
 }
 
 /// One node looks for messages on disk that all nodes may drop.

@@ -39,6 +39,7 @@ const PARTITIONS: i32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
+    Read,
     Write,
     Sync,
 }
@@ -94,6 +95,7 @@ struct FailingFile {
 
 impl File for FailingFile {
     fn read_at(&self, bytes: &mut [u8], position: u64) -> io::Result<usize> {
+        self.disk.check(Operation::Read, &self.path)?;
         self.file.read_at(bytes, position)
     }
 
@@ -154,6 +156,10 @@ impl Files for FailingFiles {
 
 /// A server on `dir`, with files that can be told to fail.
 fn served(dir: &TempDir, files: &FailingFiles) -> Scene {
+    served_by(dir, files, false)
+}
+
+fn served_by(dir: &TempDir, files: &FailingFiles, virtual_clock: bool) -> Scene {
     let mut settings = Settings::default();
     for (name, value) in [
         ("offsets.topic.num.partitions", "4"),
@@ -163,7 +169,7 @@ fn served(dir: &TempDir, files: &FailingFiles) -> Scene {
         settings.set(name, value).unwrap();
     }
     let data = DataConfig { files: Arc::new(files.clone()), ..DataConfig::at(dir.path().join("data")) };
-    let scene = Scene::of(ServerConfig { settings, data: Some(data), ..ServerConfig::default() });
+    let scene = Scene::of(ServerConfig { settings, data: Some(data), virtual_clock, ..ServerConfig::default() });
     // It is there after a restart.
     let _there = scene.server.create_topic("t", PARTITIONS);
     scene
@@ -291,6 +297,46 @@ fn a_full_disk_refuses_the_appends_of_that_moment_and_later_ones_go_on() {
         let mut scene = served(&dir, &FailingFiles::default());
         let there = scene.committed(&id);
         assert!(if named == "rota.wal" { (1..=2).contains(&there) } else { there == 3 }, "{named}: {there}");
+    }
+}
+
+/// On a virtual clock the node itself loads, otherwise threads do.
+#[test]
+fn whoever_loads_a_partition_that_cannot_be_read_is_refused_and_the_others_are_as_they_were() {
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    let mut scene = served(&dir, &files);
+    let ids: Vec<String> = (0..PARTITIONS as u32).map(|partition| group_in(&scene, partition)).collect();
+    for (offset, id) in (1..).zip(&ids) {
+        assert_eq!((scene.commit(id, offset), scene.sync_a_plan(&format!("member-of-{id}"))), (NONE, NONE));
+    }
+    let groups = scene.server.groups().unwrap();
+    drop(scene);
+
+    for virtual_clock in [false, true] {
+        let mut scene = served_by(&dir, &files, virtual_clock);
+        assert_eq!(scene.server.groups().unwrap(), groups);
+        for (offset, id) in (1..).zip(&ids) {
+            assert_eq!(scene.committed(id), offset);
+            let member = scene.server.explain(&format!("member-of-{id}")).unwrap().0.expect("it is loaded");
+            assert_eq!(member.generation, 1);
+        }
+        drop(scene);
+
+        let disk = FailingFiles::default();
+        let named = "__consumer_offsets-2/0000";
+        disk.fail(Some(Rule { operation: Operation::Read, named, after: 0, times: u64::MAX, errno: EIO }));
+        let mut scene = served_by(&dir, &disk, virtual_clock);
+        let lines = scene.server.report().expect("it has a directory").lines.clone();
+        let [line] = &lines[..] else { panic!("one line: {lines:?}") };
+        assert!(line.starts_with("partition 2 of __consumer_offsets cannot be loaded, at offset 0: "), "{line}");
+        assert!(line.contains(named) && line.contains("os error 5"), "{line}");
+        for (offset, id) in (1..).zip(&ids) {
+            if scene.server.partition_of(id) == 2 {
+                assert_eq!(scene.commit(id, 9), NOT_COORDINATOR);
+            } else {
+                assert_eq!(scene.committed(id), offset);
+            }
+        }
     }
 }
 
