@@ -5,6 +5,7 @@
 //! nothing else (§3). So it does not matter which thread makes it, or when. Each holds one slice of the log at a time.
 
 use std::{
+    hint::black_box,
     io,
     num::NonZero,
     panic::{self, AssertUnwindSafe},
@@ -27,6 +28,10 @@ use crate::{newer_groups::NewerGroups, offsets_log::SharedLog};
 
 /// Threads of all nodes together, where there are so many cores.
 const THREADS_MAX: usize = 4;
+
+/// More than what comes of a slice. The heap of a thread that is not the first grows by one page at a time in glibc, each
+/// with a system call that holds up all threads; what was asked for at once stays with it when it is given back.
+const ROOM_BYTES: usize = 1 << 20;
 
 const PANICKED: &str = "loading has panicked, as above; this is a bug in rota";
 
@@ -61,6 +66,7 @@ impl Fold {
     /// Replays the next slice; false: there was none left. A panic is an error like any other.
     pub fn slice(&mut self, log: &SharedLog) -> Result<bool, Unreadable> {
         let from = self.next;
+        drop(black_box(Vec::<u8>::with_capacity(ROOM_BYTES)));
         let replayed = panic::catch_unwind(AssertUnwindSafe(|| self.replay_slice(log)));
         replayed.unwrap_or_else(|_| Err(Unreadable { offset: from, reason: PANICKED.to_owned() }))
     }
