@@ -7,7 +7,8 @@ use serde::Serialize;
 use crate::{
     coordinator::Coordinator,
     effects::AppendId,
-    group::{Group, Member},
+    group::{Group, Member, OwnedProtocol},
+    member_id::MemberId,
     operations::Operation,
     purgatory::OpId,
     records::{OffsetValue, Record},
@@ -77,65 +78,190 @@ pub struct ProjectedMember {
     pub deadline_ms: Option<u64>,
 }
 
+impl Projection {
+    /// Of a group of which nothing is known but its id.
+    fn new(group_id: &Arc<str>) -> Projection {
+        Projection {
+            group_id: Arc::clone(group_id),
+            state: State::Empty,
+            since_ms: 0,
+            generation: 0,
+            protocol_type: None,
+            protocol_name: None,
+            leader: None,
+            members: Vec::new(),
+            pending: Vec::new(),
+            timers: Vec::new(),
+            in_flight: Vec::new(),
+            deleting: None,
+            durable: false,
+            subscribed_topics: None,
+            offsets: Vec::new(),
+        }
+    }
+}
+
+/// Makes both the same, and counts nothing if they are.
+fn share<T: ?Sized>(seen: &mut Arc<T>, own: &Arc<T>) {
+    if !Arc::ptr_eq(seen, own) {
+        seen.clone_from(own);
+    }
+}
+
+fn share_maybe<T: ?Sized>(seen: &mut Option<Arc<T>>, own: Option<&Arc<T>>) {
+    match (seen, own) {
+        (Some(seen), Some(own)) => share(seen, own),
+        (seen, own) => *seen = own.cloned(),
+    }
+}
+
+fn show_offset(view: &mut (Arc<str>, i32, OffsetValue), (topic, partition, value): (&Arc<str>, i32, &OffsetValue)) {
+    let OffsetValue { offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id } = value;
+    share(&mut view.0, topic);
+    view.1 = partition;
+    let seen = &mut view.2;
+    (seen.offset, seen.leader_epoch, seen.topic_id) = (*offset, *leader_epoch, *topic_id);
+    share(&mut seen.metadata, metadata);
+    (seen.commit_timestamp_ms, seen.expire_timestamp_ms) = (*commit_timestamp_ms, *expire_timestamp_ms);
+}
+
+/// Lets a list show these: what is in it already is changed, what is not is made.
+fn refill<T, O>(list: &mut Vec<T>, own: impl Iterator<Item = O>, make: impl Fn(O) -> T, change: impl Fn(&mut T, O)) {
+    let mut length = 0;
+    for one in own {
+        match list.get_mut(length) {
+            Some(seen) => change(seen, one),
+            None => list.push(make(one)),
+        }
+        length += 1;
+    }
+    list.truncate(length);
+}
+
 impl Coordinator {
     /// One group as plain data. `None`: no such group.
     pub fn project(&self, group_id: &str) -> Option<Projection> {
-        let group = &self.groups[self.find_group(group_id)?];
-        let about = |record: &Record| match record {
+        let mut view = None;
+        self.project_into(group_id, &mut view);
+        view
+    }
+
+    /// The same into a view that was taken before, of whatever group: its memory is used again, and what has not
+    /// changed stays where it is.
+    pub fn project_into(&self, group_id: &str, view: &mut Option<Projection>) {
+        let Some(group) = self.find_group(group_id).map(|group| &self.groups[group]) else {
+            *view = None;
+            return;
+        };
+        // Taken apart, so that no field can be forgotten.
+        let Projection {
+            group_id: id,
+            state,
+            since_ms,
+            generation,
+            protocol_type,
+            protocol_name,
+            leader,
+            members,
+            pending,
+            timers,
+            in_flight,
+            deleting,
+            durable,
+            subscribed_topics,
+            offsets,
+        } = view.get_or_insert_with(|| Projection::new(&group.id));
+        share(id, &group.id);
+        (*state, *since_ms, *generation, *durable) = (group.state, group.since_ms, group.generation, group.durable);
+        share_maybe(protocol_type, group.protocol_type.as_ref());
+        share_maybe(protocol_name, group.protocol_name.as_ref());
+        let leads = group.leader.map(|leader| &self.members[leader].id);
+        if leader.as_deref().map(str::as_bytes) != leads.map(MemberId::as_bytes) {
+            *leader = leads.map(MemberId::shared);
+        }
+        let joined = group.joined.values().map(|member| &self.members[*member]);
+        refill(members, joined, |member| self.project_member(member), |seen, member| self.show_member(member, seen));
+        let waiting = group.pending.iter().filter_map(|(id, one)| Some((id, self.purgatory.deadline(one.expiry)?)));
+        let show_pending = |seen: &mut (Arc<str>, u64), (id, deadline_ms)| {
+            share(&mut seen.0, id);
+            seen.1 = deadline_ms;
+        };
+        refill(pending, waiting, |(id, deadline_ms)| (Arc::clone(id), deadline_ms), show_pending);
+        timers.clear();
+        timers.extend(self.timers(group));
+        in_flight.clear();
+        in_flight.extend(self.appends_about(group_id));
+        *deleting = group.deleting.map(|append_id| append_id.0);
+        match (subscribed_topics, &group.subscribed_topics) {
+            (Some(seen), Some(topics)) => refill(seen, topics.iter(), Arc::clone, share),
+            (seen, topics) => *seen = topics.as_ref().map(|topics| topics.iter().cloned().collect()),
+        }
+        let stored = group.offsets.iter().flat_map(|(topic, partitions)| {
+            partitions.iter().map(move |(partition, value)| (topic, *partition, value))
+        });
+        let make =
+            |(topic, partition, value): (&Arc<str>, i32, &OffsetValue)| (Arc::clone(topic), partition, value.clone());
+        refill(offsets, stored, make, show_offset);
+    }
+
+    fn appends_about(&self, group_id: &str) -> impl Iterator<Item = u64> {
+        let about = move |record: &Record| match record {
             Record::Group { group_id: about, .. } | Record::Offset { group_id: about, .. } => **about == *group_id,
             Record::Unknown { .. } => false,
         };
-        let in_flight = self.appends.iter().filter(|(_, append)| append.records.iter().any(about));
-        Some(Projection {
-            group_id: Arc::clone(&group.id),
-            state: group.state,
-            since_ms: group.since_ms,
-            generation: group.generation,
-            protocol_type: group.protocol_type.clone(),
-            protocol_name: group.protocol_name.clone(),
-            leader: group.leader.map(|leader| self.members[leader].id.shared()),
-            members: group.joined.values().map(|member| self.project_member(&self.members[*member])).collect(),
-            pending: group
-                .pending
-                .iter()
-                .filter_map(|(id, pending)| Some((Arc::clone(id), self.purgatory.deadline(pending.expiry)?)))
-                .collect(),
-            timers: self.timers(group),
-            in_flight: in_flight.map(|(append_id, _)| append_id.0).collect(),
-            deleting: group.deleting.map(|append_id| append_id.0),
-            durable: group.durable,
-            subscribed_topics: group.subscribed_topics.as_ref().map(|topics| topics.iter().cloned().collect()),
-            offsets: group
-                .offsets
-                .iter()
-                .flat_map(|(topic, partitions)| {
-                    partitions.iter().map(|(partition, value)| (Arc::clone(topic), *partition, value.clone()))
-                })
-                .collect(),
-        })
+        let in_flight = self.appends.iter().filter(move |(_, append)| append.records.iter().any(about));
+        in_flight.map(|(append_id, _)| append_id.0)
     }
 
     fn project_member(&self, member: &Member) -> ProjectedMember {
-        ProjectedMember {
+        let mut view = ProjectedMember {
             member_id: member.id.shared(),
-            instance_id: member.instance_id.clone(),
-            session_timeout_ms: member.session_timeout_ms,
-            rebalance_timeout_ms: member.rebalance_timeout_ms,
-            protocols: member
-                .protocols
-                .iter()
-                .map(|protocol| (Arc::clone(&protocol.name), Arc::clone(&protocol.metadata)))
-                .collect(),
+            instance_id: None,
+            session_timeout_ms: 0,
+            rebalance_timeout_ms: 0,
+            protocols: Vec::with_capacity(member.protocols.len()),
             assignment: Arc::clone(&member.assignment),
-            awaits_join: member.join.is_some(),
-            awaits_sync: member.sync.is_some(),
-            owes_sync: member.owes_sync,
-            is_new: member.is_new,
-            deadline_ms: member.session.and_then(|session| self.purgatory.deadline(session)),
-        }
+            awaits_join: false,
+            awaits_sync: false,
+            owes_sync: false,
+            is_new: false,
+            deadline_ms: None,
+        };
+        self.show_member(member, &mut view);
+        view
     }
 
-    fn timers(&self, group: &Group) -> Vec<(&'static str, u64)> {
+    fn show_member(&self, member: &Member, view: &mut ProjectedMember) {
+        let ProjectedMember {
+            member_id,
+            instance_id,
+            session_timeout_ms,
+            rebalance_timeout_ms,
+            protocols,
+            assignment,
+            awaits_join,
+            awaits_sync,
+            owes_sync,
+            is_new,
+            deadline_ms,
+        } = view;
+        if member_id.as_bytes() != member.id.as_bytes() {
+            *member_id = member.id.shared();
+        }
+        share_maybe(instance_id, member.instance_id.as_ref());
+        (*session_timeout_ms, *rebalance_timeout_ms) = (member.session_timeout_ms, member.rebalance_timeout_ms);
+        let make = |offer: &OwnedProtocol| (Arc::clone(&offer.name), Arc::clone(&offer.metadata));
+        refill(protocols, member.protocols.iter(), make, |(name, metadata), offer| {
+            share(name, &offer.name);
+            share(metadata, &offer.metadata);
+        });
+        share(assignment, &member.assignment);
+        (*awaits_join, *awaits_sync) = (member.join.is_some(), member.sync.is_some());
+        (*owes_sync, *is_new) = (member.owes_sync, member.is_new);
+        *deadline_ms = member.session.and_then(|session| self.purgatory.deadline(session));
+    }
+
+    fn timers(&self, group: &Group) -> impl Iterator<Item = (&'static str, u64)> {
         let named = |operation: OpId| {
             let name = match self.purgatory.get(operation)? {
                 Operation::InitialDelay(_) => "InitialDelay",
@@ -145,7 +271,7 @@ impl Coordinator {
             };
             Some((name, self.purgatory.deadline(operation)?))
         };
-        [group.join_deadline, group.sync_deadline].into_iter().flatten().filter_map(named).collect()
+        [group.join_deadline, group.sync_deadline].into_iter().flatten().filter_map(named)
     }
 
     /// 64 bits that differ when a group's projection differs (but for a collision). `None`: no such group.
@@ -197,7 +323,7 @@ impl Coordinator {
             awaiting_join: group.awaiting_join,
             owing_sync: group.owing_sync,
             topics_with_offsets: group.offsets.len(),
-            timers: self.timers(group),
+            timers: self.timers(group).collect(),
             creating: group.creating.map(number),
             assigning: group.assigning.as_ref().map(|assigning| assigning.append_id.0),
             deleting: group.deleting.map(number),

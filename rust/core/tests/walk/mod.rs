@@ -8,7 +8,9 @@ mod ways;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use rota_core::{AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Record, Request, SelfCheck, Ticket};
+use rota_core::{
+    AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Projection, Record, Request, SelfCheck, Ticket,
+};
 
 use dice::Dice;
 use history::{Effects, Known, Open, Told};
@@ -49,6 +51,8 @@ pub struct World {
     log: BTreeMap<(u32, AppendId), Vec<Record>>,
     life: u32,
     log_habits: LogHabits,
+    /// Shows one group after the other.
+    view: Option<Projection>,
 }
 
 impl World {
@@ -71,6 +75,7 @@ impl World {
             log: BTreeMap::new(),
             life: 0,
             log_habits: LogHabits { fails: true, ends_out_of_order: seed % 3 == 2, is_slow: seed % 4 == 1 },
+            view: None,
         };
         world.coordinator.check_itself(SelfCheck::Never);
         world.load();
@@ -137,7 +142,10 @@ impl World {
         }
         self.coordinator.check_invariants().expect("the invariants hold");
         for group in GROUPS {
-            if let Some(mut projection) = self.coordinator.project(group) {
+            let projection = self.coordinator.project(group);
+            self.coordinator.project_into(group, &mut self.view);
+            assert_eq!(self.view, projection, "a view that is used again shows what a new one does");
+            if let Some(mut projection) = projection {
                 if self.fault == Some(Fault::GenerationBack) && projection.generation > 2 {
                     projection.generation -= (self.tickets % 2) as i32;
                 }
