@@ -56,8 +56,9 @@ pub fn walk(seed: u64, steps: u64) -> Result<(), Box<Difference>> {
     let mut effects = Effects::default();
     for at in 0..steps {
         let step = propose(&world, &mut dice, at as u32);
-        taken.push(step.clone());
-        if apply(&mut world, &step, &mut effects).is_err() {
+        let applied = apply(&mut world, &step, &mut effects);
+        taken.push(step);
+        if applied.is_err() {
             return Err(Box::new(shrink(&config, taken)));
         }
         if at % 64 == 0 {
@@ -356,9 +357,8 @@ fn offered(world: &World, group: u8, who: Who) -> Option<(u8, u8)> {
 /// The numbers of what a member offers, and of its subscription.
 pub(crate) fn offer_of(protocols: &[(crate::naive::Text, std::sync::Arc<[u8]>)]) -> Option<(u8, u8)> {
     let names = |offer: &&[&str]| {
-        let mut names: Vec<&str> = offer.to_vec();
-        names.dedup();
-        names.iter().copied().eq(protocols.iter().map(|(name, _)| &**name))
+        let distinct = offer.chunk_by(|one, next| one == next).map(|same| same[0]);
+        distinct.eq(protocols.iter().map(|(name, _)| &**name))
     };
     let offer = crate::step::OFFERS.iter().position(names)?;
     let (_, metadata) = protocols.first()?;

@@ -1,5 +1,7 @@
 //! Requests that own what they say: for those that wait inside the naive coordinator, and for recorded events.
 
+use std::ops::Deref;
+
 use rota_core::{
     Request,
     request::{
@@ -9,86 +11,87 @@ use rota_core::{
     },
 };
 
-/// A request like [`Request`], with the same fields, that borrows from nobody.
+/// A request like [`Request`], with the same fields, that borrows from nobody: its texts and bytes are its own, or
+/// shared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the fields are those of rota_core::request, under the same names")]
-pub enum OwnedRequest {
+pub enum OwnedRequest<S = String, B = Vec<u8>> {
     JoinGroup {
         version: i16,
-        group_id: Option<String>,
-        member_id: String,
-        instance_id: Option<String>,
-        client_id: String,
-        client_host: String,
+        group_id: Option<S>,
+        member_id: S,
+        instance_id: Option<S>,
+        client_id: S,
+        client_host: S,
         session_timeout_ms: i32,
         rebalance_timeout_ms: i32,
-        protocol_type: String,
-        protocols: Vec<(String, Vec<u8>)>,
+        protocol_type: S,
+        protocols: Vec<(S, B)>,
     },
     SyncGroup {
         version: i16,
-        group_id: Option<String>,
+        group_id: Option<S>,
         generation: i32,
-        member_id: String,
-        instance_id: Option<String>,
-        protocol_type: Option<String>,
-        protocol_name: Option<String>,
-        assignments: Vec<(String, Vec<u8>)>,
+        member_id: S,
+        instance_id: Option<S>,
+        protocol_type: Option<S>,
+        protocol_name: Option<S>,
+        assignments: Vec<(S, B)>,
     },
     Heartbeat {
-        group_id: Option<String>,
+        group_id: Option<S>,
         generation: i32,
-        member_id: String,
-        instance_id: Option<String>,
+        member_id: S,
+        instance_id: Option<S>,
     },
     LeaveGroup {
         version: i16,
-        group_id: Option<String>,
+        group_id: Option<S>,
         /// (member id, instance id)
-        members: Vec<(String, Option<String>)>,
+        members: Vec<(S, Option<S>)>,
     },
     OffsetCommit {
         version: i16,
-        group_id: Option<String>,
+        group_id: Option<S>,
         generation: i32,
-        member_id: String,
-        instance_id: Option<String>,
+        member_id: S,
+        instance_id: Option<S>,
         retention_time_ms: Option<i64>,
-        topics: Vec<OwnedCommitTopic>,
+        topics: Vec<OwnedCommitTopic<S>>,
     },
     OffsetFetch {
-        group_id: Option<String>,
+        group_id: Option<S>,
         require_stable: bool,
         /// (topic, topic id, partitions)
-        topics: Option<Vec<(String, u128, Vec<i32>)>>,
+        topics: Option<Vec<(S, u128, Vec<i32>)>>,
     },
     DescribeGroup {
         version: i16,
-        group_id: Option<String>,
+        group_id: Option<S>,
     },
     ListGroups {
-        states: Vec<String>,
-        types: Vec<String>,
+        states: Vec<S>,
+        types: Vec<S>,
     },
     DeleteGroup {
-        group_id: Option<String>,
+        group_id: Option<S>,
     },
     OffsetDelete {
-        group_id: Option<String>,
+        group_id: Option<S>,
         /// (topic, partitions)
-        topics: Vec<(String, Vec<i32>)>,
+        topics: Vec<(S, Vec<i32>)>,
     },
 }
 
 /// One topic of a commit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct OwnedCommitTopic {
+pub struct OwnedCommitTopic<S = String> {
     /// The topic's name.
-    pub name: String,
+    pub name: S,
     /// 0: not known.
     pub topic_id: u128,
     /// (partition, offset, leader epoch, metadata)
-    pub partitions: Vec<(i32, i64, i32, Option<String>)>,
+    pub partitions: Vec<(i32, i64, i32, Option<S>)>,
 }
 
 fn text(text: Option<&str>) -> Option<String> {
@@ -121,7 +124,7 @@ impl From<&OffsetDelete<'_>> for OwnedRequest {
     }
 }
 
-impl OwnedRequest {
+impl<S: Deref<Target = str>, B: Deref<Target = [u8]>> OwnedRequest<S, B> {
     /// Lends itself as the request that it is.
     pub fn lend<T>(&self, take: impl FnOnce(Request<'_>) -> T) -> T {
         match self {
@@ -167,8 +170,8 @@ impl OwnedRequest {
                 take(Request::DescribeGroup(DescribeGroup { version: *version, group_id: group_id.as_deref() }))
             }
             OwnedRequest::ListGroups { states, types } => {
-                let states: Vec<&str> = states.iter().map(String::as_str).collect();
-                let types: Vec<&str> = types.iter().map(String::as_str).collect();
+                let states: Vec<&str> = states.iter().map(|state| &**state).collect();
+                let types: Vec<&str> = types.iter().map(|kind| &**kind).collect();
                 take(Request::ListGroups(ListGroups { states: &states, types: &types }))
             }
             OwnedRequest::DeleteGroup { group_id } => {

@@ -1,9 +1,12 @@
 //! Steps of a world: small, plain, and without anything that only one run knows. A member is named by the join that
 //! its id was minted for, a generation by its distance from the current one, an append by its place in the queue.
 
+use std::{borrow::Cow, fmt, ops::Deref, sync::Arc};
+
 use rota_core::ErrorCode;
 
 use crate::{
+    naive::Text,
     owned::{OwnedCommitTopic, OwnedRequest},
     world::{GROUPS, World},
 };
@@ -31,6 +34,8 @@ pub const SUBSCRIPTIONS: [&[u8]; 3] =
 pub const SESSIONS_MS: [i32; 4] = [400, 3_000, 20_000, 0];
 /// The rebalance timeouts that there are.
 pub const REBALANCES_MS: [i32; 5] = [0, -1, 300, 2_000, 60_000];
+/// The protocol types that a `SyncGroup` names, by its protocol.
+const TYPES: [Option<&str>; 4] = [None, Some("consumer"), Some("connect"), Some("consumer")];
 /// The topics that there are.
 pub const TOPICS: [&str; 2] = ["t", "u"];
 /// The retention times of commits.
@@ -125,14 +130,46 @@ pub enum Step {
     },
 }
 
-fn instance(instance: Option<u8>) -> Option<String> {
-    instance.map(|instance| INSTANCES[usize::from(instance)].to_owned())
+/// A text that somebody else keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Name {
+    /// One of those above, or another that is always the same.
+    Fixed(&'static str),
+    /// What a coordinator has said.
+    Heard(Text),
+}
+
+impl Deref for Name {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Name::Fixed(text) => text,
+            Name::Heard(text) => text,
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self)
+    }
+}
+
+/// Bytes of a table, or made for one request.
+pub type Bytes = Cow<'static, [u8]>;
+
+/// What a step asks: nothing in it is of the world, which changes while both coordinators hear it.
+pub type Asked = OwnedRequest<Name, Bytes>;
+
+fn instance(instance: Option<u8>) -> Option<Name> {
+    instance.map(|instance| Name::Fixed(INSTANCES[usize::from(instance)]))
 }
 
 /// The list of an offer.
-pub fn protocols(offer: u8, topics: u8) -> Vec<(String, Vec<u8>)> {
+fn protocols(offer: u8, topics: u8) -> Vec<(Name, Bytes)> {
     let metadata = SUBSCRIPTIONS[usize::from(topics)];
-    OFFERS[usize::from(offer)].iter().map(|name| ((*name).to_owned(), metadata.to_vec())).collect()
+    OFFERS[usize::from(offer)].iter().map(|name| (Name::Fixed(name), Bytes::Borrowed(metadata))).collect()
 }
 
 /// The bytes that a plan has for a member, or none.
@@ -142,10 +179,10 @@ pub fn assignment(seed: u32, at: usize, plan: u8) -> Vec<u8> {
 
 impl Step {
     /// The request, with everything that the world knows filled in.
-    pub fn request(&self, world: &World) -> Option<OwnedRequest> {
+    pub fn request(&self, world: &World) -> Option<Asked> {
         let Step::Request { group, seed, ask } = self else { return None };
         let at = usize::from(*group);
-        let group_id = Some(GROUPS[at].to_owned());
+        let group_id = Some(Name::Fixed(GROUPS[at]));
         Some(match ask {
             Ask::Join { who, instance: named, version, session, rebalance, fits, offer, topics } => {
                 OwnedRequest::JoinGroup {
@@ -153,11 +190,11 @@ impl Step {
                     group_id,
                     member_id: world.id_of(*who),
                     instance_id: instance(*named),
-                    client_id: "c".to_owned(),
-                    client_host: "/127.0.0.1".to_owned(),
+                    client_id: Name::Fixed("c"),
+                    client_host: Name::Fixed("/127.0.0.1"),
                     session_timeout_ms: SESSIONS_MS[usize::from(*session)],
                     rebalance_timeout_ms: REBALANCES_MS[usize::from(*rebalance)],
-                    protocol_type: if *fits { "consumer" } else { "connect" }.to_owned(),
+                    protocol_type: Name::Fixed(if *fits { "consumer" } else { "connect" }),
                     protocols: protocols(*offer, *topics),
                 }
             }
@@ -167,7 +204,7 @@ impl Step {
                 generation: world.generation(at, *generation),
                 member_id: world.id_of(*who),
                 instance_id: instance(*named),
-                protocol_type: (*protocol > 0).then(|| if *protocol == 2 { "connect" } else { "consumer" }.to_owned()),
+                protocol_type: TYPES[usize::from(*protocol)].map(Name::Fixed),
                 protocol_name: protocol_name(world, at, *protocol),
                 assignments: plan_of(world, at, *seed, *plan),
             },
@@ -196,52 +233,49 @@ impl Step {
             Ask::Fetch { is_stable, all } => OwnedRequest::OffsetFetch {
                 group_id,
                 require_stable: *is_stable,
-                topics: (!all).then(|| vec![("t".to_owned(), 0, vec![0, 1])]),
+                topics: (!all).then(|| vec![(Name::Fixed("t"), 0, vec![0, 1])]),
             },
             Ask::Describe { version } => OwnedRequest::DescribeGroup { version: *version, group_id },
             Ask::List { stable } => OwnedRequest::ListGroups {
-                states: if *stable { vec![" Stable".to_owned()] } else { Vec::new() },
+                states: if *stable { vec![Name::Fixed(" Stable")] } else { Vec::new() },
                 types: Vec::new(),
             },
             Ask::DeleteGroup => OwnedRequest::DeleteGroup { group_id },
             Ask::OffsetDelete { topic, from } => OwnedRequest::OffsetDelete {
                 group_id,
-                topics: vec![(TOPICS[usize::from(*topic)].to_owned(), [0, 1, 1, 7][usize::from(*from)..].to_vec())],
+                topics: vec![(Name::Fixed(TOPICS[usize::from(*topic)]), [0, 1, 1, 7][usize::from(*from)..].to_vec())],
             },
         })
     }
 }
 
 /// Plan 0: everybody; 1: everybody but the last, and a stranger; 2: nobody.
-fn plan_of(world: &World, group: usize, seed: u32, plan: u8) -> Vec<(String, Vec<u8>)> {
-    let Some(view) = &world.views[group] else { return Vec::new() };
-    let ids = view.members.iter().map(|member| member.member_id.to_string());
-    let mut parts: Vec<(String, Vec<u8>)> = ids.enumerate().map(|(at, id)| (id, assignment(seed, at, plan))).collect();
-    match plan {
-        0 => {}
-        1 => {
-            parts.pop();
-            parts.push(("stranger".to_owned(), b"nothing".to_vec()));
-        }
-        _ => parts.clear(),
+fn plan_of(world: &World, group: usize, seed: u32, plan: u8) -> Vec<(Name, Bytes)> {
+    let Some(view) = world.views[group].as_ref().filter(|_| plan < 2) else { return Vec::new() };
+    let ids = view.members.iter().map(|member| Name::Heard(Arc::clone(&member.member_id)));
+    let mut parts: Vec<(Name, Bytes)> =
+        ids.enumerate().map(|(at, id)| (id, Bytes::Owned(assignment(seed, at, plan)))).collect();
+    if plan == 1 {
+        parts.pop();
+        parts.push((Name::Fixed("stranger"), Bytes::Borrowed(b"nothing")));
     }
     parts
 }
 
 /// Protocol 0 and 2: none; 3: one that nobody has; 1: the group's.
-fn protocol_name(world: &World, group: usize, protocol: u8) -> Option<String> {
+fn protocol_name(world: &World, group: usize, protocol: u8) -> Option<Name> {
     match protocol {
         0 | 2 => None,
-        3 => Some("nonsense".to_owned()),
-        _ => world.views[group].as_ref().and_then(|view| view.protocol_name.as_deref().map(str::to_owned)),
+        3 => Some(Name::Fixed("nonsense")),
+        _ => world.views[group].as_ref().and_then(|view| view.protocol_name.clone().map(Name::Heard)),
     }
 }
 
 /// The seed is the offset, so that no two commits say the same.
-fn offset(topic: u8, index: u8, seed: u32, is_long: bool) -> OwnedCommitTopic {
-    let metadata = is_long.then(|| "m".repeat(5));
+fn offset(topic: u8, index: u8, seed: u32, is_long: bool) -> OwnedCommitTopic<Name> {
+    let metadata = is_long.then_some(Name::Fixed("mmmmm"));
     OwnedCommitTopic {
-        name: TOPICS[usize::from(topic)].to_owned(),
+        name: Name::Fixed(TOPICS[usize::from(topic)]),
         topic_id: 0,
         partitions: vec![(i32::from(index), i64::from(seed), -1, metadata)],
     }

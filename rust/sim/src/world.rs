@@ -16,7 +16,7 @@ use rota_core::{
 use crate::{
     naive::{Naive, Text, id_without_slot},
     owned::OwnedRequest,
-    step::{Step, Who},
+    step::{Name, Step, Who},
 };
 
 /// The groups of a world.
@@ -36,10 +36,13 @@ impl Hasher for Mixer {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(word) ^ (chunk.len() as u64) << 56);
+        let (words, rest) = bytes.as_chunks();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word) ^ 8 << 56);
+        }
+        if !rest.is_empty() {
+            let word = rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            self.write_u64(word ^ (rest.len() as u64) << 56);
         }
     }
 
@@ -302,13 +305,11 @@ impl World {
     }
 
     /// The id that somebody goes by.
-    pub fn id_of(&self, who: Who) -> String {
+    pub fn id_of(&self, who: Who) -> Name {
         match who {
-            Who::Nobody => String::new(),
-            Who::Stranger => "stranger".to_owned(),
-            Who::Minted(seed) => {
-                self.ids.get(&seed).map_or_else(|| "stranger".to_owned(), std::string::ToString::to_string)
-            }
+            Who::Nobody => Name::Fixed(""),
+            Who::Stranger => Name::Fixed("stranger"),
+            Who::Minted(seed) => self.ids.get(&seed).map_or(Name::Fixed("stranger"), |id| Name::Heard(Arc::clone(id))),
         }
     }
 
@@ -373,12 +374,13 @@ impl World {
                 touched = Some(usize::from(*group)).filter(|_| !self.tickets.is_multiple_of(FULL_COMPARISON_EVERY));
                 let (now, ticket) = (self.now, Ticket(self.tickets));
                 self.tickets += 1;
-                let core = &mut self.core;
-                request.lend(|request| core.submit(now, ticket, entropy(*seed), request, effects));
-                self.observe(effects, touched);
-                if let Some(naive) = &mut self.naive {
-                    request.lend(|request| naive.submit(now, ticket, entropy(*seed), request, &mut expected));
-                }
+                request.lend(|request| {
+                    self.core.submit(now, ticket, entropy(*seed), request, effects);
+                    self.observe(effects, touched);
+                    if let Some(naive) = &mut self.naive {
+                        naive.submit(now, ticket, entropy(*seed), request, &mut expected);
+                    }
+                });
             }
         }
         self.in_flight.append(&mut effects.appends);
@@ -390,7 +392,7 @@ impl World {
     fn observe(&mut self, effects: &mut Effects, touched: Option<usize>) {
         for (at, (view, group)) in self.views.iter_mut().zip(GROUPS).enumerate() {
             if touched.is_none_or(|touched| touched == at) {
-                *view = self.core.project(group);
+                self.core.project_into(group, view);
             }
         }
         if self.unseen.is_empty() {

@@ -9,7 +9,7 @@ use std::{
 use super::Violation;
 use crate::{
     owned::OwnedRequest,
-    step::{Ask, Step, Who},
+    step::{Ask, Asked, Bytes, Name, Step, Who},
     world::{Effects, World},
 };
 
@@ -112,14 +112,14 @@ impl Cast {
         actor.map_or_else(|| id.to_owned(), |actor| format!("${actor}"))
     }
 
-    fn plan(&self, world: &World, assignments: &[(String, Vec<u8>)]) -> String {
+    fn plan(&self, world: &World, assignments: &[(Name, Bytes)]) -> String {
         let given = assignments
             .iter()
             .map(|(member, bytes)| format!("{}:{}", self.id(world, member), String::from_utf8_lossy(bytes)));
         given.collect::<Vec<_>>().join(",")
     }
 
-    fn leavers(&self, world: &World, members: &[(String, Option<String>)]) -> String {
+    fn leavers(&self, world: &World, members: &[(Name, Option<Name>)]) -> String {
         let leavers = members.iter().map(|(id, instance)| {
             let instance = instance.as_ref().map_or(String::new(), |name| format!("/{name}"));
             format!("{}{instance}", self.id(world, id))
@@ -127,9 +127,9 @@ impl Cast {
         leavers.collect::<Vec<_>>().join(",")
     }
 
-    fn words(&self, world: &World, request: &OwnedRequest) -> String {
+    fn words(&self, world: &World, request: &Asked) -> String {
         let named =
-            |instance: &Option<String>| instance.as_ref().map_or(String::new(), |name| format!(" instance={name}"));
+            |instance: &Option<Name>| instance.as_ref().map_or(String::new(), |name| format!(" instance={name}"));
         match request {
             OwnedRequest::JoinGroup {
                 version,

@@ -8,7 +8,7 @@ use rota_core::{
 };
 
 use super::{
-    Append, Group, Key, Naive, Purpose, Text, Timer, answer_delete, answer_fetch_error, answer_join_error,
+    Append, Deferred, Group, Key, Naive, Purpose, Text, answer_delete, answer_fetch_error, answer_join_error,
     refuse_waiting,
 };
 
@@ -40,6 +40,16 @@ pub(super) fn key_of(record: &Record) -> Option<Key> {
     }
 }
 
+fn speaks_of(record: &Record, key: &Key) -> bool {
+    match (record, key) {
+        (Record::Group { group_id, .. }, Key::Group(id)) => group_id == id,
+        (Record::Offset { group_id, topic, partition, .. }, Key::Offset(id, (own_topic, own_partition))) => {
+            (group_id, topic, partition) == (id, own_topic, own_partition)
+        }
+        _ => false,
+    }
+}
+
 impl Naive {
     /// Hands a batch to the log, behind what could not be stored before.
     pub(super) fn append(&mut self, id: &Text, records: Vec<Record>, purpose: Purpose, sink: &mut dyn Sink) -> u64 {
@@ -52,17 +62,16 @@ impl Naive {
         self.next_append += 1;
         sink.append(AppendId(append_id), &records);
         let is_awaited = !matches!(purpose, Purpose::Nobody | Purpose::Retention { .. });
-        if is_awaited {
-            self.arm(Timer::Append(append_id), u64::from(self.config.offsets_commit_timeout_ms));
-        }
-        let append = Append { group_id: Arc::clone(id), records, purpose, is_late: false };
+        let wait_ms = u64::from(self.config.offsets_commit_timeout_ms);
+        let deadline = is_awaited.then(|| self.alarm(wait_ms));
+        let append = Append { group_id: Arc::clone(id), records, purpose, deadline, is_late: false };
         self.appends.insert(append_id, append);
         append_id
     }
 
     pub(super) fn is_in_flight(&self, key: &Key) -> bool {
         let mut records = self.appends.values().flat_map(|append| &append.records);
-        records.any(|record| key_of(record).as_ref() == Some(key))
+        records.any(|record| speaks_of(record, key))
     }
 
     fn save_unsaved(&mut self, sink: &mut dyn Sink) {
@@ -83,7 +92,6 @@ impl Naive {
             let oldest = *oldest;
             let Some(error) = self.early_ends.remove(&oldest) else { break };
             let append = self.appends.remove(&oldest).expect("it is in flight");
-            self.disarm(&Timer::Append(oldest));
             if let Some(error) = error {
                 self.failed(oldest, &append, error, sink);
             } else {
@@ -252,15 +260,6 @@ impl Naive {
 
     /// A group and all its deadlines are gone.
     pub(super) fn forget_group(&mut self, id: &Text) -> Group {
-        self.timers.retain(|timer, _| match timer {
-            Timer::Session(group, _)
-            | Timer::NewMember(group, _)
-            | Timer::Pending(group, _)
-            | Timer::InitialDelay(group)
-            | Timer::Join(group)
-            | Timer::Sync(group) => group != id,
-            _ => true,
-        });
         self.groups.remove(id).expect("a group to forget")
     }
 
@@ -283,6 +282,7 @@ impl Naive {
         };
         let late = self.appends.get_mut(&append_id).expect("it is in flight");
         late.is_late = true;
+        late.deadline = None;
         if !is_over {
             self.tell_failure(append_id, &append, ErrorCode::RequestTimedOut, sink);
         }
@@ -296,13 +296,12 @@ impl Naive {
     /// What waited for the append goes on, in the order in which it came (§11.3, §12.3).
     fn wake(&mut self, append_id: u64, error: Option<ErrorCode>, sink: &mut dyn Sink) {
         let fetches = self.fetches.iter().filter(|(_, fetch)| fetch.awaits.contains(&append_id));
-        let deferred = self.after_deletion.iter().filter(|(_, (awaited, _, _))| *awaited == append_id);
+        let deferred = self.after_deletion.iter().filter(|(_, deferred)| deferred.awaits == append_id);
         let mut waiting: Vec<Ticket> =
             fetches.map(|(ticket, _)| *ticket).chain(deferred.map(|(ticket, _)| *ticket)).collect();
         waiting.sort();
         for ticket in waiting {
-            if let Some((_, entropy, request)) = self.after_deletion.remove(&ticket) {
-                self.disarm(&Timer::AfterDeletion(ticket));
+            if let Some(Deferred { entropy, request, .. }) = self.after_deletion.remove(&ticket) {
                 request.lend(|request| self.handle(ticket, entropy, request, sink));
                 continue;
             }
@@ -317,13 +316,13 @@ impl Naive {
     /// Ownership is lost: what waits for this append hears of it, a fetch with the newest that it waits for.
     pub(super) fn refuse_waiting_for(&mut self, append_id: u64, sink: &mut dyn Sink) {
         let fetches = self.fetches.iter().filter(|(_, fetch)| fetch.awaits.last() == Some(&append_id));
-        let deferred = self.after_deletion.iter().filter(|(_, (awaited, _, _))| *awaited == append_id);
+        let deferred = self.after_deletion.iter().filter(|(_, deferred)| deferred.awaits == append_id);
         let mut waiting: Vec<Ticket> =
             fetches.map(|(ticket, _)| *ticket).chain(deferred.map(|(ticket, _)| *ticket)).collect();
         waiting.sort();
         for ticket in waiting {
-            if let Some((_, _, request)) = self.after_deletion.remove(&ticket) {
-                refuse_waiting(ticket, &request, ErrorCode::NotCoordinator, sink);
+            if let Some(deferred) = self.after_deletion.remove(&ticket) {
+                refuse_waiting(ticket, &deferred.request, ErrorCode::NotCoordinator, sink);
             } else if let Some(fetch) = self.fetches.remove(&ticket) {
                 answer_fetch_error(ticket, &fetch.group_id, ErrorCode::NotCoordinator, sink);
             }
@@ -332,7 +331,6 @@ impl Naive {
 
     fn end_fetch(&mut self, ticket: Ticket, error: Option<ErrorCode>, sink: &mut dyn Sink) {
         let fetch = self.fetches.remove(&ticket).expect("it waits");
-        self.disarm(&Timer::StableFetch(ticket));
         match error.map(write_error) {
             Some(ErrorCode::CoordinatorNotAvailable) => {
                 answer_fetch_error(ticket, &fetch.group_id, ErrorCode::NotCoordinator, sink);

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use rota_core::{Entropy, ErrorCode, Sink, State, Ticket, request::JoinGroup};
+use rota_core::{Entropy, ErrorCode, Sink, State, Ticket, config::NEW_MEMBER_JOIN_TIMEOUT_MS, request::JoinGroup};
 
-use super::{Group, Member, Naive, Parked, Purpose, Text, Timer, answer_join_error, wait_of};
+use super::{Group, Member, Naive, Parked, Purpose, Text, answer_join_error, wait_of};
 
 /// From this version on a dynamic member joins with an id that it was given first.
 const FIRST_VERSION_WITH_REQUIRED_ID: i16 = 4;
@@ -12,7 +12,7 @@ const FIRST_VERSION_WITH_REQUIRED_ID: i16 = 4;
 impl Naive {
     /// §4.2, line by line.
     pub(super) fn join(&mut self, ticket: Ticket, entropy: Entropy, join: &JoinGroup<'_>, sink: &mut dyn Sink) {
-        let id: Text = join.group_id.expect("behind the gate").into();
+        let id = self.shared(join.group_id);
         if !self.groups.contains_key(&id) {
             if !join.member_id.is_empty() {
                 answer_join_error(ticket, ErrorCode::UnknownMemberId, join.member_id, sink);
@@ -31,7 +31,7 @@ impl Naive {
         let parked = Parked { ticket, version: join.version };
         if join.member_id.is_empty() {
             self.join_without_id(&id, parked, entropy, join, sink);
-        } else if self.groups[&id].pending.contains(join.member_id) {
+        } else if self.groups[&id].pending.contains_key(join.member_id) {
             if join.instance_id.is_some() {
                 answer_join_error(ticket, ErrorCode::UnknownServerError, "", sink);
             } else {
@@ -78,8 +78,7 @@ impl Naive {
     }
 
     pub(super) fn forget_pending(&mut self, id: &Text, member_id: &str) -> bool {
-        self.disarm(&Timer::Pending(Arc::clone(id), member_id.into()));
-        self.group_mut(id).pending.remove(member_id)
+        self.group_mut(id).pending.remove(member_id).is_some()
     }
 
     fn join_without_id(
@@ -101,8 +100,8 @@ impl Naive {
         } else if self.groups[id].pending.len() >= self.config.group_max_pending_members as usize {
             answer_join_error(parked.ticket, ErrorCode::GroupMaxSizeReached, "", sink);
         } else {
-            self.group_mut(id).pending.insert(Arc::clone(&new_id));
-            self.arm(Timer::Pending(Arc::clone(id), Arc::clone(&new_id)), wait_of(join.session_timeout_ms));
+            let deadline = self.alarm(wait_of(join.session_timeout_ms));
+            self.group_mut(id).pending.insert(Arc::clone(&new_id), deadline);
             answer_join_error(parked.ticket, ErrorCode::MemberIdRequired, &new_id, sink);
         }
     }
@@ -112,6 +111,7 @@ impl Naive {
         self.forget_pending(id, name);
         let place = self.next_place;
         self.next_place += 1;
+        let newcomer = self.alarm(NEW_MEMBER_JOIN_TIMEOUT_MS);
         let group = self.group_mut(id);
         if group.state == State::PreparingRebalance && group.was_empty {
             group.newcomer_in_delay = true;
@@ -133,9 +133,10 @@ impl Naive {
             sync: None,
             owes_sync: false,
             is_new: true,
+            session: None,
+            newcomer: Some(newcomer),
         };
         group.members.insert(place, member);
-        self.arm_newcomer(id, name);
         self.rebalance_or_test(id, sink);
     }
 
@@ -143,7 +144,7 @@ impl Naive {
     fn rejoin(&mut self, id: &Text, place: u64, parked: Parked, join: &JoinGroup<'_>, sink: &mut dyn Sink) {
         let group = &self.groups[id];
         let member = &group.members[&place];
-        let is_unchanged = member.protocols == offers(join);
+        let is_unchanged = member.protocols.iter().map(|(name, bytes)| (&**name, &**bytes)).eq(distinct(join));
         let settled = group.state != State::PreparingRebalance;
         if settled && is_unchanged && member.join.is_some() {
             // The newcomer of a replacement that is being written (§4.8).
@@ -158,11 +159,10 @@ impl Naive {
 
     fn supersede_join(&mut self, id: &Text, place: u64, parked: Parked, sink: &mut dyn Sink) {
         let member = self.group_mut(id).members.get_mut(&place).expect("its member");
-        let name = Arc::clone(&member.id);
+        member.session = None;
         if let Some(before) = member.join.replace(parked) {
-            answer_join_error(before.ticket, ErrorCode::NotCoordinator, &name, sink);
+            answer_join_error(before.ticket, ErrorCode::NotCoordinator, &member.id, sink);
         }
-        self.silence_session(id, &name);
     }
 
     fn update_member(&mut self, id: &Text, place: u64, parked: Parked, join: &JoinGroup<'_>, sink: &mut dyn Sink) {
@@ -195,15 +195,17 @@ fn accepts(group: &Group, join: &JoinGroup<'_>) -> bool {
         && join.protocols.iter().any(|offer| group.is_common(offer.name))
 }
 
-/// In order of preference; a name that is listed twice counts once (D4).
+/// What a member offers, in order of preference; a name that is listed twice counts once (D4).
+fn distinct<'a>(join: &JoinGroup<'a>) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+    let listed = join.protocols;
+    let is_first = |at: usize, name: &str| listed[..at].iter().all(|before| *before.name != *name);
+    let first = listed.iter().enumerate().filter(move |(at, offer)| is_first(*at, offer.name));
+    first.map(|(_, offer)| (offer.name, offer.metadata))
+}
+
+/// The same, to be kept.
 pub(super) fn offers(join: &JoinGroup<'_>) -> Vec<(Text, Arc<[u8]>)> {
-    let mut offers: Vec<(Text, Arc<[u8]>)> = Vec::new();
-    for protocol in join.protocols {
-        if offers.iter().all(|(name, _)| **name != *protocol.name) {
-            offers.push((protocol.name.into(), protocol.metadata.into()));
-        }
-    }
-    offers
+    distinct(join).map(|(name, metadata)| (name.into(), metadata.into())).collect()
 }
 
 /// §4.1

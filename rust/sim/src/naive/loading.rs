@@ -7,7 +7,7 @@ use rota_core::{
     records::{GroupValue, MemberValue},
 };
 
-use super::{Group, Member, Naive, Text, Timer};
+use super::{Group, Member, Naive, Text};
 
 impl Naive {
     /// One committed entry; only before `loaded`.
@@ -76,7 +76,7 @@ impl Naive {
                 self.begin_rebalance(id, sink);
             }
         }
-        self.arm(Timer::Cleaner, self.config.offsets_retention_check_interval_ms);
+        self.cleaner = Some(self.alarm(self.config.offsets_retention_check_interval_ms));
     }
 
     /// The log could not be read.
@@ -102,5 +102,7 @@ fn loaded_member(value: &MemberValue, protocol: Option<&Text>) -> Member {
         sync: None,
         owes_sync: false,
         is_new: false,
+        session: None,
+        newcomer: None,
     }
 }

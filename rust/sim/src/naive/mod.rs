@@ -32,11 +32,20 @@ use crate::owned::OwnedRequest;
 /// Shared text: ids and names.
 pub type Text = Arc<str>;
 
+/// A deadline that is armed. What is due at once fires in this order (§16.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Alarm {
+    deadline_ms: u64,
+    /// How many were armed before.
+    arming: u64,
+}
+
 /// What a deadline is of (§16.2).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug)]
 pub(crate) enum Timer {
-    Session(Text, Text),
-    NewMember(Text, Text),
+    /// Of a member, by its place.
+    Session(Text, u64),
+    NewMember(Text, u64),
     Pending(Text, Text),
     InitialDelay(Text),
     Join(Text),
@@ -69,6 +78,8 @@ pub(crate) struct Member {
     sync: Option<Parked>,
     owes_sync: bool,
     is_new: bool,
+    session: Option<Alarm>,
+    newcomer: Option<Alarm>,
 }
 
 /// An initial delay that is running (§5.3).
@@ -91,10 +102,13 @@ pub(crate) struct Group {
     leader: Option<Text>,
     /// By joining order.
     members: BTreeMap<u64, Member>,
-    pending: BTreeSet<Text>,
+    pending: BTreeMap<Text, Alarm>,
     subscribed_topics: Option<BTreeSet<Text>>,
     newcomer_in_delay: bool,
     delay: Option<Delay>,
+    initial_delay: Option<Alarm>,
+    join_deadline: Option<Alarm>,
+    sync_deadline: Option<Alarm>,
     /// This `PreparingRebalance` was entered from Empty.
     was_empty: bool,
     /// A completed join phase waits for the group's record (§4.10).
@@ -141,6 +155,8 @@ pub(crate) struct Append {
     group_id: Text,
     records: Vec<Record>,
     purpose: Purpose,
+    /// Only if somebody waits for it.
+    deadline: Option<Alarm>,
     /// Its deadline passed: whoever waited was told.
     is_late: bool,
 }
@@ -151,6 +167,17 @@ pub(crate) struct Fetch {
     group_id: Text,
     topics: Option<Vec<(String, u128, Vec<i32>)>>,
     awaits: BTreeSet<u64>,
+    deadline: Alarm,
+}
+
+/// A request that waits for the end of a deletion (§12.3).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Deferred {
+    /// The append of the deletion.
+    awaits: u64,
+    entropy: Entropy,
+    request: OwnedRequest,
+    deadline: Alarm,
 }
 
 /// What a record speaks of. What could not be stored is written again in this order.
@@ -166,15 +193,13 @@ pub struct Naive {
     config: Config,
     phase: Phase,
     groups: BTreeMap<Text, Group>,
-    /// Deadline and arming of whatever is armed.
-    timers: BTreeMap<Timer, (u64, u64)>,
+    cleaner: Option<Alarm>,
     armings: u64,
     appends: BTreeMap<u64, Append>,
     early_ends: BTreeMap<u64, Option<ErrorCode>>,
     unsaved: BTreeMap<Key, Record>,
     fetches: BTreeMap<Ticket, Fetch>,
-    /// Requests that wait for the end of a deletion, with its append (§12.3).
-    after_deletion: BTreeMap<Ticket, (u64, Entropy, OwnedRequest)>,
+    after_deletion: BTreeMap<Ticket, Deferred>,
     next_append: u64,
     next_place: u64,
     clock: Now,
@@ -192,7 +217,7 @@ impl Naive {
             config,
             phase: Phase::Loading,
             groups: BTreeMap::new(),
-            timers: BTreeMap::new(),
+            cleaner: None,
             armings: 0,
             appends: BTreeMap::new(),
             early_ends: BTreeMap::new(),
@@ -250,24 +275,63 @@ impl Naive {
     /// Fires what is due and was armed before (§16.1, §21).
     pub fn advance(&mut self, now: Now, sink: &mut dyn Sink) {
         self.observe(now);
-        let mut due: Vec<((u64, u64), Timer)> = self
-            .timers
-            .iter()
-            .filter(|(_, (deadline, _))| *deadline <= self.clock.mono_ms)
-            .map(|(timer, when)| (*when, timer.clone()))
-            .collect();
-        due.sort();
-        for (when, timer) in due {
-            if self.timers.get(&timer) == Some(&when) {
-                self.timers.remove(&timer);
+        let now_ms = self.clock.mono_ms;
+        let mut due: Vec<(Alarm, Timer)> = Vec::new();
+        self.each_alarm(|alarm, timer| {
+            if alarm.deadline_ms <= now_ms {
+                due.push((alarm, timer()));
+            }
+        });
+        due.sort_by_key(|(alarm, _)| *alarm);
+        for (alarm, timer) in due {
+            if self.is_armed(alarm) {
                 self.fire(timer, sink);
             }
         }
     }
 
+    /// Shows whatever is armed, and what it is of.
+    fn each_alarm(&self, mut show_armed: impl FnMut(Alarm, &dyn Fn() -> Timer)) {
+        let mut show = |alarm: Option<Alarm>, timer: &dyn Fn() -> Timer| {
+            if let Some(alarm) = alarm {
+                show_armed(alarm, timer);
+            }
+        };
+        for (id, group) in &self.groups {
+            let id = || Arc::clone(id);
+            show(group.initial_delay, &|| Timer::InitialDelay(id()));
+            show(group.join_deadline, &|| Timer::Join(id()));
+            show(group.sync_deadline, &|| Timer::Sync(id()));
+            for (place, member) in &group.members {
+                show(member.session, &|| Timer::Session(id(), *place));
+                show(member.newcomer, &|| Timer::NewMember(id(), *place));
+            }
+            for (pending, alarm) in &group.pending {
+                show(Some(*alarm), &|| Timer::Pending(id(), Arc::clone(pending)));
+            }
+        }
+        for (append_id, append) in &self.appends {
+            show(append.deadline, &|| Timer::Append(*append_id));
+        }
+        for (ticket, fetch) in &self.fetches {
+            show(Some(fetch.deadline), &|| Timer::StableFetch(*ticket));
+        }
+        for (ticket, deferred) in &self.after_deletion {
+            show(Some(deferred.deadline), &|| Timer::AfterDeletion(*ticket));
+        }
+        show(self.cleaner, &|| Timer::Cleaner);
+    }
+
+    /// Whether nothing has stopped it meanwhile.
+    fn is_armed(&self, alarm: Alarm) -> bool {
+        let mut is_armed = false;
+        self.each_alarm(|other, _| is_armed |= other == alarm);
+        is_armed
+    }
+
     fn fire(&mut self, timer: Timer, sink: &mut dyn Sink) {
         match timer {
-            Timer::Session(group, member) | Timer::NewMember(group, member) => self.expire(&group, &member, sink),
+            Timer::Session(group, place) | Timer::NewMember(group, place) => self.expire(&group, place, sink),
             Timer::Pending(group, id) => {
                 self.group_mut(&group).pending.remove(&id);
                 self.test_all_joined(&group, true, sink);
@@ -281,8 +345,8 @@ impl Naive {
                 answer_fetch_error(ticket, &fetch.group_id, ErrorCode::NotCoordinator, sink);
             }
             Timer::AfterDeletion(ticket) => {
-                let (_, _, request) = self.after_deletion.remove(&ticket).expect("a request that waits");
-                refuse_waiting(ticket, &request, ErrorCode::CoordinatorNotAvailable, sink);
+                let deferred = self.after_deletion.remove(&ticket).expect("a request that waits");
+                refuse_waiting(ticket, &deferred.request, ErrorCode::CoordinatorNotAvailable, sink);
             }
             Timer::Cleaner => self.clean(sink),
         }
@@ -296,7 +360,9 @@ impl Naive {
 
     /// The earliest deadline.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.timers.values().map(|(deadline, _)| *deadline).min()
+        let mut next: Option<u64> = None;
+        self.each_alarm(|alarm, _| next = Some(next.map_or(alarm.deadline_ms, |next| next.min(alarm.deadline_ms))));
+        next
     }
 
     /// What it can do at the moment.
@@ -308,17 +374,24 @@ impl Naive {
         self.clock = Now { mono_ms: now.mono_ms.max(self.clock.mono_ms), wall_ms: now.wall_ms };
     }
 
+    /// The text of a group's id: the group's own, if there is one.
+    fn shared(&self, id: Option<&str>) -> Text {
+        let id = id.expect("behind the gate");
+        self.groups.get_key_value(id).map_or_else(|| id.into(), |(id, _)| Arc::clone(id))
+    }
+
     fn group_mut(&mut self, id: &str) -> &mut Group {
         self.groups.get_mut(id).expect("a group that is there")
     }
 
-    fn arm(&mut self, timer: Timer, wait_ms: u64) {
-        self.armings += 1;
-        self.timers.insert(timer, (self.clock.mono_ms.saturating_add(wait_ms), self.armings));
+    fn member_mut(&mut self, id: &str, place: u64) -> &mut Member {
+        self.group_mut(id).members.get_mut(&place).expect("its member")
     }
 
-    fn disarm(&mut self, timer: &Timer) {
-        self.timers.remove(timer);
+    /// A deadline from now on, for whatever it is of.
+    fn alarm(&mut self, wait_ms: u64) -> Alarm {
+        self.armings += 1;
+        Alarm { deadline_ms: self.clock.mono_ms.saturating_add(wait_ms), arming: self.armings }
     }
 
     /// `prefix-UUID` (§4.5).
@@ -371,8 +444,16 @@ impl Naive {
 /// The text of a minted id, but for the eight digits that name its slot.
 pub fn id_without_slot(prefix: &str, entropy: Entropy) -> String {
     let bits = entropy.0 & !(0xf_u128 << 76) & !(0x3_u128 << 62) | 4 << 76 | 2 << 62;
-    let hex = format!("{bits:032x}");
-    format!("{prefix}-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..24])
+    let mut id = String::with_capacity(prefix.len() + 36);
+    id.push_str(prefix);
+    for at in 0..24 {
+        if matches!(at, 0 | 8 | 12 | 16 | 20) {
+            id.push('-');
+        }
+        let digit = (bits >> (124 - 4 * at)) as u32 & 0xf;
+        id.push(char::from_digit(digit, 16).expect("four bits"));
+    }
+    id
 }
 
 /// How the gate's error is given (§3).

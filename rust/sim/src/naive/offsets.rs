@@ -9,14 +9,14 @@ use rota_core::{
     response::{Answer, CommitAnswer, CommittedTopic, FetchAnswer, FetchedOffset, FetchedTopic},
 };
 
-use super::{Append, Fetch, Group, Naive, Purpose, Text, Timer};
+use super::{Append, Fetch, Group, Naive, Purpose, Text};
 
 /// From this version on a commit to a missing group has an error of its own.
 const FIRST_VERSION_WITH_NOT_FOUND: i16 = 9;
 
 impl Naive {
     pub(super) fn commit(&mut self, ticket: Ticket, commit: &OffsetCommit<'_>, sink: &mut dyn Sink) {
-        let id: Text = commit.group_id.expect("behind the gate").into();
+        let id = self.shared(commit.group_id);
         let refused = self.may_commit(&id, commit).err();
         let (now, limit) = (self.clock.wall_ms, self.config.offset_metadata_max_bytes as usize);
         let mut records = Vec::new();
@@ -107,7 +107,7 @@ impl Naive {
     }
 
     pub(super) fn fetch(&mut self, ticket: Ticket, fetch: &OffsetFetch<'_>, sink: &mut dyn Sink) {
-        let id: Text = fetch.group_id.expect("behind the gate").into();
+        let id = self.shared(fetch.group_id);
         let topics: Option<Vec<(String, u128, Vec<i32>)>> = fetch.topics.map(|topics| {
             topics.iter().map(|topic| (topic.name.to_owned(), topic.topic_id, topic.partitions.to_vec())).collect()
         });
@@ -127,8 +127,8 @@ impl Naive {
         if awaits.is_empty() {
             self.answer_fetch(ticket, &id, topics.as_deref(), sink);
         } else {
-            self.fetches.insert(ticket, Fetch { group_id: id, topics, awaits });
-            self.arm(Timer::StableFetch(ticket), u64::from(self.config.offsets_commit_timeout_ms));
+            let deadline = self.alarm(u64::from(self.config.offsets_commit_timeout_ms));
+            self.fetches.insert(ticket, Fetch { group_id: id, topics, awaits, deadline });
         }
     }
 

@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, sync::Arc};
 use rota_core::{
     Entropy, ErrorCode, Now, Phase, Record, Request, Sink, State, Ticket,
     records::OffsetValue,
-    request::{DeleteGroup, OffsetDelete},
+    request::{DeleteGroup, JoinGroup, OffsetDelete},
     response::{Answer, OffsetDeleteAnswer, OffsetDeletedTopic},
 };
 
-use super::{Group, Key, Naive, Purpose, Text, Timer, answer_delete, appends::key_of};
+use super::{Deferred, Group, Key, Naive, Purpose, Text, answer_delete, appends::key_of};
 use crate::owned::OwnedRequest;
 
 const MINUTE_MS: i64 = 60_000;
@@ -21,18 +21,20 @@ fn tombstone(id: &Text, (topic, partition): &(Text, i32)) -> Record {
 impl Naive {
     /// Parks a request to a group whose end is on its way (§12.3).
     pub(super) fn waits_for_deletion(&mut self, ticket: Ticket, entropy: Entropy, request: &Request<'_>) -> bool {
-        let (group_id, owned) = match request {
-            Request::JoinGroup(join) => (join.group_id, OwnedRequest::from(join)),
-            Request::OffsetDelete(delete) => (delete.group_id, OwnedRequest::from(delete)),
-            Request::DeleteGroup(delete) => {
-                (delete.group_id, OwnedRequest::DeleteGroup { group_id: delete.group_id.map(str::to_owned) })
-            }
-            _ => return false,
+        let (Request::JoinGroup(JoinGroup { group_id, .. })
+        | Request::OffsetDelete(OffsetDelete { group_id, .. })
+        | Request::DeleteGroup(DeleteGroup { group_id, .. })) = request
+        else {
+            return false;
         };
-        let Some(group) = self.groups.get(group_id.unwrap_or("")) else { return false };
-        let Some(deleting) = group.deleting else { return false };
-        self.after_deletion.insert(ticket, (deleting, entropy, owned));
-        self.arm(Timer::AfterDeletion(ticket), u64::from(self.config.offsets_commit_timeout_ms));
+        let Some(awaits) = group_id.and_then(|id| self.groups.get(id)?.deleting) else { return false };
+        let request = match request {
+            Request::JoinGroup(join) => OwnedRequest::from(join),
+            Request::OffsetDelete(delete) => OwnedRequest::from(delete),
+            _ => OwnedRequest::DeleteGroup { group_id: group_id.map(str::to_owned) },
+        };
+        let deadline = self.alarm(u64::from(self.config.offsets_commit_timeout_ms));
+        self.after_deletion.insert(ticket, Deferred { awaits, entropy, request, deadline });
         true
     }
 
@@ -66,7 +68,7 @@ impl Naive {
     }
 
     pub(super) fn delete_group(&mut self, ticket: Ticket, delete: &DeleteGroup<'_>, sink: &mut dyn Sink) {
-        let id: Text = delete.group_id.expect("behind the gate").into();
+        let id = self.shared(delete.group_id);
         let Some(group) = self.groups.get(&id) else {
             answer_delete(ticket, &id, ErrorCode::GroupIdNotFound, sink);
             return;
@@ -98,7 +100,7 @@ impl Naive {
 
     /// §12.4
     pub(super) fn delete_offsets(&mut self, ticket: Ticket, delete: &OffsetDelete<'_>, sink: &mut dyn Sink) {
-        let id: Text = delete.group_id.expect("behind the gate").into();
+        let id = self.shared(delete.group_id);
         let top = match self.groups.get(&id) {
             None => Some(ErrorCode::GroupIdNotFound),
             Some(group) if group.state == State::Empty => None,
@@ -172,7 +174,7 @@ impl Naive {
                 self.group_mut(&id).deleting = Some(append_id);
             }
         }
-        self.arm(Timer::Cleaner, self.config().offsets_retention_check_interval_ms);
+        self.cleaner = Some(self.alarm(self.config.offsets_retention_check_interval_ms));
     }
 
     /// §13.1
@@ -227,7 +229,7 @@ impl Naive {
     pub fn unload(&mut self, now: Now, sink: &mut dyn Sink) {
         self.observe(now);
         self.phase = Phase::Unloaded;
-        self.timers.clear();
+        self.cleaner = None;
         for group in std::mem::take(&mut self.groups).into_values() {
             for member in group.members.values() {
                 if let Some(parked) = &member.join {

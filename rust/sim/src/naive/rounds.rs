@@ -3,14 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use rota_core::{
-    Config, ErrorCode, Record, Sink, State,
-    config::NEW_MEMBER_JOIN_TIMEOUT_MS,
-    embedded,
+    ErrorCode, Record, Sink, State, embedded,
     records::{GroupValue, MemberValue},
     response::{Answer, JoinAnswer, JoinedMember},
 };
 
-use super::{Delay, Group, Member, Naive, Parked, Purpose, Text, Timer, answer_join_error, answer_sync_error, wait_of};
+use super::{Delay, Group, Member, Naive, Parked, Purpose, Text, answer_join_error, answer_sync_error, wait_of};
 
 /// A join phase that finds only absent static members looks again after this long at least (D12).
 const LOOK_AGAIN_MS: u64 = 100;
@@ -26,10 +24,13 @@ impl Group {
             protocol_name: None,
             leader: None,
             members: BTreeMap::new(),
-            pending: std::collections::BTreeSet::new(),
+            pending: BTreeMap::new(),
             subscribed_topics: None,
             newcomer_in_delay: false,
             delay: None,
+            initial_delay: None,
+            join_deadline: None,
+            sync_deadline: None,
             was_empty: false,
             is_held: false,
             creating: None,
@@ -89,6 +90,16 @@ impl Group {
         best.min_by_key(|(name, _)| bucket(name, buckets)).map(|(name, _)| Arc::clone(name))
     }
 
+    /// What a leader is told of everybody.
+    pub(super) fn listed(&self) -> Vec<JoinedMember<'_>> {
+        let listed = self.members.values().map(|member| JoinedMember {
+            member_id: &member.id,
+            instance_id: member.instance.as_deref(),
+            metadata: member.metadata(self.protocol_name.as_deref()),
+        });
+        listed.collect()
+    }
+
     /// The group as one record (§14), with these assignments or its own.
     pub(super) fn record(&self, id: &Text, assignments: Option<&BTreeMap<Text, Arc<[u8]>>>) -> Record {
         let assignment = |member: &Member| match assignments {
@@ -102,7 +113,7 @@ impl Group {
             client_host: Arc::clone(&member.client_host),
             rebalance_timeout_ms: member.rebalance_timeout_ms,
             session_timeout_ms: member.session_timeout_ms,
-            subscription: member.metadata(self.protocol_name.as_deref()),
+            subscription: member.metadata(self.protocol_name.as_deref()).into(),
             assignment: assignment(member),
         });
         let value = GroupValue {
@@ -125,7 +136,7 @@ impl Group {
             let mut topics = Some(std::collections::BTreeSet::new());
             for member in self.members.values() {
                 let metadata = member.metadata(self.protocol_name.as_deref());
-                match (embedded::topics(&metadata), &mut topics) {
+                match (embedded::topics(metadata), &mut topics) {
                     (Some(names), Some(topics)) => topics.extend(names.into_iter().map(Text::from)),
                     _ => topics = None,
                 }
@@ -152,9 +163,9 @@ impl Member {
         self.protocols.iter().any(|(offered, _)| **offered == *name)
     }
 
-    pub(super) fn metadata(&self, protocol: Option<&str>) -> Arc<[u8]> {
+    pub(super) fn metadata(&self, protocol: Option<&str>) -> &[u8] {
         let found = self.protocols.iter().find(|(name, _)| Some(&**name) == protocol);
-        found.map_or_else(|| Arc::from([]), |(_, metadata)| Arc::clone(metadata))
+        found.map_or(&[], |(_, metadata)| metadata)
     }
 }
 
@@ -165,10 +176,6 @@ fn bucket(name: &str, buckets: usize) -> usize {
 }
 
 impl Naive {
-    pub(super) fn config(&self) -> &Config {
-        &self.config
-    }
-
     /// §5.1
     pub(super) fn begin_rebalance(&mut self, id: &Text, sink: &mut dyn Sink) {
         match self.group_mut(id).state {
@@ -190,16 +197,18 @@ impl Naive {
         let wait_ms = group.rebalance_wait_ms();
         let was_empty = group.state == State::Empty;
         group.was_empty = was_empty;
+        group.sync_deadline = None;
         group.enter(State::PreparingRebalance, now);
-        self.disarm(&Timer::Sync(Arc::clone(id)));
         if was_empty {
             let delay_ms = u64::from(self.config.group_initial_rebalance_delay_ms);
             self.group_mut(id).delay = Some(Delay { ms: delay_ms, budget_ms: wait_ms.saturating_sub(delay_ms) });
-            self.arm(Timer::InitialDelay(Arc::clone(id)), delay_ms);
+            let alarm = self.alarm(delay_ms);
+            self.group_mut(id).initial_delay = Some(alarm);
         } else if self.group_mut(id).all_joined() {
             self.complete_join(id, sink);
         } else {
-            self.arm(Timer::Join(Arc::clone(id)), wait_ms);
+            let alarm = self.alarm(wait_ms);
+            self.group_mut(id).join_deadline = Some(alarm);
         }
     }
 
@@ -229,7 +238,8 @@ impl Naive {
             group.newcomer_in_delay = false;
             let next_ms = longest_ms.min(passed.budget_ms);
             group.delay = Some(Delay { ms: next_ms, budget_ms: passed.budget_ms.saturating_sub(passed.ms) });
-            self.arm(Timer::InitialDelay(Arc::clone(id)), next_ms);
+            let alarm = self.alarm(next_ms);
+            self.group_mut(id).initial_delay = Some(alarm);
         } else {
             self.complete_join(id, sink);
         }
@@ -237,9 +247,8 @@ impl Naive {
 
     /// §5.4
     pub(super) fn complete_join(&mut self, id: &Text, sink: &mut dyn Sink) {
-        self.disarm(&Timer::InitialDelay(Arc::clone(id)));
-        self.disarm(&Timer::Join(Arc::clone(id)));
         let group = self.group_mut(id);
+        (group.initial_delay, group.join_deadline) = (None, None);
         group.delay = None;
         if group.creating.is_some() && !group.is_durable {
             group.is_held = true;
@@ -257,7 +266,8 @@ impl Naive {
             Some(first) if !leader_parked => group.leader = Some(first),
             None if !group.members.is_empty() => {
                 let wait_ms = group.rebalance_wait_ms().max(LOOK_AGAIN_MS);
-                self.arm(Timer::Join(Arc::clone(id)), wait_ms);
+                let alarm = self.alarm(wait_ms);
+                self.group_mut(id).join_deadline = Some(alarm);
                 return;
             }
             _ => {}
@@ -281,33 +291,21 @@ impl Naive {
             let member = self.group_mut(id).members.get_mut(&place).expect("its member");
             member.owes_sync = true;
             member.is_new = false;
-            let parked = member.join.take();
-            let member_id = Arc::clone(&member.id);
-            self.disarm(&Timer::NewMember(Arc::clone(id), member_id));
-            if let Some(parked) = parked {
+            member.newcomer = None;
+            if let Some(parked) = member.join.take() {
                 self.answer_join(id, place, parked, sink);
             }
             self.arm_session(id, place);
         }
-        self.arm(Timer::Sync(Arc::clone(id)), wait_ms);
+        let alarm = self.alarm(wait_ms);
+        self.group_mut(id).sync_deadline = Some(alarm);
     }
 
     /// The success of §4.9.
     pub(super) fn answer_join(&mut self, id: &Text, place: u64, parked: Parked, sink: &mut dyn Sink) {
         let group = &self.groups[id];
         let member = &group.members[&place];
-        let metadata: Vec<Arc<[u8]>> =
-            group.members.values().map(|member| member.metadata(group.protocol_name.as_deref())).collect();
-        let listed: Vec<JoinedMember<'_>> = group
-            .members
-            .values()
-            .zip(&metadata)
-            .map(|(member, metadata)| JoinedMember {
-                member_id: &member.id,
-                instance_id: member.instance.as_deref(),
-                metadata,
-            })
-            .collect();
+        let listed = if group.leads(&member.id) { group.listed() } else { Vec::new() };
         let answer = JoinAnswer {
             error: ErrorCode::None,
             generation: group.generation,
@@ -316,29 +314,20 @@ impl Naive {
             leader: group.leader.as_deref().unwrap_or(""),
             skip_assignment: false,
             member_id: &member.id,
-            members: if group.leads(&member.id) { &listed } else { &[] },
+            members: &listed,
         };
         sink.answer(parked.ticket, Answer::JoinGroup(answer));
     }
 
     /// A session timer for a member that is not parked (§7.2).
     pub(super) fn arm_session(&mut self, id: &Text, place: u64) {
-        let member = &self.groups[id].members[&place];
-        let (name, wait_ms) = (Arc::clone(&member.id), wait_of(member.session_timeout_ms));
+        let alarm = self.alarm(wait_of(self.groups[id].members[&place].session_timeout_ms));
+        let member = self.member_mut(id, place);
         if member.is_new {
-            self.arm(Timer::NewMember(Arc::clone(id), name), wait_ms);
+            member.newcomer = Some(alarm);
         } else if member.join.is_none() && member.sync.is_none() {
-            self.arm(Timer::Session(Arc::clone(id), name), wait_ms);
+            member.session = Some(alarm);
         }
-    }
-
-    pub(super) fn arm_newcomer(&mut self, id: &Text, name: &Text) {
-        self.arm(Timer::NewMember(Arc::clone(id), Arc::clone(name)), NEW_MEMBER_JOIN_TIMEOUT_MS);
-    }
-
-    /// A member that parks cannot expire by session.
-    pub(super) fn silence_session(&mut self, id: &Text, name: &Text) {
-        self.disarm(&Timer::Session(Arc::clone(id), Arc::clone(name)));
     }
 
     /// Takes a member out, tells it, and finds a leader (§5.6).
@@ -348,8 +337,6 @@ impl Naive {
         if group.leads(&member.id) {
             group.leader = group.members.values().next().map(|next| Arc::clone(&next.id));
         }
-        self.disarm(&Timer::Session(Arc::clone(id), Arc::clone(&member.id)));
-        self.disarm(&Timer::NewMember(Arc::clone(id), Arc::clone(&member.id)));
         if let Some(parked) = member.join {
             answer_join_error(parked.ticket, ErrorCode::UnknownMemberId, "", sink);
         }
@@ -360,15 +347,14 @@ impl Naive {
     }
 
     pub(super) fn end_sync_timer_if_settled(&mut self, id: &Text) {
-        if self.group_mut(id).members.values().all(|member| !member.owes_sync) {
-            self.disarm(&Timer::Sync(Arc::clone(id)));
+        let group = self.group_mut(id);
+        if group.members.values().all(|member| !member.owes_sync) {
+            group.sync_deadline = None;
         }
     }
 
     /// §7.3
-    pub(super) fn expire(&mut self, id: &Text, name: &str, sink: &mut dyn Sink) {
-        let group = self.group_mut(id);
-        let place = group.place_of(name).expect("who has a timer is a member");
+    pub(super) fn expire(&mut self, id: &Text, place: u64, sink: &mut dyn Sink) {
         self.remove_member(id, place, sink);
         if self.group_mut(id).state == State::PreparingRebalance {
             self.test_all_joined(id, true, sink);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use rota_core::{
     ErrorCode, Record, Sink, State,
     request::JoinGroup,
-    response::{Answer, JoinAnswer, JoinedMember},
+    response::{Answer, JoinAnswer},
 };
 
 use super::{
-    Naive, Parked, Purpose, Replaced, Text, Timer, answer_join_error, answer_sync_error,
+    Naive, Parked, Purpose, Replaced, Text, answer_join_error, answer_sync_error,
     joining::{offers, rebalance_timeout},
     wait_of,
 };
@@ -42,9 +42,8 @@ impl Naive {
         member.join = Some(parked);
         member.sync = None;
         member.is_new = false;
+        (member.session, member.newcomer) = (None, None);
         let (state, vote_stands) = (group.state, group.elect() == group.protocol_name);
-        self.disarm(&Timer::Session(Arc::clone(id), Arc::clone(&before.id)));
-        self.disarm(&Timer::NewMember(Arc::clone(id), Arc::clone(&before.id)));
         if let Some(parked) = before.join.take() {
             answer_join_error(parked.ticket, ErrorCode::FencedInstanceId, &before.id, sink);
         }
@@ -81,7 +80,7 @@ impl Naive {
         }
         let mut answered: Vec<u64> = Vec::new();
         for (append_id, name) in overtaken {
-            self.disarm(&Timer::Append(append_id));
+            self.appends.get_mut(&append_id).expect("it is in flight").deadline = None;
             answered.extend(self.groups[id].place_of(&name));
         }
         answered.sort_unstable();
@@ -111,10 +110,8 @@ impl Naive {
         let Some(parked) = member.join.take() else { return };
         self.answer_replacement(id, place, &parked, &replaced.leader_before, sink);
         if replaced.session_ends_ms > self.clock.mono_ms {
-            self.arm(
-                Timer::Session(Arc::clone(id), Arc::clone(&replaced.id)),
-                replaced.session_ends_ms - self.clock.mono_ms,
-            );
+            let session = self.alarm(replaced.session_ends_ms - self.clock.mono_ms);
+            self.member_mut(id, place).session = Some(session);
         } else {
             self.arm_session(id, place);
         }
@@ -124,16 +121,7 @@ impl Naive {
         let group = &self.groups[id];
         let member = &group.members[&place];
         let is_told_to_lead = group.leads(&member.id) && parked.version >= FIRST_VERSION_WITH_SKIP;
-        let metadata: Vec<Arc<[u8]>> =
-            group.members.values().map(|member| member.metadata(group.protocol_name.as_deref())).collect();
-        let all = group.members.values().zip(&metadata);
-        let listed: Vec<JoinedMember<'_>> = all
-            .map(|(member, metadata)| JoinedMember {
-                member_id: &member.id,
-                instance_id: member.instance.as_deref(),
-                metadata,
-            })
-            .collect();
+        let listed = if is_told_to_lead { group.listed() } else { Vec::new() };
         let leader = group.leader.as_deref().unwrap_or("");
         let answer = JoinAnswer {
             error: ErrorCode::None,
@@ -147,7 +135,7 @@ impl Naive {
             },
             skip_assignment: is_told_to_lead,
             member_id: &member.id,
-            members: if is_told_to_lead { &listed } else { &[] },
+            members: &listed,
         };
         sink.answer(parked.ticket, Answer::JoinGroup(answer));
     }
@@ -196,7 +184,7 @@ impl Naive {
             };
             sink.answer(parked.ticket, Answer::JoinGroup(answer));
         }
-        self.disarm(&Timer::Session(Arc::clone(id), Arc::clone(&replaced.id)));
+        self.member_mut(id, place).session = None;
         self.arm_session(id, place);
         // A newer record that is on its way names the newcomer.
         let speaks = |record: &Record| matches!(record, Record::Group { group_id, .. } if group_id == id);

@@ -16,7 +16,7 @@ const FIRST_VERSION_WITH_BATCH: i16 = 3;
 impl Naive {
     /// §6.1
     pub(super) fn sync(&mut self, ticket: Ticket, sync: &SyncGroup<'_>, sink: &mut dyn Sink) {
-        let id: Text = sync.group_id.expect("behind the gate").into();
+        let id = self.shared(sync.group_id);
         match self.check_sync(&id, sync) {
             Err(error) => answer_sync_error(ticket, error, sink),
             Ok(place) => {
@@ -55,13 +55,12 @@ impl Naive {
     fn park_sync(&mut self, id: &Text, place: u64, parked: Parked, sync: &SyncGroup<'_>, sink: &mut dyn Sink) {
         let group = self.group_mut(id);
         let member = group.members.get_mut(&place).expect("its member");
-        let name = Arc::clone(&member.id);
+        member.session = None;
         if let Some(before) = member.sync.replace(parked) {
             answer_sync_error(before.ticket, ErrorCode::NotCoordinator, sink);
         }
-        self.silence_session(id, &name);
         let group = &self.groups[id];
-        if !group.leads(&name) || group.assigning.is_some() {
+        if !group.leads(sync.member_id) || group.assigning.is_some() {
             return;
         }
         let mut assignments: BTreeMap<Text, Arc<[u8]>> = BTreeMap::new();
@@ -103,8 +102,7 @@ impl Naive {
 
     /// §7.1
     pub(super) fn heartbeat(&mut self, ticket: Ticket, heartbeat: &Heartbeat<'_>, sink: &mut dyn Sink) {
-        let id = heartbeat.group_id.expect("behind the gate");
-        let error = self.beat(&id.into(), heartbeat).unwrap_or_else(|error| error);
+        let error = self.beat(&self.shared(heartbeat.group_id), heartbeat).unwrap_or_else(|error| error);
         sink.answer(ticket, Answer::Heartbeat(error));
     }
 
@@ -121,7 +119,7 @@ impl Naive {
 
     /// §8
     pub(super) fn leave(&mut self, ticket: Ticket, leave: &LeaveGroup<'_>, sink: &mut dyn Sink) {
-        let id: Text = leave.group_id.expect("behind the gate").into();
+        let id = self.shared(leave.group_id);
         let mut left = Vec::new();
         for identity in leave.members {
             let error = self.leave_one(&id, identity, sink).err().unwrap_or(ErrorCode::None);

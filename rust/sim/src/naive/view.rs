@@ -9,7 +9,7 @@ use rota_core::{
     response::{Answer, DescribeAnswer, DescribedMember, ListAnswer, ListedGroup},
 };
 
-use super::{Member, Naive, Text, Timer};
+use super::{Alarm, Group, Member, Naive, Text};
 
 /// From this version on a missing group has an error.
 const FIRST_VERSION_WITH_NOT_FOUND: i16 = 6;
@@ -33,17 +33,15 @@ impl Naive {
             return;
         };
         let chosen = group.protocol_name.as_deref().filter(|_| group.state == State::Stable);
-        let metadata: Vec<Arc<[u8]>> = group.members.values().map(|member| member.metadata(chosen)).collect();
         let members: Vec<DescribedMember<'_>> = group
             .members
             .values()
-            .zip(&metadata)
-            .map(|(member, metadata)| DescribedMember {
+            .map(|member| DescribedMember {
                 member_id: &member.id,
                 instance_id: member.instance.as_deref(),
                 client_id: &member.client_id,
                 client_host: &member.client_host,
-                metadata,
+                metadata: member.metadata(chosen),
                 assignment: &member.assignment,
             })
             .collect();
@@ -82,22 +80,9 @@ impl Naive {
         self.groups.keys().cloned().collect()
     }
 
-    fn deadline(&self, timer: &Timer) -> Option<u64> {
-        self.timers.get(timer).map(|(deadline, _)| *deadline)
-    }
-
     /// One group as the core projects it.
     pub fn project(&self, group_id: &str) -> Option<Projection> {
         let (id, group) = self.groups.get_key_value(group_id)?;
-        let of_group = |timer: fn(Text) -> Timer, name| Some((name, self.deadline(&timer(Arc::clone(id)))?));
-        let pending = |pending: &Text| {
-            Some((Arc::clone(pending), self.deadline(&Timer::Pending(Arc::clone(id), Arc::clone(pending)))?))
-        };
-        let timers = [
-            of_group(Timer::InitialDelay, "InitialDelay"),
-            of_group(Timer::Join, "Join"),
-            of_group(Timer::Sync, "Sync"),
-        ];
         Some(Projection {
             group_id: Arc::clone(id),
             state: group.state,
@@ -106,9 +91,9 @@ impl Naive {
             protocol_type: group.protocol_type.clone(),
             protocol_name: group.protocol_name.clone(),
             leader: group.leader.clone(),
-            members: group.members.values().map(|member| self.project_member(id, member)).collect(),
-            pending: group.pending.iter().filter_map(pending).collect(),
-            timers: timers.into_iter().flatten().collect(),
+            members: group.members.values().map(project_member).collect(),
+            pending: group.pending.iter().map(|(id, alarm)| (Arc::clone(id), alarm.deadline_ms)).collect(),
+            timers: timers(group).collect(),
             in_flight: self
                 .appends
                 .iter()
@@ -148,27 +133,18 @@ impl Naive {
             subscribed_topics,
             offsets,
         } = view;
-        let named = |name: &str, timer: fn(Text) -> Timer| {
-            let found = timers.iter().find(|(other, _)| *other == name).map(|(_, deadline_ms)| *deadline_ms);
-            found == self.deadline(&timer(Arc::clone(id)))
-        };
-        let is_pending = |id: &Text| self.deadline(&Timer::Pending(Arc::clone(group_id), Arc::clone(id)));
-        let has_timers = named("InitialDelay", Timer::InitialDelay)
-            && named("Join", Timer::Join)
-            && named("Sync", Timer::Sync)
-            && timers.len() <= 1;
         let in_flight_here =
             self.appends.iter().filter(|(_, append)| append.records.iter().any(|one| speaks_of(one, id)));
         (id, group.state, group.since_ms, group.generation) == (group_id, *state, *since_ms, *generation)
             && (&group.protocol_type, &group.protocol_name, &group.leader) == (protocol_type, protocol_name, leader)
-            && group.members.values().len() == members.len()
-            && group.members.values().zip(members).all(|(member, seen)| self.projects_member_as(id, member, seen))
+            && group.members.len() == members.len()
+            && group.members.values().zip(members).all(|(member, seen)| projects_member_as(member, seen))
             && group
                 .pending
                 .iter()
-                .filter_map(|id| Some((id, is_pending(id)?)))
-                .eq(pending.iter().map(|(id, ms)| (id, *ms)))
-            && has_timers
+                .map(|(id, alarm)| (id, alarm.deadline_ms))
+                .eq(pending.iter().map(|(id, deadline_ms)| (id, *deadline_ms)))
+            && self::timers(group).eq(timers.iter().copied())
             && in_flight_here.map(|(append_id, _)| append_id).eq(in_flight)
             && (group.deleting, group.is_durable) == (*deleting, *durable)
             && match (&group.subscribed_topics, subscribed_topics) {
@@ -181,48 +157,56 @@ impl Naive {
                 .map(|((topic, partition), value)| (topic, partition, value))
                 .eq(offsets.iter().map(|(topic, partition, value)| (topic, partition, value)))
     }
+}
 
-    fn projects_member_as(&self, id: &Text, member: &Member, view: &ProjectedMember) -> bool {
-        let ProjectedMember {
-            member_id,
-            instance_id,
-            session_timeout_ms,
-            rebalance_timeout_ms,
-            protocols,
-            assignment,
-            awaits_join,
-            awaits_sync,
-            owes_sync,
-            is_new,
-            deadline_ms,
-        } = view;
-        let session = || self.deadline(&Timer::Session(Arc::clone(id), Arc::clone(&member.id)));
-        let new_member = || self.deadline(&Timer::NewMember(Arc::clone(id), Arc::clone(&member.id)));
-        (&member.id, &member.instance) == (member_id, instance_id)
-            && member.session_timeout_ms == *session_timeout_ms
-            && member.rebalance_timeout_ms == *rebalance_timeout_ms
-            && member.protocols == *protocols
-            && member.assignment == *assignment
-            && (member.join.is_some(), member.sync.is_some()) == (*awaits_join, *awaits_sync)
-            && (member.owes_sync, member.is_new) == (*owes_sync, *is_new)
-            && session().or_else(new_member) == *deadline_ms
-    }
+/// Those of a group as a whole that are armed, by name.
+fn timers(group: &Group) -> impl Iterator<Item = (&'static str, u64)> {
+    let armed = [("InitialDelay", group.initial_delay), ("Join", group.join_deadline), ("Sync", group.sync_deadline)];
+    armed.into_iter().filter_map(|(name, alarm)| Some((name, alarm?.deadline_ms)))
+}
 
-    fn project_member(&self, id: &Text, member: &Member) -> ProjectedMember {
-        let session = self.deadline(&Timer::Session(Arc::clone(id), Arc::clone(&member.id)));
-        ProjectedMember {
-            member_id: Arc::clone(&member.id),
-            instance_id: member.instance.clone(),
-            session_timeout_ms: member.session_timeout_ms,
-            rebalance_timeout_ms: member.rebalance_timeout_ms,
-            protocols: member.protocols.clone(),
-            assignment: Arc::clone(&member.assignment),
-            awaits_join: member.join.is_some(),
-            awaits_sync: member.sync.is_some(),
-            owes_sync: member.owes_sync,
-            is_new: member.is_new,
-            deadline_ms: session.or_else(|| self.deadline(&Timer::NewMember(Arc::clone(id), Arc::clone(&member.id)))),
-        }
+/// The session's, or that of a new member.
+fn deadline_ms(member: &Member) -> Option<u64> {
+    member.session.or(member.newcomer).map(|Alarm { deadline_ms, .. }| deadline_ms)
+}
+
+fn projects_member_as(member: &Member, view: &ProjectedMember) -> bool {
+    let ProjectedMember {
+        member_id,
+        instance_id,
+        session_timeout_ms,
+        rebalance_timeout_ms,
+        protocols,
+        assignment,
+        awaits_join,
+        awaits_sync,
+        owes_sync,
+        is_new,
+        deadline_ms,
+    } = view;
+    (&member.id, &member.instance) == (member_id, instance_id)
+        && member.session_timeout_ms == *session_timeout_ms
+        && member.rebalance_timeout_ms == *rebalance_timeout_ms
+        && member.protocols == *protocols
+        && member.assignment == *assignment
+        && (member.join.is_some(), member.sync.is_some()) == (*awaits_join, *awaits_sync)
+        && (member.owes_sync, member.is_new) == (*owes_sync, *is_new)
+        && self::deadline_ms(member) == *deadline_ms
+}
+
+fn project_member(member: &Member) -> ProjectedMember {
+    ProjectedMember {
+        member_id: Arc::clone(&member.id),
+        instance_id: member.instance.clone(),
+        session_timeout_ms: member.session_timeout_ms,
+        rebalance_timeout_ms: member.rebalance_timeout_ms,
+        protocols: member.protocols.clone(),
+        assignment: Arc::clone(&member.assignment),
+        awaits_join: member.join.is_some(),
+        awaits_sync: member.sync.is_some(),
+        owes_sync: member.owes_sync,
+        is_new: member.is_new,
+        deadline_ms: deadline_ms(member),
     }
 }
 
