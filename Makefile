@@ -198,7 +198,7 @@ audit-worlds: wheel ## simulated worlds of 10^6 events, audited: nothing must be
 	build/bench/bin/rota simulate --seeds 0..$(WORLDS) --journal build/worlds
 	build/bench/bin/rota audit build/worlds
 
-audit-long: ## bench-audit with 10^8 events: hours, and 15 GB of disk for the journal alone
+audit-long: ## bench-audit with 10^8 events: an hour, and 20 GB of disk
 	$(MAKE) bench-audit EVENTS=100000000
 
 simulate: ## worlds of coordinators and members under faults, release build (SEEDS=10000; 1000000 is the long run)
