@@ -4,7 +4,13 @@
 //! Replaying is done in slices, between which the node serves everybody else, or by threads of its own when a server
 //! starts with data ([`crate::loaders`]); meanwhile the gate answers for the partition (§3).
 
-use std::{io, rc::Rc, sync::mpsc::SyncSender};
+use std::{
+    collections::btree_map::Entry,
+    io,
+    panic::{self, AssertUnwindSafe},
+    rc::Rc,
+    sync::mpsc::SyncSender,
+};
 
 use rota_core::coordinator::{Coordinator, SelfCheck};
 use rota_journal::Event;
@@ -16,7 +22,7 @@ use tokio::sync::{
 
 use crate::{
     error::ServerError,
-    loaders::{self, Ended, Fold, Loaders, Unreadable},
+    loaders::{self, Ended, Fold, Loaders, PANICKED, Unreadable},
     members::{MemberKey, Voice},
     node::Node,
     owners::Owner,
@@ -43,7 +49,7 @@ pub enum Progress {
     More,
     /// It stands still until this is told.
     Held(Rc<Notify>),
-    /// The partition is loaded, or is not this node's any more.
+    /// The partition is loaded, or is not this node's any more, or a thread has it and brings it.
     Over,
     /// The log cannot be read.
     Failed(ServerError),
@@ -118,7 +124,6 @@ impl Node {
         if self.loads_held {
             return Progress::Held(Rc::clone(&loading.resumed));
         }
-        // A thread that has it brings it.
         let Some(mut fold) = loading.fold.take() else { return Progress::Over };
         match fold.slice(&self.commons.log) {
             Ok(true) => {
@@ -144,24 +149,39 @@ impl Node {
     }
 
     /// Everything that was to be loaded of a partition is, or cannot be. If this node has lost the partition since, or
-    /// has taken it over under another epoch, nothing comes of it.
+    /// has taken it over under another epoch, nothing comes of it. A panic is an error like any other, and of this
+    /// partition alone: it answers like one that cannot be loaded.
     pub fn end_loading(&mut self, fold: Fold, result: Result<(), Unreadable>) -> Result<(), ServerError> {
-        let Fold { coordinator, newer, .. } = fold;
-        let (partition, epoch) = (coordinator.partition(), coordinator.epoch());
-        if self.loading.get(&partition).is_none_or(|loading| loading.epoch != epoch) {
+        let (partition, epoch) = (fold.coordinator.partition(), fold.coordinator.epoch());
+        let Entry::Occupied(loading) = self.loading.entry(partition) else { return Ok(()) };
+        if loading.get().epoch != epoch {
             return Ok(());
         }
-        let Some(Loading { deleted, .. }) = self.loading.remove(&partition) else { return Ok(()) };
+        let deleted = loading.remove().deleted;
+        panic::catch_unwind(AssertUnwindSafe(|| self.put_in_place(fold, result, &deleted))).unwrap_or_else(|_| {
+            self.refuse(partition, epoch);
+            Err(ServerError::LoadFailed { partition, offset: 0, reason: PANICKED.to_owned() })
+        })
+    }
+
+    fn put_in_place(
+        &mut self,
+        fold: Fold,
+        result: Result<(), Unreadable>,
+        deleted: &[String],
+    ) -> Result<(), ServerError> {
+        let Fold { coordinator, newer, .. } = fold;
+        let partition = coordinator.partition();
         if let Err(Unreadable { offset, reason }) = result {
             self.on_partition(partition, &Event::LoadFailed);
             return Err(ServerError::LoadFailed { partition, offset, reason });
         }
         self.coordinators[partition as usize] = Some(coordinator);
         self.newer.insert(partition, newer);
-        let deleted: Vec<&str> = deleted.iter().map(String::as_str).collect();
         self.on_partition(partition, &Event::Loaded { state: &[] });
         if !deleted.is_empty() {
-            self.on_partition(partition, &Event::TopicsDeleted { topics: &deleted });
+            let topics: Vec<&str> = deleted.iter().map(String::as_str).collect();
+            self.on_partition(partition, &Event::TopicsDeleted { topics: &topics });
         }
         Ok(())
     }
@@ -411,6 +431,32 @@ mod tests {
             new.end_loading(fold, result).unwrap();
         }
         assert_eq!(new.offset_count(), 1);
+    }
+
+    #[test]
+    fn what_threads_load_is_nothing_to_a_node_that_ends() {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        commit(&mut old, 0);
+        let given = old.give_up(partition).unwrap();
+        new.take_over(partition, 1, given.voices).unwrap();
+        let (fold, result) = loaded_by_threads(&commons, &mut new).pop().unwrap();
+        new.unload();
+        new.end_loading(fold, result).unwrap();
+        assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::NotCoordinator));
+    }
+
+    #[test]
+    fn a_panic_at_the_end_of_loading_is_an_error_and_the_partition_refuses_everything() {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        commit(&mut old, 0);
+        let given = old.give_up(partition).unwrap();
+        new.take_over(partition, 1, given.voices).unwrap();
+        let (mut fold, result) = loaded_by_threads(&commons, &mut new).pop().unwrap();
+        // As a bug would: it does not load, and panics when it is told that it has loaded.
+        fold.coordinator.load_failed();
+        let error_of_load = new.end_loading(fold, result).unwrap_err();
+        assert!(error_of_load.to_string().contains(PANICKED), "{error_of_load}");
+        assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::NotCoordinator));
     }
 
     #[test]

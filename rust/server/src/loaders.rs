@@ -26,14 +26,16 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{newer_groups::NewerGroups, offsets_log::SharedLog};
 
-/// Threads of all nodes together, where there are so many cores.
+/// Threads of all nodes together, where there are so many cores; but each node has one.
 const THREADS_MAX: usize = 4;
 
-/// More than what comes of a slice. The heap of a thread that is not the first grows by one page at a time in glibc, each
-/// with a system call that holds up all threads; what was asked for at once stays with it when it is given back.
+/// More than what mostly comes of a slice. The heap of a thread that is not the first grows by one page at a time in
+/// glibc, each with a system call that holds up all threads. What was asked for at once and given back stays with the
+/// heap, if it is not mapped by itself: as much as this is mapped the first time only, since to give that back raises the
+/// threshold from which on glibc maps. Where `MALLOC_MMAP_THRESHOLD_` or the like fixes that, nothing is gained.
 const ROOM_BYTES: usize = 1 << 20;
 
-const PANICKED: &str = "loading has panicked, as above; this is a bug in rota";
+pub const PANICKED: &str = "loading has panicked, as above; this is a bug in rota";
 
 /// What has been loaded of a partition so far.
 #[derive(Debug)]
@@ -117,8 +119,8 @@ pub fn threads_of(nodes: usize) -> usize {
 }
 
 impl Loaders {
-    /// Starts at most so many threads, which take one partition after the other: those whose log is longest first, so
-    /// that none of them is left over at the end.
+    /// Starts at most so many threads, which take one partition after the other: those whose offsets go furthest first,
+    /// as a long one should not be left over at the end.
     pub fn begin(
         threads_max: usize,
         mut folds: Vec<Fold>,
@@ -149,12 +151,12 @@ impl Drop for Loaders {
     }
 }
 
-fn longest(left: &Mutex<Vec<Fold>>) -> Option<Fold> {
+fn furthest(left: &Mutex<Vec<Fold>>) -> Option<Fold> {
     left.lock().unwrap_or_else(PoisonError::into_inner).pop()
 }
 
 fn load_all(left: &Mutex<Vec<Fold>>, closing: &AtomicBool, log: &SharedLog, ended: &UnboundedSender<Ended>) {
-    while let Some(mut fold) = longest(left) {
+    while let Some(mut fold) = furthest(left) {
         let result = loop {
             if closing.load(Ordering::Relaxed) {
                 return;
@@ -165,7 +167,7 @@ fn load_all(left: &Mutex<Vec<Fold>>, closing: &AtomicBool, log: &SharedLog, ende
                 Err(unreadable) => break Err(unreadable),
             }
         };
-        // Nobody is there any more: the next look at `closing` says so.
+        // Where nobody is there any more, the node ends.
         let _nobody = ended.send((fold, result));
     }
 }
@@ -251,12 +253,14 @@ mod tests {
         let (ended, loaded) = unbounded_channel();
         let _loaders = Loaders::begin(2, folds, &log, &ended).unwrap();
         drop(ended);
-        for (partition, offsets, result) in received(loaded) {
-            match (partition, result) {
-                (1, Err(unreadable)) => assert_eq!(unreadable.offset, count_of(1) as i64),
-                (4, Err(unreadable)) => assert_eq!(unreadable, Unreadable { offset: 0, reason: PANICKED.to_owned() }),
-                (_, result) => assert_eq!((offsets, result), (count_of(partition), Ok(())), "{partition}"),
-            }
+        let mut received = received(loaded);
+        assert_eq!(received.len(), PARTITIONS as usize);
+        let (_, _, panicked) = received.remove(4);
+        assert_eq!(panicked, Err(Unreadable { offset: 0, reason: PANICKED.to_owned() }));
+        let (_, _, unreadable) = received.remove(1);
+        assert_eq!(unreadable.map_err(|unreadable| unreadable.offset), Err(count_of(1) as i64));
+        for (partition, offsets, result) in received {
+            assert_eq!((offsets, result), (count_of(partition), Ok(())), "{partition}");
         }
     }
 
@@ -276,7 +280,10 @@ mod tests {
     fn threads_have_ended_when_their_handle_is_dropped() {
         let log = filled();
         let (ended, loaded) = unbounded_channel();
-        drop(Loaders::begin(2, (0..PARTITIONS).map(fold).collect(), &log, &ended).unwrap());
+        let loaders = Loaders::begin(2, (0..PARTITIONS).map(fold).collect(), &log, &ended).unwrap();
+        let closing = Arc::clone(&loaders.closing);
+        drop(loaders);
+        assert!(closing.load(Ordering::Relaxed), "they are told");
         assert_eq!(Arc::strong_count(&log), 1, "no thread has it");
         drop(ended);
         for (partition, offsets, result) in received(loaded) {

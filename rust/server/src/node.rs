@@ -364,8 +364,9 @@ impl Node {
         self.each_partition(&Event::TopicsDeleted { topics }, |_| true);
     }
 
-    /// Gives up all partitions: whoever waits is answered.
+    /// Gives up all partitions: whoever waits is answered. What is still being loaded is not wanted any more.
     pub fn unload(&mut self) {
+        self.loading.clear();
         self.each_partition(&Event::Unloaded, |_| true);
     }
 
