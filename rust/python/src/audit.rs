@@ -84,12 +84,12 @@ fn audit_ahead(py: Python<'_>, directory: PathBuf, topic: &str) -> PyResult<Vec<
 
 /// The records with a key in pieces of a file. `OSError`: they cannot be read.
 #[pyfunction]
-fn audit_records<'py>(
-    py: Python<'py>,
+fn audit_records(
+    py: Python<'_>,
     path: PathBuf,
     pieces: Vec<(u64, u64)>,
     is_newest: bool,
-) -> PyResult<Vec<RecordRow<'py>>> {
+) -> PyResult<Vec<RecordRow<'_>>> {
     let found = py.detach(|| records_in(&path, &pieces, is_newest)).map_err(|error| failed(&path, &error))?;
     Ok(found.into_iter().map(|stored| record_row(py, stored)).collect())
 }
