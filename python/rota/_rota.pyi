@@ -1926,8 +1926,8 @@ def audit_ranges(
 ) -> list[tuple[int, int, int, int, int, int]]:
     """Cut a segment, from the byte `start` on, into parts of about `target_bytes` that begin and end with a batch.
 
-    `first_offset` is that of the record that is due at `start`; there are at most `ranges_max`; a last part without
-    records is no batch. Each is (first byte, byte after the last, the first offset that belongs there, the next one,
+    `first_offset` is that of the record that is due at `start`; there are at most `ranges_max`. A part may begin with
+    something that is no batch; a last part without records has nothing else. Each is (first byte, byte after the last, the first offset that belongs there, the next one,
     newest timestamp in milliseconds, records). Only headers of batches are read. Raises OSError if the file cannot be.
     """
 

@@ -124,12 +124,18 @@ def _parts_ahead(source: str, directory: Path, batches: list[Batch], part_bytes:
             taken, size_bytes = [], 0
 
 
+def _due(before: list[Part], base_offset: int) -> int:
+    """The offset that is due where a segment begins. Of what is damaged to its end nobody knows how far it went."""
+    if not before:
+        return 0
+    return before[-1].next_offset if before[-1].records else max(before[-1].next_offset, base_offset)
+
+
 def _partition_parts(directory: Path, part_bytes: int, ahead: list[Batch]) -> list[Part]:
     match = PARTITION.fullmatch(directory.name)
     assert match is not None, directory
     source, partition = SOURCES[match[1]], int(match[2])
     parts: list[Part] = []
-    following = 0
     try:
         found = segments(directory) if directory.exists() or not ahead else []
     except OSError as error:
@@ -141,10 +147,10 @@ def _partition_parts(directory: Path, part_bytes: int, ahead: list[Batch]) -> li
             parts.append(_unreadable(path, source, partition, error))
             continue
         for start, end, first_offset, next_offset, newest_ms, records in ranges:
-            expected = following if start == 0 else first_offset
+            expected = _due(parts, base_offset) if start == 0 else first_offset
             place = (source, str(directory.parent), partition, str(path), start, end)
             parts.append(Part(*place, expected, next_offset, newest_ms, records, not parts, False))
-            following = next_offset
+    following = next((part.next_offset for part in reversed(parts) if part.trouble is None), 0)
     missing = [batch for batch in ahead if batch.first_offset >= following]
     is_torn = bool(parts) and parts[-1].records == 0 and parts[-1].trouble is None
     if is_torn and missing and missing[0].first_offset == following:

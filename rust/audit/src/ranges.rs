@@ -6,7 +6,9 @@ use std::{
     path::Path,
 };
 
-use rota_log::{BatchHeader, HEADER_BYTES};
+use rota_log::{BatchHeader, HEADER_BYTES, later_batch};
+
+use crate::reader::range_bytes;
 
 /// A part of a segment file: whole batches, or what stands where one should begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,8 +45,9 @@ impl Range {
 }
 
 /// Cuts the segment at `path` from the byte `start` on, where the record at `first_offset` is due, into parts of about
-/// `target_bytes`, at most `ranges_max` of them. Only headers are read; where they stop making sense the last part begins, which has no records, for
-/// a reader to say so.
+/// `target_bytes`, at most `ranges_max` of them. Only headers are read. Where they stop making sense a part begins that
+/// goes on with the next whole batch behind that, for a reader to say so; if there is none, it is the last one and has
+/// no records.
 pub fn cut(path: &Path, start: u64, first_offset: i64, target_bytes: u64, ranges_max: usize) -> io::Result<Vec<Range>> {
     let mut file = File::open(path)?;
     let size_bytes = file.metadata()?.len();
@@ -53,17 +56,23 @@ pub fn cut(path: &Path, start: u64, first_offset: i64, target_bytes: u64, ranges
     let mut ranges = Vec::new();
     let mut range = Range::new(start, first_offset);
     while range.end < size_bytes && ranges.len() < ranges_max {
-        let Some(header) = next_header(&mut reader, size_bytes - range.end)? else {
-            let rest = Range::new(range.end, range.next_offset);
-            ranges.extend(Some(range).filter(|range| !range.is_empty()));
-            range = Range { end: size_bytes, newest_ms: i64::MAX, ..rest };
-            break;
-        };
-        range.extend(&header);
-        if range.end - range.start >= target_bytes {
-            let next = Range::new(range.end, range.next_offset);
-            ranges.push(std::mem::replace(&mut range, next));
+        if let Some(header) = next_header(&mut reader, size_bytes - range.end)? {
+            range.extend(&header);
+            if range.end - range.start < target_bytes {
+                continue;
+            }
+        } else if range.is_empty() {
+            range.newest_ms = i64::MAX;
+            let bytes = range_bytes(path, range.end, size_bytes)?;
+            let skipped = later_batch(&bytes, range.next_offset, i64::MAX);
+            range.end = skipped.map_or(size_bytes, |bytes| range.end + bytes as u64);
+            reader.seek(SeekFrom::Start(range.end))?;
+            continue;
+        } else {
+            reader.seek(SeekFrom::Start(range.end))?;
         }
+        let next = Range::new(range.end, range.next_offset);
+        ranges.push(std::mem::replace(&mut range, next));
     }
     ranges.extend(Some(range).filter(|range| !range.is_empty()));
     Ok(ranges)

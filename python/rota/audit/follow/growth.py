@@ -80,6 +80,8 @@ def parts_from(
             first, end, _, next_offset, newest_ms, records = cut[0]
             place = (source, str(directory.parent), partition, str(path), first, end)
             part = Part(*place, at.offset, next_offset, newest_ms, records, at.offset == 0, False)
+            if records == 0 and following is not None:
+                next_offset = max(next_offset, following)  # of what is damaged to its end nobody knows how far it went
             at = Position(base, end, next_offset)
             yield part, at
 

@@ -1,0 +1,124 @@
+"""Data directories with damage in them: nothing is read twice, nothing is left out without a word."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rota
+from rota.audit.follow.growth import Position, parts_from
+from rota.audit.logs import Part, parts_of
+from tests.audit.test_ahead import batch_ends, rows
+from tests.nodes import peer
+from tests.wire.raw import NONE, Connection
+
+SETTINGS = {"offsets.topic.num.partitions": 1, "group.initial.rebalance.delay.ms": 0}
+COMMITS = 20
+AHEAD = COMMITS // 2
+"""The first commit that the write-ahead file has."""
+FORMAT_AT = 16
+"""Where in a batch the version of its format is: nothing else than 2 is a header."""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the data directory of a server that runs and was started twice, one record for each commit."""
+    place = tmp_path_factory.mktemp("damage")
+    for first in (0, AHEAD):
+        with rota.Server(data=place / "data", settings=SETTINGS) as server:
+            if first == 0:
+                server.create_topic("orders", 1)
+            with Connection((server.host, server.port)) as connection:
+                for number in range(first, first + AHEAD):
+                    assert peer.committed(connection.ask(peer.commit("group-0", {0: number}))) == {NONE}
+            if first:
+                shutil.copytree(place / "data", place / "killed")
+    return place / "killed"
+
+
+@pytest.fixture
+def killed(running: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(running, tmp_path / "data"))
+
+
+@pytest.fixture
+def segments_only(killed: Path) -> Path:
+    """Without its write-ahead file."""
+    for ahead in killed.glob("rota.wal.*"):
+        ahead.unlink()
+    return killed
+
+
+def segment(directory: Path) -> Path:
+    (found,) = directory.glob("__consumer_offsets-0/*.log")
+    return found
+
+
+def batch_starts(path: Path) -> list[int]:
+    starts = [0, *batch_ends(path)]
+    assert len(starts) == COMMITS + 1
+    return starts
+
+
+def without_header(path: Path, number: int) -> None:
+    """The header of a batch is none any more."""
+    content = bytearray(path.read_bytes())
+    content[batch_starts(path)[number] + FORMAT_AT] ^= 0x55
+    path.write_bytes(content)
+
+
+def split(path: Path, number: int) -> Path:
+    """The batches from this one on are a segment of their own."""
+    start, content = batch_starts(path)[number], path.read_bytes()
+    later = path.with_name(f"{number:020}.log")
+    later.write_bytes(content[start:])
+    path.write_bytes(content[:start])
+    return later
+
+
+def told_of(found: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    """Kinds and offsets; of a commit the number that was committed, which is its offset."""
+    assert all(row["committed"] == row["offset"] for row in found if row["kind"] == "offset")
+    return [(row["kind"], row["offset"]) for row in found]
+
+
+def expected(*damaged: int) -> list[tuple[str, int]]:
+    return [("unreadable" if number in damaged else "offset", number) for number in range(COMMITS)]
+
+
+def followed(directory: Path) -> list[Part]:
+    return [part for part, _ in parts_from(directory / "__consumer_offsets-0", Position(), 4 << 20)]
+
+
+@pytest.mark.parametrize("part_bytes", [16 << 20, 500, 1])
+def test_what_lies_behind_a_damaged_header_is_read_once(killed: Path, part_bytes: int) -> None:
+    without_header(segment(killed), 5)
+    parts = parts_of([killed], part_bytes)
+    assert told_of(rows(parts)) == expected(5)
+    assert sum(part.records for part in parts) == COMMITS - 1
+    assert not any(part.pieces for part in parts)
+
+
+@pytest.mark.parametrize("number", [5, AHEAD - 1], ids=["middle", "end"])
+def test_a_damaged_header_takes_no_offsets_from_the_next_segment(segments_only: Path, number: int) -> None:
+    first = segment(segments_only)
+    split(first, AHEAD)
+    content = bytearray(first.read_bytes())
+    content[[0, *batch_ends(first)][number] + FORMAT_AT] ^= 0x55
+    first.write_bytes(content)
+    assert told_of(rows(parts_of([segments_only]))) == expected(number)
+    assert told_of(rows(followed(segments_only))) == expected(number)
+
+
+def test_following_says_a_damaged_header_in_the_newest_segment(segments_only: Path) -> None:
+    without_header(segment(segments_only), 5)
+    assert told_of(rows(followed(segments_only))) == expected(5)
+
+
+def test_following_waits_for_the_rest_of_a_batch(segments_only: Path) -> None:
+    path = segment(segments_only)
+    path.write_bytes(path.read_bytes()[:-5])
+    assert told_of(rows(followed(segments_only))) == expected()[:-1]
