@@ -90,6 +90,7 @@ __all__ = [
     "audit_ranges",
     "audit_records",
     "audit_replay",
+    "audit_wrong",
     "bench_assemble",
     "bench_clock",
     "bench_dismiss",
@@ -1922,13 +1923,14 @@ def audit_columns() -> list[tuple[str, str]]:
     """The columns of the rows that logs are read as (docs/audit.md): (name, `long`, `int`, `text` or `bytes`)."""
 
 def audit_ranges(
-    path: Path, first_offset: int, target_bytes: int, start: int = 0, ranges_max: int = ...
+    path: Path, first_offset: int, target_bytes: int, start: int = 0, ranges_max: int = ..., end: int = ...
 ) -> list[tuple[int, int, int, int, int, int]]:
-    """Cut a segment, from the byte `start` on, into parts of about `target_bytes` that begin and end with a batch.
+    """Cut a segment from byte `start` to `end` into parts of about `target_bytes` that begin and end with a batch.
 
     `first_offset` is that of the record that is due at `start`; there are at most `ranges_max`. A part may begin with
-    something that is no batch; a last part without records has nothing else. Each is (first byte, byte after the last, the first offset that belongs there, the next one,
-    newest timestamp in milliseconds, records). Only headers of batches are read. Raises OSError if the file cannot be.
+    something that is no batch; a last part without records has nothing else. Each is (first byte, byte after the last,
+    the first offset that belongs there, the next one, newest timestamp in milliseconds, records). Only headers of
+    batches are read. Raises OSError if the file cannot be.
     """
 
 def audit_records(
@@ -1953,6 +1955,13 @@ def audit_replay(
     part. Gives `JournalReplay.tally`; the first difference behind each whole state, with its offset in front; why there
     were generations: (group, offset, generation, cause, whose event that was, what the client said, since when in wall
     milliseconds); and why the rest cannot be read. Raises OSError if a file cannot be.
+    """
+
+def audit_wrong(path: Path, base_offset: int, checked_from: int) -> tuple[int, int, int, int, int, int] | None:
+    """The first place of a segment where a batch with records from `checked_from` on may have stood and is damaged.
+
+    Checksums are compared, too. It is what `audit_ranges` gives, up to where the next right batch begins. Raises
+    OSError if the file cannot be read.
     """
 
 def edit_entry(

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import rota
 from rota.audit.follow.growth import Position, parts_from
 from rota.audit.logs import Part, parts_of
-from tests.audit.test_ahead import batch_ends, rows
+from rota.cli import app
+from tests.audit.test_ahead import batch_ends, rows, told
 from tests.nodes import peer
 from tests.wire.raw import NONE, Connection
 
@@ -122,3 +124,61 @@ def test_following_waits_for_the_rest_of_a_batch(segments_only: Path) -> None:
     path = segment(segments_only)
     path.write_bytes(path.read_bytes()[:-5])
     assert told_of(rows(followed(segments_only))) == expected()[:-1]
+
+
+def zeroed(path: Path, number: int, skipped: int, *, is_rest: bool) -> None:
+    """Zeros in a batch behind so many bytes of it, up to its end or that of the file: what never reached the disk."""
+    starts, content = batch_starts(path), bytearray(path.read_bytes())
+    start, end = starts[number] + skipped, len(content) if is_rest else starts[number + 1]
+    content[start:end] = bytes(end - start)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("number", [AHEAD, 15, COMMITS - 1])
+@pytest.mark.parametrize("skipped", [0, 30, 80], ids=["batch", "header", "body"])
+@pytest.mark.parametrize("is_rest", [False, True], ids=["one", "rest"])
+def test_what_is_damaged_is_read_from_the_write_ahead_file(
+    running: Path, killed: Path, number: int, skipped: int, is_rest: bool
+) -> None:
+    zeroed(segment(killed), number, skipped, is_rest=is_rest)
+    for part_bytes in (16 << 20, 500):
+        parts = parts_of([killed], part_bytes)
+        assert told_of(rows(parts)) == expected()
+        assert sum(part.records for part in parts) == COMMITS
+    assert told("state", "group-0", "--from", killed) == told("state", "group-0", "--from", running)
+
+
+def test_what_is_damaged_in_a_segment_before_the_last_is_read_from_the_write_ahead_file(killed: Path) -> None:
+    path = segment(killed)
+    zeroed(path, 12, 80, is_rest=False)
+    split(path, 15)
+    assert told_of(rows(parts_of([killed]))) == expected()
+
+
+def test_damage_that_begins_before_the_write_ahead_file_is_said_up_to_there(killed: Path) -> None:
+    zeroed(segment(killed), 8, 0, is_rest=True)
+    found = told_of(rows(parts_of([killed])))
+    assert found == [row for row in expected(8) if row[1] != 9]
+
+
+def test_a_write_ahead_file_that_ends_before_the_segments_replaces_nothing(killed: Path) -> None:
+    (ahead,) = killed.glob("rota.wal.*")
+    content = ahead.read_bytes()
+    last = content.rfind(batch_bytes(segment(killed), COMMITS - 1))
+    assert last > 0
+    ahead.write_bytes(content[:last])
+    without_header(segment(killed), 15)
+    assert told_of(rows(parts_of([killed]))) == expected(15)
+
+
+def batch_bytes(path: Path, number: int) -> bytes:
+    starts = batch_starts(path)
+    return path.read_bytes()[starts[number] : starts[number + 1]]
+
+
+def test_faults_are_planted_into_a_copy_with_what_the_write_ahead_file_has(killed: Path, tmp_path: Path) -> None:
+    zeroed(segment(killed), COMMITS - 1, 80, is_rest=False)
+    ended = CliRunner().invoke(app, ["plant", str(killed), str(tmp_path / "planted")])
+    assert ended.exit_code == 0, ended.stderr
+    found = rows(parts_of([tmp_path / "planted"]))
+    assert {row["committed"] for row in found} == set(range(COMMITS))

@@ -198,6 +198,7 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "audit_columns",
         "audit_ranges",
         "audit_replay",
+        "audit_wrong",
         "bench_assemble",
         "bench_clock",
         "bench_dismiss",

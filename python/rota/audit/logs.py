@@ -11,6 +11,9 @@ from rota import _rota
 from rota.journal import JOURNAL_DIRECTORY, JOURNAL_TOPIC
 
 PART_BYTES = 16 << 20
+FILE_END = (1 << 63) - 1
+UNKNOWN_MS = (1 << 63) - 1
+"""The newest timestamp of a part if that is not known."""
 OFFSETS_TOPIC = "__consumer_offsets"
 JOURNAL, OFFSETS = "journal", "offsets"
 UNREADABLE = "unreadable"
@@ -131,30 +134,72 @@ def _due(before: list[Part], base_offset: int) -> int:
     return before[-1].next_offset if before[-1].records else max(before[-1].next_offset, base_offset)
 
 
+def _segment_parts(source: str, segment: tuple[int, Path], before: list[Part], part_bytes: int, end: int) -> list[Part]:
+    """The parts of a segment up to a byte, or one that says why it cannot be read."""
+    base_offset, path = segment
+    partition = int(path.parent.name.rpartition("-")[2])
+    try:
+        ranges = _rota.audit_ranges(path, base_offset, part_bytes, end=end)
+    except OSError as error:
+        return [_unreadable(path, source, partition, error)]
+    parts: list[Part] = []
+    for start, range_end, first_offset, next_offset, newest_ms, records in ranges:
+        expected = _due(before, base_offset) if start == 0 else first_offset
+        place = (source, str(path.parent.parent), partition, str(path), start, range_end)
+        parts.append(Part(*place, expected, next_offset, newest_ms, records, not (before or parts), False))
+    return parts
+
+
+class Wrong(NamedTuple):
+    """Where a segment is damaged so that a write-ahead file may have what stood there."""
+
+    segment: int
+    """Which of them it is."""
+    start: int
+    end: int
+    offset: int
+    """The one that is due there."""
+
+
+def _first_wrong(found: list[tuple[int, Path]], first_offset: int) -> Wrong | None:
+    """In segments the first damage of an offset that write-ahead files may have: they begin with `first_offset`."""
+    for index, (base_offset, path) in enumerate(found):
+        if index + 1 < len(found) and found[index + 1][0] <= first_offset:
+            continue
+        try:
+            wrong = _rota.audit_wrong(path, base_offset, first_offset)
+        except OSError:
+            continue  # it has a part that says so
+        if wrong is not None:
+            return Wrong(index, *wrong[:3])
+    return None
+
+
 def _partition_parts(directory: Path, part_bytes: int, ahead: list[Batch]) -> list[Part]:
     match = PARTITION.fullmatch(directory.name)
     assert match is not None, directory
     source, partition = SOURCES[match[1]], int(match[2])
-    parts: list[Part] = []
     try:
         found = segments(directory) if directory.exists() or not ahead else []
     except OSError as error:
         return [_unreadable(directory, source, partition, error)]
-    for base_offset, path in found:
-        try:
-            ranges = _rota.audit_ranges(path, base_offset, part_bytes)
-        except OSError as error:
-            parts.append(_unreadable(path, source, partition, error))
-            continue
-        for start, end, first_offset, next_offset, newest_ms, records in ranges:
-            expected = _due(parts, base_offset) if start == 0 else first_offset
-            place = (source, str(directory.parent), partition, str(path), start, end)
-            parts.append(Part(*place, expected, next_offset, newest_ms, records, not parts, False))
+    parts: list[Part] = []
+    for segment in found:
+        parts += _segment_parts(source, segment, parts, part_bytes, FILE_END)
     following = next((part.next_offset for part in reversed(parts) if part.trouble is None), 0)
     missing = [batch for batch in ahead if batch.first_offset >= following]
-    is_torn = bool(parts) and parts[-1].records == 0 and parts[-1].trouble is None
-    if is_torn and missing and missing[0].first_offset == following:
-        parts.pop()  # a batch that was being written: the whole one is in the write-ahead file
+    # What write-ahead files have to the end of the segments and beyond, they have instead of what is damaged there.
+    wrong = _first_wrong(found, ahead[0].first_offset) if ahead and ahead[-1].next_offset >= following else None
+    instead = [] if wrong is None else [batch for batch in ahead if batch.first_offset >= wrong.offset]
+    if wrong is not None and instead:
+        missing = instead
+        base_offset, path = found[wrong.segment]
+        earlier = {str(segment) for _, segment in found[: wrong.segment]}
+        parts = [part for part in parts if part.path in earlier]
+        parts += _segment_parts(source, (base_offset, path), parts, part_bytes, wrong.start)
+        if missing[0].first_offset != wrong.offset:
+            place = (source, str(directory.parent), partition, str(path), wrong.start, wrong.end)
+            parts.append(Part(*place, wrong.offset, wrong.offset, UNKNOWN_MS, 0, not parts, False))
     parts += _parts_ahead(source, directory, missing, part_bytes)
     if parts:
         parts[0] = parts[0]._replace(is_first=parts[0].trouble is None)

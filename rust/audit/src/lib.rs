@@ -3,6 +3,7 @@
 //! | item | what it is |
 //! |---|---|
 //! | [`cut`], [`Range`] | a segment file cut into parts that begin and end with a batch |
+//! | [`first_wrong`] | where it is damaged so that something else may have what stood there |
 //! | [`RangeReader`] | the rows of one such part, some thousands at a time |
 //! | [`records_in`] | its records as they are |
 //! | [`Columns`], [`Row`] | rows, laid out as Apache Arrow lays them out |
@@ -24,6 +25,6 @@ mod replay;
 
 pub use columns::{Buffers, Columns, Kind, Row};
 pub use edit::{Edit, edit};
-pub use ranges::{Range, cut};
+pub use ranges::{Range, cut, first_wrong};
 pub use reader::{Filter, RangeReader, Source, records_in};
 pub use replay::{Cause, Fold, replay_range};

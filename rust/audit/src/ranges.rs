@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use rota_log::{BatchHeader, HEADER_BYTES, later_batch};
+use rota_log::{Batch, BatchHeader, HEADER_BYTES, later_batch};
 
 use crate::reader::range_bytes;
 
@@ -44,13 +44,20 @@ impl Range {
     }
 }
 
-/// Cuts the segment at `path` from the byte `start` on, where the record at `first_offset` is due, into parts of about
-/// `target_bytes`, at most `ranges_max` of them. Only headers are read. Where they stop making sense a part begins that
+/// Cuts the segment at `path` from the byte `start` on to `end` or its end, where the record at `first_offset` is due,
+/// into parts of about `target_bytes`, at most `ranges_max` of them. Only headers are read. Where they stop making sense a part begins that
 /// goes on with the next whole batch behind that, for a reader to say so; if there is none, it is the last one and has
 /// no records.
-pub fn cut(path: &Path, start: u64, first_offset: i64, target_bytes: u64, ranges_max: usize) -> io::Result<Vec<Range>> {
+pub fn cut(
+    path: &Path,
+    start: u64,
+    end: u64,
+    first_offset: i64,
+    target_bytes: u64,
+    ranges_max: usize,
+) -> io::Result<Vec<Range>> {
     let mut file = File::open(path)?;
-    let size_bytes = file.metadata()?.len();
+    let size_bytes = file.metadata()?.len().min(end);
     file.seek(SeekFrom::Start(start))?;
     let mut reader = BufReader::with_capacity(64 << 10, file);
     let mut ranges = Vec::new();
@@ -76,6 +83,47 @@ pub fn cut(path: &Path, start: u64, first_offset: i64, target_bytes: u64, ranges
     }
     ranges.extend(Some(range).filter(|range| !range.is_empty()));
     Ok(ranges)
+}
+
+/// The first place in the segment at `path` where no right batch stands although one of `checked_from` or later may have
+/// stood there: a header that is none, an offset that goes back, a wrong checksum. It ends where the next right batch
+/// begins, and has no records. What is damaged before, with a right batch between it and `checked_from`, is left alone.
+pub fn first_wrong(path: &Path, base_offset: i64, checked_from: i64) -> io::Result<Option<Range>> {
+    let file = File::open(path)?;
+    let size_bytes = file.metadata()?.len();
+    let mut reader = BufReader::with_capacity(64 << 10, file);
+    let mut before = Range::new(0, base_offset);
+    while let Some(header) = next_header(&mut reader, size_bytes - before.end)? {
+        if header.last_offset() >= checked_from {
+            break;
+        }
+        before.extend(&header);
+    }
+    let bytes = range_bytes(path, before.end, size_bytes)?;
+    let (mut at, mut next_offset) = (0, before.next_offset);
+    while at < bytes.len() {
+        let batch = Batch::split(&bytes[at..]).ok().map(|(batch, _)| batch);
+        if let Some(batch) = batch.filter(|batch| is_right(batch, next_offset, checked_from)) {
+            next_offset = batch.header().last_offset().saturating_add(1);
+            at += batch.bytes().len();
+            continue;
+        }
+        let later = later_batch(&bytes[at..], next_offset, i64::MAX).map_or(bytes.len(), |skipped| at + skipped);
+        match BatchHeader::read(&bytes[later..]) {
+            Ok(header) if header.base_offset <= checked_from => (at, next_offset) = (later, header.base_offset),
+            _ => {
+                let wrong = Range::new(before.end + at as u64, next_offset);
+                return Ok(Some(Range { end: before.end + later as u64, newest_ms: i64::MAX, ..wrong }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn is_right(batch: &Batch<'_>, next_offset: i64, checked_from: i64) -> bool {
+    let header = batch.header();
+    let is_in_place = header.base_offset >= next_offset && header.last_offset_delta >= 0;
+    header.last_offset() < checked_from || (is_in_place && batch.check_crc().is_ok())
 }
 
 /// The header of the next batch, over which the reader goes; `None`: there is no whole batch in `left_bytes`.

@@ -8,7 +8,8 @@ use pyo3::{
     types::PyBytes,
 };
 use rota_audit::{
-    Cause, Columns, Edit, Filter, Fold, Kind, Range, RangeReader, Source, cut, edit, records_in, replay_range,
+    Cause, Columns, Edit, Filter, Fold, Kind, Range, RangeReader, Source, cut, edit, first_wrong, records_in,
+    replay_range,
 };
 use rota_core::explain::Rebalance;
 use rota_log::{
@@ -51,10 +52,14 @@ fn audit_columns() -> Vec<(&'static str, &'static str)> {
     Columns::NAMES.iter().map(|(column, kind)| (*column, name(*kind))).collect()
 }
 
-/// Cuts a segment from the byte `start` on, where the record at `first_offset` is due, into parts of about
+fn range_row(range: &Range) -> RangeRow {
+    (range.start, range.end, range.first_offset, range.next_offset, range.newest_ms, range.records)
+}
+
+/// Cuts a segment from the byte `start` on to `end`, where the record at `first_offset` is due, into parts of about
 /// `target_bytes` that begin and end with a batch, at most `ranges_max`. `OSError`: it cannot be read.
 #[pyfunction]
-#[pyo3(signature = (path, first_offset, target_bytes, start=0, ranges_max=usize::MAX))]
+#[pyo3(signature = (path, first_offset, target_bytes, start=0, ranges_max=usize::MAX, end=u64::MAX))]
 fn audit_ranges(
     py: Python<'_>,
     path: PathBuf,
@@ -62,12 +67,19 @@ fn audit_ranges(
     target_bytes: u64,
     start: u64,
     ranges_max: usize,
+    end: u64,
 ) -> PyResult<Vec<RangeRow>> {
-    let ranges = py.detach(|| cut(&path, start, first_offset, target_bytes, ranges_max));
+    let ranges = py.detach(|| cut(&path, start, end, first_offset, target_bytes, ranges_max));
     let ranges = ranges.map_err(|error| failed(&path, &error))?;
-    let row =
-        |range: Range| (range.start, range.end, range.first_offset, range.next_offset, range.newest_ms, range.records);
-    Ok(ranges.into_iter().map(row).collect())
+    Ok(ranges.iter().map(range_row).collect())
+}
+
+/// Where a segment is damaged at `checked_from` or later. `OSError`: it cannot be read.
+#[pyfunction]
+fn audit_wrong(py: Python<'_>, path: PathBuf, base_offset: i64, checked_from: i64) -> PyResult<Option<RangeRow>> {
+    let wrong = py.detach(|| first_wrong(&path, base_offset, checked_from));
+    let wrong = wrong.map_err(|error| failed(&path, &error))?;
+    Ok(wrong.as_ref().map(range_row))
 }
 
 /// The batches of a topic in the write-ahead files of a directory. `OSError`: they cannot be read, or are damaged.
@@ -228,6 +240,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(audit_ranges, module)?)?;
     module.add_function(wrap_pyfunction!(audit_records, module)?)?;
     module.add_function(wrap_pyfunction!(audit_replay, module)?)?;
+    module.add_function(wrap_pyfunction!(audit_wrong, module)?)?;
     module.add_function(wrap_pyfunction!(edit_entry, module)?)?;
     module.add_function(wrap_pyfunction!(write_batch, module)?)?;
     module.add_class::<AuditRows>()
