@@ -1934,11 +1934,12 @@ def audit_ranges(
     """
 
 def audit_records(
-    path: Path, pieces: list[tuple[int, int]], is_newest: bool
+    path: Path, pieces: list[tuple[int, int]], offsets: tuple[int, int], is_newest: bool
 ) -> list[tuple[int, int, int, bytes, bytes | None]]:
     """(offset, wall ms, epoch, key, value) of the records with a key in pieces of a file.
 
-    If nothing follows (`is_newest`), half a batch at the end is none. Raises OSError that names what cannot be read.
+    They are in order, from the first of `offsets` to before the second. If nothing follows (`is_newest`), half a batch
+    at the end is none. Raises OSError that names what cannot be read.
     """
 
 def audit_replay(

@@ -182,3 +182,18 @@ def test_faults_are_planted_into_a_copy_with_what_the_write_ahead_file_has(kille
     assert ended.exit_code == 0, ended.stderr
     found = rows(parts_of([tmp_path / "planted"]))
     assert {row["committed"] for row in found} == set(range(COMMITS))
+
+
+@pytest.mark.parametrize(("number", "byte", "says"), [(5, 3, "not one of 5 to 20"), (5, 7, "not one of 5 to 20")])
+def test_no_state_is_told_from_offsets_out_of_order(
+    number: int, byte: int, says: str, segments_only: Path, tmp_path: Path
+) -> None:
+    path = segment(segments_only)
+    content = bytearray(path.read_bytes())
+    content[batch_starts(path)[number] + byte] ^= 0x01
+    path.write_bytes(content)
+    for command in (["state", "group-0", "--from"], ["plant"]):
+        target = [str(tmp_path / "planted")] if command == ["plant"] else []
+        ended = CliRunner().invoke(app, [*command, str(segments_only), *target])
+        assert ended.exit_code in {1, 2}
+        assert says in ended.stderr, ended.stderr

@@ -197,6 +197,7 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "audit_ahead",
         "audit_columns",
         "audit_ranges",
+        "audit_records",
         "audit_replay",
         "audit_wrong",
         "bench_assemble",

@@ -250,4 +250,4 @@ def records_of(part: Part) -> list[Record]:
     """The records of one part as they are. Raises OSError if they cannot be read."""
     if part.trouble is not None:
         raise OSError(part.trouble)
-    return _rota.audit_records(Path(part.path), part.ranges, part.is_newest)
+    return _rota.audit_records(Path(part.path), part.ranges, (part.first_offset, part.next_offset), part.is_newest)

@@ -197,24 +197,38 @@ impl RangeReader {
     }
 }
 
-/// The records with a key in the `pieces` of the file at `path`, as they are; control batches have none. If nothing
-/// follows them (`is_newest`), what a crash left of a last batch is no error. Errors: those of reading; `InvalidData`.
-pub fn records_in(path: &Path, pieces: &[(u64, u64)], is_newest: bool) -> io::Result<Vec<StoredRecord>> {
+/// The records with a key in the `pieces` of the file at `path`, as they are; control batches have none. They have the
+/// `offsets` from the first to before the second, in order. If nothing follows them (`is_newest`), what a crash left of
+/// a last batch is no error. Errors: those of reading; `InvalidData`.
+pub fn records_in(
+    path: &Path,
+    pieces: &[(u64, u64)],
+    offsets: (i64, i64),
+    is_newest: bool,
+) -> io::Result<Vec<StoredRecord>> {
     let mut file = File::open(path)?;
     let mut found = Vec::new();
+    let (mut next_offset, end_offset) = offsets;
     for (start, end) in pieces {
         let bytes = piece_bytes(&mut file, *start, *end)?;
-        let (mut rest, mut last_offset) = (&bytes[..], i64::MIN);
+        let mut rest = &bytes[..];
         while !rest.is_empty() {
             let at = *start + (bytes.len() - rest.len()) as u64;
-            let damaged = |error: BatchError| io::Error::new(io::ErrorKind::InvalidData, format!("byte {at}: {error}"));
+            let damaged = |reason: String| io::Error::new(io::ErrorKind::InvalidData, format!("byte {at}: {reason}"));
             match Batch::split(rest).and_then(|(batch, after)| batch.check_crc().map(|()| (batch, after))) {
                 Ok((batch, after)) => {
-                    push_records(&batch, &mut found).map_err(damaged)?;
-                    (rest, last_offset) = (after, batch.header().last_offset());
+                    // The checksum does not cover it.
+                    let base_offset = batch.header().base_offset;
+                    if base_offset < next_offset || base_offset > end_offset {
+                        let reason =
+                            format!("a batch of offset {base_offset} is not one of {next_offset} to {end_offset}");
+                        return Err(damaged(reason));
+                    }
+                    push_records(&batch, &mut found).map_err(|error| damaged(error.to_string()))?;
+                    (rest, next_offset) = (after, batch.header().last_offset().saturating_add(1));
                 }
-                Err(_) if is_newest && later_batch(rest, last_offset, i64::MAX).is_none() => break,
-                Err(error) => return Err(damaged(error)),
+                Err(_) if is_newest && later_batch(rest, next_offset - 1, i64::MAX).is_none() => break,
+                Err(error) => return Err(damaged(error.to_string())),
             }
         }
     }

@@ -94,15 +94,17 @@ fn audit_ahead(py: Python<'_>, directory: PathBuf, topic: &str) -> PyResult<Vec<
     Ok(found.into_iter().map(row).collect())
 }
 
-/// The records with a key in pieces of a file. `OSError`: they cannot be read.
+/// The records with a key in pieces of a file that have offsets from one to before another one. `OSError`: they cannot
+/// be read, or have others.
 #[pyfunction]
 fn audit_records(
     py: Python<'_>,
     path: PathBuf,
     pieces: Vec<(u64, u64)>,
+    offsets: (i64, i64),
     is_newest: bool,
 ) -> PyResult<Vec<RecordRow<'_>>> {
-    let found = py.detach(|| records_in(&path, &pieces, is_newest)).map_err(|error| failed(&path, &error))?;
+    let found = py.detach(|| records_in(&path, &pieces, offsets, is_newest)).map_err(|error| failed(&path, &error))?;
     Ok(found.into_iter().map(|stored| record_row(py, stored)).collect())
 }
 
