@@ -99,6 +99,16 @@ def test_where_nothing_can_be_read_it_is_said_without_spark(
     assert ended.stdout.startswith("unreadable: ")
 
 
+@pytest.mark.usefixtures("spark")
+def test_a_log_without_records_can_be_read_and_has_its_tables_and_its_report(tmp_path: Path) -> None:
+    (tmp_path / "data" / "__consumer_offsets-0").mkdir(parents=True)
+    (tmp_path / "data" / "__consumer_offsets-0" / f"{0:020}.log").touch()
+    ended = run(tmp_path / "data", "--output", tmp_path / "tables", "--report", tmp_path / "report.html")
+    assert ended.exit_code == 0, ended.output
+    assert (tmp_path / "tables" / "verdicts").is_dir()
+    assert (tmp_path / "report.html").exists()
+
+
 def test_without_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -192,7 +192,7 @@ def audit(
         keeps_tables = output is not None or report is not None
         wanted = wanted_of(paths, group, since, until, output or Path(scratch), keeps_tables)
         parts = parts_of(wanted.paths)
-        if all(part.trouble for part in parts):
+        if parts and all(part.trouble for part in parts):
             _end(nothing_of(parts), as_json_)  # Spark takes long to say the same
         with session.started(master, sum(part.records for part in parts)) as spark:
             if group is not None:

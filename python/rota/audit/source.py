@@ -75,9 +75,9 @@ class LogReader(DataSourceReader):
         return [InputPartition(part) for part in late]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one part."""
-        part: Part = partition.value
-        return rows_of(part, self.groups, self.since_ms, self.until_ms)
+        """The rows of one part. Where there are no parts, Spark asks all the same, without one."""
+        part: Part | None = partition.value
+        return iter(()) if part is None else rows_of(part, self.groups, self.since_ms, self.until_ms)
 
 
 class LogSource(DataSource):
