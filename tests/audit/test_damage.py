@@ -197,3 +197,13 @@ def test_no_state_is_told_from_offsets_out_of_order(
         ended = CliRunner().invoke(app, [*command, str(segments_only), *target])
         assert ended.exit_code in {1, 2}
         assert says in ended.stderr, ended.stderr
+
+
+def test_segments_that_a_compacted_one_covers_are_gone(segments_only: Path) -> None:
+    first = segment(segments_only)
+    whole = first.read_bytes()
+    split(first, AHEAD)
+    first.with_name(f"{COMMITS:020}.log").touch()
+    first.with_name(first.name + ".swap").write_bytes(whole)
+    assert told_of(rows(parts_of([segments_only]))) == expected()
+    assert told_of(rows(followed(segments_only))) == expected()

@@ -65,11 +65,21 @@ def partition_directories(path: Path) -> Iterator[Path]:
 
 
 def segments(directory: Path) -> list[tuple[int, Path]]:
-    """Base offsets and files, oldest first; a segment that compaction was about to put in place counts as in place."""
+    """Base offsets and files, oldest first. What compaction was about to put in place counts as in place, and the
+    segments that it covers as gone. Raises OSError."""
     found: dict[int, Path] = {}
+    swaps: list[tuple[int, Path]] = []
     for path in sorted(directory.iterdir()):
         if match := SEGMENT.fullmatch(path.name):
             found[int(match[1])] = path
+            swaps += [(int(match[1]), path)] if match[2] else []
+    for base_offset, path in swaps:
+        try:
+            next_offset = max((row[3] for row in _rota.audit_ranges(path, base_offset, FILE_END)), default=base_offset)
+        except OSError:
+            continue  # whoever reads it says so
+        for covered in [other for other in found if base_offset < other < next_offset]:
+            del found[covered]
     return sorted(found.items())
 
 
