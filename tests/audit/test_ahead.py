@@ -11,9 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 import rota
-from rota.audit.logs import Part, parts_of
+from rota import _rota
+from rota.audit.logs import JOURNAL, OFFSETS_TOPIC, Part, parts_of
 from rota.audit.rows import rows_of
 from rota.cli import app
+from rota.journal import JOURNAL_DIRECTORY, JOURNAL_TOPIC
 from tests.clients.eventually import eventually
 from tests.nodes import peer
 from tests.wire.raw import NONE, Connection
@@ -172,26 +174,28 @@ def test_faults_are_planted_into_what_only_the_write_ahead_file_has(
     assert len(found) >= len(whole)
 
 
-def test_nothing_is_planted_into_what_cannot_be_read(killed: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [0, 7])
+def test_nothing_is_planted_into_what_cannot_be_read(number: int, killed: Path, tmp_path: Path) -> None:
+    for ahead in killed.glob("rota.wal.*"):
+        ahead.unlink()  # it has what is damaged here
     segment = segments(killed)[0]
     content = bytearray(segment.read_bytes())
-    content[70] ^= 0xFF
+    content[[0, *batch_ends(segment)][number] + 70] ^= 0xFF
     segment.write_bytes(content)
     ended = CliRunner().invoke(app, ["plant", str(killed), str(tmp_path / "planted")])
     assert (ended.exit_code, segment.name in ended.stderr) == (2, True), ended.stderr
     assert not (tmp_path / "planted").exists()
 
 
-def test_why_needs_no_write_ahead_file_for_a_journal_is_written_without(tmp_path: Path) -> None:
+def test_a_journal_has_no_write_ahead_file(tmp_path: Path) -> None:
     with rota.Server(data=tmp_path / "data", journal=True, settings=SETTINGS) as server:
+        server.create_topic("orders", 1)
         with Connection((server.host, server.port)) as connection:
-            member = peer.joined(connection.ask(peer.join("group-0", version=3))).member
+            assert peer.committed(connection.ask(peer.commit("group-0", {0: 1}))) == {NONE}
 
-        def is_told() -> bool:
-            killed = Path(shutil.copytree(tmp_path / "data", tmp_path / "killed", dirs_exist_ok=True))
-            for segment in killed.glob("__consumer_offsets-*/*.log"):
-                segment.unlink()
-            ended = CliRunner().invoke(app, ["why", "group-0", "--from", str(killed)])
-            return ended.exit_code == 0 and "CompletingRebalance" in ended.stdout and member[:8] in ended.stdout
+        def is_written() -> bool:
+            return bool(rows([part for part in parts_of([tmp_path / "data"]) if part.source == JOURNAL]))
 
-        eventually(is_told, WITHIN_S, "the journal tells why")
+        eventually(is_written, WITHIN_S, "the journal is written")
+        assert _rota.audit_ahead(tmp_path / "data", OFFSETS_TOPIC)
+        assert _rota.audit_ahead(tmp_path / "data" / JOURNAL_DIRECTORY, JOURNAL_TOPIC) == []
