@@ -358,10 +358,7 @@ mod tests {
 
     #[test]
     fn loading_that_was_overtaken_by_another_move_ends() {
-        let (_, mut old, mut new, partition) = two_nodes();
-        commit(&mut old, 0);
-        let given = old.give_up(partition).unwrap();
-        new.take_over(partition, 1, given.voices).unwrap();
+        let (_, mut new, partition) = taken_over();
         let given = new.give_up(partition).unwrap();
         assert!(matches!(new.load_slice(partition, 1), Progress::Over));
         new.take_over(partition, given.epoch + 1, given.voices).unwrap();
@@ -383,6 +380,15 @@ mod tests {
         assert!(matches!(new.load_slice(partition, 1), Progress::Over));
     }
 
+    /// A node that has taken a partition over, with one offset in it, and has loaded nothing of it yet.
+    fn taken_over() -> (Arc<Commons>, Node, u32) {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        commit(&mut old, 0);
+        let given = old.give_up(partition).unwrap();
+        new.take_over(partition, 1, given.voices).unwrap();
+        (commons, new, partition)
+    }
+
     /// What two threads make of everything that the node is to load, in the order in which they end.
     fn loaded_by_threads(commons: &Commons, node: &mut Node) -> Vec<Ended> {
         let (ended, mut loaded) = unbounded_channel();
@@ -393,10 +399,7 @@ mod tests {
 
     #[test]
     fn what_threads_load_is_told_of_what_happened_meanwhile() {
-        let (commons, mut old, mut new, partition) = two_nodes();
-        commit(&mut old, 0);
-        let given = old.give_up(partition).unwrap();
-        new.take_over(partition, 1, given.voices).unwrap();
+        let (commons, mut new, partition) = taken_over();
         let loaded = loaded_by_threads(&commons, &mut new);
         assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::CoordinatorLoadInProgress), "it is not in its place");
         assert!(matches!(new.load_slice(partition, 1), Progress::Over), "somebody else loads it");
@@ -413,10 +416,7 @@ mod tests {
 
     #[test]
     fn what_threads_load_is_nothing_to_a_node_that_has_lost_the_partition_meanwhile() {
-        let (commons, mut old, mut new, partition) = two_nodes();
-        commit(&mut old, 0);
-        let given = old.give_up(partition).unwrap();
-        new.take_over(partition, 1, given.voices).unwrap();
+        let (commons, mut new, partition) = taken_over();
         let mut loaded = loaded_by_threads(&commons, &mut new);
         let again = Fold::new(Coordinator::new(new.settings.coordinator(), partition, 1), 0);
         let given = new.give_up(partition).unwrap();
@@ -435,10 +435,7 @@ mod tests {
 
     #[test]
     fn what_threads_load_is_nothing_to_a_node_that_ends() {
-        let (commons, mut old, mut new, partition) = two_nodes();
-        commit(&mut old, 0);
-        let given = old.give_up(partition).unwrap();
-        new.take_over(partition, 1, given.voices).unwrap();
+        let (commons, mut new, _) = taken_over();
         let (fold, result) = loaded_by_threads(&commons, &mut new).pop().unwrap();
         new.unload();
         new.end_loading(fold, result).unwrap();
@@ -447,10 +444,7 @@ mod tests {
 
     #[test]
     fn a_panic_at_the_end_of_loading_is_an_error_and_the_partition_refuses_everything() {
-        let (commons, mut old, mut new, partition) = two_nodes();
-        commit(&mut old, 0);
-        let given = old.give_up(partition).unwrap();
-        new.take_over(partition, 1, given.voices).unwrap();
+        let (commons, mut new, _) = taken_over();
         let (mut fold, result) = loaded_by_threads(&commons, &mut new).pop().unwrap();
         // As a bug would: it does not load, and panics when it is told that it has loaded.
         fold.coordinator.load_failed();
