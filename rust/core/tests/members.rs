@@ -20,6 +20,13 @@ fn the_leader_alone_is_told_who_is_there_and_what_each_offers() {
     assert_eq!(scene.reply(second).listed, []);
 }
 
+#[test]
+fn everybody_is_named_in_joining_order() {
+    let mut scene = Scene::new(config());
+    let (leader, follower) = scene.two_stable(&joining("i0"), &joining("i1"));
+    assert_eq!(scene.coordinator.member_ids().collect::<Vec<_>>(), [leader, follower]);
+}
+
 /// The codes of heartbeats by handle: of i0, of i0 in the next generation, and of nobody.
 fn codes(scene: &mut Scene, handle: u64) -> [i16; 3] {
     let (now, mut codes) = (scene.now(), [-1; 3]);

@@ -93,6 +93,15 @@ fn what_is_completed_or_rearmed_between_the_advance_and_its_turn_does_not_expire
 }
 
 #[test]
+fn an_id_and_its_number_name_the_same_operation() {
+    let mut purgatory = Names::new(0);
+    let ids = ["first", "second"].map(|name| purgatory.watch(10, &["group"], name));
+    assert_eq!(ids.map(OpId::number), [1, 2]);
+    assert_eq!(ids.map(|id| OpId::from_number(id.number())), ids.map(Some));
+    assert_eq!(OpId::from_number(0), None);
+}
+
+#[test]
 fn a_stored_purgatory_continues_as_if_it_had_not_been_stored() {
     let mut purgatory: Purgatory<String, u32> = Purgatory::new(7);
     let ids: Vec<OpId> =
