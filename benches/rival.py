@@ -44,9 +44,9 @@ class Rival:
         """Nanoseconds of one run."""
         return int(self.ask("run", limit_s))
 
-    def run(self, limit_s: float = 120) -> tuple[int, float]:
-        """Operations and seconds of one run."""
-        nanoseconds, operations = map(int, self.ask("run", limit_s).split())
+    def run(self, limit_s: float = 120, line: str = "run") -> tuple[int, float]:
+        """Operations and seconds of one run, of the kind that the line asks for."""
+        nanoseconds, operations = map(int, self.ask(line, limit_s).split())
         return operations, nanoseconds / 1e9
 
     def figures(self, limit_s: float) -> tuple[int, ...]:

@@ -1,17 +1,18 @@
-"""Heartbeats without sockets beside Kafka's timer and its coordinator shard, and what an idle member takes."""
+"""Heartbeats without sockets beside Kafka's timer, its shard and its service, and what an idle member takes."""
 
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 from benches.ratios.row import Row, at_least, at_most, faster
-from benches.ratios.run import Plan, in_turns, jvm, native
+from benches.ratios.run import Plan, Run, in_turns, jvm, native
 from benches.rival import Rival
 from rota import _rota
 from rota.bench.alone import Way
-from rota.bench.figures import Figure, figure
+from rota.bench.figures import Figure, duration, figure
 from rota.bench.serving import interruptible
 
 BYTES_MEMBERS = 100_000
@@ -19,12 +20,18 @@ BYTES_MEMBERS = 100_000
 KEYED_WANTED = (8, 20, 20)
 BATCHED_WANTED = (8, 50, 60)
 SINGLY_WANTED = (5, 25, 30)
+SERVICE_WANTED = (50, 100, 100)
 GROWTH_WANTED = 4
 BATCHED = "bytes to bytes, many in flight"
 SINGLY = "bytes to bytes, singly"
+# Beside what has threads of its own.
+BATCHED_LEAST = f"{BATCHED}, wall or processor"
+SINGLY_LEAST = f"{SINGLY}, wall or processor"
 HANDLES = "by handle in arrays"
 KEYED = "Kafka's timer, cancel and add by key"
 SHARD = "Kafka's shard, frame decoded"
+SERVICE = "Kafka's service with runtime"
+SERVICE_SINGLY = "Kafka's service with runtime, singly"
 
 
 def heartbeats(plan: Plan) -> Iterator[Row]:
@@ -35,7 +42,8 @@ def heartbeats(plan: Plan) -> Iterator[Row]:
         crowd = interruptible(lambda members=members: _rota.BenchCrowd(members))  # type: ignore[misc]
         with ExitStack() as stack:
             keyed, shard = (stack.enter_context(jvm(plan, what, members)) for what in ("keyed", "shard"))
-            ways = measured(plan, crowd, keyed, shard)
+            service = stack.enter_context(jvm(plan, "service", members, lines=("run", "singly")))
+            ways = measured(plan, crowd, keyed, shard, service)
         yield faster(
             "PERF-1",
             f"look-up and timer of a heartbeat, {members:,}",
@@ -46,6 +54,9 @@ def heartbeats(plan: Plan) -> Iterator[Row]:
         for name, wanted in ((BATCHED, BATCHED_WANTED[at]), (SINGLY, SINGLY_WANTED[at]), (HANDLES, None)):
             what = f"heartbeat, {name}, {members:,}"
             yield faster("PERF-2", what, ways[name], ways[SHARD], None if wanted is None else at_least(wanted))
+        what = f"heartbeat, {BATCHED}, {members:,}"
+        yield faster("PERF-2", what, ways[BATCHED_LEAST], ways[SERVICE], at_least(SERVICE_WANTED[at]))
+        yield faster("PERF-2", f"heartbeat, {SINGLY}, {members:,}", ways[SINGLY_LEAST], ways[SERVICE_SINGLY], None)
         each_s = ways[BATCHED].each_s
         if first is not None:
             yield Row(
@@ -58,7 +69,7 @@ def heartbeats(plan: Plan) -> Iterator[Row]:
         first = first or each_s
 
 
-def measured(plan: Plan, crowd: _rota.BenchCrowd, keyed: Rival, shard: Rival) -> dict[str, Way]:
+def measured(plan: Plan, crowd: _rota.BenchCrowd, keyed: Rival, shard: Rival, service: Rival) -> dict[str, Way]:
     """All of them in turns."""
     return in_turns(
         plan,
@@ -68,8 +79,30 @@ def measured(plan: Plan, crowd: _rota.BenchCrowd, keyed: Rival, shard: Rival) ->
             HANDLES: lambda: interruptible(lambda: crowd.handles(plan.seconds)),
             KEYED: keyed.run,
             SHARD: shard.run,
+            BATCHED_LEAST: lambda: interruptible(lambda: on_one_thread(lambda: crowd.requests(plan.seconds))),
+            SERVICE: lambda: on_threads(plan, service, "run"),
+            SINGLY_LEAST: lambda: interruptible(lambda: on_one_thread(lambda: crowd.requests_singly(plan.seconds))),
+            SERVICE_SINGLY: lambda: on_threads(plan, service, "singly"),
         },
     )
+
+
+def on_one_thread(run: Run) -> tuple[int, float]:
+    """A run on this thread: wall time or its processor time, whichever is less."""
+    began_s = time.thread_time()
+    operations, wall_s = run()
+    return operations, min(wall_s, time.thread_time() - began_s)
+
+
+def on_threads(plan: Plan, service: Rival, line: str) -> tuple[int, float]:
+    """A run of something with threads of its own: wall time or the processor time of all of them, whichever is less.
+
+    On quiet cores two threads at once take less wall time, on busy ones the processor's leaves out what others took.
+    """
+    wall, processor = service.run(line=line), service.run(line="processor")
+    for what, (operations, seconds) in (("wall", wall), ("processor", processor)):
+        plan.say(f"{what} time of each: {duration(seconds / operations)}")
+    return min(wall, processor, key=lambda run: run[1])
 
 
 def idle_bytes(plan: Plan) -> Iterator[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,8 +71,8 @@ def in_turns(plan: Plan, runs: Mapping[str, Run]) -> dict[str, Way]:
     return {name: way(name, done) for name, done in rounds.items()}
 
 
-def jvm(plan: Plan, *words: object) -> Rival:
-    """Kafka's classes, warmed up: `benches/kafka/jvm`."""
+def jvm(plan: Plan, *words: object, lines: Sequence[str] = ("run",)) -> Rival:
+    """Kafka's classes, warmed up for runs of these kinds: `benches/kafka/jvm`."""
     for program in ("java", "mvn"):
         needs(program, "Kafka")
     try:
@@ -81,11 +81,12 @@ def jvm(plan: Plan, *words: object) -> Rival:
         raise MissingError(f"Kafka's classes: {str(error).splitlines()[0]}") from error
     command = ["java", *JVM_FLAGS, "-cp", f"{jars}/benches.jar:{jars}/lib/*", "rota.benches.Main", *map(str, words)]
     rival = Rival(command)
-    plan.say(f"warming up {' '.join(map(str, words))}")
-    began, runs = time.monotonic(), 0
-    while runs < WARM_UP_RUNS_MIN or time.monotonic() - began < plan.warm_up_s:
-        rival.run()
-        runs += 1
+    for line in lines:
+        plan.say(f"warming up {' '.join(map(str, words))}: {line}")
+        began, runs = time.monotonic(), 0
+        while runs < WARM_UP_RUNS_MIN or time.monotonic() - began < plan.warm_up_s:
+            rival.run(line=line)
+            runs += 1
     return rival
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,9 +14,10 @@ import pytest
 from benches import brokers
 from benches.brokers import MissingError
 from benches.ratios import __main__ as ratios
-from benches.ratios import sockets
+from benches.ratios import coordinator, sockets
 from benches.ratios.row import Row, Wanted, as_json, at_least, at_most, faster, markdown, text
 from benches.ratios.run import Plan, in_turns, jvm
+from benches.rival import Rival
 from rota.bench import processes
 from rota.bench.alone import way
 from rota.bench.figures import figure
@@ -139,3 +141,31 @@ def test_kafkas_classes_do_what_they_are_asked(what: str) -> None:
         assert seconds > 0
         if what == "shard":
             assert int(rival.ask("bytes", 60)) > 1_000 * 100
+
+
+@pytest.mark.java
+def test_kafkas_service_tells_wall_and_processor_time_of_every_kind_of_run() -> None:
+    with jvm(QUICK, "service", 1_000, lines=("run", "singly")) as rival:
+        many, of_many = rival.run(), rival.run(line="processor")
+        singly, of_singly = rival.run(line="singly"), rival.run(line="processor")
+    assert (many[0], of_many[0], singly[0], of_singly[0]) == (100_000, 100_000, 20_000, 20_000)
+    # More than the wall's by what ran at once, and it is asked for a little later.
+    most = 1.1 * (os.cpu_count() or 1)
+    assert 0 < of_many[1] < many[1] * most
+    assert 0 < of_singly[1] < singly[1] * most
+
+
+@pytest.mark.parametrize(("wall", "processor"), [("3000 2", "2000 2"), ("2000 2", "3000 2")])
+def test_of_wall_and_processor_time_the_lesser_counts(wall: str, processor: str) -> None:
+    script = f'while read line; do [ "$line" = run ] && echo {wall} || echo {processor}; done'
+    with Rival(["sh", "-c", script]) as rival:
+        operations, seconds = coordinator.on_threads(QUICK, rival, "run")
+    assert operations == 2
+    assert seconds == pytest.approx(2e-6)
+
+
+def test_a_thread_that_waited_has_its_processor_time_and_no_more_than_wall_time() -> None:
+    assert coordinator.on_one_thread(lambda: (3, 0.0)) == (3, 0.0)
+    operations, seconds = coordinator.on_one_thread(lambda: (3, 1e9))
+    assert operations == 3
+    assert 0 < seconds < 1e9

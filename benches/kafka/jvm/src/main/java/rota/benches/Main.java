@@ -2,14 +2,18 @@ package rota.benches;
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 
 /**
  * Kafka's own classes, one run for each line on stdin: {@code Main WHAT COUNT}. Answers with nanoseconds and operations,
  * as the examples of {@code benches/rust} do, so that rivals take turns. Whoever asks warms it up.
  *
  * <p>{@code restart}, {@code keyed}, {@code expiry}: timers ({@link Timers}). {@code shard}: heartbeats of so many members
- * ({@link Shard}); the line {@code bytes} is answered with the live heap that they take.
+ * ({@link Shard}); the line {@code bytes} is answered with the live heap that they take. {@code service}: the same through
+ * its threads ({@link Service}); the line {@code singly} is another run, each heartbeat when the one before is answered.
+ * The line {@code processor} is answered with what the run before took of the processor, in all of Java's threads.
  */
 public final class Main {
     /** An odd multiplier, so that a walk by it visits every entry of an even count once, far from the one before. */
@@ -26,6 +30,11 @@ public final class Main {
 
         /** Counted; how many operations it was. */
         int work() throws Exception;
+
+        /** The same, one after the other. */
+        default int singly() throws Exception {
+            throw new UnsupportedOperationException();
+        }
 
         /** Live bytes of all that it stands on. */
         default long bytes() {
@@ -50,24 +59,39 @@ public final class Main {
         return runtime.totalMemory() - runtime.freeMemory();
     }
 
-    public static void main(String[] arguments) throws Exception {
-        int count = Integer.parseInt(arguments[1]);
-        Job job = switch (arguments[0]) {
+    /** Of Java's own threads: neither the collector's nor the compiler's. */
+    private static long processorNs() {
+        var threads = (com.sun.management.ThreadMXBean) ManagementFactory.getThreadMXBean();
+        return Arrays.stream(threads.getThreadCpuTime(threads.getAllThreadIds())).filter(ns -> ns > 0).sum();
+    }
+
+    private static Job job(String what, int count) throws Exception {
+        return switch (what) {
             case "restart" -> new Timers.Restart(count);
             case "keyed" -> new Timers.Keyed(count);
             case "expiry" -> new Timers.Expiry(count);
             case "shard" -> new Shard(count);
-            default -> throw new IllegalArgumentException(arguments[0]);
+            case "service" -> new Service(count);
+            default -> throw new IllegalArgumentException(what);
         };
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Job job = job(arguments[0], Integer.parseInt(arguments[1]));
+        String ofProcessor = "";
         var lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             if (line.equals("bytes")) {
                 System.out.println(job.bytes());
+            } else if (line.equals("processor")) {
+                System.out.println(ofProcessor);
             } else {
                 job.prepare();
+                long processor = processorNs();
                 long began = System.nanoTime();
-                int operations = job.work();
+                int operations = line.equals("singly") ? job.singly() : job.work();
                 System.out.println(System.nanoTime() - began + " " + operations);
+                ofProcessor = processorNs() - processor + " " + operations;
             }
             System.out.flush();
         }
