@@ -79,7 +79,6 @@ impl Coordinator {
             early_ends,
             unsaved,
             next_append: _,
-            next_joining_order: _,
             cleaner,
             clock: _,
             self_check: _,
@@ -271,7 +270,6 @@ impl<H: Hasher> Canonical<'_, H> {
         let Member {
             id,
             group: _,
-            order: _,
             instance_id,
             client: _,
             session_timeout_ms,

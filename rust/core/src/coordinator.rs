@@ -81,7 +81,6 @@ pub struct Coordinator {
     /// Records that nobody waited for and whose append failed: they go before the next append.
     pub(crate) unsaved: BTreeMap<RecordKey, Record>,
     pub(crate) next_append: AppendId,
-    pub(crate) next_joining_order: u64,
     pub(crate) cleaner: Cleaner,
     pub(crate) clock: Now,
     pub(crate) self_check: SelfCheck,
@@ -109,7 +108,6 @@ impl Coordinator {
             early_ends: BTreeMap::new(),
             unsaved: BTreeMap::new(),
             next_append: AppendId(0),
-            next_joining_order: 0,
             cleaner: Cleaner::default(),
             clock: Now { mono_ms: 0, wall_ms: 0 },
             self_check: if cfg!(debug_assertions) { SelfCheck::EveryEvent } else { SelfCheck::Never },

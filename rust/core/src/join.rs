@@ -172,8 +172,6 @@ impl Coordinator {
         member_id: &Arc<str>,
         request: &JoinGroup<'_>,
     ) {
-        let order = self.next_joining_order;
-        self.next_joining_order += 1;
         // Who joined last may have said the same, and memory is shared with it.
         let last = self.groups[handle].joined.values().next_back().map(|member| &self.members[*member]);
         let protocols = owned_protocols(request, last);
@@ -187,7 +185,7 @@ impl Coordinator {
         }
         group.leader.get_or_insert(slot);
         group.count_protocols(&protocols, true);
-        group.enlist(member_id, order, slot);
+        group.enlist(member_id, slot);
         let instance_id: Option<Arc<str>> = request.instance_id.map(Arc::from);
         if let Some(instance_id) = &instance_id {
             group.instances.insert(Arc::clone(instance_id), slot);
@@ -198,7 +196,6 @@ impl Coordinator {
             Member {
                 id: MemberId::from(&**member_id),
                 group: handle,
-                order,
                 instance_id,
                 client,
                 session_timeout_ms: request.session_timeout_ms,
@@ -332,7 +329,7 @@ impl Coordinator {
         let group = &mut self.groups[member.group];
         group.count_protocols(&member.protocols, false);
         group.strangers.remove(&*member.id);
-        group.joined.remove(member.order);
+        group.joined.remove(handle);
         if let Some(instance_id) = &member.instance_id {
             group.instances.remove(instance_id);
         }

@@ -1,8 +1,8 @@
-//! The members of a group by their place in the joining order: whoever joins comes last, so that a sorted list is
-//! enough, and takes little more than half of what a tree would. It is open at both ends: whoever goes moves those
-//! towards the nearer one, so that all of them may go in their order without moving anybody.
+//! The members of a group in the order in which they joined: a plain list, since whoever joins comes last. It is open at
+//! both ends, and looked through from both: all members may go in their order, or the other way round, without looking
+//! at anybody else and without moving anybody.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -10,20 +10,24 @@ use crate::group::MemberHandle;
 
 /// The members.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct JoiningOrder(VecDeque<(u64, MemberHandle)>);
+pub struct JoiningOrder(VecDeque<MemberHandle>);
 
 impl JoiningOrder {
-    /// Gives a member a place, or a member's place to another.
-    pub fn insert(&mut self, order: u64, member: MemberHandle) {
-        match self.find(order) {
-            Ok(at) => self.0[at].1 = member,
-            Err(at) => self.0.insert(at, (order, member)),
+    /// A member that joins.
+    pub fn push(&mut self, member: MemberHandle) {
+        self.0.push_back(member);
+    }
+
+    /// Gives a member's place to another.
+    pub fn replace(&mut self, member: MemberHandle, successor: MemberHandle) {
+        if let Some(at) = self.find(member) {
+            self.0[at] = successor;
         }
     }
 
-    /// Nobody has this place any more.
-    pub fn remove(&mut self, order: u64) {
-        if let Ok(at) = self.find(order) {
+    /// A member goes.
+    pub fn remove(&mut self, member: MemberHandle) {
+        if let Some(at) = self.find(member) {
             self.0.remove(at);
         }
     }
@@ -40,25 +44,18 @@ impl JoiningOrder {
 
     /// The members in their order.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &MemberHandle> + Clone {
-        self.0.iter().map(|(_, member)| member)
+        self.0.iter()
     }
 
-    /// The members in their order, with their places.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, MemberHandle)> {
-        self.0.iter().copied()
-    }
-
-    /// Whether places only rise: a snapshot may say otherwise.
+    /// Whether nobody is in it twice: a snapshot may say otherwise.
     pub fn is_sound(&self) -> bool {
-        self.0.iter().is_sorted_by(|(one, _), (next, _)| one < next)
+        self.0.iter().collect::<BTreeSet<_>>().len() == self.0.len()
     }
 
-    fn find(&self, order: u64) -> Result<usize, usize> {
-        // Who joins comes last, and most of all that happens here is that.
-        match self.0.back() {
-            Some((last, _)) if *last >= order => self.0.binary_search_by_key(&order, |(order, _)| *order),
-            _ => Err(self.0.len()),
-        }
+    fn find(&self, member: MemberHandle) -> Option<usize> {
+        let mut ends = self.0.iter().zip(self.0.iter().rev());
+        let at = ends.position(|(first, last)| *first == member || *last == member)?;
+        Some(if self.0[at] == member { at } else { self.0.len() - 1 - at })
     }
 }
 
@@ -66,25 +63,29 @@ impl JoiningOrder {
 mod tests {
     use super::*;
 
+    fn members(numbers: &[u64]) -> JoiningOrder {
+        JoiningOrder(numbers.iter().map(|number| MemberHandle::from_bits(*number)).collect())
+    }
+
     #[test]
-    fn members_are_in_the_order_of_their_places_whenever_they_came() {
-        let mut order = JoiningOrder::default();
-        for place in [5, 7, 3, 9] {
-            order.insert(place, MemberHandle::from_bits(place));
+    fn members_stay_in_the_order_in_which_they_came_whoever_goes_or_is_replaced() {
+        let numbers = |order: &JoiningOrder| order.values().map(|member| member.to_bits()).collect::<Vec<_>>();
+        let mut order = members(&[5, 7, 3, 9, 8]);
+        for (member, successor) in [(7, 70), (8, 80), (3, 30), (6, 60)] {
+            order.replace(MemberHandle::from_bits(member), MemberHandle::from_bits(successor));
         }
-        order.insert(7, MemberHandle::from_bits(70));
-        order.remove(5);
-        order.remove(6);
-        assert!(order.iter().map(|(place, member)| (place, member.to_bits())).eq([(3, 3), (7, 70), (9, 9)]));
-        assert!(order.values().rev().map(|member| member.to_bits()).eq([9, 70, 3]));
+        assert_eq!(numbers(&order), [5, 70, 30, 9, 80]);
+        order.push(MemberHandle::from_bits(4));
+        for member in [9, 6, 70, 4] {
+            order.remove(MemberHandle::from_bits(member));
+        }
+        assert_eq!(numbers(&order), [5, 30, 80]);
         assert_eq!((order.len(), order.is_empty(), JoiningOrder::default().is_empty()), (3, false, true));
     }
 
     #[test]
-    fn places_that_do_not_rise_are_seen() {
-        let order =
-            |places: &[u64]| JoiningOrder(places.iter().map(|place| (*place, MemberHandle::from_bits(0))).collect());
-        assert!(order(&[]).is_sound() && order(&[1, 2, 9]).is_sound());
-        assert!(!order(&[1, 1]).is_sound() && !order(&[2, 1]).is_sound());
+    fn a_member_that_is_there_twice_is_seen() {
+        assert!(members(&[]).is_sound() && members(&[2, 1, 9]).is_sound());
+        assert!(!members(&[1, 1]).is_sound() && !members(&[2, 1, 2]).is_sound());
     }
 }

@@ -25,8 +25,8 @@ impl Coordinator {
         if !self.groups.is_sound() || !self.members.is_sound() {
             return Err(broken("S21", "", "the free slots are not the slots that are free"));
         }
-        if self.next_joining_order.max(self.next_append.0) > COUNTED_MAX {
-            return Err(broken("S21", "", "more members or appends were counted than there can have been"));
+        if self.next_append.0 > COUNTED_MAX {
+            return Err(broken("S21", "", "more appends were counted than there can have been"));
         }
         for (group_id, handle) in &self.group_ids {
             let group = self.groups.get(*handle).filter(|group| group.id == *group_id);
@@ -59,13 +59,13 @@ impl Coordinator {
 
     fn check_group_references(&self, handle: GroupHandle, group: &Group) -> Result<(), &'static str> {
         if !group.joined.is_sound() {
-            return Err("two members have one place, or not in their order");
+            return Err("the joining order names a member twice");
         }
-        for (order, member) in group.joined.iter() {
-            let state = self.members.get(member).ok_or("the joining order names a dead member")?;
-            let found = self.member_of(handle, &state.id) == Some(member);
-            if state.group != handle || state.order != order || order >= self.next_joining_order || !found {
-                return Err("a member is in another group's, or another, place");
+        for member in group.joined.values() {
+            let state = self.members.get(*member).ok_or("the joining order names a dead member")?;
+            let found = self.member_of(handle, &state.id) == Some(*member);
+            if state.group != handle || !found {
+                return Err("a member is in another's place, or in another group's");
             }
         }
         let is_stranger = |(member_id, member): (&Arc<str>, &MemberHandle)| {
@@ -107,8 +107,7 @@ impl Coordinator {
         // Once the newcomer is gone, nothing comes of the rest.
         let Some(member) = self.members.get(replacement.member) else { return Ok(()) };
         let fits = *member.id == *replacement.member_id && member.group == replacement.predecessor.group;
-        let same_place =
-            member.order == replacement.predecessor.order && member.instance_id == replacement.predecessor.instance_id;
+        let same_place = member.instance_id == replacement.predecessor.instance_id;
         if fits && same_place { Ok(()) } else { Err("a replacement and its predecessor are in different places") }
     }
 

@@ -69,8 +69,6 @@ impl Coordinator {
         if repeated_instance || self.member_of(handle, &value.member_id).is_some() {
             return;
         }
-        let order = self.next_joining_order;
-        self.next_joining_order += 1;
         let last = self.groups[handle].joined.values().next_back().map(|member| &self.members[*member]);
         let client = Client::like(last, &value.client_id, &value.client_host);
         let offer = OwnedProtocol { name: Arc::clone(protocol), metadata: Arc::clone(&value.subscription) };
@@ -84,7 +82,6 @@ impl Coordinator {
         let member = self.members.insert(Member {
             id: MemberId::from(&*value.member_id),
             group: handle,
-            order,
             instance_id: value.instance_id.clone(),
             client,
             session_timeout_ms: value.session_timeout_ms,
@@ -98,7 +95,7 @@ impl Coordinator {
             session: None,
         });
         let group = &mut self.groups[handle];
-        group.enlist(&value.member_id, order, member);
+        group.enlist(&value.member_id, member);
         if let Some(instance_id) = &value.instance_id {
             group.instances.insert(Arc::clone(instance_id), member);
         }

@@ -99,7 +99,8 @@ impl Coordinator {
         group.count_protocols(&old.protocols, false);
         group.count_protocols(&new.protocols, true);
         group.strangers.remove(&*old.id);
-        group.enlist(&new.id, old.order, to);
+        group.joined.replace(from, to);
+        group.name(&new.id, to);
         if let Some(instance_id) = &new.instance_id {
             group.instances.insert(Arc::clone(instance_id), to);
         }

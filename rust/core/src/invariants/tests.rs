@@ -499,7 +499,6 @@ fn slots_and_tables_that_do_not_name_each_other_are_found() {
             ("S21", "free slots", |damaged| damaged.members = postcard::from_bytes(&DOUBLY_FREE).expect("slots")),
             ("S21", "free slots", |damaged| damaged.groups = postcard::from_bytes(&FREE_BEYOND).expect("slots")),
             ("S21", "free slots", |damaged| damaged.members = postcard::from_bytes(&FREE_BEYOND).expect("slots")),
-            ("S21", "were counted", |damaged| damaged.next_joining_order = u64::MAX),
             ("S21", "were counted", |damaged| damaged.next_append = AppendId(u64::MAX)),
         ],
     );
@@ -530,8 +529,10 @@ fn slots_and_tables_that_do_not_name_each_other_are_found() {
                 member(damaged, 1).instance_id = None;
                 member(damaged, 1).group = stray(damaged);
             }),
-            ("S21", "place", |damaged| member(damaged, 1).order += 1),
-            ("S21", "place", |damaged| damaged.next_joining_order = 1),
+            ("S21", "names a member twice", |damaged| {
+                let [first, second] = [0, 1].map(|at| member_handle(damaged, at));
+                group(damaged).joined.replace(second, first);
+            }),
             ("S21", "place", |damaged| {
                 let first = member(damaged, 0).id.clone();
                 member(damaged, 1).id = first;
@@ -604,7 +605,6 @@ fn a_replacement_that_is_not_in_its_predecessors_place_is_found() {
     each_is_found(
         &replacing(),
         &[
-            ("S21", "different places", |damaged| replaced(damaged).order += 1),
             ("S21", "different places", |damaged| replaced(damaged).instance_id = None),
             ("S21", "different places", |damaged| replaced(damaged).group = GroupHandle::from_bits(7)),
         ],
