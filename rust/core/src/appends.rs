@@ -9,7 +9,7 @@ use crate::{
     deletes::{answer_delete, answer_offset_delete, answer_offset_delete_error, refuse_deferred},
     effects::AppendId,
     error::ErrorCode,
-    group::GroupHandle,
+    group::{GroupHandle, Member, Parked},
     join::JoinRefusal,
     operations::{Operation, WatchKey},
     purgatory::OpId,
@@ -329,36 +329,31 @@ impl Coordinator {
 
     /// Takes a group out of memory; whoever is parked in it gets `error`, with its own id if it is to come back.
     fn dissolve(&mut self, step: &mut Step<'_>, handle: GroupHandle, error: ErrorCode, echo: bool) {
-        for (member, parked, sync) in self.remove_group(handle) {
-            if let Some(ticket) = parked {
-                let member_id = if echo { &*member } else { "" };
-                JoinRefusal { error, member_id }.answer(step, ticket);
-            }
-            if let Some(ticket) = sync {
-                Self::answer_sync_error(step, ticket, error);
+        for member in self.remove_group(handle) {
+            match member.parked {
+                Some(Parked::Join { ticket, .. }) => {
+                    let member_id = if echo { &*member.id } else { "" };
+                    JoinRefusal { error, member_id }.answer(step, ticket);
+                }
+                Some(Parked::Sync { ticket }) => Self::answer_sync_error(step, ticket, error),
+                None => {}
             }
         }
     }
 
-    /// Removes a group with its members, pending ids and deadlines, and returns what its members had parked, in
-    /// joining order.
-    pub(crate) fn remove_group(&mut self, handle: GroupHandle) -> Vec<(Arc<str>, Option<Ticket>, Option<Ticket>)> {
+    /// Removes a group with its members, pending ids and deadlines, and returns its members in joining order, with what
+    /// they had parked.
+    pub(crate) fn remove_group(&mut self, handle: GroupHandle) -> Vec<Member> {
         self.end_join_deadline(handle);
         let pending: Vec<Arc<str>> = self.groups[handle].pending.keys().cloned().collect();
         for member_id in pending {
             self.remove_pending(handle, &member_id);
         }
         let members: Vec<_> = self.groups[handle].joined.values().copied().collect();
-        let parked = members
-            .into_iter()
-            .map(|member| {
-                let removed = self.remove_member(member);
-                (removed.id.shared(), removed.join.map(|parked| parked.ticket), removed.sync)
-            })
-            .collect();
+        let removed = members.into_iter().map(|member| self.remove_member(member)).collect();
         let group = self.groups.release(handle).expect("the caller found this group");
         self.group_ids.remove(&group.id);
-        parked
+        removed
     }
 
     /// Goes on with what waited for the end of this append: fetches (§11.3), and what met a deletion (§12.3).

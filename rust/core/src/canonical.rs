@@ -17,7 +17,7 @@ use crate::{
     coordinator::Coordinator,
     deletes::{Asked, Deferred, DeferredJoin},
     effects::AppendId,
-    group::{Assigning, Group, GroupHandle, Member, MemberHandle, OwnedProtocol, ParkedJoin, PendingMember},
+    group::{Assigning, Group, GroupHandle, Member, MemberHandle, OwnedProtocol, Parked, PendingMember},
     operations::{Operation, WaitingFetch, WatchKey},
     records::{GroupValue, MemberValue, OffsetValue, Record},
     request::Ticket,
@@ -276,8 +276,7 @@ impl<H: Hasher> Canonical<'_, H> {
             rebalance_timeout_ms,
             protocols,
             assignment,
-            join,
-            sync,
+            parked,
             owes_sync,
             is_new,
             session: _,
@@ -287,9 +286,14 @@ impl<H: Hasher> Canonical<'_, H> {
         self.put((instance_id, session_timeout_ms, rebalance_timeout_ms, owes_sync, is_new));
         self.protocols(protocols);
         self.assignment(assignment);
-        self.put(join.map(|ParkedJoin { ticket: _, version }| version));
-        self.waits(join.map(|parked| parked.ticket), Some(id));
-        self.waits(*sync, Some(id));
+        let (join, version, sync) = match *parked {
+            Some(Parked::Join { ticket, version }) => (Some(ticket), Some(version), None),
+            Some(Parked::Sync { ticket }) => (None, None, Some(ticket)),
+            None => (None, None, None),
+        };
+        self.put(version);
+        self.waits(join, Some(id));
+        self.waits(sync, Some(id));
     }
 
     fn protocols(&mut self, protocols: &[OwnedProtocol]) {

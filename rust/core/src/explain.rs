@@ -176,7 +176,7 @@ impl crate::Coordinator {
             return vec![Wait { what: Waiting::InitialDelay, until_ms: phase_ends }];
         }
         let until = |deadline: Option<u64>| deadline.map_or(phase_ends, |deadline| deadline.min(phase_ends));
-        let absent = group.joined.values().map(|member| &self.members[*member]).filter(|member| member.join.is_none());
+        let absent = group.joined.values().map(|member| &self.members[*member]).filter(|member| !member.awaits_join());
         let rejoins = absent.map(|member| Wait {
             what: Waiting::Rejoin(member.id.shared()),
             until_ms: until(member.session.and_then(|session| self.purgatory.deadline(session))),

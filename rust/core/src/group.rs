@@ -70,6 +70,29 @@ pub struct ParkedJoin {
     pub version: i16,
 }
 
+/// What of a member waits for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Parked {
+    /// Its `JoinGroup`, see [`ParkedJoin`].
+    Join {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// The request's version.
+        version: i16,
+    },
+    /// Its `SyncGroup`, that waits for the leader's plan.
+    Sync {
+        /// Whom to answer.
+        ticket: Ticket,
+    },
+}
+
+impl From<ParkedJoin> for Parked {
+    fn from(ParkedJoin { ticket, version }: ParkedJoin) -> Parked {
+        Parked::Join { ticket, version }
+    }
+}
+
 /// A member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Member {
@@ -89,10 +112,8 @@ pub struct Member {
     pub protocols: Arc<[OwnedProtocol]>,
     /// The leader's bytes for it.
     pub assignment: Arc<[u8]>,
-    /// Its `JoinGroup`, parked.
-    pub join: Option<ParkedJoin>,
-    /// Its `SyncGroup`, parked.
-    pub sync: Option<Ticket>,
+    /// Its request that waits. INVARIANT: S18, one at most.
+    pub parked: Option<Parked>,
     /// It has not sent `SyncGroup` for this generation.
     pub owes_sync: bool,
     /// It has never seen a join phase complete.
@@ -104,7 +125,47 @@ pub struct Member {
 impl Member {
     /// Parked members do not expire, unless they are new.
     pub fn is_parked(&self) -> bool {
-        self.join.is_some() || self.sync.is_some()
+        self.parked.is_some()
+    }
+
+    /// Its `JoinGroup`, parked.
+    pub fn parked_join(&self) -> Option<ParkedJoin> {
+        match self.parked {
+            Some(Parked::Join { ticket, version }) => Some(ParkedJoin { ticket, version }),
+            _ => None,
+        }
+    }
+
+    /// Its `SyncGroup`, parked: whom to answer.
+    pub fn parked_sync(&self) -> Option<Ticket> {
+        match self.parked {
+            Some(Parked::Sync { ticket }) => Some(ticket),
+            _ => None,
+        }
+    }
+
+    /// Its parked `JoinGroup`, which waits no more.
+    pub fn take_join(&mut self) -> Option<ParkedJoin> {
+        let join = self.parked_join()?;
+        self.parked = None;
+        Some(join)
+    }
+
+    /// Its parked `SyncGroup`, which waits no more.
+    pub fn take_sync(&mut self) -> Option<Ticket> {
+        let sync = self.parked_sync()?;
+        self.parked = None;
+        Some(sync)
+    }
+
+    /// Whether its `JoinGroup` is parked.
+    pub fn awaits_join(&self) -> bool {
+        self.parked_join().is_some()
+    }
+
+    /// Whether its `SyncGroup` is parked.
+    pub fn awaits_sync(&self) -> bool {
+        self.parked_sync().is_some()
     }
 
     /// Its metadata for a protocol; none if it does not list it.
@@ -391,6 +452,6 @@ mod tests {
     /// What docs/benchmarks.md says that an idle member takes.
     #[test]
     fn a_member_and_what_its_timer_carries_stay_as_small_as_they_are() {
-        assert_eq!((size_of::<Member>(), size_of::<Operation>()), (192, 16));
+        assert_eq!((size_of::<Member>(), size_of::<Operation>()), (176, 16));
     }
 }

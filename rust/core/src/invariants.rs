@@ -180,11 +180,11 @@ fn s18_parked_where_answered(view: &View<'_>) -> Result<(), String> {
         })
     };
     for member in &view.members {
-        let join_ends = member.join.is_none()
+        let join_ends = !member.awaits_join()
             || group.state == State::PreparingRebalance
             || group.state == State::Stable && replacing(member);
         ensure(join_ends, || format!("the join of {} is parked in {:?}", member.id, group.state))?;
-        let sync_ends = member.sync.is_none() || group.state == State::CompletingRebalance;
+        let sync_ends = !member.awaits_sync() || group.state == State::CompletingRebalance;
         ensure(sync_ends, || format!("the sync of {} is parked in {:?}", member.id, group.state))?;
     }
     Ok(())
@@ -228,7 +228,7 @@ fn s19_timer_shape(view: &View<'_>) -> Result<(), String> {
 
 fn s21_counters(view: &View<'_>) -> Result<(), String> {
     let group = view.group;
-    let awaiting = view.members.iter().filter(|member| member.join.is_some()).count();
+    let awaiting = view.members.iter().filter(|member| member.awaits_join()).count();
     let owing = view.members.iter().filter(|member| member.owes_sync).count();
     let found = |member_id: &str| view.coordinator.member_of(view.handle, member_id);
     let by_id = view.members.iter().filter(|member| found(&member.id).is_some()).count();

@@ -8,7 +8,9 @@ use crate::{
     deletes::{Asked, Deferred, DeferredJoin},
     error::ErrorCode,
     explain::Cause,
-    group::{Client, Group, GroupHandle, Member, MemberHandle, OwnedProtocol, ParkedJoin, PendingMember, distinct},
+    group::{
+        Client, Group, GroupHandle, Member, MemberHandle, OwnedProtocol, Parked, ParkedJoin, PendingMember, distinct,
+    },
     ids,
     member_id::MemberId,
     operations::Operation,
@@ -102,7 +104,7 @@ impl Coordinator {
         match group.state {
             State::Empty | State::Dead => true,
             State::PreparingRebalance => {
-                member.is_some_and(|member| member.join.is_some()) || (group.awaiting_join as usize) < limit
+                member.is_some_and(Member::awaits_join) || (group.awaiting_join as usize) < limit
             }
             State::CompletingRebalance | State::Stable => member.is_some() || group.joined.len() < limit,
         }
@@ -202,8 +204,7 @@ impl Coordinator {
                 rebalance_timeout_ms: rebalance_timeout_ms(request),
                 protocols,
                 assignment: Arc::default(),
-                join: Some(ParkedJoin { ticket, version: request.version }),
-                sync: None,
+                parked: Some(Parked::Join { ticket, version: request.version }),
                 owes_sync: false,
                 is_new: true,
                 session: None,
@@ -238,7 +239,7 @@ impl Coordinator {
         match group.state {
             State::CompletingRebalance if same => self.answer_join(step, member, parked, JoinTerms::default()),
             // Its replacement is on its way to the log: this request takes the place of the one that waits for it.
-            State::Stable if same && self.members[member].join.is_some() => {
+            State::Stable if same && self.members[member].awaits_join() => {
                 self.update_member(step, member, parked, request);
             }
             State::Stable if same && !leads => self.answer_join(step, member, parked, JoinTerms::default()),
@@ -258,8 +259,13 @@ impl Coordinator {
         cause: Cause,
         request: &JoinGroup<'_>,
     ) {
-        self.update_member(step, member, parked, request);
         let group = self.members[member].group;
+        if self.groups[group].state == State::CompletingRebalance {
+            // INVARIANT: S18, a member has one request parked. Whoever waits for the plan hears that it will not come,
+            // this member among them, before its join takes that place.
+            self.answer_parked_syncs_with(step, group, ErrorCode::RebalanceInProgress);
+        }
+        self.update_member(step, member, parked, request);
         let member_id = self.members[member].id.shared();
         self.rebalance_or_complete(step, group, cause, &member_id, request.reason.unwrap_or(""));
     }
@@ -280,11 +286,12 @@ impl Coordinator {
         member.protocols = protocols;
         member.session_timeout_ms = request.session_timeout_ms;
         member.rebalance_timeout_ms = rebalance_timeout_ms(request);
-        match member.join.replace(parked) {
+        match member.parked.replace(parked.into()) {
             // A request that a newer one of the same member overtook is answered too (S18, departure D1).
-            Some(superseded) => {
-                JoinRefusal { error: ErrorCode::NotCoordinator, member_id: &member.id }.answer(step, superseded.ticket);
+            Some(Parked::Join { ticket, .. }) => {
+                JoinRefusal { error: ErrorCode::NotCoordinator, member_id: &member.id }.answer(step, ticket);
             }
+            Some(Parked::Sync { .. }) => unreachable!("parked syncs are answered before a member rejoins"),
             None => group.awaiting_join += 1,
         }
         if !member.is_new {
@@ -312,11 +319,10 @@ impl Coordinator {
     /// again (departure D2).
     pub(crate) fn expel_member(&mut self, step: &mut Step<'_>, handle: MemberHandle) -> Member {
         let removed = self.remove_member(handle);
-        if let Some(parked) = removed.join {
-            refuse(step, parked.ticket, ErrorCode::UnknownMemberId, "");
-        }
-        if let Some(ticket) = removed.sync {
-            Self::answer_sync_error(step, ticket, ErrorCode::UnknownMemberId);
+        match removed.parked {
+            Some(Parked::Join { ticket, .. }) => refuse(step, ticket, ErrorCode::UnknownMemberId, ""),
+            Some(Parked::Sync { ticket }) => Self::answer_sync_error(step, ticket, ErrorCode::UnknownMemberId),
+            None => {}
         }
         removed
     }
@@ -333,7 +339,7 @@ impl Coordinator {
         if let Some(instance_id) = &member.instance_id {
             group.instances.remove(instance_id);
         }
-        if member.join.is_some() {
+        if member.awaits_join() {
             group.awaiting_join -= 1;
         }
         if group.leader == Some(handle) {

@@ -256,7 +256,7 @@ impl Coordinator {
             share(metadata, &offer.metadata);
         });
         share(assignment, &member.assignment);
-        (*awaits_join, *awaits_sync) = (member.join.is_some(), member.sync.is_some());
+        (*awaits_join, *awaits_sync) = (member.awaits_join(), member.awaits_sync());
         (*owes_sync, *is_new) = (member.owes_sync, member.is_new);
         *deadline_ms = member.session.and_then(|session| self.purgatory.deadline(session));
     }

@@ -178,7 +178,7 @@ impl Coordinator {
             .copied()
             .filter(|member| {
                 let member = &self.members[*member];
-                member.join.is_none() && member.instance_id.is_none()
+                !member.awaits_join() && member.instance_id.is_none()
             })
             .collect();
         for member in absent {
@@ -189,7 +189,7 @@ impl Coordinator {
     /// Keeps a leader that has joined, else gives the lead to the first in joining order that has (§5.6).
     fn elect_joined_leader(&mut self, handle: GroupHandle) -> bool {
         let group = &mut self.groups[handle];
-        let has_joined = |member: &MemberHandle| self.members[*member].join.is_some();
+        let has_joined = |member: &MemberHandle| self.members[*member].awaits_join();
         if group.leader.as_ref().is_some_and(has_joined) {
             return true;
         }
@@ -245,7 +245,7 @@ impl Coordinator {
     /// Takes a member's parked join, and keeps the count of parked joins (S21).
     pub(crate) fn take_parked_join(&mut self, handle: MemberHandle) -> Option<ParkedJoin> {
         let member = &mut self.members[handle];
-        let parked = member.join.take()?;
+        let parked = member.take_join()?;
         self.groups[member.group].awaiting_join -= 1;
         Some(parked)
     }

@@ -10,7 +10,7 @@ use crate::{
     effects::AppendId,
     error::ErrorCode,
     explain::Cause,
-    group::{GroupHandle, Member, MemberHandle, ParkedJoin},
+    group::{GroupHandle, Member, MemberHandle, Parked, ParkedJoin},
     join::JoinRefusal,
     member_id::MemberId,
     operations::Operation,
@@ -56,16 +56,16 @@ impl Coordinator {
         let mut old = self.exchange(predecessor, slot, |old| Member {
             id: MemberId::from(&**member_id),
             is_new: false,
-            join: None,
-            sync: None,
+            parked: None,
             session: None,
             ..old.clone()
         });
-        if let Some(parked) = old.join.take() {
-            JoinRefusal { error: ErrorCode::FencedInstanceId, member_id: &old.id }.answer(step, parked.ticket);
-        }
-        if let Some(ticket) = old.sync.take() {
-            Self::answer_sync_error(step, ticket, ErrorCode::FencedInstanceId);
+        match old.parked.take() {
+            Some(Parked::Join { ticket, .. }) => {
+                JoinRefusal { error: ErrorCode::FencedInstanceId, member_id: &old.id }.answer(step, ticket);
+            }
+            Some(Parked::Sync { ticket }) => Self::answer_sync_error(step, ticket, ErrorCode::FencedInstanceId),
+            None => {}
         }
         let handle = old.group;
         let session_deadline_ms = step.now.after_timeout(old.session_timeout_ms);
@@ -107,7 +107,7 @@ impl Coordinator {
         if group.leader == Some(from) {
             group.leader = Some(to);
         }
-        if old.join.is_some() {
+        if old.awaits_join() {
             group.awaiting_join -= 1;
         }
         self.members.fill(to, new);
@@ -250,16 +250,12 @@ impl Coordinator {
         let new = self.exchange(replacement.member, restored, |_| Member {
             owes_sync,
             assignment,
-            join: None,
-            sync: None,
+            parked: None,
             session: None,
             ..predecessor
         });
         self.refresh_session(step.now, restored);
-        if let Some(ticket) = new.sync {
-            Self::answer_sync_error(step, ticket, ErrorCode::UnknownMemberId);
-        }
-        let Some(parked) = new.join else { return };
+        let Some(parked) = new.parked_join() else { return };
         let group = &self.groups[new.group];
         step.sink.answer(
             parked.ticket,

@@ -50,7 +50,7 @@ impl Coordinator {
             protocol_name: group.protocol_name.clone(),
             members: group.joined.len() as u32,
             awaiting_join: group.awaiting_join,
-            awaiting_sync: members().filter(|member| member.sync.is_some()).count() as u32,
+            awaiting_sync: members().filter(|member| member.awaits_sync()).count() as u32,
             pending: group.pending.len() as u32,
             slack: self.slack(group, now_ms),
             waits,

@@ -7,7 +7,7 @@ use crate::{
     coordinator::{Coordinator, Step},
     error::ErrorCode,
     explain::Cause,
-    group::{Assigning, GroupHandle, MemberHandle, member_record},
+    group::{Assigning, GroupHandle, MemberHandle, Parked, member_record},
     records::{GroupValue, Record},
     request::{SyncGroup, Ticket},
     response::{Answer, SyncAnswer},
@@ -54,9 +54,10 @@ impl Coordinator {
     }
 
     fn park_sync(&mut self, step: &mut Step<'_>, ticket: Ticket, member: MemberHandle) {
-        if let Some(superseded) = self.members[member].sync.replace(ticket) {
+        if let Some(superseded) = self.members[member].take_sync() {
             Self::answer_sync_error(step, superseded, ErrorCode::NotCoordinator);
         }
+        self.members[member].parked = Some(Parked::Sync { ticket });
         self.end_session(member);
         self.set_owes_sync(member, false);
     }
@@ -111,7 +112,7 @@ impl Coordinator {
             self.members[member].assignment = assignment;
         }
         for member in members {
-            if let Some(ticket) = self.members[member].sync.take() {
+            if let Some(ticket) = self.members[member].take_sync() {
                 self.answer_sync(step, ticket, member);
                 self.refresh_session(step.now, member);
             }
@@ -144,7 +145,7 @@ impl Coordinator {
     pub(crate) fn answer_parked_syncs_with(&mut self, step: &mut Step<'_>, handle: GroupHandle, error: ErrorCode) {
         let members: Vec<MemberHandle> = self.groups[handle].joined.values().copied().collect();
         for member in members {
-            if let Some(ticket) = self.members[member].sync.take() {
+            if let Some(ticket) = self.members[member].take_sync() {
                 Self::answer_sync_error(step, ticket, error);
                 self.refresh_session(step.now, member);
             }

@@ -68,6 +68,24 @@ fn a_heartbeat_is_foreseen_by_the_slot_in_its_id() {
 }
 
 #[test]
+fn a_member_that_joins_anew_while_its_sync_waits_is_told_to_rejoin_and_then_waits_for_the_join_phase() {
+    let mut scene = Scene::new(config());
+    let (leader, follower) = scene.two_joined(&joining("i0"), &joining("i1"));
+    let waiting = scene.sync(&follower, 1, &[]);
+    assert!(scene.is_open(waiting));
+    let both = &["range", "sticky"];
+    let rejoined = scene.join(&Joining { member_id: &follower, offers: both, ..joining("i1") });
+    assert_eq!(scene.reply(waiting).error, ErrorCode::RebalanceInProgress);
+    let parked = |scene: &Scene| {
+        scene.group().members.iter().map(|member| (member.awaits_join, member.awaits_sync)).collect::<Vec<_>>()
+    };
+    assert_eq!((parked(&scene), scene.is_open(rejoined)), (vec![(false, false), (true, false)], true));
+    let led = scene.join(&Joining { member_id: &leader, ..joining("i0") });
+    assert_eq!([scene.reply(led).generation, scene.reply(rejoined).generation], [2, 2]);
+    assert_eq!(parked(&scene), [(false, false), (false, false)]);
+}
+
+#[test]
 fn members_of_one_client_on_two_hosts_keep_each_its_own() {
     let mut scene = Scene::new(config());
     let far = Joining { host: "/10.0.0.7", ..joining("i1") };

@@ -11,7 +11,7 @@ use super::SAMPLE;
 use crate::{
     AppendId, Config, Coordinator, LogEntry, Now, Phase, Record, Request, SelfCheck, State, Ticket,
     appends::Purpose,
-    group::{Group, GroupHandle, Member, MemberHandle, ParkedJoin, PendingMember},
+    group::{Group, GroupHandle, Member, MemberHandle, Parked, PendingMember},
     operations::Operation,
     records::OffsetValue,
     request::DeleteGroup,
@@ -274,17 +274,20 @@ fn instances_that_are_not_those_of_the_members_are_found() {
 #[test]
 fn a_request_that_is_parked_where_nothing_answers_it_is_found() {
     let join = |damaged: &mut Coordinator| {
-        member(damaged, 1).join = Some(ParkedJoin { ticket: Ticket(9), version: 5 });
+        member(damaged, 1).parked = Some(Parked::Join { ticket: Ticket(9), version: 5 });
     };
     each_is_found(
         &stable(),
-        &[("S18", "the join of", join), ("S18", "the sync of", |damaged| member(damaged, 1).sync = Some(Ticket(9)))],
+        &[
+            ("S18", "the join of", join),
+            ("S18", "the sync of", |damaged| member(damaged, 1).parked = Some(Parked::Sync { ticket: Ticket(9) })),
+        ],
     );
     each_is_found(&completing(), &[("S18", "the join of", join)]);
     each_is_found(
         &replacing(),
         &[("S18", "the join of", |damaged| {
-            member(damaged, 0).join = Some(ParkedJoin { ticket: Ticket(9), version: 5 });
+            member(damaged, 0).parked = Some(Parked::Join { ticket: Ticket(9), version: 5 });
         })],
     );
 }
@@ -465,7 +468,7 @@ fn a_coordinator_that_waits_for_something_while_it_loads_is_found() {
         &[
             ("S33", "while loading", |damaged| {
                 group(damaged).state = State::CompletingRebalance;
-                member(damaged, 1).sync = Some(Ticket(9));
+                member(damaged, 1).parked = Some(Parked::Sync { ticket: Ticket(9) });
             }),
             ("S33", "while loading", |damaged| damaged.appends = deleting().appends),
         ],
