@@ -33,7 +33,7 @@ impl Coordinator {
                 let member = &self.members[*member];
                 DescribedMember {
                     member_id: &member.id,
-                    instance_id: member.instance_id.as_deref(),
+                    instance_id: member.client.instance_id.as_deref(),
                     client_id: &member.client.id,
                     client_host: &member.client.host,
                     metadata: chosen.map_or(&[], |protocol| member.metadata_bytes(protocol)),

@@ -17,7 +17,7 @@ use crate::{
     coordinator::Coordinator,
     deletes::{Asked, Deferred, DeferredJoin},
     effects::AppendId,
-    group::{Assigning, Group, GroupHandle, Member, MemberHandle, OwnedProtocol, Parked, PendingMember},
+    group::{Assigning, Client, Group, GroupHandle, Member, MemberHandle, OwnedProtocol, Parked, PendingMember},
     operations::{Operation, WaitingFetch, WatchKey},
     records::{GroupValue, MemberValue, OffsetValue, Record},
     request::Ticket,
@@ -270,17 +270,17 @@ impl<H: Hasher> Canonical<'_, H> {
         let Member {
             id,
             group: _,
-            instance_id,
-            client: _,
+            session: _,
             session_timeout_ms,
             rebalance_timeout_ms,
-            protocols,
-            assignment,
-            parked,
             owes_sync,
             is_new,
-            session: _,
+            parked,
+            client,
+            protocols,
+            assignment,
         } = member;
+        let Client { id: _, host: _, instance_id } = &**client;
         let id = &id.shared();
         self.member_id(id);
         self.put((instance_id, session_timeout_ms, rebalance_timeout_ms, owes_sync, is_new));

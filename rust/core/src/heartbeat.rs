@@ -79,14 +79,11 @@ impl Coordinator {
     }
 
     /// Begins to load what a heartbeat will need whose member's id names this slot ([`hinted_slot`](crate::hinted_slot)):
-    /// all of the member. Do so for several in a loop with nothing else in it, so that a core comes to the next load while
-    /// it waits for this one; then `touch`, in another.
+    /// both lines of the member that it reads. Do so for several in a loop with nothing else in it, so that a core comes
+    /// to the next load while it waits for this one; then `touch`, in another.
     #[inline]
     pub fn foresee(&self, slot: u32) -> Option<Foreseen> {
-        let (handle, member) = self.members.at(slot)?;
-        // The id is compared later, and lies on other cache lines than the rest.
-        black_box(member.id.ends());
-        Some(Foreseen::of((handle, member)))
+        self.members.at(slot).map(Foreseen::of)
     }
 
     /// Loads the rest of it. The number means nothing, but whoever drops it may find that nothing was loaded.

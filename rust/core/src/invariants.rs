@@ -161,10 +161,10 @@ fn s10_protocol_common(view: &View<'_>) -> Result<(), String> {
 }
 
 fn s16_static_mirror(view: &View<'_>) -> Result<(), String> {
-    let statics = view.members.iter().filter(|member| member.instance_id.is_some()).count();
+    let statics = view.members.iter().filter(|member| member.client.instance_id.is_some()).count();
     let mirrored = view.group.instances.iter().all(|(instance, handle)| {
         let member = view.coordinator.members.get(*handle);
-        member.is_some_and(|member| member.instance_id.as_ref() == Some(instance) && member.group == view.handle)
+        member.is_some_and(|member| member.client.instance_id.as_ref() == Some(instance) && member.group == view.handle)
     });
     ensure(mirrored && statics == view.group.instances.len(), || {
         format!("{statics} static members, instances {:?}", view.group.instances.keys())

@@ -177,7 +177,8 @@ impl Coordinator {
         // Who joined last may have said the same, and memory is shared with it.
         let last = self.groups[handle].joined.values().next_back().map(|member| &self.members[*member]);
         let protocols = owned_protocols(request, last);
-        let client = Client::like(last, request.client_id, request.client_host);
+        let instance_id: Option<Arc<str>> = request.instance_id.map(Arc::from);
+        let client = Client::like(last, request.client_id, request.client_host, instance_id);
         let group = &mut self.groups[handle];
         if group.initial.is_some() {
             group.new_member_added = true;
@@ -188,8 +189,7 @@ impl Coordinator {
         group.leader.get_or_insert(slot);
         group.count_protocols(&protocols, true);
         group.enlist(member_id, slot);
-        let instance_id: Option<Arc<str>> = request.instance_id.map(Arc::from);
-        if let Some(instance_id) = &instance_id {
+        if let Some(instance_id) = &client.instance_id {
             group.instances.insert(Arc::clone(instance_id), slot);
         }
         group.awaiting_join += 1;
@@ -198,16 +198,15 @@ impl Coordinator {
             Member {
                 id: MemberId::from(&**member_id),
                 group: handle,
-                instance_id,
-                client,
+                session: None,
                 session_timeout_ms: request.session_timeout_ms,
                 rebalance_timeout_ms: rebalance_timeout_ms(request),
-                protocols,
-                assignment: Arc::default(),
-                parked: Some(Parked::Join { ticket, version: request.version }),
                 owes_sync: false,
                 is_new: true,
-                session: None,
+                parked: Some(Parked::Join { ticket, version: request.version }),
+                client,
+                protocols,
+                assignment: Arc::default(),
             },
         );
         self.begin_new_member(step.now, slot);
@@ -336,7 +335,7 @@ impl Coordinator {
         group.count_protocols(&member.protocols, false);
         group.strangers.remove(&*member.id);
         group.joined.remove(handle);
-        if let Some(instance_id) = &member.instance_id {
+        if let Some(instance_id) = &member.client.instance_id {
             group.instances.remove(instance_id);
         }
         if member.awaits_join() {

@@ -27,14 +27,6 @@ impl MemberId {
         }
     }
 
-    /// Something of both ends of the room that the id takes, for whoever wants that in the cache.
-    pub fn ends(&self) -> u8 {
-        match &self.0 {
-            Place::Here(_, bytes) => bytes[0] ^ bytes[ROOM_BYTES - 1],
-            Place::Elsewhere(id) => id.len() as u8,
-        }
-    }
-
     /// The id for those who keep it longer than the member lives.
     pub fn shared(&self) -> Arc<str> {
         match &self.0 {

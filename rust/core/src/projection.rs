@@ -248,7 +248,7 @@ impl Coordinator {
         if member_id.as_bytes() != member.id.as_bytes() {
             *member_id = member.id.shared();
         }
-        share_maybe(instance_id, member.instance_id.as_ref());
+        share_maybe(instance_id, member.client.instance_id.as_ref());
         (*session_timeout_ms, *rebalance_timeout_ms) = (member.session_timeout_ms, member.rebalance_timeout_ms);
         let make = |offer: &OwnedProtocol| (Arc::clone(&offer.name), Arc::clone(&offer.metadata));
         refill(protocols, member.protocols.iter(), make, |(name, metadata), offer| {

@@ -178,7 +178,7 @@ impl Coordinator {
             .copied()
             .filter(|member| {
                 let member = &self.members[*member];
-                !member.awaits_join() && member.instance_id.is_none()
+                !member.awaits_join() && member.client.instance_id.is_none()
             })
             .collect();
         for member in absent {
@@ -328,7 +328,7 @@ pub(crate) struct JoinTerms<'a> {
 fn joined_member<'a>(member: &'a Member, protocol: &str) -> JoinedMember<'a> {
     JoinedMember {
         member_id: &member.id,
-        instance_id: member.instance_id.as_deref(),
+        instance_id: member.client.instance_id.as_deref(),
         metadata: member.metadata_bytes(protocol),
     }
 }

@@ -107,7 +107,7 @@ impl Coordinator {
         // Once the newcomer is gone, nothing comes of the rest.
         let Some(member) = self.members.get(replacement.member) else { return Ok(()) };
         let fits = *member.id == *replacement.member_id && member.group == replacement.predecessor.group;
-        let same_place = member.instance_id == replacement.predecessor.instance_id;
+        let same_place = member.client.instance_id == replacement.predecessor.client.instance_id;
         if fits && same_place { Ok(()) } else { Err("a replacement and its predecessor are in different places") }
     }
 

@@ -70,7 +70,7 @@ impl Coordinator {
             return;
         }
         let last = self.groups[handle].joined.values().next_back().map(|member| &self.members[*member]);
-        let client = Client::like(last, &value.client_id, &value.client_host);
+        let client = Client::like(last, &value.client_id, &value.client_host, value.instance_id.clone());
         let offer = OwnedProtocol { name: Arc::clone(protocol), metadata: Arc::clone(&value.subscription) };
         let protocols = match last {
             Some(last) if *last.protocols == [offer.clone()] => Arc::clone(&last.protocols),
@@ -82,16 +82,15 @@ impl Coordinator {
         let member = self.members.insert(Member {
             id: MemberId::from(&*value.member_id),
             group: handle,
-            instance_id: value.instance_id.clone(),
-            client,
+            session: None,
             session_timeout_ms: value.session_timeout_ms,
             rebalance_timeout_ms,
-            protocols,
-            assignment: Arc::clone(&value.assignment),
-            parked: None,
             owes_sync: false,
             is_new: false,
-            session: None,
+            parked: None,
+            client,
+            protocols,
+            assignment: Arc::clone(&value.assignment),
         });
         let group = &mut self.groups[handle];
         group.enlist(&value.member_id, member);

@@ -66,7 +66,9 @@ enum Slot<T> {
     Full(T),
 }
 
+/// Begins in the middle of a line of cache at most: what a value has first is on the same line, or on the next.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[repr(C, align(32))]
 struct Entry<T> {
     generation: u32,
     slot: Slot<T>,

@@ -101,7 +101,7 @@ impl Coordinator {
         group.strangers.remove(&*old.id);
         group.joined.replace(from, to);
         group.name(&new.id, to);
-        if let Some(instance_id) = &new.instance_id {
+        if let Some(instance_id) = &new.client.instance_id {
             group.instances.insert(Arc::clone(instance_id), to);
         }
         if group.leader == Some(from) {

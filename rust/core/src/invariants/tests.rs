@@ -5,7 +5,10 @@
 #[path = "../../tests/scene/mod.rs"]
 mod scene;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use super::SAMPLE;
 use crate::{
@@ -529,7 +532,7 @@ fn slots_and_tables_that_do_not_name_each_other_are_found() {
             }),
             ("S21", "1 by id, 2 by order", |damaged| {
                 group(damaged).instances.remove("i1");
-                member(damaged, 1).instance_id = None;
+                Arc::make_mut(&mut member(damaged, 1).client).instance_id = None;
                 member(damaged, 1).group = stray(damaged);
             }),
             ("S21", "names a member twice", |damaged| {
@@ -608,7 +611,9 @@ fn a_replacement_that_is_not_in_its_predecessors_place_is_found() {
     each_is_found(
         &replacing(),
         &[
-            ("S21", "different places", |damaged| replaced(damaged).instance_id = None),
+            ("S21", "different places", |damaged| {
+                Arc::make_mut(&mut replaced(damaged).client).instance_id = None;
+            }),
             ("S21", "different places", |damaged| replaced(damaged).group = GroupHandle::from_bits(7)),
         ],
     );
