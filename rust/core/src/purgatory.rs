@@ -30,22 +30,45 @@ impl OpId {
     }
 }
 
+/// An operation, and what watches it. What nothing watches takes no room for that.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Watched<K, T> {
-    operation: T,
-    /// Most have nothing but a deadline.
-    watch: Option<Box<Watch<K>>>,
+enum Watched<K, T> {
+    /// It has nothing but a deadline, as most have.
+    ByNobody(T),
+    ByKeys(Box<Watch<K, T>>),
 }
 
 impl<K, T> Watched<K, T> {
+    fn operation(&self) -> &T {
+        match self {
+            Watched::ByNobody(operation) => operation,
+            Watched::ByKeys(watch) => &watch.operation,
+        }
+    }
+
+    fn operation_mut(&mut self) -> &mut T {
+        match self {
+            Watched::ByNobody(operation) => operation,
+            Watched::ByKeys(watch) => &mut watch.operation,
+        }
+    }
+
+    fn watch(&self) -> Option<&Watch<K, T>> {
+        match self {
+            Watched::ByNobody(_) => None,
+            Watched::ByKeys(watch) => Some(watch),
+        }
+    }
+
     fn keys(&self) -> &[K] {
-        self.watch.as_ref().map_or(&[], |watch| &watch.keys)
+        self.watch().map_or(&[], |watch| &watch.keys)
     }
 }
 
-/// What watches an operation.
+/// An operation that is watched.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Watch<K> {
+struct Watch<K, T> {
+    operation: T,
     /// The operation's place in the watching order.
     watching: u64,
     keys: Vec<K>,
@@ -91,12 +114,12 @@ impl<K: Ord + Clone, T> Purgatory<K, T> {
     /// Without keys it only has its deadline, which can be re-armed or cancelled by its id.
     pub fn watch(&mut self, deadline_ms: u64, keys: &[K], operation: T) -> OpId {
         if keys.is_empty() {
-            return OpId(self.wheel.arm(deadline_ms, Watched { operation, watch: None }));
+            return OpId(self.wheel.arm(deadline_ms, Watched::ByNobody(operation)));
         }
         self.watchings += 1;
         let watching = self.watchings;
-        let watch = Some(Box::new(Watch { watching, keys: keys.to_vec() }));
-        let id = OpId(self.wheel.arm(deadline_ms, Watched { operation, watch }));
+        let watch = Box::new(Watch { operation, watching, keys: keys.to_vec() });
+        let id = OpId(self.wheel.arm(deadline_ms, Watched::ByKeys(watch)));
         for key in keys {
             self.watchers.entry(key.clone()).or_default().insert(watching, id);
         }
@@ -115,12 +138,12 @@ impl<K: Ord + Clone, T> Purgatory<K, T> {
 
     /// An operation that waits; `None` if it is gone.
     pub fn get(&self, id: OpId) -> Option<&T> {
-        self.wheel.get(id.0).map(|watched| &watched.operation)
+        self.wheel.get(id.0).map(Watched::operation)
     }
 
     /// An operation that waits, to be changed; `None` if it is gone.
     pub fn get_mut(&mut self, id: OpId) -> Option<&mut T> {
-        self.wheel.get_mut(id.0).map(|watched| &mut watched.operation)
+        self.wheel.get_mut(id.0).map(Watched::operation_mut)
     }
 
     /// The operation's deadline in ms; `None` if it is gone.
@@ -130,13 +153,13 @@ impl<K: Ord + Clone, T> Purgatory<K, T> {
 
     /// Every operation with its deadline, in no meaningful but in a deterministic order.
     pub fn iter(&self) -> impl Iterator<Item = (OpId, u64, &T)> {
-        self.wheel.iter().map(|(id, deadline_ms, watched)| (OpId(id), deadline_ms, &watched.operation))
+        self.wheel.iter().map(|(id, deadline_ms, watched)| (OpId(id), deadline_ms, watched.operation()))
     }
 
     /// Every operation with its deadline and its keys, in the order in which they would expire.
     pub fn in_firing_order(&self) -> impl Iterator<Item = (u64, &[K], &T)> {
         let firing = self.wheel.in_firing_order().into_iter();
-        firing.map(|(deadline_ms, watched)| (deadline_ms, watched.keys(), &watched.operation))
+        firing.map(|(deadline_ms, watched)| (deadline_ms, watched.keys(), watched.operation()))
     }
 
     /// Gives the operation a new deadline, in O(1) and without allocation; false if it is gone.
@@ -167,17 +190,19 @@ impl<K: Ord + Clone, T> Purgatory<K, T> {
     }
 
     fn unwatch(&mut self, watched: Watched<K, T>) -> T {
-        if let Some(watch) = watched.watch {
-            for key in &watch.keys {
-                if let Some(operations) = self.watchers.get_mut(key) {
-                    operations.remove(&watch.watching);
-                    if operations.is_empty() {
-                        self.watchers.remove(key);
-                    }
+        let watch = match watched {
+            Watched::ByNobody(operation) => return operation,
+            Watched::ByKeys(watch) => *watch,
+        };
+        for key in &watch.keys {
+            if let Some(operations) = self.watchers.get_mut(key) {
+                operations.remove(&watch.watching);
+                if operations.is_empty() {
+                    self.watchers.remove(key);
                 }
             }
         }
-        watched.operation
+        watch.operation
     }
 }
 
@@ -198,7 +223,7 @@ impl<K: Ord + Clone, T> TryFrom<Stored<K, T>> for Purgatory<K, T> {
         }
         let mut watchers: BTreeMap<K, BTreeMap<u64, OpId>> = BTreeMap::new();
         for (id, _, watched) in wheel.iter() {
-            let Some(watch) = &watched.watch else { continue };
+            let Some(watch) = watched.watch() else { continue };
             if watch.watching > watchings {
                 return Err("an operation of the purgatory was watched after the last watching");
             }
@@ -210,5 +235,17 @@ impl<K: Ord + Clone, T> TryFrom<Stored<K, T>> for Purgatory<K, T> {
             }
         }
         Ok(Self { wheel, watchings, watchers })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operations::{Operation, WatchKey};
+
+    /// What docs/benchmarks.md says that a timer carries.
+    #[test]
+    fn an_operation_that_nothing_watches_takes_no_room_for_that() {
+        assert_eq!(size_of::<Option<Watched<WatchKey, Operation>>>(), size_of::<Operation>());
     }
 }
