@@ -57,7 +57,6 @@ impl Coordinator {
             id: MemberId::from(&**member_id),
             is_new: false,
             parked: None,
-            session: None,
             ..old.clone()
         });
         match old.parked.take() {
@@ -244,16 +243,10 @@ impl Coordinator {
     /// The predecessor is back, with its timeouts and protocols, and the newcomer is told (S17).
     fn revert_replacement(&mut self, step: &mut Step<'_>, replacement: Replacement, error: ErrorCode) {
         let owes_sync = self.members[replacement.member].owes_sync;
-        let assignment = Arc::clone(&self.members[replacement.member].assignment);
         let restored = self.members.reserve();
         let predecessor = replacement.predecessor;
-        let new = self.exchange(replacement.member, restored, |_| Member {
-            owes_sync,
-            assignment,
-            parked: None,
-            session: None,
-            ..predecessor
-        });
+        // Nothing of the predecessor waits and it has no session since it was replaced; in Stable no assignment changes.
+        let new = self.exchange(replacement.member, restored, |_| Member { owes_sync, ..predecessor });
         self.refresh_session(step.now, restored);
         let Some(parked) = new.parked_join() else { return };
         let group = &self.groups[new.group];
