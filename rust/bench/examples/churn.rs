@@ -8,10 +8,13 @@ use std::{env, process::ExitCode, time::Duration};
 
 use rota_bench::{
     BenchError,
-    churn::{self, ChurnPlan},
+    churn::{self, ChurnPlan, Churned},
+    passes::{LONG, STEPS},
 };
 use rustix::time::{ClockId, clock_gettime};
 
+/// Played before the clock runs: two sessions, so that as much expires at a time as later on.
+const WARM_UP: Duration = Duration::from_secs(12);
 const SHARES: [f64; 5] = [0.5, 0.99, 0.999, 0.9999, 1.0];
 
 fn main() -> ExitCode {
@@ -44,6 +47,8 @@ fn run(words: &[String]) -> Result<(), BenchError> {
     let plan = ChurnPlan {
         members: number(members)?,
         changes_per_s: number(changes_per_s)?,
+        warm_up: WARM_UP,
+        timing_steps: false,
         duration: Duration::try_from_secs_f64(number(seconds)?).map_err(|error| BenchError(error.to_string()))?,
     };
     println!("{:<22} {:>10}  p50, p99, p99.9, p99.99, longest (us)", "", "heartbeats");
@@ -60,6 +65,25 @@ fn run(words: &[String]) -> Result<(), BenchError> {
             println!("{what:<22} {:>10}  {}", took_ns.len(), took.join(", "));
         }
         println!("  {} left, {} fell silent, {} joins", churned.left, churned.silenced, churned.joined);
+        look_inside(&churn::run(&ChurnPlan { timing_steps: true, ..plan }, processor_time)?);
     }
     Ok(())
+}
+
+/// Says of another run, whose steps were timed, what its long passes are made of.
+fn look_inside(churned: &Churned) {
+    let passes = &churned.passes;
+    let share = passes.in_coordinator().as_secs_f64() / passes.took.as_secs_f64().max(f64::MIN_POSITIVE);
+    println!(
+        "  steps timed: {} passes of {} us or more, {} us in all, the longest {}; {:.0} % in the coordinator",
+        passes.long,
+        LONG.as_micros(),
+        micros(passes.took),
+        micros(passes.longest),
+        100.0 * share
+    );
+    for (step, name) in STEPS {
+        let [in_long, longest] = [passes.in_steps[step as usize], passes.longest_step[step as usize]];
+        println!("    {name:<18} {:>10} us of those, {} the longest step of all", micros(in_long), micros(longest));
+    }
 }

@@ -4,13 +4,16 @@
 //! The loop is open: a heartbeat is due when its time has come, whatever the coordinator is at, and its time counts from
 //! then. So a rebalance that takes a millisecond is seen by every heartbeat that was due in it. The time is that of the
 //! caller's clock: with one of the thread's own processor time other processes are not seen.
+//!
+//! All members join at one instant, which no real ones do. So there is time before the clock runs, as much as the plan
+//! says and as fast as it can be played, in which they heartbeat and change like later on, and nothing is counted.
 
-use std::{collections::VecDeque, hint, time::Duration};
+use std::{hint, time::Duration};
 
 use bytes::BytesMut;
 use hdrhistogram::Histogram;
 use rota_core::{
-    Answer, AppendId, Coordinator, Entropy, ErrorCode, Now, Record, Request, Sink, Ticket,
+    ErrorCode, Request, Ticket,
     request::{Heartbeat, LeaveGroup, LeaveIdentity},
 };
 use rota_wire::beat::FramedBeat;
@@ -18,7 +21,8 @@ use rota_wire::beat::FramedBeat;
 use crate::{
     BenchError,
     crowd::Seat,
-    stage::{Stage, join_request, plan_for, sync_request},
+    passes::{Passes, Step},
+    stage::{Stage, Told, join_request, plan_for, sync_request},
 };
 
 const GROUP_MEMBERS: usize = 100;
@@ -27,8 +31,16 @@ const INTERVAL_MS: u64 = 3_000;
 /// How long a member may be silent, and how long a rebalance waits for it.
 const TIMEOUT_MS: i32 = 6_000;
 const HIGHEST_NS: u64 = 60_000_000_000;
-/// An odd multiplier: the members heartbeat and change in an order in which no group's are together.
+/// An odd multiplier: the members heartbeat in an order in which no group's are together.
 const STRIDE: usize = 0x9e37_79b1;
+
+/// Which member changes: as if by chance. In the order of heartbeats, all who fall silent would have sent their last one
+/// behind the other, and expire together.
+fn changing(change: u64, count: usize) -> usize {
+    let mut mixed = change.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    ((mixed ^ mixed >> 32) % count as u64) as usize
+}
 
 /// What is to happen.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +49,12 @@ pub struct ChurnPlan {
     pub members: usize,
     /// Members that are replaced by a new one in a second: every other one leaves, the rest only fall silent, and expire.
     pub changes_per_s: u32,
+    /// What goes before, without a clock.
+    pub warm_up: Duration,
     /// How long.
     pub duration: Duration,
+    /// Whether every step of the coordinator is timed, which makes each take longer.
+    pub timing_steps: bool,
 }
 
 /// What has happened.
@@ -52,6 +68,8 @@ pub struct Churned {
     pub silenced: u64,
     /// Answers to joins that were good: 100 or so are a rebalance.
     pub joined: u64,
+    /// Where the time of long passes went.
+    pub passes: Passes,
 }
 
 /// A member, as it sees itself.
@@ -62,56 +80,15 @@ struct Actor {
     is_waiting: bool,
 }
 
-/// What a member was told.
-enum Told {
-    Joined { member_id: String, generation: i32, others: Vec<String> },
-    Synced,
-    Beat(ErrorCode),
-    Refused(ErrorCode),
-}
-
-#[derive(Default)]
-struct Heard {
-    told: VecDeque<(usize, Told)>,
-    appends: VecDeque<AppendId>,
-}
-
-/// The ticket of requests whose answer nobody waits for.
-const NOBODY: Ticket = Ticket(u64::MAX);
-
-impl Sink for Heard {
-    fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
-        if ticket == NOBODY {
-            return;
-        }
-        let told = match answer {
-            Answer::JoinGroup(joined) if joined.error == ErrorCode::None => Told::Joined {
-                member_id: joined.member_id.to_owned(),
-                generation: joined.generation,
-                others: joined.members.iter().map(|member| member.member_id.to_owned()).collect(),
-            },
-            Answer::JoinGroup(refused) => Told::Refused(refused.error),
-            Answer::SyncGroup(synced) if synced.error == ErrorCode::None => Told::Synced,
-            Answer::SyncGroup(refused) => Told::Refused(refused.error),
-            Answer::Heartbeat(error) => Told::Beat(error),
-            _ => return,
-        };
-        self.told.push_back((ticket.0 as usize, told));
-    }
-
-    fn append(&mut self, id: AppendId, _: &[Record]) {
-        self.appends.push_back(id);
-    }
-}
-
-struct Scene {
-    coordinator: Coordinator,
-    now: Now,
-    heard: Heard,
+struct Scene<C> {
+    plan: ChurnPlan,
+    clock: C,
+    stage: Stage,
     actors: Vec<Actor>,
-    appended: u64,
-    requests: u128,
     out: BytesMut,
+    /// Heartbeats and changes so far.
+    beats: u64,
+    changes: u64,
     churned: Churned,
 }
 
@@ -119,10 +96,10 @@ fn histogram() -> Result<Histogram<u64>, BenchError> {
     Histogram::new_with_max(HIGHEST_NS, 3).map_err(|error| BenchError(format!("no histogram: {error}")))
 }
 
-/// A clock that begins at 0 now.
-fn from_now(clock: impl Fn() -> Duration) -> impl Fn() -> Duration {
+/// A clock that says so much now.
+fn from_now(from: Duration, clock: impl Fn() -> Duration) -> impl Fn() -> Duration {
     let began = clock();
-    move || clock().saturating_sub(began)
+    move || clock().saturating_sub(began) + from
 }
 
 /// Waits until it is so late; gives how late it is then.
@@ -139,7 +116,7 @@ fn wait_until(due: Duration, elapsed: impl Fn() -> Duration) -> Duration {
 /// The floor: the same heartbeats fall due, and nothing is done but to look at the clock. What comes of it is the
 /// machine's and its other processes'.
 pub fn floor(plan: &ChurnPlan, clock: impl Fn() -> Duration) -> Result<Histogram<u64>, BenchError> {
-    let (elapsed, mut took_ns) = (from_now(clock), histogram()?);
+    let (elapsed, mut took_ns) = (from_now(Duration::ZERO, clock), histogram()?);
     for beat in 0.. {
         let due = due(plan, beat);
         if due >= plan.duration {
@@ -160,87 +137,118 @@ fn due(plan: &ChurnPlan, beat: u64) -> Duration {
 /// Heartbeats of all members for so long, while some of them are replaced. Errors: a member was told what none of these
 /// should be.
 pub fn run(plan: &ChurnPlan, clock: impl Fn() -> Duration) -> Result<Churned, BenchError> {
-    let mut scene = Scene::settled(plan.members)?;
-    let (elapsed, mut change, count) = (from_now(clock), 0_u64, plan.members);
-    for beat in 0.. {
-        let due = due(plan, beat);
-        if due >= plan.duration || count == 0 {
-            break;
-        }
-        scene.look_at(wait_until(due, &elapsed));
-        while u128::from(change + 1) * 1_000_000_000 <= u128::from(plan.changes_per_s) * due.as_nanos() {
-            scene.replace(change, (change as usize).wrapping_mul(STRIDE) % count)?;
-            change += 1;
-        }
-        let at = (beat as usize).wrapping_mul(STRIDE) % count;
-        if !scene.actors[at].is_waiting {
-            scene.beat(at);
-            scene.churned.took_ns.saturating_record(elapsed().saturating_sub(due).as_nanos() as u64);
-        }
-        scene.follow()?;
+    let mut scene = Scene::settled(*plan, &clock)?;
+    while let Some(due) = scene.due_before(plan.warm_up) {
+        scene.pass(due, due)?;
+    }
+    scene.churned = Churned::nothing()?;
+    let elapsed = from_now(plan.warm_up, &clock);
+    while let Some(due) = scene.due_before(plan.warm_up + plan.duration) {
+        let began = wait_until(due, &elapsed);
+        scene.pass(due, began)?;
+        let took = elapsed().saturating_sub(began);
+        scene.churned.passes.end(took);
     }
     Ok(scene.churned)
 }
 
-impl Scene {
-    fn settled(members: usize) -> Result<Scene, BenchError> {
+impl Churned {
+    fn nothing() -> Result<Churned, BenchError> {
+        Ok(Churned { took_ns: histogram()?, left: 0, silenced: 0, joined: 0, passes: Passes::default() })
+    }
+}
+
+impl<C: Fn() -> Duration> Scene<C> {
+    fn settled(plan: ChurnPlan, clock: C) -> Result<Scene<C>, BenchError> {
         let mut stage = Stage::new();
         (stage.session_timeout_ms, stage.rebalance_timeout_ms) = (TIMEOUT_MS, TIMEOUT_MS);
-        let seats = stage.settle(members, GROUP_MEMBERS)?;
+        let seats = stage.settle(plan.members, GROUP_MEMBERS)?;
+        stage.heard.is_followed = true;
         let actor = |seat: Seat| Actor { heartbeat: frame(&seat), seat, is_waiting: false };
-        let Stage { coordinator, now, appended, requests, .. } = stage;
         Ok(Scene {
-            coordinator,
-            now,
-            heard: Heard::default(),
+            plan,
+            clock,
+            stage,
             actors: seats.into_iter().map(actor).collect(),
-            appended,
-            requests,
             out: BytesMut::with_capacity(64),
-            churned: Churned { took_ns: histogram()?, left: 0, silenced: 0, joined: 0 },
+            beats: 0,
+            changes: 0,
+            churned: Churned::nothing()?,
         })
+    }
+
+    /// When the next heartbeat is due, if that is before `end`.
+    fn due_before(&self, end: Duration) -> Option<Duration> {
+        Some(due(&self.plan, self.beats)).filter(|due| *due < end && self.plan.members > 0)
+    }
+
+    /// The next heartbeat, which was due at `due`, all changes that were due before it, and what follows. It is `now`.
+    fn pass(&mut self, due: Duration, now: Duration) -> Result<(), BenchError> {
+        let (began, count) = ((self.clock)(), self.plan.members);
+        self.look_at(now);
+        while u128::from(self.changes + 1) * 1_000_000_000 <= u128::from(self.plan.changes_per_s) * due.as_nanos() {
+            self.replace(self.changes, changing(self.changes, count))?;
+            self.changes += 1;
+        }
+        let at = (self.beats as usize).wrapping_mul(STRIDE) % count;
+        self.beats += 1;
+        if !self.actors[at].is_waiting {
+            self.beat(at);
+            let late = now.saturating_sub(due);
+            let took = late + (self.clock)().saturating_sub(began);
+            self.churned.took_ns.saturating_record(took.as_nanos() as u64);
+        }
+        self.follow()
     }
 
     /// Time passes: whatever is due fires.
     fn look_at(&mut self, elapsed: Duration) {
         let mono_ms = elapsed.as_millis() as u64;
-        if mono_ms > self.now.mono_ms {
-            self.now.mono_ms = mono_ms;
-            self.coordinator.advance(self.now, &mut self.heard);
+        if mono_ms > self.stage.now.mono_ms {
+            self.stage.now.mono_ms = mono_ms;
+            self.timed(Step::Advance, Stage::advance);
             self.keep();
         }
     }
 
-    fn submit(&mut self, ticket: Ticket, request: Request<'_>) {
-        self.requests += 1;
-        self.coordinator.submit(self.now, ticket, Entropy(self.requests << 64), request, &mut self.heard);
+    /// A step of the coordinator.
+    fn timed(&mut self, step: Step, work: impl FnOnce(&mut Stage)) {
+        if !self.plan.timing_steps {
+            return work(&mut self.stage);
+        }
+        let began = (self.clock)();
+        work(&mut self.stage);
+        self.churned.passes.step(step, (self.clock)().saturating_sub(began));
+    }
+
+    fn submit(&mut self, step: Step, ticket: Ticket, request: Request<'_>) {
+        self.timed(step, |stage| stage.ask(ticket, request));
         self.keep();
     }
 
-    /// The log keeps everything at once.
     fn keep(&mut self) {
-        while let Some(id) = self.heard.appends.pop_front() {
-            self.coordinator.appended(id, Ok(self.appended), self.now, &mut self.heard);
-            self.appended += 1;
+        if !self.stage.heard.appends.is_empty() {
+            self.timed(Step::Appended, Stage::keep);
         }
     }
 
     /// From the bytes of a heartbeat to those of its answer, as a connection has them.
     fn beat(&mut self, at: usize) {
         let framed = FramedBeat::read(&self.actors[at].heartbeat);
-        let short = framed.and_then(|framed| Some((framed, self.coordinator.beat_by_hint(self.now, &framed.beat)?)));
+        let Stage { coordinator, now, .. } = &mut self.stage;
+        let short = framed.and_then(|framed| Some((framed, coordinator.beat_by_hint(*now, &framed.beat)?)));
         if let Some((framed, error)) = short {
             self.out.clear();
             framed.answer(&mut self.out, error);
             hint::black_box(&self.out);
             if error != ErrorCode::None {
-                self.heard.told.push_back((at, Told::Beat(error)));
+                self.stage.heard.told.push_back((Ticket(at as u64), Told::Beat(error)));
             }
             return;
         }
         let Seat { group, member_id, generation } = self.actors[at].seat.clone();
         let request = Heartbeat { group_id: Some(&group), generation, member_id: &member_id, instance_id: None };
-        self.submit(Ticket(at as u64), Request::Heartbeat(request));
+        self.submit(Step::Heartbeat, Ticket(at as u64), Request::Heartbeat(request));
     }
 
     /// A member makes room for a new one, which joins at once.
@@ -252,7 +260,7 @@ impl Scene {
         if change.is_multiple_of(2) {
             let members = [LeaveIdentity { member_id: &member_id, instance_id: None, reason: None }];
             let leave = LeaveGroup { version: 3, group_id: Some(&group), members: &members };
-            self.submit(NOBODY, Request::LeaveGroup(leave));
+            self.submit(Step::Leave, Ticket(at as u64), Request::LeaveGroup(leave));
             self.churned.left += 1;
         } else {
             self.churned.silenced += 1;
@@ -265,12 +273,13 @@ impl Scene {
     fn join(&mut self, at: usize) {
         self.actors[at].is_waiting = true;
         let Seat { group, member_id, .. } = self.actors[at].seat.clone();
-        self.submit(Ticket(at as u64), join_request(&group, &member_id, TIMEOUT_MS, TIMEOUT_MS));
+        self.submit(Step::Join, Ticket(at as u64), join_request(&group, &member_id, TIMEOUT_MS, TIMEOUT_MS));
     }
 
     /// Members do what follows from what they were told.
     fn follow(&mut self) -> Result<(), BenchError> {
-        while let Some((at, told)) = self.heard.told.pop_front() {
+        while let Some((ticket, told)) = self.stage.heard.told.pop_front() {
+            let at = ticket.0 as usize;
             match told {
                 Told::Joined { member_id, generation, others } => self.sync(at, member_id, generation, &others),
                 Told::Synced => {
@@ -278,11 +287,11 @@ impl Scene {
                     actor.heartbeat = frame(&actor.seat);
                     actor.is_waiting = false;
                 }
-                Told::Beat(ErrorCode::None) => {}
+                Told::Beat(ErrorCode::None) | Told::Left(ErrorCode::None) => {}
                 Told::Beat(ErrorCode::RebalanceInProgress) | Told::Refused(ErrorCode::RebalanceInProgress) => {
                     self.join(at);
                 }
-                Told::Beat(error) | Told::Refused(error) => match error {
+                Told::Beat(error) | Told::Left(error) | Told::Refused(error) => match error {
                     ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration => {
                         self.actors[at].seat.member_id.clear();
                         self.join(at);
@@ -298,7 +307,7 @@ impl Scene {
         self.churned.joined += 1;
         let plan = plan_for(others.iter().map(String::as_str));
         let seat = Seat { group: self.actors[at].seat.group.clone(), member_id, generation };
-        self.submit(Ticket(at as u64), sync_request(&seat, &plan));
+        self.submit(Step::Sync, Ticket(at as u64), sync_request(&seat, &plan));
         self.actors[at].seat = seat;
     }
 }
@@ -324,7 +333,8 @@ mod tests {
     }
 
     fn plan(changes_per_s: u32) -> ChurnPlan {
-        ChurnPlan { members: 200, changes_per_s, duration: Duration::from_millis(900) }
+        let (warm_up, duration) = (Duration::ZERO, Duration::from_millis(900));
+        ChurnPlan { members: 200, changes_per_s, warm_up, duration, timing_steps: false }
     }
 
     #[test]
@@ -337,20 +347,24 @@ mod tests {
     #[test]
     fn members_are_replaced_at_the_rate_of_the_plan_by_turns_of_both_kinds() {
         let churned = run(&plan(10), clock()).unwrap();
-        assert_eq!((churned.left, churned.silenced), (4, 4), "ten a second, and the last heartbeat is due at 885 ms");
+        assert_eq!(
+            (churned.left, churned.silenced),
+            (4, 3),
+            "ten a second, the last heartbeat is due at 885 ms, and one finds its member waiting"
+        );
         let long = ChurnPlan { duration: Duration::from_secs(10), ..plan(1) };
         let churned = run(&long, clock()).unwrap();
         let told = (churned.left, churned.silenced, churned.joined);
         assert_eq!(
             told,
-            (4, 4, 300),
-            "of nine, one finds its member waiting; three join phases of a hundred end in time"
+            (4, 2, 300),
+            "of nine, three find their member waiting; three join phases of a hundred end in time"
         );
     }
 
     #[test]
     fn members_that_are_replaced_have_their_groups_join_again() {
-        let mut scene = Scene::settled(200).unwrap();
+        let mut scene = Scene::settled(plan(0), clock()).unwrap();
         // The one who leaves and the one who falls silent are of one group; the other one is left alone.
         scene.replace(0, 3).unwrap();
         scene.replace(1, 4).unwrap();
@@ -369,5 +383,33 @@ mod tests {
         assert!(generations(0).all(|generation| generation == scene.actors[0].seat.generation));
         assert!(scene.actors[0].seat.generation > scene.actors[100].seat.generation);
         assert!(generations(1).all(|generation| generation == scene.actors[100].seat.generation));
+    }
+
+    #[test]
+    fn what_goes_before_the_clock_counts_for_nothing_but_what_it_leaves_behind() {
+        let (warm_up, duration) = (Duration::from_secs(5), Duration::from_secs(5));
+        let still = run(&ChurnPlan { warm_up, ..plan(0) }, clock()).unwrap();
+        assert_eq!((still.took_ns.len(), still.joined), (60, 0));
+        let churned = run(&ChurnPlan { warm_up, duration, ..plan(1) }, clock()).unwrap();
+        assert!((1..=5).contains(&(churned.left + churned.silenced)), "five are due while the clock runs");
+        assert!(churned.joined >= 100, "a group whose member fell silent before then goes on without it");
+    }
+
+    #[test]
+    fn those_who_change_one_after_the_other_do_not_heartbeat_so() {
+        const MEMBERS: usize = 100_000;
+        let mut turns = vec![0; MEMBERS];
+        (0..MEMBERS).for_each(|beat| turns[beat.wrapping_mul(STRIDE) % MEMBERS] = beat);
+        let mut tenths = [0; 10];
+        (0..1_000).for_each(|change| tenths[turns[changing(change, MEMBERS)] * 10 / MEMBERS] += 1);
+        assert!(tenths.iter().all(|changes| (70..=130).contains(changes)), "{tenths:?}");
+    }
+
+    #[test]
+    fn steps_are_timed_if_the_plan_says_so() {
+        let timed = run(&ChurnPlan { timing_steps: true, ..plan(10) }, clock()).unwrap();
+        let [joins, untimed] =
+            [&timed, &run(&plan(10), clock()).unwrap()].map(|churned| churned.passes.longest_step[Step::Join as usize]);
+        assert_eq!((joins, untimed), (Duration::from_micros(10), Duration::ZERO));
     }
 }

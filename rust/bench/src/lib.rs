@@ -10,6 +10,7 @@ pub mod echo;
 pub mod floors;
 pub mod frames;
 pub mod load;
+pub mod passes;
 pub mod stage;
 pub mod storm;
 

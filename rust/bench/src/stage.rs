@@ -30,18 +30,54 @@ pub struct Stage {
     pub(crate) appended: u64,
     /// So far: no two have the same entropy.
     pub(crate) requests: u128,
-    heard: Heard,
+    pub(crate) heard: Heard,
 }
 
+/// What a member is told.
+pub(crate) enum Told {
+    Joined {
+        member_id: String,
+        generation: i32,
+        /// All ids of the group, for its leader.
+        others: Vec<String>,
+    },
+    Synced,
+    Beat(ErrorCode),
+    Left(ErrorCode),
+    Refused(ErrorCode),
+}
+
+/// What the coordinator has said.
 #[derive(Default)]
-struct Heard {
+pub(crate) struct Heard {
+    /// Whether what is told is kept; or only who has joined, and how much was refused.
+    pub is_followed: bool,
+    pub told: VecDeque<(Ticket, Told)>,
     joined: Vec<(String, i32)>,
     refused: usize,
-    appends: VecDeque<AppendId>,
+    pub appends: VecDeque<AppendId>,
 }
 
-impl Sink for Heard {
-    fn answer(&mut self, _: Ticket, answer: Answer<'_>) {
+impl Told {
+    fn of(answer: &Answer<'_>) -> Told {
+        match answer {
+            Answer::JoinGroup(joined) if joined.error == ErrorCode::None => Told::Joined {
+                member_id: joined.member_id.to_owned(),
+                generation: joined.generation,
+                others: joined.members.iter().map(|member| member.member_id.to_owned()).collect(),
+            },
+            Answer::JoinGroup(refused) => Told::Refused(refused.error),
+            Answer::SyncGroup(synced) if synced.error == ErrorCode::None => Told::Synced,
+            Answer::SyncGroup(refused) => Told::Refused(refused.error),
+            Answer::Heartbeat(error) => Told::Beat(*error),
+            Answer::LeaveGroup(left) => Told::Left(left.error),
+            _ => Told::Refused(ErrorCode::UnknownServerError),
+        }
+    }
+}
+
+impl Heard {
+    fn count(&mut self, answer: &Answer<'_>) {
         match answer {
             Answer::JoinGroup(joined) if joined.error == ErrorCode::None => {
                 self.joined.push((joined.member_id.to_owned(), joined.generation));
@@ -52,6 +88,16 @@ impl Sink for Heard {
                 self.refused += usize::from(codes.any(|(_, code)| *code != ErrorCode::None));
             }
             _ => self.refused += 1,
+        }
+    }
+}
+
+impl Sink for Heard {
+    fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
+        if self.is_followed {
+            self.told.push_back((ticket, Told::of(&answer)));
+        } else {
+            self.count(&answer);
         }
     }
 
@@ -98,12 +144,16 @@ impl Stage {
         Ok(seats)
     }
 
-    /// A request; the log keeps what comes of it.
+    /// A request of somebody who does not follow up on it; the log keeps what comes of it.
     pub fn submit(&mut self, request: Request<'_>) {
-        self.requests += 1;
-        let entropy = Entropy(self.requests << 64);
-        self.coordinator.submit(self.now, Ticket(0), entropy, request, &mut self.heard);
+        self.ask(Ticket(0), request);
         self.keep();
+    }
+
+    /// A request. What it appends lies in `heard` until `keep`.
+    pub(crate) fn ask(&mut self, ticket: Ticket, request: Request<'_>) {
+        self.requests += 1;
+        self.coordinator.submit(self.now, ticket, Entropy(self.requests << 64), request, &mut self.heard);
     }
 
     /// All members of a new group join, until each has heard its generation.
@@ -113,7 +163,7 @@ impl Stage {
         }
         // The first deadline finds that others have joined meanwhile, and gives them as much time again: none.
         for _ in 0..2 {
-            self.coordinator.advance(self.now, &mut self.heard);
+            self.advance();
             self.keep();
         }
         let joined = std::mem::take(&mut self.heard.joined);
@@ -140,7 +190,13 @@ impl Stage {
         }
     }
 
-    fn keep(&mut self) {
+    /// Time has passed: whatever is due fires.
+    pub(crate) fn advance(&mut self) {
+        self.coordinator.advance(self.now, &mut self.heard);
+    }
+
+    /// The log keeps everything at once.
+    pub(crate) fn keep(&mut self) {
         while let Some(id) = self.heard.appends.pop_front() {
             self.coordinator.appended(id, Ok(self.appended), self.now, &mut self.heard);
             self.appended += 1;
