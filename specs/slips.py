@@ -16,7 +16,7 @@ from specs import assignors, wheel
 from specs.logic import Or, State, Term
 from specs.obligations import Result
 from specs.planting import Mutant, killers
-from specs.wheel import LEVEL_BITS, LEVELS, Bits, Word
+from specs.wheel import LEVEL_BITS, LEVELS, Bits, Word, shift
 
 SIZES = {"Topic": 2, "Partition": 2, "Member": 2, "Load": 2}
 Broken = dict[str, str]
@@ -98,21 +98,25 @@ def coarser_level(at: Any, now: Word, deadline: Word) -> Word:
     return at.choose(at.below(level, at.word(LEVELS - 1)), level + at.word(1), level)
 
 
-def reached_but(last: Callable[[Word], Word]) -> Callable[..., Word]:
-    """The slots that time reaches, with other ones up to the last."""
+def reached_but(last: Callable[[Any, Word, int], Word], then: Callable[[Word, Word], Word]) -> Callable[..., Word]:
+    """The slots that time reaches, with another answer for one of them."""
 
-    def slots_reached(at: Any, earlier: Word, later: Word, level: int) -> Word:
-        right = _slots_reached(at, earlier, later, level)
-        mine = wheel.level_of(at, earlier, later) == level
-        return at.choose(z3.And(mine, earlier != later), last(right), right)
+    def slots_reached(at: Any, earlier: Word, later: Word, level: int, word: Word) -> Word:
+        right = _slots_reached(at, earlier, later, level, word)
+        slot = last(at, later, level) & at.word(wheel.slots(level) - 1)
+        mine = z3.And(
+            at.right(slot, LEVEL_BITS) == word, at.right(earlier, shift(level)) != at.right(later, shift(level))
+        )
+        return at.choose(mine, then(right, at.left(at.word(1), slot & at.word(63))), right)
 
     return slots_reached
 
 
-def only_own_level(at: Any, earlier: Word, later: Word, level: int) -> Word:
-    """Nothing of the levels below the highest that moved."""
-    mine = wheel.level_of(at, earlier, later) == level
-    return at.choose(mine, _slots_reached(at, earlier, later, level), at.word(0))
+def rounds_forgotten(at: Any, earlier: Word, later: Word, level: int, word: Word) -> Word:
+    """As if time had gone round the level less than once."""
+    whole = at.word((wheel.slots(level) << shift(level)) - 1 & wheel.ALL)
+    within = later - ((later - earlier) & ~whole)
+    return _slots_reached(at, earlier, within, level, word)
 
 
 _level_of, _slots_reached = wheel.level_of, wheel.slots_reached
@@ -122,37 +126,48 @@ in_wheel("level too coarse", "an entry is linked one level too high", level_of=c
 in_wheel(
     "slot of the level above",
     "the slot is taken from the bits of the next level",
-    slot_of=lambda at, instant, level: at.right(instant, (level + 1) * LEVEL_BITS) & at.word(wheel.SLOTS - 1),
+    slot_of=lambda at, instant, level: at.right(instant, shift(level + 1)) & at.word(wheel.slots(level) - 1),
 )
 in_wheel(
     "slot without a mask",
     "the slot keeps the bits of coarser levels",
-    slot_of=lambda at, instant, level: at.right(instant, level * LEVEL_BITS),
+    slot_of=lambda at, instant, level: at.right(instant, shift(level)),
 )
 in_wheel(
     "turn forgotten",
     "a slot's start leaves out which turn of its level it is in",
-    slot_start=lambda at, _, level, slot: at.left(slot, level * LEVEL_BITS),
+    slot_start=lambda at, _, level, slot: at.left(slot, shift(level)),
 )
 in_wheel(
     "start of the time's slot",
-    "a slot's start keeps the time's own bits of the level",
-    slot_start=lambda at, now, level, slot: (
-        at.left(at.right(now, level * LEVEL_BITS), level * LEVEL_BITS) | at.left(slot, level * LEVEL_BITS)
+    "the time's own slot starts with it, and not when the level has gone round",
+    slot_start=lambda at, now, level, slot: at.left(
+        at.right(now, shift(level)) + ((slot - at.right(now, shift(level))) & at.word(wheel.slots(level) - 1)),
+        shift(level),
     ),
+)
+in_wheel(
+    "slots counted from the time",
+    "a slot's number is taken for how far away it is",
+    slot_start=lambda at, now, level, slot: at.left(at.right(now, shift(level)) + at.word(1) + slot, shift(level)),
 )
 in_wheel(
     "a slot too few",
     "time stops before the last slot that it reached",
-    slots_reached=reached_but(lambda b: z3.LShR(b, 1)),
+    slots_reached=reached_but(lambda at, later, level: wheel.slot_of(at, later, level), lambda bits, bit: bits & ~bit),
 )
 in_wheel(
     "a slot too many",
     "time empties the slot after the last that it reached",
-    slots_reached=reached_but(lambda b: (b << 1) | 1),
+    slots_reached=reached_but(
+        lambda at, later, level: wheel.slot_of(at, later, level) + at.word(1), lambda bits, bit: bits | bit
+    ),
 )
+in_wheel("rounds forgotten", "time that goes round a level empties it as if it had not", slots_reached=rounds_forgotten)
 in_wheel(
-    "finer levels forgotten", "time empties no slot below the highest level that moved", slots_reached=only_own_level
+    "words alike",
+    "the words of a wide level are taken for its first",
+    slots_from=lambda at, slot, _: at.left(at.word(wheel.ALL), slot & at.word(63)),
 )
 
 

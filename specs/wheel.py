@@ -1,6 +1,6 @@
 """The timing wheel's slot arithmetic, for all 64-bit instants (docs/protocol.md §16.1).
 
-The four functions are written once, over an arithmetic: `Bits` makes Z3 formulas of them, `numpy` arrays of unsigned
+The functions are written once, over an arithmetic: `Bits` makes Z3 formulas of them, `numpy` arrays of unsigned
 64-bit integers make numbers. `tests/specs/test_wheel.py` holds the numbers to the wheel in Rust, input by input.
 
 An entry lies at a *place*: a level and a slot, chosen when it is linked. Proved is what the wheel's promises rest on:
@@ -9,8 +9,9 @@ An entry lies at a *place*: a level and a slot, chosen when it is linked. Proved
 * the slots that `advance` empties are exactly those whose start it reached, so that nothing is lost or touched early;
 * places keep their start while time does not reach them;
 * a deadline written lazily is not before the start of the place, so that the same holds for it;
-* what is linked again lies at a finer level, so that it comes due in at most eleven steps;
-* the first slot of the finest occupied level starts first, so that `next_deadline` is never late.
+* what is linked again lies at a finer level, so that it comes due in at most ten steps;
+* of a level the first occupied slot after the time's own, going round, starts first, so that `next_deadline`, which
+  takes the earliest of all levels, is never late.
 """
 
 from __future__ import annotations
@@ -23,8 +24,26 @@ import z3
 
 from specs.obligations import Result, verdict_of
 
-LEVELS, SLOTS, LEVEL_BITS, BITS = 11, 64, 6, 64
+LEVELS, WIDE, WIDE_BITS, LEVEL_BITS, BITS = 10, 1, 10, 6, 64
 ALL = (1 << BITS) - 1
+
+
+def bits(level: int) -> int:
+    """How many bits of an instant choose the slot: level 1 has more slots than others."""
+    return WIDE_BITS if level == WIDE else LEVEL_BITS
+
+
+def slots(level: int) -> int:
+    """Slots of a level."""
+    return 1 << bits(level)
+
+
+def shift(level: int) -> int:
+    """A slot of the level spans two to that many milliseconds."""
+    return sum(bits(finer) for finer in range(level))
+
+
+FIRST = [sum(slots(finer) for finer in range(level)) for level in range(LEVELS + 1)]  # places before those of a level
 
 Word = Any  # a 64-bit word: a Z3 bit vector or a numpy array of uint64
 
@@ -60,31 +79,50 @@ class Bits:
 
 def slot_of(at: Any, instant: Word, level: int) -> Word:
     """The slot of a level that holds the instant."""
-    return at.right(instant, level * LEVEL_BITS) & at.word(SLOTS - 1)
+    return at.right(instant, shift(level)) & at.word(slots(level) - 1)
 
 
 def level_of(at: Any, now: Word, deadline: Word) -> Word:
-    """The level of the highest bit in which the deadline differs from the time."""
-    differing = (now ^ deadline) | at.word(1)
+    """The first level whose slots reach as far as the deadline is away."""
+    span = deadline - now
     level = at.word(0)
     for finer in range(1, LEVELS):
-        level = at.choose(at.below(differing, at.word(1 << (finer * LEVEL_BITS))), level, at.word(finer))
+        level = at.choose(at.below(span, at.word(1 << shift(finer))), level, at.word(finer))
     return level
 
 
+def before(at: Any, now: Word, level: int, slot: Word) -> Word:
+    """How many slots lie between the time's own and this one, going round the level."""
+    return (slot - at.right(now, shift(level)) - at.word(1)) & at.word(slots(level) - 1)
+
+
 def slot_start(at: Any, now: Word, level: int, slot: Word) -> Word:
-    """The first instant of a slot in the turn of its level that holds the time."""
-    above = (ALL << ((level + 1) * LEVEL_BITS)) & ALL if (level + 1) * LEVEL_BITS < BITS else 0
-    return (now & at.word(above)) | at.left(slot, level * LEVEL_BITS)
+    """The first instant of a slot that is later than the time."""
+    return at.left(at.right(now, shift(level)) + at.word(1) + before(at, now, level, slot), shift(level))
 
 
-def slots_reached(at: Any, earlier: Word, later: Word, level: int) -> Word:
-    """The slots of a level whose start is reached when time moves, as bits."""
-    highest = level_of(at, earlier, later)
+def slots_from(at: Any, slot: Word, word: Word) -> Word:
+    """The slots of a word of 64 that are not before the slot, as bits."""
+    begin = word * at.word(BITS)
+    bit = at.choose(at.below(slot, begin), at.word(0), slot - begin)
+    return at.choose(at.below(bit, at.word(BITS)), at.left(at.word(ALL), bit & at.word(BITS - 1)), at.word(0))
+
+
+def slots_reached(at: Any, earlier: Word, later: Word, level: int, word: Word) -> Word:
+    """The slots of a word of a level whose start is reached when time moves, as bits."""
+    count = at.right(later, shift(level)) - at.right(earlier, shift(level))
+    first = (slot_of(at, earlier, level) + at.word(1)) & at.word(slots(level) - 1)
     last = slot_of(at, later, level)
-    mine = at.right(at.word(ALL), at.word(SLOTS - 1) - last)
-    reached = at.choose(at.below(at.word(level), highest), at.word(ALL), at.choose(highest == level, mine, at.word(0)))
-    return at.choose(earlier == later, at.word(0), reached)
+    from_first, to_last = slots_from(at, first, word), ~slots_from(at, last + at.word(1), word)
+    reached = at.choose(at.below(last, first), from_first | to_last, from_first & to_last)
+    some = at.choose(at.below(count, at.word(slots(level))), reached, at.word(ALL))
+    return at.choose(count == at.word(0), at.word(0), some)
+
+
+def is_reached(at: Any, earlier: Word, later: Word, level: int, slot: Word) -> Word:
+    """The bit of a slot among those that time reaches."""
+    reached = slots_reached(at, earlier, later, level, at.right(slot, LEVEL_BITS))
+    return at.right(reached, slot & at.word(BITS - 1)) & at.word(1)
 
 
 # ---- claims: name, English, and for each level what must hold for all words
@@ -98,12 +136,9 @@ def linked(now: Word, deadline: Word, level: int) -> Any:
 
 
 def belongs(now: Word, level: int, slot: Word) -> Any:
-    """An entry may lie in the slot of the level: the slot starts later than the time."""
-    return z3.And(
-        z3.ULT(slot, SLOTS),
-        z3.ULT(slot_of(Bits, now, level), slot),
-        slot_of(Bits, slot_start(Bits, now, level, slot), level) == slot,
-    )
+    """An entry may lie in the slot of the level: it is one, and starts again before time ends."""
+    left = Bits.word(ALL >> shift(level)) - Bits.right(now, shift(level))
+    return z3.And(z3.ULT(slot, slots(level)), z3.ULT(before(Bits, now, level, slot), left))
 
 
 def starts_between(level: int, w: dict[str, Word]) -> Any:
@@ -117,26 +152,32 @@ def starts_between(level: int, w: dict[str, Word]) -> Any:
 
 
 def has_a_level(level: int, w: dict[str, Word]) -> Any:
-    """Every deadline has a level, its slot is a bit of the level's word, and place numbers name level and slot."""
+    """Every deadline has a level, its slot is a bit of the level's words, and place numbers name level and slot."""
     slot = slot_of(Bits, w["deadline"], level)
-    place = Bits.word(level * SLOTS) + slot
+    place = Bits.word(FIRST[level]) + slot
+    above = Bits.word(2) + z3.UDiv(place - Bits.word(FIRST[2]), Bits.word(BITS))
+    found = z3.If(z3.ULT(place, FIRST[1]), Bits.word(0), z3.If(z3.ULT(place, FIRST[2]), Bits.word(1), above))
     return z3.And(
         z3.ULT(level_of(Bits, w["now"], w["deadline"]), LEVELS),
-        z3.ULT(slot, SLOTS),
-        z3.UDiv(place, Bits.word(SLOTS)) == level,
-        z3.URem(place, Bits.word(SLOTS)) == slot,
-        z3.ULT(place, LEVELS * SLOTS),
+        z3.ULT(slot, slots(level)),
+        found == level,
+        z3.UDiv(place, Bits.word(BITS)) == Bits.word(FIRST[level] // BITS) + z3.UDiv(slot, Bits.word(BITS)),
+        z3.URem(place, Bits.word(BITS)) == z3.URem(slot, Bits.word(BITS)),
+        z3.ULT(place, FIRST[LEVELS]),
     )
 
 
-def highest_bit(level: int, w: dict[str, Word]) -> Any:
-    """The level is that of the highest differing bit: they differ in it and agree above."""
+def first_to_reach(level: int, w: dict[str, Word]) -> Any:
+    """A deadline's level is the finest that goes round once at most until then; its slot is not the time's own."""
     now, deadline = w["now"], w["deadline"]
+    away = Bits.right(deadline, shift(level)) - Bits.right(now, shift(level))
     return z3.Implies(
         linked(now, deadline, level),
         z3.And(
-            slot_of(Bits, now, level) != slot_of(Bits, deadline, level),
-            *(slot_of(Bits, now, above) == slot_of(Bits, deadline, above) for above in range(level + 1, LEVELS)),
+            away == before(Bits, now, level, slot_of(Bits, deadline, level)) + 1,
+            z3.ULE(1, away),
+            z3.ULE(away, slots(level)),
+            *(z3.UGE(deadline - now, 1 << shift(finer + 1)) for finer in range(level)),
         ),
     )
 
@@ -144,7 +185,7 @@ def highest_bit(level: int, w: dict[str, Word]) -> Any:
 def reached_exactly(level: int, w: dict[str, Word]) -> Any:
     """`advance` empties an occupied slot if, and only if, it reached the slot's start: nothing is lost or early."""
     start = slot_start(Bits, w["now"], level, w["slot"])
-    bit = z3.LShR(slots_reached(Bits, w["now"], w["later"], level), w["slot"]) & 1
+    bit = is_reached(Bits, w["now"], w["later"], level, w["slot"])
     return z3.Implies(
         z3.And(z3.ULE(w["now"], w["later"]), belongs(w["now"], level, w["slot"])),
         (bit == 1) == z3.ULE(start, w["later"]),
@@ -206,25 +247,25 @@ def cascades_descend(level: int, w: dict[str, Word]) -> Any:
     )
 
 
-def finest_first(level: int, w: dict[str, Word]) -> Any:
-    """The lowest slot of the finest occupied level starts first: `next_deadline` is at or before every deadline."""
-    start = slot_start(Bits, w["now"], level, w["slot"])
-    here = z3.And(belongs(w["now"], level, w["slot"]))
-    others = [
-        z3.Implies(
-            z3.And(
-                belongs(w["now"], coarser, w["other"]), *([z3.ULE(w["slot"], w["other"])] if coarser == level else [])
-            ),
-            z3.ULE(start, slot_start(Bits, w["now"], coarser, w["other"])),
-        )
-        for coarser in range(level, LEVELS)
-    ]
-    return z3.Implies(here, z3.And(z3.ULT(w["now"], start), *others))
+def first_starts_first(level: int, w: dict[str, Word]) -> Any:
+    """Going round, the first occupied slot of a level starts first: `next_deadline` is at or before every deadline."""
+    slot, other = w["slot"], w["other"]
+    start = slot_start(Bits, w["now"], level, slot)
+    following = (slot_of(Bits, w["now"], level) + 1) & (slots(level) - 1)
+    found_first = z3.If(
+        z3.ULE(following, slot),
+        z3.Or(z3.ULE(slot, other), z3.ULT(other, following)),
+        z3.And(z3.ULE(slot, other), z3.ULT(other, following)),
+    )
+    return z3.Implies(
+        z3.And(belongs(w["now"], level, slot), belongs(w["now"], level, other), found_first),
+        z3.And(z3.ULT(w["now"], start), z3.ULE(start, slot_start(Bits, w["now"], level, other))),
+    )
 
 
 def order_kept(level: int, w: dict[str, Word]) -> Any:
     """When the later of two entries is due, `advance` has emptied the slot of the earlier: none overtakes another."""
-    bit = z3.LShR(slots_reached(Bits, w["now"], w["later"], level), slot_of(Bits, w["deadline"], level)) & 1
+    bit = is_reached(Bits, w["now"], w["later"], level, slot_of(Bits, w["deadline"], level))
     return z3.Implies(
         z3.And(
             linked(w["now"], w["deadline"], level), z3.ULE(w["deadline"], w["other"]), z3.ULE(w["other"], w["later"])
@@ -235,14 +276,14 @@ def order_kept(level: int, w: dict[str, Word]) -> Any:
 
 CLAIMS: dict[str, Claim] = {
     "levels and places": has_a_level,
-    "highest bit": highest_bit,
+    "first to reach": first_to_reach,
     "linked in time": starts_between,
     "reached exactly": reached_exactly,
     "places keep": places_keep,
     "lazy re-arming": lazily_rearmed,
     "cascades descend": cascades_descend,
     "order kept": order_kept,
-    "next_deadline never late": finest_first,
+    "next_deadline never late": first_starts_first,
 }
 
 

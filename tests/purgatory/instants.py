@@ -1,4 +1,4 @@
-"""Instants and spans worth trying on a wheel of 64 slots a level."""
+"""Instants and spans worth trying on a wheel of 64 and of 1,024 slots a level."""
 
 from __future__ import annotations
 

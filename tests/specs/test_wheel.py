@@ -39,7 +39,8 @@ def instants(seed: int, count: int) -> Words:
     """Instants of every magnitude, and those beside the borders of slots."""
     random = np.random.default_rng(seed)
     words = random.integers(0, 2**64, count, dtype=np.uint64) >> random.integers(0, 64, count, dtype=np.uint64)
-    borders = np.uint64(1) << (np.uint64(6) * random.integers(0, 11, count, dtype=np.uint64))
+    shifts = np.array([wheel.shift(level) for level in range(wheel.LEVELS)], dtype=np.uint64)
+    borders = np.uint64(1) << random.choice(shifts, count)
     beside = words // borders * borders + random.integers(0, 3, count, dtype=np.uint64) - np.uint64(1)
     return np.where(random.random(count) < 0.4, beside, words)
 
@@ -59,8 +60,7 @@ def reached(now: Words, later: Words, deadline: Words) -> NDArray[np.bool_]:
     level = wheel.level_of(Numbers, now, deadline)
     found = np.zeros(len(now), dtype=bool)
     for each in range(wheel.LEVELS):
-        bits = wheel.slots_reached(Numbers, now, later, each)
-        bit = (bits >> wheel.slot_of(Numbers, deadline, each)) & np.uint64(1)
+        bit = wheel.is_reached(Numbers, now, later, each, wheel.slot_of(Numbers, deadline, each))
         found |= (level == each) & (bit == 1)
     return found
 
@@ -100,8 +100,9 @@ def test_formulas_and_rust_agree() -> None:
 
 
 def test_formulas_know_the_borders() -> None:
-    now = np.array([0, 63, 64, 2**60 - 1, 2**64 - 2], dtype=np.uint64)
-    deadline = np.array([1, 64, 127, 2**60, 2**64 - 1], dtype=np.uint64)
-    assert wheel.level_of(Numbers, now, deadline).tolist() == [0, 1, 0, 10, 0]
+    now = np.array([0, 63, 64, 64, 2**58 - 2, 0, 2**64 - 2], dtype=np.uint64)
+    deadline = np.array([1, 64, 127, 128, 2**58, 2**58, 2**64 - 1], dtype=np.uint64)
+    assert wheel.level_of(Numbers, now, deadline).tolist() == [0, 0, 0, 1, 0, 9, 0]
     assert starts(now, deadline).tolist() == deadline.tolist()
-    assert [Wheel(n).next_deadline() for n in now.tolist()] == [None] * 5
+    assert wheel.level_of(Numbers, now[:1], now[:1] + np.uint64(2**16 - 1)).tolist() == [1]
+    assert [Wheel(n).next_deadline() for n in now.tolist()] == [None] * 7

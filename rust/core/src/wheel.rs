@@ -1,10 +1,13 @@
 //! A hierarchical timing wheel: deadlines in, due entries out (`docs/protocol.md` §16).
 //!
-//! One tick is 1 ms. A level has 64 slots and a slot of level `n` spans `64^n` ms, so eleven levels cover every `u64`
-//! and no deadline is ever clamped. An entry is placed at the highest level at which its deadline and the wheel's time
-//! fall into different slots. Every occupied slot therefore *starts later* than the wheel's time, and time that reaches
-//! a slot's start empties it: its entries are due, or find a lower level. Each level has one `u64` of occupancy, so a
-//! jump of any length costs the entries it touches and nothing for the time it skips.
+//! One tick is 1 ms. Each level is a ring of slots that goes round the wheel's time: of level 0 a slot spans 1 ms, of each
+//! level as much as all slots of the level below. Ten levels cover every `u64` and no deadline is ever clamped. An entry
+//! is placed at the first level whose ring reaches its deadline. Every occupied slot *starts later* than the wheel's
+//! time, and time that reaches a slot's start empties it: its entries are due, or find a lower level. Each slot has one
+//! bit of occupancy, so a jump of any length costs the entries it touches and next to nothing for the time it skips.
+//!
+//! Level 1 is wide: 1,024 slots of 64 ms, which is longer than sessions mostly are. So what is emptied at once are the
+//! entries of 64 ms, and not those of a slot of seconds, which would be most of all sessions.
 //!
 //! Re-arming is lazy. A deadline that is not before the start of the entry's slot is only written into the entry, and
 //! the entry finds its new slot when the old one comes due: a heartbeat costs two stores. An earlier deadline relinks.
@@ -15,14 +18,19 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-/// Levels of the wheel: `6 * 11 >= 64`, so that every deadline has a slot.
-pub const LEVELS: u32 = 11;
-/// Slots of one level, as many as an occupancy word has bits.
-pub const SLOTS: u32 = 64;
-/// Bits of a deadline that choose the slot within one level.
-const LEVEL_BITS: u32 = SLOTS.trailing_zeros();
+/// Levels of the wheel: enough that every deadline has a slot.
+pub const LEVELS: u32 = 10;
+/// The level that has more slots than others.
+const WIDE: u32 = 1;
+/// Bits of a deadline that choose the slot within the wide level, and within any other.
+const WIDE_BITS: u32 = 10;
+const LEVEL_BITS: u32 = 6;
+/// Slots that share one word of occupancy: all of a level, but of the wide one.
+const WORD: u32 = u64::BITS;
+/// Words of occupancy.
+const WORDS: u32 = place_of(LEVELS, 0) as u32 / WORD;
 /// The place of entries that were armed for a time that has passed.
-const OVERDUE: u16 = (LEVELS * SLOTS) as u16;
+const OVERDUE: u16 = place_of(LEVELS, 0);
 /// The place of entries that an advance has found due and that nobody has taken. It is no list: to take one touches no
 /// other.
 const FOUND: u16 = OVERDUE + 1;
@@ -35,40 +43,64 @@ const ABREAST: usize = 8;
 /// The end of a list. No entry has this index.
 const NIL: u32 = u32::MAX;
 
+/// Slots of one level.
+pub const fn slots(level: u32) -> u32 {
+    1 << if level == WIDE { WIDE_BITS } else { LEVEL_BITS }
+}
+
+/// A slot of this level spans two to that many milliseconds.
+const fn shift(level: u32) -> u32 {
+    match level {
+        0 | WIDE => level * LEVEL_BITS,
+        _ => (level - 1) * LEVEL_BITS + WIDE_BITS,
+    }
+}
+
 /// The slot of level `level` that holds the instant `time_ms`.
 pub const fn slot_of(time_ms: u64, level: u32) -> u32 {
-    ((time_ms >> (level * LEVEL_BITS)) & (SLOTS as u64 - 1)) as u32
+    (time_ms >> shift(level)) as u32 & (slots(level) - 1)
 }
 
-/// The level for a deadline later than `now_ms`: where the highest bit in which the two differ lies.
+/// The level for a deadline later than `now_ms`: the first that has a slot for it after the one of now.
 pub const fn level_of(now_ms: u64, deadline_ms: u64) -> u32 {
-    let differing = (now_ms ^ deadline_ms) | 1;
-    (u64::BITS - 1 - differing.leading_zeros()) / LEVEL_BITS
+    let highest = u64::BITS - 1 - (deadline_ms.wrapping_sub(now_ms) | 1).leading_zeros();
+    if highest < shift(WIDE) {
+        0
+    } else if highest < shift(2) {
+        WIDE
+    } else {
+        2 + (highest - shift(2)) / LEVEL_BITS
+    }
 }
 
-/// The first instant of slot `slot` of level `level` in the turn of that level that holds `now_ms`.
+/// The first instant of slot `slot` of level `level` that is later than `now_ms`.
 pub const fn slot_start(now_ms: u64, level: u32, slot: u32) -> u64 {
-    let turn = match u64::MAX.checked_shl((level + 1) * LEVEL_BITS) {
-        Some(above) => now_ms & above,
-        None => 0,
-    };
-    turn | ((slot as u64) << (level * LEVEL_BITS))
+    let here = now_ms >> shift(level);
+    // A slot that now is in comes again when the level has gone round.
+    let before = (slot as u64).wrapping_sub(here).wrapping_sub(1) & (slots(level) as u64 - 1);
+    here.wrapping_add(1).wrapping_add(before) << shift(level)
 }
 
-/// The slots of `level` whose start is passed or reached when time moves from `from_ms` to the later `to_ms`, as bits.
-///
-/// Bits of slots that cannot be occupied at `from_ms` may be set as well.
-pub const fn slots_reached(from_ms: u64, to_ms: u64, level: u32) -> u64 {
-    if from_ms == to_ms {
+/// The slots of word `word` of `level` whose start is passed or reached when time moves from `from_ms` to the later
+/// `to_ms`, as bits.
+pub const fn slots_reached(from_ms: u64, to_ms: u64, level: u32, word: u32) -> u64 {
+    let count = (to_ms >> shift(level)) - (from_ms >> shift(level));
+    if count == 0 {
         return 0;
     }
-    let highest = level_of(from_ms, to_ms);
-    if level < highest {
-        u64::MAX
-    } else if level == highest {
-        u64::MAX >> (SLOTS - 1 - slot_of(to_ms, level))
-    } else {
-        0
+    if count >= slots(level) as u64 {
+        return u64::MAX;
+    }
+    let (first, last) = ((slot_of(from_ms, level) + 1) & (slots(level) - 1), slot_of(to_ms, level));
+    let (from_first, to_last) = (slots_from(first, word), !slots_from(last + 1, word));
+    if first <= last { from_first & to_last } else { from_first | to_last }
+}
+
+/// The slots of a word that are not before `slot`, as bits.
+const fn slots_from(slot: u32, word: u32) -> u64 {
+    match slot.saturating_sub(word * WORD) {
+        bit @ 0..WORD => u64::MAX << bit,
+        _ => 0,
     }
 }
 
@@ -102,7 +134,7 @@ struct Timer {
     deadline_ms: u64,
     arming: u64,
     generation: u32,
-    /// `level * 64 + slot`, [`OVERDUE`], [`FOUND`] or [`VACANT`].
+    /// That of a level's slot ([`place_of`]), [`OVERDUE`], [`FOUND`] or [`VACANT`].
     place: u16,
     #[serde(skip)]
     next: u32,
@@ -153,7 +185,7 @@ pub struct Wheel<T> {
     #[serde(skip)]
     armed: usize,
     #[serde(skip)]
-    occupied: [u64; LEVELS as usize],
+    occupied: [u64; WORDS as usize],
     /// The first entry of each list.
     #[serde(skip)]
     heads: Vec<u32>,
@@ -182,7 +214,7 @@ impl<T> Wheel<T> {
             payloads: Vec::new(),
             free: Vec::new(),
             armed: 0,
-            occupied: [0; LEVELS as usize],
+            occupied: [0; WORDS as usize],
             heads: vec![NIL; LISTS],
             reached: Vec::with_capacity(LISTS),
             found: Vec::new(),
@@ -237,12 +269,14 @@ impl<T> Wheel<T> {
         let arming = self.armings + 1;
         let Some(timer) = self.timers.get_mut(id.index as usize).filter(|timer| timer.is(id)) else { return false };
         let place = timer.place;
+        // Its slot does not start after its deadline, so it may be too late only for an earlier one.
+        let is_earlier = deadline_ms < timer.deadline_ms;
         timer.deadline_ms = deadline_ms;
         timer.arming = arming;
         self.armings = arming;
         if place >= OVERDUE {
             self.overdue_from_ms = self.overdue_from_ms.min(deadline_ms);
-        } else if deadline_ms < place_start(now_ms, place) {
+        } else if is_earlier && deadline_ms < place_start(now_ms, place) {
             self.unlink(id.index);
             self.link(id.index);
         }
@@ -307,13 +341,22 @@ impl<T> Wheel<T> {
         // All reached lists are taken off before any entry is placed again: no entry is touched twice.
         let mut lists = std::mem::take(&mut self.reached);
         lists.push(std::mem::replace(&mut self.heads[OVERDUE as usize], NIL));
-        for level in 0..LEVELS {
-            let mut reached = self.occupied[level as usize] & slots_reached(self.now_ms, now_ms, level);
-            self.occupied[level as usize] &= !reached;
-            while reached != 0 {
-                let place = place_of(level, reached.trailing_zeros());
-                lists.push(std::mem::replace(&mut self.heads[place as usize], NIL));
-                reached &= reached - 1;
+        // Where a level does not move, none above it does.
+        let moves = |level: &u32| now_ms >> shift(*level) != self.now_ms >> shift(*level);
+        for level in (0..LEVELS).take_while(moves) {
+            let first = u32::from(place_of(level, 0)) / WORD;
+            for word in 0..slots(level) / WORD {
+                let occupied = &mut self.occupied[(first + word) as usize];
+                if *occupied == 0 {
+                    continue;
+                }
+                let mut reached = *occupied & slots_reached(self.now_ms, now_ms, level, word);
+                *occupied &= !reached;
+                while reached != 0 {
+                    let place = (first + word) * WORD + reached.trailing_zeros();
+                    lists.push(std::mem::replace(&mut self.heads[place as usize], NIL));
+                    reached &= reached - 1;
+                }
             }
         }
         self.now_ms = now_ms;
@@ -363,8 +406,21 @@ impl<T> Wheel<T> {
         if self.overdue > 0 {
             return Some(self.overdue_from_ms);
         }
-        let level = (0..LEVELS).find(|&level| self.occupied[level as usize] != 0)?;
-        Some(slot_start(self.now_ms, level, self.occupied[level as usize].trailing_zeros()))
+        (0..LEVELS).filter_map(|level| Some(slot_start(self.now_ms, level, self.first_occupied(level)?))).min()
+    }
+
+    /// The occupied slot of a level that starts first.
+    fn first_occupied(&self, level: u32) -> Option<u32> {
+        let words = &self.occupied[word_and_bit(place_of(level, 0)).0..][..(slots(level) / WORD) as usize];
+        let next = (slot_of(self.now_ms, level) + 1) & (slots(level) - 1);
+        let first_of = |word: u32, bits: u64| (bits != 0).then(|| word * WORD + bits.trailing_zeros());
+        // From the next slot to the last, and round to those before it.
+        let (begin, count) = (next / WORD, words.len() as u32);
+        let after = slots_from(next, begin);
+        let on = (begin + 1..begin + count).map(|word| word % count);
+        first_of(begin, words[begin as usize] & after)
+            .or_else(|| on.into_iter().find_map(|word| first_of(word, words[word as usize])))
+            .or_else(|| first_of(begin, words[begin as usize] & !after))
     }
 
     fn timer(&self, id: TimerId) -> Option<&Timer> {
@@ -387,8 +443,11 @@ impl<T> Wheel<T> {
         let place = if deadline_ms <= self.now_ms {
             OVERDUE
         } else {
-            let level = level_of(self.now_ms, deadline_ms);
-            place_of(level, slot_of(deadline_ms, level))
+            // Most sessions are of level 1, and there all but the deadline is known beforehand.
+            match level_of(self.now_ms, deadline_ms) {
+                WIDE => place_of(WIDE, slot_of(deadline_ms, WIDE)),
+                level => place_of(level, slot_of(deadline_ms, level)),
+            }
         };
         self.link_at(index, place);
     }
@@ -400,8 +459,8 @@ impl<T> Wheel<T> {
             self.overdue += 1;
             self.overdue_from_ms = self.overdue_from_ms.min(timer.deadline_ms);
         } else {
-            let (level, slot) = level_and_slot(place);
-            self.occupied[level as usize] |= 1 << slot;
+            let (word, bit) = word_and_bit(place);
+            self.occupied[word] |= bit;
         }
         if place == FOUND {
             return self.found.push(index);
@@ -434,8 +493,8 @@ impl<T> Wheel<T> {
         }
         self.heads[place as usize] = next;
         if next == NIL && place != OVERDUE {
-            let (level, slot) = level_and_slot(place);
-            self.occupied[level as usize] &= !(1 << slot);
+            let (word, bit) = word_and_bit(place);
+            self.occupied[word] &= !bit;
         }
     }
 }
@@ -445,12 +504,30 @@ fn order(deadline_ms: u64, arming: u64) -> u128 {
     u128::from(deadline_ms) << u64::BITS | u128::from(arming)
 }
 
+/// The place of a level's slot: those of all levels one behind the other.
 const fn place_of(level: u32, slot: u32) -> u16 {
-    (level * SLOTS + slot) as u16
+    let first = match level {
+        0 => 0,
+        WIDE => slots(0),
+        _ => slots(0) + slots(WIDE) + (level - 2) * slots(2),
+    };
+    (first + slot) as u16
+}
+
+/// Where a place has its bit of occupancy.
+const fn word_and_bit(place: u16) -> (usize, u64) {
+    (place as usize / WORD as usize, 1 << (place as u32 % WORD))
 }
 
 const fn level_and_slot(place: u16) -> (u32, u32) {
-    (place as u32 / SLOTS, place as u32 % SLOTS)
+    let (place, wide, above) = (place as u32, slots(0), slots(0) + slots(WIDE));
+    if place < wide {
+        (0, place)
+    } else if place < above {
+        (WIDE, place - wide)
+    } else {
+        (2 + (place - above) / slots(2), place % slots(2))
+    }
 }
 
 const fn place_start(now_ms: u64, place: u16) -> u64 {
@@ -517,19 +594,43 @@ impl<T> TryFrom<Stored<T>> for Wheel<T> {
 impl<T> Wheel<T> {
     /// Whether an entry with that deadline may lie at `place` now: it starts after now and not after the deadline.
     fn belongs(&self, place: u16, deadline_ms: u64) -> bool {
+        if place == OVERDUE || place == FOUND {
+            return true;
+        }
         let (level, slot) = level_and_slot(place);
-        place == OVERDUE
-            || place == FOUND
-            || level < LEVELS
-                && slot_of(slot_start(self.now_ms, level, slot), level) == slot
-                && slot > slot_of(self.now_ms, level)
-                && slot_start(self.now_ms, level, slot) <= deadline_ms
+        if level >= LEVELS {
+            return false;
+        }
+        // The coarsest level ends with time itself: some of its slots never start again.
+        let start_ms = slot_start(self.now_ms, level, slot);
+        self.now_ms < start_ms && start_ms <= deadline_ms
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FOUND, Wheel};
+    use std::collections::BTreeMap;
+
+    use super::{FOUND, TimerId, Wheel};
+
+    /// Heartbeats come every three seconds, a fiftieth of a percent of them in each millisecond.
+    #[test]
+    fn no_millisecond_has_to_place_more_than_the_sessions_of_64() {
+        const TURN_MS: u64 = 3_000;
+        for session_ms in [6_000, 10_000, 45_000, 60_000] {
+            let mut wheel = Wheel::new(0);
+            let ids: Vec<TimerId> = (0..TURN_MS).map(|at| wheel.arm(at + session_ms, at)).collect();
+            for now_ms in 1..2 * session_ms {
+                assert!(wheel.advance(now_ms).is_empty(), "all are re-armed in time");
+                assert!(wheel.rearm(ids[(now_ms % TURN_MS) as usize], now_ms + session_ms));
+                if now_ms % 100 == 0 {
+                    let mut placed = BTreeMap::<u16, usize>::new();
+                    wheel.timers.iter().for_each(|timer| *placed.entry(timer.place).or_default() += 1);
+                    assert!(placed.values().all(|entries| *entries <= 64), "{session_ms} ms, at {now_ms}: {placed:?}");
+                }
+            }
+        }
+    }
 
     /// The wheel stored and restored, after it has been tampered with.
     fn restored(tamper: impl Fn(&mut Wheel<u32>)) -> Option<Wheel<u32>> {
