@@ -106,3 +106,13 @@ fn the_moments_of_a_rebalance_are_told_as_they_come() {
     let generation = Some(1);
     assert_eq!(scene.effects.moments, [(began, None), (joined, generation), (settled, generation), (began, None)],);
 }
+
+/// Whoever changes this number has changed what a coordinator keeps: snapshots need another form then (snapshot.rs).
+#[test]
+fn what_a_coordinator_keeps_has_the_form_that_its_snapshots_say() {
+    let mut scene = Scene::new(config());
+    scene.two_stable(&joining("i0"), &joining("i1"));
+    let snapshot = scene.coordinator.snapshot();
+    let digest = snapshot.iter().fold(0_u32, |digest, byte| digest.wrapping_mul(31).wrapping_add(u32::from(*byte)));
+    assert_eq!((snapshot[0], snapshot.len(), digest), (1, 397, 1_968_326_069));
+}
