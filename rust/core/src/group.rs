@@ -106,7 +106,8 @@ pub struct Member {
     pub id: MemberId,
     /// Its group.
     pub group: GroupHandle,
-    /// Its session or new-member deadline; none while it is parked and not new (S19).
+    /// Its session or new-member deadline; none while it is parked and not new (S19). Whether a slot is full is told by
+    /// its tag.
     pub session: Option<OpId>,
     /// How long it may be silent.
     pub session_timeout_ms: i32,

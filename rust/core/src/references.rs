@@ -104,7 +104,11 @@ impl Coordinator {
             Purpose::Replacement(replacement) => replacement,
             _ => return Ok(()),
         };
-        // Once the newcomer is gone, nothing comes of the rest.
+        // Who comes back, now or as the predecessor of a later replacement, was put away with nothing that runs.
+        if replacement.predecessor.is_parked() || replacement.predecessor.session.is_some() {
+            return Err("who was replaced waits for an answer, or has a session");
+        }
+        // Once the newcomer is gone, its place does not matter.
         let Some(member) = self.members.get(replacement.member) else { return Ok(()) };
         let fits = *member.id == *replacement.member_id && member.group == replacement.predecessor.group;
         let same_place = member.client.instance_id == replacement.predecessor.client.instance_id;

@@ -85,15 +85,28 @@ fn a_member_that_joins_anew_while_its_sync_waits_is_told_to_rejoin_and_then_wait
     assert_eq!(parked(&scene), [(false, false), (false, false)]);
 }
 
+/// The hosts of the members in the newest record.
+fn recorded_hosts(scene: &Scene) -> Vec<String> {
+    let records = scene.records(scene.newest());
+    let [Record::Group { value: Some(group), .. }] = records else { panic!("{records:?}") };
+    group.members.iter().map(|member| member.client_host.to_string()).collect()
+}
+
 #[test]
 fn members_of_one_client_on_two_hosts_keep_each_its_own() {
     let mut scene = Scene::new(config());
     let far = Joining { host: "/10.0.0.7", ..joining("i1") };
     scene.two_stable(&joining("i0"), &far);
-    let records = scene.records(scene.newest());
-    let [Record::Group { value: Some(group), .. }] = records else { panic!("{records:?}") };
-    let hosts: Vec<&str> = group.members.iter().map(|member| &*member.client_host).collect();
-    assert_eq!(hosts, ["/127.0.0.1", "/10.0.0.7"]);
+    assert_eq!(recorded_hosts(&scene), ["/127.0.0.1", "/10.0.0.7"]);
+}
+
+#[test]
+fn who_replaces_a_static_member_is_known_by_the_host_of_the_one_before() {
+    let mut scene = Scene::new(config());
+    let (_, follower) = scene.two_stable(&joining("i0"), &joining("i1"));
+    scene.join(&Joining { host: "/10.0.0.7", ..joining("i1") });
+    assert!(!scene.member_ids().contains(&follower), "it is replaced");
+    assert_eq!(recorded_hosts(&scene), ["/127.0.0.1", "/127.0.0.1"]);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::{
     appends::Purpose,
     group::{Group, GroupHandle, Member, MemberHandle, Parked, PendingMember},
     operations::Operation,
+    purgatory::OpId,
     records::OffsetValue,
     request::DeleteGroup,
     slots::Slots,
@@ -615,6 +616,10 @@ fn a_replacement_that_is_not_in_its_predecessors_place_is_found() {
                 Arc::make_mut(&mut replaced(damaged).client).instance_id = None;
             }),
             ("S21", "different places", |damaged| replaced(damaged).group = GroupHandle::from_bits(7)),
+            ("S21", "waits for an answer", |damaged| {
+                replaced(damaged).parked = Some(Parked::Sync { ticket: Ticket(1) })
+            }),
+            ("S21", "has a session", |damaged| replaced(damaged).session = OpId::from_number(1)),
         ],
     );
 }
