@@ -617,7 +617,7 @@ fn a_replacement_that_is_not_in_its_predecessors_place_is_found() {
             }),
             ("S21", "different places", |damaged| replaced(damaged).group = GroupHandle::from_bits(7)),
             ("S21", "waits for an answer", |damaged| {
-                replaced(damaged).parked = Some(Parked::Sync { ticket: Ticket(1) })
+                replaced(damaged).parked = Some(Parked::Sync { ticket: Ticket(1) });
             }),
             ("S21", "has a session", |damaged| replaced(damaged).session = OpId::from_number(1)),
         ],
