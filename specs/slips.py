@@ -163,6 +163,11 @@ in_wheel(
         lambda at, later, level: wheel.slot_of(at, later, level) + at.word(1), lambda bits, bit: bits | bit
     ),
 )
+in_wheel(
+    "a slot looked past",
+    "the next slot of a level is taken for the one after it",
+    next_start=lambda at, now, level: at.left(at.right(now, shift(level)) + at.word(2), shift(level)),
+)
 in_wheel("rounds forgotten", "time that goes round a level empties it as if it had not", slots_reached=rounds_forgotten)
 in_wheel(
     "words alike",

@@ -10,8 +10,8 @@ An entry lies at a *place*: a level and a slot, chosen when it is linked. Proved
 * places keep their start while time does not reach them;
 * a deadline written lazily is not before the start of the place, so that the same holds for it;
 * what is linked again lies at a finer level, so that it comes due in at most ten steps;
-* of a level the first occupied slot after the time's own, going round, starts first, so that `next_deadline`, which
-  takes the earliest of all levels, is never late.
+* of a level the first occupied slot after the time's own, going round, starts first, and no coarser level starts one
+  before the next of a level, so that `next_deadline`, which takes the earliest and stops there, is never late.
 """
 
 from __future__ import annotations
@@ -99,6 +99,11 @@ def before(at: Any, now: Word, level: int, slot: Word) -> Word:
 def slot_start(at: Any, now: Word, level: int, slot: Word) -> Word:
     """The first instant of a slot that is later than the time."""
     return at.left(at.right(now, shift(level)) + at.word(1) + before(at, now, level, slot), shift(level))
+
+
+def next_start(at: Any, now: Word, level: int) -> Word:
+    """When the next slot of a level starts, or 0 if none does any more."""
+    return at.left(at.right(now, shift(level)) + at.word(1), shift(level))
 
 
 def slots_from(at: Any, slot: Word, word: Word) -> Word:
@@ -263,6 +268,19 @@ def first_starts_first(level: int, w: dict[str, Word]) -> Any:
     )
 
 
+def coarser_starts_later(level: int, w: dict[str, Word]) -> Any:
+    """No slot of a level or a coarser one starts before the level's next: there `next_deadline` may stop looking."""
+    return z3.And(
+        *(
+            z3.Implies(
+                belongs(w["now"], coarser, w["slot"]),
+                z3.ULE(next_start(Bits, w["now"], level), slot_start(Bits, w["now"], coarser, w["slot"])),
+            )
+            for coarser in range(level, LEVELS)
+        )
+    )
+
+
 def order_kept(level: int, w: dict[str, Word]) -> Any:
     """When the later of two entries is due, `advance` has emptied the slot of the earlier: none overtakes another."""
     bit = is_reached(Bits, w["now"], w["later"], level, slot_of(Bits, w["deadline"], level))
@@ -284,6 +302,7 @@ CLAIMS: dict[str, Claim] = {
     "cascades descend": cascades_descend,
     "order kept": order_kept,
     "next_deadline never late": first_starts_first,
+    "coarser starts later": coarser_starts_later,
 }
 
 

@@ -81,6 +81,11 @@ pub const fn slot_start(now_ms: u64, level: u32, slot: u32) -> u64 {
     here.wrapping_add(1).wrapping_add(before) << shift(level)
 }
 
+/// When the next slot of a level starts, or 0 if none does any more: no slot of it or of a coarser level starts earlier.
+pub const fn next_start(now_ms: u64, level: u32) -> u64 {
+    (now_ms >> shift(level)).wrapping_add(1) << shift(level)
+}
+
 /// The slots of word `word` of `level` whose start is passed or reached when time moves from `from_ms` to the later
 /// `to_ms`, as bits.
 pub const fn slots_reached(from_ms: u64, to_ms: u64, level: u32, word: u32) -> u64 {
@@ -406,13 +411,24 @@ impl<T> Wheel<T> {
         if self.overdue > 0 {
             return Some(self.overdue_from_ms);
         }
-        (0..LEVELS).filter_map(|level| Some(slot_start(self.now_ms, level, self.first_occupied(level)?))).min()
+        let mut first_ms = None;
+        for level in 0..LEVELS {
+            if first_ms.is_some_and(|start_ms| start_ms <= next_start(self.now_ms, level)) {
+                break;
+            }
+            let start_ms = self.first_occupied(level).map(|slot| slot_start(self.now_ms, level, slot));
+            first_ms = first_ms.into_iter().chain(start_ms).min();
+        }
+        first_ms
     }
 
     /// The occupied slot of a level that starts first.
     fn first_occupied(&self, level: u32) -> Option<u32> {
         let words = &self.occupied[word_and_bit(place_of(level, 0)).0..][..(slots(level) / WORD) as usize];
         let next = (slot_of(self.now_ms, level) + 1) & (slots(level) - 1);
+        if let [word] = words {
+            return (*word != 0).then(|| (next + word.rotate_right(next).trailing_zeros()) % WORD);
+        }
         let first_of = |word: u32, bits: u64| (bits != 0).then(|| word * WORD + bits.trailing_zeros());
         // From the next slot to the last, and round to those before it.
         let (begin, count) = (next / WORD, words.len() as u32);

@@ -23,6 +23,7 @@ pub const WORKLOADS: &[Workload] = &[
     Workload { name: "heartbeat-handles", each: "member in the arrays", run: heartbeats::by_handle },
     Workload { name: "wheel-rearm", each: "timer given a later deadline", run: timers::rearm },
     Workload { name: "wheel-cancel-add", each: "timer cancelled and armed again", run: timers::cancel_and_add },
+    Workload { name: "wheel-next", each: "look at when the next timer is due", run: timers::next_deadline },
     Workload { name: "wheel-expiry", each: "timer that fired", run: timers::expiry },
     Workload { name: "purgatory", each: "operation watched and completed", run: timers::purgatory },
     Workload { name: "join", each: "of 1,000 members of one group", run: requests::join },

@@ -1,5 +1,7 @@
 //! The wheel, and the purgatory on it.
 
+use std::hint::black_box;
+
 use rota_core::{
     purgatory::Purgatory,
     wheel::{TimerId, Wheel},
@@ -50,6 +52,19 @@ pub fn cancel_and_add() -> u64 {
         }
     });
     PASSES * TIMERS as u64
+}
+
+/// What a server asks after every request.
+pub fn next_deadline() -> u64 {
+    let (mut wheel, _) = armed();
+    wheel.advance(SESSION_MS - STEP_MS);
+    let looks = PASSES * TIMERS as u64;
+    measured(|| {
+        for _ in 0..looks {
+            assert!(black_box(&wheel).next_deadline().is_some(), "timers are armed");
+        }
+    });
+    looks
 }
 
 /// Time passes until nothing is left.
