@@ -95,8 +95,12 @@ fn recorded_hosts(scene: &Scene) -> Vec<String> {
 #[test]
 fn members_of_one_client_on_two_hosts_keep_each_its_own() {
     let mut scene = Scene::new(config());
-    let far = Joining { host: "/10.0.0.7", ..joining("i1") };
-    scene.two_stable(&joining("i0"), &far);
+    let dynamic = |member_id| Joining { member_id, instance: None, ..joining("") };
+    let [near, far] = [(); 2].map(|()| {
+        let asked = scene.join(&dynamic(""));
+        scene.reply(asked).member_id.clone()
+    });
+    scene.two_stable(&dynamic(&near), &Joining { host: "/10.0.0.7", ..dynamic(&far) });
     assert_eq!(recorded_hosts(&scene), ["/127.0.0.1", "/10.0.0.7"]);
 }
 
