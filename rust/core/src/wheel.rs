@@ -627,7 +627,14 @@ impl<T> Wheel<T> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{FOUND, TimerId, Wheel};
+    use super::{FOUND, LEVELS, TimerId, Wheel, level_and_slot, place_of, slots};
+
+    #[test]
+    fn a_place_names_its_level_and_slot() {
+        for (level, slot) in (0..LEVELS).flat_map(|level| (0..slots(level)).map(move |slot| (level, slot))) {
+            assert_eq!(level_and_slot(place_of(level, slot)), (level, slot));
+        }
+    }
 
     /// Heartbeats come every three seconds, a fiftieth of a percent of them in each millisecond.
     #[test]
