@@ -90,10 +90,10 @@ faults: ## crash and fail the log on disk at every operation of a workload, a do
 
 page: develop ## look at the page of --http in a headless Chromium, screenshots in build/page (needs chromium; it is no small download)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check playwright
-	$(BIN)/python -m tests.inside.browse build/page
+	$(BIN)/python -m tests.http.browse build/page
 
 monitoring: develop ## Prometheus reads the metrics, runs the alert rules and the dashboard's queries (apt-get install prometheus)
-	$(BIN)/python -m tests.inside.monitoring
+	$(BIN)/python -m tests.http.monitoring
 
 soak: develop ## 20 minutes of 50,000 members: memory and descriptors stay as they are (SOAK_ARGS='--seconds 60 --members 5000')
 	$(BIN)/python -m tests.log.soak $(SOAK_ARGS)
@@ -116,7 +116,7 @@ differential: wheel ## core against model, 1,000,000 steps with the release buil
 	build/differential/bin/rota check differential --steps $(STEPS) --seed $(SEED) --processes $(WORKERS)
 
 planted: develop ## plant bugs in a copy of the core, let every engine look for each, write docs/planted.md (an hour)
-	$(BIN)/python -m tests.planted --workers $(WORKERS)
+	$(BIN)/python -m tests.checks.planted --workers $(WORKERS)
 
 mutants: ## change the core a little, many times; the tests in Rust have to notice (SHARD=0/20; cargo install cargo-mutants)
 	scripts/mutants $(SHARD)
@@ -223,7 +223,7 @@ conform-fuzz: develop ## random sessions on Apache Kafka and rota in lockstep (J
 	$(BIN)/python -m tests.conform.fuzz --seconds $(SECONDS_PLAYED) --seed $(SEED)
 
 specs-inputs: develop ## the proved formulas of wheel and certifier beside Rust, 1,000,000 inputs each (INPUTS=...)
-	$(BIN)/python -m tests.specs.inputs $(INPUTS)
+	$(BIN)/python -m tests.checks.spec_inputs $(INPUTS)
 
 demo: develop ## watch a group live, about 30 s (DEMO_ARGS=--json for a summary)
 	$(BIN)/rota demo $(DEMO_ARGS)

@@ -28,7 +28,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.log.record_kafka import KAFKA, free_port
-from tests.nodes import peer
+from tests.server import peer
 from tests.wire.raw import NONE, ClosedError, Connection
 
 ROOT = Path(__file__).resolve().parents[1]

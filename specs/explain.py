@@ -1,7 +1,7 @@
 """Properties in words: `rota check proofs --explain ID`, and the page `docs/proved.md` (`python -m specs.explain`).
 
 Which planted bugs break which property is kept in `specs/killed.json`; `python -m specs.explain --bugs` writes it, and
-`tests/specs` holds it to what the bugs do.
+`tests/checks/test_spec_classic.py` holds it to what the bugs do.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ ASSUMPTIONS = """\
 * What S1 and S9 say is said of one incarnation: a crash forgets whom the old coordinator named. What was told of
   assignments, commits, replacements and deletions is kept across crashes.
 
-`tests/specs/test_refinement.py` follows runs of the Python model, with the core beside it, by these actions: each step
-must be accepted by an action, or by several in a row, give the state that the model's abstracts to, and tell what the
-answers said. The other way round, every action happens in a run from the initial state that Z3 finds (`specs/runs.py`),
-and `tests/specs/test_replay.py` plays each of these runs on the core, which does just that: none is left out.
+`tests/checks/test_spec_refinement.py` follows runs of the Python model, with the core beside it, by these actions: each
+step must be accepted by an action, or by several in a row, give the state that the model's abstracts to, and tell what
+the answers said. The other way round, Z3 finds a run from the initial state in which every action happens
+(`specs/runs.py`), and `tests/checks/test_spec_replay.py` plays each of these runs on the core, which does just that:
+none is left out.
 """
 
 ARITHMETIC = (

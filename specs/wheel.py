@@ -1,7 +1,7 @@
 """The timing wheel's slot arithmetic, for all 64-bit instants (docs/protocol.md §16.1).
 
 The functions are written once, over an arithmetic: `Bits` makes Z3 formulas of them, `numpy` arrays of unsigned
-64-bit integers make numbers. `tests/specs/test_wheel.py` holds the numbers to the wheel in Rust, input by input.
+64-bit integers make numbers. `tests/checks/test_spec_wheel.py` holds the numbers to the wheel in Rust, input by input.
 
 An entry lies at a *place*: a level and a slot, chosen when it is linked. Proved is what the wheel's promises rest on:
 

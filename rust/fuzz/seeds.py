@@ -1,13 +1,13 @@
 """Writes what the fuzz targets begin with into rust/fuzz/corpus: `python rust/fuzz/seeds.py`.
 
-Requests are those of tests/samples/requests.txt; the rest is small, right, and one of each version.
+Requests are those of tests/wire/requests.txt; the rest is small, right, and one of each version.
 """
 
 import struct
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SAMPLES = HERE.parent.parent / "tests" / "samples" / "requests.txt"
+SAMPLES = HERE.parent.parent / "tests" / "wire" / "requests.txt"
 
 
 def string(value: str) -> bytes:

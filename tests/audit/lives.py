@@ -6,7 +6,7 @@ from typing import Self
 
 import rota
 from tests.clients.eventually import eventually
-from tests.nodes import peer
+from tests.server import peer
 from tests.wire.raw import JOIN_GROUP, LEAVE_GROUP, NONE, Connection, Reader, blob, frame, i32, string
 
 SESSION_MS, SHORT_SESSION_MS = 30_000, 1_000

@@ -17,7 +17,7 @@ from rota.audit.rows import rows_of
 from rota.cli import app
 from rota.journal import JOURNAL_DIRECTORY, JOURNAL_TOPIC
 from tests.clients.eventually import eventually
-from tests.nodes import peer
+from tests.server import peer
 from tests.wire.raw import NONE, Connection
 
 SETTINGS = {"offsets.topic.num.partitions": 2, "group.initial.rebalance.delay.ms": 0}

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 import rota
 from tests.journaled import journaled
-from tests.nodes.peer import Nodes, fetch, fetched
+from tests.server.peer import Nodes, fetch, fetched
 
 from .client import Client
 from .conftest import SETTINGS

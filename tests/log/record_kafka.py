@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import rota
 from tests.log.groups_told import Told, differences, told
-from tests.nodes.peer import host_port
+from tests.server.peer import host_port
 from tests.wire.raw import NONE, OFFSET_DELETE, Connection, frame, i32, string
 
 ROOT = Path(__file__).resolve().parents[2]

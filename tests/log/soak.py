@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.log.served import PARTITIONS
 from tests.log.test_kill import Client, Process, worst
-from tests.nodes import peer
+from tests.server import peer
 from tests.wire.raw import LEAVE_GROUP, NONE, Reader, frame, string
 
 WORKERS = 4

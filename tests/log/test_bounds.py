@@ -12,7 +12,7 @@ import rota
 from rota._rota import DataLog
 from rota.log import OFFSETS_TOPIC, records
 from tests.clients.eventually import eventually
-from tests.nodes import peer
+from tests.server import peer
 from tests.wire.raw import NONE, Connection, Reader
 
 SEGMENT_BYTES = 65_536

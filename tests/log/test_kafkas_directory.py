@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 import rota
 from tests.log.groups_told import Told, differences, told
 from tests.log.record_kafka import GROUPS, MESSAGES, PARTITIONS, TOPIC
-from tests.nodes import peer
+from tests.server import peer
 from tests.wire.raw import DESCRIBE_GROUPS, LIST_GROUPS, NONE, Connection, compact, frame, varint
 
 ARCHIVE = Path(__file__).with_name("kafka-4.4.0.tar.xz")

@@ -23,8 +23,8 @@ import pytest
 import rota
 from rota._rota import DataLog
 from rota.log import OFFSETS_TOPIC, records
-from tests.nodes import peer
-from tests.nodes.peer import (
+from tests.server import messages, peer
+from tests.server.peer import (
     FENCED_INSTANCE_ID,
     LOAD_IN_PROGRESS,
     NOT_COORDINATOR,
@@ -32,7 +32,6 @@ from tests.nodes.peer import (
     Committed,
     host_port,
 )
-from tests.topics import messages
 from tests.wire.raw import (
     ILLEGAL_GENERATION,
     NONE,

@@ -17,8 +17,8 @@ from time import monotonic
 import pytest
 
 import rota
+from tests.checks.tidy import ROOT
 from tests.journaled import journaled
-from tests.tidy import ROOT
 
 WITHIN_S = 60.0
 PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/member.md").read_text(), re.DOTALL)

@@ -42,7 +42,7 @@ LENGTHS = (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\0", b"\xff\xff", b
 # API, version, hexadecimal request from its header on: one of everything that is served.
 SAMPLES = [
     bytes.fromhex(line.split()[2])
-    for line in (Path(__file__).parent.parent / "samples" / "requests.txt").read_text().splitlines()
+    for line in Path(__file__).with_name("requests.txt").read_text().splitlines()
     if not line.startswith("#")
 ]
 

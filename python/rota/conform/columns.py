@@ -1,6 +1,6 @@
 """The columns of the matrix: every request, in every version class, by everybody who could send it.
 
-A step is a line of the transcripts' language (tests/transcripts/README.md). `{leader}`, `{follower}`, `{pending}`,
+A step is a line of the transcripts' language (tests/protocol/README.md). `{leader}`, `{follower}`, `{pending}`,
 `{static}`, `{replaced}` stand for the members that a state says it has; a request whose members a state lacks is left
 out there. `{G}`, `{G-1}`, `{G+1}` are the state's generation and its neighbours.
 """

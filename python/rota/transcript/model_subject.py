@@ -56,7 +56,7 @@ class ModelSubject:
         return None
 
     def check_invariants(self) -> None:
-        """Nothing here: tests/differential checks them on the model."""
+        """Nothing here: tests/checks/test_differential.py checks them on the model."""
 
 
 def _pairs(entries: Any) -> tuple[tuple[Any, ...], ...]:

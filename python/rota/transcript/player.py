@@ -1,4 +1,4 @@
-"""Plays the steps of a transcript to a subject, in virtual time (tests/transcripts/README.md has the language)."""
+"""Plays the steps of a transcript to a subject, in virtual time (tests/protocol/README.md has the language)."""
 
 from __future__ import annotations
 

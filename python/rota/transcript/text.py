@@ -1,7 +1,7 @@
 """The text of a transcript: header, sections, steps, and the effects expected of each step.
 
 Steps stand at the left margin, their effects are indented below them. The repository's
-tests/transcripts/README.md shows the whole format.
+tests/protocol/README.md shows the whole format.
 """
 
 from __future__ import annotations

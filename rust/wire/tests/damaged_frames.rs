@@ -122,7 +122,7 @@ fn a_million_damaged_frames_are_refused_or_decoded_and_none_panics() {
 /// What `tests/wire` damages on its way to a server, and what the targets of `rust/fuzz` begin with.
 #[test]
 fn the_samples_that_others_damage_are_those_of_every_api_and_version() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/samples/requests.txt");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/wire/requests.txt");
     let mut wanted =
         "# API, version, request from its header on. ROTA_WRITE_SAMPLES=1 cargo test -p rota-wire\n".to_owned();
     for (api, version) in every_version() {
@@ -135,5 +135,5 @@ fn the_samples_that_others_damage_are_those_of_every_api_and_version() {
     if env::var_os("ROTA_WRITE_SAMPLES").is_some() {
         fs::write(path, &wanted).unwrap();
     }
-    assert!(fs::read_to_string(path).unwrap() == wanted, "tests/samples/requests.txt is out of date");
+    assert!(fs::read_to_string(path).unwrap() == wanted, "tests/wire/requests.txt is out of date");
 }

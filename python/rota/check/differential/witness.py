@@ -1,7 +1,7 @@
 """A run as a transcript, to be dropped into python/rota/conform/vectors.
 
-The effects are the model's: `python -m tests.transcripts FILE` then says what the core does instead. What a transcript
-cannot say stands in it as a comment.
+The effects are the model's: `python -m tests.protocol.transcripts FILE` then says what the core does
+instead. What a transcript cannot say stands in it as a comment.
 """
 
 from __future__ import annotations

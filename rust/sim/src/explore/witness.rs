@@ -1,4 +1,4 @@
-//! The way to a violation as a transcript (tests/transcripts/README.md): its steps. Whoever plays them adds what
+//! The way to a violation as a transcript (tests/protocol/README.md): its steps. Whoever plays them adds what
 //! happens.
 
 use std::{

@@ -1,5 +1,5 @@
 //! Every transcript of `python/rota/conform/vectors`, in every mode, on the core and on the naive coordinator, without
-//! Python. tests/transcripts has the language, and plays the same files to the core through Python and to the model.
+//! Python. tests/protocol has the language, and plays the same files to the core through Python and to the model.
 
 mod cast;
 mod player;

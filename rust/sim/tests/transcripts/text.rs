@@ -1,4 +1,4 @@
-//! The text of a transcript (tests/transcripts/README.md has the language): header, sections, steps, and the effects
+//! The text of a transcript (tests/protocol/README.md has the language): header, sections, steps, and the effects
 //! expected of each. What only a rewrite needs is left to the reader in Python, which also asks for probes and failures.
 
 use std::{collections::BTreeMap, fs, path::Path};

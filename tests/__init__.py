@@ -1,0 +1,1 @@
+"""The Python tests, in one folder for each thing that a user can name."""

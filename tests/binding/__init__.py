@@ -1,1 +1,0 @@
-"""The compiled module: its classes, its errors, and that it says what the core did."""

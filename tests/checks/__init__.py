@@ -1,0 +1,1 @@
+"""What checks the coordinator, and the tree: engines, specifications, planted bugs, layout."""

@@ -1,0 +1,123 @@
+"""What the engines found: each is a command that is run with a bug in its environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.checks.planting import COPY, VARIABLE
+from tests.checks.tidy import ROOT
+
+WALKS, WALK_STEPS = 60, 3_000
+STATES = 2_000
+WORLDS = 1_000
+SECONDS_MAX = 300
+EVENTS = tuple(f"  {event}" for event in ("Request", "Tick", "End", "Forget", "Reload"))
+# Of each of the bounds: depth, states, whether those are all, events tried.
+EXPLORED = re.compile(r"^\w+ +\d+ +\d+ +(?:yes|no) +(\d+) ", re.MULTILINE)
+# The id of what the exploration shows, above its transcript.
+BROKEN = re.compile(r"^([SL]\d+|naive|panic): ", re.MULTILINE)
+WORLD_BROKEN = re.compile(r"^seed \d+ swarm \w+, after (\d+) worlds, (\d+) faults:", re.MULTILINE)
+NAIVE_FOUND = re.compile(r"seed (\d+), after (\d+) steps:")
+
+
+class Found(NamedTuple):
+    """A bug was noticed after so many steps; so many events show it. The simulator's are worlds, and faults."""
+
+    steps: int
+    events: int
+
+
+def build() -> Path:
+    """Builds what compares the planted core with the naive coordinator, and gives it."""
+    target = COPY / "target"
+    command = ["cargo", "build", "--quiet", "--package", "rota-sim", "--target-dir", str(target)]
+    subprocess.run(command, cwd=COPY, check=True)
+    return target / "debug/rota-sim"
+
+
+def build_simulator() -> None:
+    """Builds the planted `rota-sim` once more, as fast as it can be: worlds are long."""
+    command = ["cargo", "build", "--quiet", "--release", "--package", "rota-sim", "--target-dir", str(COPY / "target")]
+    subprocess.run(command, cwd=COPY, check=True)
+
+
+def build_module() -> None:
+    """Builds the module with the planted core into the copy, from where `PYTHONPATH` takes it."""
+    command = ["cargo", "build", "--quiet", "--package", "rota-python", "--target-dir", str(COPY / "target")]
+    subprocess.run(command, cwd=COPY, check=True, env=os.environ | {"PYO3_BUILD_EXTENSION_MODULE": "1"})
+    module = COPY / "python/rota/_rota.abi3.so"
+    module.unlink(missing_ok=True)
+    module.write_bytes((COPY / "target/debug/lib_rota.so").read_bytes())
+
+
+def naive(bug: str) -> Found | None:
+    """The naive coordinator: 60 walks of 3,000 steps, up to the first difference, shrunk."""
+    said = _said([str(COPY / "target/debug/rota-sim"), "differential", str(WALKS), str(WALK_STEPS)], bug)
+    if not (found := NAIVE_FOUND.match(said)):
+        return None
+    events = sum(line.startswith(EVENTS) for line in said.splitlines())
+    return Found(int(found[1]) * WALK_STEPS + int(found[2]), events)
+
+
+def exploration(bug: str) -> Found | None:
+    """Every state within each of the bounds until 2,000 are known, up to the first violation."""
+    said = _explored(bug)
+    if "\n---\n" not in said:
+        return None
+    tried = sum(int(count) for count in EXPLORED.findall(said))
+    return Found(tried, len(said.rpartition("\n---\n")[2].split("\n")) - 1)
+
+
+def invariant(bug: str) -> str | None:
+    """What the exploration says that a bug breaks: an invariant's id, `naive` or `panic`."""
+    found = BROKEN.search(_explored(bug))
+    return found and found[1]
+
+
+def _explored(bug: str) -> str:
+    return _said([str(COPY / "target/debug/rota-sim"), "explore", "all", str(STATES), "1"], bug)
+
+
+def simulator(bug: str) -> Found | None:
+    """1,000 worlds, up to the first that breaks: how many that were, and how few faults are enough to break it."""
+    said = _said([str(COPY / "target/release/rota-sim"), "simulate", str(WORLDS)], bug)
+    found = WORLD_BROKEN.search(said)
+    return Found(int(found[1]), int(found[2])) if found else None
+
+
+def _inside(engine: str) -> Callable[[str], Found | None]:
+    def run(bug: str) -> Found | None:
+        found = json.loads(_said([sys.executable, "-m", "tests.checks.planted_inside", engine], bug) or "null")
+        return Found(*found) if found else None
+
+    return run
+
+
+def _said(command: list[str], bug: str) -> str:
+    path = os.pathsep.join([str(COPY / "python"), str(ROOT)])
+    environment = os.environ | {VARIABLE: bug, "PYTHONPATH": path}
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        return ""
+    # 1 is what `rota-sim` says about a difference; whatever else goes wrong is no finding, and no lack of one.
+    if done.returncode not in (0, 1) or (done.returncode and not done.stdout):
+        raise RuntimeError(f"{command} with {bug!r}: {done.stderr}")
+    return done.stdout
+
+
+ENGINES: dict[str, Callable[[str], Found | None]] = {
+    "transcripts": _inside("transcripts"),
+    "model": _inside("differential"),
+    "Hypothesis": _inside("machine"),
+    "naive": naive,
+    "exploration": exploration,
+    "simulator": simulator,
+}

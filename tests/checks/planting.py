@@ -1,0 +1,112 @@
+"""The planted core: a copy of the workspace in which every bug of `bugs.toml` sleeps until the environment names it.
+
+The core itself has no line for this, so no build of it can have a bug: they are edits, made in the copy only.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.checks.tidy import ROOT
+
+REGISTRY = Path(__file__).parent / "bugs.toml"
+COPY = ROOT / "build/planted"
+CORE = "rust/core/src"
+VARIABLE = "ROTA_PLANTED"
+COPIED = ("Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "pyproject.toml", "rust", "python", "benches/rust")
+LEFT_OUT = {"target", "__pycache__"}
+
+SWITCH = """//! Which planted bug runs: the one that the environment names.
+
+use std::sync::LazyLock;
+
+static PLANTED: LazyLock<String> = LazyLock::new(|| std::env::var("ROTA_PLANTED").unwrap_or_default());
+
+/// Whether this is the bug that runs.
+pub fn is(bug: &str) -> bool {
+    *PLANTED == bug
+}
+"""
+
+
+class PlantingError(Exception):
+    """A bug that has no place in the core any more, or more than one."""
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One edit: its name, what it means, the ids that it breaks, and what becomes what where."""
+
+    id: str
+    says: str
+    breaks: str
+    file: str
+    fn: str
+    find: str
+    put: str
+
+    def planted(self, text: str) -> str:
+        """The file's text with the bug asleep in it."""
+        start, end = span_of(text, self.fn, self.id)
+        count = text.count(self.find, start, end)
+        if count != 1:
+            raise PlantingError(f"{self.id}: `{self.find}` is {count} times in {self.file}, fn {self.fn}, not once")
+        at = text.index(self.find, start)
+        runs = f'crate::planted::is("{self.id}")'
+        becomes = f"{{ if {runs} {{ {self.put} }} else {{ {self.find} }} }}"
+        if "PLANTED" in self.put:
+            becomes = self.put.replace("PLANTED", runs)
+        return text[:at] + becomes + text[at + len(self.find) :]
+
+
+def bugs() -> list[Bug]:
+    """Every bug, in the order of the registry."""
+    return [Bug(**entry) for entry in tomllib.loads(REGISTRY.read_text())["bug"]]
+
+
+def span_of(text: str, function: str, bug: str = "") -> tuple[int, int]:
+    """Where the only function of that name begins and ends: at the brace that is as far in as its `fn`."""
+    lines = text.splitlines(keepends=True)
+    starts = [at for at, line in enumerate(lines) if f"fn {function}(" in line or f"fn {function}<" in line]
+    if len(starts) != 1:
+        raise PlantingError(f"{bug}: there are {len(starts)} functions {function}, not one")
+    indent = lines[starts[0]][: -len(lines[starts[0]].lstrip())]
+    end = next(at for at, line in enumerate(lines) if at > starts[0] and line.rstrip() == f"{indent}}}")
+    return sum(map(len, lines[: starts[0]])), sum(map(len, lines[: end + 1]))
+
+
+def planted_core(planted: list[Bug]) -> dict[str, str]:
+    """The core's files that differ, by name, with these bugs in them."""
+    folder = ROOT / CORE
+    texts = {"planted.rs": SWITCH, "lib.rs": f"#![allow(warnings)]\n{(folder / 'lib.rs').read_text()}\nmod planted;\n"}
+    for bug in planted:
+        texts[bug.file] = bug.planted(texts.get(bug.file) or (folder / bug.file).read_text())
+    return texts
+
+
+def plant(copy: Path = COPY) -> Path:
+    """Makes the copy, or brings it up to date; what did not change keeps its time, so that little is built again."""
+    files = contents()
+    there = [path for name in ("rust", "python") for path in (copy / name).rglob("*") if _counts(path)]
+    for name in {path.relative_to(copy) for path in there} - files.keys():
+        (copy / name).unlink()
+    for name, data in files.items():
+        path = copy / name
+        if not path.exists() or path.read_bytes() != data:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+    return copy
+
+
+def contents() -> dict[Path, bytes]:
+    """What belongs into the copy, by path."""
+    named = [ROOT / name for name in COPIED]
+    paths = [path for each in named for path in (each.rglob("*") if each.is_dir() else [each]) if _counts(path)]
+    planted = {Path(CORE) / name: text.encode() for name, text in planted_core(bugs()).items()}
+    return {path.relative_to(ROOT): path.read_bytes() for path in paths} | planted
+
+
+def _counts(path: Path) -> bool:
+    return path.is_file() and path.suffix != ".so" and not LEFT_OUT & set(path.parts)

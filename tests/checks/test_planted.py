@@ -1,0 +1,146 @@
+"""The planted bugs are in the copy and nowhere else; each was found, and what shows five of them is short.
+
+`make planted` runs every engine against every bug and writes docs/planted.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rota.check.differential import volume
+from tests.checks import planted_found as found
+from tests.checks import planted_inside as inside
+from tests.checks import planted_page as page
+from tests.checks.planting import CORE, SWITCH, VARIABLE, Bug, PlantingError, bugs, plant, planted_core, span_of
+from tests.checks.tidy import ROOT
+
+# One worker makes the copy and builds it.
+pytestmark = [pytest.mark.xdist_group("planted"), pytest.mark.timeout(900)]
+
+TRAP = re.compile(r"TRAP-(\d+)")
+CLASSIC_TRAPS = {*range(1, 15), 17, 19, 20}
+NAMES = [bug.id for bug in bugs()]
+
+
+def test_every_bug_has_one_place_in_the_core() -> None:
+    planted = planted_core(bugs())
+    assert all(f'crate::planted::is("{name}")' in "".join(planted.values()) for name in NAMES)
+    assert len(set(NAMES)) == len(NAMES) >= 40
+
+
+def test_every_classic_trap_is_planted() -> None:
+    traps = {int(number) for bug in bugs() for number in TRAP.findall(bug.breaks)}
+    # What 15, 16 and 18 are about does not exist here.
+    assert traps == CLASSIC_TRAPS
+
+
+def test_a_bug_whose_place_is_gone_or_not_the_only_one_is_refused() -> None:
+    text = "    fn one() {\n        a();\n        b();\n        b();\n    }\n\n    fn two() {\n        c();\n    }\n"
+    bug = Bug("b", "", "", "f.rs", "one", "a();", "x();")
+    assert bug.planted(text).count('{ if crate::planted::is("b") { x(); } else { a(); } }') == 1
+    for find in ("b();", "c();"):
+        with pytest.raises(PlantingError, match=r"times in f\.rs, fn one, not once"):
+            replace(bug, find=find).planted(text)
+    with pytest.raises(PlantingError, match="there are 0 functions three"):
+        span_of(text, "three")
+
+
+def test_no_build_but_the_copys_has_a_planted_bug() -> None:
+    names = [VARIABLE, "planted::is", *NAMES]
+    sources = [path for folder in ("rust", "python") for path in (ROOT / folder).rglob("*") if _is_source(path)]
+    assert len(sources) > 100
+    assert VARIABLE in SWITCH
+    assert [str(path) for path in sources if any(name in path.read_text() for name in names)] == []
+    assert not (ROOT / CORE / "planted.rs").exists()
+
+
+def _is_source(path: Path) -> bool:
+    return path.suffix in (".rs", ".toml", ".py", ".pyi") and "target" not in path.parts
+
+
+def test_the_page_has_every_bug_and_each_was_found_by_two_engines_or_more() -> None:
+    told = page.results()
+    assert list(told) == list(found.ENGINES), "make planted writes the page"
+    assert [name for name in NAMES if sum(map(bool, (of[name] for of in told.values()))) < 2] == []
+
+
+def test_the_page_says_what_an_engine_is_and_counts_what_it_found() -> None:
+    assert page.text(page.results()) == page.PAGE.read_text()
+    walks = f"{found.WALKS} walks of {found.WALK_STEPS:,} steps"
+    worlds, states = f"{found.WORLDS:,} worlds", f"{found.STATES:,} states"
+    runs = f"{inside.SEEDS:,} runs of {volume.STEPS_OF_A_RUN} steps"
+    examples = f"{inside.EXAMPLES:,} runs of {inside.EXAMPLE_STEPS} steps"
+    assert [bounds for bounds in (walks, worlds, states, runs, examples) if bounds not in page.HEAD] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("docs/exploration.md", "Of the {all} planted bugs the exploration finds {exploration} within"),
+        ("docs/simulate.md", "are in the coordinator itself, {simulator} are found within"),
+        (
+            "docs/checking.md",
+            "model {model}, Hypothesis {Hypothesis}, naive {naive}, exploration {exploration}, simulator {simulator}",
+        ),
+        ("CHANGELOG.md", "it finds {exploration} of the {all} planted bugs"),
+    ],
+)
+def test_what_other_pages_quote_is_what_the_page_says(path: str, says: str) -> None:
+    counts = {engine: sum(map(bool, of.values())) for engine, of in page.results().items()}
+    text = " ".join((ROOT / path).read_text().split())
+    assert says.format(all=len(NAMES), **counts) in text
+
+
+def test_the_simulator_found_every_classic_trap() -> None:
+    simulator = page.results()["simulator"]
+    found = {int(number) for bug in bugs() if simulator[bug.id] for number in TRAP.findall(bug.breaks)}
+    assert found == CLASSIC_TRAPS
+    assert simulator["new-members-never-expire"], "the half of TRAP-03 that needs a join phase of five minutes"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Path:
+    """The comparison of the planted core with the naive coordinator."""
+    plant()
+    return found.build()
+
+
+@pytest.mark.parametrize(
+    ("bug", "events_max"),
+    [
+        ("heartbeats-do-not-count", 3),
+        ("pending-ids-are-not-waited-for", 6),
+        ("one-instance-has-two-members", 3),
+        ("a-plan-is-told-before-it-is-durable", 7),
+        ("commits-of-any-generation-count", 3),
+    ],
+)
+@pytest.mark.usefixtures("engine")
+def test_a_planted_bug_is_found_and_what_shows_it_is_short(bug: str, events_max: int) -> None:
+    result = found.naive(bug)
+    assert result is not None
+    assert 1 <= result.events <= events_max, result
+    assert result == page.results()["naive"][bug], "make planted writes the page"
+
+
+@pytest.mark.parametrize(
+    ("bug", "events"),
+    [("a-heartbeat-is-refused-while-loading", 1), ("heartbeats-do-not-count", 3), ("a-lost-sync-is-waited-for", 4)],
+)
+@pytest.mark.usefixtures("engine")
+def test_the_explorer_finds_a_planted_bug_on_the_shortest_way_there_is(bug: str, events: int) -> None:
+    result = found.exploration(bug)
+    assert result is not None
+    assert result.events == events
+    assert result == page.results()["exploration"][bug], "make planted writes the page"
+
+
+def test_without_a_bug_in_the_environment_the_planted_core_is_the_core(engine: Path) -> None:
+    assert engine.exists()
+    assert VARIABLE not in os.environ
+    assert found.naive("") is None

@@ -1,0 +1,314 @@
+"""The layout keeps its promises. The checkers are in `tidy.py`; each one here also meets a planted violation."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.checks import tidy
+from tests.checks.tidy import ROOT, files, name_of
+
+CODE = (".rs", ".py", ".pyi", ".java", ".sh", ".toml", ".yml", ".yaml")
+TEXT = (*CODE, ".md", ".txt", ".json", ".lock", ".xml", ".cfg", "")
+
+# Each exception has its reason, and stops being allowed when it is no longer needed.
+LONG_FILES: dict[str, str] = {
+    "python/rota/_rota.pyi": "a compiled module has one stub, and this one is its documentation",
+}
+LONG_FUNCTIONS: dict[str, str] = {}
+SLEEPERS: dict[str, str] = {
+    "python/rota/demo/witness.py": "asks a broker again to delete a group whose killed member's session must end first",
+    "rust/bench/src/crowd.rs": "asks any broker again until a group has settled, with a deadline: brokers tell nobody",
+    "tests/clients/eventually.py": "the one place that looks again and again until a condition holds, with a deadline",
+}
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def report(breaches: list[str]) -> str:
+    return f"{len(breaches)} breaches\n" + "\n".join(sorted(breaches))
+
+
+def known() -> tidy.Known:
+    departures = read(ROOT / "docs/departures.md")
+    rows = tomllib.loads(read(ROOT / "docs/rows.toml"))
+    vocabulary = tomllib.loads(read(ROOT / "specs/vocabulary.toml"))
+    return tidy.Known(
+        sections={name_of(page): tidy.sections_of(read(page)) for page in files(".md")},
+        departures=set(re.findall(r"^## (D\d+) ", departures, re.MULTILINE)),
+        rows={row for table in rows.values() for row in table},
+        invariants={invariant["id"] for invariant in vocabulary["invariants"]},
+    )
+
+
+# ---- the core
+
+
+def test_the_core_imports_nothing_that_it_must_not() -> None:
+    sources = files(".rs", under=["rust/core/src", "rust/assign/src", "rust/member/src"])
+    assert sources
+    breaches = [breach for path in sources for breach in tidy.core_breaches(name_of(path), read(path))]
+    assert not breaches, report(breaches)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "use std::time::Instant;",
+        "use std::{fmt, time::{Duration, SystemTime as Clock}};",
+        "use std::collections::{BTreeMap, HashMap};",
+        "use std::collections::*;",
+        "use std::time;",
+        "use std::sync::{self, Arc};",
+        "use rand::Rng;",
+        "fn now() -> u64 { std::thread::yield_now(); 0 }",
+        "fn read() { let _ = std::fs::read(name); }",
+        "fn f() { unsafe { g() } }",
+        "type Index = hashbrown::HashMap<u8, u8, std::hash::RandomState>;",
+    ],
+)
+def test_a_planted_import_in_the_core_is_found(planted: str) -> None:
+    assert tidy.core_breaches("planted.rs", "//! A page.\n" + planted)
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        "use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};",
+        "// std::thread is not used, and nothing is unsafe here",
+        'const WORD: &str = "std::fs and unsafe";',
+        "#![forbid(unsafe_code)]",
+        "#[cfg(test)]\nmod tests {\n    use std::collections::HashMap;\n}",
+    ],
+)
+def test_harmless_code_in_the_core_is_left_alone(harmless: str) -> None:
+    assert not tidy.core_breaches("planted.rs", harmless)
+
+
+def test_the_core_forbids_unsafe_code_and_depends_on_little() -> None:
+    assert "#![forbid(unsafe_code)]" in read(ROOT / "rust/core/src/lib.rs")
+    manifest = ROOT / "rust/core/Cargo.toml"
+    breaches = tidy.dependency_breaches(name_of(manifest), read(manifest), tidy.CORE_DEPENDENCIES)
+    assert not breaches, report(breaches)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        '[dependencies]\nserde = "1"\nrand = "1"',
+        '[build-dependencies]\ncc = "1"',
+        '[target."cfg(unix)".dependencies]\nlibc = "1"',
+    ],
+)
+def test_a_planted_dependency_of_the_core_is_found(planted: str) -> None:
+    assert tidy.dependency_breaches("Cargo.toml", planted, tidy.CORE_DEPENDENCIES)
+
+
+# ---- unsafe code
+
+
+def test_only_the_binding_may_be_unsafe() -> None:
+    sources = [path for path in files(".rs", under=["rust"]) if "rust/python/" not in name_of(path)]
+    breaches = [breach for path in sources for breach in tidy.unsafe_breaches(name_of(path), read(path))]
+    assert not breaches, report(breaches)
+
+
+def test_every_other_crate_inherits_the_lints_that_forbid_it() -> None:
+    workspace = tomllib.loads(read(ROOT / "Cargo.toml"))
+    assert workspace["workspace"]["lints"]["rust"]["unsafe_code"] == "forbid"
+    for member in workspace["workspace"]["members"]:
+        if member != "rust/python":
+            manifest = tomllib.loads(read(ROOT / member / "Cargo.toml"))
+            assert manifest.get("lints", {}).get("workspace") is True, member
+
+
+def test_planted_unsafe_code_is_found() -> None:
+    assert tidy.unsafe_breaches("planted.rs", "fn f() {\n    unsafe { g() }\n}") == ["planted.rs:2: unsafe code"]
+    assert not tidy.unsafe_breaches("planted.rs", '#![forbid(unsafe_code)] // unsafe\nconst W: &str = r#"unsafe"#;')
+
+
+# ---- lengths
+
+
+def measured() -> list[Path]:
+    return files(".rs", ".py", ".pyi")
+
+
+def test_files_and_functions_are_short() -> None:
+    breaches = [
+        breach
+        for path in measured()
+        for breach in tidy.length_breaches(name_of(path), read(path), LONG_FILES, LONG_FUNCTIONS)
+    ]
+    assert not breaches, report(breaches)
+
+
+def test_no_exception_for_length_outlives_its_need() -> None:
+    needed = " ".join(
+        breach for path in measured() for breach in tidy.length_breaches(name_of(path), read(path), (), ())
+    )
+    for exception in [*LONG_FILES, *LONG_FUNCTIONS]:
+        path, _, function = exception.partition("::")
+        assert path in needed, exception
+        assert function in needed, exception
+
+
+def test_a_planted_long_file_is_found() -> None:
+    text = "x = 1\n" * (tidy.FILE_LINES_MAX + 1)
+    assert tidy.length_breaches("planted.py", text, (), ())
+    assert not tidy.length_breaches("planted.py", text, ("planted.py",), ())
+    assert not tidy.length_breaches("planted.py", "x = 1\n" * tidy.FILE_LINES_MAX, (), ())
+
+
+@pytest.mark.parametrize(
+    ("path", "head", "line", "tail"),
+    [
+        ("planted.py", "def long() -> None:\n", "    x = 1\n", ""),
+        ("planted.py", "class C:\n    async def long(self) -> None:\n", "        x = 1\n", ""),
+        ("planted.rs", "fn long<'a>(x: [u8; 4], c: char) -> u8 {\n", "    if c == '{' { f(\"}\"); } // }\n", "}\n"),
+        ("planted.rs", "fn long()\nwhere\n    T: U,\n{\n", '    f(r#"}"#);\n', "}\n"),
+    ],
+)
+def test_a_planted_long_function_is_found(path: str, head: str, line: str, tail: str) -> None:
+    breaches = tidy.length_breaches(path, head + line * tidy.FUNCTION_LINES_MAX + tail, (), ())
+    assert len(breaches) == 1, breaches
+    assert "`long`" in breaches[0]
+    short = head + line * (tidy.FUNCTION_LINES_MAX - 5) + tail + ("fn other() {\n}\n" if path.endswith(".rs") else "")
+    assert not tidy.length_breaches(path, short, (), ())
+
+
+def test_the_model_can_be_read_in_an_hour() -> None:
+    """Rules with the state that they move; apart from them what only declares messages. The assignors' model is another
+    one."""
+    model = {path.stem: tidy.python_code_lines(read(path)) for path in files(".py", under=["python/rota/model"])}
+    lines = {name: count for name, count in model.items() if name != "assignors"}
+    messages = sum(lines[name] for name in ("__init__", "answers", "records", "requests"))
+    assert sum(lines.values()) - messages <= 1_170
+    assert messages <= 330
+
+
+def test_only_code_counts_as_code() -> None:
+    assert tidy.python_code_lines('"""A page."""\n\nimport os\n\n# why\nx = (\n    1\n)\n') == 3
+
+
+# ---- words
+
+
+def test_nothing_names_this_machine() -> None:
+    breaches = [breach for path in files(*TEXT) for breach in tidy.machine_breaches(name_of(path), read(path))]
+    assert not breaches, report(breaches)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    ["see /" + "root/notes", "open('/" + "home/me/x')", "../" + "shared/x.md", "https://my-" + "mirror.example/simple"],
+)
+def test_a_planted_machine_word_is_found(planted: str) -> None:
+    assert tidy.machine_breaches("planted.md", planted)
+
+
+def test_ordinary_addresses_are_left_alone() -> None:
+    text = "https://github.com/x/home/y http://127.0.0.1:8080/ registry+https://github.com/rust-lang src/work/x ~/home/"
+    assert not tidy.machine_breaches("planted.md", text)
+
+
+def test_no_work_is_left_unfinished() -> None:
+    breaches = [breach for path in files(*CODE) for breach in tidy.unfinished_breaches(name_of(path), read(path))]
+    assert not breaches, report(breaches)
+
+
+@pytest.mark.parametrize(
+    "planted", ["# TO" + "DO: x", "// FIX" + "ME", "to" + "do!()", "unimple" + "mented!()", "db" + "g!(x)"]
+)
+def test_planted_unfinished_work_is_found(planted: str) -> None:
+    assert tidy.unfinished_breaches("planted.rs", planted)
+
+
+def sleepers() -> dict[str, list[str]]:
+    found = {name_of(path): tidy.sleep_breaches(name_of(path), read(path)) for path in files(".py", ".rs")}
+    return {path: breaches for path, breaches in found.items() if breaches}
+
+
+def test_nothing_sleeps_instead_of_waiting_for_a_condition() -> None:
+    breaches = [breach for path, found in sleepers().items() if path not in SLEEPERS for breach in found]
+    assert not breaches, report(breaches)
+    assert not set(SLEEPERS) - set(sleepers()), "these need no exception any more"
+
+
+@pytest.mark.parametrize("planted", ["time.sle" + "ep(1)", "from time import sle" + "ep", "std::thread::sle" + "ep(d)"])
+def test_a_planted_sleep_is_found(planted: str) -> None:
+    assert tidy.sleep_breaches("planted.py", planted)
+
+
+# ---- references
+
+
+def test_every_citation_is_of_something_that_exists() -> None:
+    citable = known()
+    cited = files(".rs", ".py", ".pyi", ".toml", ".txt", ".md", under=["rust", "python", "tests", "specs"])
+    breaches = [breach for path in cited for breach in tidy.citation_breaches(name_of(path), read(path), citable)]
+    assert not breaches, report(breaches)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "//! Joins (docs/protocol.md §" + "4.99).",
+        "// the rule of §" + "99",
+        "# docs/nowhere.md §" + "1",
+        "// departure " + "D99",
+        "# row " + "Q77",
+        "// INVARIANT: " + "S99, always",
+    ],
+)
+def test_a_planted_citation_is_found(planted: str) -> None:
+    assert tidy.citation_breaches("planted.rs", planted, known())
+
+
+def test_a_right_citation_is_left_alone() -> None:
+    text = "docs/protocol.md §4.10, §5; limits.md;\n//! §2; departure D9; row J24; INVARIANT: S26, durable before told"
+    assert not tidy.citation_breaches("planted.rs", text, known())
+
+
+def test_every_file_that_a_page_names_exists() -> None:
+    breaches = [breach for path in files(".md") for breach in tidy.reference_breaches(name_of(path), read(path), ROOT)]
+    assert not breaches, report(breaches)
+
+
+@pytest.mark.parametrize(
+    "planted", ["[x](nowhere.md)", "see `rust/core/src/nowhere.rs`", "in `tests/nowhere/*.txt`", "`docs/nowhere/`"]
+)
+def test_a_planted_dead_reference_is_found(planted: str) -> None:
+    assert tidy.reference_breaches("docs/planted.md", planted, ROOT)
+
+
+def test_live_references_and_other_words_are_left_alone() -> None:
+    text = "[x](protocol.md#4) `docs/protocol.md` [y](https://kafka.apache.org/x.md) `DIR/a/0.log` `/127.0.0.1` `a/b`"
+    assert not tidy.reference_breaches("docs/planted.md", text, ROOT)
+
+
+# ---- the map
+
+
+def the_map() -> str:
+    return read(ROOT / "CONTRIBUTING.md").split("## Where things are")[1].split("\n## ")[0]
+
+
+def test_the_map_lists_every_folder() -> None:
+    breaches = tidy.map_breaches("CONTRIBUTING.md", the_map(), tidy.mapped_folders(ROOT))
+    assert not breaches, report(breaches)
+
+
+@pytest.mark.parametrize(
+    ("section", "breach"),
+    [
+        ("| `rust/a` | x |", "no row for the folder tests/b"),
+        ("| `rust/a` | x |\n| `tests/b` | x |\n| `rust/c` | x |", "no such folder: rust/c"),
+        ("| `rust/a` | x |\n| `tests/b` | x |\n| `rust/a` | x |", "two rows for rust/a"),
+    ],
+)
+def test_a_planted_error_in_the_map_is_found(section: str, breach: str) -> None:
+    assert tidy.map_breaches("planted.md", section, {"rust/a", "tests/b"}) == [f"planted.md:1: {breach}"]

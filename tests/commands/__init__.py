@@ -1,0 +1,1 @@
+"""The commands: `rota serve`, `groups`, `why`, `top`, `simulate`, `bench`, `demo`."""

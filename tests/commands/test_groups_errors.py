@@ -1,0 +1,216 @@
+"""Every error has a name, an exit code and one line; nothing is half done."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.errors import TopicAuthorizationFailedError
+
+import rota
+from rota.groups import changes
+from rota.groups.cluster import Cluster, Committed, Partition
+from rota.groups.errors import GroupsError, Kind
+from rota.groups.plan import Target
+
+from .conftest import SETTINGS
+from .groups_scene import Scene, rota_groups
+
+SOMEWHERE = ("--bootstrap-server", "127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("describe", "g", "--all-groups"), "give groups, or --all-groups, or --regex: one of them"),
+        (("describe",), "give groups, or --all-groups, or --regex: one of them"),
+        (("describe", "--regex", "("), "--regex is `(`: missing ), unterminated subpattern at position 0"),
+        (("describe", "g", "--members", "--state"), "--offsets, --members and --state are different views"),
+        (("list", "--state", "asleep"), "--state is `asleep`: give one or more of Empty, Stable"),
+        (("reset-offsets", "g", "--topic", "t"), "give one of --to-earliest, --to-latest, --to-current"),
+        (
+            ("reset-offsets", "g", "--topic", "t", "--to-earliest", "--to-offset", "1"),
+            "--to-earliest and --to-offset contradict each other",
+        ),
+        (("reset-offsets", "g", "--to-earliest"), "which partitions? give --topic or --all-topics"),
+        (("reset-offsets", "g", "--from-file", "f", "--topic", "t"), "--from-file says which partitions are meant"),
+        (
+            ("reset-offsets", "g", "--all-topics", "--to-latest", "--dry-run", "--execute"),
+            "--dry-run and --execute contradict each other",
+        ),
+        (
+            ("reset-offsets", "g", "--all-topics", "--to-latest", "--export", "--json"),
+            "--export and --json are two forms",
+        ),
+        (("reset-offsets", "g", "--group", "g", "--all-topics", "--to-latest"), "GROUP and --group are given both"),
+        (("remove-member", "g"), "give --member or --instance, one of them"),
+        (("remove-member", "g", "--member", "m", "--instance", "i"), "give --member or --instance, one of them"),
+        (("delete-offsets", "g", "--topic", "t", "--all-topics"), "--topic and --all-topics contradict each other"),
+        (("list", "--command-property", "security.protocl=SSL"), "did you mean `security.protocol`?"),
+        (("list", "--command-property", "retry.backoff.ms=soon"), "retry.backoff.ms is `soon`: give a whole number"),
+        (("list", "--command-config", "/no/such/file"), "--command-config /no/such/file: "),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused_before_a_broker_is_asked(
+    arguments: tuple[str, ...], says: str
+) -> None:
+    ended = rota_groups(*arguments, *SOMEWHERE, "--json")
+    told = json.loads(ended.err)
+    assert (ended.code, ended.out, told["error"]) == (2, "", "misused"), ended.err
+    assert says in told["message"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--to-offset", "-1"),
+        ("--to-offset", "first"),
+        ("--shift-by", "1.5"),
+        ("--to-datetime", "yesterday"),
+        ("--by-duration", "1h"),
+        ("--by-duration", "P1DT"),
+        ("--by-duration", "P999999999999D"),
+        ("--topic", "t:x"),
+    ],
+)
+def test_a_value_that_cannot_be_changes_nothing(own_scene: Scene, option: str, value: str) -> None:
+    topic = own_scene.topic(2)
+    own_scene.commit(topic, {0: 1})
+    scope = ("--to-latest",) if option == "--topic" else ("--topic", topic)
+    ended = own_scene.run("reset-offsets", own_scene.group, *scope, f"{option}={value}", "--execute")
+    assert (ended.code, ended.err.startswith(f"rota: {option} is `{value}`: give ")) == (2, True), ended.err
+    assert own_scene.committed(topic) == {0: 1}
+
+
+def test_a_broker_that_is_not_there_is_said_to_be_so() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = rota_groups("list", "--bootstrap-server", where, "--timeout", "500")
+    assert ended.code == 5
+    assert ended.err.startswith(f"rota: no answer from {where}: is the broker up, is that its address, ")
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_what_a_broker_refuses_is_named_and_changes_nothing(own_scene: Scene, server: rota.Server) -> None:
+    topic = own_scene.topic(4, 4)
+    own_scene.commit(topic, {0: 1})
+    server.inject_error("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", group=own_scene.group)
+    ended = own_scene.run("reset-offsets", own_scene.group, "--topic", topic, "--to-latest", "--execute")
+    assert ended.code == 1
+    assert ended.err.endswith(f"refused {topic}-0, {topic}-1: GroupAuthorizationFailed; nothing was changed\n")
+    assert own_scene.committed(topic) == {0: 1}
+
+
+class RefusesOne(Cluster):
+    """A cluster that takes no offset of one partition."""
+
+    refused: Partition
+
+    def alter(self, group: str, offsets: Mapping[Partition, Committed]) -> dict[Partition, type[Exception]]:
+        taken = {at: one for at, one in offsets.items() if at != self.refused}
+        codes = super().alter(group, taken) if taken else {}
+        return codes | dict.fromkeys(offsets.keys() - taken.keys(), TopicAuthorizationFailedError)
+
+
+def test_when_one_partition_is_refused_the_others_are_put_back(own_scene: Scene, tmp_path: Path) -> None:
+    topic = own_scene.topic(4, 4, 4)
+    own_scene.commit(topic, {0: 1, 1: 2})
+    with RefusesOne(own_scene.bootstrap, {}, 10_000) as cluster:
+        cluster.refused = topic, 1
+        planned = changes.reset(cluster, own_scene.group, (Target.TO_LATEST, ""), [topic], create=False)
+        undo = tmp_path / "undo.csv"
+        changes.keep(own_scene.group, planned, None, undo)
+        with pytest.raises(GroupsError, match=f"refused {topic}-1: TopicAuthorizationFailed; nothing was changed"):
+            changes.apply(cluster, own_scene.group, planned, undo)
+    assert own_scene.committed(topic) == {0: 1, 1: 2}
+    assert not undo.exists(), "there is nothing to undo"
+
+
+def test_of_files_that_cannot_all_be_written_none_is_left(own_scene: Scene, tmp_path: Path) -> None:
+    topic = own_scene.topic(4)
+    own_scene.commit(topic, {0: 1})
+    plan, undo = tmp_path / "plan.csv", tmp_path / "absent" / "undo.csv"
+    files = ("--plan", plan, "--undo", undo)
+    ended = own_scene.run("reset-offsets", own_scene.group, "--topic", topic, "--to-latest", *files, "--execute")
+    assert (ended.code, ended.err.startswith(f"rota: --undo {undo}: ")) == (2, True), ended.err
+    assert ended.err.endswith("; nothing was changed\n")
+    assert not plan.exists()
+    assert own_scene.committed(topic) == {0: 1}
+
+
+def test_a_full_disk_is_named_before_anything_is_changed(
+    own_scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = own_scene.topic(4)
+    own_scene.commit(topic, {0: 1})
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    undo = tmp_path / "undo.csv"
+    ended = own_scene.run("delete-offsets", own_scene.group, "--topic", topic, "--undo", undo)
+    assert (ended.code, undo.exists()) == (2, False)
+    assert ended.err.endswith("No space left on device; nothing was changed\n")
+    assert own_scene.committed(topic) == {0: 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments"),
+    [
+        ("alter", ("reset-offsets", "--all-topics", "--to-latest", "--execute")),
+        ("delete_offsets", ("delete-offsets", "--all-topics", "--undo", "undo.csv")),
+        ("delete", ("delete",)),
+    ],
+)
+def test_a_broker_that_goes_away_before_the_change_is_named(
+    change: str, arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    changed = getattr(Cluster, change)
+    with rota.Server(settings=SETTINGS) as server:
+        scene = Scene(server.bootstrap_servers)
+        scene.commit(scene.topic(2), {0: 1})
+
+        def too_late(*told: Any) -> Any:
+            server.stop()
+            return changed(*told)
+
+        monkeypatch.setattr(Cluster, change, too_late)
+        ended = scene.run(arguments[0], scene.group, *arguments[1:], "--timeout", "500")
+    assert (ended.code, ended.out, len(ended.err.splitlines())) == (5, "", 1), ended.err
+    assert ended.err.endswith("; whether it was done is not known: look with `describe`\n")
+
+
+def test_a_watch_ends_with_an_error_when_the_broker_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    with rota.Server(settings=SETTINGS) as server:
+        scene = Scene(server.bootstrap_servers)
+        scene.commit(scene.topic(2), {0: 1})
+        monkeypatch.setattr("rota.groups.watching.pause", lambda _: server.stop())
+        ended = scene.run("watch", scene.group, "--timeout", "500")
+    assert ended.code == 5
+    assert len(ended.out.splitlines()) == 2, "the header, and one look"
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_watching_a_group_that_is_not_there_is_an_error(own_scene: Scene) -> None:
+    ended = own_scene.run("watch", own_scene.group, "--count", "1")
+    assert (ended.code, ended.out.splitlines()[1:]) == (3, [])
+    assert ended.err.startswith(f"rota: there is no group `{own_scene.group}`")
+
+
+def test_every_kind_of_error_has_an_exit_code_of_its_own() -> None:
+    assert {kind.label: kind.exit_code for kind in Kind} == {
+        "refused": 1,
+        "misused": 2,
+        "not_found": 3,
+        "in_use": 4,
+        "unreachable": 5,
+    }

@@ -1,0 +1,68 @@
+"""The systemd unit and the container file: what they say is what rota takes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rota.cli import app
+from rota.config.options import OPTIONS
+from rota.config.sources import variable_of
+from tests.checks.tidy import ROOT
+
+UNIT = ROOT / "packaging/systemd/rota.service"
+CONTAINER = ROOT / "packaging/container/Containerfile"
+CONFIG = "/etc/rota/rota.toml"
+
+
+def commands() -> list[list[str]]:
+    """What the unit starts, as arguments of rota."""
+    lines = re.findall(r"^ExecStart(?:Pre)?=/opt/rota/bin/rota (.*)$", UNIT.read_text(), re.MULTILINE)
+    return [shlex.split(line.replace(CONFIG, str(ROOT / "packaging/rota.toml"))) for line in lines]
+
+
+def test_what_the_unit_starts_is_a_call_that_rota_takes() -> None:
+    [check, serve] = commands()
+    assert serve[0] == "serve"
+    for arguments in (check, ["config", "show", *serve[1:]]):
+        ended = CliRunner().invoke(app, arguments)
+        assert ended.exit_code == 0, ended.stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+    unit = tmp_path / "rota.service"
+    # It looks whether what is started can be.
+    unit.write_text(UNIT.read_text().replace("/opt/rota/bin/rota", sys.executable))
+    ended = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout + ended.stderr) == (0, "")
+
+
+def test_what_the_container_file_names_is_there() -> None:
+    text = CONTAINER.read_text()
+    sources = re.findall(r"^COPY (?!--from)(\S+) ", text, re.MULTILINE)
+    assert [source for source in sources if not (ROOT / source).exists()] == []
+    named = set(re.findall(r"\bROTA_\w+", text)) - {"ROTA_CONFIG"}
+    assert named <= {variable_of(name) for name in OPTIONS}
+    extras = (ROOT / "pyproject.toml").read_text()
+    assert all(f"\n{extra} = [" in extras for extra in ("http", "groups"))
+    [entry], [given] = (re.findall(rf'^{word} \["(\w+)"\]$', text, re.MULTILINE) for word in ("ENTRYPOINT", "CMD"))
+    assert (entry, given) == ("rota", "serve")
+
+
+def test_the_ports_and_places_of_the_container_are_those_of_the_file_that_it_takes() -> None:
+    text, config = CONTAINER.read_text(), (ROOT / "packaging/rota.toml").read_text()
+    [port] = re.findall(r"^EXPOSE (\d+)$", text, re.MULTILINE)
+    [volume] = re.findall(r"^VOLUME (\S+)$", text, re.MULTILINE)
+    assert f'listen = "0.0.0.0:{port}"' in config
+    assert f"'127.0.0.1', {port}" in text, "the health check asks there"
+    assert f'data = "{volume}"' in config
+    assert f"install -d -o rota -g rota -m 750 {volume}\n" in text, "it is empty, and the user's"
+    assert "--no-create-home" in text, "a home has files in it, and data needs an empty directory"

@@ -1,0 +1,87 @@
+"""`rota why`, as it is typed, at a server with a stuck group."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import rota
+from rota.cli import app
+from tests.http.asking import GROUP, SETTINGS, stuck
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["why", *arguments])
+
+
+@pytest.mark.clients
+def test_a_stuck_group_is_explained_in_words_and_as_json() -> None:
+    clock = rota.VirtualClock()
+    with rota.Server(settings=SETTINGS, clock=clock, http=":0") as server:
+        assert server.http_address is not None
+        server.create_topic("t", partitions=3)
+        with stuck(server, clock) as (left, missing):
+            told = call(GROUP, "--http", server.http_address)
+            as_json = call(GROUP, "--http", server.http_address, "--json")
+            unknown = call("order", "--http", server.http_address)
+            unknown_json = call("order", "--http", server.http_address, "--json")
+    assert told.exit_code == 0
+    first, *rest = told.stdout.splitlines()
+    who, gone = missing[: len("consumer-3-12345678")], left[: len("consumer-7-12345678")]
+    assert first == (
+        f"{GROUP}: PreparingRebalance for 31.0 s: waiting for {who}… to rejoin, whose session ends in 14.0 s; "
+        f"it began because {gone}… left"
+    )
+    assert rest[:3] == [
+        "",
+        "held up by",
+        f"  {missing} at /127.0.0.1: silent for 31.0 s, expires in 14.0 s unless it is heard",
+    ]
+    assert rest[3:5] == ["", "rebalances, the latest first"]
+    assert rest[5].endswith(f"not over: {gone}… left")
+    assert as_json.exit_code == 0
+    assert json.loads(as_json.stdout)["why"]["sentence"] in first
+    assert (unknown.exit_code, unknown.stdout) == (1, "")
+    assert unknown.stderr == "rota: NoSuchGroup: there is no group `order`; the nearest is `orders`\n"
+    assert (unknown_json.exit_code, json.loads(unknown_json.stdout)["error"]) == (1, "NoSuchGroup")
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    with socket.socket() as spare:
+        spare.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{spare.getsockname()[1]}"
+    told = call("orders", "--http", address)
+    assert told.exit_code == 1
+    assert told.stderr.startswith(f"rota: ServerDown: nothing answers at http://{address}/groups/orders: ")
+    assert told.stderr.endswith(f"is it running, with --http {address}?\n")
+    assert json.loads(call("orders", "--http", address, "--json").stdout)["error"] == "ServerDown"
+
+
+@pytest.mark.parametrize(("status", "body"), [(200, b"<html>"), (404, b"<html>"), (404, b"[]"), (500, b'{"a": 1}')])
+def test_something_else_that_answers_is_named(status: int, body: bytes) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Other) as other:
+        threading.Thread(target=other.handle_request).start()
+        told = call("orders", "--http", f"127.0.0.1:{other.server_port}")
+    assert told.exit_code == 1
+    assert told.stderr.startswith("rota: NotRota: http://127.0.0.1:")
+
+
+@pytest.mark.parametrize("address", ["9644", "localhost", "127.0.0.1:0"])
+def test_an_address_that_is_none_is_a_wrong_call(address: str) -> None:
+    told = call("orders", "--http", address)
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert told.stderr.startswith(f"rota: --http is `{address}`: ")

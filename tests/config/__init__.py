@@ -1,1 +1,0 @@
-"""What a server is run with."""

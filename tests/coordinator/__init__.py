@@ -1,0 +1,1 @@
+"""The compiled module: `rota.Coordinator`, `rota.Wheel`, `rota.Purgatory` and their plain classes."""

@@ -1,1 +1,0 @@
-"""The core and the model in lock-step: see README.md."""

@@ -1,0 +1,1 @@
+"""The programs on the pages of docs/ and in README.md."""

@@ -1,0 +1,1 @@
+"""`--http`: the page, groups as JSON, metrics."""

@@ -1,1 +1,0 @@
-"""State x request x identity: every cell of the classic protocol, as data."""

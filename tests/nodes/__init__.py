@@ -1,1 +1,0 @@
-"""A server with several nodes, and partitions of __consumer_offsets that go from one to another."""

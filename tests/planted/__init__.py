@@ -1,1 +1,0 @@
-"""Bugs in the core that the checkers have to find; README.md says how they are planted."""

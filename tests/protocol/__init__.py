@@ -1,0 +1,1 @@
+"""docs/protocol.md as transcripts, the matrix, the table of rows, and the vocabulary."""

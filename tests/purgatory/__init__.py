@@ -1,1 +1,0 @@
-"""`rota.Wheel` and `rota.Purgatory` against their plain models (docs/protocol.md §16)."""

@@ -1,1 +1,0 @@
-"""Kafka's own command-line tools on a rota server."""

@@ -1,1 +1,0 @@
-"""Transcripts: readable scenarios in protocol terms, and the runner that plays them to a subject (README.md)."""
