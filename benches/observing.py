@@ -34,7 +34,7 @@ LEFT_OUT = shutil.ignore_patterns("target", "__pycache__", "*.so")
 
 #: What does nothing in the copy, by file.
 SILENCED = {
-    "rust/server/src/tally.rs": ("asked", "answered", "fired", "rebalanced"),
+    "rust/server/src/base/metrics.rs": ("asked", "answered", "fired", "rebalanced"),
     "rust/core/src/rebalance.rs": ("remember_rebalance",),
     "rust/core/src/group.rs": ("rebalance_joined", "rebalance_settled"),
 }

@@ -21,7 +21,7 @@ use rota_log::{
 use uuid::Uuid;
 
 use super::{CONSUMER_OFFSETS, configs::TopicConfigs, table::Table, table::Topic};
-use crate::owners::FIRST_NODE;
+use crate::base::owners::FIRST_NODE;
 
 /// The table's file in the data directory.
 pub const TOPICS_FILE: &str = "rota.topics";

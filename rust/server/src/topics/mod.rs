@@ -48,7 +48,7 @@ use self::{
     settings::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX},
     table::{Change, Table, Topic},
 };
-use crate::owners::{FIRST_NODE, Owners};
+use crate::base::owners::{FIRST_NODE, Owners};
 
 mod admin;
 pub(crate) mod configs;
@@ -100,9 +100,9 @@ pub trait Entropy {
     fn draw(&mut self) -> u128;
 }
 
-impl Entropy for crate::entropy::RandomBits {
+impl Entropy for crate::base::entropy::RandomBits {
     fn draw(&mut self) -> u128 {
-        crate::entropy::RandomBits::draw(self)
+        crate::base::entropy::RandomBits::draw(self)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use rota_log::store::Command;
 
 use super::{disk::OnDisk, table::TopicTable};
-use crate::clock::Clock;
+use crate::base::clock::Clock;
 
 /// Looks every `interval`, for as long as the node lives. What is read is read on another thread.
 pub async fn run(table: Arc<TopicTable>, clock: Clock, interval: Duration) {

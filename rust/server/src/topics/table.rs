@@ -27,7 +27,7 @@ use super::{
     partition_data::DiskRecords,
     settings::TopicSettings,
 };
-use crate::owners::{FIRST_NODE, Owners};
+use crate::base::owners::{FIRST_NODE, Owners};
 
 /// A topic, without its data.
 #[derive(Clone, Debug)]
@@ -305,7 +305,7 @@ mod tests {
     use kafka_protocol::messages::{CreatePartitionsRequest, DeleteTopicsRequest, TopicName};
 
     use super::*;
-    use crate::entropy::RandomBits;
+    use crate::base::entropy::RandomBits;
 
     fn nodes(count: u32) -> Vec<Topics> {
         let owners = Owners::new(50, count);

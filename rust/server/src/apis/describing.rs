@@ -1,0 +1,238 @@
+//! What admin tools ask a broker about itself: `DescribeConfigs` and `DescribeCluster`.
+
+use std::rc::Rc;
+
+use kafka_protocol::{
+    messages::{
+        BrokerId, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
+        describe_cluster_response::DescribeClusterBroker,
+        describe_configs_request::DescribeConfigsResource,
+        describe_configs_response::{DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym},
+    },
+    protocol::StrBytes,
+};
+use rota_core::error::ErrorCode;
+use rota_wire::{RequestHeader, WireError};
+
+use crate::{
+    apis::{
+        Handled,
+        topic_apis::{answer, decode},
+    },
+    base::settings::{Kind, SETTINGS, Settings},
+    net::connection::Connection,
+    node::Node,
+    topics::{
+        ConfigRow,
+        configs::{BOOLEAN, DEFAULT_CONFIG, INT, LIST, LONG, STATIC_BROKER_CONFIG},
+    },
+};
+
+type Outcome = Result<Handled, WireError>;
+
+/// Resources in one `DescribeConfigs`. Each is a page of settings.
+const RESOURCES_MAX: usize = 5_000;
+
+const TOPIC: i8 = 2;
+const BROKER: i8 = 4;
+const GROUP: i8 = 32;
+
+/// What may be done with the cluster, as bits, when a client asks; nobody is refused anything here.
+const CLUSTER_OPERATIONS: i32 = 8_096;
+const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
+
+const ENDPOINT_BROKERS: i8 = 1;
+const ENDPOINT_CONTROLLERS: i8 = 2;
+const MISMATCHED_ENDPOINT_TYPE: i16 = 114;
+const UNSUPPORTED_ENDPOINT_TYPE: i16 = 115;
+
+/// What Kafka has as settings and rota as facts: name, value, Kafka's default, type.
+const FACTS: &[(&str, &str, &str, i8)] = &[
+    ("default.replication.factor", "1", "1", INT),
+    ("delete.topic.enable", "true", "true", BOOLEAN),
+    ("group.coordinator.rebalance.protocols", "classic", "classic,consumer,streams", LIST),
+    ("min.insync.replicas", "1", "1", INT),
+];
+
+/// `DescribeCluster`: the same nodes as in Metadata.
+pub fn describe_cluster(
+    node: &mut Node,
+    connection: &Rc<Connection>,
+    header: &RequestHeader<'_>,
+    body: &[u8],
+) -> Outcome {
+    let request: DescribeClusterRequest = decode(header, body)?;
+    let refused = |code, message: String| {
+        DescribeClusterResponse::default()
+            .with_error_code(code)
+            .with_error_message(Some(StrBytes::from_string(message)))
+            .with_controller_id(BrokerId(-1))
+    };
+    let response = match request.endpoint_type {
+        ENDPOINT_BROKERS => described_cluster(node, connection, &request),
+        ENDPOINT_CONTROLLERS => refused(
+            MISMATCHED_ENDPOINT_TYPE,
+            format!("this is a broker, endpoint type {ENDPOINT_BROKERS}, and the request is for controllers"),
+        ),
+        other => {
+            let message = format!("endpoint type {other} is unknown, expected {ENDPOINT_BROKERS}, brokers");
+            refused(UNSUPPORTED_ENDPOINT_TYPE, message)
+        }
+    };
+    Ok(answer(connection, header, &response))
+}
+
+fn described_cluster(
+    node: &Node,
+    connection: &Connection,
+    request: &DescribeClusterRequest,
+) -> DescribeClusterResponse {
+    let cluster = node.place.cluster(connection);
+    let controller = cluster.nodes.first().map_or(-1, |node| node.id);
+    let brokers = cluster.nodes.into_iter().map(|node| {
+        DescribeClusterBroker::default()
+            .with_broker_id(BrokerId(node.id))
+            .with_host(StrBytes::from_string(node.host))
+            .with_port(node.port)
+    });
+    let operations =
+        if request.include_cluster_authorized_operations { CLUSTER_OPERATIONS } else { OPERATIONS_NOT_ASKED };
+    DescribeClusterResponse::default()
+        .with_cluster_id(StrBytes::from_string(cluster.id))
+        .with_controller_id(BrokerId(controller))
+        .with_brokers(brokers.collect())
+        .with_cluster_authorized_operations(operations)
+}
+
+/// `DescribeConfigs`: of topics, of this broker, and of groups, which have none.
+pub fn describe_configs(
+    node: &mut Node,
+    connection: &Rc<Connection>,
+    header: &RequestHeader<'_>,
+    body: &[u8],
+) -> Outcome {
+    let request: DescribeConfigsRequest = decode(header, body)?;
+    if request.resources.len() > RESOURCES_MAX {
+        return Err(WireError::TooManyElements { field: "resources" });
+    }
+    let results = request.resources.iter().map(|resource| match rows(node, connection, resource) {
+        Ok(rows) => result(resource).with_configs(kept(rows, resource, &request)),
+        Err((error, message)) => {
+            result(resource).with_error_code(error.code()).with_error_message(Some(StrBytes::from_string(message)))
+        }
+    });
+    Ok(answer(connection, header, &DescribeConfigsResponse::default().with_results(results.collect())))
+}
+
+fn result(resource: &DescribeConfigsResource) -> DescribeConfigsResult {
+    DescribeConfigsResult::default()
+        .with_error_message(Some(StrBytes::default()))
+        .with_resource_type(resource.resource_type)
+        .with_resource_name(resource.resource_name.clone())
+}
+
+/// The rows that were asked for; a list of none asks for all.
+fn kept(
+    rows: Vec<ConfigRow>,
+    resource: &DescribeConfigsResource,
+    request: &DescribeConfigsRequest,
+) -> Vec<DescribeConfigsResourceResult> {
+    let keys = resource.configuration_keys.as_deref().unwrap_or_default();
+    let asked = |row: &ConfigRow| keys.is_empty() || keys.iter().any(|key| key.as_str() == row.name);
+    let shown = |row: ConfigRow| {
+        let synonym = |(name, value, source)| {
+            DescribeConfigsSynonym::default()
+                .with_name(StrBytes::from_static_str(name))
+                .with_value(Some(StrBytes::from_string(value)))
+                .with_source(source)
+        };
+        let synonyms = if request.include_synonyms { row.synonyms } else { Vec::new() };
+        DescribeConfigsResourceResult::default()
+            .with_name(StrBytes::from_static_str(row.name))
+            .with_value(Some(StrBytes::from_string(row.value)))
+            // Nothing can be altered while the server runs.
+            .with_read_only(true)
+            .with_config_source(row.source)
+            .with_synonyms(synonyms.into_iter().map(synonym).collect())
+            .with_config_type(row.config_type)
+            .with_documentation(row.effect.filter(|_| request.include_documentation).map(StrBytes::from_static_str))
+    };
+    rows.into_iter().filter(asked).map(shown).collect()
+}
+
+type Refused = (ErrorCode, String);
+
+fn rows(node: &Node, connection: &Connection, resource: &DescribeConfigsResource) -> Result<Vec<ConfigRow>, Refused> {
+    let name = resource.resource_name.as_str();
+    let invalid = |message: String| Err((ErrorCode::InvalidRequest, message));
+    match resource.resource_type {
+        TOPIC => {
+            let broker = |name: &str| broker_row(&node.settings, name).map(|row| (row.value, row.source));
+            node.topics.config_rows(name, &broker).map_err(|error| (error.code, error.message))
+        }
+        // Settings of all brokers together, beside those of each: there are none.
+        BROKER if name.is_empty() => Ok(Vec::new()),
+        BROKER => match name.parse::<i32>() {
+            Ok(id) if id == node.place.node_id => Ok(broker_rows(node, connection)),
+            Ok(id) => invalid(format!("this is broker {}, not {id}: ask that one", node.place.node_id)),
+            Err(_) => invalid(format!("broker `{name}` is not a number, expected {}", node.place.node_id)),
+        },
+        GROUP if name.is_empty() => invalid("the group id is empty".to_owned()),
+        // The settings that Kafka keeps for a group are about its newer group types.
+        GROUP => Ok(Vec::new()),
+        other => invalid(format!(
+            "resources of type {other} have no settings here, expected {TOPIC} topic, {BROKER} broker or {GROUP} group"
+        )),
+    }
+}
+
+/// One setting of the server.
+fn broker_row(settings: &Settings, name: &str) -> Option<ConfigRow> {
+    let setting = SETTINGS.iter().find(|setting| setting.name == name)?;
+    let value = settings.value(name)?;
+    let config_type = match setting.kind {
+        Kind::Bool => BOOLEAN,
+        Kind::Int(_, high) if high > i64::from(i32::MAX) => LONG,
+        Kind::Int(..) => INT,
+    };
+    Some(config_row(setting.name, value, setting.default, config_type, Some(setting.effect)))
+}
+
+fn config_row(
+    name: &'static str,
+    value: String,
+    default: &str,
+    config_type: i8,
+    effect: Option<&'static str>,
+) -> ConfigRow {
+    let mut synonyms = vec![(name, default.to_owned(), DEFAULT_CONFIG)];
+    if value != default {
+        synonyms.insert(0, (name, value.clone(), STATIC_BROKER_CONFIG));
+    }
+    let source = synonyms[0].2;
+    ConfigRow { name, value, config_type, source, effect, synonyms }
+}
+
+fn broker_rows(node: &Node, connection: &Connection) -> Vec<ConfigRow> {
+    let mut rows: Vec<ConfigRow> =
+        SETTINGS.iter().filter_map(|setting| broker_row(&node.settings, setting.name)).collect();
+    rows.extend(
+        FACTS.iter().map(|(name, value, default, kind)| config_row(name, (*value).to_owned(), default, *kind, None)),
+    );
+    let own = |name, value: String, config_type| ConfigRow {
+        synonyms: vec![(name, value.clone(), STATIC_BROKER_CONFIG)],
+        source: STATIC_BROKER_CONFIG,
+        effect: None,
+        name,
+        value,
+        config_type,
+    };
+    let node_id = node.place.node_id;
+    rows.push(own("node.id", node_id.to_string(), INT));
+    rows.push(own("broker.id", node_id.to_string(), INT));
+    let (host, port) = (node.place.host_for(connection), node.place.port_of(node_id));
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    rows.push(own("advertised.listeners", format!("PLAINTEXT://{host}:{port}"), LIST));
+    rows.sort_by_key(|row| row.name);
+    rows
+}

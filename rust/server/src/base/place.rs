@@ -1,0 +1,101 @@
+//! Where clients find the nodes.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+pub use rota_wire::show::kafka_uuid;
+
+use crate::{
+    base::{error::ServerError, owners::FIRST_NODE},
+    net::connection::Connection,
+    topics::{Cluster, Node},
+};
+
+/// What a node says about itself and the others.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// A UUID in Kafka's notation.
+    pub cluster_id: String,
+    /// Which node this is.
+    pub node_id: i32,
+    /// The host that clients are sent to, the same for all nodes; `None` is the address that a client has reached us
+    /// at.
+    pub host: Option<String>,
+    /// The ports that clients are sent to, in the order of the nodes' ids.
+    pub ports: Vec<u16>,
+}
+
+impl Place {
+    /// Where the client behind `connection` is to look for any node.
+    pub fn host_for(&self, connection: &Connection) -> String {
+        self.host.clone().unwrap_or_else(|| connection.local.ip().to_canonical().to_string())
+    }
+
+    /// The port of a node; 0 if there is no such node.
+    pub fn port_of(&self, node_id: i32) -> u16 {
+        let at = usize::try_from(node_id - FIRST_NODE).ok();
+        at.and_then(|at| self.ports.get(at)).copied().unwrap_or(0)
+    }
+
+    /// All nodes, as the client behind `connection` is told. The first one is the controller.
+    pub fn cluster(&self, connection: &Connection) -> Cluster {
+        let host = self.host_for(connection);
+        let node = |(id, port): (i32, &u16)| Node { id, host: host.clone(), port: i32::from(*port) };
+        Cluster { id: self.cluster_id.clone(), nodes: (FIRST_NODE..).zip(&self.ports).map(node).collect() }
+    }
+}
+
+/// Splits `HOST:PORT`; an IPv6 address stands in brackets.
+pub fn split_address(what: &'static str, address: &str) -> Result<(String, u16), ServerError> {
+    let bad = || ServerError::BadAddress { what, address: address.to_owned() };
+    let (host, port) = address.rsplit_once(':').ok_or_else(bad)?;
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let host = bare.unwrap_or(host);
+    if host.is_empty() || (bare.is_none() && host.contains(':')) {
+        return Err(bad());
+    }
+    Ok((host.to_owned(), port.parse().map_err(|_| bad())?))
+}
+
+/// The socket addresses of `HOST:PORT`.
+pub fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ServerError> {
+    match (host, port).to_socket_addrs() {
+        Ok(addresses) => Ok(addresses.collect()),
+        Err(source) => Err(ServerError::UnknownHost { address: format!("{host}:{port}"), source }),
+    }
+}
+
+/// The host to send clients to when none was given: the one that was listened on, unless that stands for all.
+pub fn default_host(listen_host: &str) -> Option<String> {
+    let all = listen_host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
+    (!all).then(|| listen_host.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_host_and_a_port() {
+        assert_eq!(split_address("listen", "localhost:0").unwrap(), ("localhost".to_owned(), 0));
+        assert_eq!(split_address("listen", "[::1]:9092").unwrap(), ("::1".to_owned(), 9092));
+        for bad in ["localhost", ":9092", "::1:9092", "host:port", "host:70000", "", "[]:1"] {
+            let error = split_address("listen", bad).unwrap_err();
+            assert!(error.to_string().contains("expected HOST:PORT"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_stands_for_all_is_not_advertised() {
+        assert_eq!(default_host("0.0.0.0"), None);
+        assert_eq!(default_host("::"), None);
+        assert_eq!(default_host("localhost"), Some("localhost".to_owned()));
+    }
+
+    #[test]
+    fn a_uuid_is_written_in_kafkas_notation() {
+        assert_eq!(kafka_uuid(0), "AAAAAAAAAAAAAAAAAAAAAA");
+        assert_eq!(kafka_uuid(u128::MAX), "_____________________w");
+        // From Java: Uuid.fromString("...").
+        assert_eq!(kafka_uuid(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff), "ABEiM0RVZneImaq7zN3u_w");
+    }
+}

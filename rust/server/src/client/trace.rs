@@ -1,0 +1,346 @@
+//! The request trace: one line for each request and each answer.
+//!
+//! A connection that is traced carries a [`ConnectionTrace`]; one that is not costs a look at an empty option. Lines
+//! are made on the node's thread and written by a thread of their own, over a queue of [`LINES_WAITING_MAX`]: whoever
+//! reads too slowly loses lines, and is told how many, but never holds up a request.
+
+use std::{
+    cell::Cell,
+    fmt,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel},
+    },
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+pub use rota_wire::line::Layout;
+use rota_wire::{RequestHeader, WireError, line::Line, show, versions::Api};
+
+use crate::base::place::Place;
+
+/// Lines that wait to be written; more are dropped.
+pub const LINES_WAITING_MAX: usize = 4_096;
+
+/// Where lines go, by way of their own thread. Cloned for every connection.
+#[derive(Clone)]
+pub struct Trace {
+    layout: Layout,
+    lines: SyncSender<Option<String>>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Trace").field("layout", &self.layout).finish_non_exhaustive()
+    }
+}
+
+/// The thread that writes.
+#[derive(Debug)]
+pub struct TraceWriter {
+    lines: SyncSender<Option<String>>,
+    ending: Arc<AtomicBool>,
+    ended: Mutex<Receiver<()>>,
+}
+
+impl TraceWriter {
+    /// Ends it when it has written every line that it was given before. Waits for that, but not longer than `timeout`.
+    pub fn finish(&self, timeout: Duration) {
+        self.ending.store(true, Ordering::Release);
+        // A queue without room for this has a thread that is awake, and looks whether it is to end.
+        let _awake = self.lines.try_send(None);
+        // However the thread ends, that disconnects.
+        let _ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(timeout);
+    }
+}
+
+/// Begins a trace whose lines, without ends of line, `write` is given one by one.
+pub fn begin(layout: Layout, mut write: impl FnMut(&str) + Send + 'static) -> std::io::Result<(Trace, TraceWriter)> {
+    let (lines, waiting) = sync_channel::<Option<String>>(LINES_WAITING_MAX);
+    let dropped = Arc::new(AtomicU64::new(0));
+    let trace = Trace { layout, lines: lines.clone(), dropped: Arc::clone(&dropped) };
+    let (end, ended) = sync_channel::<()>(0);
+    let ending = Arc::new(AtomicBool::new(false));
+    let is_ending = Arc::clone(&ending);
+    thread::Builder::new().name("rota-trace".to_owned()).spawn(move || {
+        let _ends_with_the_thread = end;
+        loop {
+            let next = match waiting.try_recv() {
+                Err(TryRecvError::Empty) if is_ending.load(Ordering::Acquire) => break,
+                Err(TryRecvError::Empty) => {
+                    told(layout, &dropped).inspect(|line| write(line));
+                    waiting.recv().ok()
+                }
+                taken => taken.ok(),
+            };
+            match next {
+                Some(Some(line)) => write(&line),
+                Some(None) => {}
+                None => break,
+            }
+        }
+        told(layout, &dropped).inspect(|line| write(line));
+    })?;
+    Ok((trace, TraceWriter { lines, ending, ended: Mutex::new(ended) }))
+}
+
+/// A line about lines that were dropped, if any were since the last one.
+fn told(layout: Layout, dropped: &AtomicU64) -> Option<String> {
+    let count = dropped.swap(0, Ordering::Relaxed);
+    (count > 0).then(|| about_dropped(layout, count))
+}
+
+fn about_dropped(layout: Layout, count: u64) -> String {
+    let mut line = Line::new(layout);
+    match layout {
+        Layout::Text => line.literal(&format!("{count} lines were dropped: the trace is read too slowly")),
+        Layout::Json => {
+            line.name("dropped");
+            line.plain(count);
+        }
+    }
+    line.finish()
+}
+
+impl Trace {
+    fn send(&self, line: Line) {
+        let missing = self.dropped.swap(0, Ordering::Relaxed);
+        let told = missing == 0 || self.lines.try_send(Some(about_dropped(self.layout, missing))).is_ok();
+        let untold = if told { 0 } else { missing };
+        let sent = told && !matches!(self.lines.try_send(Some(line.finish())), Err(TrySendError::Full(_)));
+        self.dropped.fetch_add(untold + u64::from(!sent), Ordering::Relaxed);
+    }
+
+    /// Of one connection to the node at `place`.
+    pub fn of(&self, place: &Place, id: u64, peer: SocketAddr) -> ConnectionTrace {
+        let node_id = place.node_id;
+        let name = if place.ports.len() > 1 { format!("{node_id}#{id}") } else { format!("#{id}") };
+        ConnectionTrace {
+            trace: self.clone(),
+            name,
+            node_id,
+            id,
+            peer,
+            current: Cell::new(None),
+            paused: Cell::new(false),
+        }
+    }
+}
+
+/// The trace of one connection, which has one request at a time.
+#[derive(Debug)]
+pub struct ConnectionTrace {
+    trace: Trace,
+    /// `#` and its number; with several nodes, the node's number in front.
+    name: String,
+    node_id: i32,
+    id: u64,
+    peer: SocketAddr,
+    current: Cell<Option<Current>>,
+    /// The current request has been shown, and will be handled again.
+    paused: Cell<bool>,
+}
+
+/// The request that has no answer yet.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    api: &'static Api,
+    version: i16,
+    since: Instant,
+}
+
+impl ConnectionTrace {
+    /// A request has come.
+    pub fn request(&self, header: &RequestHeader<'_>, body: &[u8]) {
+        if self.paused.replace(false) {
+            return;
+        }
+        let RequestHeader { api, version, correlation_id, client_id } = *header;
+        let mut line = self.line("->", "request");
+        about(&mut line, api, version, correlation_id);
+        line.name(if line.layout() == Layout::Json { "client_id" } else { "client" });
+        line.str(client_id);
+        fields(&mut line, |line| {
+            // The one API that answers versions which it does not serve, and whose bodies it therefore cannot read.
+            if api.serves(version) {
+                show::request(line, header, body);
+            }
+        });
+        self.trace.send(line);
+        self.current.set(Some(Current { api, version, since: Instant::now() }));
+    }
+
+    /// A test holds the request back: it comes again.
+    pub fn paused(&self) {
+        self.paused.set(true);
+    }
+
+    /// The answer of the last request: the frame behind its length.
+    pub fn answer(&self, frame: &[u8]) {
+        const UNSERVED_LAYOUT: i16 = 0;
+        let Some(Current { api, version, since }) = self.current.take() else { return };
+        let layout_version = if api.serves(version) { version } else { UNSERVED_LAYOUT };
+        let Some((correlation_id, rest)) = frame.split_first_chunk::<4>() else { return };
+        let body = if api.tagged_answer_header(layout_version) { rest.get(1..).unwrap_or_default() } else { rest };
+        let mut line = self.line("<-", "answer");
+        about(&mut line, api, version, i32::from_be_bytes(*correlation_id));
+        after(&mut line, since.elapsed());
+        fields(&mut line, |line| show::answer(line, api, layout_version, body));
+        self.trace.send(line);
+    }
+
+    /// The connection is closed instead of an answer.
+    pub fn closed(&self, reason: Option<WireError>) {
+        let mut line = self.line("--", "closed");
+        if let Some(Current { api, version, .. }) = self.current.take() {
+            line.name("api");
+            line.str(api.name);
+            line.name("version");
+            line.plain(version);
+        }
+        line.name("reason");
+        match reason {
+            Some(error) => line.str(&error.to_string()),
+            None => line.str("there is no answer to this request"),
+        }
+        self.trace.send(line);
+    }
+
+    /// A line with what every line begins with.
+    fn line(&self, arrow: &str, event: &str) -> Line {
+        let mut line = Line::new(self.trace.layout);
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+        if line.layout() == Layout::Text {
+            line.literal(&format!("{} {} {arrow}", time_of_day(now_ms), self.name));
+            return line;
+        }
+        line.name("time");
+        line.str(&format!("{}T{}Z", date(now_ms), time_of_day(now_ms)));
+        line.name("node");
+        line.plain(self.node_id);
+        line.name("connection");
+        line.plain(self.id);
+        line.name("peer");
+        line.str(&self.peer.to_string());
+        line.name("event");
+        line.str(event);
+        line
+    }
+}
+
+fn about(line: &mut Line, api: &Api, version: i16, correlation_id: i32) {
+    if line.layout() == Layout::Text {
+        line.literal(&format!(" {} v{version} ({correlation_id})", api.name));
+        return;
+    }
+    line.name("api");
+    line.str(api.name);
+    line.name("version");
+    line.plain(version);
+    line.name("correlation_id");
+    line.plain(correlation_id);
+}
+
+fn after(line: &mut Line, elapsed: Duration) {
+    let (ms, tenths) = (elapsed.as_millis(), elapsed.subsec_micros() / 100 % 10);
+    if line.layout() == Layout::Text {
+        line.literal(&format!(" after {ms}.{tenths} ms:"));
+    } else {
+        line.name("duration_ms");
+        line.plain(format_args!("{ms}.{tenths}"));
+    }
+}
+
+/// The fields of the message; in JSON in an object of their own, so that no name meets another.
+fn fields(line: &mut Line, show: impl FnOnce(&mut Line)) {
+    if line.layout() == Layout::Text {
+        return show(line);
+    }
+    line.name("fields");
+    line.open('{');
+    show(line);
+    line.close('}');
+}
+
+const MS_PER_DAY: u128 = 86_400_000;
+
+/// `HH:MM:SS.mmm`, UTC.
+fn time_of_day(unix_ms: u128) -> String {
+    let ms = unix_ms % MS_PER_DAY;
+    format!("{:02}:{:02}:{:02}.{:03}", ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60, ms % 1_000)
+}
+
+/// `YYYY-MM-DD`, UTC.
+fn date(unix_ms: u128) -> String {
+    let leap = |year: u128| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let (mut year, mut days) = (1970, unix_ms / MS_PER_DAY);
+    while days >= 365 + u128::from(leap(year)) {
+        days -= 365 + u128::from(leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for length in [31, 28 + u128::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    format!("{year:04}-{month:02}-{:02}", days + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use rota_wire::versions;
+
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_in_utc() {
+        // From `date --utc --date=@...`.
+        assert_eq!((date(0), time_of_day(0)), ("1970-01-01".to_owned(), "00:00:00.000".to_owned()));
+        assert_eq!(date(951_782_400_000), "2000-02-29");
+        assert_eq!(date(4_107_542_400_000), "2100-03-01");
+        assert_eq!(
+            (date(1_798_761_599_999), &*time_of_day(1_798_761_599_999)),
+            ("2026-12-31".to_owned(), "23:59:59.999")
+        );
+    }
+
+    #[test]
+    fn a_reader_that_is_too_slow_loses_lines_and_is_told_how_many() {
+        let (go, wait) = channel::<()>();
+        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+        let lines = Arc::clone(&seen);
+        let (trace, writer) = begin(Layout::Json, move |line| {
+            // Until the sender is gone, which lets every later line through.
+            let _gone = wait.recv();
+            lines.lock().unwrap().push(line.to_owned());
+        })
+        .unwrap();
+        let place = Place { cluster_id: String::new(), node_id: 1, host: None, ports: vec![0] };
+        let connection = trace.of(&place, 1, ([127, 0, 0, 1], 9).into());
+        let api = versions::find(versions::HEARTBEAT).unwrap();
+        let header = RequestHeader { api, version: 0, correlation_id: 1, client_id: "c" };
+        let sent = LINES_WAITING_MAX + 1_000;
+        for _ in 0..sent {
+            connection.request(&header, b"");
+        }
+        drop(go);
+        writer.finish(Duration::from_secs(10));
+        let seen = seen.lock().unwrap();
+        let dropped: usize = seen
+            .iter()
+            .filter_map(|line| line.strip_prefix("{\"dropped\":")?.strip_suffix('}')?.parse::<usize>().ok())
+            .sum();
+        let written = seen.iter().filter(|line| line.contains("Heartbeat")).count();
+        assert!((LINES_WAITING_MAX..=LINES_WAITING_MAX + 1).contains(&written), "{written}");
+        assert_eq!(written + dropped, sent);
+    }
+}

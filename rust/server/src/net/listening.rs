@@ -1,0 +1,62 @@
+//! Ports and listening sockets.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::{
+    base::{error::ServerError, place::resolve},
+    server::NODES_MAX,
+};
+
+/// Connections that the kernel may complete before they are accepted.
+const BACKLOG: i32 = 4_096;
+
+/// The ports of so many nodes: `port` and those that follow, or for 0 whatever is free.
+pub fn ports_from(port: u16, nodes: u32) -> Result<Vec<u16>, ServerError> {
+    if !(1..=NODES_MAX).contains(&nodes) {
+        return Err(ServerError::BadNodes { nodes });
+    }
+    if port == 0 {
+        return Ok(vec![0; nodes as usize]);
+    }
+    let last = u16::try_from(u32::from(port) + nodes - 1).map_err(|_| ServerError::TooFewPorts { port, nodes })?;
+    Ok((port..=last).collect())
+}
+
+/// Listens on all of these ports of `host`.
+pub fn listen_all(host: &str, ports: &[u16]) -> Result<Vec<TcpListener>, ServerError> {
+    let listen_one = |port: &u16| {
+        let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        listen(&address, &resolve(host, *port)?)
+    };
+    ports.iter().map(listen_one).collect()
+}
+
+/// Listens on the first of `addresses` that can be had.
+fn listen(address: &str, addresses: &[SocketAddr]) -> Result<TcpListener, ServerError> {
+    let mut refused = io::Error::new(io::ErrorKind::AddrNotAvailable, "the host has no address");
+    for socket_address in addresses {
+        match listen_on(*socket_address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => refused = error,
+        }
+    }
+    let address = address.to_owned();
+    if refused.kind() == io::ErrorKind::AddrInUse {
+        return Err(ServerError::AddressInUse { address });
+    }
+    Err(ServerError::CannotListen { address, source: refused })
+}
+
+fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}

@@ -1,0 +1,95 @@
+//! What the nodes of one server have in common.
+
+use std::sync::{Arc, atomic::AtomicU64};
+
+use tokio::sync::Notify;
+
+use crate::{
+    base::{
+        clock::Clock,
+        entropy::RandomBits,
+        error::ServerError,
+        owners::{FIRST_NODE, Owners},
+        place::Place,
+        settings::Settings,
+    },
+    client::trace::Trace,
+    faults::Controls,
+    log::{data_dir::DataDir, offsets_log::SharedLog},
+    node::journal::Journal,
+    topics::TopicTable,
+};
+
+/// See the module. Whatever changes in it is shared by design: nothing of it is on the path of a heartbeat.
+#[derive(Debug)]
+pub struct Commons {
+    /// As the server was started with.
+    pub settings: Settings,
+    /// Where clients find the first node; the others' differ in their id and port.
+    pub place: Place,
+    /// The time of all coordinators.
+    pub clock: Clock,
+    /// Who coordinates what.
+    pub owners: Arc<Owners>,
+    /// The owner of the topic table.
+    pub topics: Arc<TopicTable>,
+    /// The log under all coordinators.
+    pub log: Arc<SharedLog>,
+    /// What a test has asked for.
+    pub controls: Controls,
+    /// How many requests have made their handler panic.
+    pub panics: AtomicU64,
+    /// Of each node: rung when another thread has left something for it.
+    pub bells: Vec<Arc<Notify>>,
+    /// Who is shown every request and answer.
+    pub trace: Option<Trace>,
+    /// Where everything that coordinators are told is written down.
+    pub journal: Option<Arc<Journal>>,
+    /// Where everything is kept, unless it is in memory.
+    pub data: Option<DataDir>,
+}
+
+fn owners_and_bells(settings: &Settings, place: &Place) -> (Arc<Owners>, Vec<Arc<Notify>>) {
+    let nodes = place.ports.len() as u32;
+    (Owners::new(settings.offsets_partitions(), nodes), (0..nodes).map(|_| Arc::default()).collect())
+}
+
+impl Commons {
+    /// Of nodes as `place` has ports for, with everything in memory.
+    pub fn new(settings: Settings, place: Place, clock: Clock) -> Commons {
+        let (owners, bells) = owners_and_bells(&settings, &place);
+        let table_owners = Arc::clone(&owners);
+        let topics = TopicTable::new(settings.topics(), table_owners, bells.clone(), &mut RandomBits::default());
+        let log =
+            SharedLog::new(settings.offsets_partitions(), settings.message_max_bytes(), bells.clone(), clock.clone());
+        Commons {
+            controls: Controls::default(),
+            panics: AtomicU64::new(0),
+            settings,
+            place,
+            clock,
+            owners,
+            topics,
+            log,
+            bells,
+            trace: None,
+            journal: None,
+            data: None,
+        }
+    }
+
+    /// The same over a data directory.
+    pub fn on_disk(settings: Settings, place: Place, clock: Clock, data: DataDir) -> Result<Commons, ServerError> {
+        let (owners, bells) = owners_and_bells(&settings, &place);
+        let log = data.offsets_log(&settings, &owners, &bells, clock.clone())?;
+        let topics = data.topics(&settings, Arc::clone(&owners), bells.clone())?;
+        let (controls, panics) = (Controls::default(), AtomicU64::new(0));
+        let (trace, journal, data) = (None, None, Some(data));
+        Ok(Commons { settings, place, clock, owners, topics, log, controls, panics, bells, trace, journal, data })
+    }
+
+    /// Where the bell of a node is.
+    pub fn place_of(node_id: i32) -> usize {
+        (node_id - FIRST_NODE) as usize
+    }
+}

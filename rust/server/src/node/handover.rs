@@ -1,0 +1,467 @@
+//! How a partition of `__consumer_offsets` goes from one node to another: the old one unloads it, the new one fences
+//! the older epoch, replays what is durable and goes on (docs/protocol.md §15).
+//!
+//! Replaying is done in slices, between which the node serves everybody else, or by threads of its own when a server
+//! starts with data ([`crate::node::loaders`]); meanwhile the gate answers for the partition (§3).
+
+use std::{
+    collections::btree_map::Entry,
+    io,
+    panic::{self, AssertUnwindSafe},
+    rc::Rc,
+    sync::mpsc::SyncSender,
+};
+
+use rota_core::coordinator::{Coordinator, SelfCheck};
+use rota_journal::Event;
+use rota_log::LogError;
+use tokio::sync::{
+    Notify,
+    mpsc::{UnboundedReceiver, unbounded_channel},
+};
+
+use crate::{
+    base::{error::ServerError, owners::Owner},
+    net::shared::Shared,
+    node::{
+        Node,
+        loaders::{self, Ended, Fold, Loaders, PANICKED, Unreadable},
+        members::{MemberKey, Voice},
+    },
+};
+
+/// A partition that is being loaded.
+#[derive(Debug)]
+pub struct Loading {
+    /// Of the incarnation that is being loaded.
+    epoch: u32,
+    /// As far as it is loaded; `None`: a thread has it.
+    fold: Option<Fold>,
+    /// Topics that went meanwhile.
+    pub(crate) deleted: Vec<String>,
+    /// Is told when loading goes on after it was held.
+    resumed: Rc<Notify>,
+}
+
+/// How loading stands.
+#[derive(Debug)]
+pub enum Progress {
+    /// There is more to replay.
+    More,
+    /// It stands still until this is told.
+    Held(Rc<Notify>),
+    /// The partition is loaded, or is not this node's any more, or a thread has it and brings it.
+    Over,
+    /// The log cannot be read.
+    Failed(ServerError),
+}
+
+/// What a node gives away with a partition.
+#[derive(Debug)]
+pub struct Given {
+    /// Its epoch there.
+    pub epoch: u32,
+    /// Who speaks for its members.
+    pub voices: Vec<(MemberKey, Voice)>,
+}
+
+impl Node {
+    /// Gives up a partition: whoever is parked is answered `NOT_COORDINATOR`, and so is whoever comes. `None`: this
+    /// node does not own it.
+    pub fn give_up(&mut self, partition: u32) -> Option<Given> {
+        // What has become durable by now is told; the rest never is.
+        self.settle();
+        let epoch = self.coordinator(partition)?.epoch();
+        self.on_partition(partition, &Event::Unloaded);
+        self.effects.log.forget(partition);
+        if let Some(loading) = self.loading.remove(&partition) {
+            // Whoever waits to go on with it has to see that it is over.
+            loading.resumed.notify_one();
+        }
+        self.coordinators[partition as usize] = None;
+        self.newer.remove(&partition);
+        let partitions = self.partitions();
+        let voices = self.members.take(|group_id| rota_core::partition_for(group_id, partitions) == partition);
+        Some(Given { epoch, voices })
+    }
+
+    /// Takes a partition over under a new epoch and begins to load it; an empty one is loaded at once.
+    pub fn take_over(&mut self, partition: u32, epoch: u32, voices: Vec<(MemberKey, Voice)>) -> Result<(), LogError> {
+        let end = self.commons.log.open(partition, epoch)?;
+        let mut coordinator = Coordinator::new(self.settings.coordinator(), partition, epoch);
+        // Every event would be quadratic in a large group, and its members are to be answered in debug builds, too.
+        coordinator.check_itself(if cfg!(debug_assertions) { SelfCheck::Sampled } else { SelfCheck::Never });
+        // What is here until that is loaded has to know that it loads, and nothing else.
+        self.begin(coordinator.clone());
+        let fold = Some(Fold::new(coordinator, end));
+        self.loading.insert(partition, Loading { epoch, fold, deleted: Vec::new(), resumed: Rc::default() });
+        self.members.put(voices);
+        self.commons.owners.set(partition, Owner { node_id: self.place.node_id, epoch });
+        if end == 0 && !self.loads_held {
+            self.load_nothing(partition);
+        }
+        Ok(())
+    }
+
+    /// Owns a partition whose log cannot be opened: it answers like one that could not be loaded.
+    pub fn refuse(&mut self, partition: u32, epoch: u32) {
+        self.begin(Coordinator::new(self.settings.coordinator(), partition, epoch));
+        self.on_partition(partition, &Event::LoadFailed);
+    }
+
+    /// A new incarnation is there.
+    fn begin(&mut self, coordinator: Coordinator) {
+        let (partition, epoch) = (coordinator.partition(), coordinator.epoch());
+        self.coordinators[partition as usize] = Some(coordinator);
+        let config = self.settings.coordinator();
+        self.on_partition(partition, &Event::Began { config: &config, partition, epoch });
+    }
+
+    /// Replays the next slice of a partition that this node has taken over under `epoch`.
+    pub fn load_slice(&mut self, partition: u32, epoch: u32) -> Progress {
+        let Some(loading) = self.loading.get_mut(&partition).filter(|loading| loading.epoch == epoch) else {
+            return Progress::Over;
+        };
+        if self.loads_held {
+            return Progress::Held(Rc::clone(&loading.resumed));
+        }
+        let Some(mut fold) = loading.fold.take() else { return Progress::Over };
+        match fold.slice(&self.commons.log) {
+            Ok(true) => {
+                loading.fold = Some(fold);
+                Progress::More
+            }
+            ended => match self.end_loading(fold, ended.map(drop)) {
+                Ok(()) => Progress::Over,
+                Err(error) => Progress::Failed(error),
+            },
+        }
+    }
+
+    fn load_nothing(&mut self, partition: u32) {
+        if let Some(fold) = self.loading.get_mut(&partition).and_then(|loading| loading.fold.take()) {
+            let _cannot_fail = self.end_loading(fold, Ok(()));
+        }
+    }
+
+    /// Gives what is to be loaded of partitions to somebody else; what comes of each is for [`Node::end_loading`].
+    pub fn take_folds(&mut self) -> Vec<Fold> {
+        self.loading.values_mut().filter_map(|loading| loading.fold.take()).collect()
+    }
+
+    /// Everything that was to be loaded of a partition is, or cannot be. If this node has lost the partition since, or
+    /// has taken it over under another epoch, nothing comes of it. A panic is an error like any other, and of this
+    /// partition alone: it answers like one that cannot be loaded.
+    pub fn end_loading(&mut self, fold: Fold, result: Result<(), Unreadable>) -> Result<(), ServerError> {
+        let (partition, epoch) = (fold.coordinator.partition(), fold.coordinator.epoch());
+        let Entry::Occupied(loading) = self.loading.entry(partition) else { return Ok(()) };
+        if loading.get().epoch != epoch {
+            return Ok(());
+        }
+        let deleted = loading.remove().deleted;
+        panic::catch_unwind(AssertUnwindSafe(|| self.put_in_place(fold, result, &deleted))).unwrap_or_else(|_| {
+            self.refuse(partition, epoch);
+            Err(ServerError::LoadFailed { partition, offset: 0, reason: PANICKED.to_owned() })
+        })
+    }
+
+    fn put_in_place(
+        &mut self,
+        fold: Fold,
+        result: Result<(), Unreadable>,
+        deleted: &[String],
+    ) -> Result<(), ServerError> {
+        let Fold { coordinator, newer, .. } = fold;
+        let partition = coordinator.partition();
+        if let Err(Unreadable { offset, reason }) = result {
+            self.on_partition(partition, &Event::LoadFailed);
+            return Err(ServerError::LoadFailed { partition, offset, reason });
+        }
+        self.coordinators[partition as usize] = Some(coordinator);
+        self.newer.insert(partition, newer);
+        self.on_partition(partition, &Event::Loaded { state: &[] });
+        if !deleted.is_empty() {
+            let topics: Vec<&str> = deleted.iter().map(String::as_str).collect();
+            self.on_partition(partition, &Event::TopicsDeleted { topics: &topics });
+        }
+        Ok(())
+    }
+
+    /// From now on loading stands still: the gate answers for partitions that are taken over.
+    pub fn hold_loads(&mut self) {
+        self.loads_held = true;
+    }
+
+    /// Loading goes on.
+    pub fn release_loads(&mut self) {
+        self.loads_held = false;
+        self.loading.values().for_each(|loading| loading.resumed.notify_one());
+    }
+}
+
+/// Loads what the log has of the node's own partitions, by threads that end with what is given; `loads` is told how each
+/// partition ended. On a virtual clock the node loads by itself: in the same order each time.
+pub fn load_own(shared: &Rc<Shared>, loads: &SyncSender<Result<(), ServerError>>) -> io::Result<Option<Loaders>> {
+    let mut node = shared.node.borrow_mut();
+    if node.clock.is_virtual() {
+        for (partition, Loading { epoch, .. }) in &node.loading {
+            tokio::task::spawn_local(load(Rc::clone(shared), *partition, *epoch, Some(loads.clone())));
+        }
+        return Ok(None);
+    }
+    let (ended, loaded) = unbounded_channel();
+    let threads_max = loaders::threads_of(node.place.ports.len());
+    let loaders = Loaders::begin(threads_max, node.take_folds(), &node.commons.log, &ended)?;
+    tokio::task::spawn_local(take_loaded(Rc::clone(shared), loaded, loads.clone()));
+    Ok(Some(loaders))
+}
+
+/// Loads a partition that the node has taken over, slice by slice, and reports how it ended.
+pub async fn load(shared: Rc<Shared>, partition: u32, epoch: u32, report: Option<SyncSender<Result<(), ServerError>>>) {
+    let ended = loop {
+        let progress = shared.node.borrow_mut().load_slice(partition, epoch);
+        match progress {
+            Progress::More => tokio::task::yield_now().await,
+            Progress::Held(resumed) => resumed.notified().await,
+            Progress::Over => break Ok(()),
+            Progress::Failed(error) => break Err(error),
+        }
+    };
+    // Whoever asked may not wait for it.
+    let _nobody = report.map(|report| report.send(ended));
+}
+
+/// Puts in its place what threads have loaded, and reports how each ended.
+async fn take_loaded(
+    shared: Rc<Shared>,
+    mut loaded: UnboundedReceiver<Ended>,
+    report: SyncSender<Result<(), ServerError>>,
+) {
+    while let Some((fold, result)) = loaded.recv().await {
+        let ended = shared.node.borrow_mut().end_loading(fold, result);
+        // Whoever started the server may not wait for it.
+        let _nobody = report.send(ended);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::Arc,
+        task::{Context, Waker},
+    };
+
+    use rota_core::{
+        error::ErrorCode,
+        request::{CommitPartition, CommitTopic, OffsetCommit, Request},
+    };
+    use rota_wire::versions;
+
+    use super::*;
+    use crate::{
+        base::{clock::Clock, place::Place, settings::Settings},
+        client::reply::{Address, Beside, Reply},
+        log::offsets_log::SLICE_RECORDS,
+        net::connection::Connection,
+        node::commons::Commons,
+    };
+
+    /// Two nodes on this thread, the owner of the partition of `g` first, and that partition.
+    fn two_nodes() -> (Arc<Commons>, Node, Node, u32) {
+        let place = Place { cluster_id: String::new(), node_id: 1, host: None, ports: vec![0, 0] };
+        let commons = Arc::new(Commons::new(Settings::default(), place, Clock::standing()));
+        let mut nodes = [Node::new(&commons, 1), Node::new(&commons, 2)];
+        let partition = nodes[0].partition_of("g");
+        if nodes[0].owner_of(partition) == 2 {
+            nodes.swap(0, 1);
+        }
+        let [owner, other] = nodes;
+        (commons, owner, other, partition)
+    }
+
+    /// A commit of one offset for `g` in version 2, and the connection that its answer goes to.
+    fn commit(node: &mut Node, offset: i64) -> Rc<Connection> {
+        let nowhere = ([127, 0, 0, 1], 0).into();
+        let connection = Rc::new(Connection::new(1, nowhere, nowhere));
+        let api = versions::find(versions::OFFSET_COMMIT).unwrap();
+        let address = Address { connection: Rc::clone(&connection), api, version: 2, correlation_id: 7 };
+        let partitions = [CommitPartition { index: offset as i32, offset, leader_epoch: -1, metadata: None }];
+        let request = OffsetCommit {
+            version: 2,
+            group_id: Some("g"),
+            generation: -1,
+            member_id: "",
+            instance_id: None,
+            retention_time_ms: None,
+            topics: &[CommitTopic { name: "t", topic_id: 0, partitions: &partitions }],
+        };
+        let partition = node.partition_of("g");
+        node.submit(partition, Reply::Whole(address, Beside::Nothing), Request::OffsetCommit(request));
+        connection
+    }
+
+    /// The error at the end of the answer; `None`: there is no answer.
+    fn error(connection: &Connection) -> Option<ErrorCode> {
+        let out = connection.out.borrow();
+        let code = out.last_chunk::<2>().map(|code| i16::from_be_bytes(*code))?;
+        ErrorCode::from_code(code)
+    }
+
+    fn durable(commons: &Commons, partition: u32) -> usize {
+        let (mut from, mut count) = (0, 0);
+        loop {
+            match commons.log.visit(partition, from, |_| count += 1).unwrap() {
+                next if next == from => return count,
+                next => from = next,
+            }
+        }
+    }
+
+    /// S28, for a node that does not know that it has lost the partition.
+    #[test]
+    fn a_node_whose_epoch_is_fenced_acknowledges_nothing_any_more() {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        assert_eq!(error(&commit(&mut old, 0)), Some(ErrorCode::None));
+        commons.log.hold();
+        let in_flight = commit(&mut old, 1);
+        assert_eq!(error(&in_flight), None);
+        new.take_over(partition, 1, Vec::new()).unwrap();
+        commons.log.release();
+        old.settle();
+        assert_eq!(error(&in_flight), Some(ErrorCode::NotCoordinator));
+        assert_eq!(error(&commit(&mut old, 2)), Some(ErrorCode::NotCoordinator));
+        assert_eq!(durable(&commons, partition), 1);
+        assert_eq!(old.take_over(partition, 0, Vec::new()).unwrap_err().code(), 6, "its own epoch is over");
+    }
+
+    #[test]
+    fn a_partition_is_loaded_in_slices_and_answers_the_gate_meanwhile() {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        for offset in 0..=2 * SLICE_RECORDS as i64 {
+            assert_eq!(error(&commit(&mut old, offset)), Some(ErrorCode::None));
+        }
+        let given = old.give_up(partition).unwrap();
+        assert_eq!((given.epoch, given.voices.len()), (0, 0));
+        assert!(old.give_up(partition).is_none(), "it has gone");
+        assert_eq!(error(&commit(&mut old, 0)), Some(ErrorCode::NotCoordinator));
+        new.take_over(partition, 1, given.voices).unwrap();
+        for _ in 0..3 {
+            assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::CoordinatorLoadInProgress));
+            assert!(matches!(new.load_slice(partition, 1), Progress::More));
+        }
+        assert!(matches!(new.load_slice(partition, 1), Progress::Over));
+        assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::None));
+        assert_eq!(durable(&commons, partition), 2 * SLICE_RECORDS + 2);
+        assert_eq!(new.group_ids().len(), 1);
+    }
+
+    #[test]
+    fn loading_that_was_overtaken_by_another_move_ends() {
+        let (_, mut new, partition) = taken_over();
+        let given = new.give_up(partition).unwrap();
+        assert!(matches!(new.load_slice(partition, 1), Progress::Over));
+        new.take_over(partition, given.epoch + 1, given.voices).unwrap();
+        assert!(matches!(new.load_slice(partition, 1), Progress::Over), "that was the incarnation before");
+        assert!(matches!(new.load_slice(partition, 2), Progress::More));
+    }
+
+    #[test]
+    fn loading_that_was_held_when_another_move_overtook_it_is_told_so() {
+        let (_, mut old, mut new, partition) = two_nodes();
+        commit(&mut old, 0);
+        let given = old.give_up(partition).unwrap();
+        new.hold_loads();
+        new.take_over(partition, 1, given.voices).unwrap();
+        let Progress::Held(resumed) = new.load_slice(partition, 1) else { panic!("it is held") };
+        new.give_up(partition).unwrap();
+        let told = std::pin::pin!(resumed.notified());
+        assert!(told.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+        assert!(matches!(new.load_slice(partition, 1), Progress::Over));
+    }
+
+    /// A node that has taken a partition over, with one offset in it, and has loaded nothing of it yet.
+    fn taken_over() -> (Arc<Commons>, Node, u32) {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        commit(&mut old, 0);
+        let given = old.give_up(partition).unwrap();
+        new.take_over(partition, 1, given.voices).unwrap();
+        (commons, new, partition)
+    }
+
+    /// What two threads make of everything that the node is to load, in the order in which they end.
+    fn loaded_by_threads(commons: &Commons, node: &mut Node) -> Vec<Ended> {
+        let (ended, mut loaded) = unbounded_channel();
+        let _loaders = Loaders::begin(2, node.take_folds(), &commons.log, &ended).unwrap();
+        drop(ended);
+        std::iter::from_fn(|| loaded.blocking_recv()).collect()
+    }
+
+    #[test]
+    fn what_threads_load_is_told_of_what_happened_meanwhile() {
+        let (commons, mut new, partition) = taken_over();
+        let loaded = loaded_by_threads(&commons, &mut new);
+        assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::CoordinatorLoadInProgress), "it is not in its place");
+        assert!(matches!(new.load_slice(partition, 1), Progress::Over), "somebody else loads it");
+        assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::CoordinatorLoadInProgress));
+        assert_eq!(new.group_ids().len(), 0);
+        new.topics_deleted(&["t"]);
+        for (fold, result) in loaded {
+            assert_eq!(fold.coordinator.offset_count(), 1);
+            new.end_loading(fold, result).unwrap();
+        }
+        assert_eq!(new.offset_count(), 0, "the topic has gone");
+        assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::None));
+    }
+
+    #[test]
+    fn what_threads_load_is_nothing_to_a_node_that_has_lost_the_partition_meanwhile() {
+        let (commons, mut new, partition) = taken_over();
+        let mut loaded = loaded_by_threads(&commons, &mut new);
+        let again = Fold::new(Coordinator::new(new.settings.coordinator(), partition, 1), 0);
+        let given = new.give_up(partition).unwrap();
+        let (fold, result) = loaded.pop().unwrap();
+        new.end_loading(fold, result).unwrap();
+        assert_eq!(error(&commit(&mut new, 1)), Some(ErrorCode::NotCoordinator));
+        new.take_over(partition, given.epoch + 1, given.voices).unwrap();
+        let reason = String::new();
+        new.end_loading(again, Err(Unreadable { offset: 0, reason })).unwrap();
+        assert_eq!(error(&commit(&mut new, 1)), Some(ErrorCode::CoordinatorLoadInProgress), "of the epoch before");
+        for (fold, result) in loaded_by_threads(&commons, &mut new) {
+            new.end_loading(fold, result).unwrap();
+        }
+        assert_eq!(new.offset_count(), 1);
+    }
+
+    #[test]
+    fn what_threads_load_is_nothing_to_a_node_that_ends() {
+        let (commons, mut new, _) = taken_over();
+        let (fold, result) = loaded_by_threads(&commons, &mut new).pop().unwrap();
+        new.unload();
+        new.end_loading(fold, result).unwrap();
+        assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::NotCoordinator));
+    }
+
+    #[test]
+    fn a_panic_at_the_end_of_loading_is_an_error_and_the_partition_refuses_everything() {
+        let (commons, mut new, _) = taken_over();
+        let (mut fold, result) = loaded_by_threads(&commons, &mut new).pop().unwrap();
+        // As a bug would: it does not load, and panics when it is told that it has loaded.
+        fold.coordinator.load_failed();
+        let error_of_load = new.end_loading(fold, result).unwrap_err();
+        assert!(error_of_load.to_string().contains(PANICKED), "{error_of_load}");
+        assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::NotCoordinator));
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_read_leaves_a_partition_that_refuses_everything() {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        commit(&mut old, 0);
+        let given = old.give_up(partition).unwrap();
+        commons.log.append_raw(partition, b"\0\x01\0\x01".to_vec());
+        new.take_over(partition, 1, given.voices).unwrap();
+        let Progress::Failed(reason) = new.load_slice(partition, 1) else { panic!("the record is damaged") };
+        assert!(reason.to_string().contains(&format!("partition {partition} of __consumer_offsets")), "{reason}");
+        assert!(reason.to_string().contains("at offset 1"), "{reason}");
+        assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::NotCoordinator));
+    }
+}

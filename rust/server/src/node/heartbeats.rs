@@ -1,0 +1,324 @@
+//! Heartbeats the short way: from where they lie in the bytes that were read straight to their answers in the
+//! connection's buffer, while nobody wants to hear of each of them. No ticket, no journal, nothing parked, nothing
+//! allocated; what cannot be answered so is left to [`apis`](crate::apis), one request later.
+
+use std::hint::black_box;
+
+use rota_core::{ErrorCode, Now, hinted_slot, partition_of_bytes};
+use rota_wire::{
+    beat::FramedBeat,
+    frame::{LENGTH_BYTES, frame_length},
+};
+
+use crate::{net::connection::Connection, node::Node};
+
+/// Heartbeats whose members are looked at before the first of them is handled: about as many as a core has loads in
+/// flight.
+const AHEAD: usize = 16;
+
+/// What was answered of the bytes of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Bytes of whole frames.
+    pub bytes: usize,
+    /// Heartbeats in them.
+    pub count: u32,
+}
+
+/// Answers the heartbeats that `bytes` begins with, at most `max` of them, in order. Stops before whatever else comes.
+pub fn take(node: &mut Node, connection: &Connection, bytes: &[u8], request_max_bytes: usize, max: u32) -> Taken {
+    let mut taken = Taken::default();
+    if max == 0 || connection.trace.is_some() || !node.takes_the_short_way() {
+        return taken;
+    }
+    let mut ahead = [None; AHEAD];
+    let mut found = node.read_ahead(bytes, request_max_bytes, &mut ahead);
+    if found == 0 {
+        return taken;
+    }
+    let now = node.clock.now();
+    let out = &mut *connection.out.borrow_mut();
+    while found > 0 {
+        if found > 1 {
+            node.touch(&ahead[..found]);
+        }
+        for framed in ahead[..found].iter().flatten() {
+            let Some(error) = (taken.count < max).then(|| node.beat(now, framed)).flatten() else { return taken };
+            framed.beat.answer(out, error);
+            taken = Taken { bytes: taken.bytes + framed.bytes, count: taken.count + 1 };
+        }
+        found = node.read_ahead(&bytes[taken.bytes..], request_max_bytes, &mut ahead);
+    }
+    taken
+}
+
+/// A heartbeat that was read and is to be handled.
+#[derive(Clone, Copy)]
+struct Ahead<'a> {
+    beat: FramedBeat<'a>,
+    /// Of its frame with the length.
+    bytes: usize,
+    /// Of its group.
+    partition: u32,
+    /// Where its member is, as its id says.
+    slot: Option<u32>,
+}
+
+impl Node {
+    /// Whether nothing is to be done for a heartbeat but to answer it: nobody writes down what happens, no test wants
+    /// anything of its members, and time goes by itself.
+    fn takes_the_short_way(&self) -> bool {
+        self.commons.journal.is_none() && self.commons.controls.are_idle() && !self.clock.is_virtual()
+    }
+
+    /// Reads the heartbeats that `bytes` begins with, as many as there is room for; how many.
+    fn read_ahead<'a>(
+        &self,
+        mut bytes: &'a [u8],
+        request_max_bytes: usize,
+        ahead: &mut [Option<Ahead<'a>>; AHEAD],
+    ) -> usize {
+        for (at, place) in ahead.iter_mut().enumerate() {
+            let Some(framed) = self.first(bytes, request_max_bytes) else { return at };
+            bytes = &bytes[framed.bytes..];
+            *place = Some(framed);
+        }
+        AHEAD
+    }
+
+    /// The heartbeat that `bytes` begins with.
+    fn first<'a>(&self, bytes: &'a [u8], request_max_bytes: usize) -> Option<Ahead<'a>> {
+        let end = LENGTH_BYTES + frame_length(bytes, request_max_bytes).ok()??;
+        let beat = FramedBeat::read(bytes.get(LENGTH_BYTES..end)?)?;
+        let partition = partition_of_bytes(beat.beat.group_id, self.partitions())?;
+        Some(Ahead { beat, bytes: end, partition, slot: hinted_slot(beat.beat.member_id) })
+    }
+
+    /// Loads what these heartbeats will need, all of it side by side: nothing but loads, all members before the first of
+    /// their groups and timers. A core that has to read the next frame in between does not come to the next load while
+    /// it waits for this one.
+    fn touch(&self, ahead: &[Option<Ahead<'_>>]) {
+        let mut foreseen = [None; AHEAD];
+        for (framed, foreseen) in ahead.iter().flatten().zip(&mut foreseen) {
+            let coordinator = self.coordinator(framed.partition).filter(|coordinator| coordinator.is_crowded());
+            *foreseen = coordinator.and_then(|coordinator| Some((coordinator, coordinator.foresee(framed.slot?)?)));
+        }
+        let touched =
+            foreseen.iter().flatten().fold(0, |sum, (coordinator, foreseen)| sum ^ coordinator.touch(*foreseen));
+        black_box(touched);
+    }
+
+    /// One heartbeat; `None`: it has to be dispatched.
+    fn beat(&mut self, now: Now, framed: &Ahead<'_>) -> Option<ErrorCode> {
+        let coordinator = self.coordinators.get_mut(framed.partition as usize)?.as_mut()?;
+        let error = coordinator.beat_by_hint(now, &framed.beat.beat)?;
+        let deadline_ms = coordinator.next_deadline();
+        self.arm_earlier(deadline_ms);
+        self.effects.tally.refused("Heartbeat", error);
+        Some(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{rc::Rc, sync::Arc};
+
+    use bytes::{Buf, BytesMut};
+    use rota_core::SelfCheck;
+    use rota_wire::{Reader, Writer, versions};
+
+    use super::*;
+    use crate::{
+        apis,
+        base::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings},
+        node::commons::Commons,
+    };
+
+    const ENOUGH_BYTES: usize = 1_000_000;
+
+    fn frame(api_key: i16, version: i16, correlation_id: i32, body: impl FnOnce(&mut Writer<'_>)) -> BytesMut {
+        let mut bytes = BytesMut::from(&[0; LENGTH_BYTES][..]);
+        let mut header = Writer::new(&mut bytes, false);
+        header.i16(api_key);
+        header.i16(version);
+        header.i32(correlation_id);
+        header.str("c");
+        let mut out = Writer::new(&mut bytes, versions::find(api_key).unwrap().flexible(version));
+        out.no_tags();
+        body(&mut out);
+        let length = (bytes.len() - LENGTH_BYTES) as u32;
+        bytes[..LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
+        bytes
+    }
+
+    fn heartbeat(version: i16, group_id: &str, generation: i32, member_id: &str) -> BytesMut {
+        frame(versions::HEARTBEAT, version, i32::from(version) + generation, |out| {
+            out.str(group_id);
+            out.i32(generation);
+            out.str(member_id);
+            if version >= 3 {
+                out.nullable_str(None);
+            }
+            out.no_tags();
+        })
+    }
+
+    /// A node in real time, a connection, and the member of a Stable group in generation 1.
+    struct Scene {
+        node: Node,
+        connection: Rc<Connection>,
+        member_id: String,
+    }
+
+    impl Scene {
+        fn new(clock: Clock) -> Scene {
+            let mut settings = Settings::default();
+            settings.set("group.initial.rebalance.delay.ms", "0").unwrap();
+            let place = Place { cluster_id: String::new(), node_id: FIRST_NODE, host: None, ports: vec![0] };
+            let node = Node::new(&Arc::new(Commons::new(settings, place, clock)), FIRST_NODE);
+            let nowhere = ([127, 0, 0, 1], 0).into();
+            let connection = Rc::new(Connection::new(1, nowhere, nowhere));
+            let mut scene = Scene { node, connection, member_id: String::new() };
+            scene.dispatch(&frame(versions::JOIN_GROUP, 0, 1, |out| {
+                out.str("g");
+                out.i32(10_000);
+                out.str("");
+                out.str("consumer");
+                out.count(1);
+                out.str("range");
+                out.bytes(b"");
+            }));
+            scene.node.advance_due();
+            let joined = scene.written();
+            let mut answer = Reader::new(&joined[2 * LENGTH_BYTES..], false);
+            assert_eq!((answer.i16("error").unwrap(), answer.i32("generation").unwrap()), (0, 1));
+            answer.str("protocol").unwrap();
+            answer.str("leader").unwrap().clone_into(&mut scene.member_id);
+            let sync = frame(versions::SYNC_GROUP, 0, 2, |out| {
+                out.str("g");
+                out.i32(1);
+                out.str(&scene.member_id);
+                out.count(0);
+            });
+            scene.dispatch(&sync);
+            assert!(!scene.written().is_empty());
+            scene
+        }
+
+        fn written(&self) -> BytesMut {
+            self.connection.out.take()
+        }
+
+        /// Whole frames, the long way.
+        fn dispatch(&mut self, mut bytes: &[u8]) {
+            while let Ok(Some(length)) = frame_length(bytes, ENOUGH_BYTES) {
+                bytes.advance(LENGTH_BYTES);
+                assert!(apis::handle(&mut self.node, &self.connection, &bytes[..length]).is_ok());
+                bytes.advance(length);
+            }
+        }
+
+        fn take(&mut self, bytes: &[u8], max: u32) -> Taken {
+            take(&mut self.node, &self.connection, bytes, ENOUGH_BYTES, max)
+        }
+    }
+
+    #[test]
+    fn heartbeats_are_answered_byte_for_byte_as_the_long_way_answers_them() {
+        let mut scene = Scene::new(Clock::real());
+        let member_id = scene.member_id.clone();
+        let mut pipeline = BytesMut::new();
+        for version in [0, 4, 1, 3, 2].repeat(5) {
+            pipeline.extend_from_slice(&heartbeat(version, "g", 1, &member_id));
+            pipeline.extend_from_slice(&heartbeat(version, "g", 7, &member_id));
+        }
+        assert_eq!(scene.take(&pipeline, u32::MAX), Taken { bytes: pipeline.len(), count: 50 });
+        let short = scene.written();
+        assert_eq!(scene.node.effects.tally.refusals[&("Heartbeat", "ILLEGAL_GENERATION")], 25);
+        scene.dispatch(&pipeline);
+        assert_eq!(short, scene.written());
+        assert_eq!(scene.node.effects.tally.refusals[&("Heartbeat", "ILLEGAL_GENERATION")], 50);
+    }
+
+    #[test]
+    fn whatever_is_not_a_heartbeat_of_a_known_member_ends_it_there() {
+        let mut scene = Scene::new(Clock::real());
+        let good = heartbeat(2, "g", 1, &scene.member_id);
+        let listing = frame(versions::LIST_GROUPS, 0, 1, |_| {});
+        let static_member = frame(versions::HEARTBEAT, 3, 1, |out| {
+            out.str("g");
+            out.i32(1);
+            out.str(&scene.member_id);
+            out.nullable_str(Some("i"));
+        });
+        let others = [
+            heartbeat(2, "g", 1, "nobody-00000000-0000-4000-8000-000000000000"),
+            heartbeat(2, "h", 1, &scene.member_id),
+            heartbeat(2, "", 1, &scene.member_id),
+            heartbeat(2, "größe", 1, &scene.member_id),
+            listing,
+            static_member,
+            BytesMut::from(&good[..good.len() - 1]),
+            BytesMut::from(&[0xff; 20][..]),
+        ];
+        for other in others {
+            let pipeline = [&good[..], &good, &other, &good].concat();
+            assert_eq!(scene.take(&pipeline, u32::MAX), Taken { bytes: 2 * good.len(), count: 2 }, "{other:?}");
+            assert_eq!(scene.take(&other, u32::MAX), Taken::default());
+        }
+        let pipeline = good.repeat(5);
+        assert_eq!(scene.take(&pipeline, 3), Taken { bytes: 3 * good.len(), count: 3 });
+        assert_eq!(scene.take(&pipeline, 0), Taken::default());
+    }
+
+    #[test]
+    fn while_somebody_wants_to_hear_of_each_nothing_goes_the_short_way() {
+        let mut scene = Scene::new(Clock::standing());
+        let good = heartbeat(2, "g", 1, &scene.member_id);
+        assert_eq!(scene.take(&good, 1), Taken::default(), "a standing clock asks who was heard");
+        let mut scene = Scene::new(Clock::real());
+        let good = heartbeat(2, "g", 1, &scene.member_id);
+        let commons = Arc::clone(&scene.node.commons);
+        let injection = commons.controls.inject(versions::HEARTBEAT, ErrorCode::NotCoordinator, 1, None);
+        assert_eq!(scene.take(&good, 1), Taken::default(), "an error is to be injected");
+        commons.controls.cancel(injection);
+        assert_eq!(scene.take(&good, 1).count, 1);
+        let somebody = ("g".to_owned(), "m".to_owned());
+        commons.controls.pause(somebody.clone());
+        assert_eq!(scene.take(&good, 1), Taken::default(), "a member is paused");
+        assert!(commons.controls.resume(&somebody));
+        assert_eq!(scene.take(&good, 1).count, 1);
+    }
+
+    #[test]
+    fn a_heartbeat_keeps_its_member_for_a_whole_session() {
+        let mut scene = Scene::new(Clock::real());
+        let good = heartbeat(2, "g", 1, &scene.member_id);
+        let before_ms = scene.node.clock.now().mono_ms;
+        while scene.node.clock.now().mono_ms == before_ms {}
+        assert_eq!(scene.take(&good, 1).count, 1);
+        let coordinator = scene.node.coordinator(scene.node.partition_of("g")).unwrap();
+        let heard_ms = coordinator.now().mono_ms;
+        assert!(heard_ms > before_ms);
+        assert_eq!(coordinator.project("g").unwrap().members[0].deadline_ms, Some(heard_ms + 10_000));
+    }
+
+    #[test]
+    fn no_heartbeat_allocates() {
+        let mut scene = Scene::new(Clock::real());
+        for coordinator in scene.node.coordinators.iter_mut().flatten() {
+            // The invariants are checked elsewhere; checking them allocates.
+            coordinator.check_itself(SelfCheck::Never);
+        }
+        let pipeline = heartbeat(2, "g", 1, &scene.member_id).repeat(64);
+        let rounds = |scene: &mut Scene, rounds: u32| {
+            for _ in 0..rounds {
+                assert_eq!(scene.take(&pipeline, u32::MAX).count, 64);
+                scene.connection.out.borrow_mut().clear();
+            }
+        };
+        rounds(&mut scene, 1);
+        let counted = allocation_counter::measure(|| rounds(&mut scene, 100));
+        assert_eq!(counted.count_total, 0);
+    }
+}

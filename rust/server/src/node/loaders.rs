@@ -1,0 +1,300 @@
+//! From the log to a coordinator (docs/protocol.md §15.1): the fold of one partition's records, and the threads that
+//! make several of them at once when a server starts with data.
+//!
+//! A fold is nobody's until it is done: meanwhile the node answers with a coordinator that knows that it is loading and
+//! nothing else (§3). So it does not matter which thread makes it, or when. Each holds one slice of the log at a time.
+
+use std::{
+    hint::black_box,
+    io,
+    num::NonZero,
+    panic::{self, AssertUnwindSafe},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+
+use rota_core::{
+    OffsetRecord,
+    coordinator::{Coordinator, LogEntry},
+    records::{Record, RecordError},
+};
+use rota_log::RecordInPlace;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::log::{newer_groups::NewerGroups, offsets_log::SharedLog};
+
+/// Threads of all nodes together, where there are so many cores; but each node has one.
+const THREADS_MAX: usize = 4;
+
+/// More than what mostly comes of a slice. The heap of a thread that is not the first grows by one page at a time in
+/// glibc, each with a system call that holds up all threads. What was asked for at once and given back stays with the
+/// heap, if it is not mapped by itself: as much as this is mapped the first time only, since to give that back raises the
+/// threshold from which on glibc maps. Where `MALLOC_MMAP_THRESHOLD_` or the like fixes that, nothing is gained.
+const ROOM_BYTES: usize = 1 << 20;
+
+pub const PANICKED: &str = "loading has panicked, as above; this is a bug in rota";
+
+/// What has been loaded of a partition so far.
+#[derive(Debug)]
+pub struct Fold {
+    /// Of the incarnation that is being loaded.
+    pub coordinator: Coordinator,
+    /// Beside it.
+    pub newer: NewerGroups,
+    /// The offset of the next record to replay.
+    next: i64,
+    /// Where the log ended when it was opened: nothing of older epochs comes behind it.
+    end: i64,
+}
+
+/// Why a partition cannot be loaded.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Where.
+    pub offset: i64,
+    /// What is wrong there.
+    pub reason: String,
+}
+
+impl Fold {
+    /// Of a log that ends at `end`; nothing of it is folded yet.
+    pub fn new(coordinator: Coordinator, end: i64) -> Fold {
+        Fold { coordinator, newer: NewerGroups::default(), next: 0, end }
+    }
+
+    /// Replays the next slice; false: there was none left. A panic is an error like any other.
+    pub fn slice(&mut self, log: &SharedLog) -> Result<bool, Unreadable> {
+        let from = self.next;
+        drop(black_box(Vec::<u8>::with_capacity(ROOM_BYTES)));
+        let replayed = panic::catch_unwind(AssertUnwindSafe(|| self.replay_slice(log)));
+        replayed.unwrap_or_else(|_| Err(Unreadable { offset: from, reason: PANICKED.to_owned() }))
+    }
+
+    fn replay_slice(&mut self, log: &SharedLog) -> Result<bool, Unreadable> {
+        let (from, end) = (self.next, self.end);
+        let mut refused = None;
+        let read = log.visit(self.coordinator.partition(), from, |record| {
+            if record.offset < end && refused.is_none() {
+                let offset = record.offset;
+                refused = self.replay(record).err().map(|error| Unreadable { offset, reason: error.to_string() });
+            }
+        });
+        self.next = read.map_err(|error| Unreadable { offset: from, reason: error.to_string() })?;
+        refused.map_or(Ok(self.next > from), Err)
+    }
+
+    fn replay(&mut self, record: RecordInPlace<'_>) -> Result<(), RecordError> {
+        let RecordInPlace { offset, timestamp_ms, key, value } = record;
+        if let Some(record) = OffsetRecord::read(key, value)? {
+            self.coordinator.replay_offset(record);
+            return Ok(());
+        }
+        let record = Record::decode(key, value)?;
+        match &record {
+            Record::Unknown { key, value } => self.newer.replay(key, value.as_deref()),
+            Record::Group { group_id, value: Some(_) } => self.newer.is_classic(group_id),
+            _ => {}
+        }
+        self.coordinator.replay(&LogEntry { offset: offset as u64, timestamp_ms, record });
+        Ok(())
+    }
+}
+
+/// A fold that has ended, and how.
+pub type Ended = (Fold, Result<(), Unreadable>);
+
+/// The threads. When this is dropped, they have ended; what is not loaded by then is not.
+#[derive(Debug)]
+pub struct Loaders {
+    closing: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// How many threads one of so many nodes may have.
+pub fn threads_of(nodes: usize) -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX).div_euclid(nodes).max(1)
+}
+
+impl Loaders {
+    /// Starts at most so many threads, which take one partition after the other: those whose offsets go furthest first,
+    /// as a long one should not be left over at the end.
+    pub fn begin(
+        threads_max: usize,
+        mut folds: Vec<Fold>,
+        log: &Arc<SharedLog>,
+        ended: &UnboundedSender<Ended>,
+    ) -> io::Result<Loaders> {
+        folds.sort_by_key(|fold| fold.end);
+        let threads = threads_max.min(folds.len());
+        let mut loaders = Loaders { closing: Arc::default(), threads: Vec::with_capacity(threads) };
+        let left = Arc::new(Mutex::new(folds));
+        for _ in 0..threads {
+            let (left, closing) = (Arc::clone(&left), Arc::clone(&loaders.closing));
+            let (log, ended) = (Arc::clone(log), ended.clone());
+            let work = move || load_all(&left, &closing, &log, &ended);
+            loaders.threads.push(thread::Builder::new().name("rota-load".to_owned()).spawn(work)?);
+        }
+        Ok(loaders)
+    }
+}
+
+impl Drop for Loaders {
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // It catches its panics.
+            let _ended = thread.join();
+        }
+    }
+}
+
+fn furthest(left: &Mutex<Vec<Fold>>) -> Option<Fold> {
+    left.lock().unwrap_or_else(PoisonError::into_inner).pop()
+}
+
+fn load_all(left: &Mutex<Vec<Fold>>, closing: &AtomicBool, log: &SharedLog, ended: &UnboundedSender<Ended>) {
+    while let Some(mut fold) = furthest(left) {
+        let result = loop {
+            if closing.load(Ordering::Relaxed) {
+                return;
+            }
+            match fold.slice(log) {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(unreadable) => break Err(unreadable),
+            }
+        };
+        // Where nobody is there any more, the node ends.
+        let _nobody = ended.send((fold, result));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rota_core::{Config, effects::AppendId, records::OffsetValue};
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    use super::*;
+    use crate::{
+        base::{clock::Clock, metrics::Tally},
+        log::offsets_log::{OffsetsLog, SLICE_RECORDS},
+    };
+
+    const PARTITIONS: u32 = 6;
+
+    /// Each partition has a slice and a bit of offsets of one group, and one more than the partition before.
+    fn filled() -> Arc<SharedLog> {
+        let log = SharedLog::new(PARTITIONS, usize::MAX, vec![Arc::default()], Clock::standing());
+        let mut end = OffsetsLog::new(Arc::clone(&log), 0);
+        for partition in 0..PARTITIONS {
+            assert_eq!(log.open(partition, 0), Ok(0));
+            let offset = |at: usize| Record::Offset {
+                group_id: "g".into(),
+                topic: "t".into(),
+                partition: at as i32,
+                value: Some(OffsetValue {
+                    offset: 1,
+                    leader_epoch: -1,
+                    metadata: "".into(),
+                    commit_timestamp_ms: 0,
+                    expire_timestamp_ms: None,
+                    topic_id: 0,
+                }),
+            };
+            let records: Vec<Record> = (0..count_of(partition)).map(offset).collect();
+            end.append(partition, 0, AppendId(0), 0, &records);
+            assert_eq!(end.ended(&mut Tally::default()).len(), 1);
+        }
+        log
+    }
+
+    fn count_of(partition: u32) -> usize {
+        SLICE_RECORDS + 1 + partition as usize
+    }
+
+    fn fold(partition: u32) -> Fold {
+        Fold::new(Coordinator::new(Config::default(), partition, 0), count_of(partition) as i64)
+    }
+
+    /// What comes of the folds, by partition; when this returns, nobody sends any more.
+    fn received(mut loaded: UnboundedReceiver<Ended>) -> Vec<(u32, usize, Result<(), Unreadable>)> {
+        let mut all: Vec<_> = std::iter::from_fn(|| loaded.blocking_recv())
+            .map(|(fold, result)| (fold.coordinator.partition(), fold.coordinator.offset_count(), result))
+            .collect();
+        all.sort_by_key(|(partition, ..)| *partition);
+        all
+    }
+
+    #[test]
+    fn every_partition_is_loaded_to_its_end_by_however_many_threads() {
+        let log = filled();
+        let expected: Vec<_> = (0..PARTITIONS).map(|partition| (partition, count_of(partition), Ok(()))).collect();
+        for threads_max in [1, 2, 100] {
+            let (ended, loaded) = unbounded_channel();
+            let loaders = Loaders::begin(threads_max, (0..PARTITIONS).map(fold).collect(), &log, &ended).unwrap();
+            assert_eq!(loaders.threads.len(), threads_max.min(PARTITIONS as usize));
+            drop(ended);
+            assert_eq!(received(loaded), expected);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_panics_is_an_error_of_its_partition_alone() {
+        let log = filled();
+        log.append_raw(1, b"\0\x01\0\x01".to_vec());
+        let mut folds: Vec<Fold> = (0..PARTITIONS).map(fold).collect();
+        folds[1].end += 1;
+        // As a bug would: it does not load, and panics when it is to replay.
+        folds[4].coordinator.load_failed();
+        let (ended, loaded) = unbounded_channel();
+        let _loaders = Loaders::begin(2, folds, &log, &ended).unwrap();
+        drop(ended);
+        let mut received = received(loaded);
+        assert_eq!(received.len(), PARTITIONS as usize);
+        let (_, _, panicked) = received.remove(4);
+        assert_eq!(panicked, Err(Unreadable { offset: 0, reason: PANICKED.to_owned() }));
+        let (_, _, unreadable) = received.remove(1);
+        assert_eq!(unreadable.map_err(|unreadable| unreadable.offset), Err(count_of(1) as i64));
+        for (partition, offsets, result) in received {
+            assert_eq!((offsets, result), (count_of(partition), Ok(())), "{partition}");
+        }
+    }
+
+    #[test]
+    fn threads_that_are_to_end_leave_what_they_have_begun() {
+        let log = filled();
+        let mut begun = fold(0);
+        assert_eq!(begun.slice(&log), Ok(true));
+        let (ended, loaded) = unbounded_channel();
+        let left = Mutex::new(vec![fold(1), begun]);
+        load_all(&left, &AtomicBool::new(true), &log, &ended);
+        drop(ended);
+        assert_eq!(received(loaded), []);
+    }
+
+    #[test]
+    fn threads_have_ended_when_their_handle_is_dropped() {
+        let log = filled();
+        let (ended, loaded) = unbounded_channel();
+        let loaders = Loaders::begin(2, (0..PARTITIONS).map(fold).collect(), &log, &ended).unwrap();
+        let closing = Arc::clone(&loaders.closing);
+        drop(loaders);
+        assert!(closing.load(Ordering::Relaxed), "they are told");
+        assert_eq!(Arc::strong_count(&log), 1, "no thread has it");
+        drop(ended);
+        for (partition, offsets, result) in received(loaded) {
+            assert_eq!((offsets, result), (count_of(partition), Ok(())), "{partition} was loaded before");
+        }
+    }
+
+    #[test]
+    fn nodes_share_the_threads_and_each_has_one() {
+        let all = threads_of(1);
+        assert!((1..=THREADS_MAX).contains(&all));
+        assert_eq!(threads_of(2), (all / 2).max(1));
+        assert_eq!(threads_of(1_000), 1);
+    }
+}

@@ -1,0 +1,460 @@
+//! The state of one node: the coordinators of the partitions that it owns, its topics, the tickets that wait.
+//! Everything happens on one thread, one event after the other.
+
+pub mod commons;
+pub mod handover;
+pub mod heartbeats;
+pub mod journal;
+pub mod loaders;
+pub mod members;
+
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+
+use rota_core::{
+    controls::NotDone,
+    coordinator::Coordinator,
+    effects::{AppendId, Moment, Sink},
+    error::ErrorCode,
+    explain::{Explanation, Rebalance},
+    records::Record,
+    request::{Heartbeat, Now, Request, Ticket},
+    response::Answer,
+};
+use rota_journal::{Event, Firing, Outcome};
+use tokio::{sync::Notify, time::Instant};
+
+use crate::{
+    apis::topic_apis::{self, ProduceWait},
+    base::{clock::Clock, entropy::RandomBits, metrics::Tally, place::Place, settings::Settings},
+    client::reply::{Reply, Tickets},
+    faults::Handling,
+    log::{
+        newer_groups::NewerGroups,
+        offsets_log::{Ended, OffsetsLog},
+    },
+    net::connection::Connection,
+    node::{commons::Commons, handover::Loading, journal::Journal, members::Members},
+    topics::Topics,
+};
+
+/// One node.
+pub struct Node {
+    /// As it was started with.
+    pub settings: Settings,
+    /// Where clients find it.
+    pub place: Place,
+    /// Its time.
+    pub clock: Clock,
+    /// Its topics.
+    pub topics: Topics,
+    /// Its random bits.
+    pub random: RandomBits,
+    /// Who speaks for whom; kept only on a virtual clock.
+    pub members: Members,
+    /// The request that is being handled.
+    pub handling: Handling,
+    /// What it shares with the other nodes.
+    pub commons: Arc<Commons>,
+    /// By partition; `None`: another node owns it.
+    pub(crate) coordinators: Vec<Option<Coordinator>>,
+    /// Stands for all partitions that other nodes own: it refuses what comes in the order of the gate.
+    elsewhere: Coordinator,
+    /// The partitions that are being loaded.
+    pub(crate) loading: BTreeMap<u32, Loading>,
+    /// By partition, of what was loaded.
+    pub(crate) newer: BTreeMap<u32, NewerGroups>,
+    /// Whether loading stands still.
+    pub(crate) loads_held: bool,
+    pub(crate) effects: Effects,
+    /// Whoever waits until what he produced is durable.
+    pub(crate) produces: Vec<ProduceWait>,
+    armed_ms: u64,
+    timer: Rc<Notify>,
+}
+
+pub struct Effects {
+    tickets: Tickets,
+    pub(crate) log: OffsetsLog,
+    /// Room for the journal's notes.
+    outcome: Outcome,
+    pub(crate) tally: Tally,
+}
+
+impl Effects {
+    /// Tells a coordinator. Errors: what a test asked for was not done.
+    pub fn run(
+        &mut self,
+        journal: Option<&Journal>,
+        coordinator: &mut Coordinator,
+        now: Now,
+        event: &Event<'_>,
+    ) -> Result<(), NotDone> {
+        let outcome = &mut std::mem::take(&mut self.outcome);
+        let sink = &mut PartitionSink::of(self, coordinator, now);
+        let done = match journal {
+            None => event.apply(coordinator, now, sink),
+            Some(journal) => journal.run(coordinator, now, event, outcome, sink),
+        };
+        self.outcome = std::mem::take(outcome);
+        done
+    }
+}
+
+/// Takes the effects of one coordinator.
+struct PartitionSink<'n> {
+    effects: &'n mut Effects,
+    partition: u32,
+    epoch: u32,
+    now: Now,
+}
+
+impl<'n> PartitionSink<'n> {
+    fn of(effects: &'n mut Effects, coordinator: &Coordinator, now: Now) -> PartitionSink<'n> {
+        let (partition, epoch) = (coordinator.partition(), coordinator.epoch());
+        PartitionSink { effects, partition, epoch, now }
+    }
+}
+
+impl Sink for PartitionSink<'_> {
+    fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
+        self.effects.tally.answered(ticket, &answer, self.now.mono_ms);
+        // INVARIANT: S18. A second answer would belong to somebody else's request.
+        let answered = self.effects.tickets.answer(ticket, &answer);
+        debug_assert!(answered, "ticket {ticket:?} was answered twice");
+    }
+
+    fn append(&mut self, append_id: AppendId, records: &[Record]) {
+        self.effects.log.append(self.partition, self.epoch, append_id, self.now.wall_ms, records);
+    }
+
+    fn firing(&mut self, timer: &'static str, _group_id: Option<&str>) {
+        self.effects.tally.fired(timer);
+    }
+
+    fn rebalance(&mut self, _group_id: &str, moment: Moment, rebalance: &Rebalance) {
+        self.effects.tally.rebalanced(moment, rebalance);
+    }
+}
+
+impl Node {
+    /// A node with the partitions that are its own at the start. What the log has of them is still to be loaded.
+    pub fn new(commons: &Arc<Commons>, node_id: i32) -> Node {
+        let (settings, owners) = (commons.settings.clone(), &commons.owners);
+        let at = Commons::place_of(node_id);
+        let mut elsewhere = Coordinator::new(settings.coordinator(), 0, 0);
+        elsewhere.load_failed();
+        let mut node = Node {
+            topics: Topics::of_node(Arc::clone(&commons.topics), node_id),
+            coordinators: (0..owners.partitions()).map(|_| None).collect(),
+            elsewhere,
+            loading: BTreeMap::new(),
+            newer: BTreeMap::new(),
+            loads_held: false,
+            effects: Effects {
+                tickets: Tickets::default(),
+                log: OffsetsLog::new(Arc::clone(&commons.log), at),
+                outcome: Outcome::default(),
+                tally: Tally::default(),
+            },
+            settings,
+            place: Place { node_id, ..commons.place.clone() },
+            clock: commons.clock.clone(),
+            commons: Arc::clone(commons),
+            random: RandomBits::default(),
+            produces: Vec::new(),
+            members: Members::default(),
+            handling: Handling::default(),
+            armed_ms: u64::MAX,
+            timer: Rc::default(),
+        };
+        for partition in 0..owners.partitions() {
+            if let Some(owner) = owners.of(partition).filter(|owner| owner.node_id == node_id) {
+                // What cannot be opened refuses everything; the report of the start says why.
+                if node.take_over(partition, owner.epoch, Vec::new()).is_err() {
+                    node.refuse(partition, owner.epoch);
+                }
+            }
+        }
+        node
+    }
+
+    /// Runs one event on a partition that this node owns; `None`: it does not.
+    pub fn on_partition(&mut self, partition: u32, event: &Event<'_>) -> Option<Result<(), NotDone>> {
+        let now = self.clock.now();
+        let coordinator = self.coordinators.get_mut(partition as usize)?.as_mut()?;
+        let journal = self.commons.journal.as_deref();
+        let result = self.effects.run(journal, coordinator, now, event);
+        let deadline_ms = coordinator.next_deadline();
+        self.settle();
+        self.arm_earlier(deadline_ms);
+        Some(result)
+    }
+
+    /// Runs one event on those partitions of this node that it concerns.
+    fn each_partition(&mut self, event: &Event<'_>, concerns: impl Fn(&Coordinator) -> bool) {
+        let now = self.clock.now();
+        let journal = self.commons.journal.as_deref();
+        for coordinator in self.coordinators.iter_mut().flatten().filter(|coordinator| concerns(coordinator)) {
+            // Nobody asked: nothing is left undone.
+            let _done = self.effects.run(journal, coordinator, now, event);
+        }
+        self.settle();
+        self.arm_earlier(self.next_deadline());
+    }
+
+    /// The number of coordinator partitions, on all nodes.
+    pub fn partitions(&self) -> u32 {
+        self.coordinators.len() as u32
+    }
+
+    /// The partition of a group.
+    pub fn partition_of(&self, group_id: &str) -> u32 {
+        rota_core::partition_for(group_id, self.partitions())
+    }
+
+    /// The node that owns a partition, this one or another.
+    pub fn owner_of(&self, partition: u32) -> i32 {
+        self.commons.owners.of(partition).map_or(self.place.node_id, |owner| owner.node_id)
+    }
+
+    /// The coordinator of `partition`, if this node owns it.
+    pub fn coordinator(&self, partition: u32) -> Option<&Coordinator> {
+        self.coordinators.get(partition as usize)?.as_ref()
+    }
+
+    /// Hands a request to the coordinator of `partition`. It may be answered before this returns, or any time later.
+    pub fn submit(&mut self, partition: u32, reply: Reply, request: Request<'_>) {
+        // Only a joining member is given an id.
+        let entropy = if matches!(request, Request::JoinGroup(_)) { self.random.draw() } else { 0 };
+        let ticket = self.effects.tickets.issue(reply);
+        let now = self.clock.now();
+        self.effects.tally.asked(ticket, &request, now.mono_ms);
+        if let Some(error) = self.injected(request.group_id().unwrap_or("")) {
+            let sink = &mut PartitionSink::of(&mut self.effects, &self.elsewhere, now);
+            return rota_core::controls::answer_error(now, ticket, &request, error, sink);
+        }
+        let owned = self.coordinators.get_mut(partition as usize).and_then(Option::as_mut);
+        let journal = self.commons.journal.as_deref().filter(|_| owned.is_some());
+        let coordinator = owned.unwrap_or(&mut self.elsewhere);
+        // A request is always carried out.
+        let _done = self.effects.run(journal, coordinator, now, &Event::Submitted { ticket, entropy, request });
+        let deadline_ms = coordinator.next_deadline();
+        self.settle();
+        // What settled may have armed something that is due before, and has told so itself.
+        self.arm_earlier(deadline_ms);
+    }
+
+    /// The error that a test wants what this request asks about a group ("" if about none) to be answered with.
+    pub fn injected(&self, group_id: &str) -> Option<ErrorCode> {
+        self.handling.injected(&self.commons.controls, group_id)
+    }
+
+    /// Tells the coordinators which appends have ended, until none is left that has.
+    pub fn settle(&mut self) {
+        loop {
+            let ended = self.effects.log.ended(&mut self.effects.tally);
+            if ended.is_empty() {
+                return self.arm_earlier(self.effects.log.next_due());
+            }
+            for Ended { partition, epoch, append_id, result } in ended {
+                let now = self.clock.now();
+                let Some(coordinator) = self.coordinators[partition as usize].as_mut() else { continue };
+                if coordinator.epoch() == epoch {
+                    let journal = self.commons.journal.as_deref();
+                    // An end is always taken.
+                    let _done = self.effects.run(journal, coordinator, now, &Event::Appended { append_id, result });
+                    let deadline_ms = coordinator.next_deadline();
+                    self.arm_earlier(deadline_ms);
+                }
+            }
+        }
+    }
+
+    /// Takes what the other nodes have done to the topics.
+    pub fn catch_up(&mut self) {
+        self.topics.catch_up();
+        let deleted = self.topics.take_deleted();
+        if !deleted.is_empty() {
+            self.topics_deleted(&deleted.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+
+    /// What other threads ring when they have left something for this node.
+    pub fn bell(&self) -> Arc<Notify> {
+        Arc::clone(&self.commons.bells[Commons::place_of(self.place.node_id)])
+    }
+
+    /// The bell has been rung: looks at everything that other threads may have left.
+    pub fn look_around(&mut self) {
+        self.catch_up();
+        topic_apis::finish_produces(self);
+        self.settle();
+    }
+
+    /// How many requests wait for their answer.
+    pub fn waiting(&self) -> usize {
+        self.effects.tickets.waiting()
+    }
+
+    /// The earliest deadline here: of a coordinator, or of an append whose end is told late.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let deadlines = self.coordinators.iter().flatten().filter_map(Coordinator::next_deadline);
+        deadlines.chain(self.effects.log.next_due()).min()
+    }
+
+    /// Wakes the timer task if it sleeps beyond `deadline_ms`.
+    pub(crate) fn arm_earlier(&mut self, deadline_ms: Option<u64>) {
+        if deadline_ms.is_some_and(|deadline_ms| deadline_ms < self.armed_ms) {
+            self.armed_ms = deadline_ms.unwrap_or(u64::MAX);
+            self.timer.notify_one();
+        }
+    }
+
+    /// What wakes the timer task.
+    pub fn timer(&self) -> Rc<Notify> {
+        Rc::clone(&self.timer)
+    }
+
+    /// Until when the timer task may sleep; `None` is until it is woken.
+    pub fn arm(&mut self) -> Option<Instant> {
+        let deadline_ms = self.next_deadline();
+        let until = deadline_ms.and_then(|deadline_ms| self.clock.instant(deadline_ms));
+        // Who sleeps until he is woken has no deadline that a new one would have to be before: a clock that is moved
+        // may leave the one he saw behind.
+        self.armed_ms = until.and(deadline_ms).unwrap_or(u64::MAX);
+        until.map(Instant::from_std)
+    }
+
+    /// Fires every deadline that is due.
+    pub fn advance_due(&mut self) {
+        let now_ms = self.clock.now().mono_ms;
+        self.each_partition(&Event::Advanced(Firing::default()), |coordinator| {
+            coordinator.next_deadline().is_some_and(|deadline_ms| deadline_ms <= now_ms)
+        });
+    }
+
+    /// A virtual clock has reached a deadline: fires what is due. Before, members whose clients are alive and who are
+    /// not in `expire` are heard. Gives the next deadline.
+    pub fn fire(&mut self, expire: &[String]) -> Option<u64> {
+        self.keep_alive(expire);
+        self.advance_due();
+        self.next_deadline()
+    }
+
+    fn keep_alive(&mut self, expire: &[String]) {
+        let now_ms = self.clock.now().mono_ms;
+        for (group_id, member_id) in self.members.keep(now_ms, self.settings.min_session_timeout_ms(), expire) {
+            let Some(generation) = self.explain(&group_id).map(|explanation| explanation.generation) else { continue };
+            let request = Heartbeat { group_id: Some(&group_id), generation, member_id: &member_id, instance_id: None };
+            self.submit(self.partition_of(&group_id), Reply::Discard, Request::Heartbeat(request));
+        }
+    }
+
+    /// A request of this member came over `connection`.
+    pub fn heard(&mut self, group_id: Option<&str>, member_id: &str, connection: &Rc<Connection>) {
+        connection.speaks_for(group_id.unwrap_or_default(), member_id);
+        if self.clock.is_virtual() {
+            self.members.heard(group_id.unwrap_or_default(), member_id, connection);
+        }
+    }
+
+    /// The offsets of these topics go, in every group. A partition that is being loaded is told when it is.
+    pub fn topics_deleted(&mut self, topics: &[&str]) {
+        for loading in self.loading.values_mut() {
+            loading.deleted.extend(topics.iter().map(|topic| (*topic).to_owned()));
+        }
+        self.each_partition(&Event::TopicsDeleted { topics }, |_| true);
+    }
+
+    /// Gives up all partitions: whoever waits is answered. What is still being loaded is not wanted any more.
+    pub fn unload(&mut self) {
+        self.loading.clear();
+        self.each_partition(&Event::Unloaded, |_| true);
+    }
+
+    /// Ids of all groups, sorted.
+    pub fn group_ids(&self) -> Vec<Arc<str>> {
+        let mut group_ids: Vec<Arc<str>> =
+            self.coordinators.iter().flatten().flat_map(Coordinator::group_ids).collect();
+        group_ids.sort_unstable();
+        group_ids
+    }
+
+    /// How many groups there are.
+    pub fn group_count(&self) -> usize {
+        let counts = self.coordinators.iter().flatten().map(Coordinator::state_counts);
+        counts.map(|of_states| of_states.iter().sum::<u64>() as usize).sum()
+    }
+
+    /// How many durable offsets all groups have.
+    pub fn offset_count(&self) -> usize {
+        self.coordinators.iter().flatten().map(Coordinator::offset_count).sum()
+    }
+
+    /// Ids of all members of all groups.
+    pub fn member_ids(&self) -> Vec<Arc<str>> {
+        self.coordinators.iter().flatten().flat_map(Coordinator::member_ids).map(Arc::from).collect()
+    }
+
+    /// What a group is doing, and why; `None` if it is not here.
+    pub fn explain(&self, group_id: &str) -> Option<Explanation> {
+        self.coordinator(self.partition_of(group_id))?.explain(group_id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use rota_core::request::{JoinGroup, Protocol};
+
+    use super::*;
+    use crate::base::owners::FIRST_NODE;
+
+    fn join(node: &mut Node, group_id: &str) {
+        let request = JoinGroup {
+            version: 0,
+            group_id: Some(group_id),
+            member_id: "",
+            instance_id: None,
+            client_id: "c",
+            client_host: "/127.0.0.1",
+            session_timeout_ms: 10_000,
+            rebalance_timeout_ms: -1,
+            protocol_type: "consumer",
+            protocols: &[Protocol { name: "range", metadata: b"" }],
+            reason: None,
+        };
+        node.submit(node.partition_of(group_id), Reply::Discard, Request::JoinGroup(request));
+    }
+
+    /// Whether the timer task has been told to look again since this was last asked.
+    fn is_woken(node: &Node) -> bool {
+        let timer = node.timer();
+        let notified = std::pin::pin!(timer.notified());
+        notified.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn what_is_due_at_once_is_fired_without_an_advance_after_a_virtual_clock_has_moved_too() {
+        let mut settings = Settings::default();
+        settings.set("group.initial.rebalance.delay.ms", "0").unwrap();
+        let place = Place { cluster_id: String::new(), node_id: FIRST_NODE, host: None, ports: vec![0] };
+        let commons = Arc::new(Commons::new(settings, place, Clock::standing()));
+        let mut node = Node::new(&commons, FIRST_NODE);
+        for group_id in ["before", "after"] {
+            if is_woken(&node) {
+                assert!(node.arm().is_none());
+            }
+            join(&mut node, group_id);
+            assert!(is_woken(&node), "{group_id}");
+            assert!(node.arm().is_some());
+            node.advance_due();
+            assert_eq!(node.waiting(), 0, "{group_id}");
+            assert!(node.arm().is_none(), "only the session is left");
+            let sessions_end_ms = node.next_deadline().unwrap();
+            node.clock.move_to(sessions_end_ms);
+            node.fire(&[]);
+        }
+    }
+}

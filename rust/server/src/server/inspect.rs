@@ -1,0 +1,148 @@
+//! What operators look at: groups as they are, without changing any. Every look is an order to the nodes' threads, small
+//! enough that requests do not wait for it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use rota_core::{
+    coordinator::Coordinator,
+    explain::Explanation,
+    projection::Projection,
+    states::State,
+    summary::{Client, Slack, Summary},
+};
+
+use crate::{
+    base::{error::ServerError, metrics::Tally},
+    server::Server,
+};
+
+/// Everything about one group, as of one moment.
+#[derive(Clone, Debug)]
+pub struct GroupSight {
+    /// What it is doing, and why.
+    pub explanation: Explanation,
+    /// Its state.
+    pub projection: Projection,
+    /// Who joined its members, in joining order.
+    pub clients: Vec<Client>,
+}
+
+impl GroupSight {
+    fn of(coordinator: &Coordinator, group_id: &str) -> Option<GroupSight> {
+        Some(GroupSight {
+            explanation: coordinator.explain(group_id)?,
+            projection: coordinator.project(group_id)?,
+            clients: coordinator.clients(group_id)?,
+        })
+    }
+}
+
+/// All groups together, as of one moment of each partition.
+#[derive(Clone, Debug, Default)]
+pub struct Census {
+    /// How many groups are in each state, in the order of `State::ALL`.
+    pub states: [u64; State::ALL.len()],
+    /// How far members are from the end of their sessions.
+    pub slack: Slack,
+    /// How many members there are.
+    pub members: u64,
+    /// (group, topic, messages between the committed offsets and the ends of the logs), by group and topic.
+    pub lags: Vec<(String, String, i64)>,
+}
+
+impl Server {
+    /// All groups together. Partitions are asked one after the other, so that requests are handled in between.
+    pub fn census(&self) -> Result<Census, ServerError> {
+        let (mut census, mut offsets) = (Census::default(), Vec::new());
+        for partition in 0..self.commons.owners.partitions() {
+            let counted = self.ask_owner(partition, move |node| {
+                let coordinator = node.coordinator(partition)?;
+                let of = |(group, topic, index, offset): (&Arc<str>, &Arc<str>, i32, i64)| {
+                    (group.to_string(), topic.to_string(), index, offset)
+                };
+                let committed: Vec<_> = coordinator.offsets().map(of).collect();
+                let slack = coordinator.slack_of_all(node.clock.now().mono_ms);
+                Some((coordinator.state_counts(), slack, coordinator.member_count() as u64, committed))
+            })?;
+            let Some((states, slack, members, committed)) = counted else { continue };
+            census.states.iter_mut().zip(states).for_each(|(sum, count)| *sum += count);
+            census.slack.iter_mut().zip(slack).for_each(|(sum, count)| *sum += count);
+            census.members += members;
+            offsets.extend(committed);
+        }
+        let places = offsets.iter().map(|(_, topic, index, _)| (topic.clone(), *index)).collect();
+        let mut lags: BTreeMap<(String, String), i64> = BTreeMap::new();
+        for ((group, topic, _, offset), end) in offsets.into_iter().zip(self.log_ends(places)?) {
+            if let Some(end) = end {
+                *lags.entry((group, topic)).or_default() += (end - offset).max(0);
+            }
+        }
+        census.lags = lags.into_iter().map(|((group, topic), lag)| (group, topic, lag)).collect();
+        Ok(census)
+    }
+
+    /// What all nodes have counted since the start.
+    pub fn tally(&self) -> Result<Tally, ServerError> {
+        let mut all = Tally::default();
+        for tally in self.look_all(|shared| shared.node.borrow().effects.tally.clone())? {
+            all.add(&tally);
+        }
+        all.fsyncs = self.health().unwrap_or_default().syncs;
+        Ok(all)
+    }
+
+    /// Everything about a group, and the monotonic millisecond of the answer; `None` if there is no such group.
+    pub fn look(&self, group_id: &str) -> Result<(Option<GroupSight>, u64), ServerError> {
+        let group_id = group_id.to_owned();
+        let partition = self.partition_of(&group_id);
+        self.ask_owner(partition, move |node| {
+            let sight = node.coordinator(partition).and_then(|coordinator| GroupSight::of(coordinator, &group_id));
+            (sight, node.clock.now().mono_ms)
+        })
+    }
+
+    /// These groups in a few figures each, by id, with at most `waits_max` waits, and the monotonic millisecond of the
+    /// last answer. One that is not there is left out. Partitions are asked one after the other, so that requests are
+    /// handled in between.
+    pub fn summaries(&self, group_ids: Vec<String>, waits_max: usize) -> Result<(Vec<Summary>, u64), ServerError> {
+        let mut by_partition: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for group_id in group_ids {
+            by_partition.entry(self.partition_of(&group_id)).or_default().push(group_id);
+        }
+        let (mut summaries, mut now_ms) = (Vec::new(), self.now_ms()?);
+        for (partition, asked) in by_partition {
+            let (found, at_ms) = self.ask_owner(partition, move |node| {
+                let at_ms = node.clock.now().mono_ms;
+                let found = node.coordinator(partition).map_or_else(Vec::new, |coordinator| {
+                    let summary = |group_id: &String| coordinator.summarize(group_id, at_ms, waits_max);
+                    asked.iter().filter_map(summary).collect()
+                });
+                (found, at_ms)
+            })?;
+            summaries.extend(found);
+            now_ms = now_ms.max(at_ms);
+        }
+        summaries.sort_unstable_by(|one: &Summary, other| one.group_id.cmp(&other.group_id));
+        Ok((summaries, now_ms))
+    }
+
+    /// Where partitions of topics end: the offset that the next message will have; `None` of one that does not exist.
+    pub fn log_ends(&self, partitions: Vec<(String, i32)>) -> Result<Vec<Option<i64>>, ServerError> {
+        let count = partitions.len();
+        let asked = Arc::new(partitions);
+        let of_nodes = self.look_all(move |shared| {
+            let node = shared.node.borrow();
+            asked.iter().map(|(topic, index)| node.topics.log_end(topic, *index)).collect::<Vec<_>>()
+        })?;
+        // A partition has one leader.
+        Ok((0..count).map(|at| of_nodes.iter().find_map(|ends| ends[at])).collect())
+    }
+
+    /// The partitions of `__consumer_offsets` whose clients are told `COORDINATOR_LOAD_IN_PROGRESS`.
+    pub fn loading(&self) -> Result<Vec<u32>, ServerError> {
+        let of_nodes = self.look_all(|shared| shared.node.borrow().loading.keys().copied().collect::<Vec<u32>>())?;
+        let mut loading = of_nodes.concat();
+        loading.sort_unstable();
+        Ok(loading)
+    }
+}
