@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from .conftest import ELSEWHERE
-from .groups_scene import Scene
+from .groups_scene import Scene, rota_groups
 
 
 def test_a_list_has_type_protocol_and_state(scene: Scene) -> None:
@@ -17,6 +17,17 @@ def test_a_list_has_type_protocol_and_state(scene: Scene) -> None:
     # A group that only had a simple commit has no protocol type.
     assert ended.json == [{"group": scene.group, "state": "Empty", "type": ended.json[0]["type"], "protocol_type": ""}]
     assert ended.json[0]["type"].lower() == "classic"
+
+
+def test_a_list_needs_no_arguments_where_the_environment_names_the_broker(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.commit(scene.topic(1), {0: 1})
+    monkeypatch.setenv("ROTA_BOOTSTRAP_SERVER", scene.bootstrap)
+    for arguments in [("list",), ("--list",), ("list", "--state"), ("--list", "--type")]:
+        ended = rota_groups(*arguments)
+        assert (ended.code, ended.err) == (0, ""), arguments
+        assert scene.group in ended.out
 
 
 def test_a_list_is_narrowed_by_state_type_and_regex(scene: Scene) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -27,10 +28,9 @@ def as_command(arguments: list[str]) -> list[str]:
 
 def without_bare(arguments: list[str]) -> list[str]:
     """`--state` and `--type` are dropped where no value follows: both are always shown."""
-    following = [*arguments[1:], "--"]
     return [
         argument
-        for argument, after in zip(arguments, following, strict=True)
+        for argument, after in pairwise([*arguments, "--"])
         if argument not in VALUE_OPTIONAL or not after.startswith("-")
     ]
 
