@@ -100,14 +100,33 @@ class Scene:
         consumer.close()
         return {one.partition: one.offset for one in found if one.offset >= 0}
 
-    def member(self, topic: str, **settings: object) -> Consumer:
-        """A consumer that has joined and has partitions. It polls no more: its client heartbeats by itself."""
+    def subscriber(self, topic: str, **settings: object) -> Consumer:
+        """A consumer that joins while it is polled."""
         told = {"bootstrap.servers": self.bootstrap, "group.id": self.group, "enable.auto.commit": False}
         consumer = Consumer(told | {name.replace("_", "."): value for name, value in settings.items()})
         self._members.append(consumer)
         consumer.subscribe([topic])
+        return consumer
+
+    def member(self, topic: str, **settings: object) -> Consumer:
+        """A consumer that has joined and has partitions. It polls no more: its client heartbeats by itself."""
+        consumer = self.subscriber(topic, **settings)
         self.until(lambda: consumer.poll(0.1) is None and bool(consumer.assignment()))
         return consumer
+
+    def pair(self, topic: str) -> None:
+        """Clients `ana` and `ben` share a topic of one partition, so that one of them has none."""
+        members = [self.subscriber(topic, client_id=name) for name in ("ana", "ben")]
+
+        def is_settled() -> bool:
+            for member in members:
+                member.poll(0.05)
+            described = self.run("describe", self.group, "--json")
+            [group] = described.json if described.code == 0 else [{"state": "", "members": []}]
+            owned = sorted(len(member["assignment"]) for member in group["members"])
+            return (group["state"], owned) == ("Stable", [0, 1])
+
+        self.until(is_settled)
 
     @staticmethod
     def until(condition: Any) -> None:

@@ -53,6 +53,18 @@ def test_describe_has_the_same_numbers_and_members(scene: Scene) -> None:
     assert [[*row[:2], *row[3:]] for row in ours(scene, "--members")] == [row[:5] for row in members]
 
 
+def test_members_without_partitions_are_in_both(scene: Scene) -> None:
+    topic = scene.topic(1)
+    scene.pair(topic)
+    members = kafkas(scene, "--describe", "--group", scene.group, "--members")
+    assert sorted([*row[:2], *row[3:]] for row in ours(scene, "--members")) == sorted(row[:5] for row in members)
+    # Beside the offsets Kafka's tool leaves them out.
+    (theirs,) = kafkas(scene, "--describe", "--group", scene.group)
+    owner, idle = ours(scene)
+    assert [*owner[:6], *owner[7:]] == theirs
+    assert {owner[7], idle[7]} == {row[1] for row in members}
+
+
 def test_lists_by_state_and_type_and_states_are_the_same(scene: Scene) -> None:
     topic = scene.topic(2)
     scene.commit(topic, {0: 1}, group=scene.group + "-empty")

@@ -17,7 +17,7 @@ import rota
 from rota.groups import changes
 from rota.groups.cluster import Cluster, Committed, Partition
 from rota.groups.errors import GroupsError, Kind
-from rota.groups.plan import Target
+from rota.groups.values import Goal, Target
 
 from .conftest import SETTINGS
 from .groups_scene import Scene, rota_groups
@@ -66,7 +66,7 @@ def test_options_that_contradict_each_other_are_refused_before_a_broker_is_asked
     assert says in told["message"]
 
 
-@pytest.mark.parametrize(
+WRONG_VALUES = pytest.mark.parametrize(
     ("option", "value"),
     [
         ("--to-offset", "-1"),
@@ -79,6 +79,16 @@ def test_options_that_contradict_each_other_are_refused_before_a_broker_is_asked
         ("--topic", "t:x"),
     ],
 )
+
+
+@WRONG_VALUES
+def test_a_value_that_cannot_be_is_refused_before_a_broker_is_asked(option: str, value: str) -> None:
+    scope = ("--to-latest",) if option == "--topic" else ("--all-topics",)
+    ended = rota_groups("reset-offsets", "g", *scope, f"{option}={value}", *SOMEWHERE)
+    assert (ended.code, ended.err.startswith(f"rota: {option} is `{value}`: give ")) == (2, True), ended.err
+
+
+@WRONG_VALUES
 def test_a_value_that_cannot_be_changes_nothing(own_scene: Scene, option: str, value: str) -> None:
     topic = own_scene.topic(2)
     own_scene.commit(topic, {0: 1})
@@ -86,6 +96,14 @@ def test_a_value_that_cannot_be_changes_nothing(own_scene: Scene, option: str, v
     ended = own_scene.run("reset-offsets", own_scene.group, *scope, f"{option}={value}", "--execute")
     assert (ended.code, ended.err.startswith(f"rota: {option} is `{value}`: give ")) == (2, True), ended.err
     assert own_scene.committed(topic) == {0: 1}
+
+
+def test_a_wrong_value_or_file_counts_before_members_do(own_scene: Scene) -> None:
+    topic = own_scene.topic(1)
+    own_scene.member(topic)
+    for wrong in (["--to-datetime", "yesterday", "--topic", topic], ["--from-file", "/no/such/file"]):
+        ended = own_scene.run("reset-offsets", own_scene.group, *wrong, "--execute")
+        assert (ended.code, ended.err.startswith(f"rota: {wrong[0]}")) == (2, True), ended.err
 
 
 def test_a_broker_that_is_not_there_is_said_to_be_so() -> None:
@@ -124,7 +142,7 @@ def test_when_one_partition_is_refused_the_others_are_put_back(own_scene: Scene,
     own_scene.commit(topic, {0: 1, 1: 2})
     with RefusesOne(own_scene.bootstrap, {}, 10_000) as cluster:
         cluster.refused = topic, 1
-        planned = changes.reset(cluster, own_scene.group, (Target.TO_LATEST, ""), [topic], create=False)
+        planned = changes.reset(cluster, own_scene.group, Goal(Target.TO_LATEST, ""), [topic], create=False)
         undo = tmp_path / "undo.csv"
         changes.keep(own_scene.group, planned, None, undo)
         with pytest.raises(GroupsError, match=f"refused {topic}-1: TopicAuthorizationFailed; nothing was changed"):

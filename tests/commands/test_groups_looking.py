@@ -61,6 +61,17 @@ def test_lag_is_told_in_messages_and_in_seconds(scene: Scene) -> None:
     assert text.splitlines()[1].split()[:7] == [scene.group, topic, "0", "1", "4", "3", "20.0"]
 
 
+def test_members_without_partitions_are_listed_behind_the_partitions(scene: Scene) -> None:
+    topic = scene.topic(1)
+    scene.pair(topic)
+    owner, idle = (line.split() for line in scene.run("describe", scene.group).out.splitlines()[1:])
+    assert owner[1:3] == [topic, "0"]
+    assert idle[:7] == [scene.group, *["-"] * 6]
+    assert {owner[-1], idle[-1]} == {"ana", "ben"}
+    verbose = [line.split() for line in scene.run("describe", scene.group, "--verbose").out.splitlines()]
+    assert verbose[2][:10] == idle
+
+
 def test_seconds_that_cannot_be_known_are_said_to_be_unknown(scene: Scene) -> None:
     topic = scene.topic(1)
     scene.commit(topic, {0: 5})

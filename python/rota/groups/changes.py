@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rota.groups.cluster import Cluster, Committed, Described, Member, Partition, kind_of, refusal
 from rota.groups.errors import GroupsError, Kind, misused, nearest
-from rota.groups.plan import Step, Target, as_file, as_undo, chosen, named, steps, wanted_offsets
+from rota.groups.plan import Step, as_file, as_undo, named, read_file, steps, wanted_offsets
+from rota.groups.values import Goal, Target, chosen
 
 MEMBERS_NAMED = 3
 
@@ -152,15 +153,15 @@ def remove(cluster: Cluster, group: str, member: Member, reason: str) -> None:
         raise GroupsError(kind, f"the broker did not remove `{member.member_id}` from group `{group}`: {refusal(code)}")
 
 
-def reset(
-    cluster: Cluster, group: str, target: tuple[Target, str], topics: Iterable[str] | None, *, create: bool
-) -> list[Step]:
+def reset(cluster: Cluster, group: str, goal: Goal, topics: Iterable[str] | None, *, create: bool) -> list[Step]:
     """The steps that a reset would take, of a group without members. Nothing is changed."""
+    if goal.target is Target.FROM_FILE:
+        read_file(Path(goal.name), group)  # A wrong file is an error whatever the group is doing.
     if not (create and group not in {line.group for line in cluster.groups()}):
         [described] = cluster.describe([group])
         refuse_live(described, "reset-offsets")
     before = cluster.committed(group)
-    wanted = wanted_offsets(cluster, group, target, before, topics)
+    wanted = wanted_offsets(cluster, group, goal, before, topics)
     if not wanted:
         raise GroupsError(Kind.NOT_FOUND, f"group `{group}` has no committed offsets: say which with --topic")
     return steps(cluster, before, wanted)

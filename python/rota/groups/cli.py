@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from rota.groups import options
+from rota.groups import options, values
 from rota.groups.errors import misused
 from rota.groups.options import TIMEOUT_MS, connected, ending, one_group, selected, selection
 from rota.groups.style import KafkaStyle, ListStyle
@@ -163,17 +163,17 @@ def reset_offsets(
     }
     with ending(as_json):
         name = one_group(group, option_group)
-        option, value = options.one_target(given)
-        options.refuse_scope(option, topics, all_topics)
+        goal = values.goal(*options.one_target(given))
+        options.refuse_scope(goal.target.value, topics, all_topics)
+        values.chosen(topics or [])
         if dry_run and execute:
             raise misused("--dry-run and --execute contradict each other: give one of them")
         if export and as_json:
             raise misused("--export and --json are two forms: give one of them")
         with connected(bootstrap_server, command_config, properties, timeout_ms) as cluster:
             from rota.groups import changes, render
-            from rota.groups.plan import Target
 
-            steps = changes.reset(cluster, name, (Target(option), value), topics, create=create)
+            steps = changes.reset(cluster, name, goal, topics, create=create)
             changes.keep(name, steps, plan, undo)
             if execute:
                 changes.apply(cluster, name, steps, undo)
@@ -238,6 +238,7 @@ def delete_offsets(
     with ending(as_json):
         name = one_group(group, option_group)
         options.refuse_scope("", topics, all_topics)
+        values.chosen(topics or [])
         file = undo or Path(f"rota-undo-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}.csv")
         with connected(bootstrap_server, command_config, properties, timeout_ms) as cluster:
             from rota.groups import changes, render

@@ -11,32 +11,13 @@ import io
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from enum import Enum
 from pathlib import Path
 
 from rota.groups.cluster import Bounds, Cluster, Committed, Partition
 from rota.groups.errors import GroupsError, Kind, misused, nearest
+from rota.groups.values import INT64_MAX, Goal, Target, chosen
 
-INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
-DURATION = re.compile(
-    r"P(?:(?P<days>[0-9]+)D)?(?:T(?=[0-9])(?:(?P<hours>[0-9]+)H)?(?:(?P<minutes>[0-9]+)M)?"
-    r"(?:(?P<seconds>[0-9]+(?:\.[0-9]+)?)S)?)?"
-)
-
-
-class Target(Enum):
-    """Where offsets can be sent, by the name of the option."""
-
-    TO_EARLIEST = "--to-earliest"
-    TO_LATEST = "--to-latest"
-    TO_CURRENT = "--to-current"
-    TO_OFFSET = "--to-offset"
-    SHIFT_BY = "--shift-by"
-    TO_DATETIME = "--to-datetime"
-    BY_DURATION = "--by-duration"
-    FROM_FILE = "--from-file"
-    FROM_GROUP = "--from-group"
+INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -58,48 +39,6 @@ class Step:
 def named(partitions: Iterable[Partition]) -> str:
     """`orders-0, orders-1`."""
     return ", ".join(f"{topic}-{index}" for topic, index in sorted(partitions))
-
-
-def timestamp_ms(text: str) -> int:
-    """An ISO 8601 date and time, in UTC if it does not say, as milliseconds since the epoch; 0 for what was before."""
-    try:
-        found = datetime.fromisoformat(text)
-        # Kafka reads a negative time as a name: -1 is the end.
-        return max(0, round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1_000))
-    except (ValueError, OverflowError):
-        raise misused(f"--to-datetime is `{text}`: give a time such as 2026-03-01T13:30:00+01:00") from None
-
-
-def ago_ms(text: str) -> int:
-    """The time that was an ISO 8601 duration of days, hours, minutes, seconds ago, as milliseconds since the epoch."""
-    match = DURATION.fullmatch(text)
-    try:
-        if match is not None and any(match.groupdict().values()):
-            length = timedelta(**{unit: float(value) for unit, value in match.groupdict().items() if value})
-            return max(0, round((datetime.now(UTC) - length).timestamp() * 1_000))
-    except OverflowError:
-        pass
-    raise misused(f"--by-duration is `{text}`: give a duration such as P1DT6H or PT30M")
-
-
-def whole(option: str, text: str, lowest: int) -> int:
-    """The number that an option was given."""
-    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text) or not lowest <= int(text) <= INT64_MAX:
-        raise misused(f"{option} is `{text}`: give a whole number" + (", 0 or more" if lowest == 0 else ""))
-    return int(text)
-
-
-def chosen(wanted: Iterable[str]) -> dict[str, set[int] | None]:
-    """`--topic orders` and `--topic orders:0,2` as the partitions of each topic; None is all of them."""
-    found: dict[str, set[int] | None] = {}
-    for text in wanted:
-        topic, colon, indexes = text.partition(":")
-        if not topic or (colon and not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", indexes)):
-            raise misused(f"--topic is `{text}`: give TOPIC or TOPIC:PARTITION,PARTITION")
-        if topic in found:
-            raise misused(f"--topic `{topic}` is given twice")
-        found[topic] = {int(index) for index in indexes.split(",")} if colon else None
-    return found
 
 
 def partitions_of(cluster: Cluster, wanted: Iterable[str]) -> list[Partition]:
@@ -248,28 +187,25 @@ def from_group(cluster: Cluster, group: str, partitions: list[Partition] | None)
 def wanted_offsets(
     cluster: Cluster,
     group: str,
-    target: tuple[Target, str],
+    goal: Goal,
     before: Mapping[Partition, Committed],
     topics: Iterable[str] | None,
 ) -> dict[Partition, Committed]:
-    """What a target means for the chosen partitions; without `topics`, for all that the source of offsets has."""
-    kind, value = target
-    if kind is Target.FROM_FILE:
-        return read_file(Path(value), group)
+    """What a goal means for the chosen partitions; without `topics`, for all that the source of offsets has."""
+    if goal.target is Target.FROM_FILE:
+        return read_file(Path(goal.name), group)
     partitions = None if topics is None else partitions_of(cluster, topics)
-    if kind is Target.FROM_GROUP:
-        return from_group(cluster, value, partitions)
+    if goal.target is Target.FROM_GROUP:
+        return from_group(cluster, goal.name, partitions)
     partitions = sorted(before) if partitions is None else partitions
-    match kind:
+    match goal.target:
         case Target.TO_EARLIEST | Target.TO_LATEST:
-            return ends(cluster, kind, partitions)
+            return ends(cluster, goal.target, partitions)
         case Target.TO_OFFSET:
-            return dict.fromkeys(partitions, Committed(whole(kind.value, value, 0)))
+            return dict.fromkeys(partitions, Committed(goal.number))
         case Target.SHIFT_BY:
-            return shifted(before, whole(kind.value, value, -INT64_MAX), partitions)
-        case Target.TO_DATETIME:
-            return since(cluster, timestamp_ms(value), partitions)
-        case Target.BY_DURATION:
-            return since(cluster, ago_ms(value), partitions)
+            return shifted(before, goal.number, partitions)
+        case Target.TO_DATETIME | Target.BY_DURATION:
+            return since(cluster, goal.number, partitions)
         case Target.TO_CURRENT:
             return current(cluster, before, partitions)

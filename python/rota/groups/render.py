@@ -41,7 +41,10 @@ def listed(lines: Sequence[Listed]) -> str:
 
 
 def offsets(described: Described, rows: Sequence[Row], *, verbose: bool) -> str:
-    """Offsets and lag; with `verbose` epochs, the age of the next message, instance ids and why seconds are unknown."""
+    """Offsets and lag, then members without partitions.
+
+    `verbose` adds epochs, the age of the next message, instance ids and why seconds are unknown.
+    """
     header = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "LAG-SECONDS"]
     header += ["CONSUMER-ID", "HOST", "CLIENT-ID"]
     if verbose:
@@ -50,14 +53,25 @@ def offsets(described: Described, rows: Sequence[Row], *, verbose: bool) -> str:
     for row in rows:
         member, one = row.member, row.committed
         line: list[object] = [described.group, row.topic, row.partition, None if one is None else one.offset]
-        line += [row.end, row.lag, seconds(row.lag_s)]
-        line += [None] * 3 if member is None else [member.member_id, member.host, member.client_id]
+        line += [row.end, row.lag, seconds(row.lag_s), *_owner(member)]
         if verbose:
             epoch = None if one is None or one.leader_epoch < 0 else one.leader_epoch
             instance_id = None if member is None else member.instance_id
             line += [epoch, seconds(row.waiting_s), instance_id, row.unknown]
         lines.append(line)
+    for member in idle(described):
+        line = [described.group, *[None] * 6, *_owner(member)]
+        lines.append(line + ([None, None, member.instance_id, None] if verbose else []))
     return table(header, lines)
+
+
+def _owner(member: Member | None) -> list[object]:
+    return [None] * 3 if member is None else [member.member_id, member.host, member.client_id]
+
+
+def idle(described: Described) -> list[Member]:
+    """The members that have no partition."""
+    return [member for member in described.members or [] if not member.partitions]
 
 
 def members(described: Described, *, verbose: bool) -> str:
@@ -175,7 +189,7 @@ def described(one: Described, rows: Sequence[Row] | None, *, verbose: bool) -> s
     """A group's offsets, or without rows its members."""
     if rows is not None:
         text = offsets(one, rows, verbose=verbose)
-        empty = f"{plain(one.group)} has no committed offsets" if not rows else ""
+        empty = "" if rows or idle(one) else f"{plain(one.group)} has no committed offsets"
     else:
         text = members(one, verbose=verbose)
         empty = "" if one.members else f"{plain(one.group)} has no members"
