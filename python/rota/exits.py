@@ -1,11 +1,22 @@
-"""How a command ends. Exit codes: 0 all well, 1 it failed, 2 it was called wrongly, 130 it was interrupted."""
+"""How a command ends. CONTRIBUTING.md has the table of exit codes."""
 
 from __future__ import annotations
 
 import sys
 from typing import NoReturn
 
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+FAILED = 1
+"""It failed, or what was checked is not as it should be."""
+MISUSED = 2
+"""An option, a value or a file is wrong; nothing was done."""
+NOT_FOUND = 3
+"""A group, member, topic, partition or journal that was named is not there."""
+IN_USE = 4
+"""The group has members."""
+UNREACHABLE = 5
+"""No server answered."""
+INTERRUPTED = 130
+"""SIGINT."""
 
 
 def on_stderr(line: str) -> None:

@@ -81,9 +81,9 @@ def partitions(log: _rota.DataLog) -> list[int]:
     return [index for topic, index, _, end in log.partitions() if topic == JOURNAL_TOPIC and end > 0]
 
 
-def entries(log: _rota.DataLog, partition: int) -> Iterator[Line]:
+def entries(log: _rota.DataLog, partition: int, from_offset: int = 0) -> Iterator[Line]:
     """The entries of one partition. Raises OSError where it is damaged."""
-    following = 0
+    following = from_offset
     while rows := log.records(JOURNAL_TOPIC, partition, following, ENTRIES_AT_ONCE):
         for offset, _, _, key, value in rows:
             yield Line(partition, offset, key.decode(errors="replace"), value or b"")

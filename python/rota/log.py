@@ -1,18 +1,23 @@
-"""`rota log`: what a data directory has, without a server. Exit codes: 0 all well, 1 damaged, 2 called wrongly."""
+"""`rota log`: what a data directory has, without a server.
+
+Exit codes: 0 all well, 1 damaged, 2 called wrongly, 3 no such partition.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
 from rota import _rota, journal
+from rota.exits import FAILED, MISUSED, NOT_FOUND, fail
 
-DAMAGED, MISUSED = 1, 2
+META_PROPERTIES = "meta.properties"
 OFFSETS_TOPIC = "__consumer_offsets"
 RECORDS_AT_ONCE = 1_000
 
@@ -95,10 +100,6 @@ def _text(line: Line) -> str:
     return f"{where} other key {fields['key']}"
 
 
-def _chosen(there: list[int], partition: int | None) -> list[int]:
-    return [index for index in there if partition is None or index == partition]
-
-
 def _entry_text(line: journal.Line) -> str:
     """One line: where, when, what happened, what came of it."""
     fields = line.fields()
@@ -109,22 +110,69 @@ def _entry_text(line: journal.Line) -> str:
     return f"{line.partition}:{line.offset} {at} {line.group or '-'} {kind} {json.dumps(body) if body else ''}{told}"
 
 
+def _cannot_open(directory: Path, error: OSError) -> NoReturn:
+    fail(FAILED if (directory / META_PROPERTIES).exists() else MISUSED, str(error))
+
+
 def opened(directory: Path) -> _rota.DataLog:
-    """The directory, or the reason why it cannot be read as one line on stderr."""
+    """Open a data directory; if that fails, end with the reason on stderr: exit code 1 damaged, 2 no data directory."""
     try:
         return _rota.DataLog(directory)
     except OSError as error:
-        typer.echo(f"rota: {error}", err=True)
-        raise typer.Exit(DAMAGED if directory.is_dir() else MISUSED) from None
+        _cannot_open(directory, error)
 
 
-def records(log: _rota.DataLog, partition: int) -> Iterator[Line]:
+def records(log: _rota.DataLog, partition: int, from_offset: int = 0) -> Iterator[Line]:
     """The records of one partition of `__consumer_offsets`. Raises OSError where it is damaged."""
-    following = 0
+    following = from_offset
     while rows := log.records(OFFSETS_TOPIC, partition, following, RECORDS_AT_ONCE):
         for offset, timestamp_ms, epoch, key, value in rows:
             yield Line(partition, offset, timestamp_ms, epoch, _rota.decode_record(key, value))
         following = rows[-1][0] + 1
+
+
+class Source(StrEnum):
+    """The two logs that a data directory can have."""
+
+    OFFSETS = "offsets"
+    JOURNAL = "journal"
+
+
+class Selection(NamedTuple):
+    """What `rota log dump` was asked for."""
+
+    partition: int | None
+    group: str | None
+    from_offset: int
+    to_offset: int | None
+
+    def has_partition(self, index: int) -> bool:
+        """Whether this partition is asked for."""
+        return self.partition is None or index == self.partition
+
+    def is_past(self, offset: int) -> bool:
+        """Whether everything that is asked for comes before this offset."""
+        return self.to_offset is not None and offset > self.to_offset
+
+
+def _offsets_lines(log: _rota.DataLog, index: int, wanted: Selection, as_json: bool) -> Iterator[str]:
+    for line in records(log, index, wanted.from_offset):
+        if wanted.is_past(line.offset):
+            return
+        if wanted.group is None or getattr(line.record, "group_id", None) == wanted.group:
+            yield json.dumps(line.fields()) if as_json else _text(line)
+
+
+def _journal_lines(log: _rota.DataLog, index: int, wanted: Selection, as_json: bool) -> Iterator[str]:
+    for entry in journal.entries(log, index, wanted.from_offset):
+        if wanted.is_past(entry.offset):
+            return
+        if wanted.group is None or entry.group == wanted.group:
+            yield json.dumps(entry.fields()) if as_json else _entry_text(entry)
+
+
+FromOffset = Annotated[int, typer.Option("--from-offset", min=0, metavar="N", help="Start at offset N.")]
+ToOffset = Annotated[int | None, typer.Option("--to-offset", min=0, metavar="N", help="End with offset N.")]
 
 
 @app.command()
@@ -132,54 +180,67 @@ def dump(
     directory: Directory,
     partition: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only this partition.")] = None,
     group: Annotated[str | None, typer.Option(metavar="G", help="Only records of this group.")] = None,
+    source: Annotated[
+        Source | None, typer.Option(help="Only the records of __consumer_offsets, or only the journal.")
+    ] = None,
+    from_offset: FromOffset = 0,
+    to_offset: ToOffset = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the records of __consumer_offsets, and the entries of the journal if there is one, partition by partition,
     in their order.
 
+    A server may write to the directory meanwhile. What is durable in its write-ahead file only is printed, too.
+    Exit code 1: something is damaged, the rest is printed. 2: DIR is no data directory. 3: it has no such partition.
+
     \b
     Examples:
       rota log dump data
       rota log dump data --group payments --json
+      rota log dump data --source journal --partition 7 --from-offset 120 --to-offset 140
     """
-    log = opened(directory)
-    there = [index for topic, index, _, _ in log.partitions() if topic == OFFSETS_TOPIC]
-    written = journal.journal_in(directory)
-    noted = None if written is None else opened(written)
-    of_journal = [] if noted is None else journal.partitions(noted)
-    if partition is not None and partition not in there + of_journal:
-        typer.echo(f"rota: {OFFSETS_TOPIC} has no partition {partition} in `{directory}`", err=True)
-        raise typer.Exit(MISUSED)
+    wanted = Selection(partition, group, from_offset, to_offset)
+    if wanted.is_past(from_offset):
+        fail(MISUSED, f"--to-offset is `{to_offset}`, below --from-offset, `{from_offset}`")
+    printed = []
+    data = opened(directory)
+    if source is not Source.JOURNAL:
+        there = [index for topic, index, _, _ in data.partitions() if topic == OFFSETS_TOPIC]
+        printed += [(OFFSETS_TOPIC, data, index, _offsets_lines) for index in there]
+    where = journal.journal_in(directory)
+    if source is Source.JOURNAL and where is None:
+        fail(NOT_FOUND, f"`{directory}` has no journal: `rota serve --journal` writes one")
+    if source is not Source.OFFSETS and where is not None:
+        noted = data if where == directory else opened(where)
+        printed += [(journal.JOURNAL_TOPIC, noted, index, _journal_lines) for index in journal.partitions(noted)]
+    chosen = [one for one in printed if wanted.has_partition(one[2])]
+    if partition is not None and not chosen:
+        fail(NOT_FOUND, f"`{directory}` has no partition {partition} of {_topics(source)}")
     damaged = False
-    for index in _chosen(there, partition):
+    for topic, log, index, lines in chosen:
         try:
-            for line in records(log, index):
-                if group is None or getattr(line.record, "group_id", None) == group:
-                    typer.echo(json.dumps(line.fields()) if as_json else _text(line))
+            for line in lines(log, index, wanted, as_json):
+                typer.echo(line)
         except BrokenPipeError:
             raise
-        except (OSError, _rota.RecordError) as error:
+        except (OSError, ValueError, _rota.RecordError) as error:
             damaged = True
-            typer.echo(f"rota: partition {index} of {OFFSETS_TOPIC}: {error}", err=True)
-    for index in _chosen(of_journal, partition):
-        try:
-            for entry in journal.entries(cast("_rota.DataLog", noted), index):
-                if group is None or entry.group == group:
-                    typer.echo(json.dumps(entry.fields()) if as_json else _entry_text(entry))
-        except BrokenPipeError:
-            raise
-        except (OSError, ValueError) as error:
-            damaged = True
-            typer.echo(f"rota: partition {index} of {journal.JOURNAL_TOPIC}: {error}", err=True)
+            typer.echo(f"rota: partition {index} of {topic}: {error}", err=True)
     if damaged:
-        raise typer.Exit(DAMAGED)
+        raise typer.Exit(FAILED)
+
+
+def _topics(source: Source | None) -> str:
+    topics = {Source.OFFSETS: OFFSETS_TOPIC, Source.JOURNAL: journal.JOURNAL_TOPIC}
+    return " or ".join(topics.values()) if source is None else topics[source]
 
 
 @app.command()
 def verify(directory: Directory, as_json: AsJson = False) -> None:
-    """Read every batch of every partition and check it: exit code 0 all well, 1 damaged.
+    """Read every batch of every partition and check it.
 
-    A torn tail, which a start cuts off, is no damage.
+    A server may write to the directory meanwhile. What is durable in its write-ahead file only is read, too. A torn
+    tail, which a start cuts off, is no damage. Exit code 0: all well. 1: damaged. 2: DIR is no data directory.
 
     \b
     Example:
@@ -206,7 +267,7 @@ def verify(directory: Directory, as_json: AsJson = False) -> None:
         for line in [*log.notes(), *damage]:
             typer.echo(line)
     if damage:
-        raise typer.Exit(DAMAGED)
+        raise typer.Exit(FAILED)
 
 
 Mended = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory, which no server has open.")]
@@ -231,17 +292,16 @@ def recover(
       rota log recover data --give-up
     """
     try:
-        lines, damage = _rota.recover_log(_existing(directory), give_up)
+        lines, damage = _rota.recover_log(directory, give_up)
     except OSError as error:
-        typer.echo(f"rota: {error}", err=True)
-        raise typer.Exit(DAMAGED) from None
+        _cannot_open(directory, error)
     for line in lines:
         typer.echo(line)
     if not lines:
         typer.echo("nothing had to be completed or cut")
     if damage:
         typer.echo(f"rota: {len(damage)} partitions are damaged: `rota log repair {directory}`", err=True)
-        raise typer.Exit(DAMAGED)
+        raise typer.Exit(FAILED)
 
 
 @app.command()
@@ -257,10 +317,9 @@ def repair(directory: Mended, as_json: AsJson = False) -> None:
       rota log repair data --json
     """
     try:
-        repaired = _rota.repair_log(_existing(directory))
+        repaired = _rota.repair_log(directory)
     except OSError as error:
-        typer.echo(f"rota: {error}", err=True)
-        raise typer.Exit(DAMAGED) from None
+        _cannot_open(directory, error)
     for topic, partition, losses, completed, kept in repaired:
         if as_json:
             names = ("file", "position", "bytes", "from_offset", "to_offset", "reason")
@@ -279,13 +338,6 @@ def repair(directory: Mended, as_json: AsJson = False) -> None:
         typer.echo("nothing is damaged")
 
 
-def _existing(directory: Path) -> Path:
-    if directory.is_dir():
-        return directory
-    typer.echo(f"rota: there is no directory `{directory}`", err=True)
-    raise typer.Exit(MISUSED)
-
-
 @app.command()
 def replay(directory: Directory, as_json: AsJson = False) -> None:
     """Fold a journal through fresh coordinators, and compare every answer and digest with what they give.
@@ -301,11 +353,9 @@ def replay(directory: Directory, as_json: AsJson = False) -> None:
     try:
         found = journal.replay(directory)
     except FileNotFoundError as error:
-        typer.echo(f"rota: {error}", err=True)
-        raise typer.Exit(MISUSED) from None
+        fail(NOT_FOUND if directory.is_dir() else MISUSED, str(error))
     except OSError as error:
-        typer.echo(f"rota: {error}", err=True)
-        raise typer.Exit(DAMAGED) from None
+        _cannot_open(journal.journal_in(directory) or directory, error)
     for part in found:
         if as_json:
             difference = None if part.difference is None else part.difference._asdict()
@@ -320,7 +370,7 @@ def replay(directory: Directory, as_json: AsJson = False) -> None:
     if not as_json:
         typer.echo(_sum(found))
     if not all(part.is_well for part in found):
-        raise typer.Exit(DAMAGED)
+        raise typer.Exit(FAILED)
 
 
 def _sum(found: list[journal.PartitionReplay]) -> str:

@@ -253,7 +253,7 @@ fn frames_of_a_partition_that_nothing_names_any_more_are_counted() {
 #[test]
 fn only_directories_of_ours_are_mended() {
     let files = ForgetfulFiles::new(64);
-    assert!(matches!(recovered(&files, true), Err(OpenError::Strange { .. })));
+    assert!(matches!(recovered(&files, true), Err(OpenError::NoData { .. })));
     let meta = files.open(Path::new("meta.properties"), rota_log::files::Access::Create).unwrap();
     meta.write_at(b"version=1\n", 0).unwrap();
     let before = files.operations();

@@ -5,11 +5,13 @@
 
 mod disk;
 mod forgetful;
+mod overlay;
 
 use std::{any::Any, fmt, io, path::Path, sync::Arc};
 
 pub use disk::DiskFiles;
 pub use forgetful::{Answer, Fault, ForgetfulFiles, Operation, Survival};
+pub use overlay::OverlayFiles;
 
 /// How [`Files::open`] opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,7 +35,7 @@ pub fn repair(files: &Arc<dyn Files>, dir: &Path) -> Result<(Report, Vec<Repaire
 fn opened(files: &Arc<dyn Files>, dir: &Path, access: Access) -> Result<(Store, Report), OpenError> {
     let meta = read_file(files.as_ref(), &dir.join(META_PROPERTIES));
     let meta = meta.map_err(|error| OpenError::Io { dir: dir.to_owned(), error })?;
-    let Some(meta) = meta else { return Err(OpenError::Strange { dir: dir.to_owned() }) };
+    let Some(meta) = meta else { return Err(OpenError::NoData { dir: dir.to_owned() }) };
     if !String::from_utf8_lossy(&meta).lines().any(|line| line.starts_with(MARKER)) {
         return Err(OpenError::Foreign { dir: dir.to_owned() });
     }

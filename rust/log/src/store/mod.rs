@@ -17,6 +17,7 @@ mod layout;
 mod lives;
 mod mend;
 mod open;
+mod opened;
 mod partition;
 mod pass;
 mod repair;
@@ -37,7 +38,7 @@ pub use ahead::{Ahead, ahead};
 pub use checkpoint::Task;
 pub use layout::is_topic;
 pub use mend::{recover, repair};
-pub use open::{OpenError, Report};
+pub use opened::{OpenError, Report};
 pub use pass::{Command, Outcome, PartitionHandle};
 pub use repair::{Loss, Repaired};
 pub use segment::Damage;
@@ -64,7 +65,7 @@ pub enum Access {
     Adopt,
     /// Ours is written; what damaged files that all partitions share do not tell any more is given up.
     Salvage,
-    /// Nothing is changed.
+    /// Nothing is changed: what a start would complete is completed in memory. Another process may write it meanwhile.
     Read,
     /// Found to be Kafka's, and only read.
     ReadForeign,
@@ -73,6 +74,11 @@ pub enum Access {
 impl Access {
     fn is_read_only(self) -> bool {
         matches!(self, Access::Read | Access::ReadForeign)
+    }
+
+    /// Whether what a crash left is completed from the write-ahead files.
+    fn recovers(self) -> bool {
+        self != Access::ReadForeign
     }
 }
 

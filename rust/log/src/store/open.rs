@@ -7,8 +7,8 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt, io,
-    path::{Path, PathBuf},
+    io,
+    path::Path,
     sync::Arc,
 };
 
@@ -16,103 +16,19 @@ use crate::{
     Histogram,
     batch::batches,
     fenced::LogError,
-    files::{Entry, Files, read_file, replace_file},
+    files::{Entry, Files, OverlayFiles, read_file, replace_file},
 };
 
 use super::{
     Access, Durability, LockGuard, PartitionHandle, Store, StoreOptions,
     layout::{self, CHECKPOINT, Checkpoint, CheckpointedPartition, LOCK, MARKER, META_PROPERTIES},
     lives::{Lives, declared_topics, last_lives},
+    opened::{OpenError, Report},
     partition::Partition,
     scan::{Listed, list_segments, scan_tail},
     segment::Damage,
     wal::{Wal, WalContent, WalEntry, entries, read_wal, secure},
 };
-
-/// Why a data directory cannot be opened.
-#[derive(Debug)]
-pub enum OpenError {
-    /// Another process has it.
-    Locked {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// It has files in it, but was made neither by us nor by Kafka.
-    Strange {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// A file that all partitions need is not what was written, or is missing.
-    Damaged {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Kafka wrote it: it is not mended here.
-    Foreign {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// The file system failed.
-    Io {
-        /// The directory.
-        dir: PathBuf,
-        /// How.
-        error: io::Error,
-    },
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OpenError::Locked { dir } => {
-                write!(f, "`{}` is in use by another process; stop that one or choose another directory", dir.display())
-            }
-            OpenError::Strange { dir } => write!(
-                f,
-                "`{}` has files in it but no `{META_PROPERTIES}`; choose an empty directory or one that rota or Kafka \
-                 wrote",
-                dir.display()
-            ),
-            OpenError::Damaged { file, reason } => write!(
-                f,
-                "`{}` is damaged: {reason}; restore the data directory from a copy, or give up what the file had with \
-                 `rota log recover --give-up`",
-                file.display()
-            ),
-            OpenError::Foreign { dir } => write!(
-                f,
-                "`{}` was written by Kafka, which mends it when it starts; --take-over makes it rota's",
-                dir.display()
-            ),
-            OpenError::Io { dir, error } => write!(f, "`{}` cannot be opened: {error}", dir.display()),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
-
-/// What opening found and did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Nothing had to be completed.
-    pub was_clean: bool,
-    /// Kafka wrote the directory.
-    pub is_foreign: bool,
-    /// Batches that were written again from the write-ahead files.
-    pub completed_batches: u64,
-    /// A write-ahead frame that was being written when the process ended: nobody was told of it.
-    pub torn_wal_bytes: u64,
-    /// Files that ended in something else than a whole batch: what remains of them, and how many bytes were cut.
-    pub cut: Vec<(PathBuf, u64, u64)>,
-    /// Partitions that are refused.
-    pub damage: Vec<Damage>,
-    /// Write-ahead files that are kept under another name, because a refused partition may still need them.
-    pub kept: Vec<PathBuf>,
-    /// What was not there to be read of files that all partitions share, one line each: [`Access::Salvage`].
-    pub given_up: Vec<String>,
-}
 
 /// Whose directory it is.
 #[derive(Clone, Copy, PartialEq)]
@@ -122,10 +38,42 @@ enum Origin {
     Foreign,
 }
 
+/// How often a directory is read that changes meanwhile.
+const READS_MAX: usize = 10;
+
 impl Store {
-    /// Opens `dir`, which is created if its parent exists.
+    /// Opens `dir`, which is created if its parent exists. With [`Access::Read`] it must exist, and a server may write to
+    /// it meanwhile.
     pub fn open(files: Arc<dyn Files>, dir: &Path, options: StoreOptions) -> Result<(Store, Report), OpenError> {
+        if options.access == Access::Read {
+            return read_settled(&files, dir, &options);
+        }
         Opening::begin(files, dir, options)?.run()
+    }
+}
+
+/// Reads until a read is of one state. Between two checkpoints files are only appended to, or replaced by compacted ones
+/// with the same newest records; damage counts if two reads find it.
+fn read_settled(files: &Arc<dyn Files>, dir: &Path, options: &StoreOptions) -> Result<(Store, Report), OpenError> {
+    let checkpoint = || read_file(files.as_ref(), &dir.join(CHECKPOINT)).map_err(Opening::io(dir));
+    let (mut found, mut reads) = (Vec::new(), 0);
+    loop {
+        reads += 1;
+        let before = checkpoint()?;
+        let opened = Opening::begin(Arc::clone(files), dir, options.clone()).and_then(Opening::run);
+        let again = damage_in(&opened);
+        let is_settled = before == checkpoint()? && (again.is_empty() || again == found);
+        if is_settled || reads == READS_MAX {
+            return opened;
+        }
+        found = again;
+    }
+}
+
+fn damage_in(opened: &Result<(Store, Report), OpenError>) -> Vec<String> {
+    match opened {
+        Ok((_, report)) => report.damage.iter().map(ToString::to_string).collect(),
+        Err(error) => vec![error.to_string()],
     }
 }
 
@@ -159,11 +107,14 @@ impl Opening {
             None if found.iter().all(|entry| entry.name == LOCK || layout::is_temporary(&entry.name)) && !reads => {
                 Origin::New
             }
+            None if reads => return Err(OpenError::NoData { dir: dir.to_owned() }),
             None => return Err(OpenError::Strange { dir: dir.to_owned() }),
         };
-        if origin == Origin::Foreign && options.access == Access::Own {
+        if origin == Origin::Foreign && (options.access == Access::Own || reads) {
             options.access = Access::ReadForeign;
         }
+        // Readers recover as a start does, in memory.
+        let files = if options.access == Access::Read { Arc::new(OverlayFiles::new(files)) } else { files };
         let lock = if options.access.is_read_only() {
             None
         } else {
@@ -196,8 +147,8 @@ impl Opening {
 
     fn run(mut self) -> Result<(Store, Report), OpenError> {
         let io = Opening::io(&self.store.dir);
-        let reads = self.store.options.access.is_read_only();
-        if !reads && self.origin != Origin::Ours {
+        let recovers = self.store.options.access.recovers();
+        if recovers && self.origin != Origin::Ours {
             self.write_meta().map_err(&io)?;
         }
         let checkpoint = self.read_checkpoint()?;
@@ -208,7 +159,7 @@ impl Opening {
         let is_known = checkpoint.is_some();
         let checkpoint = checkpoint.unwrap_or_default();
         let created = if has_data { declared_topics(&wals) } else { Vec::new() };
-        let lives = if has_data || reads { BTreeMap::new() } else { last_lives(&wals) };
+        let lives = if has_data || !recovers { BTreeMap::new() } else { last_lives(&wals) };
         for partition in &checkpoint.partitions {
             let life = lives.get(&(partition.topic.as_str(), partition.partition));
             if life.is_some_and(|life| *life != Some(partition.topic_id)) {
@@ -216,7 +167,7 @@ impl Opening {
             }
             let opened = match partition.is_refused {
                 true => self.refused_before(partition),
-                false if has_data && !reads => self.at_checkpoint(partition),
+                false if has_data && recovers => self.at_checkpoint(partition),
                 false => self.scanned(partition),
             };
             opened.map_err(&io)?;
@@ -226,7 +177,7 @@ impl Opening {
         self.add_empty(&lives);
         let frames: usize = wals.iter().map(|(_, wal)| wal.frames.len()).sum();
         self.report.torn_wal_bytes = wals.iter().map(|(_, wal)| wal.torn_bytes as u64).sum();
-        if reads {
+        if !recovers {
             for partition in self.store.partitions.iter_mut().flatten() {
                 partition.publish();
             }
@@ -244,6 +195,10 @@ impl Opening {
         for partition in self.store.partitions.iter_mut().flatten() {
             partition.publish();
         }
+        if self.store.options.access == Access::Read {
+            self.forget_completed_cuts();
+            return Ok((self.store, self.report));
+        }
         let is_clean =
             is_known && frames == 0 && self.report == Report::default() && self.store.names_changed_nowhere();
         self.report.was_clean = is_clean || (self.origin == Origin::New && frames == 0);
@@ -252,6 +207,17 @@ impl Opening {
             return Err(io(io::Error::other(reason.to_string())));
         }
         Ok((self.store, self.report))
+    }
+
+    /// Keeps of what was cut only what the write-ahead files do not have.
+    fn forget_completed_cuts(&mut self) {
+        let segments: HashMap<&Path, u64> = (self.store.partitions.iter().flatten())
+            .flat_map(|partition| &partition.segments)
+            .map(|segment| (segment.path.as_path(), segment.readable_bytes()))
+            .collect();
+        self.report
+            .cut
+            .retain(|(path, left, bytes)| segments.get(path.as_path()).is_none_or(|there| *there < left + bytes));
     }
 
     fn write_meta(&mut self) -> io::Result<()> {
@@ -287,7 +253,7 @@ impl Opening {
         let path = |number| self.store.dir.join(layout::wal_name(number));
         let old: Vec<u64> =
             self.entries.iter().filter_map(|entry| layout::wal_number(&entry.name)).filter(|n| *n < first).collect();
-        if !old.is_empty() && !self.store.options.access.is_read_only() {
+        if !old.is_empty() && self.store.options.access.recovers() {
             // The checkpoint that does without them may be there without being durable.
             self.store.files.sync_dir(&self.store.dir).map_err(&io)?;
             old.into_iter().map(path).try_for_each(|old| self.store.files.remove(&old)).map_err(&io)?;
@@ -400,7 +366,7 @@ impl Opening {
     /// A partition whose newest segment is looked through, from the checkpoint's place on if there is one.
     fn scanned(&mut self, checkpoint: &CheckpointedPartition) -> io::Result<()> {
         let files = Arc::clone(&self.store.files);
-        let writes = !self.store.options.access.is_read_only();
+        let writes = self.store.options.access.recovers();
         let mut partition = self.of_checkpoint(checkpoint);
         let is_known = checkpoint.segment_bytes > 0 || checkpoint.next_offset > 0;
         let kept = is_known.then_some(checkpoint);
@@ -636,7 +602,7 @@ impl Opening {
         self.scanned(checkpoint)?;
         let handle = PartitionHandle(self.store.partitions.len() as u32 - 1);
         let Some(partition) = &self.store.partitions[handle.0 as usize] else { return Ok(()) };
-        if self.store.options.access.is_read_only() || partition.refused.is_some() {
+        if !self.store.options.access.recovers() || partition.refused.is_some() {
             return Ok(());
         }
         for bytes in self.store.kept_batches(partition, checkpoint)?.values() {

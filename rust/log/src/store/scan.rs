@@ -26,7 +26,11 @@ pub fn list_segments(files: &dyn Files, dir: &Path, writes: bool) -> io::Result<
         let stem = name.strip_suffix(&format!(".{SWAP}")).unwrap_or(name);
         let Some(base_offset) = segment_base(stem) else { return Ok(None) };
         let path = dir.join(name);
-        let file = files.open(&path, access)?;
+        // That one is missing which was listed is no empty directory: somebody removed it meanwhile.
+        let file = files.open(&path, access).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => io::Error::other(format!("`{}` was removed while it was read", path.display())),
+            _ => error,
+        })?;
         let size_bytes = file.size_bytes()?;
         Ok(Some(Arc::new(Segment::new(base_offset, path, file, size_bytes))))
     };

@@ -9,7 +9,9 @@ use std::{
 use rota_log::{
     BatchWriter, LogError, StoredRecord, batches,
     files::{Files, ForgetfulFiles, read_file},
-    store::{Access, Command, Durability, PartitionHandle, Report, Store, StoreOptions, Task},
+    store::{
+        Access, Command, Durability, OpenError, PartitionHandle, PartitionInfo, Report, Store, StoreOptions, Task,
+    },
 };
 
 pub const OFFSETS: &str = "__consumer_offsets";
@@ -209,9 +211,13 @@ impl Workload {
     pub fn verdict(&self, files: &ForgetfulFiles, durability: Durability) -> Result<(), String> {
         let shared: Arc<dyn Files> = Arc::new(files.clone());
         let open = || Store::open(Arc::clone(&shared), Path::new(""), options(durability));
+        let read = read(files);
         let (mut store, report) = open().map_err(|error| error.to_string())?;
         if let Some(damage) = report.damage.first() {
             return Err(format!("damage: {damage}"));
+        }
+        if read?.is_some_and(|read| read != records_by_life(&store)) {
+            return Err("a reader finds something else than a start".into());
         }
         whole_batches(files)?;
         let mut appended = Vec::new();
@@ -246,6 +252,27 @@ impl Workload {
             }
         }
         Ok(())
+    }
+}
+
+type Records = BTreeMap<(String, i32, u128), Result<Vec<StoredRecord>, LogError>>;
+
+fn records_by_life(store: &Store) -> Records {
+    let records =
+        |info: PartitionInfo| ((info.topic, info.partition, info.topic_id), info.view.read_records(0, usize::MAX));
+    store.partitions().into_iter().map(records).collect()
+}
+
+/// What a reader finds who changes nothing; `None` if there is nothing yet.
+fn read(files: &ForgetfulFiles) -> Result<Option<Records>, String> {
+    let before = files.operations();
+    let reading = StoreOptions { access: Access::Read, ..options(Durability::Fsync) };
+    let opened = Store::open(Arc::new(files.clone()), Path::new(""), reading);
+    assert_eq!(files.operations(), before, "nothing is changed");
+    match opened {
+        Ok((store, _)) => Ok(Some(records_by_life(&store))),
+        Err(OpenError::NoData { .. }) => Ok(None),
+        Err(error) => Err(format!("a reader: {error}")),
     }
 }
 
