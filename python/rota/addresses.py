@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from rota.exits import MISUSED, fail
 
+LOOPBACK = "127.0.0.1"
+
+
+def parsed(text: str, lowest_port: int = 1) -> str:
+    """HOST:PORT, [HOST]:PORT for IPv6, or :PORT for this machine only; gives it with its host.
+
+    Raises ValueError, which says what to give instead.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit():
+        raise ValueError("give HOST:PORT, such as 127.0.0.1:9092")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise ValueError("write an IPv6 host in brackets, such as [::1]:9092")
+    if not lowest_port <= int(port) <= 65_535:
+        raise ValueError(f"the port is {port}, give {lowest_port} to 65535")
+    return text if host else f"{LOOPBACK}{text}"
+
 
 def address(option: str, text: str, lowest_port: int) -> str:
-    """Check HOST:PORT, or [HOST]:PORT for IPv6; gives it back as it came."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit():
-        fail(MISUSED, f"{option} is `{text}`: give HOST:PORT, such as 127.0.0.1:9092")
-    if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        fail(MISUSED, f"{option} is `{text}`: write an IPv6 host in brackets, such as [::1]:9092")
-    if not lowest_port <= int(port) <= 65_535:
-        fail(MISUSED, f"{option} is `{text}`: the port is {port}, give {lowest_port} to 65535")
-    return text
+    """The address that an option was given, with its host; ends the command if it is none."""
+    try:
+        return parsed(text, lowest_port)
+    except ValueError as error:
+        fail(MISUSED, f"{option} is `{text}`: {error}")

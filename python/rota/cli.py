@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from typer.models import CommandInfo
 
 import rota
+from rota.exits import complain
 
 # Where each command is, in the order of `rota --help`.
 COMMANDS = {
@@ -43,6 +44,7 @@ class Commands(MutableMapping[str, Any]):
         if name not in self._loaded:
             module, _, attribute = COMMANDS[name].partition(":")
             self._loaded[name] = _command(name, getattr(import_module(module), attribute))
+            _hide_types(self._loaded[name])
         return self._loaded[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -69,6 +71,40 @@ def _command(name: str, found: Any) -> Any:
     )
 
 
+# Options by their former names, of a command and the commands below it.
+RENAMED: dict[str, dict[str, tuple[str, ...]]] = {
+    "check": {"--processes": ("--jobs",)},
+    "conform": {"--workers": ("--jobs",)},
+    "simulate": {"--threads": ("--jobs",)},
+    "top": {"--every": ("--interval",), "--once": ("--count", "1")},
+}
+
+
+def renamed(words: list[str]) -> list[str]:
+    """The words with the options' present names; a former name is a warning on stderr."""
+    command = next((word for word in words if not word.startswith("-")), "")
+    former = RENAMED.get(command, {})
+    found: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name not in former or (equals and len(former[name]) > 1):
+            found.append(word)
+            continue
+        option, *rest = former[name]
+        found += [f"{option}{equals}{value}", *rest]
+        complain(f"{name} is deprecated: use {' '.join(former[name])}")
+    return found
+
+
+def _hide_types(command: Any) -> None:
+    """Leave out of the help what Python's type an argument has: its name says what it is."""
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005 - Typer's signature
+    for below in getattr(command, "commands", {}).values():
+        _hide_types(below)
+
+
 class Rota(TyperGroup):
     """The group of all commands."""
 
@@ -76,12 +112,16 @@ class Rota(TyperGroup):
         super().__init__(**attributes)
         self.commands = Commands()
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See `renamed`."""
+        return super().parse_args(ctx, renamed(args))
+
 
 app = typer.Typer(
     cls=Rota,
     help="A Kafka consumer-group coordinator that you can pip install.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

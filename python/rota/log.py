@@ -179,7 +179,7 @@ ToOffset = Annotated[int | None, typer.Option("--to-offset", min=0, metavar="N",
 def dump(
     directory: Directory,
     partition: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only this partition.")] = None,
-    group: Annotated[str | None, typer.Option(metavar="G", help="Only records of this group.")] = None,
+    group: Annotated[str | None, typer.Option(metavar="GROUP", help="Only records of this group.")] = None,
     source: Annotated[
         Source | None, typer.Option(help="Only the records of __consumer_offsets, or only the journal.")
     ] = None,
@@ -279,6 +279,7 @@ def recover(
     give_up: Annotated[
         bool, typer.Option("--give-up", help="Go on without what a damaged file that all partitions share had.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
 ) -> None:
     """Do what a start does, without serving: complete segments from the write-ahead files, cut torn tails.
 
@@ -295,10 +296,10 @@ def recover(
         lines, damage = _rota.recover_log(directory, give_up)
     except OSError as error:
         _cannot_open(directory, error)
-    for line in lines:
-        typer.echo(line)
-    if not lines:
-        typer.echo("nothing had to be completed or cut")
+    if as_json:
+        typer.echo(json.dumps({"notes": lines, "damage": damage}, indent=2))
+    else:
+        typer.echo("\n".join(lines or ["nothing had to be completed or cut"]))
     if damage:
         typer.echo(f"rota: {len(damage)} partitions are damaged: `rota log repair {directory}`", err=True)
         raise typer.Exit(FAILED)

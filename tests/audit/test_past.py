@@ -94,9 +94,9 @@ def test_the_records_of_kafka_tell_what_was_durable(kafka: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["state", "nobody"], 1, "has nothing about group `nobody`"),
-        (["state", "group-0-0", "--at", "1999-01-01"], 1, "begins later"),
-        (["why", "group-0-0", "--at", "1999-01-01"], 1, "begins later"),
+        (["state", "nobody"], 3, "has nothing about group `nobody`"),
+        (["state", "group-0-0", "--at", "1999-01-01"], 3, "begins later"),
+        (["why", "group-0-0", "--at", "1999-01-01"], 3, "begins later"),
         (["why", "group-0-0", "--at", "soon"], 2, "--at is `soon`"),
     ],
 )

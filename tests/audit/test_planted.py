@@ -105,6 +105,14 @@ def test_a_verdict_says_where_to_look(found: Audit, planted: Path) -> None:
     assert f"{owners.partition}:{owners.last_offset} group {owners.group}" in ended.stdout
 
 
+def test_what_was_planted_is_told_as_json(lives: Path, tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["plant", str(lives), str(tmp_path / "planted"), "--json"])
+    told = json.loads(ended.stdout)
+    assert ended.exit_code == 0
+    assert {"kind", "source", "partition", "group"} <= told["planted"][0].keys()
+    assert ended.stderr == (f"rota: no group has room for: {', '.join(told['no_room'])}\n" if told["no_room"] else "")
+
+
 def test_a_directory_that_is_there_is_not_written_into(lives: Path) -> None:
     ended = CliRunner().invoke(app, ["plant", str(lives), str(lives)])
     assert (ended.exit_code, "File exists" in ended.stderr) == (2, True)

@@ -78,7 +78,7 @@ def test_without_z3_the_other_engines_run_and_it_ends_with_2(monkeypatch: pytest
 
 @pytest.mark.parametrize(
     "options",
-    [["--steps", "0"], ["--seed", "-1"], ["--processes", "0"], ["--fast"], ["prove"], ["exploration", "--states", "0"]],
+    [["--steps", "0"], ["--seed", "-1"], ["--jobs", "0"], ["--fast"], ["prove"], ["exploration", "--states", "0"]],
 )
 def test_what_it_does_not_understand_is_misuse(options: list[str]) -> None:
     assert runner.invoke(app, ["check", *options]).exit_code == 2
@@ -88,10 +88,10 @@ def test_what_it_does_not_understand_is_misuse(options: list[str]) -> None:
     ("command", "effort"),
     [
         (
-            ["differential", "--quick", "--seed", "7", "--steps", "60", "--processes", "3"],
+            ["differential", "--quick", "--seed", "7", "--steps", "60", "--jobs", "3"],
             Effort(quick=True, seed=7, steps=60, processes=3),
         ),
-        (["exploration", "--states", "90", "--processes", "3"], Effort(processes=3, states=90)),
+        (["exploration", "--states", "90", "--jobs", "3"], Effort(processes=3, states=90)),
     ],
 )
 def test_the_options_reach_the_engine(command: list[str], effort: Effort, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_an_interruption_ends_with_130_and_prints_what_was_done(monkeypatch: pyt
 
 def test_ctrl_c_ends_all_its_processes() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "rota", "check", "differential", "--steps", "100000000", "--processes", "2"],
+        [sys.executable, "-m", "rota", "check", "differential", "--steps", "100000000", "--jobs", "2"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -61,7 +61,7 @@ def test_a_wrong_answer_is_shown_by_a_transcript_of_one_request(
     plant: Callable[[Change], None], tmp_path: Path
 ) -> None:
     plant(welcome_strangers)
-    result = CliRunner().invoke(app, ["check", "differential", "--steps", "6000", "--processes", "1"])
+    result = CliRunner().invoke(app, ["check", "differential", "--steps", "6000", "--jobs", "1"])
     assert result.exit_code == 1
     assert "FAILED" in result.stdout
     found, _, text = result.stdout.partition("# what core and model disagree on")

@@ -122,7 +122,9 @@ class Scene:
             for member in members:
                 member.poll(0.05)
             described = self.run("describe", self.group, "--json")
-            [group] = described.json if described.code == 0 else [{"state": "", "members": []}]
+            if described.code != 0:
+                return False
+            [group] = described.json
             owned = sorted(len(member["assignment"]) for member in group["members"])
             return (group["state"], owned) == ("Stable", [0, 1])
 

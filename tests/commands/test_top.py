@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -88,18 +89,42 @@ def test_a_look_at_a_real_server_tells_what_is_stuck() -> None:
         server.create_topic("t", partitions=3)
         with stuck(server, clock):
             told = CliRunner().invoke(
-                app, ["top", "--http", server.http_address, "--once", "--waiting"], env={"COLUMNS": "200"}
+                app, ["top", "--http", server.http_address, "--count", "1", "--waiting"], env={"COLUMNS": "200"}
             )
     assert told.exit_code == 0
     (row,) = [line for line in told.stdout.splitlines() if line.startswith(GROUP)]
     assert re.search(r"PreparingRebalance +2 +\d+ .*31\.0 s: waiting for consumer-3-", row)
 
 
+def test_looks_are_lines_of_json() -> None:
+    listener = listen(":0")
+    try:
+        listener.subject.show(Many(300).as_server(), lambda: None)
+        arguments = ["top", "--http", listener.address, "--json", "--interval", "0.2", "--match", "1"]
+        told = CliRunner().invoke(app, [*arguments, "--count", "2"])
+        assert (told.exit_code, told.stderr) == (0, "")
+        looks = [json.loads(line) for line in told.stdout.splitlines()]
+        assert len(looks) == 2
+        groups = looks[0]["groups"]
+        assert len(groups) > 10
+        assert all("1" in group["group_id"] and group["why"] for group in groups)
+        # Without a terminal and without --count it goes on.
+        command = [sys.executable, "-m", "rota", *arguments]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert [bool(json.loads(process.stdout.readline())["groups"]) for _ in range(3)] == [True] * 3
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=WITHIN_S)
+        assert (process.returncode, errors) == (0, "")
+    finally:
+        listener.close()
+
+
 def test_a_server_that_is_not_there_is_named() -> None:
     with socket.socket() as spare:
         spare.bind(("127.0.0.1", 0))
-        told = CliRunner().invoke(app, ["top", "--http", f"127.0.0.1:{spare.getsockname()[1]}", "--once"])
-    assert told.exit_code == 1
+        told = CliRunner().invoke(app, ["top", "--http", f"127.0.0.1:{spare.getsockname()[1]}", "--count", "1"])
+    assert told.exit_code == 5
     assert told.stderr.startswith("rota: ServerDown: ")
 
 
@@ -109,7 +134,7 @@ def test_on_a_terminal_it_draws_again_and_again_until_it_is_interrupted() -> Non
     try:
         many = Many(300)
         listener.subject.show(many.as_server(), lambda: None)
-        arguments = ["top", "--http", listener.address, "--every", "0.2"]
+        arguments = ["top", "--http", listener.address, "--interval", "0.2"]
         process = subprocess.Popen(
             [sys.executable, "-m", "rota", *arguments],
             stdin=theirs,

@@ -46,9 +46,9 @@ def test_a_stuck_group_is_explained_in_words_and_as_json() -> None:
     assert rest[5].endswith(f"not over: {gone}… left")
     assert as_json.exit_code == 0
     assert json.loads(as_json.stdout)["why"]["sentence"] in first
-    assert (unknown.exit_code, unknown.stdout) == (1, "")
+    assert (unknown.exit_code, unknown.stdout) == (3, "")
     assert unknown.stderr == "rota: NoSuchGroup: there is no group `order`; the nearest is `orders`\n"
-    assert (unknown_json.exit_code, json.loads(unknown_json.stdout)["error"]) == (1, "NoSuchGroup")
+    assert (unknown_json.exit_code, json.loads(unknown_json.stdout)["error"]) == (3, "NoSuchGroup")
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
@@ -56,7 +56,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
         spare.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{spare.getsockname()[1]}"
     told = call("orders", "--http", address)
-    assert told.exit_code == 1
+    assert told.exit_code == 5
     assert told.stderr.startswith(f"rota: ServerDown: nothing answers at http://{address}/groups/orders: ")
     assert told.stderr.endswith(f"is it running, with --http {address}?\n")
     assert json.loads(call("orders", "--http", address, "--json").stdout)["error"] == "ServerDown"

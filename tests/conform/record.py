@@ -65,7 +65,7 @@ def record(system: System, longest_s: float) -> None:
         partial = Path(folder) / f"{system.name}.json"
         limits = ["--longest", str(longest_s), "--deadline", str(MINUTES_S + AGREED_WITHIN * longest_s)]
         limits += [word for name, version in system.at_most.items() for word in ("--at-most", f"{name}={version}")]
-        limits += ["--workers", str(system.workers)]
+        limits += ["--jobs", str(system.workers)]
         if system.name != OURS:  # what another says twice in a row is what it says; ours may have been late
             limits += ["--tries", "1"]
         for settings in system.runs:

@@ -114,18 +114,18 @@ def conform(address: tuple[str, int], *more: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_a_broker_that_is_down_ends_the_command_with_2() -> None:
+def test_a_broker_that_is_down_ends_the_command_with_5() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
     code, told = conform(address)
-    assert code == 2
+    assert code == 5
     assert "Connection refused" in told
 
 
-def test_something_that_is_no_broker_ends_the_command_with_2_and_what_was_said() -> None:
+def test_something_that_is_no_broker_ends_the_command_with_5_and_what_was_said() -> None:
     with saying(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n") as address:
         code, told = conform(address)
-    assert code == 2
+    assert code == 5
     assert "sent ApiVersions v0 {}: 001200000000000100" in told
     assert "HTTP" in told
 

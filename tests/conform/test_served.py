@@ -111,7 +111,7 @@ def test_a_second_broker_that_is_down_leaves_nothing_on_the_first(server: rota.S
     down = "127.0.0.1:1"
     words = ["conform", "--bootstrap-server", f"{server.host}:{server.port}", "--against", down]
     result = CliRunner().invoke(app, words)
-    assert result.exit_code == 2
+    assert result.exit_code == 5
     assert f"--against {down}" in result.stderr
     broker = Broker((server.host, server.port))
     broker.contact()

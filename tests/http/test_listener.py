@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -161,8 +163,13 @@ def test_an_address_in_use_is_an_error_that_names_it() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         wanted = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(OSError, match=f"cannot serve HTTP on {wanted}"):
+        says = f"cannot serve HTTP on {wanted}: Address already in use; choose an address of this machine"
+        with pytest.raises(OSError, match=f"^{says}"):
             rota.Server(http=wanted)
+        command = [sys.executable, "-m", "rota", "serve", "--listen", "127.0.0.1:0", "--http", wanted]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WITHIN_S)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith(f"rota: {says}")
 
 
 def test_a_server_that_cannot_start_leaves_no_listener(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def _partition_with(log: _rota.DataLog, group: str) -> int | None:
 def moment(directory: Path, group: str, at_ms: int | None = None) -> Moment:
     """Fold the group's journal up to an instant; None: to its end, as the coordinator was before a stop.
 
-    Raises UnknownPastError if the journal does not tell, and OSError if it cannot be read.
+    Raises UnknownPastError if the journal does not tell, and OSError if it cannot be read or folded.
     """
     where = journal.journal_in(directory)
     if where is None:
@@ -63,7 +63,7 @@ def moment(directory: Path, group: str, at_ms: int | None = None) -> Moment:
         if at_ms is None and line.offset == end - 1 and line.fields()["event"] == "Unloaded":
             break  # the server was stopped: what there was before that is what is asked for
         if (difference := folding.fold(line.value)) is not None:
-            raise UnknownPastError(
+            raise OSError(
                 f"partition {partition}, offset {line.offset}: the {difference[1]} differ from what the coordinator"
                 f" does; `rota log replay {where}` shows them"
             )

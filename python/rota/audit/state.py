@@ -10,7 +10,7 @@ import typer
 
 from rota.audit import past
 from rota.audit.command import instant_ms, shown_time
-from rota.exits import FAILED, MISUSED, fail
+from rota.exits import FAILED, MISUSED, NOT_FOUND, fail
 from rota.journal import journal_in
 from rota.why import explained
 
@@ -28,11 +28,13 @@ def why_then(group: str, directory: Path, at: str | None, as_json: bool) -> None
     """Say why a group was where it was, from its journal."""
     try:
         then = past.moment(directory, group, _asked(at))
-    except (past.UnknownPastError, OSError) as error:
+    except past.UnknownPastError as error:
+        fail(NOT_FOUND, str(error))
+    except OSError as error:
         fail(FAILED, str(error))
     explanation = then.coordinator.explain(group, then.mono_ms)
     if explanation is None:
-        fail(FAILED, f"group `{group}` was not there at {shown_time(then.at_ms)}")
+        fail(NOT_FOUND, f"group `{group}` was not there at {shown_time(then.at_ms)}")
     facts = explained.group_facts(explanation)
     if as_json:
         where = {"at": shown_time(then.at_ms), "partition": then.partition, "offset": then.offset}
@@ -47,7 +49,8 @@ def why_then(group: str, directory: Path, at: str | None, as_json: bool) -> None
 def state(group: Group, directory: Directory, at: At = None, as_json: AsJson = False) -> None:
     """Print a group as it was: all of it from a journal, what was durable from a log of groups.
 
-    Exit code 0: it is told. 1: the logs do not tell, and why. 2: called wrongly.
+    Exit code 0: the state is printed. 1: a log is damaged. 2: called wrongly. 3: the logs have nothing about the group
+    at that time.
 
     \b
     Examples:
@@ -60,7 +63,9 @@ def state(group: Group, directory: Directory, at: At = None, as_json: AsJson = F
     try:
         tell = _from_journal if journal_in(directory) else _recorded
         told = tell(group, directory, instant)
-    except (past.UnknownPastError, OSError) as error:
+    except past.UnknownPastError as error:
+        fail(NOT_FOUND, str(error))
+    except OSError as error:
         fail(FAILED, str(error))
     typer.echo(json.dumps(told, indent=None if as_json else 2))
 

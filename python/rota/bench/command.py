@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rota.addresses import address
 from rota.bench import alone, joining, plot, processes, serving
 from rota.bench.processes import BenchError, Served
 from rota.bench.serving import Plan, Say
@@ -26,7 +27,7 @@ app = typer.Typer(
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table; times in seconds.")]
-Seconds = Annotated[float, typer.Option(min=0.01, max=3_600, metavar="S", help="Of each measurement.")]
+Seconds = Annotated[float, typer.Option(min=0.01, max=3_600, metavar="SECONDS", help="Of each measurement.")]
 Rounds = Annotated[int, typer.Option(min=1, max=100, metavar="N", help="How often each is measured, in turns.")]
 
 
@@ -110,10 +111,8 @@ def named(servers: Sequence[str], pids: Sequence[int]) -> list[Served]:
     if pids and len(pids) != len(servers):
         given = f"--bootstrap-server comes {len(servers)} times and --pid {len(pids)} times"
         fail(MISUSED, f"{given}: give one for each, or none")
-    for address in servers:
-        if not address.rpartition(":")[2].isdigit() or not address.rpartition(":")[0]:
-            fail(MISUSED, f"--bootstrap-server is `{address}`: give HOST:PORT, such as 127.0.0.1:9092")
-    return [Served(address, address, pids[at] if pids else None) for at, address in enumerate(servers)]
+    found = [address("--bootstrap-server", server, 1) for server in servers]
+    return [Served(server, server, pids[at] if pids else None) for at, server in enumerate(found)]
 
 
 @app.command("serve")
@@ -134,7 +133,7 @@ def serve(
     rate: Annotated[
         float | None, typer.Option(min=1, metavar="N", help="Heartbeats a second, whether answers come or not.")
     ] = None,
-    warm_up: Annotated[float, typer.Option(min=0, max=600, metavar="S", help="Before each measurement.")] = 1.0,
+    warm_up: Annotated[float, typer.Option(min=0, max=600, metavar="SECONDS", help="Before each measurement.")] = 1.0,
     seconds: Seconds = 5.0,
     rounds: Rounds = 3,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw how long answers took.")] = None,

@@ -28,12 +28,14 @@ app = typer.Typer(
 
 Quick = Annotated[bool, typer.Option("--quick", help="Leave out what takes long: seconds or a few minutes, not more.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the first of the random runs.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the first of the random runs.")]
 Steps = Annotated[
-    int | None, typer.Option("--steps", min=1, help="How many random steps; the engine's choice if left out.")
+    int | None,
+    typer.Option("--steps", min=1, metavar="N", help="How many random steps; the engine's choice if left out."),
 ]
-Processes = Annotated[
-    int | None, typer.Option("--processes", min=1, max=256, help="How many to use; all cores if left out.")
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", min=1, max=256, metavar="N", help="Run N processes at once; one for each core if left out."),
 ]
 Run = Callable[[Effort, Progress], Report]
 
@@ -63,9 +65,9 @@ def checked(name: str, run: Run, effort: Effort, so_far: list[Report]) -> Report
         fail(INTERRUPTED, f"{name} was interrupted")
 
 
-def effort(quick: bool, seed: int, steps: int | None, processes: int | None) -> Effort:
+def effort(quick: bool, seed: int, steps: int | None, jobs: int | None) -> Effort:
     """The options' values as an engine wants them."""
-    return Effort(quick, seed, steps, processes or os.cpu_count() or 1)
+    return Effort(quick, seed, steps, jobs or os.cpu_count() or 1)
 
 
 def end(reports: list[Report], absent: list[str], as_json: bool) -> NoReturn:
@@ -91,7 +93,7 @@ def every(
     as_json: AsJson = False,
     seed: Seed = 0,
     steps: Steps = None,
-    processes: Processes = None,
+    jobs: Jobs = None,
 ) -> None:
     """Run every engine and print one table of their figures.
 
@@ -111,7 +113,7 @@ def every(
     absent = {engine.name: engine.missing() for engine in ENGINES}
     for engine in ENGINES:
         if absent[engine.name] is None:
-            reports.append(checked(engine.name, engine.run, effort(quick, seed, steps, processes), reports))
+            reports.append(checked(engine.name, engine.run, effort(quick, seed, steps, jobs), reports))
     end(reports, [f"left out: {needed}" for needed in absent.values() if needed], as_json)
 
 
@@ -123,12 +125,12 @@ def command(engine: Engine) -> None:
         as_json: AsJson = False,
         seed: Seed = 0,
         steps: Steps = None,
-        processes: Processes = None,
+        jobs: Jobs = None,
     ) -> None:
         needed = engine.missing()
         if needed:
             fail(MISUSED, needed)
-        end([checked(engine.name, engine.run, effort(quick, seed, steps, processes), [])], [], as_json)
+        end([checked(engine.name, engine.run, effort(quick, seed, steps, jobs), [])], [], as_json)
 
     app.command(engine.name, help=engine.checks)(one)
 
@@ -144,9 +146,11 @@ def explore(
     as_json: AsJson = False,
     states: Annotated[
         int | None,
-        typer.Option("--states", min=1, help="Of each of the bounds: 500,000 if left out, 8,000 with --quick."),
+        typer.Option(
+            "--states", min=1, metavar="N", help="Of each of the bounds: 500,000 if left out, 8,000 with --quick."
+        ),
     ] = None,
-    processes: Processes = None,
+    jobs: Jobs = None,
 ) -> None:
     """Visit every state that the coordinator can reach within small bounds, and check each and every step.
 
@@ -157,7 +161,7 @@ def explore(
       rota check exploration
       rota check exploration --states 5000000 --json
     """
-    asked = replace(effort(quick, 0, None, processes), states=states)
+    asked = replace(effort(quick, 0, None, jobs), states=states)
     end([checked("exploration", exploration.run, asked, [])], [], as_json)
 
 
@@ -166,7 +170,7 @@ def prove(
     quick: Quick = False,
     as_json: AsJson = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Compute everything anew, whatever the cache has.")] = False,
-    processes: Processes = None,
+    jobs: Jobs = None,
     explain: Annotated[str | None, typer.Option(metavar="ID", help="Say what a property means, and end.")] = None,
 ) -> None:
     """Prove the invariants of the classic protocol, of the timing wheel and of the assignors, without bounds.
@@ -184,7 +188,7 @@ def prove(
     if needed:
         fail(MISUSED, needed)
     if explain is None:
-        end([checked("proofs", partial(proofs.run, fresh=fresh), effort(quick, 0, None, processes), [])], [], as_json)
+        end([checked("proofs", partial(proofs.run, fresh=fresh), effort(quick, 0, None, jobs), [])], [], as_json)
     try:
         typer.echo(proofs.explain(explain))
     except KeyError as error:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from rota._rota import ConfigError
 from rota.config.options import OPTIONS
@@ -54,8 +55,34 @@ def shown(resolved: Resolved) -> dict[str, dict[str, Any]]:
     return {name: {"value": one.value, "source": one.source} for name, one in told.items()}
 
 
+def serve_command() -> Any:
+    """`rota serve`."""
+    from rota.cli import app as rota_app
+
+    commands: Any = typer.main.get_command(rota_app)
+    return commands.commands["serve"]
+
+
+class ShowCommand(TyperCommand):
+    """A command whose help lists the options of `rota serve`, too."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """The options of the command, then those of `rota serve`."""
+        super().format_options(ctx, formatter)
+        serve = serve_command()
+        own = {name for option in self.get_params(ctx) for name in option.opts}
+        rows = [option.get_help_record(ctx) for option in serve.params if not own & set(option.opts)]
+        with formatter.section("Options of rota serve"):
+            formatter.write_dl([row for row in rows if row is not None])
+
+
 @app.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": ["--help"]}
+    cls=ShowCommand,
+    context_settings={
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "help_option_names": ["-h", "--help"],
+    },
 )
 def show(
     context: typer.Context,
@@ -72,12 +99,10 @@ def show(
       rota config show --config rota.toml --listen 0.0.0.0:9092 --json
       ROTA_GROUP_MAX_SIZE=100 rota config show
     """
-    from rota.cli import app as rota_app
     from rota.serve.command import told_by
     from rota.serve.running import addresses
 
-    commands: Any = typer.main.get_command(rota_app)
-    serve = commands.commands["serve"].make_context("rota serve", list(context.args))
+    serve = serve_command().make_context("rota serve", list(context.args))
     told = told_by(serve, serve.params["pairs"], serve.params["config"])
     addresses(told)
     try:

@@ -14,6 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import rota
+from rota.addresses import address
 from rota.conform import report
 from rota.conform.broker import Broker
 from rota.conform.codec import apis
@@ -21,8 +22,8 @@ from rota.conform.judge import BAD, REFERENCE, Recording, Verdict, dump, load
 from rota.conform.rows import Row
 from rota.conform.run import DEADLINE_S, LONGEST_S, TRIES, WORKERS, Options, Result, Run, catalogue, chosen
 from rota.conform.wire import WireError
+from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE
 
-DIFFERENT, MISUSED, INTERRUPTED = 1, 2, 130
 PROGRESS_S = 2.0
 #: What brokers are set to, and the newest versions to ask them in.
 Kind = tuple[frozenset[tuple[str, str]], dict[str, int]]
@@ -33,10 +34,10 @@ PAIRS = {
 }
 
 
-def fail(message: str) -> NoReturn:
-    """One line on stderr, exit code 2."""
+def fail(message: str, code: int = MISUSED) -> NoReturn:
+    """One line on stderr, and the exit code."""
     typer.echo(f"rota: {message}", err=True)
-    raise typer.Exit(MISUSED)
+    raise typer.Exit(code)
 
 
 def conform(
@@ -69,7 +70,7 @@ def conform(
     ] = None,
     longest: Annotated[float, typer.Option(metavar="SECONDS", help="Leave out rows that wait longer.")] = LONGEST_S,
     deadline: Annotated[float, typer.Option(metavar="SECONDS", help="Begin no row after this time.")] = DEADLINE_S,
-    workers: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="Rows at a time.")] = WORKERS,
+    jobs: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="Play N rows at once.")] = WORKERS,
     tries: Annotated[
         int, typer.Option(min=1, max=100, metavar="N", help="Play a row so many times while it differs.")
     ] = TRIES,
@@ -81,7 +82,7 @@ def conform(
     in groups and topics of their own, which are removed at the end. Most rows need an initial rebalance delay of 0.2
     to 1.5 s (group.initial.rebalance.delay.ms); others are left out, and the kit says so.
 
-    Exit code 0: no divergence, or only those that docs/departures.md explains. 1: others. 2: called wrongly, or nothing
+    Exit code 0: no divergence, or only those that docs/departures.md explains. 1: others. 2: called wrongly. 5: nothing
     that speaks the protocol is there. 130: interrupted, after cleaning up.
 
     \b
@@ -99,14 +100,15 @@ def conform(
         return
     if bootstrap_server is None:
         fail("give --bootstrap-server HOST:PORT, or --list")
-    addresses = {"--bootstrap-server": bootstrap_server} | ({"--against": against} if against is not None else {})
+    given = {"--bootstrap-server": bootstrap_server} | ({"--against": against} if against is not None else {})
+    addresses = {option: address(option, text, 1) for option, text in given.items()}
     kind = (frozenset(_pairs("--setting", setting or []).items()), _at_most(at_most or []))
-    results = _results(rows, addresses, kind, Options(workers, longest, deadline, tries, twice=record is not None))
+    results = _results(rows, addresses, kind, Options(jobs, longest, deadline, tries, twice=record is not None))
     if record is not None:
         _record(record, results)
     _report(results, against or f"Apache {REFERENCE}", as_json=as_json)
     if any(result.verdict in BAD for result in results):
-        raise typer.Exit(DIFFERENT)
+        raise typer.Exit(FAILED)
 
 
 def _results(rows: list[Row], addresses: dict[str, str], kind: Kind, options: Options) -> list[Result]:
@@ -152,9 +154,7 @@ def _at_most(given: list[str]) -> dict[str, int]:
 @contextmanager
 def _reached(option: str, text: str, kind: Kind) -> Iterator[Broker]:
     """The broker at HOST:PORT, with topics and all, and cleaned up at the end; exit code 2 if it is no broker."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
-        fail(f"{option} is `{text}`: give HOST:PORT, such as 127.0.0.1:9092")
+    host, _, port = text.rpartition(":")
     settings, at_most = kind
     broker = Broker((host.strip("[]"), int(port)), settings=settings, at_most=at_most)
     try:
@@ -162,7 +162,7 @@ def _reached(option: str, text: str, kind: Kind) -> Iterator[Broker]:
     except WireError as error:
         for exchange in broker.trail:
             typer.echo(f"rota: {exchange.direction} {exchange.meaning}: {exchange.frame.hex()}", err=True)
-        fail(f"{option} {text} is no broker that answers ApiVersions: {error}")
+        fail(f"{option} {text} is no broker that answers ApiVersions: {error}", UNREACHABLE)
     try:
         for problem in broker.prepare():
             typer.echo(f"rota: {text}: {problem}; rows that need it are left out or fail", err=True)

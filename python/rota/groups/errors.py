@@ -6,17 +6,18 @@ import difflib
 from collections.abc import Iterable
 from enum import Enum
 
+from rota import exits
 from rota._rota import RotaError
 
 
 class Kind(Enum):
     """The name of an error as `--json` has it, and the exit code."""
 
-    REFUSED = ("refused", 1)
-    MISUSED = ("misused", 2)
-    NOT_FOUND = ("not_found", 3)
-    IN_USE = ("in_use", 4)
-    UNREACHABLE = ("unreachable", 5)
+    REFUSED = ("refused", exits.FAILED)
+    MISUSED = ("misused", exits.MISUSED)
+    NOT_FOUND = ("not_found", exits.NOT_FOUND)
+    IN_USE = ("in_use", exits.IN_USE)
+    UNREACHABLE = ("unreachable", exits.UNREACHABLE)
 
     def __init__(self, label: str, exit_code: int) -> None:
         self.label = label

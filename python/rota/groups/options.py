@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rota.addresses import parsed
 from rota.groups.errors import GroupsError, misused
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ Properties = Annotated[
     typer.Option("--command-property", metavar="NAME=VALUE", help="One such property, over those of the file."),
 ]
 Timeout = Annotated[
-    int, typer.Option("--timeout", min=1, max=3_600_000, metavar="MS", help="How long a broker is waited for.")
+    int,
+    typer.Option(
+        "--timeout-ms", "--timeout", min=1, max=3_600_000, metavar="MS", help="How long to wait for a broker."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text, errors too.")]
 
@@ -89,9 +93,11 @@ def connected(
     where = bootstrap_server or settings.pop("bootstrap_servers", None)
     if where is None:
         raise misused("--bootstrap-server is missing: give HOST:PORT, or set ROTA_BOOTSTRAP_SERVER")
-    if not all(re.fullmatch(r"\s*\S+:[0-9]{1,5}\s*", one) for one in where.split(",")):
-        raise misused(f"--bootstrap-server is `{where}`: give HOST:PORT, such as 127.0.0.1:9092, with commas between")
-    return Cluster(where, settings, timeout_ms)
+    try:
+        servers = [parsed(one.strip()) for one in where.split(",")]
+    except ValueError as error:
+        raise misused(f"--bootstrap-server is `{where}`: {error}, with commas between") from None
+    return Cluster(",".join(servers), settings, timeout_ms)
 
 
 def one_group(argument: str | None, option: str | None) -> str:

@@ -9,8 +9,11 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import ProxyHandler, build_opener
 
+from rota import exits
+
 WITHIN_SECONDS = 10.0
 ANSWER_BYTES_MAX = 256 * 1024 * 1024
+EXIT_CODES = {"NoSuchGroup": exits.NOT_FOUND, "ServerDown": exits.UNREACHABLE}
 
 # Whatever proxy the environment names is not on the way to a coordinator.
 _OPENER = build_opener(ProxyHandler({}))
@@ -22,6 +25,11 @@ class HttpError(Exception):
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
         self.name = name
+
+    @property
+    def exit_code(self) -> int:
+        """Of a command that ends with it."""
+        return EXIT_CODES.get(self.name, exits.FAILED)
 
 
 def fetch(address: str, path: str) -> Any:

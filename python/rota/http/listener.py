@@ -163,6 +163,13 @@ class Listener:
         self._thread.join()
 
 
+class ListenError(OSError):
+    """An address that cannot be listened on; its text is for people, without the number."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
 def listen(text: str) -> Listener:
     """A listener on HOST:PORT, or on :PORT of this machine only.
 
@@ -174,4 +181,6 @@ def listen(text: str) -> Listener:
     try:
         return Listener(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
     except OSError as error:
-        raise OSError(error.errno, f"cannot serve HTTP on {text}: {error.strerror or error}") from None
+        reason = error.strerror or str(error)
+        choose = "choose an address of this machine and a port above 1023, or port 0 for a free one"
+        raise ListenError(error.errno, f"cannot serve HTTP on {text}: {reason}; {choose}") from None

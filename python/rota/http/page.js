@@ -78,7 +78,7 @@ function bars(counts, near) {
 
 function row(groupId) {
   const line = el("button", null, "row");
-  const spans = ["state", "members", "generation", "slack", "last"].map((name) => [name, el("span")]);
+  const spans = ["state", "members", "generation", "slack", "why"].map((name) => [name, el("span")]);
   line.type = "button";
   line.append(el("span", groupId), ...spans.map(([, span]) => span));
   line.addEventListener("click", () => choose(groupId));
@@ -86,14 +86,16 @@ function row(groupId) {
 }
 
 function fill(row, group) {
-  const last = group.last_rebalance, slack = group.slack.join();
+  const slack = group.slack.join();
   row.line.setAttribute("aria-current", String(group.group_id === chosen));
   row.line.title = group.why;
   write(row.state, group.state);
   row.state.className = `state ${group.state}`;
   write(row.members, group.member_count);
   write(row.generation, group.generation);
-  write(row.last, last ? `${last.cause}, ${seconds(last.began_ago_ms)} ago` : "");
+  // The state has a column of its own.
+  const held = `${group.state} for `;
+  write(row.why, group.why.startsWith(held) ? group.why.slice(held.length) : group.why);
   if (slack !== row.drawn) row.slack.replaceChildren(bars(group.slack, 3));
   row.drawn = slack;
 }

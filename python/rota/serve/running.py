@@ -136,7 +136,7 @@ def serve(told: Resolved, *, as_json: bool) -> None:
         told.written(),
         None if printer is None else printer.sink,
         kept_in,
-        told["http"],
+        None if told["http"] is None else address(told.called("http"), told["http"], 0),
         told.blame,
     )
     say_ready(server, kept_in, advertise, as_json=as_json)

@@ -33,8 +33,11 @@ def simulate(
     minimise: Annotated[
         bool, typer.Option("--minimise", help="Leave out the faults that are not needed to break the world.")
     ] = False,
-    processors: Annotated[
-        int | None, typer.Option("--threads", min=1, max=256, help="How many to use; all cores if left out.")
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", min=1, max=256, metavar="N", help="Run N threads at once; one for each core if left out."
+        ),
     ] = None,
     plan: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What does this deploy cost this group? A plan as TOML.")
@@ -79,7 +82,7 @@ def simulate(
     if minimise or draw is not None:
         fail(MISUSED, f"{'--minimise' if minimise else '--draw'} needs --seed: which world?")
     first, stop = _range(seeds or SEEDS)
-    _many(first, stop, swarm, processors or os.cpu_count() or 1, journal, as_json)
+    _many(first, stop, swarm, jobs or os.cpu_count() or 1, journal, as_json)
 
 
 def _range(text: str) -> tuple[int, int]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -10,6 +15,7 @@ import typer
 
 from rota import exits
 from rota.addresses import address
+from rota.http.client import HttpError, fetch
 from rota.why.command import DEFAULT_ADDRESS
 
 ROWS_WITHOUT_TERMINAL = 10_000
@@ -21,62 +27,84 @@ def top(
     http: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where `rota serve --http` listens.")
     ] = DEFAULT_ADDRESS,
-    every: Annotated[float, typer.Option(min=0.2, max=3600, metavar="SECONDS", help="How often to look.")] = 1.0,
+    interval_s: Annotated[
+        float, typer.Option("--interval", min=0.2, max=3600, metavar="SECONDS", help="From one look to the next.")
+    ] = 1.0,
+    count: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="End after N looks; 1 where stdout is no terminal.")
+    ] = None,
     match: Annotated[str, typer.Option(metavar="TEXT", help="Only groups whose id has this in it.")] = "",
     only_waiting: Annotated[bool, typer.Option("--waiting", help="Only groups that wait for something.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="Look once and end; so it does where stdout is no terminal.")] = (
-        False
-    ),
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look, one a line.")] = False,
 ) -> None:
     """Watch the groups of a running server: those that wait first, then those that rebalanced last.
 
     `slack` is a histogram of how much of their session members have left: healthy ones are on the right, those about to
-    expire on the left, in red. Ctrl-C ends it. Exit code 1: the server did not answer when it was asked first.
+    expire on the left, in red. Ctrl-C ends it. With --json it looks until Ctrl-C, or --count times. Exit code 5: the
+    server did not answer.
 
     \b
     Examples:
       rota top
       rota top --http 10.0.0.7:9644 --waiting
-      rota top --match billing --once
+      rota top --match billing --count 1
+      rota top --json --interval 5 | jq -r '.groups[].why'
     """
     from rich.console import Console
     from rich.live import Live
 
-    from rota.http.client import HttpError
     from rota.top import view
 
-    address("--http", http, 1)
-    console = Console(highlight=False)
+    server = address("--http", http, 1)
     try:
-        groups = all_groups(http)
+        groups = all_groups(server)
     except HttpError as error:
-        exits.fail(exits.FAILED, f"{error.name}: {error}")
+        exits.fail(error.exit_code, f"{error.name}: {error}")
+    console = Console(highlight=False)
+    looks = 1 if count is None and not (as_json or console.is_terminal) else count
 
     def screen(fault: str | None = None) -> Any:
-        rows = console.height - ROWS_BESIDE if console.is_terminal and not once else ROWS_WITHOUT_TERMINAL
+        rows = console.height - ROWS_BESIDE if console.is_terminal and looks != 1 else ROWS_WITHOUT_TERMINAL
         wanted = view.ordered(groups, match, only_waiting=only_waiting)
-        return view.drawn(groups, wanted, http, max(rows, 1), fault)
+        return view.drawn(groups, wanted, server, max(rows, 1), fault)
 
-    if once or not console.is_terminal:
-        console.print(screen())
-        return
-    never = threading.Event()
-    try:
-        with Live(screen(), console=console, screen=True, auto_refresh=False) as live:
-            while not never.wait(every):
+    def look() -> None:
+        if as_json:
+            at = datetime.now(UTC).isoformat(timespec="milliseconds")
+            wanted = view.ordered(groups, match, only_waiting=only_waiting)
+            typer.echo(json.dumps({"at": at, "groups": wanted}))
+        else:
+            console.print(screen())
+
+    with suppress(KeyboardInterrupt):
+        if as_json or looks == 1 or not console.is_terminal:
+            look()
+            for _ in _again(interval_s, looks):
                 try:
-                    groups = all_groups(http)
+                    groups = all_groups(server)
+                except HttpError as error:
+                    exits.fail(error.exit_code, f"{error.name}: {error}")
+                look()
+            return
+        with Live(screen(), console=console, screen=True, auto_refresh=False) as live:
+            for _ in _again(interval_s, looks):
+                try:
+                    groups = all_groups(server)
                     live.update(screen(), refresh=True)
                 except HttpError as error:
                     live.update(screen(f"{error.name}: {error}"), refresh=True)
-    except KeyboardInterrupt:
-        return
+
+
+def _again(interval_s: float, looks: int | None) -> Iterator[None]:
+    """The looks after the first one, each after the interval."""
+    never = threading.Event()
+    for _ in itertools.count() if looks is None else range(looks - 1):
+        never.wait(interval_s)
+        yield
 
 
 def all_groups(address: str) -> list[dict[str, Any]]:
     """All groups in a few figures, page by page. Raises HttpError."""
-    from rota.http.client import fetch
-
     groups: list[dict[str, Any]] = []
     after = ""
     while True:

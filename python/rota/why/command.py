@@ -31,8 +31,8 @@ def why(
     """Say why a group is where it is: since when, whom it waits for and until when, and what began that.
 
     The first line is the sentence; below it are the members that hold the group up, and the last rebalances.
-    Exit code 0: the group is explained, whatever its state. 1: there is no such group, or the server did not answer.
-    2: the command was called wrongly.
+    Exit code 0: the group is explained, whatever its state. 2: the command was called wrongly. 3: there is no such
+    group. 5: the server did not answer.
 
     \b
     Examples:
@@ -51,13 +51,13 @@ def why(
     if at is not None:
         exits.fail(exits.MISUSED, "--at needs --from: a running server is asked about now")
 
-    address("--http", http, 1)
+    server = address("--http", http, 1)
     try:
-        found = client.group(http, group)
+        found = client.group(server, group)
     except client.HttpError as error:
         if as_json:
             typer.echo(json.dumps({"error": error.name, "message": str(error)}))
-        exits.fail(exits.FAILED, words.printable(f"{error.name}: {error}"))
+        exits.fail(error.exit_code, words.printable(f"{error.name}: {error}"))
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return

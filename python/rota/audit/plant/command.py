@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rota.audit.plant import copying, journal, records
-from rota.exits import FAILED, MISUSED, fail
+from rota.exits import FAILED, MISUSED, complain, fail
 
 Source = Annotated[Path, typer.Argument(metavar="SRC", help="A data directory. Nothing in it is changed.")]
 Target = Annotated[Path, typer.Argument(metavar="DST", help="A directory that does not exist yet.")]
 
 
-def plant(source: Source, target: Target) -> None:
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
+
+
+def plant(source: Source, target: Target, as_json: AsJson = False) -> None:
     """Write a copy of a directory's logs with one fault for each group, to see whether an audit notices.
 
     Each kind goes into the first group that has room for it; a kind without such a group is named on standard error.
+    Exit code 1: no group has room for any. 2: SRC cannot be read, or DST is there already.
 
     \b
     Example:
@@ -27,10 +32,13 @@ def plant(source: Source, target: Target) -> None:
         planted = copying.plant(source, target)
     except OSError as error:
         fail(MISUSED, str(error))
-    for fault in planted:
-        typer.echo(f"{fault.source} {fault.partition} {fault.group}: {fault.kind}")
-    missing = (records.FAULTS.keys() | journal.FAULTS.keys()) - {fault.kind for fault in planted}
+    missing = sorted((records.FAULTS.keys() | journal.FAULTS.keys()) - {fault.kind for fault in planted})
+    if as_json:
+        typer.echo(json.dumps({"planted": [fault._asdict() for fault in planted], "no_room": missing}, indent=2))
+    else:
+        for fault in planted:
+            typer.echo(f"{fault.source} {fault.partition} {fault.group}: {fault.kind}")
     if missing:
-        typer.echo(f"rota: no group has room for: {', '.join(sorted(missing))}", err=True)
+        complain(f"no group has room for: {', '.join(missing)}")
     if not planted:
         raise typer.Exit(FAILED)
