@@ -13,7 +13,7 @@ use std::{
 };
 
 use rota_log::{
-    FencedLog, LogRecord, SegmentStore,
+    Append, Completions, FencedLog, LogRecord, SegmentStore,
     files::DiskFiles,
     store::{Durability, StoreOptions},
 };
@@ -58,35 +58,42 @@ fn floor(dir: &Path, seconds: f64) -> io::Result<f64> {
     Ok(count as f64 / started.elapsed().as_secs_f64())
 }
 
+fn append(partition: i32, id: u64) -> Append<Vec<LogRecord>> {
+    Append { partition, epoch: 0, id, timestamp_ms: 1_700_000_000_000, batch: vec![offset_record(id)] }
+}
+
 /// So many requesters, each with one commit in flight, over the partitions: commits a second, syncs a second.
 fn commits(dir: &Path, requesters: u64, partitions: u32, durability: Durability, seconds: f64) -> (f64, f64) {
     let store = open(dir, durability);
     let (bell, rung) = mpsc::channel();
-    let notify = move || {
+    let ends = Completions::new(move || {
         let _ = bell.send(());
-    };
-    let mut log = store.log("__consumer_offsets", partitions, 1, notify).expect("a new directory");
+    });
+    let log = store.log("__consumer_offsets", partitions, 1, usize::MAX).expect("a new directory");
+    let mut opened = 0;
     for partition in 0..partitions as i32 {
-        log.open(partition, 0).expect("nobody has opened it");
+        log.open(partition, 0, &ends);
+    }
+    while opened < partitions as usize {
+        rung.recv().expect("the log lives");
+        opened += ends.take().len();
     }
     let (mut asked, mut durable) = (0, 0_u64);
     let before = store.inspect(|store| store.syncs().count()).expect("it is open");
     let started = Instant::now();
-    let mut ask = |log: &mut rota_log::SegmentLog, count: u64| {
+    let mut ask = |count: u64| {
         for _ in 0..count {
             asked += 1;
-            let partition = (asked % u64::from(partitions)) as i32;
-            log.append(partition, 0, 1_700_000_000_000, vec![offset_record(asked)]);
+            log.append(append((asked % u64::from(partitions)) as i32, asked), &ends);
         }
-        log.flush();
     };
-    ask(&mut log, requesters);
+    ask(requesters);
     while started.elapsed() < Duration::from_secs_f64(seconds) {
         rung.recv().expect("the log lives");
-        let arrived = log.completions();
+        let arrived = ends.take();
         assert!(arrived.iter().all(|completion| completion.result.is_ok()));
         durable += arrived.len() as u64;
-        ask(&mut log, arrived.len() as u64);
+        ask(arrived.len() as u64);
     }
     let elapsed = started.elapsed().as_secs_f64();
     let syncs = store.inspect(|store| store.syncs().count()).expect("it is open") - before;
@@ -97,26 +104,23 @@ fn commits(dir: &Path, requesters: u64, partitions: u32, durability: Durability,
 fn load(dir: &Path) {
     {
         let store = open(dir, Durability::Os);
-        let mut log = store.log("__consumer_offsets", 50, 1, || ()).expect("a new directory");
-        log.open(0, 0).expect("nobody has opened it");
+        let log = store.log("__consumer_offsets", 50, 1, usize::MAX).expect("a new directory");
+        let ends = Completions::new(|| ());
+        log.open(0, 0, &ends);
         let mut ended = 0;
         for n in 0..RECORDS {
-            log.append(0, 0, 1_700_000_000_000, vec![offset_record(n)]);
-            if n % 10_000 == 9_999 {
-                log.flush();
-                while ended + 20_000 < n {
-                    ended += log.completions().len() as u64;
-                    std::thread::yield_now();
-                }
+            log.append(append(0, n), &ends);
+            while n % 10_000 == 9_999 && ended + 20_000 < n {
+                ended += ends.take().len() as u64;
+                std::thread::yield_now();
             }
         }
-        log.flush();
     }
     for round in 0..ROUNDS {
         let started = Instant::now();
         let store = open(dir, Durability::Fsync);
         let opened = started.elapsed();
-        let log = store.log("__consumer_offsets", 50, 1, || ()).expect("it is there");
+        let log = store.log("__consumer_offsets", 50, 1, usize::MAX).expect("it is there");
         let view = log.view(0).expect("it is there");
         let started = Instant::now();
         let (mut from, mut records, mut bytes, mut sum) = (0, 0_u64, 0, 0_u64);
@@ -139,7 +143,7 @@ fn load(dir: &Path) {
         }
         let took = started.elapsed();
         let started = Instant::now();
-        let stored = log.read(0, 0, usize::MAX).expect("nothing is damaged");
+        let stored = view.read_records(0, usize::MAX).expect("nothing is damaged");
         let owned = started.elapsed();
         println!(
             "load, round {round}: open {:.1} ms; {records} records, {:.0} MB ({sum}): in place {:.0} ms ({:.2} M records/s, \

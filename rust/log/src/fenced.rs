@@ -1,12 +1,9 @@
-//! The log behind `__consumer_offsets`, as the server sees it.
+//! The log behind the coordinators and the topics, as its users see it: partitions of records, each written by the
+//! newest epoch that opened it.
 
-use std::{fmt, sync::Arc};
+use crate::{completions::Completions, error::LogError};
 
-use crate::store::Damage;
-
-/// The log's name for one append, counted up from 0 over all partitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LogAppendId(pub u64);
+use std::sync::Arc;
 
 /// A record to append. A `value` of `None` is a tombstone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +29,7 @@ pub struct StoredRecord {
     pub record: LogRecord,
 }
 
-/// A durable record, where it lies.
+/// A durable record, borrowed from where it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordInPlace<'a> {
     /// Its place in the partition.
@@ -45,131 +42,86 @@ pub struct RecordInPlace<'a> {
     pub value: Option<&'a [u8]>,
 }
 
-/// Why the log refuses or failed. `code()` is the Kafka error that the coordinator maps on.
+/// What one append stores, as a whole or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogError {
-    /// There is no such partition.
-    UnknownPartition {
-        /// As asked.
-        partition: i32,
-    },
-    /// Nobody opened the partition in this run.
-    NotOpen {
-        /// As asked.
-        partition: i32,
-    },
-    /// A newer epoch has opened the partition.
-    Fenced {
-        /// The newest epoch.
-        current_epoch: i32,
-        /// The caller's.
-        epoch: i32,
-    },
-    /// The caller's epoch was never opened.
-    UnknownEpoch {
-        /// The newest epoch.
-        current_epoch: i32,
-        /// The caller's.
-        epoch: i32,
-    },
-    /// An append without records.
-    Empty,
-    /// More bytes of keys and values than one batch may have.
-    TooLarge {
-        /// Of the append.
-        batch_bytes: usize,
-        /// The limit.
-        limit_bytes: usize,
-    },
-    /// Bytes of the partition are not what was written; it is not served until that is mended.
-    Damaged(Box<Damage>),
-    /// The store stopped after a failure: what it had been asked to make durable may be or not, and only a new start,
-    /// which reads what is there, can tell.
-    Stopped {
-        /// What failed, and what to do.
-        reason: Arc<str>,
-    },
-    /// The store was opened to be read only.
-    ReadOnly,
-    /// The store below failed, or a test asked for it: a Kafka error code.
-    Failed {
-        /// Kafka's number.
-        code: i16,
-    },
+pub struct Append<B> {
+    /// Where to.
+    pub partition: i32,
+    /// The writer's. An append of another epoch than the newest that opened the partition is refused.
+    pub epoch: i32,
+    /// The caller's name for the append, unique within its partition and epoch. The log only repeats it in the
+    /// [`Completion`].
+    pub id: u64,
+    /// Wall milliseconds, for batches that do not carry timestamps of their own.
+    pub timestamp_ms: i64,
+    /// The records.
+    pub batch: B,
 }
 
-impl LogError {
-    /// Kafka's number for it: 3 `UNKNOWN_TOPIC_OR_PARTITION`, 6 `NOT_LEADER_OR_FOLLOWER`, 10 `MESSAGE_TOO_LARGE`,
-    /// 56 `KAFKA_STORAGE_ERROR`, 87 `INVALID_RECORD`, or that of the failure.
-    pub fn code(&self) -> i16 {
-        match self {
-            LogError::UnknownPartition { .. } => 3,
-            LogError::NotOpen { .. } | LogError::Fenced { .. } | LogError::UnknownEpoch { .. } => 6,
-            LogError::TooLarge { .. } => 10,
-            LogError::Damaged(_) | LogError::Stopped { .. } | LogError::ReadOnly => 56,
-            LogError::Empty => 87,
-            LogError::Failed { code } => *code,
-        }
-    }
+/// What a [`Completion`] completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// [`FencedLog::open`].
+    Open,
+    /// The append that its caller gave this id.
+    Append(u64),
 }
 
-impl fmt::Display for LogError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LogError::UnknownPartition { partition } => write!(f, "the log has no partition {partition}"),
-            LogError::NotOpen { partition } => write!(f, "partition {partition} was not opened"),
-            LogError::Fenced { current_epoch, epoch } => {
-                write!(f, "epoch {epoch} is fenced: epoch {current_epoch} has opened the partition")
-            }
-            LogError::UnknownEpoch { current_epoch, epoch } => {
-                write!(f, "epoch {epoch} was never opened, the newest is {current_epoch}")
-            }
-            LogError::Empty => write!(f, "an append needs at least one record"),
-            LogError::TooLarge { batch_bytes, limit_bytes } => {
-                write!(f, "the append has {batch_bytes} bytes of keys and values, the limit is {limit_bytes}")
-            }
-            LogError::Damaged(damage) => write!(f, "{damage}"),
-            LogError::Stopped { reason } => write!(f, "the log has stopped: {reason}"),
-            LogError::ReadOnly => write!(f, "the data directory was opened to be read only"),
-            LogError::Failed { code } => write!(f, "the append failed with Kafka error {code}"),
-        }
-    }
-}
-
-impl std::error::Error for LogError {}
-
-/// How one append ended.
+/// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Whose.
+    /// As asked.
     pub partition: i32,
-    /// Which.
-    pub append_id: LogAppendId,
-    /// The offset of its first record once it is durable.
+    /// As asked.
+    pub epoch: i32,
+    /// Which operation.
+    pub operation: Operation,
+    /// Of an append the offset of its first record; of an open the offset that the next record will have.
     pub result: Result<i64, LogError>,
 }
 
-/// Partitions of records, each written by whoever opened it under the newest epoch.
+impl<B> Append<B> {
+    /// Its completion.
+    pub fn completion(&self, result: Result<i64, LogError>) -> Completion {
+        Completion { partition: self.partition, epoch: self.epoch, operation: Operation::Append(self.id), result }
+    }
+}
+
+/// Partitions of records. `B` is what one append stores: encoded bytes, or records.
 ///
-/// An append is durable no earlier than the `flush` after it, and is told by a [`Completion`]. Completions of one
-/// partition come in the order of its appends; nothing is promised across partitions. Every append that was given an
-/// id gets exactly one completion, unless the log crashes before.
-pub trait FencedLog {
-    /// Takes over `partition`: from here on older epochs are refused and their appends that are not yet durable never
-    /// will be. Opening again under the same epoch changes nothing. Gives the offset that the next record will have.
-    /// Errors: `UnknownPartition`, `Fenced`.
-    fn open(&mut self, partition: i32, epoch: i32) -> Result<i64, LogError>;
+/// No call waits. [`FencedLog::open`] and [`FencedLog::append`] end with exactly one [`Completion`], unless the process
+/// ends before; it may be there when the call returns, or come from another thread. A success is durable. A failure
+/// usually means that nothing was stored, but not always ([`LogError::Stopped`], a lost connection): only reading the
+/// partition again under a newer epoch tells.
+///
+/// **Order.** Appends of one partition are stored in the order of the calls. Completions may come in any order, also
+/// those of one partition: the coordinator applies them in the order of its appends (INVARIANT S31,
+/// docs/protocol.md §10.3), and no layer between it and the log orders them.
+pub trait FencedLog<B> {
+    /// Takes over `partition`: from here on appends of older epochs are refused, also those that were called before
+    /// and are not stored yet. To open again under the same epoch changes nothing. Errors: `UnknownPartition`,
+    /// `Fenced`, and those of the store.
+    fn open(&self, partition: i32, epoch: i32, to: &Arc<Completions>);
 
-    /// Queues `records` as one batch with wall time `timestamp_ms`. What is wrong with it is told by its completion.
-    fn append(&mut self, partition: i32, epoch: i32, timestamp_ms: i64, records: Vec<LogRecord>) -> LogAppendId;
+    /// Stores `append` behind all earlier ones of its partition. Errors: `UnknownPartition`, `NotOpen`, `Fenced`,
+    /// `UnknownEpoch`, `Empty`, `TooLarge`, and those of the store.
+    fn append(&self, append: Append<B>, to: &Arc<Completions>);
 
-    /// Makes everything appended so far durable, in all partitions at once. Returns without waiting.
-    fn flush(&mut self);
+    /// Visits durable records of `partition` from offset `from` on where they are stored: a slice of them, which takes
+    /// about a millisecond. Returns the offset to go on at; `from` itself: there are no more. `visit` does not call
+    /// the log. Errors: `UnknownPartition`, `Damaged`.
+    fn read(&self, partition: i32, from: i64, visit: &mut dyn FnMut(RecordInPlace<'_>)) -> Result<i64, LogError>;
+}
 
-    /// Takes the completions that have arrived since the last call.
-    fn completions(&mut self) -> Vec<Completion>;
-
-    /// Durable records of `partition` from offset `from` on, at most `records_max`. Empty: there are no more.
-    /// Errors: `UnknownPartition`.
-    fn read(&self, partition: i32, from: i64, records_max: usize) -> Result<Vec<StoredRecord>, LogError>;
+/// Bytes of keys and values in `records`, which a limit such as `message.max.bytes` applies to. Errors: `Empty`,
+/// `TooLarge`.
+pub(crate) fn check_size(records: &[LogRecord], limit_bytes: usize) -> Result<(), LogError> {
+    if records.is_empty() {
+        return Err(LogError::Empty);
+    }
+    let batch_bytes = records.iter().map(|record| record.key.len() + record.value.as_ref().map_or(0, Vec::len)).sum();
+    if batch_bytes > limit_bytes {
+        return Err(LogError::TooLarge { batch_bytes, limit_bytes });
+    }
+    Ok(())
 }

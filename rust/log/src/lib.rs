@@ -7,8 +7,9 @@
 //! | [`rewrite_header`], [`stamp_append_time`] | offsets, epoch and append time written into a batch in place |
 //! | [`BatchWriter`] | an uncompressed batch, written |
 //! | [`PartitionLog`] | a user topic's partition: batches as they came, offsets assigned, reads and look-ups by time |
-//! | [`FencedLog`] | the log of `__consumer_offsets` as a trait: epochs, appends, flush, ordered completions, reads |
-//! | [`MemoryLog`] | its memory implementation, whose completions can be held, reordered across partitions and failed |
+//! | [`FencedLog`] | partitions fenced by epochs, as a trait: open, append, read in slices; ends come to [`Completions`] |
+//! | [`MemoryLog`] | the fenced log in memory |
+//! | [`FaultyLog`] | a fenced log that holds, fails, delays, repeats or fences appends on demand, around any other |
 //! | [`Histogram`] | how long things took, by buckets |
 //! | [`store::Store`] | partitions in Kafka's layout on disk: group commit, recovery, compaction |
 //! | [`SegmentStore`], [`SegmentLog`] | a store on threads of its own; the fenced log on it |
@@ -17,8 +18,11 @@
 //! Only [`SegmentStore`] starts threads; a clock is read by it, and where syncs are timed.
 
 mod batch;
+mod completions;
 mod compression;
 mod durations;
+mod error;
+mod faulty_log;
 mod fenced;
 pub mod files;
 mod memory_log;
@@ -32,10 +36,13 @@ pub use batch::{
     Batch, BatchError, BatchHeader, Batches, Compression, HEADER_BYTES, LEADING_BYTES, batches, later_batch,
     rewrite_header, stamp_append_time,
 };
+pub use completions::Completions;
 pub use compression::decompress;
 pub use durations::{BOUNDS_SECONDS, Histogram};
-pub use fenced::{Completion, FencedLog, LogAppendId, LogError, LogRecord, RecordInPlace, StoredRecord};
-pub use memory_log::MemoryLog;
+pub use error::{Damage, LogError};
+pub use faulty_log::{Fault, FaultyLog};
+pub use fenced::{Append, Completion, FencedLog, LogRecord, Operation, RecordInPlace, StoredRecord};
+pub use memory_log::{MemoryLog, SLICE_RECORDS};
 pub use partition_log::{PartitionLog, TimestampedOffset};
 pub use records::{RecordView, Records};
 pub use segment_log::{SegmentLog, SegmentStore};

@@ -14,7 +14,9 @@ use std::{
 
 use crate::{
     BatchWriter,
-    fenced::{Completion, FencedLog, LogAppendId, LogError, LogRecord, StoredRecord},
+    completions::Completions,
+    error::LogError,
+    fenced::{Append, Completion, FencedLog, LogRecord, Operation, RecordInPlace, check_size},
     files::Files,
     store::{
         Command, OpenError, Outcome, PartitionHandle, PartitionInfo, PartitionView, Report, Store, StoreOptions, Task,
@@ -24,12 +26,14 @@ use crate::{
 /// Appends of one pass have so many bytes at most, unless the first one alone has more.
 const PASS_BYTES_MAX: usize = 16 << 20;
 
-type Notify = Arc<dyn Fn() + Send + Sync>;
+/// Bytes of batches that one read visits.
+const SLICE_BYTES: usize = 256 << 10;
+
 type Inspection = Box<dyn FnOnce(&mut Store) + Send>;
 
 /// Who is told how a command ended.
 enum Reply {
-    Mail { mailbox: Arc<Mailbox>, partition: i32, append_id: LogAppendId },
+    Completion { to: Arc<Completions>, partition: i32, epoch: i32, operation: Operation },
     Once(Box<dyn FnOnce(Outcome) + Send>),
 }
 
@@ -84,28 +88,9 @@ impl Reply {
     fn give(self, outcome: Outcome) {
         match self {
             Reply::Once(tell) => tell(outcome),
-            Reply::Mail { mailbox, partition, append_id } => {
-                mailbox.put([Completion { partition, append_id, result: outcome }]);
+            Reply::Completion { to, partition, epoch, operation } => {
+                to.put([Completion { partition, epoch, operation, result: outcome }]);
             }
-        }
-    }
-}
-
-/// Completions of one [`SegmentLog`], and what wakes it.
-struct Mailbox {
-    completions: Mutex<Vec<Completion>>,
-    notify: Notify,
-}
-
-impl Mailbox {
-    /// Rings if there was nothing to take.
-    fn put(&self, arrived: impl IntoIterator<Item = Completion>) {
-        let mut completions = lock(&self.completions);
-        let was_empty = completions.is_empty();
-        completions.extend(arrived);
-        drop(completions);
-        if was_empty {
-            (self.notify)();
         }
     }
 }
@@ -164,30 +149,16 @@ impl SegmentStore {
         self.inspect(|store| store.partitions()).unwrap_or_default()
     }
 
-    /// The fenced log of `topic`, whose partitions 0 to `count` are created where they are not there, with
-    /// `topic_id`. `notify` is called, on the log's thread, when there are completions to take where there were none.
-    /// Each of several logs of one topic gets the completions of its own appends. Errors: those of the creation.
-    pub fn log(
-        &self,
-        topic: &str,
-        count: u32,
-        topic_id: u128,
-        notify: impl Fn() + Send + Sync + 'static,
-    ) -> Result<SegmentLog, LogError> {
+    /// The fenced log of `topic`, whose partitions 0 to `count` are created where they are missing, with `topic_id`.
+    /// Appends of records above `batch_bytes_max` bytes of keys and values fail. Errors: those of the creation.
+    pub fn log(&self, topic: &str, count: u32, topic_id: u128, batch_bytes_max: usize) -> Result<SegmentLog, LogError> {
         let there = || self.partitions().into_iter().filter(|info| info.topic == topic);
         let known: Vec<i32> = there().map(|info| info.partition).collect();
         let missing = (0..count as i32).filter(|partition| !known.contains(partition));
         let create = |partition| Command::Create { topic: topic.to_owned(), partition, topic_id };
         self.call(missing.map(create).collect()).into_iter().collect::<Result<Vec<_>, _>>()?;
         let partitions = there().map(|info| (info.partition, (info.handle, info.view))).collect();
-        let mailbox = Mailbox { completions: Mutex::default(), notify: Arc::new(notify) };
-        Ok(SegmentLog {
-            shared: Arc::clone(&self.shared),
-            mailbox: Arc::new(mailbox),
-            partitions,
-            next_append_id: 0,
-            queued: Vec::new(),
-        })
+        Ok(SegmentLog { shared: Arc::clone(&self.shared), partitions, batch_bytes_max })
     }
 }
 
@@ -227,16 +198,13 @@ fn received(told: &mpsc::Receiver<Outcome>) -> Outcome {
 /// The fenced log of one topic of a store.
 pub struct SegmentLog {
     shared: Arc<Shared>,
-    mailbox: Arc<Mailbox>,
     partitions: HashMap<i32, (PartitionHandle, Arc<PartitionView>)>,
-    next_append_id: u64,
-    /// Since the last flush.
-    queued: Vec<Message>,
+    batch_bytes_max: usize,
 }
 
 impl fmt::Debug for SegmentLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SegmentLog({} partitions, {} appends not flushed)", self.partitions.len(), self.queued.len())
+        write!(f, "SegmentLog({} partitions)", self.partitions.len())
     }
 }
 
@@ -245,51 +213,46 @@ impl SegmentLog {
     pub fn view(&self, partition: i32) -> Option<&Arc<PartitionView>> {
         self.partitions.get(&partition).map(|(_, view)| view)
     }
-}
 
-impl FencedLog for SegmentLog {
-    /// Waits for the pass that has it.
-    fn open(&mut self, partition: i32, epoch: i32) -> Result<i64, LogError> {
-        let Some((handle, _)) = self.partitions.get(&partition) else {
-            return Err(LogError::UnknownPartition { partition });
-        };
-        self.shared.send(mem::take(&mut self.queued));
-        received(&call(&self.shared, Command::Open { partition: *handle, epoch }))
+    fn handle(&self, partition: i32) -> Result<PartitionHandle, LogError> {
+        self.partitions.get(&partition).map(|(handle, _)| *handle).ok_or(LogError::UnknownPartition { partition })
     }
 
-    fn append(&mut self, partition: i32, epoch: i32, timestamp_ms: i64, records: Vec<LogRecord>) -> LogAppendId {
-        let append_id = LogAppendId(self.next_append_id);
-        self.next_append_id += 1;
-        let Some((handle, _)) = self.partitions.get(&partition) else {
-            let result = Err(LogError::UnknownPartition { partition });
-            self.mailbox.put([Completion { partition, append_id, result }]);
-            return append_id;
-        };
+    fn encode(&self, append: &Append<Vec<LogRecord>>) -> Result<Command, LogError> {
+        let Append { partition, epoch, timestamp_ms, batch, .. } = append;
+        let handle = self.handle(*partition)?;
+        check_size(batch, self.batch_bytes_max)?;
         // Kafka's coordinator writes sequence 0 without a producer.
         let mut writer = BatchWriter::default();
         writer.producer = Some((-1, -1, 0));
-        for record in &records {
-            writer.push(timestamp_ms, Some(&record.key), record.value.as_deref());
+        for record in batch {
+            writer.push(*timestamp_ms, Some(&record.key), record.value.as_deref());
         }
-        let command = Command::Append { partition: *handle, epoch, batch: writer.finish().into() };
-        let reply = Reply::Mail { mailbox: Arc::clone(&self.mailbox), partition, append_id };
-        self.queued.push(Message::Do(command, reply));
-        append_id
+        Ok(Command::Append { partition: handle, epoch: *epoch, batch: writer.finish().into() })
+    }
+}
+
+impl FencedLog<Vec<LogRecord>> for SegmentLog {
+    fn open(&self, partition: i32, epoch: i32, to: &Arc<Completions>) {
+        let reply = Reply::Completion { to: Arc::clone(to), partition, epoch, operation: Operation::Open };
+        match self.handle(partition) {
+            Ok(handle) => self.shared.send([Message::Do(Command::Open { partition: handle, epoch }, reply)]),
+            Err(error) => reply.give(Err(error)),
+        }
     }
 
-    fn flush(&mut self) {
-        self.shared.send(self.queued.drain(..));
+    fn append(&self, append: Append<Vec<LogRecord>>, to: &Arc<Completions>) {
+        let Append { partition, epoch, id, .. } = append;
+        let reply = Reply::Completion { to: Arc::clone(to), partition, epoch, operation: Operation::Append(id) };
+        match self.encode(&append) {
+            Ok(command) => self.shared.send([Message::Do(command, reply)]),
+            Err(error) => reply.give(Err(error)),
+        }
     }
 
-    fn completions(&mut self) -> Vec<Completion> {
-        mem::take(&mut *lock(&self.mailbox.completions))
-    }
-
-    fn read(&self, partition: i32, from: i64, records_max: usize) -> Result<Vec<StoredRecord>, LogError> {
-        let Some((_, view)) = self.partitions.get(&partition) else {
-            return Err(LogError::UnknownPartition { partition });
-        };
-        view.read_records(from, records_max)
+    fn read(&self, partition: i32, from: i64, visit: &mut dyn FnMut(RecordInPlace<'_>)) -> Result<i64, LogError> {
+        let view = self.view(partition).ok_or(LogError::UnknownPartition { partition })?;
+        view.visit_records(from, SLICE_BYTES, visit)
     }
 }
 
@@ -384,17 +347,17 @@ impl Passes {
         if let Some(reason) = self.store.stopped() {
             lock(&self.shared.stopped).get_or_insert(reason);
         }
-        // A row of completions for the same mailbox is put there at once: whoever it wakes finds all of them.
-        let mut row: Option<(Arc<Mailbox>, Vec<Completion>)> = None;
+        // A row of completions for the same queue is put there at once: its owner, once awake, finds all of them.
+        let mut row: Option<(Arc<Completions>, Vec<Completion>)> = None;
         for (reply, result) in replies.into_iter().zip(outcomes) {
             match reply {
-                Reply::Mail { mailbox, partition, append_id } => {
-                    let completion = Completion { partition, append_id, result };
+                Reply::Completion { to, partition, epoch, operation } => {
+                    let completion = Completion { partition, epoch, operation, result };
                     match &mut row {
-                        Some((same, completions)) if Arc::ptr_eq(same, &mailbox) => completions.push(completion),
+                        Some((same, completions)) if Arc::ptr_eq(same, &to) => completions.push(completion),
                         _ => {
                             put(row.take());
-                            row = Some((mailbox, vec![completion]));
+                            row = Some((to, vec![completion]));
                         }
                     }
                 }
@@ -429,8 +392,8 @@ impl Passes {
     }
 }
 
-fn put(row: Option<(Arc<Mailbox>, Vec<Completion>)>) {
-    if let Some((mailbox, completions)) = row {
-        mailbox.put(completions);
+fn put(row: Option<(Arc<Completions>, Vec<Completion>)>) {
+    if let Some((to, completions)) = row {
+        to.put(completions);
     }
 }

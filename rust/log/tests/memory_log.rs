@@ -1,260 +1,113 @@
-//! The fenced log in memory: fences, order, and the faults that it makes on demand.
+//! The fenced log in memory: fences, limits, reading in slices.
 
-use proptest::prelude::*;
-use rota_log::{Completion, FencedLog, LogAppendId, LogError, LogRecord, MemoryLog, StoredRecord};
+use std::sync::Arc;
 
-const NOT_ENOUGH_REPLICAS: LogError = LogError::Failed { code: 19 };
+use rota_log::{Append, Completions, FencedLog, LogError, LogRecord, MemoryLog, Operation, SLICE_RECORDS};
 
 fn record(key: &str) -> LogRecord {
     LogRecord { key: key.as_bytes().to_vec(), value: Some(vec![1]) }
 }
 
-fn opened(partitions: u32) -> MemoryLog {
-    let mut log = MemoryLog::new(partitions, 1_000);
-    for partition in 0..partitions as i32 {
-        assert_eq!(log.open(partition, 0), Ok(0));
+fn append(partition: i32, epoch: i32, id: u64, batch: Vec<LogRecord>) -> Append<Vec<LogRecord>> {
+    Append { partition, epoch, id, timestamp_ms: 77, batch }
+}
+
+fn open(log: &MemoryLog, partition: i32, epoch: i32) -> Result<i64, LogError> {
+    let ends = Completions::new(|| ());
+    log.open(partition, epoch, &ends);
+    let completion = ends.take().pop().expect("it has ended");
+    assert_eq!((completion.partition, completion.epoch, completion.operation), (partition, epoch, Operation::Open));
+    completion.result
+}
+
+/// Offset, time, key and value of one slice, and where to go on.
+type Slice = (Vec<(i64, i64, String, Option<Vec<u8>>)>, i64);
+
+fn slice(log: &MemoryLog, partition: i32, from: i64) -> Slice {
+    let mut records = Vec::new();
+    let next = log.read(partition, from, &mut |record| {
+        let key = String::from_utf8(record.key.to_vec()).unwrap();
+        records.push((record.offset, record.timestamp_ms, key, record.value.map(<[u8]>::to_vec)));
+    });
+    (records, next.unwrap())
+}
+
+#[test]
+fn an_append_ends_with_its_callers_id_and_reads_back() {
+    let (log, ends) = (MemoryLog::new(2, 1_000), Completions::new(|| ()));
+    assert_eq!(open(&log, 1, 3), Ok(0));
+    log.append(append(1, 3, 42, vec![record("a"), LogRecord { key: b"b".to_vec(), value: None }]), &ends);
+    let taken = ends.take();
+    assert_eq!(taken.len(), 1);
+    assert_eq!((taken[0].partition, taken[0].epoch, taken[0].operation), (1, 3, Operation::Append(42)));
+    assert_eq!(taken[0].result, Ok(0));
+    assert_eq!(slice(&log, 1, 1), (vec![(1, 77, "b".to_owned(), None)], 2));
+    assert_eq!(slice(&log, 1, 2), (vec![], 2));
+    assert_eq!(log.read(2, 0, &mut |_| ()), Err(LogError::UnknownPartition { partition: 2 }));
+}
+
+#[test]
+fn a_slice_has_so_many_records_and_the_next_one_begins_behind_it() {
+    let (log, ends) = (MemoryLog::new(1, usize::MAX), Completions::new(|| ()));
+    open(&log, 0, 0).unwrap();
+    let records = (0..=SLICE_RECORDS).map(|at| record(&at.to_string())).collect();
+    log.append(append(0, 0, 0, records), &ends);
+    let (records, next) = slice(&log, 0, 0);
+    assert_eq!((records.len(), next), (SLICE_RECORDS, SLICE_RECORDS as i64));
+    assert_eq!(slice(&log, 0, next).0.len(), 1);
+}
+
+#[test]
+fn an_older_epoch_is_refused() {
+    let (log, ends) = (MemoryLog::new(1, 1_000), Completions::new(|| ()));
+    assert_eq!((open(&log, 0, 5), open(&log, 0, 5)), (Ok(0), Ok(0)), "the same epoch may open again");
+    let fenced = LogError::Fenced { current_epoch: 5, epoch: 4 };
+    assert_eq!(open(&log, 0, 4), Err(fenced.clone()));
+    for epoch in [4, 6, 5] {
+        log.append(append(0, epoch, 0, vec![record("a")]), &ends);
     }
-    log
-}
-
-fn keys(log: &MemoryLog, partition: i32) -> Vec<String> {
-    let records = log.read(partition, 0, usize::MAX).unwrap();
-    records.into_iter().map(|stored| String::from_utf8(stored.record.key).unwrap()).collect()
-}
-
-fn ended(log: &mut MemoryLog) -> Vec<(u64, Result<i64, LogError>)> {
-    log.completions().into_iter().map(|done| (done.append_id.0, done.result)).collect()
+    let results: Vec<_> = ends.take().into_iter().map(|completion| completion.result).collect();
+    assert_eq!(results, [Err(fenced), Err(LogError::UnknownEpoch { current_epoch: 5, epoch: 6 }), Ok(0)]);
 }
 
 #[test]
-fn an_append_is_durable_after_the_flush_and_reads_back_typed() {
-    let mut log = opened(2);
-    let append_id = log.append(1, 0, 77, vec![record("a"), LogRecord { key: b"b".to_vec(), value: None }]);
-    assert_eq!((log.completions(), log.read(1, 0, 9)), (vec![], Ok(vec![])));
-    log.flush();
-    assert_eq!(log.completions(), [Completion { partition: 1, append_id, result: Ok(0) }]);
-    let read = log.read(1, 1, 9).unwrap();
-    let tombstone = LogRecord { key: b"b".to_vec(), value: None };
-    assert_eq!(read, [StoredRecord { offset: 1, timestamp_ms: 77, epoch: 0, batch_base_offset: 0, record: tombstone }]);
-    log.append(1, 0, 78, vec![record("c")]);
-    log.flush();
-    assert_eq!(ended(&mut log), [(1, Ok(2))]);
-    assert_eq!(log.read(1, 0, 2).unwrap().len(), 2);
-}
-
-#[test]
-fn an_older_epoch_is_refused_and_its_queued_appends_never_become_durable() {
-    let mut log = opened(1);
-    log.hold();
-    log.append(0, 0, 0, vec![record("old")]);
-    log.flush();
-    assert_eq!(log.open(0, 5), Ok(0));
-    assert_eq!(log.open(0, 4), Err(LogError::Fenced { current_epoch: 5, epoch: 4 }));
-    log.append(0, 0, 0, vec![record("older still")]);
-    log.append(0, 6, 0, vec![record("from the future")]);
-    log.append(0, 5, 0, vec![record("new")]);
-    log.flush();
-    assert_eq!(log.release_all(), 4);
-    let fenced = LogError::Fenced { current_epoch: 5, epoch: 0 };
-    let unknown = LogError::UnknownEpoch { current_epoch: 5, epoch: 6 };
-    assert_eq!(ended(&mut log), [(0, Err(fenced.clone())), (1, Err(fenced)), (2, Err(unknown)), (3, Ok(0))]);
-    assert_eq!(keys(&log, 0), ["new"]);
-    assert_eq!(log.open(0, 5), Ok(1), "the same epoch may open again");
-}
-
-#[test]
-fn what_cannot_be_appended_is_told_by_its_completion() {
-    let mut log = MemoryLog::new(1, 4);
-    log.append(0, 0, 0, vec![record("a")]);
-    log.open(0, 0).unwrap();
-    log.append(0, 0, 0, vec![]);
-    log.append(0, 0, 0, vec![record("abcd")]);
-    log.append(0, 0, 0, vec![record("abc")]);
-    log.append(7, 0, 0, vec![record("a")]);
-    log.append(-1, 0, 0, vec![record("a")]);
-    log.flush();
-    assert_eq!(
-        ended(&mut log),
-        [
-            (0, Err(LogError::NotOpen { partition: 0 })),
-            (1, Err(LogError::Empty)),
-            (2, Err(LogError::TooLarge { batch_bytes: 5, limit_bytes: 4 })),
-            (3, Ok(0)),
-            (4, Err(LogError::UnknownPartition { partition: 7 })),
-            (5, Err(LogError::UnknownPartition { partition: -1 })),
-        ]
-    );
-    assert_eq!(log.open(1, 0), Err(LogError::UnknownPartition { partition: 1 }));
-}
-
-#[test]
-fn held_appends_wait_for_their_release_one_by_one() {
-    let mut log = opened(2);
-    log.hold();
-    for (partition, key) in [(0, "a"), (1, "b"), (0, "c"), (1, "d")] {
-        log.append(partition, 0, 0, vec![record(key)]);
-    }
-    log.flush();
-    assert_eq!((log.pending(), log.has_completions(), keys(&log, 0).len()), (4, false, 0));
-    assert_eq!(log.release(1), 1);
-    assert_eq!(ended(&mut log), [(0, Ok(0))]);
-    assert_eq!(log.release_partition(1, 9), 2);
-    assert_eq!(ended(&mut log), [(1, Ok(0)), (3, Ok(1))]);
-    assert!(log.is_held());
-    assert_eq!(log.release_all(), 1);
-    assert_eq!(ended(&mut log), [(2, Ok(1))]);
-    log.append(0, 0, 0, vec![record("e")]);
-    log.flush();
-    assert_eq!(ended(&mut log), [(4, Ok(2))], "no longer held");
-}
-
-#[test]
-fn an_append_that_was_not_flushed_is_not_released() {
-    let mut log = opened(1);
-    log.hold();
-    log.append(0, 0, 0, vec![record("a")]);
-    assert_eq!(log.release(1), 0);
-    log.flush();
-    assert_eq!(log.release(1), 1);
-}
-
-#[test]
-fn failures_come_to_the_next_appends_that_end_and_store_nothing() {
-    let mut log = opened(1);
-    log.fail_next(NOT_ENOUGH_REPLICAS, 2);
-    log.fail_next(LogError::Failed { code: 7 }, 1);
-    log.fail_next(LogError::Failed { code: 8 }, 0);
-    for key in ["a", "b", "c", "d"] {
-        log.append(0, 0, 0, vec![record(key)]);
-    }
-    log.flush();
+fn what_cannot_be_appended_is_said_by_its_completion() {
+    let (log, ends) = (MemoryLog::new(1, 4), Completions::new(|| ()));
+    log.append(append(0, 0, 0, vec![record("a")]), &ends);
+    open(&log, 0, 0).unwrap();
+    log.append(append(0, 0, 1, vec![]), &ends);
+    log.append(append(0, 0, 2, vec![record("abcd")]), &ends);
+    log.append(append(0, 0, 3, vec![record("abc")]), &ends);
+    log.append(append(7, 0, 4, vec![record("a")]), &ends);
+    log.append(append(-1, 0, 5, vec![record("a")]), &ends);
+    let ended: Vec<_> = ends.take().into_iter().map(|completion| (completion.operation, completion.result)).collect();
     let expected = [
-        (0, Err(NOT_ENOUGH_REPLICAS)),
-        (1, Err(NOT_ENOUGH_REPLICAS)),
-        (2, Err(LogError::Failed { code: 7 })),
-        (3, Ok(0)),
+        Err(LogError::NotOpen { partition: 0 }),
+        Err(LogError::Empty),
+        Err(LogError::TooLarge { batch_bytes: 5, limit_bytes: 4 }),
+        Ok(0),
+        Err(LogError::UnknownPartition { partition: 7 }),
+        Err(LogError::UnknownPartition { partition: -1 }),
     ];
-    assert_eq!(ended(&mut log), expected);
-    assert_eq!(keys(&log, 0), ["d"]);
+    assert_eq!(ended, (0..).map(Operation::Append).zip(expected).collect::<Vec<_>>());
+    assert_eq!(open(&log, 1, 0), Err(LogError::UnknownPartition { partition: 1 }));
 }
 
 #[test]
-fn a_held_append_can_still_be_made_to_fail() {
-    let mut log = opened(1);
-    log.hold();
-    log.append(0, 0, 0, vec![record("a")]);
-    log.flush();
-    log.fail_next(NOT_ENOUGH_REPLICAS, 1);
-    log.release_all();
-    assert_eq!(ended(&mut log), [(0, Err(NOT_ENOUGH_REPLICAS))]);
-}
-
-#[test]
-fn a_crash_keeps_what_was_durable_and_forgets_what_was_not() {
-    let mut log = opened(1);
-    log.append(0, 0, 0, vec![record("told")]);
-    log.flush();
-    log.completions();
-    log.hold();
-    for key in ["untold", "lost", "lost too"] {
-        log.append(0, 0, 0, vec![record(key)]);
+fn an_owner_that_attends_is_not_woken_and_one_that_does_not_is_woken_once() {
+    let woken = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = Arc::clone(&woken);
+    let ends = Completions::new(move || {
+        counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    });
+    let (log, woken) = (MemoryLog::new(1, 1_000), || woken.load(std::sync::atomic::Ordering::SeqCst));
+    ends.attend();
+    log.open(0, 0, &ends);
+    assert_eq!((woken(), ends.take().len()), (0, 1));
+    for id in 0..3 {
+        log.append(append(0, 0, id, vec![record("a")]), &ends);
     }
-    log.flush();
-    log.crash(1);
-    assert_eq!((log.completions(), log.pending()), (vec![], 0));
-    assert_eq!(keys(&log, 0), ["told", "untold"]);
-    assert_eq!(log.open(0, 1), Ok(2));
-    assert_eq!(log.append(0, 1, 0, vec![record("after")]), LogAppendId(4));
-    log.flush();
-    assert_eq!(ended(&mut log), [(4, Ok(2))]);
-}
-
-#[test]
-fn reordering_mixes_partitions_and_is_the_same_for_the_same_seed() {
-    let run = |seed| {
-        let mut log = opened(4);
-        log.reorder(Some(seed));
-        for round in 0..40 {
-            log.append(round % 4, 0, 0, vec![record("x")]);
-        }
-        log.flush();
-        ended(&mut log).into_iter().map(|(id, _)| id).collect::<Vec<_>>()
-    };
-    assert_eq!(run(1), run(1));
-    assert_ne!(run(1), run(2));
-    assert_ne!(run(1), (0..40).collect::<Vec<u64>>());
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Append(i32),
-    Flush,
-    Hold,
-    Release(usize),
-    ReleaseAll,
-    Fail(u64),
-    Reorder(Option<u64>),
-    Open(i32, i32),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        6 => (0..3_i32).prop_map(Step::Append),
-        3 => Just(Step::Flush),
-        1 => Just(Step::Hold),
-        2 => (0..4_usize).prop_map(Step::Release),
-        1 => Just(Step::ReleaseAll),
-        1 => (0..3_u64).prop_map(Step::Fail),
-        1 => prop::option::of(any::<u64>()).prop_map(Step::Reorder),
-        1 => (0..3_i32, 0..4_i32).prop_map(|(partition, epoch)| Step::Open(partition, epoch)),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn whatever_happens_each_append_ends_once_in_its_partitions_order(steps in prop::collection::vec(step(), 0..60)) {
-        let mut log = opened(3);
-        let mut epochs = [0; 3];
-        let mut done = Vec::new();
-        let mut appended = 0;
-        for step in steps {
-            match step {
-                Step::Append(partition) => {
-                    let key = appended.to_string();
-                    log.append(partition, epochs[partition as usize], 0, vec![record(&key)]);
-                    appended += 1;
-                }
-                Step::Flush => log.flush(),
-                Step::Hold => log.hold(),
-                Step::Release(n) => drop(log.release(n)),
-                Step::ReleaseAll => drop(log.release_all()),
-                Step::Fail(times) => log.fail_next(NOT_ENOUGH_REPLICAS, times),
-                Step::Reorder(seed) => log.reorder(seed),
-                Step::Open(partition, epoch) => {
-                    let newest = &mut epochs[partition as usize];
-                    prop_assert_eq!(log.open(partition, epoch).is_ok(), epoch >= *newest);
-                    *newest = epoch.max(*newest);
-                }
-            }
-            done.extend(log.completions());
-        }
-        log.flush();
-        log.release_all();
-        done.extend(log.completions());
-        let mut ids: Vec<u64> = done.iter().map(|completion| completion.append_id.0).collect();
-        ids.sort_unstable();
-        prop_assert_eq!(ids, (0..appended).collect::<Vec<u64>>());
-        for partition in 0..3 {
-            let of_it: Vec<_> = done.iter().filter(|completion| completion.partition == partition).collect();
-            prop_assert!(of_it.is_sorted_by_key(|completion| completion.append_id));
-            let stored: Vec<(i64, String)> = (0..).zip(keys(&log, partition)).collect();
-            let told: Vec<(i64, String)> = of_it
-                .iter()
-                .filter_map(|completion| Some((*completion.result.as_ref().ok()?, completion.append_id.0.to_string())))
-                .collect();
-            prop_assert_eq!(stored, told);
-        }
-    }
+    assert_eq!((woken(), ends.take().len()), (1, 3), "there was something to take already");
+    log.append(append(0, 0, 3, vec![record("a")]), &ends);
+    assert_eq!(woken(), 2);
 }

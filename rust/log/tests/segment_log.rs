@@ -3,43 +3,71 @@
 use std::{
     collections::BTreeMap,
     path::Path,
-    sync::{Arc, Condvar, Mutex},
+    sync::{Arc, Condvar, Mutex, mpsc},
     time::Duration,
 };
 
 use rota_log::{
-    Completion, FencedLog, LogError, LogRecord, SegmentLog, SegmentStore,
-    files::{DiskFiles, Fault, Files, ForgetfulFiles, Operation, Survival},
+    Append, Completion, Completions, FencedLog, LogError, LogRecord, Operation, SegmentLog, SegmentStore, StoredRecord,
+    files::{DiskFiles, Fault, Files, ForgetfulFiles, Operation as OnFile, Survival},
     store::{Access, Command, OpenError, StoreOptions},
 };
 
 const TOPIC: &str = "__consumer_offsets";
 
-/// Rung by the log; who waits for it has a deadline.
-#[derive(Clone, Default)]
-struct Bell(Arc<(Mutex<u64>, Condvar)>);
+/// A caller of a log, which waits with a deadline for what ends.
+struct Caller {
+    log: SegmentLog,
+    ends: Arc<Completions>,
+    rung: Arc<(Mutex<u64>, Condvar)>,
+    next_id: u64,
+}
 
-impl Bell {
-    fn ring(&self) {
-        *self.0.0.lock().unwrap() += 1;
-        self.0.1.notify_all();
+impl Caller {
+    /// Of `__consumer_offsets` with so many partitions.
+    fn of(store: &SegmentStore, partitions: u32) -> Caller {
+        let rung = Arc::new((Mutex::new(0), Condvar::new()));
+        let rings = Arc::clone(&rung);
+        let ends = Completions::new(move || {
+            *rings.0.lock().unwrap() += 1;
+            rings.1.notify_all();
+        });
+        Caller { log: store.log(TOPIC, partitions, 7, usize::MAX).unwrap(), ends, rung, next_id: 0 }
     }
 
-    /// The completions of `log` until there are `count`.
-    fn wait(&self, log: &mut SegmentLog, count: usize) -> Vec<Completion> {
+    fn open(&self, partition: i32, epoch: i32) -> Result<i64, LogError> {
+        let (opened, result) = mpsc::channel();
+        let to = Completions::relay(move |completion| opened.send(completion.result).unwrap());
+        self.log.open(partition, epoch, &to);
+        result.recv_timeout(Duration::from_secs(60)).expect("an open ends")
+    }
+
+    fn append(&mut self, partition: i32, epoch: i32, timestamp_ms: i64, batch: Vec<LogRecord>) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.log.append(Append { partition, epoch, id, timestamp_ms, batch }, &self.ends);
+        id
+    }
+
+    /// What has ended, once there are so many.
+    fn wait(&self, count: usize) -> Vec<Completion> {
         let mut taken = Vec::new();
         while taken.len() < count {
-            let rung = self.0.0.lock().unwrap();
+            let rung = self.rung.0.lock().unwrap();
             let before = *rung;
             drop(rung);
-            taken.extend(log.completions());
+            taken.extend(self.ends.take());
             if taken.len() < count {
-                let rung = self.0.0.lock().unwrap();
-                let waited = self.0.1.wait_timeout_while(rung, Duration::from_secs(20), |rung| *rung == before);
+                let rung = self.rung.0.lock().unwrap();
+                let waited = self.rung.1.wait_timeout_while(rung, Duration::from_secs(60), |rung| *rung == before);
                 assert!(!waited.unwrap().1.timed_out(), "nobody rang, {} of {count} arrived", taken.len());
             }
         }
         taken
+    }
+
+    fn read(&self, partition: i32, from: i64, records_max: usize) -> Vec<StoredRecord> {
+        self.log.view(partition).unwrap().read_records(from, records_max).unwrap()
     }
 }
 
@@ -51,21 +79,15 @@ fn open(files: &ForgetfulFiles) -> SegmentStore {
     SegmentStore::open(Arc::new(files.clone()), Path::new(""), options()).unwrap().0
 }
 
-fn log_of(store: &SegmentStore, partitions: u32) -> (SegmentLog, Bell) {
-    let bell = Bell::default();
-    let ringing = bell.clone();
-    (store.log(TOPIC, partitions, 7, move || ringing.ring()).unwrap(), bell)
-}
-
 fn record(key: u64, value: u64) -> Vec<LogRecord> {
     vec![LogRecord { key: key.to_string().into_bytes(), value: Some(value.to_string().into_bytes()) }]
 }
 
 #[test]
-fn completions_of_a_partition_come_in_the_order_of_its_appends_and_records_survive_a_power_loss() {
+fn appends_of_a_partition_are_stored_in_their_order_and_survive_a_power_loss() {
     let files = ForgetfulFiles::new(4_096);
     let store = open(&files);
-    let (mut log, bell) = log_of(&store, 4);
+    let mut log = Caller::of(&store, 4);
     for partition in 0..4 {
         assert_eq!(log.open(partition, 3), Ok(0));
     }
@@ -73,25 +95,22 @@ fn completions_of_a_partition_come_in_the_order_of_its_appends_and_records_survi
     for n in 0..400_u64 {
         let partition = (n % 4) as i32;
         let id = log.append(partition, 3, 1_000, record(n, n));
-        expected.entry(partition).or_default().push(id.0);
-        if n % 7 == 0 {
-            log.flush();
-        }
+        expected.entry(partition).or_default().push(id);
     }
-    log.flush();
     let mut arrived: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
-    for completion in bell.wait(&mut log, 400) {
+    for completion in log.wait(400) {
         let ids = arrived.entry(completion.partition).or_default();
         assert_eq!(completion.result, Ok(ids.len() as i64));
-        ids.push(completion.append_id.0);
+        let Operation::Append(id) = completion.operation else { panic!("an append") };
+        ids.push(id);
     }
     assert_eq!(arrived, expected);
 
     let after = files.after_crash(Survival::Nothing);
     let store = open(&after);
-    let (log, _) = log_of(&store, 4);
+    let log = Caller::of(&store, 4);
     for partition in 0..4 {
-        let records = log.read(partition, 0, usize::MAX).unwrap();
+        let records = log.read(partition, 0, usize::MAX);
         assert_eq!(records.len(), 100);
         assert!(records.iter().all(|stored| stored.epoch == 3 && stored.timestamp_ms == 1_000));
     }
@@ -101,16 +120,27 @@ fn completions_of_a_partition_come_in_the_order_of_its_appends_and_records_survi
 fn one_sync_serves_every_append_that_waits_in_every_partition() {
     let files = ForgetfulFiles::new(4_096);
     let store = open(&files);
-    let (mut log, bell) = log_of(&store, 50);
+    let mut log = Caller::of(&store, 50);
     for partition in 0..50 {
         log.open(partition, 0).unwrap();
     }
     let before = store.inspect(|store| store.syncs().count()).unwrap();
-    for partition in 0..50 {
-        log.append(partition, 0, 0, record(0, 0));
-    }
-    log.flush();
-    bell.wait(&mut log, 50);
+    // The log's thread is busy until everything has been asked for.
+    let ((enter, entered), (leave, leaves)) = (mpsc::channel(), mpsc::channel::<()>());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            store.inspect(move |_| {
+                enter.send(()).unwrap();
+                let _left = leaves.recv();
+            })
+        });
+        entered.recv().unwrap();
+        for partition in 0..50 {
+            log.append(partition, 0, 0, record(0, 0));
+        }
+        drop(leave);
+    });
+    log.wait(50);
     assert_eq!(store.inspect(|store| store.syncs().count()).unwrap(), before + 1);
 }
 
@@ -118,15 +148,14 @@ fn one_sync_serves_every_append_that_waits_in_every_partition() {
 fn nothing_older_than_the_newest_epoch_is_appended_also_after_a_restart() {
     let files = ForgetfulFiles::new(4_096);
     let store = open(&files);
-    let (mut log, bell) = log_of(&store, 1);
+    let mut log = Caller::of(&store, 1);
     log.open(0, 5).unwrap();
     log.append(0, 5, 0, record(0, 0));
     log.open(0, 6).unwrap();
     log.append(0, 5, 0, record(0, 1));
     log.append(0, 7, 0, record(0, 2));
     log.append(0, 6, 0, record(0, 3));
-    log.flush();
-    let results: Vec<_> = bell.wait(&mut log, 4).into_iter().map(|completion| completion.result).collect();
+    let results: Vec<_> = log.wait(4).into_iter().map(|completion| completion.result).collect();
     let fenced = LogError::Fenced { current_epoch: 6, epoch: 5 };
     assert_eq!(
         results,
@@ -134,11 +163,10 @@ fn nothing_older_than_the_newest_epoch_is_appended_also_after_a_restart() {
     );
     drop(store);
     let store = open(&files.after_crash(Survival::Nothing));
-    let (mut log, bell) = log_of(&store, 1);
+    let mut log = Caller::of(&store, 1);
     assert_eq!(log.open(0, 5), Err(fenced));
     log.append(0, 6, 0, record(0, 4));
-    log.flush();
-    assert_eq!(bell.wait(&mut log, 1)[0].result, Err(LogError::NotOpen { partition: 0 }));
+    assert_eq!(log.wait(1)[0].result, Err(LogError::NotOpen { partition: 0 }));
     assert_eq!(log.open(0, 7), Ok(2));
 }
 
@@ -146,34 +174,31 @@ fn nothing_older_than_the_newest_epoch_is_appended_also_after_a_restart() {
 fn two_logs_of_one_store_get_their_own_completions() {
     let files = ForgetfulFiles::new(4_096);
     let store = open(&files);
-    let (mut one, one_bell) = log_of(&store, 2);
-    let (mut other, other_bell) = log_of(&store, 2);
+    let mut one = Caller::of(&store, 2);
+    let mut other = Caller::of(&store, 2);
     one.open(0, 0).unwrap();
     other.open(1, 0).unwrap();
     for n in 0..10 {
         one.append(0, 0, 0, record(n, n));
         other.append(1, 0, 0, record(n, n));
     }
-    one.flush();
-    other.flush();
-    assert!(one_bell.wait(&mut one, 10).iter().all(|completion| completion.partition == 0));
-    assert!(other_bell.wait(&mut other, 10).iter().all(|completion| completion.partition == 1));
-    assert_eq!(one.read(1, 5, 100).unwrap().len(), 5, "each reads everything");
+    assert!(one.wait(10).iter().all(|completion| completion.partition == 0));
+    assert!(other.wait(10).iter().all(|completion| completion.partition == 1));
+    assert_eq!(one.read(1, 5, 100).len(), 5, "each reads everything");
 }
 
 #[test]
 fn after_a_failed_sync_every_append_fails_and_the_store_says_why() {
     let files = ForgetfulFiles::new(4_096);
     let store = open(&files);
-    let (mut log, bell) = log_of(&store, 2);
+    let mut log = Caller::of(&store, 2);
     log.open(0, 0).unwrap();
     log.open(1, 0).unwrap();
     // The next operations write a segment, then the frame, then sync it.
     for behind in 0..20 {
         files.fail_at(files.operations() + behind, Fault::Io);
         log.append(0, 0, 0, record(0, 0));
-        log.flush();
-        let result = bell.wait(&mut log, 1).remove(0).result;
+        let result = log.wait(1).remove(0).result;
         if store.stopped().is_some() {
             assert!(matches!(result, Err(LogError::Stopped { .. })));
             break;
@@ -182,13 +207,12 @@ fn after_a_failed_sync_every_append_fails_and_the_store_says_why() {
     let reason = store.stopped().expect("a sync has failed");
     assert!(reason.contains("rota.wal.") && reason.contains("start again"), "{reason}");
     log.append(1, 0, 0, record(0, 0));
-    log.flush();
-    let result = bell.wait(&mut log, 1).remove(0).result;
+    let result = log.wait(1).remove(0).result;
     assert_eq!(result, Err(LogError::Stopped { reason }));
     assert_eq!(LogError::Stopped { reason: "".into() }.code(), 56);
-    let syncs = files.history().iter().filter(|(operation, _)| *operation == Operation::Sync).count();
+    let syncs = files.history().iter().filter(|(operation, _)| *operation == OnFile::Sync).count();
     drop(store);
-    let after = files.history().iter().filter(|(operation, _)| *operation == Operation::Sync).count();
+    let after = files.history().iter().filter(|(operation, _)| *operation == OnFile::Sync).count();
     assert_eq!(syncs, after, "nothing is synced again, not even at the close");
 }
 
@@ -196,26 +220,25 @@ fn after_a_failed_sync_every_append_fails_and_the_store_says_why() {
 fn old_records_of_a_key_go_and_the_start_stays_short_while_it_is_written_for_ever() {
     let files = ForgetfulFiles::new(4_096);
     let store = open(&files);
-    let (mut log, bell) = log_of(&store, 1);
+    let mut log = Caller::of(&store, 1);
     log.open(0, 0).unwrap();
     let rounds = 5_000_u64;
     for n in 0..rounds {
         log.append(0, 0, 0, record(n % 20, n));
         if n % 100 == 99 {
-            log.flush();
-            bell.wait(&mut log, 100);
+            log.wait(100);
         }
     }
     drop(store);
     let store = open(&files);
-    let (log, _) = log_of(&store, 1);
-    let records = log.read(0, 0, usize::MAX).unwrap();
+    let log = Caller::of(&store, 1);
+    let records = log.read(0, 0, usize::MAX);
     assert!(records.len() < 1_000, "{} records are kept", records.len());
     for n in rounds - 20..rounds {
         let newest = records.iter().rfind(|stored| stored.record.key == (n % 20).to_string().into_bytes()).unwrap();
         assert_eq!((newest.offset, newest.record.value.clone()), (n as i64, Some(n.to_string().into_bytes())));
     }
-    assert_eq!(log.read(0, rounds as i64 - 1, 10).unwrap().len(), 1);
+    assert_eq!(log.read(0, rounds as i64 - 1, 10).len(), 1);
 }
 
 #[test]
@@ -225,11 +248,10 @@ fn a_directory_on_disk_is_kafkas_and_has_one_owner() {
     let disk: Arc<dyn Files> = Arc::new(DiskFiles);
     let (store, report) = SegmentStore::open(Arc::clone(&disk), &path, options()).unwrap();
     assert!(report.was_clean);
-    let (mut log, bell) = log_of(&store, 18);
+    let mut log = Caller::of(&store, 18);
     log.open(17, 2).unwrap();
     log.append(17, 2, 0, record(1, 2));
-    log.flush();
-    bell.wait(&mut log, 1);
+    log.wait(1);
     assert!(path.join("__consumer_offsets-17/00000000000000000000.log").is_file());
     let second = SegmentStore::open(Arc::clone(&disk), &path, options());
     assert!(matches!(second, Err(OpenError::Locked { .. })), "{second:?}");
@@ -238,20 +260,19 @@ fn a_directory_on_disk_is_kafkas_and_has_one_owner() {
     assert_eq!(epochs, "0\n1\n2 0\n");
     let (store, report) = SegmentStore::open(disk, &path, options()).unwrap();
     assert!(report.was_clean, "{report:?}");
-    let (log, _) = log_of(&store, 18);
-    assert_eq!(log.read(17, 0, 10).unwrap().len(), 1);
+    let log = Caller::of(&store, 18);
+    assert_eq!(log.read(17, 0, 10).len(), 1);
 }
 
 #[test]
 fn what_is_asked_after_the_close_is_refused() {
     let files = ForgetfulFiles::new(4_096);
     let store = open(&files);
-    let (mut log, bell) = log_of(&store, 1);
+    let mut log = Caller::of(&store, 1);
     drop(store);
     assert!(matches!(log.open(0, 0), Err(LogError::Stopped { .. })));
     log.append(0, 0, 0, record(0, 0));
-    log.flush();
-    assert!(matches!(bell.wait(&mut log, 1)[0].result, Err(LogError::Stopped { .. })));
+    assert!(matches!(log.wait(1)[0].result, Err(LogError::Stopped { .. })));
 }
 
 #[test]
@@ -300,9 +321,9 @@ fn a_reader_beside_the_writer_finds_every_record_once_and_in_order() {
     let files = ForgetfulFiles::new(4_096);
     let options = StoreOptions { compacted_topics: Vec::new(), ..options() };
     let store = SegmentStore::open(Arc::new(files), Path::new(""), options).unwrap().0;
-    let (mut log, bell) = log_of(&store, 1);
+    let mut log = Caller::of(&store, 1);
     log.open(0, 0).unwrap();
-    let view = Arc::clone(log.view(0).unwrap());
+    let view = Arc::clone(log.log.view(0).unwrap());
     let records = 3_000_u64;
     let reader = std::thread::spawn(move || {
         let mut next = 0;
@@ -317,11 +338,7 @@ fn a_reader_beside_the_writer_finds_every_record_once_and_in_order() {
     });
     for n in 0..records {
         log.append(0, 0, 0, record(n, n));
-        if n % 3 == 0 {
-            log.flush();
-        }
     }
-    log.flush();
-    bell.wait(&mut log, records as usize);
+    log.wait(records as usize);
     reader.join().unwrap();
 }

@@ -15,12 +15,13 @@ use std::{
 };
 
 use crate::{
+    Damage,
     batch::Batch,
     files::{Access, File, Files, write_all_at},
 };
 
 use super::{
-    Damage, PartitionHandle, Store,
+    PartitionHandle, Store,
     layout::{CLEANED, SWAP},
     rewrite::{Rewritten, rewrite},
     segment::{Segment, Walk, segment_path},

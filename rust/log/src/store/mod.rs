@@ -41,7 +41,6 @@ pub use mend::{recover, repair};
 pub use opened::{OpenError, Report};
 pub use pass::{Command, Outcome, PartitionHandle};
 pub use repair::{Loss, Repaired};
-pub use segment::Damage;
 pub use view::{PAYLOAD_BYTES_MAX, PartitionView, Slice};
 
 use partition::Partition;
@@ -235,7 +234,7 @@ impl Store {
     /// checkpoint, which takes the deletion out of the write-ahead file.
     fn remove_files(&mut self, handle: PartitionHandle) {
         let Some(partition) = self.forget(handle) else { return };
-        partition.view.refuse(crate::fenced::LogError::UnknownPartition { partition: partition.number });
+        partition.view.refuse(crate::LogError::UnknownPartition { partition: partition.number });
         if wipe(self.files.as_ref(), &partition.dir).is_err() {
             self.leftovers.push(partition.dir);
         }

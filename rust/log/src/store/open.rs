@@ -15,7 +15,7 @@ use std::{
 use crate::{
     Histogram,
     batch::batches,
-    fenced::LogError,
+    error::{Damage, LogError},
     files::{Entry, Files, OverlayFiles, read_file, replace_file},
 };
 
@@ -26,7 +26,6 @@ use super::{
     opened::{OpenError, Report},
     partition::Partition,
     scan::{Listed, list_segments, scan_tail},
-    segment::Damage,
     wal::{Wal, WalContent, WalEntry, entries, read_wal, secure},
 };
 

@@ -2,7 +2,8 @@
 
 use std::{fmt, io, path::PathBuf};
 
-use super::{layout::META_PROPERTIES, segment::Damage};
+use super::layout::META_PROPERTIES;
+use crate::Damage;
 
 /// Why a data directory cannot be opened.
 #[derive(Debug)]

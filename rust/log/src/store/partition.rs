@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use crate::{
-    fenced::LogError,
+    error::LogError,
     files::{Access, Files, write_all_at},
 };
 

@@ -4,7 +4,7 @@ use std::{collections::HashMap, io, sync::Arc};
 
 use crate::{
     batch::{Batch, rewrite_header},
-    fenced::LogError,
+    error::LogError,
 };
 
 use super::{

@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
 use crate::{
-    LogError,
+    Damage, LogError,
     batch::batches,
     files::{Access, Files, read_file, replace_file, write_all_at},
 };
@@ -17,7 +17,7 @@ use super::{
     layout::{self, CHECKPOINT, Checkpoint, CheckpointedPartition, DAMAGED, is_kept},
     partition::Partition,
     scan::list_segments,
-    segment::{Damage, Segment, Walk, segment_path},
+    segment::{Segment, Walk, segment_path},
     wal::{WalEntry, entries, salvage_wal},
 };
 

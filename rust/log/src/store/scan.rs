@@ -2,11 +2,12 @@
 
 use std::{io, path::Path, sync::Arc};
 
+use crate::Damage;
 use crate::files::{Access, Files};
 
 use super::{
     layout::{CLEANED, CheckpointedPartition, SWAP, is_temporary, segment_base},
-    segment::{Damage, Segment, Walk, segment_path},
+    segment::{Segment, Walk, segment_path},
 };
 
 /// The segments of a partition, by their whole size.

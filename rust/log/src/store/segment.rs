@@ -11,6 +11,7 @@ use std::{
 
 use crate::{
     batch::{Batch, BatchError, BatchHeader, HEADER_BYTES, LEADING_BYTES, later_batch},
+    error::Damage,
     files::{File, read_up_to},
 };
 
@@ -18,30 +19,6 @@ use crate::{
 const WALK_BYTES: usize = 1 << 20;
 /// At least so many bytes lie between two entries of the index.
 const INDEX_INTERVAL_BYTES: u64 = 64 << 10;
-
-/// Bytes that are not what was written, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// Where they are.
-    pub file: PathBuf,
-    /// Byte of the file.
-    pub position: u64,
-    /// The offset that was expected there.
-    pub offset: i64,
-    /// What is wrong.
-    pub reason: String,
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Damage { file, position, offset, reason } = self;
-        write!(f, "`{}` is damaged at byte {position}, offset {offset}: {reason}; ", file.display())?;
-        write!(
-            f,
-            "restore the partition's directory from a copy, or give up what cannot be read with `rota log repair`"
-        )
-    }
-}
 
 /// A segment. Its readers and its writer share it.
 #[derive(Debug)]

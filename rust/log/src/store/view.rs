@@ -9,7 +9,8 @@ use bytes::{Bytes, BytesMut};
 
 use crate::{
     batch::{Batch, BatchError, BatchHeader, Batches, HEADER_BYTES, batches},
-    fenced::{LogError, LogRecord, RecordInPlace, StoredRecord},
+    error::{Damage, LogError},
+    fenced::{LogRecord, RecordInPlace, StoredRecord},
     files::read_up_to,
     partition_log::TimestampedOffset,
 };
@@ -196,12 +197,7 @@ impl PartitionView {
 }
 
 /// `None`: the segment has nothing at `from` or later. All offsets in it are below `limit`.
-fn read_segment(
-    segment: &Segment,
-    from: i64,
-    limit: i64,
-    max_bytes: usize,
-) -> Result<Option<Slice>, super::segment::Damage> {
+fn read_segment(segment: &Segment, from: i64, limit: i64, max_bytes: usize) -> Result<Option<Slice>, Damage> {
     let readable_bytes = segment.readable_bytes();
     let position = segment.seek(from)?;
     if position >= readable_bytes {
