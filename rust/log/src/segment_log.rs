@@ -55,6 +55,7 @@ struct Shared {
     queue: Mutex<Queue>,
     bell: Condvar,
     stopped: Mutex<Option<Arc<str>>>,
+    is_read_only: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -111,7 +112,7 @@ impl SegmentStore {
     /// Opens `dir` and starts the threads. Errors: those of [`Store::open`].
     pub fn open(files: Arc<dyn Files>, dir: &Path, options: StoreOptions) -> Result<(SegmentStore, Report), OpenError> {
         let (store, report) = Store::open(files, dir, options)?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared { is_read_only: store.is_read_only(), ..Shared::default() });
         let io = |error: io::Error| OpenError::Io { dir: dir.to_owned(), error };
         let passes = Passes::new(store, Arc::clone(&shared)).map_err(io)?;
         let thread = thread::Builder::new().name("log".to_owned()).spawn(move || passes.run()).map_err(io)?;
@@ -214,13 +215,9 @@ impl SegmentLog {
         self.partitions.get(&partition).map(|(_, view)| view)
     }
 
-    fn handle(&self, partition: i32) -> Result<PartitionHandle, LogError> {
-        self.partitions.get(&partition).map(|(handle, _)| *handle).ok_or(LogError::UnknownPartition { partition })
-    }
-
     fn encode(&self, append: &Append<Vec<LogRecord>>) -> Result<Command, LogError> {
         let Append { partition, epoch, timestamp_ms, batch, .. } = append;
-        let handle = self.handle(*partition)?;
+        let known = self.partitions.get(partition).ok_or(LogError::UnknownPartition { partition: *partition })?;
         check_size(batch, self.batch_bytes_max)?;
         // Kafka's coordinator writes sequence 0 without a producer.
         let mut writer = BatchWriter::default();
@@ -228,16 +225,20 @@ impl SegmentLog {
         for record in batch {
             writer.push(*timestamp_ms, Some(&record.key), record.value.as_deref());
         }
-        Ok(Command::Append { partition: handle, epoch: *epoch, batch: writer.finish().into() })
+        Ok(Command::Append { partition: known.0, epoch: *epoch, batch: writer.finish().into() })
     }
 }
 
 impl FencedLog<Vec<LogRecord>> for SegmentLog {
+    /// A directory that is only read has no writers to fence.
     fn open(&self, partition: i32, epoch: i32, to: &Arc<Completions>) {
         let reply = Reply::Completion { to: Arc::clone(to), partition, epoch, operation: Operation::Open };
-        match self.handle(partition) {
-            Ok(handle) => self.shared.send([Message::Do(Command::Open { partition: handle, epoch }, reply)]),
-            Err(error) => reply.give(Err(error)),
+        match self.partitions.get(&partition) {
+            Some((_, view)) if self.shared.is_read_only => {
+                reply.give(view.refusal().map_or_else(|| Ok(view.next_offset()), Err));
+            }
+            Some((handle, _)) => self.shared.send([Message::Do(Command::Open { partition: *handle, epoch }, reply)]),
+            None => reply.give(Err(LogError::UnknownPartition { partition })),
         }
     }
 

@@ -199,6 +199,11 @@ impl Store {
         self.partitions.get(handle.0 as usize)?.as_ref().map(|partition| Arc::clone(&partition.view))
     }
 
+    /// Whether nothing is ever written.
+    pub fn is_read_only(&self) -> bool {
+        self.options.access.is_read_only()
+    }
+
     /// Why nothing is accepted any more, if that is so.
     pub fn stopped(&self) -> Option<Arc<str>> {
         self.stopped.clone()

@@ -4,14 +4,14 @@ use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, mpsc::channel},
     time::{Duration, Instant},
 };
 
 use rota_log::{
-    Histogram, LogError, SegmentStore,
+    Completions, FaultyLog, FencedLog, Histogram, LogError, SegmentStore,
     files::{DiskFiles, Files},
-    store::{Access, Command, Durability, Report, StoreOptions},
+    store::{Access, Durability, Report, StoreOptions},
 };
 use tokio::sync::Notify;
 
@@ -23,7 +23,7 @@ use crate::{
         owners::{Owner, Owners},
         settings::Settings,
     },
-    log::{disk_log::DiskLog, offsets_log::SharedLog},
+    log::offsets_log::SharedLog,
     topics::{CONSUMER_OFFSETS, TOPICS_FILE, TopicDisk, TopicTable},
 };
 
@@ -160,15 +160,17 @@ impl DataDir {
         &self,
         settings: &Settings,
         owners: &Owners,
-        bells: &[Arc<Notify>],
         clock: Clock,
     ) -> Result<Arc<SharedLog>, ServerError> {
         let count = owners.partitions();
-        let limit = settings.message_max_bytes();
-        let log = DiskLog::new(&self.store, count, self.offsets_id, limit, self.is_read_only, bells);
+        let log = self.store.log(CONSUMER_OFFSETS, count, self.offsets_id, settings.message_max_bytes());
         let log =
             log.map_err(|error| self.bad(&format!("has no `{CONSUMER_OFFSETS}` of {count} partitions: {error}")))?;
-        let mut opens = Vec::new();
+        let (opened, opens) = channel();
+        let to = Completions::relay(move |completion| {
+            // All are waited for, unless one has failed.
+            let _nobody = opened.send(completion.result);
+        });
         for info in self.store.partitions().iter().filter(|info| info.topic == CONSUMER_OFFSETS) {
             let partition = info.partition as u32;
             let stored = info.epoch.map_or(-1, i64::from);
@@ -176,15 +178,13 @@ impl DataDir {
             if let Some(owner) = owners.of(partition) {
                 owners.set(partition, Owner { epoch, ..owner });
             }
-            opens.push(Command::Open { partition: info.handle, epoch: epoch as i32 });
+            log.open(info.partition, epoch as i32, &to);
         }
-        if !self.is_read_only {
-            let refused = |opened: &Result<i64, LogError>| opened.as_ref().is_err_and(|error| !is_damage(error));
-            if let Some(Err(error)) = self.store.call(opens).into_iter().find(refused) {
-                return Err(self.bad(&format!("cannot be written: {error}; free space or mend the disk")));
-            }
+        drop(to);
+        if let Some(error) = opens.iter().filter_map(Result::err).find(|error| !is_damage(error)) {
+            return Err(self.bad(&format!("cannot be written: {error}; free space or mend the disk")));
         }
-        Ok(SharedLog::on_disk(log, bells.to_vec(), clock))
+        Ok(Arc::new(FaultyLog::new(Arc::new(log), move || clock.now().mono_ms)))
     }
 
     /// The table of its topics. Errors: `BadData`.

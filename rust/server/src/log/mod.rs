@@ -1,6 +1,5 @@
 //! The log under `__consumer_offsets`, in memory or in a data directory.
 
 pub mod data_dir;
-pub mod disk_log;
 pub mod newer_groups;
 pub mod offsets_log;

@@ -65,6 +65,8 @@ impl Shared {
     /// panic's own message is on standard error, and this says what it means.
     pub fn panicked(&self, connection: &Connection) {
         self.commons.panics.fetch_add(1, Ordering::Relaxed);
+        // It may have asked the log for something and not taken it.
+        self.commons.bells.iter().for_each(|bell| bell.notify_one());
         let client = &connection.client_host;
         let handled = self.node.try_borrow().ok().and_then(|node| node.handling.api_name());
         let what = handled.map_or_else(|| "a request".to_owned(), |api| format!("a request of {api}"));

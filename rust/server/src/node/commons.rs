@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, atomic::AtomicU64};
 
+use rota_log::{FaultyLog, MemoryLog};
 use tokio::sync::Notify;
 
 use crate::{
@@ -60,8 +61,9 @@ impl Commons {
         let (owners, bells) = owners_and_bells(&settings, &place);
         let table_owners = Arc::clone(&owners);
         let topics = TopicTable::new(settings.topics(), table_owners, bells.clone(), &mut RandomBits::default());
-        let log =
-            SharedLog::new(settings.offsets_partitions(), settings.message_max_bytes(), bells.clone(), clock.clone());
+        let log = MemoryLog::new(settings.offsets_partitions(), settings.message_max_bytes());
+        let shown = clock.clone();
+        let log = Arc::new(FaultyLog::new(Arc::new(log), move || shown.now().mono_ms));
         Commons {
             controls: Controls::default(),
             panics: AtomicU64::new(0),
@@ -81,7 +83,7 @@ impl Commons {
     /// The same over a data directory.
     pub fn on_disk(settings: Settings, place: Place, clock: Clock, data: DataDir) -> Result<Commons, ServerError> {
         let (owners, bells) = owners_and_bells(&settings, &place);
-        let log = data.offsets_log(&settings, &owners, &bells, clock.clone())?;
+        let log = data.offsets_log(&settings, &owners, clock.clone())?;
         let topics = data.topics(&settings, Arc::clone(&owners), bells.clone())?;
         let (controls, panics) = (Controls::default(), AtomicU64::new(0));
         let (trace, journal, data) = (None, None, Some(data));

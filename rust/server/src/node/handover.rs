@@ -6,7 +6,7 @@
 
 use std::{
     collections::btree_map::Entry,
-    io,
+    mem,
     panic::{self, AssertUnwindSafe},
     rc::Rc,
     sync::mpsc::SyncSender,
@@ -35,12 +35,24 @@ use crate::{
 pub struct Loading {
     /// Of the incarnation that is being loaded.
     epoch: u32,
-    /// As far as it is loaded; `None`: a thread has it.
-    fold: Option<Fold>,
+    work: Work,
     /// Topics that went meanwhile.
     pub(crate) deleted: Vec<String>,
-    /// Is told when loading goes on after it was held.
+    /// Is notified when loading can go on.
     resumed: Rc<Notify>,
+}
+
+/// How far a partition is loaded.
+#[derive(Debug)]
+enum Work {
+    /// The log has not opened it yet. What becomes of the coordinator begins then.
+    Opening(Box<Coordinator>),
+    /// The log refused to open it.
+    Refused(LogError),
+    /// As far as it is loaded.
+    Ready(Box<Fold>),
+    /// A thread has it.
+    Away,
 }
 
 /// How loading stands.
@@ -48,7 +60,7 @@ pub struct Loading {
 pub enum Progress {
     /// There is more to replay.
     More,
-    /// It stands still until this is told.
+    /// It stands still until this is notified.
     Held(Rc<Notify>),
     /// The partition is loaded, or is not this node's any more, or a thread has it and brings it.
     Over,
@@ -63,6 +75,18 @@ pub struct Given {
     pub epoch: u32,
     /// Who speaks for its members.
     pub voices: Vec<(MemberKey, Voice)>,
+}
+
+impl Loading {
+    fn take_fold(&mut self) -> Option<Fold> {
+        match mem::replace(&mut self.work, Work::Away) {
+            Work::Ready(fold) => Some(*fold),
+            other => {
+                self.work = other;
+                None
+            }
+        }
+    }
 }
 
 impl Node {
@@ -85,22 +109,39 @@ impl Node {
         Some(Given { epoch, voices })
     }
 
-    /// Takes a partition over under a new epoch and begins to load it; an empty one is loaded at once.
-    pub fn take_over(&mut self, partition: u32, epoch: u32, voices: Vec<(MemberKey, Voice)>) -> Result<(), LogError> {
-        let end = self.commons.log.open(partition, epoch)?;
+    /// Takes a partition over under a new epoch and begins to load it once the log has opened it, which may take time;
+    /// an empty one is loaded then.
+    pub fn take_over(&mut self, partition: u32, epoch: u32, voices: Vec<(MemberKey, Voice)>) {
         let mut coordinator = Coordinator::new(self.settings.coordinator(), partition, epoch);
         // Every event would be quadratic in a large group, and its members are to be answered in debug builds, too.
         coordinator.check_itself(if cfg!(debug_assertions) { SelfCheck::Sampled } else { SelfCheck::Never });
         // What is here until that is loaded has to know that it loads, and nothing else.
         self.begin(coordinator.clone());
-        let fold = Some(Fold::new(coordinator, end));
-        self.loading.insert(partition, Loading { epoch, fold, deleted: Vec::new(), resumed: Rc::default() });
+        let work = Work::Opening(Box::new(coordinator));
+        self.loading.insert(partition, Loading { epoch, work, deleted: Vec::new(), resumed: Rc::default() });
         self.members.put(voices);
         self.commons.owners.set(partition, Owner { node_id: self.place.node_id, epoch });
-        if end == 0 && !self.loads_held {
-            self.load_nothing(partition);
+        self.effects.log.open(partition, epoch);
+        self.settle();
+    }
+
+    /// The log has opened a partition, up to whose `end` it is to be loaded, or refuses to.
+    pub(crate) fn opened(&mut self, partition: u32, epoch: u32, end: Result<i64, LogError>) {
+        let Some(loading) = self.loading.get_mut(&partition).filter(|loading| loading.epoch == epoch) else { return };
+        let Work::Opening(coordinator) = mem::replace(&mut loading.work, Work::Away) else { return };
+        loading.resumed.notify_one();
+        match end {
+            Ok(end) => {
+                loading.work = Work::Ready(Box::new(Fold::new(*coordinator, end)));
+                if end == 0 && !self.loads_held {
+                    self.load_nothing(partition);
+                }
+            }
+            Err(error) => {
+                loading.work = Work::Refused(error);
+                self.refuse(partition, epoch);
+            }
         }
-        Ok(())
     }
 
     /// Owns a partition whose log cannot be opened: it answers like one that could not be loaded.
@@ -125,13 +166,24 @@ impl Node {
         if self.loads_held {
             return Progress::Held(Rc::clone(&loading.resumed));
         }
-        let Some(mut fold) = loading.fold.take() else { return Progress::Over };
+        let mut fold = match mem::replace(&mut loading.work, Work::Away) {
+            Work::Ready(fold) => fold,
+            Work::Away => return Progress::Over,
+            Work::Refused(error) => {
+                self.loading.remove(&partition);
+                return Progress::Failed(ServerError::LoadFailed { partition, offset: 0, reason: error.to_string() });
+            }
+            opening @ Work::Opening(_) => {
+                loading.work = opening;
+                return Progress::Held(Rc::clone(&loading.resumed));
+            }
+        };
         match fold.slice(&self.commons.log) {
             Ok(true) => {
-                loading.fold = Some(fold);
+                loading.work = Work::Ready(fold);
                 Progress::More
             }
-            ended => match self.end_loading(fold, ended.map(drop)) {
+            ended => match self.end_loading(*fold, ended.map(drop)) {
                 Ok(()) => Progress::Over,
                 Err(error) => Progress::Failed(error),
             },
@@ -139,14 +191,20 @@ impl Node {
     }
 
     fn load_nothing(&mut self, partition: u32) {
-        if let Some(fold) = self.loading.get_mut(&partition).and_then(|loading| loading.fold.take()) {
+        if let Some(fold) = self.loading.get_mut(&partition).and_then(Loading::take_fold) {
             let _cannot_fail = self.end_loading(fold, Ok(()));
         }
     }
 
     /// Gives what is to be loaded of partitions to somebody else; what comes of each is for [`Node::end_loading`].
     pub fn take_folds(&mut self) -> Vec<Fold> {
-        self.loading.values_mut().filter_map(|loading| loading.fold.take()).collect()
+        self.loading.values_mut().filter_map(Loading::take_fold).collect()
+    }
+
+    /// What is notified when a partition that the log has not opened yet is open; `None`: there is none.
+    fn opening(&self) -> Option<Rc<Notify>> {
+        let opening = self.loading.values().find(|loading| matches!(loading.work, Work::Opening(_)))?;
+        Some(Rc::clone(&opening.resumed))
     }
 
     /// Everything that was to be loaded of a partition is, or cannot be. If this node has lost the partition since, or
@@ -199,21 +257,42 @@ impl Node {
     }
 }
 
-/// Loads what the log has of the node's own partitions, by threads that end with what is given; `loads` is told how each
-/// partition ended. On a virtual clock the node loads by itself: in the same order each time.
-pub fn load_own(shared: &Rc<Shared>, loads: &SyncSender<Result<(), ServerError>>) -> io::Result<Option<Loaders>> {
-    let mut node = shared.node.borrow_mut();
-    if node.clock.is_virtual() {
-        for (partition, Loading { epoch, .. }) in &node.loading {
-            tokio::task::spawn_local(load(Rc::clone(shared), *partition, *epoch, Some(loads.clone())));
+/// Begins to load what the log has of the node's own partitions; `loads` gets how each partition ended. Threads do it,
+/// which end before the node does. On a virtual clock the node loads by itself: in the same order each time.
+pub fn load_own(shared: &Rc<Shared>, loads: SyncSender<Result<(), ServerError>>) {
+    let node = shared.node.borrow();
+    if !node.clock.is_virtual() {
+        tokio::task::spawn_local(load_by_threads(Rc::clone(shared), loads));
+        return;
+    }
+    for (partition, Loading { epoch, .. }) in &node.loading {
+        tokio::task::spawn_local(load(Rc::clone(shared), *partition, *epoch, Some(loads.clone())));
+    }
+}
+
+async fn load_by_threads(shared: Rc<Shared>, loads: SyncSender<Result<(), ServerError>>) {
+    loop {
+        // What cannot be opened refuses everything; the report of the start says why.
+        let opening = shared.node.borrow().opening();
+        match opening {
+            Some(opened) => opened.notified().await,
+            None => break,
         }
-        return Ok(None);
     }
     let (ended, loaded) = unbounded_channel();
-    let threads_max = loaders::threads_of(node.place.ports.len());
-    let loaders = Loaders::begin(threads_max, node.take_folds(), &node.commons.log, &ended)?;
-    tokio::task::spawn_local(take_loaded(Rc::clone(shared), loaded, loads.clone()));
-    Ok(Some(loaders))
+    let begun = {
+        let mut node = shared.node.borrow_mut();
+        let threads_max = loaders::threads_of(node.place.ports.len());
+        Loaders::begin(threads_max, node.take_folds(), &node.commons.log, &ended)
+    };
+    drop(ended);
+    match begun {
+        Ok(_loaders) => take_loaded(shared, loaded, loads).await,
+        Err(source) => {
+            // Whoever started the server may not wait for it.
+            let _nobody = loads.send(Err(ServerError::CannotRun { source }));
+        }
+    }
 }
 
 /// Loads a partition that the node has taken over, slice by slice, and reports how it ended.
@@ -255,13 +334,14 @@ mod tests {
         error::ErrorCode,
         request::{CommitPartition, CommitTopic, OffsetCommit, Request},
     };
+    use rota_log::{FencedLog as _, SLICE_RECORDS};
     use rota_wire::versions;
 
     use super::*;
     use crate::{
         base::{clock::Clock, place::Place, settings::Settings},
         client::reply::{Address, Beside, Reply},
-        log::offsets_log::SLICE_RECORDS,
+        log::offsets_log::tests::append_raw,
         net::connection::Connection,
         node::commons::Commons,
     };
@@ -310,7 +390,7 @@ mod tests {
     fn durable(commons: &Commons, partition: u32) -> usize {
         let (mut from, mut count) = (0, 0);
         loop {
-            match commons.log.visit(partition, from, |_| count += 1).unwrap() {
+            match commons.log.read(partition as i32, from, &mut |_| count += 1).unwrap() {
                 next if next == from => return count,
                 next => from = next,
             }
@@ -325,13 +405,16 @@ mod tests {
         commons.log.hold();
         let in_flight = commit(&mut old, 1);
         assert_eq!(error(&in_flight), None);
-        new.take_over(partition, 1, Vec::new()).unwrap();
-        commons.log.release();
+        new.take_over(partition, 1, Vec::new());
+        commons.log.release_all();
         old.settle();
         assert_eq!(error(&in_flight), Some(ErrorCode::NotCoordinator));
         assert_eq!(error(&commit(&mut old, 2)), Some(ErrorCode::NotCoordinator));
         assert_eq!(durable(&commons, partition), 1);
-        assert_eq!(old.take_over(partition, 0, Vec::new()).unwrap_err().code(), 6, "its own epoch is over");
+        old.take_over(partition, 0, Vec::new());
+        let Progress::Failed(reason) = old.load_slice(partition, 0) else { panic!("its own epoch is over") };
+        assert!(reason.to_string().contains("epoch 0 is fenced"), "{reason}");
+        assert_eq!(error(&commit(&mut old, 3)), Some(ErrorCode::NotCoordinator));
     }
 
     #[test]
@@ -344,7 +427,7 @@ mod tests {
         assert_eq!((given.epoch, given.voices.len()), (0, 0));
         assert!(old.give_up(partition).is_none(), "it has gone");
         assert_eq!(error(&commit(&mut old, 0)), Some(ErrorCode::NotCoordinator));
-        new.take_over(partition, 1, given.voices).unwrap();
+        new.take_over(partition, 1, given.voices);
         for _ in 0..3 {
             assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::CoordinatorLoadInProgress));
             assert!(matches!(new.load_slice(partition, 1), Progress::More));
@@ -360,7 +443,7 @@ mod tests {
         let (_, mut new, partition) = taken_over();
         let given = new.give_up(partition).unwrap();
         assert!(matches!(new.load_slice(partition, 1), Progress::Over));
-        new.take_over(partition, given.epoch + 1, given.voices).unwrap();
+        new.take_over(partition, given.epoch + 1, given.voices);
         assert!(matches!(new.load_slice(partition, 1), Progress::Over), "that was the incarnation before");
         assert!(matches!(new.load_slice(partition, 2), Progress::More));
     }
@@ -371,7 +454,7 @@ mod tests {
         commit(&mut old, 0);
         let given = old.give_up(partition).unwrap();
         new.hold_loads();
-        new.take_over(partition, 1, given.voices).unwrap();
+        new.take_over(partition, 1, given.voices);
         let Progress::Held(resumed) = new.load_slice(partition, 1) else { panic!("it is held") };
         new.give_up(partition).unwrap();
         let told = std::pin::pin!(resumed.notified());
@@ -384,7 +467,7 @@ mod tests {
         let (commons, mut old, mut new, partition) = two_nodes();
         commit(&mut old, 0);
         let given = old.give_up(partition).unwrap();
-        new.take_over(partition, 1, given.voices).unwrap();
+        new.take_over(partition, 1, given.voices);
         (commons, new, partition)
     }
 
@@ -422,7 +505,7 @@ mod tests {
         let (fold, result) = loaded.pop().unwrap();
         new.end_loading(fold, result).unwrap();
         assert_eq!(error(&commit(&mut new, 1)), Some(ErrorCode::NotCoordinator));
-        new.take_over(partition, given.epoch + 1, given.voices).unwrap();
+        new.take_over(partition, given.epoch + 1, given.voices);
         let reason = String::new();
         new.end_loading(again, Err(Unreadable { offset: 0, reason })).unwrap();
         assert_eq!(error(&commit(&mut new, 1)), Some(ErrorCode::CoordinatorLoadInProgress), "of the epoch before");
@@ -457,8 +540,8 @@ mod tests {
         let (commons, mut old, mut new, partition) = two_nodes();
         commit(&mut old, 0);
         let given = old.give_up(partition).unwrap();
-        commons.log.append_raw(partition, b"\0\x01\0\x01".to_vec());
-        new.take_over(partition, 1, given.voices).unwrap();
+        append_raw(&commons.log, partition, b"\0\x01\0\x01".to_vec());
+        new.take_over(partition, 1, given.voices);
         let Progress::Failed(reason) = new.load_slice(partition, 1) else { panic!("the record is damaged") };
         assert!(reason.to_string().contains(&format!("partition {partition} of __consumer_offsets")), "{reason}");
         assert!(reason.to_string().contains("at offset 1"), "{reason}");

@@ -148,7 +148,7 @@ impl Journal {
         if let Some(damage) = report.damage.first() {
             return Err(bad(format!("has a damaged journal: {damage}")));
         }
-        let created = store.log(JOURNAL_TOPIC, partitions, 0, || ());
+        let created = store.log(JOURNAL_TOPIC, partitions, 0, BATCH_BYTES_MAX);
         created.map_err(|error| bad(format!("cannot hold a journal of {partitions} partitions: {error}")))?;
         let mut infos: Vec<PartitionInfo> =
             store.partitions().into_iter().filter(|info| info.topic == JOURNAL_TOPIC).collect();

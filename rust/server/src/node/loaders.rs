@@ -21,7 +21,7 @@ use rota_core::{
     coordinator::{Coordinator, LogEntry},
     records::{Record, RecordError},
 };
-use rota_log::RecordInPlace;
+use rota_log::{FencedLog as _, RecordInPlace};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::log::{newer_groups::NewerGroups, offsets_log::SharedLog};
@@ -76,7 +76,7 @@ impl Fold {
     fn replay_slice(&mut self, log: &SharedLog) -> Result<bool, Unreadable> {
         let (from, end) = (self.next, self.end);
         let mut refused = None;
-        let read = log.visit(self.coordinator.partition(), from, |record| {
+        let read = log.read(self.coordinator.partition() as i32, from, &mut |record| {
             if record.offset < end && refused.is_none() {
                 let offset = record.offset;
                 refused = self.replay(record).err().map(|error| Unreadable { offset, reason: error.to_string() });
@@ -175,22 +175,27 @@ fn load_all(left: &Mutex<Vec<Fold>>, closing: &AtomicBool, log: &SharedLog, ende
 #[cfg(test)]
 mod tests {
     use rota_core::{Config, effects::AppendId, records::OffsetValue};
+    use rota_log::SLICE_RECORDS;
     use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
     use super::*;
     use crate::{
         base::{clock::Clock, metrics::Tally},
-        log::offsets_log::{OffsetsLog, SLICE_RECORDS},
+        log::offsets_log::{
+            OffsetsLog,
+            tests::{append_raw, in_memory},
+        },
     };
 
     const PARTITIONS: u32 = 6;
 
     /// Each partition has a slice and a bit of offsets of one group, and one more than the partition before.
     fn filled() -> Arc<SharedLog> {
-        let log = SharedLog::new(PARTITIONS, usize::MAX, vec![Arc::default()], Clock::standing());
-        let mut end = OffsetsLog::new(Arc::clone(&log), 0);
+        let log = in_memory(PARTITIONS, usize::MAX, Clock::standing());
+        let mut end = OffsetsLog::new(Arc::clone(&log), Arc::default());
         for partition in 0..PARTITIONS {
-            assert_eq!(log.open(partition, 0), Ok(0));
+            end.open(partition, 0);
+            assert_eq!(end.ended(&mut Tally::default()).len(), 1);
             let offset = |at: usize| Record::Offset {
                 group_id: "g".into(),
                 topic: "t".into(),
@@ -244,7 +249,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_or_panics_is_an_error_of_its_partition_alone() {
         let log = filled();
-        log.append_raw(1, b"\0\x01\0\x01".to_vec());
+        append_raw(&log, 1, b"\0\x01\0\x01".to_vec());
         let mut folds: Vec<Fold> = (0..PARTITIONS).map(fold).collect();
         folds[1].end += 1;
         // As a bug would: it does not load, and panics when it is to replay.

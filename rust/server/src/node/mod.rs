@@ -30,7 +30,7 @@ use crate::{
     faults::Handling,
     log::{
         newer_groups::NewerGroups,
-        offsets_log::{Ended, OffsetsLog},
+        offsets_log::{EndOf, Ended, OffsetsLog},
     },
     net::connection::Connection,
     node::{commons::Commons, handover::Loading, journal::Journal, members::Members},
@@ -152,7 +152,7 @@ impl Node {
             loads_held: false,
             effects: Effects {
                 tickets: Tickets::default(),
-                log: OffsetsLog::new(Arc::clone(&commons.log), at),
+                log: OffsetsLog::new(Arc::clone(&commons.log), Arc::clone(&commons.bells[at])),
                 outcome: Outcome::default(),
                 tally: Tally::default(),
             },
@@ -169,10 +169,7 @@ impl Node {
         };
         for partition in 0..owners.partitions() {
             if let Some(owner) = owners.of(partition).filter(|owner| owner.node_id == node_id) {
-                // What cannot be opened refuses everything; the report of the start says why.
-                if node.take_over(partition, owner.epoch, Vec::new()).is_err() {
-                    node.refuse(partition, owner.epoch);
-                }
+                node.take_over(partition, owner.epoch, Vec::new());
             }
         }
         node
@@ -249,24 +246,30 @@ impl Node {
         self.handling.injected(&self.commons.controls, group_id)
     }
 
-    /// Tells the coordinators which appends have ended, until none is left that has.
+    /// Applies what has ended in the log, until nothing is left that has.
     pub fn settle(&mut self) {
         loop {
             let ended = self.effects.log.ended(&mut self.effects.tally);
             if ended.is_empty() {
                 return self.arm_earlier(self.effects.log.next_due());
             }
-            for Ended { partition, epoch, append_id, result } in ended {
-                let now = self.clock.now();
-                let Some(coordinator) = self.coordinators[partition as usize].as_mut() else { continue };
-                if coordinator.epoch() == epoch {
-                    let journal = self.commons.journal.as_deref();
-                    // An end is always taken.
-                    let _done = self.effects.run(journal, coordinator, now, &Event::Appended { append_id, result });
-                    let deadline_ms = coordinator.next_deadline();
-                    self.arm_earlier(deadline_ms);
+            for Ended { partition, epoch, what } in ended {
+                match what {
+                    EndOf::Open(result) => self.opened(partition, epoch, result),
+                    EndOf::Append(append_id, result) => self.appended(partition, epoch, append_id, result),
                 }
             }
+        }
+    }
+
+    fn appended(&mut self, partition: u32, epoch: u32, append_id: AppendId, result: Result<u64, ErrorCode>) {
+        let Some(coordinator) = self.coordinators[partition as usize].as_mut() else { return };
+        if coordinator.epoch() == epoch {
+            let (journal, now) = (self.commons.journal.as_deref(), self.clock.now());
+            // An end is always taken.
+            let _done = self.effects.run(journal, coordinator, now, &Event::Appended { append_id, result });
+            let deadline_ms = coordinator.next_deadline();
+            self.arm_earlier(deadline_ms);
         }
     }
 

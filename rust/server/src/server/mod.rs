@@ -19,6 +19,7 @@ use std::{
 };
 
 use rota_core::explain::Explanation;
+use rota_log::{Fault, LogError};
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime, select,
@@ -181,7 +182,13 @@ impl Server {
         drop(loads);
         let mut server = Server { host, commons, nodes, moving, held_loads, running, report: None };
         // Ends when every partition has reported, in whatever order.
-        let mut failed: Vec<String> = loaded.iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+        let mut failed = Vec::new();
+        for error in loaded.iter().filter_map(Result::err) {
+            match error {
+                ServerError::LoadFailed { .. } => failed.push(error.to_string()),
+                error => return Err(error),
+            }
+        }
         failed.sort_unstable();
         server.report = server.start_report(failed)?;
         Ok(server)
@@ -357,18 +364,14 @@ impl Server {
         let given = self.ask(Commons::place_of(from.node_id), move |node| node.give_up(partition))?;
         let (epoch, voices) = given.map_or((from.epoch, Vec::new()), |given| (given.epoch, given.voices));
         let (report, loaded) = sync_channel(1);
-        let begun = self.order(to, move |shared| -> Result<bool, ServerError> {
+        let begun = self.order(to, move |shared| {
             let epoch = epoch + 1;
             let node = &mut *shared.node.borrow_mut();
-            node.take_over(partition, epoch, voices).map_err(|error| ServerError::LoadFailed {
-                partition,
-                offset: 0,
-                reason: error.to_string(),
-            })?;
+            node.take_over(partition, epoch, voices);
             tokio::task::spawn_local(handover::load(Rc::clone(shared), partition, epoch, Some(report)));
-            Ok(node.loads_held)
+            node.loads_held
         })?;
-        if self.answered(&begun)?? {
+        if self.answered(&begun)? {
             self.held_loads.lock().unwrap_or_else(PoisonError::into_inner).insert(partition, loaded);
             return Ok(());
         }
@@ -475,7 +478,7 @@ impl Server {
 
     /// Appends end again, those that were held back first; returns how many those are.
     pub fn release_appends(&self) -> Result<usize, ServerError> {
-        let held = self.commons.log.release();
+        let held = self.commons.log.release_all();
         // Whoever waited has the answer when this returns.
         self.ask_all(Node::settle)?;
         Ok(held)
@@ -485,7 +488,7 @@ impl Server {
     pub fn fail_appends(&self, error_name: &str, times: u32) -> Result<(), ServerError> {
         let error = error_named(error_name)?;
         self.check_running()?;
-        self.commons.log.fail(error, times);
+        self.commons.log.strike(Fault::Fail(LogError::Failed { code: error.code() }), u64::from(times));
         Ok(())
     }
 
@@ -563,12 +566,7 @@ fn run(
             Err(error) => return drop(started.send(Err(error))),
         };
         let shared = Shared::new(Node::new(commons, node_id));
-        // They end before the node does.
-        let _loaders = match handover::load_own(&shared, &loads) {
-            Ok(loaders) => loaders,
-            Err(error) => return drop(started.send(Err(error))),
-        };
-        drop(loads);
+        handover::load_own(&shared, loads);
         let mut accepting = tokio::task::spawn_local(accept(Rc::clone(&shared), listener));
         let mut timing = tokio::task::spawn_local(run_timers(Rc::clone(&shared)));
         let mut listening = tokio::task::spawn_local(hear_bell(Rc::clone(&shared)));
