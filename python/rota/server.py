@@ -55,6 +55,8 @@ class Health(NamedTuple):
     """How many were finished since the start."""
     compaction_error: str | None
     """Why the last one that was given up was."""
+    failing: str | None = None
+    """Why writes fail at the moment, and what to do: a full disk, for example. Each request tries again."""
 
 
 class JournalHealth(NamedTuple):

@@ -79,15 +79,16 @@ def healthz(subject: Subject, _query: Query) -> Answer:
 
 
 def readyz(subject: Subject, _query: Query) -> Answer:
-    """Whether clients should be sent here: started, nothing loading, and the log accepts what comes."""
+    """Whether clients should be sent here: started, nothing loading, and the log takes writes."""
     loading = subject.started().loading()
     health = subject.health()
-    stopped = None if health is None else health.stopped
-    is_ready = not loading and stopped is None
+    stopped, failing = (None, None) if health is None else (health.stopped, health.failing)
+    is_ready = not loading and stopped is None and failing is None
     facts = {
         "status": "ready" if is_ready else "not ready",
         "loading_partitions": loading,
         "log_stopped": stopped,
+        "log_failing": failing,
         "refused_partitions": [] if health is None else health.refused,
     }
     return as_json(facts, HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)

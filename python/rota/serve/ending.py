@@ -52,6 +52,8 @@ class Ending:
         if health is None:
             return
         now = [] if health.stopped is None else [f"the log has stopped: {health.stopped}"]
+        if health.failing is not None:
+            now.append(f"the log takes no writes: {health.failing}")
         now += health.refused
         if health.compaction_error is not None:
             now.append(f"a compaction was given up: {health.compaction_error}")

@@ -72,7 +72,12 @@ pub enum LogError {
     },
     /// The store was opened to be read only.
     ReadOnly,
-    /// The store below failed, or a test asked for it: a Kafka error code.
+    /// The store cannot write at the moment. Nothing of the append is stored; the next one is tried again.
+    Storage {
+        /// What failed, where, and what to do.
+        reason: Arc<str>,
+    },
+    /// A test asked for it: a Kafka error code.
     Failed {
         /// Kafka's number.
         code: i16,
@@ -87,7 +92,7 @@ impl LogError {
             LogError::UnknownPartition { .. } => 3,
             LogError::NotOpen { .. } | LogError::Fenced { .. } | LogError::UnknownEpoch { .. } => 6,
             LogError::TooLarge { .. } => 10,
-            LogError::Damaged(_) | LogError::Stopped { .. } | LogError::ReadOnly => 56,
+            LogError::Damaged(_) | LogError::Stopped { .. } | LogError::Storage { .. } | LogError::ReadOnly => 56,
             LogError::Empty => 87,
             LogError::Failed { code } => *code,
         }
@@ -111,6 +116,7 @@ impl fmt::Display for LogError {
             }
             LogError::Damaged(damage) => write!(f, "{damage}"),
             LogError::Stopped { reason } => write!(f, "the log has stopped: {reason}"),
+            LogError::Storage { reason } => write!(f, "{reason}"),
             LogError::ReadOnly => write!(f, "the data directory was opened to be read only"),
             LogError::Failed { code } => write!(f, "the append failed with Kafka error {code}"),
         }

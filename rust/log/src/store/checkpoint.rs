@@ -122,7 +122,10 @@ impl Store {
                 let ran = (0..done).try_for_each(|_| task.step().map(|_| ()));
                 self.finish(Task::Checkpoint(task), ran);
             }
-            None => return Err(crate::LogError::Failed { code: 56 }),
+            None => {
+                let reason = format!("no checkpoint of `{}` can be begun; free space or mend the disk", self.dir.display());
+                return Err(crate::LogError::Storage { reason: reason.into() });
+            }
         }
         match &self.stopped {
             Some(reason) => Err(crate::LogError::Stopped { reason: Arc::clone(reason) }),
@@ -187,8 +190,8 @@ impl Store {
             }
             (Task::Checkpoint(_), Err(error)) => {
                 self.stop(format!(
-                    "a checkpoint failed: {error}. Mend the disk and start again: what was acknowledged is in the \
-                     write-ahead files"
+                    "a checkpoint failed: {error}; {} and start again: what was acknowledged is in the write-ahead files",
+                    super::pass::advice(&error)
                 ));
             }
             (Task::Compaction(task), Ok(())) => self.end_compaction(*task),

@@ -141,6 +141,8 @@ pub struct Store {
     /// Directories of deleted partitions that are still there.
     leftovers: Vec<PathBuf>,
     stopped: Option<Arc<str>>,
+    /// Where writes fail now and why, the oldest first. `None`: what all partitions share.
+    failing: Vec<(Option<PartitionHandle>, Arc<str>)>,
     in_task: bool,
     compactions: u64,
     last_compaction_error: Option<String>,
@@ -255,6 +257,7 @@ impl Store {
 
     fn forget(&mut self, handle: PartitionHandle) -> Option<Partition> {
         let partition = self.partitions[handle.0 as usize].take()?;
+        self.failing.retain(|(place, _)| *place != Some(handle));
         self.names.remove(&(partition.topic.clone(), partition.number));
         Some(partition)
     }

@@ -135,6 +135,7 @@ impl Opening {
             unsynced_bytes: 0,
             leftovers: Vec::new(),
             stopped: None,
+            failing: Vec::new(),
             in_task: false,
             compactions: 0,
             last_compaction_error: None,

@@ -1,10 +1,16 @@
 //! A pass: the commands that wait become durable together.
 
-use std::{collections::HashMap, io, sync::Arc};
+use std::{
+    collections::HashMap,
+    io::{self, ErrorKind},
+    path::Path,
+    sync::Arc,
+};
 
 use crate::{
     batch::{Batch, rewrite_header},
     error::LogError,
+    files::{Access, write_all_at},
 };
 
 use super::{
@@ -89,8 +95,24 @@ struct Run {
 
 const BATCHES_HEADER_BYTES: usize = 17;
 
-pub(super) fn storage_error(_: io::Error) -> LogError {
-    LogError::Failed { code: 56 }
+/// The file that [`Store::probe`] writes and removes.
+const PROBE: &str = "rota.probe";
+const PROBE_BYTES: usize = 64 << 10;
+
+/// What to do about a failed write or sync.
+pub(super) fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space on its file system, or raise the quota",
+        ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
+        ErrorKind::PermissionDenied => "let this user read and write it",
+        ErrorKind::FileTooLarge => "raise the limit on the size of files (ulimit -f)",
+        _ => "mend the disk",
+    }
+}
+
+pub(super) fn storage_error(path: &Path, error: &io::Error) -> LogError {
+    let reason = format!("writing `{}` failed: {error}; {}", path.display(), advice(error));
+    LogError::Storage { reason: reason.into() }
 }
 
 impl Store {
@@ -153,7 +175,9 @@ impl Store {
             Some(_) => return Err(LogError::UnknownPartition { partition: number }),
             None => {
                 let dir = self.partition_dir(topic, number);
-                self.clear(&dir).map_err(storage_error)?;
+                if let Err(error) = self.clear(&dir) {
+                    return Err(self.fails(None, storage_error(&dir, &error)));
+                }
                 self.add(Partition::new(topic, number, topic_id, dir))
             }
         };
@@ -200,7 +224,8 @@ impl Store {
         if let Some(error) = failure.or_else(|| stage.end_run().err()) {
             partition.roll_back(self.files.as_ref(), undo);
             // If it could not be taken back, nobody knows whether it is there.
-            let error = partition.refused.clone().unwrap_or_else(|| storage_error(error));
+            let error = partition.refused.clone().unwrap_or_else(|| storage_error(&partition.dir, &error));
+            let error = self.fails(Some(handle), error);
             pass.frame.truncate(frame_start);
             pass.meta.truncate(meta_start);
             pass.deleted.retain(|deleted| *deleted != handle);
@@ -233,7 +258,8 @@ impl Store {
             }
             pass.deleted.clear();
             pass.trims.clear();
-            Err(storage_error(error))
+            let path = self.dir.join(super::layout::wal_name(self.wal.number));
+            Err(self.fails(None, storage_error(&path, &error)))
         } else {
             let appended = self.wal.append(payload, has_data.then_some(&mut self.syncs));
             appended.map_err(|error| self.stop_writing(&error))
@@ -255,6 +281,9 @@ impl Store {
                 partition.publish();
                 self.names_changed |= undo.is_empty() && !partition.segments.is_empty();
             }
+            if !self.failing.is_empty() {
+                self.failing.retain(|(place, _)| place.is_some_and(|place| place != handle));
+            }
         }
         for (at, handle, limit_bytes, below) in pass.trims.drain(..) {
             if let Some(partition) = &mut self.partitions[handle.0 as usize] {
@@ -271,10 +300,39 @@ impl Store {
         let name = super::layout::wal_name(self.wal.number);
         let reason = format!(
             "writing `{}` failed: {error}. Whether the last appends are on the disk is not known and asking again \
-             would not tell; mend the disk and start again: what was acknowledged is there",
-            self.dir.join(name).display()
+             would not tell; {} and start again: what was acknowledged is there",
+            self.dir.join(name).display(),
+            advice(error)
         );
         self.stop(reason)
+    }
+
+    /// Writes to a partition, or to what all share, fail from here on.
+    fn fails(&mut self, place: Option<PartitionHandle>, error: LogError) -> LogError {
+        if !self.failing.iter().any(|(other, _)| *other == place) {
+            self.failing.push((place, error.to_string().into()));
+        }
+        error
+    }
+
+    /// Why writes fail now, if they do: what failed first. The next append tries again.
+    pub fn failing(&self) -> Option<Arc<str>> {
+        self.failing.first().map(|(_, reason)| Arc::clone(reason))
+    }
+
+    /// After failed writes, tries whether the directory takes some again: without appends nothing else would tell.
+    pub fn probe(&mut self) {
+        if self.failing.is_empty() || self.stopped.is_some() {
+            return;
+        }
+        let path = self.dir.join(PROBE);
+        let written = self.files.open(&path, Access::Create).and_then(|file| {
+            write_all_at(file.as_ref(), &[0; PROBE_BYTES], 0)?;
+            file.sync()
+        });
+        if self.files.remove(&path).and(written).is_ok() {
+            self.failing.clear();
+        }
     }
 
     /// Nothing is accepted from here on.
