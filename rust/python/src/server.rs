@@ -219,9 +219,12 @@ impl Server {
     }
 
     /// Of a data directory: why it stopped, which partitions are refused, syncs and the seconds that those took,
-    /// compactions, the last one's error.
+    /// compactions, the last one's error, why writes fail now.
     #[expect(clippy::type_complexity, reason = "a row of plain values")]
-    fn health(&self, py: Python<'_>) -> Option<(Option<String>, Vec<String>, u64, f64, u64, Option<String>)> {
+    fn health(
+        &self,
+        py: Python<'_>,
+    ) -> Option<(Option<String>, Vec<String>, u64, f64, u64, Option<String>, Option<String>)> {
         let health = py.detach(|| self.running.health())?;
         Some((
             health.stopped,
@@ -230,6 +233,7 @@ impl Server {
             health.syncs.sum_seconds,
             health.compactions,
             health.compaction_error,
+            health.failing,
         ))
     }
 

@@ -123,7 +123,8 @@ impl Store {
                 self.finish(Task::Checkpoint(task), ran);
             }
             None => {
-                let reason = format!("no checkpoint of `{}` can be begun; free space or mend the disk", self.dir.display());
+                let reason =
+                    format!("no checkpoint of `{}` can be begun; free space or mend the disk", self.dir.display());
                 return Err(crate::LogError::Storage { reason: reason.into() });
             }
         }

@@ -82,6 +82,8 @@ pub struct Health {
     pub compactions: u64,
     /// Why the last compaction that was given up was.
     pub compaction_error: Option<String>,
+    /// Why writes fail at the moment, if they do, and what to do. Each append tries again.
+    pub failing: Option<String>,
 }
 
 /// See the module.
@@ -182,7 +184,7 @@ impl DataDir {
         }
         drop(to);
         if let Some(error) = opens.iter().filter_map(Result::err).find(|error| !is_damage(error)) {
-            return Err(self.bad(&format!("cannot be written: {error}; free space or mend the disk")));
+            return Err(self.bad(&format!("cannot be written: {error}")));
         }
         Ok(Arc::new(FaultyLog::new(Arc::new(log), move || clock.now().mono_ms)))
     }
@@ -212,7 +214,7 @@ impl DataDir {
         &self.dir
     }
 
-    /// How it is now.
+    /// How it is now. If writes have failed, tries whether there is room again: the next look says what came of it.
     pub fn health(&self) -> Health {
         let stopped = self.store.stopped().map(|reason| reason.to_string());
         let look = |store: &mut rota_log::store::Store| {
@@ -220,9 +222,12 @@ impl DataDir {
                 let refusal = info.view.refusal()?;
                 Some(format!("partition {} of {}: {refusal}", info.partition, info.topic))
             });
+            let (refused, failing) = (refusals.collect(), store.failing());
+            store.probe();
             Health {
                 stopped: None,
-                refused: refusals.collect(),
+                failing: failing.map(|reason| reason.to_string()),
+                refused,
                 syncs: store.syncs().clone(),
                 compactions: store.compactions(),
                 compaction_error: store.last_compaction_error().map(str::to_owned),

@@ -36,14 +36,56 @@ pub(super) struct DiskRecords {
     pub next_offset: i64,
     /// Whether its producers have been read back since the start.
     pub knows_producers: bool,
+    /// Batches on their way.
+    pub in_flight: u64,
     /// Why nothing more is appended: a batch did not become durable, and later ones must not take its place.
     pub stopped: Option<Arc<str>>,
+    /// Only the next start can go on after that.
+    is_stopped_for_good: bool,
 }
 
 impl DiskRecords {
     pub fn new(on_disk: OnDisk) -> DiskRecords {
         let next_offset = on_disk.view.next_offset();
-        DiskRecords { on_disk, next_offset, knows_producers: false, stopped: None }
+        DiskRecords {
+            on_disk,
+            next_offset,
+            knows_producers: false,
+            in_flight: 0,
+            stopped: None,
+            is_stopped_for_good: false,
+        }
+    }
+
+    /// A batch has ended. After a failed write that stored nothing, batches are taken again once none is in flight;
+    /// what was known of `producers` counted on the failed batch and is read back.
+    pub fn ended(&mut self, result: &Result<i64, LogError>, producers: &mut Producers) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        match result {
+            // A later batch took the place of the failed one.
+            Ok(_) => self.is_stopped_for_good |= self.stopped.is_some(),
+            Err(error) => {
+                self.is_stopped_for_good |= !matches!(error, LogError::Storage { .. });
+                self.stopped.get_or_insert_with(|| error.to_string().into());
+            }
+        }
+        if self.in_flight == 0 && self.stopped.is_some() && !self.is_stopped_for_good {
+            self.stopped = None;
+            self.next_offset = self.on_disk.view.next_offset();
+            self.knows_producers = false;
+            *producers = Producers::default();
+        }
+    }
+
+    /// Refuses what may not be appended now.
+    pub fn check_writable(&self) -> Result<(), String> {
+        match &self.stopped {
+            Some(reason) if self.is_stopped_for_good => {
+                Err(format!("nothing is appended until the server is started again: {reason}"))
+            }
+            Some(reason) => Err(format!("nothing is appended at the moment: {reason}")),
+            None => Ok(()),
+        }
     }
 
     /// What the newest batches say of idempotent producers.

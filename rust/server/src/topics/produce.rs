@@ -173,10 +173,19 @@ impl Topics {
         self.create_on_disk(name, place)?;
         let partition = self.data.entry(place).or_default();
         let header = batch.header();
+        if let Records::Disk(disk) = &partition.log
+            && let Err(message) = disk.check_writable()
+        {
+            return refuse(ErrorCode::KafkaStorageError, message);
+        }
         if header.is_idempotent() {
             partition.know_producers()?;
             match partition.producers.check(header) {
                 Ok(None) => {}
+                // Its first copy may still fail.
+                Ok(Some(at)) if at.base_offset >= partition.log.next_offset() => {
+                    return refuse(ErrorCode::RequestTimedOut, "the same batch is being stored");
+                }
                 Ok(Some(at)) => {
                     let first_offset = partition.log.first_offset();
                     return Ok(Stored { at, first_offset, append_time_ms: at.max_timestamp_ms, token: None });
@@ -235,8 +244,8 @@ impl Topics {
         let ended = std::mem::take(&mut *self.appends.ended.lock().unwrap_or_else(PoisonError::into_inner));
         let take = |(token, place, result): Ended| {
             if let Some(partition) = self.data.get_mut(&place) {
-                if let (Err(error), Records::Disk(disk)) = (&result, &mut partition.log) {
-                    disk.stopped.get_or_insert_with(|| error.to_string().into());
+                if let Records::Disk(disk) = &mut partition.log {
+                    disk.ended(&result, &mut partition.producers);
                 }
                 let watches = std::mem::take(&mut partition.watches);
                 self.fire(watches);
@@ -271,10 +280,6 @@ impl Appends {
         append_time_ms: Option<i64>,
     ) -> Result<(i64, AppendToken), Refusal> {
         let Some(store) = &owner.disk else { return refuse(ErrorCode::KafkaStorageError, "there is no disk") };
-        if let Some(reason) = &disk.stopped {
-            let message = format!("nothing is appended until the server is started again: {reason}");
-            return refuse(ErrorCode::KafkaStorageError, message);
-        }
         let header = batch.header();
         let count = i64::from(header.last_offset_delta).checked_add(1).filter(|count| *count > 0);
         let base_offset = disk.next_offset;
@@ -282,6 +287,7 @@ impl Appends {
             return refuse(ErrorCode::InvalidRecord, "the batch has no records");
         };
         disk.next_offset = next_offset;
+        disk.in_flight += 1;
         let mut bytes = batch.bytes().to_vec();
         if let Some(now_ms) = append_time_ms {
             stamp_append_time(&mut bytes, now_ms);
