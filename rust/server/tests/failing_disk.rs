@@ -25,7 +25,7 @@ use rota_log::{
     BatchWriter,
     files::{Access, DiskFiles, Entry, File, Files, Lock},
 };
-use rota_server::{DataConfig, ServerConfig, Settings};
+use rota_server::{DataConfig, Server, ServerConfig, Settings};
 use tempfile::TempDir;
 
 use scene::{Scene, answer, connected, group, send, text, topic};
@@ -232,6 +232,10 @@ impl Scene {
         self.ask(8, &request).responses[0].partition_responses[0].error_code
     }
 
+    fn failing(&self) -> Option<String> {
+        self.server.health().expect("it has a directory").failing
+    }
+
     fn stopped(&self) -> Option<String> {
         self.server.health().expect("it has a directory").stopped
     }
@@ -298,6 +302,46 @@ fn a_full_disk_refuses_the_appends_of_that_moment_and_later_ones_go_on() {
         let there = scene.committed(&id);
         assert!(if named == "rota.wal" { (1..=2).contains(&there) } else { there == 3 }, "{named}: {there}");
     }
+}
+
+#[test]
+fn a_full_disk_is_shown_until_there_is_room_and_then_messages_go_on() {
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    let mut scene = served(&dir, &files);
+    assert_eq!((scene.produce(), scene.failing()), (NONE, None));
+    let full = Rule { operation: Operation::Write, named: "/t-0/", after: 0, times: u64::MAX, errno: ENOSPC };
+    files.fail(Some(full));
+    assert_eq!([scene.produce(), scene.produce()], [KAFKA_STORAGE_ERROR; 2]);
+    let why = scene.failing().expect("it says why");
+    assert!(why.contains("/t-0`") && why.contains("No space left on device (os error 28)"), "{why}");
+    assert!(why.contains("free space"), "{why}");
+    assert_eq!((scene.failing(), scene.stopped()), (None, None), "a file of its own shows that there is room");
+    assert_eq!(scene.produce(), KAFKA_STORAGE_ERROR);
+    files.fail(None);
+    assert_eq!((scene.produce(), scene.failing()), (NONE, None));
+    drop(scene);
+    let mut scene = served(&dir, &FailingFiles::default());
+    assert_eq!(scene.server.log_ends(vec![("t".to_owned(), 0)]).unwrap(), [Some(2)], "what was acknowledged");
+    assert_eq!(scene.produce(), NONE);
+}
+
+#[test]
+fn a_start_on_a_full_disk_names_the_cause() {
+    let mut refused = 0;
+    for after in 0.. {
+        let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+        files.fail(Some(Rule { operation: Operation::Write, named: "", after, times: u64::MAX, errno: ENOSPC }));
+        let data = DataConfig { files: Arc::new(files.clone()), ..DataConfig::at(dir.path().join("data")) };
+        match Server::start(ServerConfig { data: Some(data), ..ServerConfig::default() }) {
+            Ok(_started) => break,
+            Err(error) => {
+                let why = error.to_string();
+                assert!(why.contains("No space left on device") && why.contains("free space"), "{after}: {why}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 2, "{refused} places where a start writes");
 }
 
 /// On a virtual clock the node itself loads, otherwise threads do.

@@ -334,7 +334,7 @@ mod tests {
         error::ErrorCode,
         request::{CommitPartition, CommitTopic, OffsetCommit, Request},
     };
-    use rota_log::{FencedLog as _, SLICE_RECORDS};
+    use rota_log::{Fault, FencedLog as _, SLICE_RECORDS};
     use rota_wire::versions;
 
     use super::*;
@@ -415,6 +415,71 @@ mod tests {
         let Progress::Failed(reason) = old.load_slice(partition, 0) else { panic!("its own epoch is over") };
         assert!(reason.to_string().contains("epoch 0 is fenced"), "{reason}");
         assert_eq!(error(&commit(&mut old, 3)), Some(ErrorCode::NotCoordinator));
+    }
+
+    #[test]
+    fn an_append_whose_answer_is_lost_is_refused_like_a_failed_one_and_what_was_acknowledged_stays() {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        assert_eq!(error(&commit(&mut old, 0)), Some(ErrorCode::None));
+        let timed_out = LogError::Failed { code: ErrorCode::RequestTimedOut.code() };
+        for fault in [Fault::LoseAnswer(timed_out.clone()), Fault::Fail(timed_out)] {
+            commons.log.strike(fault, 1);
+            assert_eq!(error(&commit(&mut old, 1)), Some(ErrorCode::CoordinatorNotAvailable));
+        }
+        assert_eq!(error(&commit(&mut old, 2)), Some(ErrorCode::None));
+        assert_eq!(old.offset_count(), 2);
+        let given = old.give_up(partition).unwrap();
+        new.take_over(partition, 1, given.voices);
+        while !matches!(new.load_slice(partition, 1), Progress::Over) {}
+        assert_eq!(new.offset_count(), 3, "the one of unknown outcome is there, too");
+    }
+
+    #[test]
+    fn an_append_that_arrives_twice_is_answered_once_and_changes_nothing_else() {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        commons.log.strike(Fault::Duplicate, 1);
+        let connection = commit(&mut old, 0);
+        let once = connection.out.borrow().len();
+        assert_eq!((error(&connection), durable(&commons, partition)), (Some(ErrorCode::None), 2));
+        assert_eq!(once, commit(&mut old, 1).out.borrow().len(), "one answer");
+        let given = old.give_up(partition).unwrap();
+        new.take_over(partition, 1, given.voices);
+        while !matches!(new.load_slice(partition, 1), Progress::Over) {}
+        assert_eq!(new.offset_count(), 2);
+    }
+
+    /// S28, where the fence comes while the append is on its way.
+    #[test]
+    fn a_node_that_is_fenced_while_its_append_is_in_flight_acknowledges_neither_it_nor_later_ones() {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        assert_eq!(error(&commit(&mut old, 0)), Some(ErrorCode::None));
+        commons.log.strike(Fault::Fence, 1);
+        for offset in [1, 2] {
+            assert_eq!(error(&commit(&mut old, offset)), Some(ErrorCode::NotCoordinator));
+        }
+        let given = old.give_up(partition).unwrap();
+        new.take_over(partition, given.epoch + 1, given.voices);
+        while !matches!(new.load_slice(partition, 1), Progress::Over) {}
+        assert_eq!(new.offset_count(), 1, "what was acknowledged, and nothing else");
+        assert_eq!(error(&commit(&mut new, 3)), Some(ErrorCode::None));
+    }
+
+    #[test]
+    fn a_partition_whose_log_takes_time_to_open_answers_the_gate_until_it_is_loaded() {
+        let (commons, mut old, mut new, partition) = two_nodes();
+        commit(&mut old, 0);
+        let given = old.give_up(partition).unwrap();
+        commons.log.hold_opens();
+        new.take_over(partition, 1, given.voices);
+        assert_eq!(error(&commit(&mut new, 1)), Some(ErrorCode::CoordinatorLoadInProgress));
+        let Progress::Held(opened) = new.load_slice(partition, 1) else { panic!("it is not open") };
+        assert_eq!(commons.log.release_opens(), 1);
+        new.settle();
+        let notified = std::pin::pin!(opened.notified());
+        assert!(notified.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+        while !matches!(new.load_slice(partition, 1), Progress::Over) {}
+        assert_eq!(new.offset_count(), 1);
+        assert_eq!(error(&commit(&mut new, 1)), Some(ErrorCode::None));
     }
 
     #[test]

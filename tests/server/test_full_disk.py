@@ -1,0 +1,143 @@
+"""A full disk: what clients, standard error, `/readyz`, metrics and the next start say, and that the server recovers."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import resource
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from tests.clients.eventually import eventually
+from tests.server import peer
+from tests.server.test_data import WITHIN_S, run, serving
+from tests.wire.raw import Connection
+
+FILLER = "filler"
+
+
+@pytest.fixture
+def small_filesystem(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 6 MB."""
+    mounted = tmp_path / "small"
+    mounted.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a file system")
+    tried = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(mounted)], capture_output=True, text=True, check=False
+    )
+    if tried.returncode != 0:
+        pytest.skip(f"no file system can be mounted here: {tried.stderr.strip()}")
+    try:
+        yield mounted
+    finally:
+        subprocess.run(["umount", "--lazy", str(mounted)], check=True)
+
+
+def fill(directory: Path) -> None:
+    """Take all room that is left."""
+    with (directory / FILLER).open("ab", buffering=0) as filler, pytest.raises(OSError, match="No space left"):
+        while True:
+            filler.write(bytes(4096))
+
+
+def ready(address: object) -> tuple[int, dict[str, Any]]:
+    connection = http.client.HTTPConnection(str(address), timeout=WITHIN_S)
+    try:
+        connection.request("GET", "/readyz")
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def failing(address: object) -> str:
+    """The sample of the metric."""
+    connection = http.client.HTTPConnection(str(address), timeout=WITHIN_S)
+    try:
+        connection.request("GET", "/metrics")
+        lines = connection.getresponse().read().decode().splitlines()
+        return next(line for line in lines if line.startswith("rota_log_failing "))
+    finally:
+        connection.close()
+
+
+def produce(servers: object, count: int) -> tuple[int, set[int]]:
+    """How many messages were acknowledged, and the errors of the others."""
+    producer = Producer({"bootstrap.servers": servers, "retries": 0, "message.timeout.ms": 10_000, "log_level": 0})
+    errors: list[KafkaError | None] = []
+    for _ in range(count):
+        producer.produce("orders", bytes(16_384), partition=0, on_delivery=lambda error, _: errors.append(error))
+        producer.flush(WITHIN_S)
+    return errors.count(None), {error.code() for error in errors if error is not None}
+
+
+def stored(servers: object) -> int:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "log_level": 0})
+    first, last = consumer.get_watermark_offsets(TopicPartition("orders", 0), timeout=WITHIN_S)
+    consumer.close()
+    return int(last) - int(first)
+
+
+def test_a_full_disk_is_visible_and_what_was_acknowledged_is_there(small_filesystem: Path) -> None:
+    data = small_filesystem / "data"
+    with serving(data, "--http", "127.0.0.1:0") as (process, told):
+        servers, shown = told["listen"], told["http"]
+        acknowledged, errors = produce(servers, 1)
+        assert (acknowledged, errors, ready(shown)[0]) == (1, set(), 200)
+        fill(small_filesystem)
+        more, errors = produce(servers, 50)
+        acknowledged += more
+        assert errors == {KafkaError.KAFKA_STORAGE_ERROR}
+        status, facts = ready(shown)
+        assert (status, facts["status"], facts["log_stopped"]) == (503, "not ready", None)
+        assert "No space left on device" in facts["log_failing"]
+        assert "free space" in facts["log_failing"]
+        assert failing(shown) == "rota_log_failing 1.0"
+
+        (small_filesystem / FILLER).unlink()
+        eventually(lambda: ready(shown)[0] == 200, WITHIN_S, "the server is ready again")
+        assert failing(shown) == "rota_log_failing 0.0"
+        more, errors = produce(servers, 1)
+        assert (more, errors) == (1, set())
+        acknowledged += more
+        process.terminate()
+        _, said = process.communicate(timeout=WITHIN_S)
+    (line,) = [line for line in said.splitlines() if "the log takes no writes" in line]
+    assert str(data) in line
+    assert "No space left on device" in line
+    assert "free space" in line
+
+    fill(small_filesystem)
+    ended = run("serve", "--listen", "127.0.0.1:0", "--data", str(data))
+    assert ended.returncode == 1
+    assert "No space left on device" in ended.stderr
+    assert "free space" in ended.stderr
+    assert "Kafka error" not in ended.stderr
+    (small_filesystem / FILLER).unlink()
+    with serving(data) as (_, told):
+        assert stored(told["listen"]) >= acknowledged
+
+
+def test_a_limit_on_the_size_of_files_is_said_like_a_full_disk_and_needs_no_restart(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with serving(data, "--http", "127.0.0.1:0") as (process, told):
+        with Connection(peer.host_port(str(told["listen"]))) as connection:
+            connection.ask(peer.metadata("orders"))
+            assert peer.committed(connection.ask(peer.commit("g", {0: 1}))) == {0}
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+            assert peer.committed(connection.ask(peer.commit("g", {0: 2}))) == {peer.NOT_COORDINATOR}
+            status, facts = ready(told["http"])
+            assert (status, facts["log_stopped"]) == (503, None)
+            assert "File too large" in facts["log_failing"]
+            assert "ulimit -f" in facts["log_failing"]
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            assert peer.committed(connection.ask(peer.commit("g", {0: 3}))) == {0}
+            assert peer.fetched(connection.ask(peer.fetch("g", [0]))) == (0, {0: 3})
+        assert ready(told["http"])[0] == 200
