@@ -147,6 +147,8 @@ def _disk(health: Health, tally: dict[str, Any]) -> Iterator[Metric]:
         "rota_log_stopped", "1 if the log accepts nothing any more.", value=int(health.stopped is not None)
     )
     yield GaugeMetricFamily(
-        "rota_log_failing", "1 if the log takes no writes now, as on a full disk.", value=int(health.failing is not None)
+        "rota_log_failing",
+        "1 if the log takes no writes now, as on a full disk.",
+        value=int(health.failing is not None),
     )
     yield GaugeMetricFamily("rota_refused_partitions", "Partitions that are refused.", value=len(health.refused))
