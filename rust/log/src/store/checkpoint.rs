@@ -97,7 +97,7 @@ impl Store {
             return None;
         }
         let task = if self.wal.size_bytes().max(self.unsynced_bytes) >= self.options.wal_bytes {
-            self.begin_checkpoint().map(Task::Checkpoint)
+            self.begin_checkpoint().ok().map(Task::Checkpoint)
         } else {
             self.begin_compaction(now_ms).map(|task| Task::Compaction(Box::new(task)))
         };
@@ -116,39 +116,32 @@ impl Store {
         if let Some(refusal) = self.refusal() {
             return Err(refusal);
         }
-        match self.begin_checkpoint() {
-            Some(mut task) => {
-                let done = task.steps.len();
-                let ran = (0..done).try_for_each(|_| task.step().map(|_| ()));
-                self.finish(Task::Checkpoint(task), ran);
-            }
-            None => {
-                let reason =
-                    format!("no checkpoint of `{}` can be begun; free space or mend the disk", self.dir.display());
-                return Err(crate::LogError::Storage { reason: reason.into() });
-            }
-        }
+        let path = self.dir.join(layout::wal_name(self.wal.number + 1));
+        let mut task = self.begin_checkpoint().map_err(|error| super::pass::storage_error(&path, &error))?;
+        let steps = task.steps.len();
+        let ran = (0..steps).try_for_each(|_| task.step().map(|_| ()));
+        self.finish(Task::Checkpoint(task), ran);
         match &self.stopped {
             Some(reason) => Err(crate::LogError::Stopped { reason: Arc::clone(reason) }),
             None => Ok(()),
         }
     }
 
-    /// `None`: a new write-ahead file could not be created; the old one goes on.
-    fn begin_checkpoint(&mut self) -> Option<CheckpointTask> {
+    /// After an error, such as that of a new write-ahead file that cannot be created, the old one goes on.
+    fn begin_checkpoint(&mut self) -> io::Result<CheckpointTask> {
         let has_data = self.options.durability == Durability::Fsync;
         let files = Arc::clone(&self.files);
-        for dir in std::mem::take(&mut self.leftovers) {
-            if super::wipe(files.as_ref(), &dir).is_err() {
-                self.leftovers.push(dir);
-            }
-        }
-        if !self.leftovers.is_empty() {
-            return None;
-        }
+        let mut wiped = Ok(());
+        self.leftovers.retain(|dir| {
+            let gone = super::wipe(files.as_ref(), dir);
+            let is_there = gone.is_err();
+            wiped = std::mem::replace(&mut wiped, Ok(())).and(gone);
+            is_there
+        });
+        wiped?;
         let (number, sequence) = (self.wal.number + 1, self.wal.next_sequence());
         let reserve_bytes = self.options.wal_reserve_bytes;
-        let wal = Wal::create(files.as_ref(), &self.dir, number, sequence, has_data, reserve_bytes).ok()?;
+        let wal = Wal::create(files.as_ref(), &self.dir, number, sequence, has_data, reserve_bytes)?;
         let old = std::mem::replace(&mut self.wal, wal);
         self.unsynced_bytes = 0;
         let mut steps = VecDeque::new();
@@ -174,7 +167,7 @@ impl Store {
         if !old.has_ended() {
             steps.push_back(Step::RemoveWal(self.dir.join(layout::wal_name(old.number))));
         }
-        Some(CheckpointTask { files, steps, bases })
+        Ok(CheckpointTask { files, steps, bases })
     }
 
     /// Takes a task back with how it ended. A checkpoint that failed stops the store: what it was to sync may be lost

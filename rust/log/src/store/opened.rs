@@ -2,7 +2,7 @@
 
 use std::{fmt, io, path::PathBuf};
 
-use super::layout::META_PROPERTIES;
+use super::{layout::META_PROPERTIES, pass::advice};
 use crate::Damage;
 
 /// Why a data directory cannot be opened.
@@ -73,7 +73,13 @@ impl fmt::Display for OpenError {
                 "`{}` was written by Kafka, which mends it when it starts; --take-over makes it rota's",
                 dir.display()
             ),
-            OpenError::Io { dir, error } => write!(f, "`{}` cannot be opened: {error}", dir.display()),
+            // The text of an error of ours says what to do.
+            OpenError::Io { dir, error } if error.kind() == io::ErrorKind::Other => {
+                write!(f, "`{}` cannot be opened: {error}", dir.display())
+            }
+            OpenError::Io { dir, error } => {
+                write!(f, "`{}` cannot be opened: {error}; {}", dir.display(), advice(error))
+            }
         }
     }
 }
