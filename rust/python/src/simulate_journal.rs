@@ -52,7 +52,7 @@ impl SimulatedJournal {
                 directory.display()
             )));
         }
-        store.log(JOURNAL_TOPIC, PARTITIONS_MAX, 0, || ()).map_err(failed)?;
+        store.log(JOURNAL_TOPIC, PARTITIONS_MAX, 0, usize::MAX).map_err(failed)?;
         let partitions: Vec<PartitionHandle> =
             (0..).map_while(|number| store.inspect(move |store| store.handle(JOURNAL_TOPIC, number))?).collect();
         let open = |&partition| Command::Open { partition, epoch: EPOCH };
