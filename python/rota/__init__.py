@@ -75,6 +75,7 @@ from rota.clock import VirtualClock
 from rota.server import Server
 
 if TYPE_CHECKING:
+    from rota import assign as assign
     from rota.member import Member, MemberError, MemberSettings
 
 __all__ = [
@@ -149,7 +150,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The member's side comes when it is asked for: what a server starts with does not need it."""
+    """Import the assignors and the member's side when they are asked for: a server does not need them."""
+    if name == "assign":
+        return importlib.import_module("rota.assign")
     if name in ("member", "Member", "MemberError", "MemberSettings"):
         member = importlib.import_module("rota.member")
         return member if name == "member" else getattr(member, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import resources
 from typing import Any
 
@@ -81,12 +81,12 @@ def settle(server: rota.Server, *consumers: Consumer, group: str = GROUP) -> Non
     until(is_settled, f"Stable with {len(consumers)} members")
 
 
-def leave(server: rota.Server, *consumers: Consumer) -> None:
+def leave(server: rota.Server, *consumers: Consumer, group: str = GROUP) -> None:
     """Close them one after the other: librdkafka may wait for ever when one closes that is just being assigned."""
     for number, one in enumerate(consumers, 1):
         one.close()
         if number < len(consumers):
-            settle(server, *consumers[number:])
+            settle(server, *consumers[number:], group=group)
 
 
 def commit(server: rota.Server, group: str, *offsets: TopicPartition) -> None:
@@ -100,19 +100,43 @@ def commit(server: rota.Server, group: str, *offsets: TopicPartition) -> None:
 def stuck(server: rota.Server, clock: rota.VirtualClock) -> Iterator[tuple[str, str]]:
     """A group that one member has left, that another does not rejoin, and that a third one waits in: for 31 s of a
     45 s session. Gives the ids of the one that left and of the one that is missing."""
-    seven, three, one = (consumer(server, client_id) for client_id in ("consumer-7", "consumer-3", "consumer-1"))
-    settle(server, seven, three, one)
+    with held_up(server, clock, beats=False) as who:
+        yield who
+
+
+@contextmanager
+def busy(server: rota.Server, clock: rota.VirtualClock) -> Iterator[tuple[str, str]]:
+    """The same, but the member that does not rejoin heartbeats: its application does not poll, for 47 s of a rebalance
+    timeout of 300 s."""
+    with held_up(server, clock, beats=True) as who:
+        yield who
+
+
+@contextmanager
+def held_up(
+    server: rota.Server,
+    clock: rota.VirtualClock,
+    *,
+    beats: bool,
+    group: str = GROUP,
+    clients: tuple[str, str, str] = ("consumer-7", "consumer-3", "consumer-1"),
+) -> Iterator[tuple[str, str]]:
+    """Of `clients` the first leaves, the second does not rejoin and the third waits. `beats`: the second heartbeats."""
+    seven, three, one = (consumer(server, client_id, group) for client_id in clients)
+    # librdkafka rejoins without its application, unless that wants to be asked before.
+    three.subscribe(["t"], on_revoke=lambda *_: None)
+    settle(server, seven, three, one, group=group)
     left, missing = seven.memberid(), three.memberid()
-    with server.pause(missing, GROUP):
+    with nullcontext() if beats else server.pause(missing, group):
         seven.close()
 
         def waits_for_it() -> bool:
             one.poll(0.02)
-            explained = server.explain(GROUP)
+            explained = server.explain(group)
             return explained is not None and [wait.member_id for wait in explained.waiting] == [missing]
 
         until(waits_for_it, f"a group that waits for {missing}")
-        clock.advance(31_000)
+        clock.advance(47_000 if beats else 31_000)
         yield left, missing
-    settle(server, three, one)
-    leave(server, three, one)
+    settle(server, three, one, group=group)
+    leave(server, three, one, group=group)
