@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import processes
 
 pytest_plugins = ["pytester"]  # for the tests of our own plugin
 
@@ -12,3 +17,46 @@ pytest_plugins = ["pytester"]  # for the tests of our own plugin
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+LEFT = "processes_left"
+
+
+def pytest_configure() -> None:
+    processes.prepare()
+
+
+@pytest.fixture(autouse=True)
+def _ends_what_it_starts() -> Iterator[None]:
+    """A process that a test leaves behind is killed, and fails the test. Those of wider fixtures are not the test's."""
+    before = processes.children()
+    yield
+    left = processes.end_all_but(before)
+    assert not left, "the test left processes behind: " + "; ".join(left)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Nor does a fixture leave any: the session fails, here or in the process that started this worker."""
+    yield
+    if session.config.pluginmanager.hasplugin("dsession"):
+        return  # its children are the workers
+    left = processes.end_all_but(set())
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[LEFT] = left
+    elif left:
+        _complain(session.config, left)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A worker has ended."""
+    if left := getattr(node, "workeroutput", {}).get(LEFT):
+        _complain(node.config, left)
+        node.config.pluginmanager.getplugin("dsession").shouldstop = "processes were left behind"
+
+
+def _complain(config: pytest.Config, left: list[str]) -> None:
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    for words in left:
+        reporter.write_line(f"left behind and killed: {words}", red=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import shutil
 import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +24,7 @@ from rota.groups.errors import GroupsError
 from .groups_scene import rota_groups
 
 KNOWN = KafkaAdminClient.DEFAULT_CONFIG
+JOINED_WITHIN_S = 10.0
 
 
 def test_a_file_of_kafkas_clients_is_read(tmp_path: Path) -> None:
@@ -87,14 +91,22 @@ def behind_tls(listener: socket.socket, certificate: Path, port: int) -> Iterato
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
 
+    opened: list[socket.socket] = []
+    threads: list[threading.Thread] = []
+
+    def begin(work: Callable[..., None], *arguments: socket.socket) -> None:
+        threads.append(threading.Thread(target=work, args=arguments, daemon=True))
+        threads[-1].start()
+
+    def shut(end: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # it is shut already
+            end.shutdown(socket.SHUT_RDWR)
+
     def carry(source: socket.socket, sink: socket.socket) -> None:
-        try:
+        with contextlib.suppress(OSError):
             while data := source.recv(65_536):
                 sink.sendall(data)
-        except OSError:
-            pass
-        finally:
-            sink.close()
+        shut(sink)  # which ends the other direction, too
 
     def accept() -> None:
         while True:
@@ -104,15 +116,26 @@ def behind_tls(listener: socket.socket, certificate: Path, port: int) -> Iterato
                 return
             try:
                 client = context.wrap_socket(plain, server_side=True)
-            except (ssl.SSLError, OSError):
+            except OSError:
+                plain.close()
                 continue
             server = socket.create_connection(("127.0.0.1", port))
-            for ends in ((client, server), (server, client)):
-                threading.Thread(target=carry, args=ends, daemon=True).start()
+            opened.extend((client, server))
+            begin(carry, client, server)
+            begin(carry, server, client)
 
-    threading.Thread(target=accept, daemon=True).start()
-    yield
-    listener.shutdown(socket.SHUT_RDWR)
+    begin(accept)
+    try:
+        yield
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        threads[0].join(JOINED_WITHIN_S)
+        for end in opened:
+            shut(end)
+        for thread in threads:
+            thread.join(JOINED_WITHIN_S)
+        for end in opened:
+            end.close()
 
 
 def test_a_server_behind_tls_is_reached_with_its_certificate_only(certificate: Path, tmp_path: Path) -> None:
@@ -125,3 +148,7 @@ def test_a_server_behind_tls_is_reached_with_its_certificate_only(certificate: P
             assert (reached.code, reached.out) == (0, "[]\n"), reached.err
             tls = ("--command-property", "security.protocol=SSL", "--timeout", "1000")
             assert rota_groups("list", "--bootstrap-server", where, *tls).code == 5
+            with warnings.catch_warnings():
+                # kafka-python leaves the socket of a failed handshake to the collector; no other test shall meet it.
+                warnings.simplefilter("ignore", ResourceWarning)
+                gc.collect()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -41,7 +42,7 @@ def group(group_id: str, **changed: Any) -> dict[str, Any]:
 
 
 def lines(groups: list[dict[str, Any]], rows: int = 10, fault: str | None = None) -> list[str]:
-    console = Console(width=120, highlight=False, force_terminal=False, record=True, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
+    console = Console(width=120, highlight=False, force_terminal=False, record=True, file=io.StringIO())
     console.print(view.drawn(groups, view.ordered(groups, "", only_waiting=False), "h:1", rows, fault))
     return [line.rstrip() for line in console.export_text().splitlines()]
 
