@@ -230,4 +230,4 @@ demo: develop ## watch a group live, about 30 s (DEMO_ARGS=--json for a summary)
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) dist build target .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find python tests specs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +

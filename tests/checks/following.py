@@ -18,8 +18,8 @@ from rota.check.differential.lockstep import Lockstep
 from rota.check.differential.steps import Ask, Crash, DeleteTopics, HandOver, Loaded, LoadFails, Step
 from rota.check.differential.volume import Seeded
 from rota.model.state import Replacement, State
-from specs.logic import Spec
-from specs.structures import Rejected, Structure, take
+from rota.specs.logic import Spec
+from rota.specs.structures import Rejected, Structure, take
 
 STEPS = sys.modules["rota.model.step"]
 GROUP = "g"

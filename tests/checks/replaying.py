@@ -1,8 +1,8 @@
 """Plays runs of the specification on the core: what Z3 says can happen, happens.
 
-A run of `specs/runs.py` is a list of actions, and Z3 finds who does what. Here each action becomes the event that it is
-about: a request, the end of an append, time. Core, model and specification take it together (`Follower`), and what the
-specification has seen must be the actions of the run.
+A run of `rota.specs.runs` is a list of actions, and Z3 finds who does what. Here each action becomes the event that it
+is about: a request, the end of an append, time. Core, model and specification take it together (`Follower`), and what
+the specification has seen must be the actions of the run.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from rota import model
 from rota.check.differential.steps import Ask, Crash, End, HandOver, Loaded, Pass, Step
-from specs.logic import Action, Spec
-from specs.obligations import Run
+from rota.specs.logic import Action, Spec
+from rota.specs.obligations import Run
 from tests.checks.following import GROUP, Follower
 
 BOTH = (("range", b"S"), ("sticky", b"T"))

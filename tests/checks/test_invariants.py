@@ -51,12 +51,12 @@ def shown(*looks: str) -> pytest.MarkDecorator:
 @cache
 def killed() -> dict[str, list[str]]:
     """What the proofs found each bug to break."""
-    told: dict[str, list[str]] = json.loads((ROOT / "specs/killed.json").read_text(encoding="utf-8"))
+    told: dict[str, list[str]] = json.loads((ROOT / "python/rota/specs/killed.json").read_text(encoding="utf-8"))
     return told
 
 
 def test_every_invariant_is_in_the_table_with_its_owner() -> None:
-    vocabulary = tomllib.loads((ROOT / "specs/vocabulary.toml").read_text(encoding="utf-8"))["invariants"]
+    vocabulary = tomllib.loads((ROOT / "python/rota/specs/vocabulary.toml").read_text(encoding="utf-8"))["invariants"]
     assert [(row.id, row.owner) for row in ROWS] == [(each["id"], each["owner"]) for each in vocabulary]
     looks = {"specification", "arithmetic", "exploration", "model", "simulator", "damage", "audit", "wire"}
     assert {row.looks for row in ROWS} == looks
@@ -64,7 +64,7 @@ def test_every_invariant_is_in_the_table_with_its_owner() -> None:
 
 @shown("specification", "arithmetic")
 def test_a_bug_in_the_specification_refutes_it(row: Row) -> None:
-    """tests/checks/test_spec_classic.py plants each and looks whether `specs/killed.json` says what it breaks."""
+    """tests/checks/test_spec_classic.py plants each and looks whether `killed.json` says what it breaks."""
     assert row.says in killed()[row.bug]
     assert row.looks == "arithmetic" or row.says.partition(":")[0] == row.id
 

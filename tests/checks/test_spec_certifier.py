@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rota.assign
-from specs import assignors
-from specs.logic import Spec, State
+from rota.specs import assignors
+from rota.specs.logic import Spec, State
 
 PROMISES = ("disjoint", "subscribed-only", "complete")
 ROWS = 2_000  # plans of one shape that are made and judged together

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import z3
 
-from specs import assignors, explain, jobs, necessity, slips, wheel
-from specs.logic import And, Implies, Property, Spec
-from specs.obligations import Result, Step, initiation, possible, prove, refute
-from specs.planting import FEW
+from rota.specs import assignors, explain, jobs, necessity, slips, wheel
+from rota.specs.logic import And, Implies, Property, Spec
+from rota.specs.obligations import Result, Step, initiation, possible, prove, refute
+from rota.specs.planting import FEW
 from tests.checks.tidy import ROOT
 
 

@@ -5,12 +5,12 @@ from importlib.resources import files
 
 import pytest
 
-from specs import explain, jobs, necessity
-from specs.claims import claims
-from specs.obligations import Step, run_of
-from specs.planting import MUTANTS
-from specs.runs import RUNS, SIZES
-from specs.slips import SLIPS
+from rota.specs import explain, jobs, necessity
+from rota.specs.claims import claims
+from rota.specs.obligations import Step, run_of
+from rota.specs.planting import MUTANTS
+from rota.specs.runs import RUNS, SIZES
+from rota.specs.slips import SLIPS
 
 SPEC = jobs.specification()
 KILLED = explain.bugs()
@@ -105,7 +105,7 @@ def test_every_auxiliary_invariant_is_needed() -> None:
 
 
 def test_the_ids_are_those_of_the_vocabulary() -> None:
-    vocabulary = (files("specs") / "vocabulary.toml").read_text(encoding="utf-8")
+    vocabulary = (files("rota.specs") / "vocabulary.toml").read_text(encoding="utf-8")
     for prop in SPEC.properties.values():
         if not prop.auxiliary:
             assert f'id = "{prop.name.split(":")[0]}"' in vocabulary

@@ -10,8 +10,8 @@ import pytest
 
 from rota import model
 from rota.check.differential.steps import Ask, Crash, End, Loaded, Pass, Step
-from specs import jobs
-from specs.logic import Term
+from rota.specs import jobs
+from rota.specs.logic import Term
 from tests.checks.following import Follower, Unlike, sampled
 from tests.checks.test_differential import BOTH_REPLACED_AT_ONCE, JOIN, PAIR
 

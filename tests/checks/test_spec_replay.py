@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from specs import jobs
-from specs.obligations import run_of
-from specs.runs import RUNS, SIZES
+from rota.specs import jobs
+from rota.specs.obligations import run_of
+from rota.specs.runs import RUNS, SIZES
 from tests.checks.replaying import Player, silent
 
 pytestmark = pytest.mark.xdist_group("replayed")  # each run is played once

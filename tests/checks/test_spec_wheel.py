@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rota import Wheel
-from specs import wheel
+from rota.specs import wheel
 
 Words = NDArray[np.uint64]
 
 
 class Numbers:
-    """The arithmetic of specs/wheel.py on arrays of unsigned 64-bit numbers."""
+    """The arithmetic of `rota.specs.wheel` on arrays of unsigned 64-bit numbers."""
 
     @staticmethod
     def word(value: int) -> np.uint64:

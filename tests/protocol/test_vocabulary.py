@@ -1,4 +1,4 @@
-"""`specs/vocabulary.toml` is the one vocabulary: the Rust enums are held to it, and it to the protocol page."""
+"""`rota/specs/vocabulary.toml` is the one vocabulary: the Rust enums are held to it, and it to the protocol page."""
 
 import re
 import tomllib
@@ -10,7 +10,7 @@ from rota import _rota
 from tests.checks.tidy import ROOT, sections_of
 
 VOCABULARY: dict[str, list[dict[str, Any]]] = tomllib.loads(
-    (ROOT / "specs/vocabulary.toml").read_text(encoding="utf-8")
+    (ROOT / "python/rota/specs/vocabulary.toml").read_text(encoding="utf-8")
 )
 WORDS: Any = _rota.vocabulary()
 PAGE = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")

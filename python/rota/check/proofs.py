@@ -1,9 +1,8 @@
-"""The proofs of `specs/`, run and reported. Everything of Z3 is behind `missing`, because Z3 is optional."""
+"""Runs and reports the proofs of `rota.specs`. Everything of Z3 is behind `missing`, because Z3 is optional."""
 
 from __future__ import annotations
 
 import importlib.util
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,12 @@ NEEDS = "the proofs need Z3: pip install 'rota[check]'"
 
 def missing() -> str | None:
     """What has to be installed first, if anything."""
-    checkout = Path(__file__).resolve().parents[3]
-    if importlib.util.find_spec("specs") is None and (checkout / "specs").is_dir():
-        sys.path.append(str(checkout))  # an editable install has only python/ on its path
     return NEEDS if importlib.util.find_spec("z3") is None else None
 
 
 def run(effort: Effort, progress: Progress, fresh: bool = False) -> Report:
     """Prove everything; without planted bugs if it has to be quick. `fresh` takes nothing from the cache."""
-    from specs import jobs
+    from rota.specs import jobs
 
     began = time.perf_counter()
     folder: Path | None = None if fresh else jobs.cache_folder()
@@ -35,7 +31,7 @@ def run(effort: Effort, progress: Progress, fresh: bool = False) -> Report:
 
 def report(results: list[dict[str, Any]], quick: bool, seconds: float) -> Report:
     """Figures and failures of the results of all jobs."""
-    from specs.jobs import specification
+    from rota.specs.jobs import specification
 
     proofs = [result for result in results if result["kind"] != "mutant"]
     bugs = [result for result in results if result["kind"] == "mutant"]
@@ -71,6 +67,6 @@ def report(results: list[dict[str, Any]], quick: bool, seconds: float) -> Report
 
 def explain(name: str) -> str:
     """English, source, formula and the planted bugs that break a property. Raises KeyError if there is none."""
-    from specs.explain import explain as words
+    from rota.specs.explain import explain as words
 
     return words(name)

@@ -1,4 +1,4 @@
-"""Invariants of docs/protocol.md as functions over the model's states, by the ids of specs/vocabulary.toml.
+"""Invariants of docs/protocol.md as functions over the model's states, by the ids of python/rota/specs/vocabulary.toml.
 
 Each gives complaints that begin with its id. The core checks its own state by itself.
 """

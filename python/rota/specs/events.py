@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from specs import classic as c
-from specs.logic import And, If, Implies, Not, Or, Spec, Term
-from specs.statics import replacement_ends
-from specs.storage import commits, deletion, incarnations, log, other_ends
+from rota.specs import classic as c
+from rota.specs.logic import And, If, Implies, Not, Or, Spec, Term
+from rota.specs.statics import replacement_ends
+from rota.specs.storage import commits, deletion, incarnations, log, other_ends
 
 Body = Callable[..., None]
 

@@ -21,12 +21,12 @@ from typing import Any
 
 import z3
 
-from specs import assignors, mutants, mutants_small, necessity, wheel
-from specs.invariants import classic
-from specs.logic import Spec
-from specs.obligations import Result, Step, initiation, possible, prove
-from specs.planting import FEW, MUTANTS, SIZES, killers
-from specs.slips import SLIPS
+from rota.specs import assignors, mutants, mutants_small, necessity, wheel
+from rota.specs.invariants import classic
+from rota.specs.logic import Spec
+from rota.specs.obligations import Result, Step, initiation, possible, prove
+from rota.specs.planting import FEW, MUTANTS, SIZES, killers
+from rota.specs.slips import SLIPS
 
 Results = list[dict[str, Any]]
 BUGS = (mutants, mutants_small)  # importing them plants the bugs
@@ -88,7 +88,7 @@ def _found(kind: str, name: str) -> dict[str, str]:
 def fingerprint() -> str:
     """What every outcome depends on: the sources of the specifications, and Z3."""
     digest = hashlib.sha256(z3.get_version_string().encode())
-    for source in sorted(files("specs").iterdir(), key=lambda entry: entry.name):
+    for source in sorted(files("rota.specs").iterdir(), key=lambda entry: entry.name):
         if source.name.endswith((".py", "necessary.json")):
             digest.update(source.name.encode() + source.read_bytes())
     return digest.hexdigest()

@@ -1,5 +1,5 @@
 """Planted slips in the arithmetic of the wheel and of assignors, and checks that the certifier forgets: each makes some
-claim false. `specs/mutants.py` has the bugs of the protocol.
+claim false. `mutants.py` has the bugs of the protocol.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 
 import z3
 
-from specs import assignors, wheel
-from specs.logic import Or, State, Term
-from specs.obligations import Result
-from specs.planting import Mutant, killers
-from specs.wheel import LEVEL_BITS, LEVELS, Bits, Word, shift
+from rota.specs import assignors, wheel
+from rota.specs.logic import Or, State, Term
+from rota.specs.obligations import Result
+from rota.specs.planting import Mutant, killers
+from rota.specs.wheel import LEVEL_BITS, LEVELS, Bits, Word, shift
 
 SIZES = {"Topic": 2, "Partition": 2, "Member": 2, "Load": 2}
 Broken = dict[str, str]

@@ -1,12 +1,12 @@
 """Invariants of the classic protocol that only induction needs: what memory, the log and records in flight look like
-in each state. They are proved like the others; `specs/invariants.py` has those that mean something to a user.
+in each state. They are proved like the others; `invariants.py` has those that mean something to a user.
 """
 
 from __future__ import annotations
 
-from specs import classic as c
-from specs.logic import And, Iff, Implies, Not, Or
-from specs.properties import Properties, arriving, deleted, living
+from rota.specs import classic as c
+from rota.specs.logic import And, Iff, Implies, Not, Or
+from rota.specs.properties import Properties, arriving, deleted, living
 
 
 def members(add: Properties) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 
 import z3
 
-from specs.obligations import Result, verdict_of
+from rota.specs.obligations import Result, verdict_of
 
 LEVELS, WIDE, WIDE_BITS, LEVEL_BITS, BITS = 10, 1, 10, 6, 64
 ALL = (1 << BITS) - 1

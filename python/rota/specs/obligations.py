@@ -1,4 +1,4 @@
-"""What has to be proved of a specification, and how: `specs/logic.py` has the language.
+"""What has to be proved of a specification, and how: `logic.py` has the language.
 
 *Initiation*: the initial state has the property. *Consecution*: an action keeps it, if all invariants held before.
 *Satisfiability*: an action can happen. Proofs are for any number of elements. Models, that is counter-examples to
@@ -15,7 +15,7 @@ from typing import Any
 
 import z3
 
-from specs.logic import Action, Context, Formula, Not, Property, Spec, State, Term, context_of
+from rota.specs.logic import Action, Context, Formula, Not, Property, Spec, State, Term, context_of
 
 LIMIT_MS = 60_000
 

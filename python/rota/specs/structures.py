@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from specs.logic import Action, Spec, State
+from rota.specs.logic import Action, Spec, State
 
 Element = Any
 

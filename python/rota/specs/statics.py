@@ -1,13 +1,13 @@
 """The ends of static replacements in Stable: a newcomer waits for its record, stands or falls with it, and may be
-itself replaced before. `specs/events.py` has their beginnings. Written from docs/protocol.md §9.3.
+itself replaced before. `events.py` has their beginnings. Written from docs/protocol.md §9.3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from specs import classic as c
-from specs.logic import And, If, Not, Or, Spec, Term
+from rota.specs import classic as c
+from rota.specs.logic import And, If, Not, Or, Spec, Term
 
 Body = Callable[..., None]
 

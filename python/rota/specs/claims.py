@@ -1,4 +1,4 @@
-"""What is proved of the wheel and of assignors, in words and formulas, for `specs/explain.py`."""
+"""What is proved of the wheel and of assignors, in words and formulas, for `explain.py`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import z3
 
-from specs import assignors, wheel
-from specs.logic import Property, State
-from specs.slips import replaced
+from rota.specs import assignors, wheel
+from rota.specs.logic import Property, State
+from rota.specs.slips import replaced
 
 LEVEL = wheel.LEVELS - 2  # of which formulas are shown: one level is above it
 WHEEL = ("level_of", "slot_of", "slot_start", "slots_reached")

@@ -6,7 +6,7 @@ variables of a state; what it does not assign is unchanged, so nobody types fram
 decidable fragment as long as quantifier alternations follow the order in which the sorts were declared;
 `Spec.misordered` looks at every formula that is handed to Z3.
 
-`specs/obligations.py` has what is proved of a specification; `docs/proofs.md` has a worked example.
+`obligations.py` has what is proved of a specification; `docs/proofs.md` has a worked example.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Formula = Any  # a z3 expression or, where it is already decided, a bool
 Term = Any
 
 
-# ---- connectives: they fold what is decided, and work on plain bools (specs/structures.py) and on arrays of bools
+# ---- connectives: they fold what is decided, and work on plain bools (structures.py) and on arrays of bools
 
 
 def And(*parts: Formula) -> Formula:  # noqa: N802 - the names of logic, as z3 writes them

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from specs import classic as c
-from specs.logic import And, If, Implies, Not, Or, State, Term
-from specs.planting import also, event, without
+from rota.specs import classic as c
+from rota.specs.logic import And, If, Implies, Not, Or, State, Term
+from rota.specs.planting import also, event, without
 
 
 @also("replacement records count as plans", "a second plan of a generation becomes durable", "log takes a group record")

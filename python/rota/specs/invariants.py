@@ -1,15 +1,15 @@
-"""What is proved of the classic protocol. The ids are those of `specs/vocabulary.toml`; an id with a letter is a part
+"""What is proved of the classic protocol. The ids are those of `vocabulary.toml`; an id with a letter is a part
 of that invariant. Names in words are *auxiliary*: induction needs them, nobody else does.
 """
 
 from __future__ import annotations
 
-from specs import auxiliary as aux
-from specs import classic as c
-from specs import liveness
-from specs.events import specification
-from specs.logic import And, Iff, Implies, Not, Or, Spec
-from specs.properties import Properties, deleted, grows, living
+from rota.specs import auxiliary as aux
+from rota.specs import classic as c
+from rota.specs import liveness
+from rota.specs.events import specification
+from rota.specs.logic import And, Iff, Implies, Not, Or, Spec
+from rota.specs.properties import Properties, deleted, grows, living
 
 EDGES = (
     ("Empty", "PreparingRebalance"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from specs.logic import And, Not, Or, Property, Spec, Term
+from rota.specs.logic import And, Not, Or, Property, Spec, Term
 
 PAGE = "docs/protocol.md §"
 

@@ -1,5 +1,5 @@
 """The classic group protocol over any number of members, instances, generations, appends and partitions: what a
-coordinator, its log and its clients' memories are, and the steps that events are made of. `specs/events.py` has the
+coordinator, its log and its clients' memories are, and the steps that events are made of. `events.py` has the
 events. Written from docs/protocol.md.
 
 One group of one coordinator partition. A dynamic member counts as an instance of its own, so "one replacement chain"
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from specs.logic import And, If, Implies, Not, Or, Spec, Term
+from rota.specs.logic import And, If, Implies, Not, Or, Spec, Term
 
 GROUP_RECORDS = ("Creation", "Plan", "Replacement", "Emptied", "Rewrite")
 

@@ -1,11 +1,11 @@
 """The events of offsets, of deletion, of the log, and of coordinators that crash and move: those that are about what is
-durable. `specs/events.py` has the others. Written from docs/protocol.md.
+durable. `events.py` has the others. Written from docs/protocol.md.
 """
 
 from __future__ import annotations
 
-from specs import classic as c
-from specs.logic import And, If, Implies, Not, Or, Spec, Term
+from rota.specs import classic as c
+from rota.specs.logic import And, If, Implies, Not, Or, Spec, Term
 
 # ---- offsets (§10, §11) and deletion (§12.3)
 

@@ -1,7 +1,7 @@
-"""Properties in words: `rota check proofs --explain ID`, and the page `docs/proved.md` (`python -m specs.explain`).
+"""Properties in words: `rota check proofs --explain ID`, and the page docs/proved.md (`python -m rota.specs.explain`).
 
-Which planted bugs break which property is kept in `specs/killed.json`; `python -m specs.explain --bugs` writes it, and
-`tests/checks/test_spec_classic.py` holds it to what the bugs do.
+`killed.json` lists which planted bugs break which property. `python -m rota.specs.explain --bugs` writes it, and
+`tests/checks/test_spec_classic.py` compares it with what the bugs do.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
-from specs import necessity
-from specs.claims import claims
-from specs.invariants import classic
-from specs.jobs import names, run
-from specs.logic import Action, Context, Property, Spec, State, Term
-from specs.planting import MUTANTS
-from specs.slips import SLIPS
+from rota.specs import necessity
+from rota.specs.claims import claims
+from rota.specs.invariants import classic
+from rota.specs.jobs import names, run
+from rota.specs.logic import Action, Context, Property, Spec, State, Term
+from rota.specs.planting import MUTANTS
+from rota.specs.slips import SLIPS
 
 ASSUMPTIONS = """\
 * One group of one coordinator partition; groups share nothing but the order of the log.
@@ -36,7 +36,7 @@ ASSUMPTIONS = """\
 `tests/checks/test_spec_refinement.py` follows runs of the Python model, with the core beside it, by these actions: each
 step must be accepted by an action, or by several in a row, give the state that the model's abstracts to, and tell what
 the answers said. The other way round, Z3 finds a run from the initial state in which every action happens
-(`specs/runs.py`), and `tests/checks/test_spec_replay.py` plays each of these runs on the core, which does just that:
+(`rota.specs.runs`), and `tests/checks/test_spec_replay.py` plays each of these runs on the core, which does just that:
 none is left out.
 """
 
@@ -86,7 +86,7 @@ FALSE = """\
 
 def bugs() -> dict[str, list[str]]:
     """The properties that each planted bug breaks, as they were found last."""
-    source = files("specs") / "killed.json"
+    source = files("rota.specs") / "killed.json"
     found: dict[str, list[str]] = json.loads(source.read_text(encoding="utf-8")) if source.is_file() else {}
     return found
 
@@ -161,8 +161,8 @@ def page() -> str:
     lines = [
         "# What is proved",
         "",
-        "Made by `python -m specs.explain`; `docs/proofs.md` says how to read and run the proofs. All of it holds for",
-        "any number of members, instances, generations, appends, partitions, crashes and hand-overs, without bounds.",
+        "Made by `python -m rota.specs.explain`; `docs/proofs.md` says how to read and run the proofs. All of it",
+        "holds for any number of members, instances, generations, appends, partitions, crashes and hand-overs.",
         "",
         "## The classic protocol",
         "",
@@ -219,9 +219,9 @@ def write(root: Path, with_bugs: bool) -> None:
         text = json.dumps(
             {name: found[name] for name in (*(bug.name for bug in MUTANTS), *(bug.name for bug in SLIPS))}, indent=1
         )
-        (root / "specs/killed.json").write_text(text + "\n", encoding="utf-8")
+        (root / "python/rota/specs/killed.json").write_text(text + "\n", encoding="utf-8")
     (root / "docs/proved.md").write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write(Path(__file__).resolve().parent.parent, "--bugs" in sys.argv)
+    write(Path(__file__).resolve().parents[3], "--bugs" in sys.argv)

@@ -22,9 +22,9 @@ from typing import Any
 
 import z3
 
-from specs.invariants import classic
-from specs.logic import And, Iff, Implies, Not, Property, Spec, State, Term
-from specs.obligations import Result, Step, initiation, prove, verdict_of
+from rota.specs.invariants import classic
+from rota.specs.logic import And, Iff, Implies, Not, Property, Spec, State, Term
+from rota.specs.obligations import Result, Step, initiation, prove, verdict_of
 
 # ---- range and round-robin
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from specs import classic as c
-from specs.logic import And, Implies, Not, Or
-from specs.properties import Properties
+from rota.specs import classic as c
+from rota.specs.logic import And, Implies, Not, Or
+from rota.specs.properties import Properties
 
 
 def syncing(add: Properties) -> None:

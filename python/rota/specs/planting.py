@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from specs.logic import Action, Spec, State, Term
-from specs.obligations import Step, refute
+from rota.specs.logic import Action, Spec, State, Term
+from rota.specs.obligations import Step, refute
 
 # The elements of each sort in the finite states in which a bug is looked for.
 SIZES = {

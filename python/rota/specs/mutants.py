@@ -1,13 +1,13 @@
 """Planted protocol bugs. A bug drops requirements by their labels, does something more, or adds an event; a good
-specification notices every one of them. A survivor is a missing invariant. `specs/mutants_small.py` has more: bugs that
+specification notices every one of them. A survivor is a missing invariant. `mutants_small.py` has more: bugs that
 only one invariant notices.
 """
 
 from __future__ import annotations
 
-from specs import classic as c
-from specs.logic import And, If, Not, Or, State, Term
-from specs.planting import also, event, without
+from rota.specs import classic as c
+from rota.specs.logic import And, If, Not, Or, State, Term
+from rota.specs.planting import also, event, without
 
 # ---- forgotten requirements
 

@@ -1,7 +1,7 @@
 """Why each auxiliary invariant is there: without it an event breaks another property.
 
-`specs/necessary.json` names the event, the property and how many elements show it; `rota check proofs` looks for the
-state again, in which every other invariant holds. `python -m specs.necessity` writes the file. An invariant for which
+`necessary.json` names the event, the property and how many elements show it; `rota check proofs` looks for the state
+again, in which every other invariant holds. `python -m rota.specs.necessity` writes the file. An invariant for which
 nothing is found is one too many. Those that are not auxiliary are needed because some planted bug breaks only them.
 """
 
@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import z3
 
-from specs import planting
-from specs.invariants import classic
-from specs.logic import Formula, Not, Or, Spec
-from specs.obligations import Result, Step, verdict_of
+from rota.specs import planting
+from rota.specs.invariants import classic
+from rota.specs.logic import Formula, Not, Or, Spec
+from rota.specs.obligations import Result, Step, verdict_of
 
-FILE = files("specs") / "necessary.json"
+FILE = files("rota.specs") / "necessary.json"
 SIZES = {"few": planting.FEW, "four members": planting.FEW | {"Member": 4}}
 
 
