@@ -48,7 +48,10 @@ LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
 # The binding crate holds conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
-.PHONY: conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo differential differential-rust explore planted mutants simulate specs-inputs fuzz fuzz-target clean
+# Of `make check`: compare with where the branch left this commit.
+CHECK_SINCE ?= main
+
+.PHONY: check conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo differential differential-rust explore planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +81,9 @@ format: develop ## let ruff and rustfmt rewrite what they can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	cargo fmt --all
+
+check: venv ## what changed since main: linters, unit tests of changed crates, transcripts, model (CHECK_SINCE=main); 2 minutes
+	VENV=$(VENV) $(PYTHON) scripts/check --since $(CHECK_SINCE)
 
 test-rust: ## the Rust tests
 	cargo test --quiet $(CARGO_TESTED)
