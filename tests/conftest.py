@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -32,6 +34,29 @@ def _ends_what_it_starts() -> Iterator[None]:
     yield
     left = processes.end_all_but(before)
     assert not left, "the test left processes behind: " + "; ".join(left)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    marker = item.get_closest_marker("timeout")
+    report.limit_s = float(marker.args[0] if marker else item.config.getini("timeout"))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """A limit guards against hanging. A test that comes near it does too much, or its limit is too low."""
+    seconds: dict[str, float] = defaultdict(float)
+    limits: dict[str, float] = {}
+    for report in itertools.chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid] += report.duration
+            limits[report.nodeid] = report.limit_s
+    near = sorted(name for name, took in seconds.items() if took > limits[name] / 4)
+    if near:
+        terminalreporter.section("more than a quarter of the limit")
+    for name in near:
+        terminalreporter.write_line(f"{seconds[name]:.0f} s of {limits[name]:.0f} s: {name}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -32,7 +32,6 @@ def by_topic(partitions: list[Partition]) -> list[tuple[str, list[int]]]:
     return list(grouped.items())
 
 
-@pytest.mark.timeout(300)
 def test_no_plan_is_worse_than_kafkas_and_the_exact_ones_are_equal() -> None:
     tallies = list(differential.rows(400, seed=7))
     assert [tally.shown for _, _, tally in tallies if tally.counts["worse"] or tally.counts["error"]] == []

@@ -19,7 +19,7 @@ from rota.audit.rows import SPARK_SCHEMA
 from rota.audit.session import fit
 
 # One worker has the one Spark session; the first test waits for all cases.
-pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400)]
 
 GROUP, INSTANCE = "payments", "i1"
 SESSION_MS = 1_000

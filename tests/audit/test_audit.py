@@ -17,7 +17,7 @@ from rota.audit.checks import CHECKS
 from rota.cli import app
 
 # One worker has the one Spark session; the first test waits for the audit of all logs.
-pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400)]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
 DECIDES = {"replay, query": "both", "–": "unknown"}

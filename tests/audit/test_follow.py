@@ -31,7 +31,7 @@ from rota.cli import app
 from tests.clients.eventually import eventually
 
 # One worker has the one Spark session; the first test waits for the audit of all logs.
-pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400)]
 
 WITHIN_S = 240
 # What the whole audit sums up, and one pass says as soon as it is so.

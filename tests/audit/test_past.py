@@ -15,7 +15,7 @@ from rota.cli import app
 from tests.audit.conftest import GROUPS_A_START
 
 # The logs are written once, by one worker.
-pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400)]
 
 
 def run(*arguments: str | Path) -> Result:

@@ -21,7 +21,7 @@ from rota.cli import app
 from tests.audit.conftest import NEWER_KIND
 
 # One worker has the one Spark session; the first test waits for the audit of all logs.
-pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400)]
 
 KINDS = [*records.FAULTS, *journal.FAULTS]
 

@@ -13,7 +13,7 @@ from rota.audit.logs import JOURNAL, OFFSETS, Part, parts_of
 from rota.audit.rows import ARROW_SCHEMA, rows_of
 
 # The logs are written once, by one worker.
-pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400)]
 
 
 def rows(parts: list[Part], **wanted: Any) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ SEEDS_AT_ONCE = 50
 
 # One worker has the one Spark session; the first test waits for the audit of all logs.
 of_audit = pytest.mark.xdist_group("audit")
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(2400)
 
 
 @pytest.mark.parametrize("first_seed", FIRST_SEEDS)

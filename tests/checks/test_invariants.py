@@ -18,7 +18,7 @@ from tests.checks.planting import bugs, plant
 from tests.checks.tidy import ROOT
 
 # One worker makes the copy and builds it.
-pytestmark = [pytest.mark.xdist_group("planted"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.xdist_group("planted"), pytest.mark.timeout(3600)]
 
 ROW = re.compile(r"^\| ([SL]\d+) \| (\w+) \| (\w+): `(.+?)` \| `?(.+?)`? \|$", re.MULTILINE)
 

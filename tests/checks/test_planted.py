@@ -20,7 +20,7 @@ from tests.checks.planting import CORE, SWITCH, VARIABLE, Bug, PlantingError, bu
 from tests.checks.tidy import ROOT
 
 # One worker makes the copy and builds it.
-pytestmark = [pytest.mark.xdist_group("planted"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.xdist_group("planted"), pytest.mark.timeout(3600)]
 
 TRAP = re.compile(r"TRAP-(\d+)")
 CLASSIC_TRAPS = {*range(1, 15), 17, 19, 20}

@@ -36,7 +36,6 @@ MESSAGES, COMMITTED = 10, 4
 pytestmark = [
     pytest.mark.java,
     pytest.mark.slow,
-    pytest.mark.timeout(300),
     pytest.mark.xdist_group("kafka-tools"),
 ]
 

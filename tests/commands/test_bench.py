@@ -34,8 +34,6 @@ SHORT = ("--seconds", "0.2", "--warm-up", "0.05", "--rounds", "2", "--members", 
 # A debug build beside other tests takes a minute for what takes seconds alone.
 PATIENCE_S = 200
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def bench(*words: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "rota", "bench", *map(str, words)]

@@ -18,7 +18,7 @@ from tests.conform.systems import KAFKA, STARTS_MAX, free_port
 from .groups_scene import Ended, Scene, rota_groups
 from .kafkas_tool import said
 
-pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("secured-kafka")]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.xdist_group("secured-kafka")]
 
 LOGIN = "org.apache.kafka.common.security.{module}LoginModule required"
 PLAIN, SCRAM = LOGIN.format(module="plain.Plain"), LOGIN.format(module="scram.Scram")

@@ -14,7 +14,6 @@ from tests.conform.systems import kafka
 SEARCHED_S = 20.0
 
 
-@pytest.mark.timeout(900)
 def test_a_difference_is_shrunk_to_the_shortest_session_that_shows_it() -> None:
     with rota.Server(settings=AT_ONCE) as one, rota.Server(settings={**AT_ONCE, "group.max.size": "1"}) as other:
         ours, theirs = fuzz.reached(one.bootstrap_servers), fuzz.reached(other.bootstrap_servers)
@@ -28,7 +27,6 @@ def test_a_difference_is_shrunk_to_the_shortest_session_that_shows_it() -> None:
 
 @pytest.mark.java
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.xdist_group("kafka-broker")
 def test_rota_and_kafka_answer_the_same_sessions_alike() -> None:
     if absent := [tool for tool in ("java", "mvn") if shutil.which(tool) is None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Producer
 
 import rota
@@ -44,7 +43,6 @@ def bytes_of(directory: Path) -> int:
     return total
 
 
-@pytest.mark.timeout(300)
 def test_200_000_commits_to_few_keys_leave_a_small_directory_and_a_short_start(tmp_path: Path) -> None:
     data, peak = tmp_path / "data", 0
     with rota.Server(data=data, settings=SETTINGS) as server, Connection((server.host, server.port)) as connection:

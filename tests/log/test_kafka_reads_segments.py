@@ -44,7 +44,6 @@ def ours(line: str) -> tuple[int, dict[str, object], dict[str, object] | None]:
     return int(offset), decoded, {"protocolType": protocol_type, "generation": struct.unpack_from(">i", value, at)[0]}
 
 
-@pytest.mark.timeout(300)
 def test_kafkas_dump_tool_finds_what_we_wrote(tmp_path: Path) -> None:
     absent = [tool for tool in ("java", "mvn", "cargo") if shutil.which(tool) is None]
     if absent:
@@ -92,7 +91,6 @@ def dumped(data: Path) -> dict[str, dict[str, object]]:
     return found
 
 
-@pytest.mark.timeout(300)
 def test_kafkas_dump_tool_shows_what_a_server_told_its_clients(tmp_path: Path) -> None:
     if absent := [tool for tool in ("java", "mvn") if shutil.which(tool) is None]:
         pytest.skip(f"needs {', '.join(absent)}")

@@ -112,7 +112,6 @@ async def get_in(address: str, group: str) -> None:
         await settled(Listener(member), partitions=2)
 
 
-@pytest.mark.timeout(300)
 async def test_a_broker_that_cuts_at_every_byte_does_not_keep_a_member_out(group: str) -> None:
     good = BadBroker(lambda _, __, data: data)
     async with good.before(group) as address:
@@ -149,7 +148,6 @@ def flipped(at: int) -> Spoil:
     return spoil
 
 
-@pytest.mark.timeout(300)
 async def test_a_broker_that_says_one_byte_wrong_does_not_make_a_member_hang(group: str) -> None:
     """The wrong byte may say anything, a refusal, another coordinator, another topic: whatever it is, the member is in
     a group again soon, or says what is wrong."""
