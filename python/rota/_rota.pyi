@@ -1007,8 +1007,30 @@ class Wait:
     """For whom, or ""."""
     until_ms: Final[int]
     """When the coordinator stops waiting for it, monotonic milliseconds."""
-    __match_args__: Final = ("what", "member_id", "until_ms")
-    def __new__(cls, what: str, member_id: str, until_ms: int) -> Self: ...
+    heartbeats: Final[bool]
+    """Whether the member heartbeats while the group waits for it: its session then does not end, and `until_ms` is the
+    end of the phase."""
+    is_static: Final[bool]
+    """Whether it is a static member, which stays in the group when a join phase ends without it."""
+    __match_args__: Final = ("what", "member_id", "until_ms", "heartbeats", "is_static")
+    def __new__(
+        cls, what: str, member_id: str, until_ms: int, heartbeats: bool = False, is_static: bool = False
+    ) -> Self: ...
+
+@final
+class Departure:
+    """A member that went while a rebalance was running, and therefore began no other one."""
+
+    member_id: Final[str]
+    """The member, or the id that was handed out."""
+    how: Final[str]
+    """How it went: one of the vocabulary's `departures`."""
+    reason: Final[str]
+    """The reason that the request gave, or ""."""
+    at_ms: Final[int]
+    """Monotonic milliseconds."""
+    __match_args__: Final = ("member_id", "how", "reason", "at_ms")
+    def __new__(cls, member_id: str, how: str, reason: str, at_ms: int) -> Self: ...
 
 @final
 class Rebalance:
@@ -1032,6 +1054,8 @@ class Rebalance:
     """When its join phase completed."""
     settled_ms: Final[int | None]
     """When the group was Stable, or Empty, again."""
+    departures: Final[tuple[Departure, ...]]
+    """The members that went while it ran, the last ones, oldest first. Snapshots do not keep them."""
     __match_args__: Final = (
         "cause",
         "member_id",
@@ -1042,6 +1066,7 @@ class Rebalance:
         "began_wall_ms",
         "joined_ms",
         "settled_ms",
+        "departures",
     )
     def __new__(
         cls,
@@ -1054,6 +1079,7 @@ class Rebalance:
         began_wall_ms: int,
         joined_ms: int | None,
         settled_ms: int | None,
+        departures: Sequence[Departure] = (),
     ) -> Self: ...
 
 @final

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -12,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 import rota
 from rota.cli import app
-from tests.http.asking import GROUP, SETTINGS, stuck
+from tests.http.asking import GROUP, SETTINGS, busy, shown, stuck
 
 
 def call(*arguments: str) -> Result:
@@ -49,6 +50,50 @@ def test_a_stuck_group_is_explained_in_words_and_as_json() -> None:
     assert (unknown.exit_code, unknown.stdout) == (3, "")
     assert unknown.stderr == "rota: NoSuchGroup: there is no group `order`; the nearest is `orders`\n"
     assert (unknown_json.exit_code, json.loads(unknown_json.stdout)["error"]) == (3, "NoSuchGroup")
+
+
+@pytest.mark.clients
+def test_a_member_that_is_busy_is_told_from_one_that_is_silent_wherever_a_group_is_explained() -> None:
+    clock = rota.VirtualClock()
+    with rota.Server(settings=SETTINGS, clock=clock, http=":0") as server:
+        assert server.http_address is not None
+        server.create_topic("t", partitions=3)
+        with busy(server, clock) as (_, missing):
+            who = f"{missing[: len('consumer-3-12345678')]}…"
+            stall = (
+                f"{who} heartbeats but has not rejoined: its application is probably busy and not polling; "
+                "it is removed in 253.0 s (rebalance timeout)"
+            )
+            assert f"PreparingRebalance for 47.0 s: {stall}; " in str(server.explain(GROUP))
+            text = call(GROUP, "--http", server.http_address).stdout
+            assert f"{GROUP}: PreparingRebalance for 47.0 s: {stall}; " in text
+            beats = rf"^  {missing} at /127\.0\.0\.1: heartbeats, the last one \d+\.\d s ago, but does not poll$"
+            assert re.search(beats, text, re.MULTILINE), text
+            [row] = shown(server, "/groups", "groups")["groups"]
+            assert stall in row["why"]
+            described = shown(server, f"/groups/{GROUP}", "group")
+            assert described["why"]["stalls"] == [stall]
+            assert described["waiting"][0]["heartbeats"]
+
+
+@pytest.mark.clients
+def test_a_removal_by_an_administrator_during_the_stall_is_in_the_history_with_its_reason() -> None:
+    clock = rota.VirtualClock()
+    with rota.Server(settings=SETTINGS, clock=clock, http=":0") as server:
+        assert server.http_address is not None
+        server.create_topic("t", partitions=3)
+        with busy(server, clock) as (_, missing):
+            words = ["groups", "remove-member", GROUP, "--member", missing, "--reason", "stuck since noon"]
+            removed = CliRunner().invoke(app, [*words, "--bootstrap-server", server.bootstrap_servers])
+            assert removed.exit_code == 0, removed.output
+            explained = server.explain(GROUP)
+            assert explained is not None
+            [departure] = [gone for one in explained.rebalances for gone in one.departures]
+            assert (departure.member_id, departure.how) == (missing, "Left")
+            assert "stuck since noon" in departure.reason
+            text = call(GROUP, "--http", server.http_address).stdout
+            assert f"{missing[: len('consumer-3-12345678')]}… left or was removed (" in text
+            assert "stuck since noon" in text
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

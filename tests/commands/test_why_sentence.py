@@ -71,6 +71,60 @@ def test_where_the_phase_ends_before_the_session_that_is_said_instead() -> None:
     assert "to rejoin (until 14.0 s from now);" in why(held_up).sentence
 
 
+def stalled(*names: str, what: str = "Rejoin", is_static: bool = False) -> list[facts.Wait]:
+    """Waits for members that heartbeat."""
+    return [{**wait(name, 253_000, what), "heartbeats": True, "is_static": is_static} for name in names]
+
+
+def test_a_member_that_heartbeats_and_does_not_rejoin_is_busy_and_is_removed_by_the_rebalance_timeout() -> None:
+    members = [member("ben", 43_000, 2_000)]
+    assert why(group(waiting=stalled("ben"), members=members)).sentence == (
+        "PreparingRebalance for 31.0 s: ben heartbeats but has not rejoined: its application is probably busy and not "
+        "polling; it is removed in 253.0 s (rebalance timeout); it began because consumer-7-1f0c8a2e… left"
+    )
+
+
+def test_members_that_are_busy_are_told_from_those_that_are_silent() -> None:
+    told = why(group(waiting=[*stalled("a", "b"), wait("c", 14_000)]))
+    assert told.stalls == [
+        "a and b heartbeat but have not rejoined: their applications are probably busy and not polling; "
+        "they are removed in 253.0 s (rebalance timeout)"
+    ]
+    assert told.waits == ["for c to rejoin (until 14.0 s from now)"]
+    assert f"{told.stalls[0]}; waiting {told.waits[0]}" in told.sentence
+
+
+def test_a_static_member_that_is_busy_stays() -> None:
+    [phrase] = why(group(waiting=stalled("pod-3", is_static=True))).stalls
+    assert phrase.endswith("; the group goes on without it in 253.0 s (rebalance timeout)")
+
+
+@pytest.mark.parametrize(("what", "has_not"), [("LeaderSync", "has not sent the plan"), ("Sync", "has not synced")])
+def test_a_busy_member_that_has_to_sync_is_removed_though_it_is_static(what: str, has_not: str) -> None:
+    [phrase] = why(group(waiting=stalled("ben", what=what, is_static=True))).stalls
+    assert f"ben heartbeats but {has_not}: " in phrase
+    assert phrase.endswith("; it is removed in 253.0 s (rebalance timeout)")
+
+
+def test_of_waits_that_are_left_out_beside_busy_members_the_number_is_said() -> None:
+    told = why(group(waiting=stalled("a"), waits=10))
+    assert told.waits == ["for 9 more"]
+
+
+def test_the_report_shows_who_went_while_a_rebalance_ran_and_the_reason() -> None:
+    gone: facts.Departure = {"member_id": "ben", "how": "Left", "reason": "stuck since noon", "ago_ms": 4_000}
+    known = group(rebalances=[rebalance(departures=[gone])], waiting=stalled("carl"))
+    shown = {
+        **known,
+        "group_id": "orders",
+        "why": {"sentence": why(known).sentence},
+        "members": [{**member("carl", 43_000, 2_000), "client_host": "/10.0.0.7"}],
+    }
+    lines = report(shown)
+    assert "  carl at /10.0.0.7: heartbeats, the last one 2.0 s ago, but does not poll" in lines
+    assert lines[-1] == '    4.0 s ago: ben left or was removed ("stuck since noon")'
+
+
 def test_the_causes_go_back_to_the_last_rebalance_that_ended() -> None:
     chain = [
         rebalance(cause="MetadataChanged", settled_after_ms=5),
@@ -125,6 +179,8 @@ def test_every_cause_and_wait_of_the_vocabulary_has_words() -> None:
     vocabulary = _rota.vocabulary()
     assert sorted(words.CAUSES) == sorted(vocabulary["causes"])
     assert sorted(words.WAITS) == sorted(vocabulary["waits"])
+    assert sorted(words.DEPARTURES) == sorted(vocabulary["departures"])
+    assert set(words.STALLS) <= set(words.WAITS)
 
 
 def test_what_clients_chose_stays_on_its_line() -> None:

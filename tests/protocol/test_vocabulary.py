@@ -43,7 +43,7 @@ def unowned(invariants: list[dict[str, Any]]) -> list[str]:
 # ---- the Rust enums
 
 
-@pytest.mark.parametrize("kind", ["states", "causes", "waits", "requests", "operations"])
+@pytest.mark.parametrize("kind", ["states", "causes", "waits", "departures", "requests", "operations"])
 def test_the_core_has_exactly_these_names(kind: str) -> None:
     assert sorted(WORDS[kind]) == sorted(names(kind))
 

@@ -4,7 +4,25 @@
 afterwards. `str()` of what the coordinator explains is made here, too.
 """
 
-from rota.why.explained import group_facts, of_explanation, of_rebalance, of_wait, rebalance_facts, wait_facts
+from rota.why.explained import (
+    group_facts,
+    of_departure,
+    of_explanation,
+    of_rebalance,
+    of_wait,
+    rebalance_facts,
+    wait_facts,
+)
 from rota.why.sentence import Why, why
 
-__all__ = ["Why", "group_facts", "of_explanation", "of_rebalance", "of_wait", "rebalance_facts", "wait_facts", "why"]
+__all__ = [
+    "Why",
+    "group_facts",
+    "of_departure",
+    "of_explanation",
+    "of_rebalance",
+    "of_wait",
+    "rebalance_facts",
+    "wait_facts",
+    "why",
+]

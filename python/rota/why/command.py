@@ -69,34 +69,45 @@ def report(group: dict[str, Any]) -> list[str]:
     """The sentence about a group as `/groups/{id}` shows it, and what stands behind it."""
     lines = [f"{words.printable(group['group_id'])}: {group['why']['sentence']}"]
     members = {member["member_id"]: member for member in group["members"]}
-    held_up = [members[wait["member_id"]] for wait in group["waiting"] if wait["member_id"] in members]
+    held_up = [(members[wait["member_id"]], wait) for wait in group["waiting"] if wait["member_id"] in members]
     if held_up:
         lines += ["", "held up by"]
-        lines += [f"  {_member(member)}" for member in held_up]
+        lines += [f"  {_member(member, wait)}" for member, wait in held_up]
     if group["rebalances"]:
         lines += ["", "rebalances, the latest first"]
         latest, *older = reversed(group["rebalances"])
-        lines.append(f"  {_rebalance(latest, 'not over')}")
-        lines += [f"  {_rebalance(rebalance, 'interrupted')}" for rebalance in older]
+        lines += _rebalance(latest, "not over")
+        for rebalance in older:
+            lines += _rebalance(rebalance, "interrupted")
     return lines
 
 
-def _member(member: dict[str, Any]) -> str:
-    """`consumer-3-… (client consumer-3 at /10.0.0.7): silent for 31.0 s, expires in 14.0 s`."""
+def _member(member: dict[str, Any], wait: dict[str, Any]) -> str:
+    """`consumer-3-… at /10.0.0.7: silent for 31.0 s, expires in 14.0 s`, or what it does instead."""
     who = f"{words.printable(member['member_id'])} at {words.printable(member['client_host'])}"
     heard, left = member["heard_ago_ms"], member["expires_in_ms"]
+    if wait.get("heartbeats"):
+        return f"{who}: heartbeats, the last one {words.seconds(heard or 0)} ago, but does not poll"
     silent = [] if heard is None else [f"silent for {words.seconds(heard)}"]
     ends = [] if left is None else [f"expires in {words.seconds(left)} unless it is heard"]
     return f"{who}: {', '.join([*silent, *ends])}" if silent or ends else who
 
 
-def _rebalance(rebalance: dict[str, Any], unsettled: str) -> str:
-    """`12.4 s ago, generation 3 to 4, in 0.2 s: consumer-7-… left`; `unsettled` where it did not come to its end."""
+def _rebalance(rebalance: dict[str, Any], unsettled: str) -> list[str]:
+    """`12.4 s ago, generation 3 to 4, in 0.2 s: consumer-7-… left`, and a line for each member that went while it ran.
+    `unsettled` is shown where it did not come to its end."""
     to = "?" if rebalance["to_generation"] is None else rebalance["to_generation"]
     took = rebalance["settled_after_ms"]
     ended = unsettled if took is None else f"in {words.seconds(took)}"
     cause = words.cause(rebalance["cause"], rebalance["member_id"], rebalance["reason"])
-    return (
-        f"{words.seconds(rebalance['began_ago_ms'])} ago, "
+    head = (
+        f"  {words.seconds(rebalance['began_ago_ms'])} ago, "
         f"generation {rebalance['from_generation']} to {to}, {ended}: {cause}"
     )
+    return [head, *(f"    {_departure(departure)}" for departure in rebalance.get("departures", []))]
+
+
+def _departure(departure: dict[str, Any]) -> str:
+    """`3.1 s ago: consumer-3-… left or was removed ("stuck")`."""
+    what = words.departure(departure["how"], departure["member_id"], departure["reason"])
+    return f"{words.seconds(departure['ago_ms'])} ago: {what}"

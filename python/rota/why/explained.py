@@ -17,7 +17,23 @@ NEVER_MS = 2**64 - 1
 def wait_facts(wait: _rota.Wait, now_ms: int) -> facts.Wait:
     """One wait, as of `now_ms`."""
     ends_in_ms = None if wait.until_ms == NEVER_MS else wait.until_ms - now_ms
-    return {"what": wait.what, "member_id": wait.member_id, "ends_in_ms": ends_in_ms}
+    return {
+        "what": wait.what,
+        "member_id": wait.member_id,
+        "ends_in_ms": ends_in_ms,
+        "heartbeats": wait.heartbeats,
+        "is_static": wait.is_static,
+    }
+
+
+def departure_facts(departure: _rota.Departure, now_ms: int) -> facts.Departure:
+    """One departure, as of `now_ms`."""
+    return {
+        "member_id": departure.member_id,
+        "how": departure.how,
+        "reason": departure.reason,
+        "ago_ms": now_ms - departure.at_ms,
+    }
 
 
 def rebalance_facts(rebalance: _rota.Rebalance, now_ms: int) -> facts.Rebalance:
@@ -35,6 +51,7 @@ def rebalance_facts(rebalance: _rota.Rebalance, now_ms: int) -> facts.Rebalance:
         "began_ago_ms": now_ms - rebalance.began_ms,
         "joined_after_ms": after(rebalance.joined_ms),
         "settled_after_ms": after(rebalance.settled_ms),
+        "departures": [departure_facts(departure, now_ms) for departure in rebalance.departures],
     }
 
 
@@ -57,7 +74,15 @@ def of_explanation(explanation: _rota.Explanation) -> str:
 
 def of_wait(wait: _rota.Wait) -> str:
     """`str()` of a wait."""
-    return f"waiting {words.wait(wait.what, words.short(wait.member_id))} (until {wait.until_ms} ms)"
+    who = words.short(wait.member_id)
+    if wait.heartbeats and wait.what in words.STALLS:
+        return f"{words.stall(wait.what, who, is_one=True)} (until {wait.until_ms} ms)"
+    return f"waiting {words.wait(wait.what, who)} (until {wait.until_ms} ms)"
+
+
+def of_departure(departure: _rota.Departure) -> str:
+    """`str()` of a departure."""
+    return words.departure(departure.how, departure.member_id, departure.reason)
 
 
 def of_rebalance(rebalance: _rota.Rebalance) -> str:
@@ -68,4 +93,6 @@ def of_rebalance(rebalance: _rota.Rebalance) -> str:
     text = f"{generations}: {words.cause(rebalance.cause, rebalance.member_id, rebalance.reason)}"
     if rebalance.settled_ms is not None:
         text += f" (settled after {words.seconds(rebalance.settled_ms - rebalance.began_ms)})"
+    for departure in rebalance.departures:
+        text += f"; {words.seconds(departure.at_ms - rebalance.began_ms)} later {of_departure(departure)}"
     return text

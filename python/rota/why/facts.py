@@ -14,6 +14,21 @@ class Wait(TypedDict):
     """For whom, or ""."""
     ends_in_ms: int | None
     """When the coordinator stops waiting for it; negative: it should have; None: not by itself."""
+    heartbeats: NotRequired[bool]
+    """Whether the member heartbeats while the group waits for it; `ends_in_ms` is then the end of the phase."""
+    is_static: NotRequired[bool]
+    """Whether it is a static member, which stays in the group when a join phase ends without it."""
+
+
+class Departure(TypedDict):
+    """A member that went while a rebalance was running."""
+
+    member_id: str
+    how: str
+    """One of the vocabulary's `departures`."""
+    reason: str
+    """The reason that the request gave, or ""."""
+    ago_ms: int
 
 
 class Rebalance(TypedDict):
@@ -32,6 +47,8 @@ class Rebalance(TypedDict):
     """How long its join phase took; None while that goes on."""
     settled_after_ms: int | None
     """How long it took in all; None while it goes on, and if another one began before it was over."""
+    departures: NotRequired[list[Departure]]
+    """The members that went while it ran, the last ones, oldest first."""
 
 
 class Member(TypedDict):

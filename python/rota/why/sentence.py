@@ -34,13 +34,16 @@ class Why(NamedTuple):
     """What else an operator should know: rebalances that are frequent, a member that is about to expire."""
     is_over: bool
     """Whether the latest rebalance has ended."""
+    stalls: list[str]
+    """The members that heartbeat and hold the group up, and when that ends."""
 
     @property
     def sentence(self) -> str:
         """All of it."""
         text = self.state
-        if self.waits:
-            text += f": waiting {', '.join(self.waits)}"
+        holds = [*self.stalls, *([f"waiting {', '.join(self.waits)}"] if self.waits else [])]
+        if holds:
+            text += f": {'; '.join(holds)}"
         if self.because:
             text += f"; {'last rebalance: ' if self.is_over else 'it began because '}{self.because[0]}"
             text += "".join(f", amid the rebalance that began because {cause}" for cause in self.because[1:])
@@ -57,7 +60,15 @@ def why(group: Group) -> Why:
     beside = list(_frequent(rebalances))
     if is_over:
         beside += _about_to_expire(group.get("members", []))
-    return Why(state, _waits(group), _because(rebalances), beside, is_over)
+    stalled = [wait for wait in group["waiting"] if wait.get("heartbeats") and wait["what"] in words.STALLS]
+    silent = [wait for wait in group["waiting"] if wait not in stalled]
+    unnamed = group.get("waits", len(group["waiting"])) - len(group["waiting"])
+    if stalled and not silent:
+        # Of those that are left out, the facts do not say which kind they are.
+        stalls, waits = _stalls(stalled), [f"for {unnamed} more"] if unnamed else []
+    else:
+        stalls, waits = _stalls(stalled), _waits(group, silent, unnamed)
+    return Why(state, waits, _because(rebalances), beside, is_over, stalls)
 
 
 def _because(rebalances: list[Rebalance]) -> list[str]:
@@ -86,12 +97,39 @@ def _about_to_expire(members: list[Member]) -> Iterable[str]:
         yield f"{words.short(member['member_id'])}{silent} expires in {words.seconds(left_ms)}"
 
 
-def _waits(group: Group) -> list[str]:
-    """A phrase for each kind of wait; members that are waited for alike share one."""
+def _stalls(stalled: list[Wait]) -> list[str]:
+    """A phrase for the members that heartbeat and hold the group up alike."""
+    kinds: dict[tuple[str, bool], list[Wait]] = {}
+    for wait in stalled:
+        stays = wait["what"] == "Rejoin" and wait.get("is_static", False)
+        kinds.setdefault((wait["what"], stays), []).append(wait)
+    return [_stall(what, stays, run) for (what, stays), run in kinds.items()]
+
+
+def _stall(what: str, stays: bool, run: list[Wait]) -> str:
+    """`stays`: whether the group goes on without removing them."""
+    is_one = len(run) == 1
+    names = [words.short(wait["member_id"]) for wait in run[:NAMED_MEMBERS]]
+    rest = len(run) - len(names)
+    who = words.listed([*names, f"{rest} more"] if rest else names)
+    whose = "its application is" if is_one else "their applications are"
+    phrase = f"{words.stall(what, who, is_one=is_one)}: {whose} probably busy and not polling"
+    ends = [wait["ends_in_ms"] for wait in run if wait["ends_in_ms"] is not None]
+    if len(ends) < len(run):
+        return phrase
+    if stays:
+        ending = f"the group goes on without {'it' if is_one else 'them'}"
+    else:
+        ending = "it is removed" if is_one else "they are removed"
+    when = f"in {words.seconds(max(ends))}" if max(ends) > 0 else "at once"
+    return f"{phrase}; {ending} {when} (rebalance timeout)"
+
+
+def _waits(group: Group, silent: list[Wait], unnamed: int) -> list[str]:
+    """A phrase for each kind of wait; members that are waited for alike share one. `unnamed`: how many are left out."""
     sessions = {member["member_id"]: member["expires_in_ms"] for member in group.get("members", [])}
-    unnamed = group.get("waits", len(group["waiting"])) - len(group["waiting"])
     kinds: dict[str, list[Wait]] = {}
-    for wait in group["waiting"]:
+    for wait in silent:
         kinds.setdefault(wait["what"], []).append(wait)
     phrases = []
     for at, run in enumerate(kinds.values(), start=1):

@@ -31,6 +31,27 @@ WAITS = {
     "Append": "for the log to make the group's record durable",
 }
 
+#: What a member does that heartbeats and holds the group up, by wait: of one member, and of several.
+STALLS = {
+    "Rejoin": ("{who} heartbeats but has not rejoined", "{who} heartbeat but have not rejoined"),
+    "LeaderSync": (
+        "the leader {who} heartbeats but has not sent the plan",
+        "{who} heartbeat but have not sent the plan",
+    ),
+    "Sync": ("{who} heartbeats but has not synced", "{who} heartbeat but have not synced"),
+}
+
+#: How a member went while a rebalance ran; `{who}` is the member.
+DEPARTURES = {
+    "Left": "{who} left or was removed",
+    "PendingLeft": "pending {who} left",
+    "SessionExpired": "{who} was silent for its session timeout",
+    "NewMemberExpired": "new member {who} did not finish its first join in time",
+    "PendingExpired": "pending {who} did not join in time",
+    "RejoinExpired": "{who} was removed: it did not rejoin within the rebalance timeout",
+    "SyncExpired": "{who} was removed: it did not sync within the rebalance timeout",
+}
+
 _UUID_AT_END = re.compile(r"([0-9a-fA-F]{8})-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\Z")
 
 
@@ -60,6 +81,17 @@ def cause(name: str, member_id: str, reason: str) -> str:
     who = short(member_id) or "a member"
     what = CAUSES.get(name, f"{name} of {{who}}").replace("{who}", who)
     return f'{what} ("{printable(reason)}")' if reason else what
+
+
+def departure(name: str, member_id: str, reason: str) -> str:
+    """`consumer-3-1f0c8a2e… left or was removed ("stuck")`."""
+    what = DEPARTURES.get(name, f"{name} of {{who}}").replace("{who}", short(member_id) or "a member")
+    return f'{what} ("{printable(reason)}")' if reason else what
+
+
+def stall(name: str, who: str, *, is_one: bool) -> str:
+    """`consumer-3-1f0c8a2e… heartbeats but has not rejoined`; `is_one` says whether `who` is one member."""
+    return STALLS[name][not is_one].replace("{who}", who)
 
 
 def wait(name: str, who: str) -> str:

@@ -4,7 +4,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{effects::AppendId, group::Group, states::State};
+use crate::{
+    effects::AppendId,
+    group::{Group, Member},
+    request::Now,
+    states::State,
+};
+
+/// Kafka advises a heartbeat interval of at most a third of the session timeout: a member that was not heard for half of it
+/// has missed one.
+const SILENT_PART: u64 = 2;
 
 /// Why a rebalance began (docs/protocol.md §5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +80,64 @@ impl Cause {
     }
 }
 
+/// How a member went while a rebalance was running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departed {
+    /// It left, or an administrator removed it.
+    Left,
+    /// An id that was handed out but never joined left.
+    PendingLeft,
+    /// It was silent for its session timeout.
+    SessionExpired,
+    /// A new member did not finish its first join in time.
+    NewMemberExpired,
+    /// An id that was handed out did not join in time.
+    PendingExpired,
+    /// It did not rejoin within the rebalance timeout.
+    RejoinExpired,
+    /// It did not send SyncGroup within the rebalance timeout.
+    SyncExpired,
+}
+
+impl Departed {
+    /// All of them, by name.
+    pub const ALL: [Departed; 7] = [
+        Departed::Left,
+        Departed::PendingLeft,
+        Departed::SessionExpired,
+        Departed::NewMemberExpired,
+        Departed::PendingExpired,
+        Departed::RejoinExpired,
+        Departed::SyncExpired,
+    ];
+
+    /// The name, as the vocabulary has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Departed::Left => "Left",
+            Departed::PendingLeft => "PendingLeft",
+            Departed::SessionExpired => "SessionExpired",
+            Departed::NewMemberExpired => "NewMemberExpired",
+            Departed::PendingExpired => "PendingExpired",
+            Departed::RejoinExpired => "RejoinExpired",
+            Departed::SyncExpired => "SyncExpired",
+        }
+    }
+}
+
+/// A member that went while a rebalance was running, and therefore began no other one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// The member, or the id that was handed out.
+    pub member_id: Arc<str>,
+    /// How it went.
+    pub how: Departed,
+    /// The reason that the request gave, or "".
+    pub reason: Arc<str>,
+    /// Monotonic milliseconds.
+    pub at_ms: u64,
+}
+
 /// One rebalance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rebalance {
@@ -92,6 +159,10 @@ pub struct Rebalance {
     pub joined_ms: Option<u64>,
     /// When the group was Stable, or Empty, again.
     pub settled_ms: Option<u64>,
+    /// The members that went while it ran, the last `rebalance_history` of them, oldest first. Snapshots leave them out:
+    /// their form is that of journals written before.
+    #[serde(skip)]
+    pub departures: Vec<Departure>,
 }
 
 /// What keeps a group from going on.
@@ -121,8 +192,20 @@ impl Waiting {
 pub struct Wait {
     /// What.
     pub what: Waiting,
-    /// Monotonic milliseconds at which the coordinator stops waiting for it.
+    /// Monotonic milliseconds at which the coordinator stops waiting for it: for a member that heartbeats the end of the
+    /// phase, for a silent one the end of its session if that comes first.
     pub until_ms: u64,
+    /// Whether the member has been heard since the phase began, and within the last half of its session timeout.
+    pub heartbeats: bool,
+    /// Whether it is a static member, which stays in the group when a join phase ends without it.
+    pub is_static: bool,
+}
+
+impl Wait {
+    /// A wait for no member in particular.
+    fn plain(what: Waiting, until_ms: u64) -> Wait {
+        Wait { what, until_ms, heartbeats: false, is_static: false }
+    }
 }
 
 /// The answer to "what is this group doing".
@@ -141,54 +224,54 @@ pub struct Explanation {
 }
 
 impl crate::Coordinator {
-    /// What a group is doing, whom it waits for and until when, and why it rebalanced lately. `None`: no such group.
-    pub fn explain(&self, group_id: &str) -> Option<Explanation> {
+    /// What a group is doing at `now_ms`, whom it waits for and until when, and why it rebalanced lately. `None`: no such
+    /// group.
+    pub fn explain(&self, group_id: &str, now_ms: u64) -> Option<Explanation> {
         let group = &self.groups[self.find_group(group_id)?];
         Some(Explanation {
             state: group.state,
             generation: group.generation,
             since_ms: group.since_ms,
-            waiting: self.waits(group),
+            waiting: self.waits(group, now_ms),
             rebalances: group.rebalances.iter().cloned().collect(),
         })
     }
 
-    fn waits(&self, group: &Group) -> Vec<Wait> {
+    fn waits(&self, group: &Group, now_ms: u64) -> Vec<Wait> {
         if let Some(append_id) = group.deleting.or(group.creating.filter(|_| group.join_held)) {
             return self.wait_for_append(append_id).into_iter().collect();
         }
         match group.state {
-            State::PreparingRebalance => self.waits_of_join(group),
-            State::CompletingRebalance => self.waits_of_sync(group),
+            State::PreparingRebalance => self.waits_of_join(group, now_ms),
+            State::CompletingRebalance => self.waits_of_sync(group, now_ms),
             State::Empty | State::Stable | State::Dead => Vec::new(),
         }
     }
 
     fn wait_for_append(&self, append_id: AppendId) -> Option<Wait> {
         let deadline = self.appends.get(&append_id)?.deadline?;
-        Some(Wait { what: Waiting::Append, until_ms: self.purgatory.deadline(deadline)? })
+        Some(Wait::plain(Waiting::Append, self.purgatory.deadline(deadline)?))
     }
 
     /// A member or id is waited for until its own deadline or the phase's, whichever comes first.
-    fn waits_of_join(&self, group: &Group) -> Vec<Wait> {
+    fn waits_of_join(&self, group: &Group, now_ms: u64) -> Vec<Wait> {
         let phase_ends = group.join_deadline.and_then(|deadline| self.purgatory.deadline(deadline)).unwrap_or(u64::MAX);
         if group.initial.is_some() {
-            return vec![Wait { what: Waiting::InitialDelay, until_ms: phase_ends }];
+            return vec![Wait::plain(Waiting::InitialDelay, phase_ends)];
         }
-        let until = |deadline: Option<u64>| deadline.map_or(phase_ends, |deadline| deadline.min(phase_ends));
         let absent = group.joined.values().map(|member| &self.members[*member]).filter(|member| !member.awaits_join());
-        let rejoins = absent.map(|member| Wait {
-            what: Waiting::Rejoin(member.id.shared()),
-            until_ms: until(member.session.and_then(|session| self.purgatory.deadline(session))),
+        let rejoins = absent.map(|member| {
+            let what = Waiting::Rejoin(member.id.shared());
+            self.wait_for_member(group, member, what, phase_ends, now_ms)
         });
-        let pending = group.pending.iter().map(|(member_id, pending)| Wait {
-            what: Waiting::Pending(Arc::clone(member_id)),
-            until_ms: until(self.purgatory.deadline(pending.expiry)),
+        let pending = group.pending.iter().map(|(member_id, pending)| {
+            let expires = self.purgatory.deadline(pending.expiry).unwrap_or(phase_ends);
+            Wait::plain(Waiting::Pending(Arc::clone(member_id)), expires.min(phase_ends))
         });
         rejoins.chain(pending).collect()
     }
 
-    fn waits_of_sync(&self, group: &Group) -> Vec<Wait> {
+    fn waits_of_sync(&self, group: &Group, now_ms: u64) -> Vec<Wait> {
         if let Some(assigning) = &group.assigning {
             return self.wait_for_append(assigning.append_id).into_iter().collect();
         }
@@ -196,14 +279,37 @@ impl crate::Coordinator {
         let late = group.joined.values().filter(|member| self.members[**member].owes_sync);
         late.map(|handle| {
             let member = &self.members[*handle];
-            let session = member.session.and_then(|session| self.purgatory.deadline(session));
             let id = member.id.shared();
             let leads = group.leader == Some(*handle);
-            Wait {
-                what: if leads { Waiting::LeaderSync(id) } else { Waiting::Sync(id) },
-                until_ms: session.map_or(phase_ends, |session| session.min(phase_ends)),
-            }
+            let what = if leads { Waiting::LeaderSync(id) } else { Waiting::Sync(id) };
+            self.wait_for_member(group, member, what, phase_ends, now_ms)
         })
         .collect()
+    }
+
+    fn wait_for_member(&self, group: &Group, member: &Member, what: Waiting, phase_ends: u64, now_ms: u64) -> Wait {
+        let session_ends = member.session.and_then(|session| self.purgatory.deadline(session));
+        let timeout_ms = u64::from(member.session_timeout_ms.max(0).unsigned_abs());
+        // A new member's deadline is not that of its session (§4.7), so it does not show when it was heard.
+        let heard_ms = session_ends.filter(|_| !member.is_new).and_then(|ends| ends.checked_sub(timeout_ms));
+        let heartbeats = heard_ms.is_some_and(|heard_ms| {
+            heard_ms > group.since_ms && now_ms.saturating_sub(heard_ms) <= timeout_ms / SILENT_PART
+        });
+        let until_ms = match session_ends {
+            Some(session_ends) if !heartbeats => session_ends.min(phase_ends),
+            _ => phase_ends,
+        };
+        Wait { what, until_ms, heartbeats, is_static: member.client.instance_id.is_some() }
+    }
+}
+
+impl Group {
+    /// Adds a member that went to the history of the latest rebalance, of which it keeps the last `kept` departures.
+    pub(crate) fn note_departure(&mut self, now: Now, kept: u32, member_id: Arc<str>, how: Departed, reason: &str) {
+        let Some(rebalance) = self.rebalances.back_mut() else { return };
+        if rebalance.departures.len() >= kept.max(1) as usize {
+            rebalance.departures.remove(0);
+        }
+        rebalance.departures.push(Departure { member_id, how, reason: reason.into(), at_ms: now.mono_ms });
     }
 }

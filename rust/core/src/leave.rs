@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     coordinator::{Coordinator, Step},
     error::ErrorCode,
-    explain::Cause,
+    explain::{Cause, Departed},
     group::GroupHandle,
     request::{LeaveGroup, LeaveIdentity, Ticket},
     response::{Answer, LeaveAnswer, LeftMember},
@@ -15,16 +15,17 @@ use crate::{
 /// Up to this version the single leaver's error is the top-level one.
 const LAST_VERSION_WITH_ONE_LEAVER: i16 = 2;
 
-/// Who left, and how.
-struct Departure {
+/// Who left, how, and the reason that the request gives.
+struct Leaver<'a> {
     member_id: Arc<str>,
-    cause: Cause,
+    how: Departed,
+    reason: &'a str,
 }
 
 impl Coordinator {
     pub(crate) fn leave_group(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &LeaveGroup<'_>) {
         let group = self.find_group(request.group_id.unwrap_or(""));
-        let mut first: Option<(Departure, &str)> = None;
+        let mut gone: Vec<Leaver<'_>> = Vec::new();
         let mut members = Vec::with_capacity(request.members.len());
         for identity in request.members {
             let outcome = match group {
@@ -32,13 +33,13 @@ impl Coordinator {
                 None => Err(ErrorCode::UnknownMemberId),
             };
             let error = outcome.as_ref().err().copied().unwrap_or(ErrorCode::None);
-            if let Ok(departure) = outcome {
-                first.get_or_insert((departure, identity.reason.unwrap_or("")));
-            }
+            gone.extend(outcome);
             members.push(LeftMember { member_id: identity.member_id, instance_id: identity.instance_id, error });
         }
-        if let (Some(group), Some((departure, reason))) = (group, first) {
-            self.after_departures(step, group, &departure, reason);
+        if let Some(group) = group
+            && !gone.is_empty()
+        {
+            self.after_departures(step, group, &gone);
         }
         let error = match members.first() {
             Some(member) if request.version <= LAST_VERSION_WITH_ONE_LEAVER => member.error,
@@ -48,12 +49,13 @@ impl Coordinator {
     }
 
     /// One identity (§8.1).
-    fn leave(
+    fn leave<'a>(
         &mut self,
         step: &mut Step<'_>,
         handle: GroupHandle,
-        identity: &LeaveIdentity<'_>,
-    ) -> Result<Departure, ErrorCode> {
+        identity: &LeaveIdentity<'a>,
+    ) -> Result<Leaver<'a>, ErrorCode> {
+        let reason = identity.reason.unwrap_or("");
         let group = &self.groups[handle];
         let member = if identity.member_id.is_empty() {
             // An administrator removes a static member by its instance id alone.
@@ -61,23 +63,38 @@ impl Coordinator {
             *group.instances.get(instance_id).ok_or(ErrorCode::UnknownMemberId)?
         } else if group.pending.contains_key(identity.member_id) {
             self.remove_pending(handle, identity.member_id);
-            return Ok(Departure { member_id: identity.member_id.into(), cause: Cause::PendingLeft });
+            return Ok(Leaver { member_id: identity.member_id.into(), how: Departed::PendingLeft, reason });
         } else {
             let group_id = Arc::clone(&group.id);
             self.identify(&group_id, identity.member_id, identity.instance_id)?
         };
         let removed = self.expel_member(step, member);
-        Ok(Departure { member_id: removed.id.shared(), cause: Cause::MemberLeft })
+        Ok(Leaver { member_id: removed.id.shared(), how: Departed::Left, reason })
     }
 
-    /// Once per request, after all of its identities (§8.2).
-    fn after_departures(&mut self, step: &mut Step<'_>, group: GroupHandle, departure: &Departure, reason: &str) {
+    /// Once per request, after all of its identities (§8.2). The first of them that left is the cause of a rebalance that
+    /// this begins.
+    fn after_departures(&mut self, step: &mut Step<'_>, group: GroupHandle, gone: &[Leaver<'_>]) {
         match self.groups[group].state {
             State::Stable | State::CompletingRebalance => {
-                self.begin_rebalance(step, group, departure.cause, &departure.member_id, reason);
+                let first = &gone[0];
+                let cause = if first.how == Departed::Left { Cause::MemberLeft } else { Cause::PendingLeft };
+                self.begin_rebalance(step, group, cause, &first.member_id, first.reason);
+                self.note_leavers(step, group, &gone[1..]);
             }
-            State::PreparingRebalance => self.complete_join_unless_initial(step, group),
+            State::PreparingRebalance => {
+                self.note_leavers(step, group, gone);
+                self.complete_join_unless_initial(step, group);
+            }
             State::Empty | State::Dead => {}
+        }
+    }
+
+    fn note_leavers(&mut self, step: &Step<'_>, group: GroupHandle, gone: &[Leaver<'_>]) {
+        let kept = self.config.rebalance_history;
+        for leaver in gone {
+            let member_id = Arc::clone(&leaver.member_id);
+            self.groups[group].note_departure(step.now, kept, member_id, leaver.how, leaver.reason);
         }
     }
 }

@@ -8,10 +8,11 @@ use crate::{
     effects::Moment,
     embedded,
     error::ErrorCode,
-    explain::{Cause, Rebalance},
+    explain::{Cause, Departed, Rebalance},
     group::{Group, GroupHandle, InitialDelay, Member, MemberHandle, ParkedJoin},
     operations::Operation,
     records::Record,
+    request::Now,
     response::{Answer, JoinAnswer, JoinedMember},
     states::State,
     vote,
@@ -82,6 +83,7 @@ impl Coordinator {
             began_wall_ms: step.now.wall_ms,
             joined_ms: None,
             settled_ms: None,
+            departures: Vec::new(),
         };
         step.sink.rebalance(&group.id, Moment::Began, &rebalance);
         group.rebalances.push_back(rebalance);
@@ -150,7 +152,7 @@ impl Coordinator {
             self.groups[handle].join_held = true;
             return;
         }
-        self.remove_absent_dynamic_members(handle);
+        self.remove_absent_dynamic_members(step.now, handle);
         if !self.elect_joined_leader(handle) && !self.groups[handle].joined.is_empty() {
             let wait_ms = self.longest_rebalance_timeout(handle).max(AGAIN_MS_MIN);
             self.arm_join_deadline(step, handle, wait_ms);
@@ -170,7 +172,7 @@ impl Coordinator {
         }
     }
 
-    fn remove_absent_dynamic_members(&mut self, handle: GroupHandle) {
+    fn remove_absent_dynamic_members(&mut self, now: Now, handle: GroupHandle) {
         let group = &self.groups[handle];
         let absent: Vec<MemberHandle> = group
             .joined
@@ -182,7 +184,9 @@ impl Coordinator {
             })
             .collect();
         for member in absent {
-            self.remove_member(member);
+            let removed = self.remove_member(member);
+            let kept = self.config.rebalance_history;
+            self.groups[handle].note_departure(now, kept, removed.id.shared(), Departed::RejoinExpired, "");
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     config::NEW_MEMBER_JOIN_TIMEOUT_MS,
     coordinator::{Coordinator, Step},
-    explain::Cause,
+    explain::{Cause, Departed},
     group::{GroupHandle, MemberHandle},
     operations::Operation,
     request::Now,
@@ -43,22 +43,26 @@ impl Coordinator {
 
     pub(crate) fn session_expired(&mut self, step: &mut Step<'_>, handle: MemberHandle) {
         self.members[handle].session = None;
-        self.expire_member(step, handle, Cause::SessionExpired);
+        self.expire_member(step, handle, Cause::SessionExpired, Departed::SessionExpired);
     }
 
     pub(crate) fn new_member_expired(&mut self, step: &mut Step<'_>, handle: MemberHandle) {
         self.members[handle].session = None;
-        self.expire_member(step, handle, Cause::NewMemberExpired);
+        self.expire_member(step, handle, Cause::NewMemberExpired, Departed::NewMemberExpired);
     }
 
-    fn expire_member(&mut self, step: &mut Step<'_>, handle: MemberHandle, cause: Cause) {
+    fn expire_member(&mut self, step: &mut Step<'_>, handle: MemberHandle, cause: Cause, how: Departed) {
         let group = self.members[handle].group;
         let removed = self.expel_member(step, handle);
         match self.groups[group].state {
             State::Stable | State::CompletingRebalance => {
                 self.begin_rebalance(step, group, cause, &removed.id.shared(), "");
             }
-            State::PreparingRebalance => self.complete_join_if_all_joined(step, group),
+            State::PreparingRebalance => {
+                let kept = self.config.rebalance_history;
+                self.groups[group].note_departure(step.now, kept, removed.id.shared(), how, "");
+                self.complete_join_if_all_joined(step, group);
+            }
             State::Empty | State::Dead => {}
         }
     }
@@ -66,6 +70,8 @@ impl Coordinator {
     pub(crate) fn pending_expired(&mut self, step: &mut Step<'_>, group: GroupHandle, member_id: &Arc<str>) {
         self.remove_pending(group, member_id);
         if self.groups[group].state == State::PreparingRebalance {
+            let (id, kept) = (Arc::clone(member_id), self.config.rebalance_history);
+            self.groups[group].note_departure(step.now, kept, id, Departed::PendingExpired, "");
             self.complete_join_if_all_joined(step, group);
         }
     }

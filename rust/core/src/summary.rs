@@ -39,7 +39,7 @@ pub struct Summary {
 impl Coordinator {
     /// A group in a few figures at `now_ms`, with at most `waits_max` of its waits. `None`: no such group.
     pub fn summarize(&self, group_id: &str, now_ms: u64, waits_max: usize) -> Option<Summary> {
-        let mut explanation = self.explain(group_id)?;
+        let mut explanation = self.explain(group_id, now_ms)?;
         let group = &self.groups[self.find_group(group_id)?];
         let waits = explanation.waiting.len() as u32;
         explanation.waiting.truncate(waits_max);

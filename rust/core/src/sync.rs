@@ -6,7 +6,7 @@ use crate::{
     appends::Purpose,
     coordinator::{Coordinator, Step},
     error::ErrorCode,
-    explain::Cause,
+    explain::{Cause, Departed},
     group::{Assigning, GroupHandle, MemberHandle, Parked, member_record},
     records::{GroupValue, Record},
     request::{SyncGroup, Ticket},
@@ -125,14 +125,14 @@ impl Coordinator {
         group.sync_deadline = None;
         let late: Vec<MemberHandle> =
             group.joined.values().copied().filter(|member| self.members[*member].owes_sync).collect();
-        let mut first: Arc<str> = "".into();
-        for (place, member) in late.into_iter().enumerate() {
-            let removed = self.expel_member(step, member);
-            if place == 0 {
-                first = removed.id.shared();
-            }
-        }
+        let removed: Vec<Arc<str>> =
+            late.into_iter().map(|member| self.expel_member(step, member).id.shared()).collect();
+        let first = removed.first().map_or_else(|| "".into(), Arc::clone);
         self.begin_rebalance(step, handle, Cause::SyncExpired, &first, "");
+        let kept = self.config.rebalance_history;
+        for other in removed.into_iter().skip(1) {
+            self.groups[handle].note_departure(step.now, kept, other, Departed::SyncExpired, "");
+        }
     }
 
     pub(crate) fn drop_assignments(&mut self, handle: GroupHandle) {

@@ -37,7 +37,7 @@ fn beat(scene: &mut Scene, member_id: &str) -> ErrorCode {
 }
 
 fn last_cause(coordinator: &Coordinator) -> (Cause, String) {
-    let explanation = coordinator.explain("g").expect("the group is there");
+    let explanation = coordinator.explain("g", coordinator.now().mono_ms).expect("the group is there");
     let last = explanation.rebalances.last().expect("it has rebalanced");
     (last.cause, last.member_id.to_string())
 }
@@ -120,9 +120,9 @@ fn a_rebalance_that_is_asked_for_sends_every_member_back_to_join() {
     for member_id in [&leader, &follower] {
         assert_eq!(beat(&mut scene, member_id), ErrorCode::RebalanceInProgress);
     }
-    let before = scene.coordinator.explain("g").unwrap().rebalances.len();
+    let before = scene.coordinator.explain("g", scene.now().mono_ms).unwrap().rebalances.len();
     rebalance(&mut scene).expect("a join phase that runs is rebalance enough");
-    assert_eq!(scene.coordinator.explain("g").unwrap().rebalances.len(), before);
+    assert_eq!(scene.coordinator.explain("g", scene.now().mono_ms).unwrap().rebalances.len(), before);
     let first = scene.join(&scene::Joining { member_id: &leader, ..joining("i0") });
     let second = scene.join(&scene::Joining { member_id: &follower, ..joining("i1") });
     for ticket in [first, second] {

@@ -48,7 +48,7 @@ fn members_that_are_parked_are_counted_as_such_and_have_no_slack() {
     let told = summary(&scene, 9);
     assert_eq!((told.members, told.awaiting_join, told.awaiting_sync, told.pending), (2, 1, 0, 0));
     assert_eq!(told.slack, slack(&[(9, 1)]));
-    assert_eq!(told.explanation, scene.coordinator.explain("g").unwrap());
+    assert_eq!(told.explanation, scene.coordinator.explain("g", now.mono_ms).unwrap());
     scene.join(&Joining { member_id: &leader, ..joining("i0") });
     scene.sync(&follower, 2, &[]);
     let told = summary(&scene, 9);

@@ -221,7 +221,7 @@ impl Coordinator {
         let core = self.lock(py)?;
         let latest_ms = core.now().mono_ms;
         let now_ms = now_ms.map_or(latest_ms, |now_ms| now_ms.0.max(latest_ms));
-        Ok(core.explain(group_id).map(|explained| explanation(group_id, now_ms, &explained)))
+        Ok(core.explain(group_id, now_ms).map(|explained| explanation(group_id, now_ms, &explained)))
     }
 
     /// One group's whole state as plain data.

@@ -16,10 +16,33 @@ plain! {
         member_id: String,
         /// When the coordinator stops waiting for it, monotonic milliseconds.
         until_ms: u64,
+        /// Whether the member heartbeats while the group waits for it.
+        heartbeats: bool = false,
+        /// Whether it is a static member.
+        is_static: bool = false,
     }
     methods {
         fn __str__(slf: &Bound<'_, Self>) -> PyResult<String> {
             said("of_wait", slf)
+        }
+    }
+}
+
+plain! {
+    /// A member that went while a rebalance was running.
+    Departure {
+        /// The member, or the id that was handed out.
+        member_id: String,
+        /// How it went: one of the vocabulary's `departures`.
+        how: String,
+        /// The reason that the request gave, or "".
+        reason: String,
+        /// Monotonic milliseconds.
+        at_ms: u64,
+    }
+    methods {
+        fn __str__(slf: &Bound<'_, Self>) -> PyResult<String> {
+            said("of_departure", slf)
         }
     }
 }
@@ -45,6 +68,8 @@ plain! {
         joined_ms: Option<u64>,
         /// When the group was Stable, or Empty, again.
         settled_ms: Option<u64>,
+        /// The members that went while it ran, the last ones, oldest first.
+        departures: Tuple<Departure> = Tuple::default(),
     }
     methods {
         fn __str__(slf: &Bound<'_, Self>) -> PyResult<String> {
@@ -118,7 +143,22 @@ fn wait(wait: &explain::Wait) -> Wait {
         explain::Waiting::Sync(member_id) => ("Sync", &**member_id),
         explain::Waiting::Append => ("Append", ""),
     };
-    Wait { what: what.to_owned(), member_id: member_id.to_owned(), until_ms: wait.until_ms }
+    Wait {
+        what: what.to_owned(),
+        member_id: member_id.to_owned(),
+        until_ms: wait.until_ms,
+        heartbeats: wait.heartbeats,
+        is_static: wait.is_static,
+    }
+}
+
+fn departure(departure: &explain::Departure) -> Departure {
+    Departure {
+        member_id: departure.member_id.to_string(),
+        how: departure.how.name().to_owned(),
+        reason: departure.reason.to_string(),
+        at_ms: departure.at_ms,
+    }
 }
 
 fn rebalance(rebalance: &explain::Rebalance) -> Rebalance {
@@ -132,6 +172,7 @@ fn rebalance(rebalance: &explain::Rebalance) -> Rebalance {
         began_wall_ms: rebalance.began_wall_ms,
         joined_ms: rebalance.joined_ms,
         settled_ms: rebalance.settled_ms,
+        departures: rebalance.departures.iter().map(departure).collect(),
     }
 }
 
@@ -168,6 +209,7 @@ pub fn summary(now_ms: u64, summary: &rota_core::summary::Summary) -> Summary {
 /// Adds the classes to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Wait>()?;
+    module.add_class::<Departure>()?;
     module.add_class::<Rebalance>()?;
     module.add_class::<Explanation>()?;
     module.add_class::<Summary>()

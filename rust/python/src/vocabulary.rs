@@ -3,7 +3,7 @@
 use pyo3::{prelude::*, types::PyDict};
 use rota_core::{
     ErrorCode, State,
-    explain::{Cause, Waiting},
+    explain::{Cause, Departed, Waiting},
     operations::Operation,
     states::TRANSITIONS,
 };
@@ -24,6 +24,7 @@ fn vocabulary(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     words.set_item("errors", errors)?;
     words.set_item("causes", Cause::ALL.map(|cause| format!("{cause:?}")))?;
     words.set_item("waits", Waiting::NAMES)?;
+    words.set_item("departures", Departed::ALL.map(Departed::name))?;
     words.set_item("requests", requests::NAMES)?;
     words.set_item("operations", Operation::NAMES)?;
     Ok(words)

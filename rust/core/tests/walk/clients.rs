@@ -287,7 +287,7 @@ impl World {
         self.submit(&known, "DescribeGroup", -1, Request::DescribeGroup(describe));
         self.submit(&known, "ListGroups", -1, Request::ListGroups(ListGroups { states: &["stable"], types: &[] }));
         self.compare_view();
-        let explained = self.coordinator.explain(known.group);
+        let explained = self.coordinator.explain(known.group, self.coordinator.now().mono_ms);
         if let Some(transcript) = &mut self.transcript {
             transcript.push(format!("{explained:?}"));
         }

@@ -152,6 +152,7 @@ mod tests {
             began_wall_ms: 0,
             joined_ms,
             settled_ms,
+            departures: Vec::new(),
         }
     }
 

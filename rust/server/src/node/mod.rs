@@ -401,7 +401,7 @@ impl Node {
 
     /// What a group is doing, and why; `None` if it is not here.
     pub fn explain(&self, group_id: &str) -> Option<Explanation> {
-        self.coordinator(self.partition_of(group_id))?.explain(group_id)
+        self.coordinator(self.partition_of(group_id))?.explain(group_id, self.clock.now().mono_ms)
     }
 }
 

@@ -28,9 +28,9 @@ pub struct GroupSight {
 }
 
 impl GroupSight {
-    fn of(coordinator: &Coordinator, group_id: &str) -> Option<GroupSight> {
+    fn of(coordinator: &Coordinator, group_id: &str, now_ms: u64) -> Option<GroupSight> {
         Some(GroupSight {
-            explanation: coordinator.explain(group_id)?,
+            explanation: coordinator.explain(group_id, now_ms)?,
             projection: coordinator.project(group_id)?,
             clients: coordinator.clients(group_id)?,
         })
@@ -96,7 +96,9 @@ impl Server {
         let group_id = group_id.to_owned();
         let partition = self.partition_of(&group_id);
         self.ask_owner(partition, move |node| {
-            let sight = node.coordinator(partition).and_then(|coordinator| GroupSight::of(coordinator, &group_id));
+            let now_ms = node.clock.now().mono_ms;
+            let sight =
+                node.coordinator(partition).and_then(|coordinator| GroupSight::of(coordinator, &group_id, now_ms));
             (sight, node.clock.now().mono_ms)
         })
     }

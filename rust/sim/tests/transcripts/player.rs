@@ -190,7 +190,7 @@ impl Player {
     fn explain(&self, group_id: &str, expected: &[String]) -> Vec<String> {
         match &self.subject {
             Subject::Core(core) => {
-                let lines = render::explanation(core.explain(group_id).as_ref(), self.now_ms);
+                let lines = render::explanation(core.explain(group_id, self.now_ms).as_ref(), self.now_ms);
                 lines.iter().map(|line| line.shown(&self.cast)).collect()
             }
             Subject::Naive(_) => expected.to_vec(),
