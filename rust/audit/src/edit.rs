@@ -1,7 +1,10 @@
 //! Entries of a journal with something wrong in them, to see whether an audit notices.
 
 use rota_core::ErrorCode;
-use rota_journal::{Entry, EntryError, HeldAnswer, HeldEffect, HeldEvent, HeldRequest};
+use rota_journal::{
+    Entry, EntryError, OwnedEffect, OwnedEvent,
+    owned::{Answer, Request},
+};
 
 /// What to change: `None` and `false` leave things as they are.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,59 +48,67 @@ pub fn edit(value: &[u8], changes: &Edit<'_>) -> Result<Vec<u8>, EntryError> {
     let mut effects = entry.effects()?;
     let mut event = entry.event.clone();
     match &mut event {
-        HeldEvent::Submitted { request, .. } => edit_request(request, changes),
-        HeldEvent::Appended { append_id, .. } => append_id.0 = changes.append_id.unwrap_or(append_id.0),
+        OwnedEvent::Submitted { request, .. } => edit_request(request, changes),
+        OwnedEvent::Appended { append_id, .. } => append_id.0 = changes.append_id.unwrap_or(append_id.0),
         _ => {}
     }
     entry.event = event;
     for effect in &mut effects {
-        if let HeldEffect::Answer { answer, .. } = effect {
+        if let OwnedEffect::Answer { answer, .. } = effect {
             edit_answer(answer, changes);
         }
     }
     if changes.without_answers {
-        effects.retain(|effect| !matches!(effect, HeldEffect::Answer { .. }));
+        effects.retain(|effect| !matches!(effect, OwnedEffect::Answer { .. }));
     }
     if changes.answers_twice {
         let answers: Vec<_> =
-            effects.iter().filter(|effect| matches!(effect, HeldEffect::Answer { .. })).cloned().collect();
+            effects.iter().filter(|effect| matches!(effect, OwnedEffect::Answer { .. })).cloned().collect();
         effects.extend(answers);
     }
     Ok(entry.write(&effects))
 }
 
-fn edit_request<'a>(request: &mut HeldRequest<'a>, changes: &Edit<'a>) {
+fn edit_request<'a>(request: &mut Request<'a>, changes: &Edit<'a>) {
     let (generation, member_id) = match request {
-        HeldRequest::Heartbeat(heartbeat) => (&mut heartbeat.generation, &mut heartbeat.member_id),
-        HeldRequest::SyncGroup(sync) => (&mut sync.generation, &mut sync.member_id),
-        HeldRequest::OffsetCommit(commit) => (&mut commit.generation, &mut commit.member_id),
+        Request::Heartbeat(heartbeat) => (&mut heartbeat.generation, &mut heartbeat.member_id),
+        Request::SyncGroup(sync) => (&mut sync.generation, &mut sync.member_id),
+        Request::OffsetCommit(commit) => (&mut commit.generation, &mut commit.member_id),
         _ => return,
     };
     *generation = changes.asked_generation.unwrap_or(*generation);
-    *member_id = changes.asked_by.unwrap_or(member_id);
+    if let Some(asked_by) = changes.asked_by {
+        *member_id = asked_by.into();
+    }
 }
 
-fn edit_answer<'a>(answer: &mut HeldAnswer<'a>, changes: &Edit<'a>) {
+fn edit_answer<'a>(answer: &mut Answer<'a>, changes: &Edit<'a>) {
     match answer {
-        HeldAnswer::JoinGroup { error, generation, protocol_name, leader, member_id, members, .. } => {
+        Answer::JoinGroup(join) => {
             if let Some(unlisted) = changes.unlisted {
-                members.retain(|listed| listed.member_id != unlisted);
+                join.members.retain(|listed| *listed.member_id != *unlisted);
             }
-            if changes.told.is_some_and(|told| told != *member_id) {
+            if changes.told.is_some_and(|told| *told != *join.member_id) {
                 return;
             }
-            *error = changes.error.unwrap_or(*error);
-            *generation = changes.generation.unwrap_or(*generation);
-            *leader = changes.leader.unwrap_or(leader);
-            *protocol_name = changes.protocol.or(*protocol_name);
+            join.error = changes.error.unwrap_or(join.error);
+            join.generation = changes.generation.unwrap_or(join.generation);
+            if let Some(leader) = changes.leader {
+                join.leader = leader.into();
+            }
+            if let Some(protocol) = changes.protocol {
+                join.protocol_name = Some(protocol.into());
+            }
         }
-        HeldAnswer::SyncGroup(sync) => {
+        Answer::SyncGroup(sync) => {
             sync.error = changes.error.unwrap_or(sync.error);
-            sync.assignment = changes.assignment.unwrap_or(sync.assignment);
+            if let Some(assignment) = changes.assignment {
+                sync.assignment = assignment.into();
+            }
         }
-        HeldAnswer::Heartbeat(error) => *error = changes.error.unwrap_or(*error),
-        HeldAnswer::OffsetCommit { topics } => {
-            for (_, error) in topics.iter_mut().flat_map(|topic| topic.partitions.iter_mut()) {
+        Answer::Heartbeat(error) => *error = changes.error.unwrap_or(*error),
+        Answer::OffsetCommit(commit) => {
+            for (_, error) in commit.topics.to_mut().iter_mut().flat_map(|topic| topic.partitions.iter_mut()) {
                 *error = changes.error.unwrap_or(*error);
             }
         }

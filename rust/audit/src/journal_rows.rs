@@ -1,7 +1,10 @@
 //! The rows of one entry of a journal: what happened, then what came of it.
 
-use rota_core::{Coordinator, ErrorCode, Now, Projection, Ticket, request::LeaveIdentity};
-use rota_journal::{Entry, EntryError, HeldAnswer, HeldCommit, HeldEffect, HeldEvent, HeldRequest};
+use rota_core::{Coordinator, ErrorCode, Now, Projection, Ticket};
+use rota_journal::{
+    Entry, EntryError, OwnedEffect, OwnedEvent,
+    owned::{Answer, LeaveIdentity, OffsetCommit, Request},
+};
 
 use crate::{
     columns::{Columns, Row},
@@ -24,7 +27,7 @@ pub(crate) fn journal_rows(position: &Position<'_>, filter: &Filter, columns: &m
     }
     let entry = Entry::read(value)?;
     // Where an incarnation begins, or entries are missing, is of interest whenever that was.
-    let is_mark = matches!(entry.event, HeldEvent::Began { .. } | HeldEvent::Gap { .. } | HeldEvent::Loaded { .. });
+    let is_mark = matches!(entry.event, OwnedEvent::Began { .. } | OwnedEvent::Gap { .. } | OwnedEvent::Loaded { .. });
     if !is_mark && !filter.wants_time(entry.now.wall_ms) {
         return Ok(());
     }
@@ -42,8 +45,8 @@ pub(crate) fn journal_rows(position: &Position<'_>, filter: &Filter, columns: &m
     rows.event(&entry.event, &effects, filter);
     for effect in &effects {
         match effect {
-            HeldEffect::Answer { ticket, answer } => rows.answer(&entry.event, *ticket, answer),
-            HeldEffect::Append { append_id, records } => {
+            OwnedEffect::Answer { ticket, answer } => rows.answer(&entry.event, *ticket, answer),
+            OwnedEffect::Append { append_id, records } => {
                 let append_id = Some(append_id.0 as i64);
                 rows.push(Row { kind: Some("append"), append_id, count: Some(records.len() as i64), ..base });
                 for record in records {
@@ -76,35 +79,35 @@ impl Rows<'_, '_> {
         self.part += (self.columns.rows() - before) as i32;
     }
 
-    fn event(&mut self, event: &HeldEvent<'_>, effects: &[HeldEffect<'_>], filter: &Filter) {
+    fn event(&mut self, event: &OwnedEvent<'_>, effects: &[OwnedEffect<'_>], filter: &Filter) {
         let base = self.base;
         let mark = |kind| Row { kind: Some(kind), ..base };
         match event {
-            HeldEvent::Began { config, epoch, .. } => self.push(Row {
+            OwnedEvent::Began { config, epoch, .. } => self.push(Row {
                 count: Some(i64::from(*epoch)),
                 rebalance_timeout_ms: Some(config.group_initial_rebalance_delay_ms.cast_signed()),
                 ..mark("began")
             }),
-            HeldEvent::Submitted { ticket, request, .. } => self.request(*ticket, request, effects),
-            HeldEvent::Advanced(firing) if firing.count == 0 => self.push(mark("advanced")),
-            HeldEvent::Advanced(firing) => self.push(Row { timer: Some(firing.timer), ..mark("timer") }),
-            HeldEvent::Appended { append_id, result } => self.push(Row {
+            OwnedEvent::Submitted { ticket, request, .. } => self.request(*ticket, request, effects),
+            OwnedEvent::Advanced(firing) if firing.count == 0 => self.push(mark("advanced")),
+            OwnedEvent::Advanced(firing) => self.push(Row { timer: Some(firing.timer), ..mark("timer") }),
+            OwnedEvent::Appended { append_id, result } => self.push(Row {
                 append_id: Some(append_id.0 as i64),
                 error: Some(result.err().unwrap_or(ErrorCode::None).name()),
                 ..mark("appended")
             }),
-            HeldEvent::TopicsDeleted { topics } => {
+            OwnedEvent::TopicsDeleted { topics } => {
                 for topic in topics {
                     self.push(Row { topic: Some(topic), ..mark("topics_deleted") });
                 }
             }
-            HeldEvent::Loaded { state } => self.state("loaded", state, filter),
-            HeldEvent::Snapshot { state } => self.state("snapshot", state, filter),
-            HeldEvent::LoadFailed => self.push(mark("load_failed")),
-            HeldEvent::Unloaded => self.push(mark("unloaded")),
-            HeldEvent::Lapsed { member_id, .. } => self.push(Row { member: Some(member_id), ..mark("lapsed") }),
-            HeldEvent::Rebalanced { .. } => self.push(mark("rebalanced")),
-            HeldEvent::Gap { entries } => self.push(Row { count: Some(*entries as i64), ..mark("gap") }),
+            OwnedEvent::Loaded { state } => self.state("loaded", state, filter),
+            OwnedEvent::Snapshot { state } => self.state("snapshot", state, filter),
+            OwnedEvent::LoadFailed => self.push(mark("load_failed")),
+            OwnedEvent::Unloaded => self.push(mark("unloaded")),
+            OwnedEvent::Lapsed { member_id, .. } => self.push(Row { member: Some(member_id), ..mark("lapsed") }),
+            OwnedEvent::Rebalanced { .. } => self.push(mark("rebalanced")),
+            OwnedEvent::Gap { entries } => self.push(Row { count: Some(*entries as i64), ..mark("gap") }),
         }
     }
 
@@ -152,9 +155,9 @@ impl Rows<'_, '_> {
         }
     }
 
-    fn request(&mut self, ticket: Ticket, request: &HeldRequest<'_>, effects: &[HeldEffect<'_>]) {
+    fn request(&mut self, ticket: Ticket, request: &Request<'_>, effects: &[OwnedEffect<'_>]) {
         let told = effects.iter().find_map(|effect| match effect {
-            HeldEffect::Answer { ticket: told, answer } if *told == ticket => Some(answer),
+            OwnedEffect::Answer { ticket: told, answer } if *told == ticket => Some(answer),
             _ => None,
         });
         let asked = Row {
@@ -164,66 +167,63 @@ impl Rows<'_, '_> {
             ..self.base
         };
         match request {
-            HeldRequest::JoinGroup(join) => self.push(Row {
+            Request::JoinGroup(join) => self.push(Row {
                 api: Some("JoinGroup"),
-                member: Some(join.member_id),
-                instance: join.instance_id,
-                client: Some(join.client_id),
+                member: Some(&join.member_id),
+                instance: join.instance_id.as_deref(),
+                client: Some(&join.client_id),
                 session_timeout_ms: Some(join.session_timeout_ms),
                 rebalance_timeout_ms: Some(join.rebalance_timeout_ms.max(0)),
-                note: join.reason,
+                note: join.reason.as_deref(),
                 ..asked
             }),
-            HeldRequest::SyncGroup(sync) => {
+            Request::SyncGroup(sync) => {
                 let of_sync = Row { generation: Some(sync.generation), ..asked };
-                let (member, instance) = (Some(sync.member_id), sync.instance_id);
+                let (member, instance) = (Some(&*sync.member_id), sync.instance_id.as_deref());
                 self.push(Row { api: Some("SyncGroup"), member, instance, ..of_sync });
                 for planned in &sync.assignments {
-                    let (kind, leader) = (Some("plan"), Some(sync.member_id));
-                    let (member, payload) = (Some(planned.member_id), Some(planned.assignment));
+                    let (kind, leader) = (Some("plan"), Some(&*sync.member_id));
+                    let (member, payload) = (Some(&*planned.member_id), Some(&*planned.assignment));
                     self.push(Row { kind, member, leader, payload, ..of_sync });
                 }
             }
-            HeldRequest::Heartbeat(heartbeat) => self.push(Row {
+            Request::Heartbeat(heartbeat) => self.push(Row {
                 api: Some("Heartbeat"),
-                member: Some(heartbeat.member_id),
-                instance: heartbeat.instance_id,
+                member: Some(&heartbeat.member_id),
+                instance: heartbeat.instance_id.as_deref(),
                 generation: Some(heartbeat.generation),
                 ..asked
             }),
-            HeldRequest::LeaveGroup { members, .. } => self.leave(asked, members, told),
-            HeldRequest::OffsetCommit(commit) => self.commit(asked, commit),
-            HeldRequest::OffsetFetch { .. } => self.push(Row { api: Some("OffsetFetch"), ..asked }),
-            HeldRequest::DescribeGroup(_) => self.push(Row { api: Some("DescribeGroup"), ..asked }),
-            HeldRequest::ListGroups { .. } => self.push(Row { api: Some("ListGroups"), ..asked }),
-            HeldRequest::DeleteGroup(_) => self.push(Row { api: Some("DeleteGroup"), ..asked }),
-            HeldRequest::OffsetDelete { .. } => self.push(Row { api: Some("OffsetDelete"), ..asked }),
+            Request::LeaveGroup(leave) => self.leave(asked, &leave.members, told),
+            Request::OffsetCommit(commit) => self.commit(asked, commit),
+            _ => self.push(Row { api: Some(request.name()), ..asked }),
         }
     }
 
-    fn leave(&mut self, asked: Row<'_>, leavers: &[LeaveIdentity<'_>], told: Option<&HeldAnswer<'_>>) {
+    fn leave(&mut self, asked: Row<'_>, leavers: &[LeaveIdentity<'_>], told: Option<&Answer<'_>>) {
         self.push(Row { api: Some("LeaveGroup"), count: Some(leavers.len() as i64), ..asked });
         for (index, leaver) in leavers.iter().enumerate() {
             let error = match told {
-                Some(HeldAnswer::LeaveGroup { members, .. }) => members.get(index).map(|left| left.error.name()),
+                Some(Answer::LeaveGroup(leave)) => leave.members.get(index).map(|left| left.error.name()),
                 _ => None,
             };
-            let (member, instance, note) = (Some(leaver.member_id), leaver.instance_id, leaver.reason);
+            let (member, instance) = (Some(&*leaver.member_id), leaver.instance_id.as_deref());
+            let note = leaver.reason.as_deref();
             self.push(Row { kind: Some("leaver"), member, instance, error, note, ..asked });
         }
     }
 
-    fn commit(&mut self, asked: Row<'_>, commit: &HeldCommit<'_>) {
+    fn commit(&mut self, asked: Row<'_>, commit: &OffsetCommit<'_>) {
         let of_commit = Row {
-            member: Some(commit.member_id),
-            instance: commit.instance_id,
+            member: Some(&commit.member_id),
+            instance: commit.instance_id.as_deref(),
             generation: Some(commit.generation),
             ..asked
         };
         self.push(Row { api: Some("OffsetCommit"), ..of_commit });
         for topic in &commit.topics {
             for at in &topic.partitions {
-                let (topic, topic_partition) = (Some(topic.name), Some(at.index));
+                let (topic, topic_partition) = (Some(&*topic.name), Some(at.index));
                 self.push(Row {
                     kind: Some("commit"),
                     topic,
@@ -235,28 +235,29 @@ impl Rows<'_, '_> {
         }
     }
 
-    fn answer(&mut self, event: &HeldEvent<'_>, ticket: Ticket, answer: &HeldAnswer<'_>) {
+    fn answer(&mut self, event: &OwnedEvent<'_>, ticket: Ticket, answer: &Answer<'_>) {
         let error = Some(error_of(answer).name());
         let told = Row { kind: Some("answer"), ticket: Some(ticket.0 as i64), error, ..self.base };
         // What comes at once and says no more than an error has been said by the request's row.
-        let is_at_once = matches!(event, HeldEvent::Submitted { ticket: asked, .. } if *asked == ticket);
+        let is_at_once = matches!(event, OwnedEvent::Submitted { ticket: asked, .. } if *asked == ticket);
         match answer {
-            HeldAnswer::JoinGroup { generation, protocol_name, leader, member_id, members, .. } => {
-                let told = Row { generation: Some(*generation), leader: Some(leader), ..told };
-                self.push(Row { api: Some("JoinGroup"), protocol: *protocol_name, member: Some(member_id), ..told });
-                for listed in members {
-                    let (member, instance) = (Some(listed.member_id), listed.instance_id);
+            Answer::JoinGroup(join) => {
+                let told = Row { generation: Some(join.generation), leader: Some(&join.leader), ..told };
+                let (protocol, member) = (join.protocol_name.as_deref(), Some(&*join.member_id));
+                self.push(Row { api: Some("JoinGroup"), protocol, member, ..told });
+                for listed in &join.members {
+                    let (member, instance) = (Some(&*listed.member_id), listed.instance_id.as_deref());
                     self.push(Row { kind: Some("listed"), member, instance, ..told });
                 }
             }
-            HeldAnswer::SyncGroup(sync) => {
-                self.push(Row { api: Some("SyncGroup"), payload: Some(sync.assignment), ..told });
+            Answer::SyncGroup(sync) => {
+                self.push(Row { api: Some("SyncGroup"), payload: Some(&sync.assignment), ..told });
             }
-            HeldAnswer::OffsetFetch { topics, .. } => {
+            Answer::OffsetFetch(fetch) => {
                 if !is_at_once {
                     self.push(Row { api: Some("OffsetFetch"), ..told });
                 }
-                for topic in topics {
+                for topic in &fetch.topics {
                     for at in &topic.partitions {
                         let (topic, topic_partition) = (Some(topic.name), Some(at.index));
                         let (kind, committed) = (Some("fetched"), Some(at.offset));
@@ -272,46 +273,31 @@ impl Rows<'_, '_> {
                 }
             }
             _ if is_at_once => {}
-            _ => self.push(Row { api: Some(api_of(answer)), ..told }),
+            _ => self.push(Row { api: Some(answer.name()), ..told }),
         }
-    }
-}
-
-fn api_of(answer: &HeldAnswer<'_>) -> &'static str {
-    match answer {
-        HeldAnswer::JoinGroup { .. } => "JoinGroup",
-        HeldAnswer::SyncGroup(_) => "SyncGroup",
-        HeldAnswer::Heartbeat(_) => "Heartbeat",
-        HeldAnswer::LeaveGroup { .. } => "LeaveGroup",
-        HeldAnswer::OffsetCommit { .. } => "OffsetCommit",
-        HeldAnswer::OffsetFetch { .. } => "OffsetFetch",
-        HeldAnswer::DescribeGroup { .. } => "DescribeGroup",
-        HeldAnswer::ListGroups { .. } => "ListGroups",
-        HeldAnswer::DeleteGroup(_) => "DeleteGroup",
-        HeldAnswer::OffsetDelete { .. } => "OffsetDelete",
     }
 }
 
 /// The error of the answer as a whole; of partitions the first that is one.
-fn error_of(answer: &HeldAnswer<'_>) -> ErrorCode {
+fn error_of(answer: &Answer<'_>) -> ErrorCode {
     let first = |mut codes: Box<dyn Iterator<Item = ErrorCode> + '_>| {
         codes.find(|code| *code != ErrorCode::None).unwrap_or(ErrorCode::None)
     };
     match answer {
-        HeldAnswer::OffsetDelete { error, topics } if *error == ErrorCode::None => {
-            first(Box::new(topics.iter().flat_map(|topic| topic.partitions.iter().map(|(_, code)| *code))))
+        Answer::Heartbeat(error) => *error,
+        Answer::JoinGroup(join) => join.error,
+        Answer::SyncGroup(sync) => sync.error,
+        Answer::LeaveGroup(leave) => leave.error,
+        Answer::OffsetFetch(fetch) => fetch.error,
+        Answer::DescribeGroup(describe) => describe.error,
+        Answer::ListGroups(list) => list.error,
+        Answer::DeleteGroup(delete) => delete.error,
+        Answer::OffsetDelete(delete) if delete.error != ErrorCode::None => delete.error,
+        Answer::OffsetDelete(delete) => {
+            first(Box::new(delete.topics.iter().flat_map(|topic| topic.partitions.iter().map(|(_, code)| *code))))
         }
-        HeldAnswer::JoinGroup { error, .. }
-        | HeldAnswer::LeaveGroup { error, .. }
-        | HeldAnswer::OffsetFetch { error, .. }
-        | HeldAnswer::DescribeGroup { error, .. }
-        | HeldAnswer::ListGroups { error, .. }
-        | HeldAnswer::OffsetDelete { error, .. }
-        | HeldAnswer::Heartbeat(error) => *error,
-        HeldAnswer::SyncGroup(sync) => sync.error,
-        HeldAnswer::DeleteGroup(delete) => delete.error,
-        HeldAnswer::OffsetCommit { topics } => {
-            first(Box::new(topics.iter().flat_map(|topic| topic.partitions.iter().map(|(_, code)| *code))))
+        Answer::OffsetCommit(commit) => {
+            first(Box::new(commit.topics.iter().flat_map(|topic| topic.partitions.iter().map(|(_, code)| *code))))
         }
     }
 }

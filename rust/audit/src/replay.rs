@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf};
 
 use rota_core::explain::Rebalance;
-use rota_journal::{Difference, Entry, HeldEvent, Replay, Tally};
+use rota_journal::{Difference, Entry, OwnedEvent, Replay, Tally};
 use rota_log::{Batch, store::PAYLOAD_BYTES_MAX};
 
 use crate::reader::range_bytes;
@@ -110,5 +110,5 @@ impl Folding {
 
 /// Whether a fold can begin with this entry: it has a whole state, or is the first of an incarnation.
 fn begins_anew(value: &[u8]) -> bool {
-    Entry::read(value).is_ok_and(|entry| matches!(entry.event, HeldEvent::Snapshot { .. } | HeldEvent::Began { .. }))
+    Entry::read(value).is_ok_and(|entry| matches!(entry.event, OwnedEvent::Snapshot { .. } | OwnedEvent::Began { .. }))
 }

@@ -42,6 +42,7 @@ mod join;
 mod joining_order;
 mod leave;
 mod member_id;
+pub mod messages;
 mod offsets;
 pub mod operations;
 mod pages;

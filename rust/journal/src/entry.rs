@@ -6,8 +6,7 @@ use rota_core::{Coordinator, Now, Phase, records::serialized_bytes};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    event::{Event, Firing, Subject},
-    held::{HeldEffect, HeldEvent},
+    event::{Event, Firing, OwnedEffect, OwnedEvent, Subject},
     recorder::Outcome,
 };
 
@@ -34,7 +33,7 @@ pub struct Entry<'a> {
     pub now: Now,
     /// What happened.
     #[serde(borrow)]
-    pub event: HeldEvent<'a>,
+    pub event: OwnedEvent<'a>,
     /// What came of it, see [`Entry::effects`].
     #[serde(borrow)]
     effects: &'a [u8],
@@ -79,7 +78,7 @@ impl<'a> Entry<'a> {
     }
 
     /// What came of the event, in order.
-    pub fn effects(&self) -> Result<Vec<HeldEffect<'a>>, EntryError> {
+    pub fn effects(&self) -> Result<Vec<OwnedEffect<'a>>, EntryError> {
         effects_in(self.effects)
     }
 
@@ -89,7 +88,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The bytes of the entry, if this is what came of the event: [`Entry::read`] backwards.
-    pub fn write(&self, effects: &[HeldEffect<'_>]) -> Vec<u8> {
+    pub fn write(&self, effects: &[OwnedEffect<'_>]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for effect in effects {
             bytes = postcard::to_extend(effect, bytes).expect("plain data can be written");
@@ -107,7 +106,7 @@ impl<'a> Entry<'a> {
 }
 
 /// Effects that lie one after the other.
-pub(crate) fn effects_in(mut bytes: &[u8]) -> Result<Vec<HeldEffect<'_>>, EntryError> {
+pub(crate) fn effects_in(mut bytes: &[u8]) -> Result<Vec<OwnedEffect<'_>>, EntryError> {
     let mut effects = Vec::new();
     while !bytes.is_empty() {
         let (effect, rest) = postcard::take_from_bytes(bytes).map_err(unreadable)?;
@@ -129,8 +128,8 @@ struct Shown<'a> {
     sequence: u64,
     #[serde(flatten)]
     now: Now,
-    event: &'a HeldEvent<'a>,
-    effects: Vec<HeldEffect<'a>>,
+    event: &'a OwnedEvent<'a>,
+    effects: Vec<OwnedEffect<'a>>,
     digest: u64,
 }
 

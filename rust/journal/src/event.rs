@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 
 use rota_core::{
-    AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Request, Sink, Ticket, controls::NotDone,
+    AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Record, Request, Sink, Ticket, controls::NotDone,
     records::serialized_bytes,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::owned;
 
 /// What happened to a coordinator. The order of the variants and of their fields is the journal's format.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -145,4 +147,108 @@ fn member_of<'a>(request: &Request<'a>) -> &'a str {
         Request::OffsetCommit(commit) => commit.member_id,
         _ => "",
     }
+}
+
+/// An event as it is read, which owns its lists.
+///
+/// INVARIANT: the same variants and fields in the same order as in [`Event`]; the tests write each of those and read it
+/// here.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are Event's")]
+pub enum OwnedEvent<'a> {
+    Began {
+        config: Config,
+        partition: u32,
+        epoch: u32,
+    },
+    Submitted {
+        ticket: Ticket,
+        entropy: u128,
+        #[serde(borrow)]
+        request: owned::Request<'a>,
+    },
+    Advanced(#[serde(borrow)] Firing<'a>),
+    Appended {
+        append_id: AppendId,
+        result: Result<u64, ErrorCode>,
+    },
+    TopicsDeleted {
+        #[serde(borrow)]
+        topics: Vec<&'a str>,
+    },
+    Loaded {
+        #[serde(serialize_with = "size_for_people")]
+        state: &'a [u8],
+    },
+    LoadFailed,
+    Unloaded,
+    Lapsed {
+        group_id: &'a str,
+        member_id: &'a str,
+    },
+    Rebalanced {
+        group_id: &'a str,
+    },
+    Snapshot {
+        #[serde(serialize_with = "size_for_people")]
+        state: &'a [u8],
+    },
+    Gap {
+        entries: u64,
+    },
+}
+
+/// A state is for machines: a person reads how large it is.
+fn size_for_people<S: serde::Serializer>(bytes: &&[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    if serializer.is_human_readable() {
+        serializer.collect_str(&format_args!("{} bytes", bytes.len()))
+    } else {
+        serialized_bytes(bytes, serializer)
+    }
+}
+
+impl OwnedEvent<'_> {
+    /// Lends itself as the event that a coordinator takes.
+    pub fn with<R>(&self, tell: impl FnOnce(Event<'_>) -> R) -> R {
+        match self {
+            OwnedEvent::Began { config, partition, epoch } => {
+                tell(Event::Began { config, partition: *partition, epoch: *epoch })
+            }
+            OwnedEvent::Submitted { ticket, entropy, request } => {
+                request.with(|request| tell(Event::Submitted { ticket: *ticket, entropy: *entropy, request }))
+            }
+            OwnedEvent::Advanced(firing) => tell(Event::Advanced(*firing)),
+            OwnedEvent::Appended { append_id, result } => {
+                tell(Event::Appended { append_id: *append_id, result: *result })
+            }
+            OwnedEvent::TopicsDeleted { topics } => tell(Event::TopicsDeleted { topics }),
+            OwnedEvent::Loaded { state } => tell(Event::Loaded { state }),
+            OwnedEvent::LoadFailed => tell(Event::LoadFailed),
+            OwnedEvent::Unloaded => tell(Event::Unloaded),
+            OwnedEvent::Lapsed { group_id, member_id } => tell(Event::Lapsed { group_id, member_id }),
+            OwnedEvent::Rebalanced { group_id } => tell(Event::Rebalanced { group_id }),
+            OwnedEvent::Snapshot { state } => tell(Event::Snapshot { state }),
+            OwnedEvent::Gap { entries } => tell(Event::Gap { entries: *entries }),
+        }
+    }
+}
+
+/// One effect of an event.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum OwnedEffect<'a> {
+    /// A request was answered.
+    Answer {
+        /// Which.
+        ticket: Ticket,
+        /// The answer.
+        #[serde(borrow)]
+        answer: owned::Answer<'a>,
+    },
+    /// Records were given to the log, as one batch.
+    Append {
+        /// The append's name.
+        append_id: AppendId,
+        /// What is written.
+        records: Vec<Record>,
+    },
 }

@@ -15,14 +15,13 @@ pub const JOURNAL_TOPIC: &str = "__rota_journal";
 
 mod entry;
 mod event;
-mod held;
+pub mod owned;
 mod recorder;
 mod replay;
 #[cfg(test)]
 mod tests;
 
 pub use entry::{Entry, EntryError, VERSION, write_entries, write_mark};
-pub use event::{Event, Firing, Subject};
-pub use held::{HeldAnswer, HeldCommit, HeldEffect, HeldEvent, HeldRequest};
+pub use event::{Event, Firing, OwnedEffect, OwnedEvent, Subject};
 pub use recorder::{Outcome, Recorder};
 pub use replay::{Difference, Replay, Tally};

@@ -6,8 +6,7 @@ use rota_core::{Answer, AppendId, Coordinator, Now, Phase, Record, Sink, Ticket,
 
 use crate::{
     entry::{Entry, effects_in, write_entries, write_mark},
-    event::Event,
-    held::HeldEvent,
+    event::{Event, OwnedEvent},
     recorder::{Outcome, Recorder},
 };
 
@@ -133,28 +132,28 @@ impl Replay {
         self.tally.entries += 1;
         self.check_order(&entry)?;
         self.next_sequence = Some(entry.sequence + 1);
-        if matches!(entry.event, HeldEvent::Began { .. } | HeldEvent::Gap { .. }) {
+        if matches!(entry.event, OwnedEvent::Began { .. } | OwnedEvent::Gap { .. }) {
             self.firings.clear();
         }
         match &entry.event {
-            HeldEvent::Began { config, partition, epoch } => {
+            OwnedEvent::Began { config, partition, epoch } => {
                 let before = self.coordinator.replace(Coordinator::new(config.clone(), *partition, *epoch));
                 let is_over = |phase| matches!(phase, Phase::Unloaded | Phase::Failed);
                 self.tally.cut += u64::from(before.is_some_and(|before| !is_over(before.phase())));
                 Ok(())
             }
-            HeldEvent::Gap { entries } => {
+            OwnedEvent::Gap { entries } => {
                 self.tally.missing += entries;
                 self.coordinator = None;
                 Ok(())
             }
-            HeldEvent::Loaded { state } => self.restore(&entry, state),
-            HeldEvent::Snapshot { state } => self.compare_state(&entry, state),
+            OwnedEvent::Loaded { state } => self.restore(&entry, state),
+            OwnedEvent::Snapshot { state } => self.compare_state(&entry, state),
             _ if self.coordinator.is_none() => {
                 self.tally.unchecked += 1;
                 Ok(())
             }
-            HeldEvent::Advanced(firing) if firing.index > 0 => self.compare(&entry, bytes),
+            OwnedEvent::Advanced(firing) if firing.index > 0 => self.compare(&entry, bytes),
             event => {
                 event.with(|event| self.run(entry.now, &event, entry.sequence));
                 self.compare(&entry, bytes)
@@ -165,15 +164,15 @@ impl Replay {
     /// INVARIANT: within an incarnation entries are numbered without a gap, and what is missing is said to be.
     fn check_order(&self, entry: &Entry<'_>) -> Result<(), Difference> {
         let is_next = match (&entry.event, self.next_sequence) {
-            (HeldEvent::Began { .. }, _) => entry.sequence == 0,
+            (OwnedEvent::Began { .. }, _) => entry.sequence == 0,
             (_, None) => true,
             // It stands where the last one of those that are missing stood.
-            (HeldEvent::Gap { entries }, Some(next)) => next.checked_add(*entries) == Some(entry.sequence + 1),
+            (OwnedEvent::Gap { entries }, Some(next)) => next.checked_add(*entries) == Some(entry.sequence + 1),
             (_, Some(next)) => entry.sequence == next,
         };
-        let is_firing = matches!(&entry.event, HeldEvent::Advanced(firing) if firing.index > 0);
+        let is_firing = matches!(&entry.event, OwnedEvent::Advanced(firing) if firing.index > 0);
         let may_fire = self.coordinator.is_none() || is_firing != self.firings.is_empty();
-        let may_break = matches!(entry.event, HeldEvent::Began { .. } | HeldEvent::Gap { .. });
+        let may_break = matches!(entry.event, OwnedEvent::Began { .. } | OwnedEvent::Gap { .. });
         if is_next && (may_fire || may_break) {
             return Ok(());
         }
@@ -247,7 +246,7 @@ fn difference(entry: &Entry<'_>, what: &'static str, journal: String, replayed: 
     Difference { sequence: entry.sequence, what, event: shown(&entry.event), journal, replayed }
 }
 
-fn shown(event: &HeldEvent<'_>) -> String {
+fn shown(event: &OwnedEvent<'_>) -> String {
     serde_json::to_string(event).unwrap_or_else(|error| error.to_string())
 }
 

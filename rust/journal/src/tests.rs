@@ -10,7 +10,7 @@ use rota_core::{
 };
 
 use crate::{
-    Entry, Event, Firing, Outcome, Recorder, Replay, Tally, entry::effects_in, held::HeldEvent, write_entries,
+    Entry, Event, Firing, Outcome, Recorder, Replay, Tally, entry::effects_in, event::OwnedEvent, owned, write_entries,
     write_mark,
 };
 
@@ -91,6 +91,7 @@ impl Session {
     }
 
     fn ask(&mut self, request: Request<'_>) {
+        owned::Request::from(&request).with(|again| assert_eq!(again, request, "an owned copy lends the same request"));
         let entropy = u128::from(self.random) << 64 | u128::from(self.random);
         self.tell(&Event::Submitted { ticket: Ticket(self.sequence), entropy, request });
     }
@@ -217,7 +218,7 @@ fn replayed(journal: &[Vec<u8>]) -> Result<Tally, (usize, &'static str)> {
     Ok(replay.tally())
 }
 
-fn event(entry: &[u8]) -> HeldEvent<'_> {
+fn event(entry: &[u8]) -> OwnedEvent<'_> {
     Entry::read(entry).unwrap().event
 }
 
@@ -227,7 +228,7 @@ fn a_journal_replays_without_a_difference_and_every_kind_of_event_is_in_it() {
     for seed in 0..40 {
         let journal = journal(seed, 400);
         let tally = replayed(&journal).unwrap();
-        let marks = |entry: &&Vec<u8>| matches!(event(entry), HeldEvent::Snapshot { .. });
+        let marks = |entry: &&Vec<u8>| matches!(event(entry), OwnedEvent::Snapshot { .. });
         assert_eq!(tally.snapshots as usize, journal.iter().filter(marks).count());
         assert_eq!((tally.missing, tally.unchecked, tally.cut), (0, 0, 0));
         assert_eq!(tally.compared + tally.snapshots + 2, tally.entries);
@@ -255,13 +256,35 @@ fn effects_are_read_as_they_were_written() {
     }
 }
 
+/// Entries that an earlier build wrote, each as hexadecimal and as JSON: of every event but the states, and of every
+/// request and answer.
+const VERSION_1: &str = include_str!("../tests/version_1.txt");
+
+#[test]
+fn entries_of_earlier_builds_are_read_and_written_as_they_were() {
+    let lines: Vec<&str> = VERSION_1.lines().collect();
+    for recorded in lines.chunks(2) {
+        let [hexadecimal, json] = recorded else { panic!("a line without its JSON") };
+        let digits: Vec<&str> = hexadecimal.as_bytes().chunks(2).map(|two| str::from_utf8(two).unwrap()).collect();
+        let bytes: Vec<u8> = digits.iter().map(|two| u8::from_str_radix(two, 16).unwrap()).collect();
+        let entry = Entry::read(&bytes).unwrap();
+        assert_eq!(entry.to_json().unwrap(), *json);
+        assert_eq!(entry.write(&entry.effects().unwrap()), bytes);
+    }
+    for name in Request::NAMES {
+        for place in ["request", "answer"] {
+            assert!(VERSION_1.contains(&format!("\"{place}\":{{\"{name}\":")), "{place} {name}");
+        }
+    }
+}
+
 #[test]
 fn every_changed_byte_of_an_answer_or_digest_is_found_where_it_is() {
     let journal = journal(3, 120);
     let mut tried = 0;
     for at in 0..journal.len() {
         let entry = Entry::read(&journal[at]).unwrap();
-        if matches!(entry.event, HeldEvent::Began { .. } | HeldEvent::Loaded { .. } | HeldEvent::Snapshot { .. }) {
+        if matches!(entry.event, OwnedEvent::Began { .. } | OwnedEvent::Loaded { .. } | OwnedEvent::Snapshot { .. }) {
             continue;
         }
         let digest_bytes = postcard::to_allocvec(&entry.digest).unwrap().len();

@@ -1,9 +1,8 @@
 //! What the member's side says, as the coordinator hears it, and back: the wire without bytes.
 
 use rota_core::{Answer as CoreAnswer, ErrorCode};
+use rota_journal::owned::{self, Text};
 use rota_member::{Answer, Offset, Partition, Request, event::Joined};
-
-use crate::owned::{OwnedCommitTopic, OwnedRequest};
 
 /// The newest `JoinGroup`.
 pub const JOIN_VERSION: i16 = 9;
@@ -13,7 +12,7 @@ const LEAVE_VERSION: i16 = 5;
 const COMMIT_VERSION: i16 = 9;
 
 /// A request to a coordinator, from a client of some age; `None` for those that any broker answers.
-pub fn to_core(request: &Request, client_id: &str, join_version: i16) -> Option<OwnedRequest> {
+pub fn to_core(request: &Request, client_id: &str, join_version: i16) -> Option<owned::Request<'static>> {
     Some(match request {
         Request::FindCoordinator { .. } | Request::Metadata { .. } => return None,
         Request::JoinGroup {
@@ -24,65 +23,89 @@ pub fn to_core(request: &Request, client_id: &str, join_version: i16) -> Option<
             rebalance_timeout_ms,
             protocols,
             reason: _,
-        } => OwnedRequest::JoinGroup {
+        } => owned::Request::JoinGroup(owned::JoinGroup {
             version: join_version,
-            group_id: Some(group_id.clone()),
-            member_id: member_id.clone(),
-            instance_id: instance_id.clone(),
-            client_id: client_id.to_owned(),
-            client_host: "/127.0.0.1".to_owned(),
+            group_id: Some(text(group_id)),
+            member_id: text(member_id),
+            instance_id: instance_id.as_deref().map(text),
+            client_id: text(client_id),
+            client_host: Text::Borrowed("/127.0.0.1"),
             session_timeout_ms: *session_timeout_ms,
             // Version 0 does not have it.
             rebalance_timeout_ms: if join_version == 0 { -1 } else { *rebalance_timeout_ms },
-            protocol_type: "consumer".to_owned(),
-            protocols: protocols.clone(),
-        },
+            protocol_type: Text::Borrowed("consumer"),
+            protocols: protocols
+                .iter()
+                .map(|(name, metadata)| owned::Protocol { name: text(name), metadata: metadata.clone().into() })
+                .collect(),
+            reason: None,
+        }),
         Request::SyncGroup { group_id, generation, member_id, instance_id, protocol_name, assignments } => {
-            OwnedRequest::SyncGroup {
+            owned::Request::SyncGroup(owned::SyncGroup {
                 version: SYNC_VERSION,
-                group_id: Some(group_id.clone()),
+                group_id: Some(text(group_id)),
                 generation: *generation,
-                member_id: member_id.clone(),
-                instance_id: instance_id.clone(),
-                protocol_type: Some("consumer".to_owned()),
-                protocol_name: Some(protocol_name.clone()),
-                assignments: assignments.clone(),
-            }
+                member_id: text(member_id),
+                instance_id: instance_id.as_deref().map(text),
+                protocol_type: Some(Text::Borrowed("consumer")),
+                protocol_name: Some(text(protocol_name)),
+                assignments: assignments
+                    .iter()
+                    .map(|(id, part)| owned::Assignment { member_id: text(id), assignment: part.clone().into() })
+                    .collect(),
+            })
         }
-        Request::Heartbeat { group_id, generation, member_id, instance_id } => OwnedRequest::Heartbeat {
-            group_id: Some(group_id.clone()),
-            generation: *generation,
-            member_id: member_id.clone(),
-            instance_id: instance_id.clone(),
-        },
-        Request::LeaveGroup { group_id, member_id, instance_id, reason: _ } => OwnedRequest::LeaveGroup {
-            version: LEAVE_VERSION,
-            group_id: Some(group_id.clone()),
-            members: vec![(member_id.clone(), instance_id.clone())],
-        },
-        Request::OffsetCommit { group_id, generation, member_id, instance_id, offsets } => OwnedRequest::OffsetCommit {
-            version: COMMIT_VERSION,
-            group_id: Some(group_id.clone()),
-            generation: *generation,
-            member_id: member_id.clone(),
-            instance_id: instance_id.clone(),
-            retention_time_ms: None,
-            topics: offsets.iter().map(committed).collect(),
-        },
-        Request::OffsetFetch { group_id, partitions } => OwnedRequest::OffsetFetch {
-            group_id: Some(group_id.clone()),
+        Request::Heartbeat { group_id, generation, member_id, instance_id } => {
+            owned::Request::Heartbeat(owned::Heartbeat {
+                group_id: Some(text(group_id)),
+                generation: *generation,
+                member_id: text(member_id),
+                instance_id: instance_id.as_deref().map(text),
+            })
+        }
+        Request::LeaveGroup { group_id, member_id, instance_id, reason: _ } => {
+            let instance_id = instance_id.as_deref().map(text);
+            owned::Request::LeaveGroup(owned::LeaveGroup {
+                version: LEAVE_VERSION,
+                group_id: Some(text(group_id)),
+                members: vec![owned::LeaveIdentity { member_id: text(member_id), instance_id, reason: None }],
+            })
+        }
+        Request::OffsetCommit { group_id, generation, member_id, instance_id, offsets } => {
+            owned::Request::OffsetCommit(owned::OffsetCommit {
+                version: COMMIT_VERSION,
+                group_id: Some(text(group_id)),
+                generation: *generation,
+                member_id: text(member_id),
+                instance_id: instance_id.as_deref().map(text),
+                retention_time_ms: None,
+                topics: offsets.iter().map(committed).collect(),
+            })
+        }
+        Request::OffsetFetch { group_id, partitions } => owned::Request::OffsetFetch(owned::OffsetFetch {
+            group_id: Some(text(group_id)),
             require_stable: true,
-            topics: Some(partitions.iter().map(|one| (one.topic.to_string(), 0, vec![one.index])).collect()),
-        },
+            topics: Some(partitions.iter().map(fetched).collect()),
+        }),
     })
 }
 
-fn committed((partition, offset): &(Partition, Offset)) -> OwnedCommitTopic {
-    OwnedCommitTopic {
-        name: partition.topic.to_string(),
-        topic_id: 0,
-        partitions: vec![(partition.index, offset.offset, offset.leader_epoch, Some(offset.metadata.clone()))],
-    }
+fn text(text: &str) -> Text<'static> {
+    Text::Shared(text.into())
+}
+
+fn committed((partition, offset): &(Partition, Offset)) -> owned::CommitTopic<'static> {
+    let committed = owned::CommitPartition {
+        index: partition.index,
+        offset: offset.offset,
+        leader_epoch: offset.leader_epoch,
+        metadata: Some(text(&offset.metadata)),
+    };
+    owned::CommitTopic { name: text(&partition.topic), topic_id: 0, partitions: vec![committed] }
+}
+
+fn fetched(partition: &Partition) -> owned::FetchTopic<'static> {
+    owned::FetchTopic { name: text(&partition.topic), topic_id: 0, partitions: vec![partition.index] }
 }
 
 /// An answer of the coordinator; `None` for those to requests that a member never sends.

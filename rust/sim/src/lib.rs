@@ -8,7 +8,6 @@ pub mod differential;
 pub mod explore;
 pub mod fleet;
 pub mod naive;
-pub mod owned;
 pub mod step;
 pub mod world;
 

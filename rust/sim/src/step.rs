@@ -1,15 +1,16 @@
 //! Steps of a world: small, plain, and without anything that only one run knows. A member is named by the join that
 //! its id was minted for, a generation by its distance from the current one, an append by its place in the queue.
 
-use std::{borrow::Cow, fmt, ops::Deref, sync::Arc};
+use std::sync::Arc;
 
 use rota_core::ErrorCode;
-
-use crate::{
-    naive::Text,
-    owned::{OwnedCommitTopic, OwnedRequest},
-    world::{GROUPS, World},
+use rota_journal::owned::{
+    Assignment, CommitPartition, CommitTopic, DeleteGroup, DescribeGroup, FetchTopic, Heartbeat, JoinGroup, LeaveGroup,
+    LeaveIdentity, ListGroups, OffsetCommit, OffsetDelete, OffsetDeleteTopic, OffsetFetch, Protocol, Request,
+    SyncGroup, Text,
 };
+
+use crate::world::{GROUPS, World};
 
 /// Whose id a request carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,46 +131,20 @@ pub enum Step {
     },
 }
 
-/// A text that somebody else keeps.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Name {
-    /// One of those above, or another that is always the same.
-    Fixed(&'static str),
-    /// What a coordinator has said.
-    Heard(Text),
-}
-
-impl Deref for Name {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        match self {
-            Name::Fixed(text) => text,
-            Name::Heard(text) => text,
-        }
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self)
-    }
-}
-
-/// Bytes of a table, or made for one request.
-pub type Bytes = Cow<'static, [u8]>;
-
 /// What a step asks: nothing in it is of the world, which changes while both coordinators hear it.
-pub type Asked = OwnedRequest<Name, Bytes>;
+pub type Asked = Request<'static>;
+
+type Name = Text<'static>;
 
 fn instance(instance: Option<u8>) -> Option<Name> {
-    instance.map(|instance| Name::Fixed(INSTANCES[usize::from(instance)]))
+    instance.map(|instance| Text::Borrowed(INSTANCES[usize::from(instance)]))
 }
 
 /// The list of an offer.
-fn protocols(offer: u8, topics: u8) -> Vec<(Name, Bytes)> {
+fn protocols(offer: u8, topics: u8) -> Vec<Protocol<'static>> {
     let metadata = SUBSCRIPTIONS[usize::from(topics)];
-    OFFERS[usize::from(offer)].iter().map(|name| (Name::Fixed(name), Bytes::Borrowed(metadata))).collect()
+    let offers = OFFERS[usize::from(offer)].iter();
+    offers.map(|name| Protocol { name: Text::Borrowed(name), metadata: metadata.into() }).collect()
 }
 
 /// The bytes that a plan has for a member, or none.
@@ -182,45 +157,50 @@ impl Step {
     pub fn request(&self, world: &World) -> Option<Asked> {
         let Step::Request { group, seed, ask } = self else { return None };
         let at = usize::from(*group);
-        let group_id = Some(Name::Fixed(GROUPS[at]));
+        let group_id = Some(Text::Borrowed(GROUPS[at]));
         Some(match ask {
             Ask::Join { who, instance: named, version, session, rebalance, fits, offer, topics } => {
-                OwnedRequest::JoinGroup {
+                Request::JoinGroup(JoinGroup {
                     version: *version,
                     group_id,
                     member_id: world.id_of(*who),
                     instance_id: instance(*named),
-                    client_id: Name::Fixed("c"),
-                    client_host: Name::Fixed("/127.0.0.1"),
+                    client_id: Text::Borrowed("c"),
+                    client_host: Text::Borrowed("/127.0.0.1"),
                     session_timeout_ms: SESSIONS_MS[usize::from(*session)],
                     rebalance_timeout_ms: REBALANCES_MS[usize::from(*rebalance)],
-                    protocol_type: Name::Fixed(if *fits { "consumer" } else { "connect" }),
+                    protocol_type: Text::Borrowed(if *fits { "consumer" } else { "connect" }),
                     protocols: protocols(*offer, *topics),
-                }
+                    reason: None,
+                })
             }
-            Ask::Sync { who, instance: named, generation, version, protocol, plan } => OwnedRequest::SyncGroup {
+            Ask::Sync { who, instance: named, generation, version, protocol, plan } => Request::SyncGroup(SyncGroup {
                 version: *version,
                 group_id,
                 generation: world.generation(at, *generation),
                 member_id: world.id_of(*who),
                 instance_id: instance(*named),
-                protocol_type: TYPES[usize::from(*protocol)].map(Name::Fixed),
+                protocol_type: TYPES[usize::from(*protocol)].map(Text::Borrowed),
                 protocol_name: protocol_name(world, at, *protocol),
                 assignments: plan_of(world, at, *seed, *plan),
-            },
-            Ask::Heartbeat { who, instance: named, generation } => OwnedRequest::Heartbeat {
+            }),
+            Ask::Heartbeat { who, instance: named, generation } => Request::Heartbeat(Heartbeat {
                 group_id,
                 generation: world.generation(at, *generation),
                 member_id: world.id_of(*who),
                 instance_id: instance(*named),
-            },
-            Ask::Leave { version, members } => OwnedRequest::LeaveGroup {
-                version: *version,
-                group_id,
-                members: members.iter().map(|(who, named)| (world.id_of(*who), instance(*named))).collect(),
-            },
+            }),
+            Ask::Leave { version, members } => {
+                let leaver = |(who, named): &(Who, Option<u8>)| LeaveIdentity {
+                    member_id: world.id_of(*who),
+                    instance_id: instance(*named),
+                    reason: None,
+                };
+                let members = members.iter().map(leaver).collect();
+                Request::LeaveGroup(LeaveGroup { version: *version, group_id, members })
+            }
             Ask::Commit { who, instance: named, generation, version, topic, index, retention, is_long } => {
-                OwnedRequest::OffsetCommit {
+                Request::OffsetCommit(OffsetCommit {
                     version: *version,
                     group_id,
                     generation: generation.map_or(-1, |delta| world.generation(at, delta)),
@@ -228,36 +208,42 @@ impl Step {
                     instance_id: instance(*named),
                     retention_time_ms: RETENTIONS_MS[usize::from(*retention)],
                     topics: vec![offset(*topic, *index, *seed, *is_long)],
-                }
+                })
             }
-            Ask::Fetch { is_stable, all } => OwnedRequest::OffsetFetch {
-                group_id,
-                require_stable: *is_stable,
-                topics: (!all).then(|| vec![(Name::Fixed("t"), 0, vec![0, 1])]),
-            },
-            Ask::Describe { version } => OwnedRequest::DescribeGroup { version: *version, group_id },
-            Ask::List { stable } => OwnedRequest::ListGroups {
-                states: if *stable { vec![Name::Fixed(" Stable")] } else { Vec::new() },
+            Ask::Fetch { is_stable, all } => {
+                let both = FetchTopic { name: Text::Borrowed("t"), topic_id: 0, partitions: vec![0, 1] };
+                let topics = (!all).then(|| vec![both]);
+                Request::OffsetFetch(OffsetFetch { group_id, require_stable: *is_stable, topics })
+            }
+            Ask::Describe { version } => Request::DescribeGroup(DescribeGroup { version: *version, group_id }),
+            Ask::List { stable } => Request::ListGroups(ListGroups {
+                states: if *stable { vec![Text::Borrowed(" Stable")] } else { Vec::new() },
                 types: Vec::new(),
-            },
-            Ask::DeleteGroup => OwnedRequest::DeleteGroup { group_id },
-            Ask::OffsetDelete { topic, from } => OwnedRequest::OffsetDelete {
-                group_id,
-                topics: vec![(Name::Fixed(TOPICS[usize::from(*topic)]), [0, 1, 1, 7][usize::from(*from)..].to_vec())],
-            },
+            }),
+            Ask::DeleteGroup => Request::DeleteGroup(DeleteGroup { group_id }),
+            Ask::OffsetDelete { topic, from } => {
+                let name = Text::Borrowed(TOPICS[usize::from(*topic)]);
+                let partitions = [0, 1, 1, 7][usize::from(*from)..].to_vec();
+                let topics = vec![OffsetDeleteTopic { name, partitions }];
+                Request::OffsetDelete(OffsetDelete { group_id, topics })
+            }
         })
     }
 }
 
 /// Plan 0: everybody; 1: everybody but the last, and a stranger; 2: nobody.
-fn plan_of(world: &World, group: usize, seed: u32, plan: u8) -> Vec<(Name, Bytes)> {
+fn plan_of(world: &World, group: usize, seed: u32, plan: u8) -> Vec<Assignment<'static>> {
     let Some(view) = world.views[group].as_ref().filter(|_| plan < 2) else { return Vec::new() };
-    let ids = view.members.iter().map(|member| Name::Heard(Arc::clone(&member.member_id)));
-    let mut parts: Vec<(Name, Bytes)> =
-        ids.enumerate().map(|(at, id)| (id, Bytes::Owned(assignment(seed, at, plan)))).collect();
+    let members = view.members.iter().enumerate();
+    let mut parts: Vec<Assignment<'_>> = members
+        .map(|(at, member)| Assignment {
+            member_id: Text::Shared(Arc::clone(&member.member_id)),
+            assignment: assignment(seed, at, plan).into(),
+        })
+        .collect();
     if plan == 1 {
         parts.pop();
-        parts.push((Name::Fixed("stranger"), Bytes::Borrowed(b"nothing")));
+        parts.push(Assignment { member_id: Text::Borrowed("stranger"), assignment: b"nothing".as_slice().into() });
     }
     parts
 }
@@ -266,17 +252,14 @@ fn plan_of(world: &World, group: usize, seed: u32, plan: u8) -> Vec<(Name, Bytes
 fn protocol_name(world: &World, group: usize, protocol: u8) -> Option<Name> {
     match protocol {
         0 | 2 => None,
-        3 => Some(Name::Fixed("nonsense")),
-        _ => world.views[group].as_ref().and_then(|view| view.protocol_name.clone().map(Name::Heard)),
+        3 => Some(Text::Borrowed("nonsense")),
+        _ => world.views[group].as_ref().and_then(|view| view.protocol_name.clone().map(Text::Shared)),
     }
 }
 
 /// The seed is the offset, so that no two commits say the same.
-fn offset(topic: u8, index: u8, seed: u32, is_long: bool) -> OwnedCommitTopic<Name> {
-    let metadata = is_long.then_some(Name::Fixed("mmmmm"));
-    OwnedCommitTopic {
-        name: Name::Fixed(TOPICS[usize::from(topic)]),
-        topic_id: 0,
-        partitions: vec![(i32::from(index), i64::from(seed), -1, metadata)],
-    }
+fn offset(topic: u8, index: u8, seed: u32, is_long: bool) -> CommitTopic<'static> {
+    let metadata = is_long.then_some(Text::Borrowed("mmmmm"));
+    let partition = CommitPartition { index: i32::from(index), offset: i64::from(seed), leader_epoch: -1, metadata };
+    CommitTopic { name: Text::Borrowed(TOPICS[usize::from(topic)]), topic_id: 0, partitions: vec![partition] }
 }

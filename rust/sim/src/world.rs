@@ -12,11 +12,11 @@ use rota_core::{
     AppendId, Config, Coordinator, Entropy, ErrorCode, LogEntry, Now, Projection, Record, SelfCheck, Sink, Ticket,
     response::Answer,
 };
+use rota_journal::owned;
 
 use crate::{
     naive::{Naive, Text, id_without_slot},
-    owned::OwnedRequest,
-    step::{Name, Step, Who},
+    step::{Step, Who},
 };
 
 /// The groups of a world.
@@ -151,7 +151,7 @@ pub enum Told {
 impl Sink for Effects {
     fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
         self.digests.push(digest(&(ticket, &answer)));
-        self.answers.push((ticket, kind(&answer), error(&answer)));
+        self.answers.push((ticket, answer.name(), error(&answer)));
         if let Some(words) = &mut self.words {
             words.push(format!("answer {} {answer:?}", ticket.0));
         }
@@ -187,22 +187,6 @@ impl Sink for Effects {
             words.push(format!("append {} {records:?}", append_id.0));
         }
         self.appends.push((append_id, records.into()));
-    }
-}
-
-/// The request that an answer is to.
-pub fn kind(answer: &Answer<'_>) -> &'static str {
-    match answer {
-        Answer::JoinGroup(_) => "JoinGroup",
-        Answer::SyncGroup(_) => "SyncGroup",
-        Answer::Heartbeat(_) => "Heartbeat",
-        Answer::LeaveGroup(_) => "LeaveGroup",
-        Answer::OffsetCommit(_) => "OffsetCommit",
-        Answer::OffsetFetch(_) => "OffsetFetch",
-        Answer::DescribeGroup(_) => "DescribeGroup",
-        Answer::ListGroups(_) => "ListGroups",
-        Answer::DeleteGroup(_) => "DeleteGroup",
-        Answer::OffsetDelete(_) => "OffsetDelete",
     }
 }
 
@@ -305,11 +289,14 @@ impl World {
     }
 
     /// The id that somebody goes by.
-    pub fn id_of(&self, who: Who) -> Name {
+    pub fn id_of(&self, who: Who) -> owned::Text<'static> {
         match who {
-            Who::Nobody => Name::Fixed(""),
-            Who::Stranger => Name::Fixed("stranger"),
-            Who::Minted(seed) => self.ids.get(&seed).map_or(Name::Fixed("stranger"), |id| Name::Heard(Arc::clone(id))),
+            Who::Nobody => owned::Text::Borrowed(""),
+            Who::Stranger => owned::Text::Borrowed("stranger"),
+            Who::Minted(seed) => match self.ids.get(&seed) {
+                Some(id) => owned::Text::Shared(Arc::clone(id)),
+                None => owned::Text::Borrowed("stranger"),
+            },
         }
     }
 
@@ -365,16 +352,16 @@ impl World {
             Step::Reload { kept } => self.reload(*kept, effects, &mut expected),
             Step::Request { group, seed, .. } => {
                 let request = step.request(self).expect("a request");
-                if let OwnedRequest::JoinGroup { member_id, instance_id, client_id, .. } = &request
-                    && member_id.is_empty()
+                if let owned::Request::JoinGroup(join) = &request
+                    && join.member_id.is_empty()
                 {
-                    let prefix = instance_id.as_ref().unwrap_or(client_id);
+                    let prefix = join.instance_id.as_ref().unwrap_or(&join.client_id);
                     self.unseen.push((*seed, id_without_slot(prefix, entropy(*seed)), Ticket(self.tickets)));
                 }
                 touched = Some(usize::from(*group)).filter(|_| !self.tickets.is_multiple_of(FULL_COMPARISON_EVERY));
                 let (now, ticket) = (self.now, Ticket(self.tickets));
                 self.tickets += 1;
-                request.lend(|request| {
+                request.with(|request| {
                     self.core.submit(now, ticket, entropy(*seed), request, effects);
                     self.observe(effects, touched);
                     if let Some(naive) = &mut self.naive {

@@ -483,7 +483,7 @@ fn silent(loading: &Coordinator, world: &World) -> Result<(), String> {
         let mut effects = Effects::default();
         let step = Step::Request { group: 0, seed: 0, ask };
         let request = step.request(world).expect("a request");
-        request.lend(|request| core.submit(world.now, Ticket(0), entropy(0), request, &mut effects));
+        request.with(|request| core.submit(world.now, Ticket(0), entropy(0), request, &mut effects));
         if effects.answers.iter().map(|(_, _, error)| *error).ne([error]) || core.project("g") != before {
             return Err(format!("{step:?} is answered {:?} while loading", effects.answers));
         }

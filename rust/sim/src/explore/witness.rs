@@ -6,10 +6,11 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+use rota_journal::owned::{Assignment, LeaveIdentity, Request, Text};
+
 use super::Violation;
 use crate::{
-    owned::OwnedRequest,
-    step::{Ask, Asked, Bytes, Name, Step, Who},
+    step::{Ask, Asked, Step, Who},
     world::{Effects, World},
 };
 
@@ -112,86 +113,74 @@ impl Cast {
         actor.map_or_else(|| id.to_owned(), |actor| format!("${actor}"))
     }
 
-    fn plan(&self, world: &World, assignments: &[(Name, Bytes)]) -> String {
+    fn plan(&self, world: &World, assignments: &[Assignment<'_>]) -> String {
         let given = assignments
             .iter()
-            .map(|(member, bytes)| format!("{}:{}", self.id(world, member), String::from_utf8_lossy(bytes)));
+            .map(|part| format!("{}:{}", self.id(world, &part.member_id), String::from_utf8_lossy(&part.assignment)));
         given.collect::<Vec<_>>().join(",")
     }
 
-    fn leavers(&self, world: &World, members: &[(Name, Option<Name>)]) -> String {
-        let leavers = members.iter().map(|(id, instance)| {
-            let instance = instance.as_ref().map_or(String::new(), |name| format!("/{name}"));
-            format!("{}{instance}", self.id(world, id))
+    fn leavers(&self, world: &World, members: &[LeaveIdentity<'_>]) -> String {
+        let leavers = members.iter().map(|leaver| {
+            let instance = leaver.instance_id.as_ref().map_or(String::new(), |name| format!("/{name}"));
+            format!("{}{instance}", self.id(world, &leaver.member_id))
         });
         leavers.collect::<Vec<_>>().join(",")
     }
 
     fn words(&self, world: &World, request: &Asked) -> String {
         let named =
-            |instance: &Option<Name>| instance.as_ref().map_or(String::new(), |name| format!(" instance={name}"));
+            |instance: &Option<Text<'_>>| instance.as_ref().map_or(String::new(), |name| format!(" instance={name}"));
         match request {
-            OwnedRequest::JoinGroup {
-                version,
-                member_id,
-                instance_id,
-                session_timeout_ms,
-                rebalance_timeout_ms,
-                protocols,
-                ..
-            } => {
-                let offers: Vec<String> = protocols.iter().map(|(name, _)| format!("{name}:[t]")).collect();
+            Request::JoinGroup(join) => {
+                let offers: Vec<String> = join.protocols.iter().map(|offer| format!("{}:[t]", offer.name)).collect();
                 format!(
-                    "JoinGroup id={}{} protocols={} session={session_timeout_ms}ms rebalance={rebalance_timeout_ms}ms v={version}",
-                    self.id(world, member_id),
-                    named(instance_id),
-                    offers.join(",")
+                    "JoinGroup id={}{} protocols={} session={}ms rebalance={}ms v={}",
+                    self.id(world, &join.member_id),
+                    named(&join.instance_id),
+                    offers.join(","),
+                    join.session_timeout_ms,
+                    join.rebalance_timeout_ms,
+                    join.version
                 )
             }
-            OwnedRequest::SyncGroup {
-                version,
-                generation,
-                member_id,
-                instance_id,
-                protocol_type,
-                protocol_name,
-                assignments,
-                ..
-            } => {
-                let plan = self.plan(world, assignments);
+            Request::SyncGroup(sync) => {
+                let plan = self.plan(world, &sync.assignments);
                 format!(
-                    "SyncGroup id={}{} generation={generation} type={} name={}{} v={version}",
-                    self.id(world, member_id),
-                    named(instance_id),
-                    protocol_type.as_deref().unwrap_or("null"),
-                    protocol_name.as_deref().unwrap_or("null"),
-                    if plan.is_empty() { String::new() } else { format!(" plan={plan}") }
+                    "SyncGroup id={}{} generation={} type={} name={}{} v={}",
+                    self.id(world, &sync.member_id),
+                    named(&sync.instance_id),
+                    sync.generation,
+                    sync.protocol_type.as_deref().unwrap_or("null"),
+                    sync.protocol_name.as_deref().unwrap_or("null"),
+                    if plan.is_empty() { String::new() } else { format!(" plan={plan}") },
+                    sync.version
                 )
             }
-            OwnedRequest::Heartbeat { generation, member_id, instance_id, .. } => {
-                format!("Heartbeat id={} generation={generation}{}", self.id(world, member_id), named(instance_id))
+            Request::Heartbeat(beat) => {
+                let id = self.id(world, &beat.member_id);
+                format!("Heartbeat id={id} generation={}{}", beat.generation, named(&beat.instance_id))
             }
-            OwnedRequest::LeaveGroup { version, members, .. } => {
-                format!("LeaveGroup members={} v={version}", self.leavers(world, members))
+            Request::LeaveGroup(leave) => {
+                format!("LeaveGroup members={} v={}", self.leavers(world, &leave.members), leave.version)
             }
-            OwnedRequest::OffsetCommit { generation, member_id, instance_id, topics, .. } => {
-                let places = topics.iter().flat_map(|topic| {
-                    topic.partitions.iter().map(|(index, offset, _, _)| format!("{}/{index}={offset}", topic.name))
+            Request::OffsetCommit(commit) => {
+                let places = commit.topics.iter().flat_map(|topic| {
+                    topic.partitions.iter().map(|at| format!("{}/{}={}", topic.name, at.index, at.offset))
                 });
                 let places: Vec<String> = places.collect();
-                let id = self.id(world, member_id);
-                format!("OffsetCommit id={id} generation={generation}{} {}", named(instance_id), places.join(" "))
+                let (id, instance) = (self.id(world, &commit.member_id), named(&commit.instance_id));
+                format!("OffsetCommit id={id} generation={}{instance} {}", commit.generation, places.join(" "))
             }
-            OwnedRequest::OffsetFetch { require_stable, .. } => {
-                format!("OffsetFetch {}all", if *require_stable { "stable " } else { "" })
+            Request::OffsetFetch(fetch) => {
+                format!("OffsetFetch {}all", if fetch.require_stable { "stable " } else { "" })
             }
-            OwnedRequest::DescribeGroup { .. } => "DescribeGroup".to_owned(),
-            OwnedRequest::ListGroups { .. } => "ListGroups".to_owned(),
-            OwnedRequest::DeleteGroup { .. } => "DeleteGroup".to_owned(),
-            OwnedRequest::OffsetDelete { topics, .. } => {
-                let places = topics
+            Request::DescribeGroup(_) | Request::ListGroups(_) | Request::DeleteGroup(_) => request.name().to_owned(),
+            Request::OffsetDelete(delete) => {
+                let places = delete
+                    .topics
                     .iter()
-                    .flat_map(|(topic, indexes)| indexes.iter().map(move |index| format!("{topic}/{index}")));
+                    .flat_map(|topic| topic.partitions.iter().map(move |index| format!("{}/{index}", topic.name)));
                 format!("OffsetDelete {}", places.collect::<Vec<_>>().join(" "))
             }
         }

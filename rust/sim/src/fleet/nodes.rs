@@ -114,7 +114,7 @@ impl Fleet {
         self.waiting.insert(ticket, waiting);
         self.park(wire, ticket);
         let entropy = u128::from(ticket.0).wrapping_mul(SPREAD);
-        owned.lend(|request| self.tell(node, partition, &Event::Submitted { ticket, entropy, request }));
+        owned.with(|request| self.tell(node, partition, &Event::Submitted { ticket, entropy, request }));
         if self.waiting.get(&ticket).is_some_and(|one| matches!(*one.asked.body, Request::JoinGroup { .. })) {
             self.watches[group].had_one = false;
         }

@@ -302,7 +302,7 @@ impl Naive {
         waiting.sort();
         for ticket in waiting {
             if let Some(Deferred { entropy, request, .. }) = self.after_deletion.remove(&ticket) {
-                request.lend(|request| self.handle(ticket, entropy, request, sink));
+                request.with(|request| self.handle(ticket, entropy, request, sink));
                 continue;
             }
             let fetch = self.fetches.get_mut(&ticket).expect("it waits");

@@ -27,7 +27,7 @@ use rota_core::{
     },
 };
 
-use crate::owned::OwnedRequest;
+use rota_journal::owned;
 
 /// Shared text: ids and names.
 pub type Text = Arc<str>;
@@ -176,7 +176,7 @@ pub(crate) struct Deferred {
     /// The append of the deletion.
     awaits: u64,
     entropy: Entropy,
-    request: OwnedRequest,
+    request: owned::Request<'static>,
     deadline: Alarm,
 }
 
@@ -503,8 +503,8 @@ fn refuse(ticket: Ticket, request: &Request<'_>, error: ErrorCode, sink: &mut dy
 }
 
 /// A request that waited for the end of a deletion is refused.
-fn refuse_waiting(ticket: Ticket, request: &OwnedRequest, error: ErrorCode, sink: &mut dyn Sink) {
-    request.lend(|request| match request {
+fn refuse_waiting(ticket: Ticket, request: &owned::Request<'_>, error: ErrorCode, sink: &mut dyn Sink) {
+    request.with(|request| match request {
         Request::JoinGroup(join) => answer_join_error(ticket, error, join.member_id, sink),
         request => refuse(ticket, &request, error, sink),
     });

@@ -8,9 +8,9 @@ use rota_core::{
     request::{DeleteGroup, JoinGroup, OffsetDelete},
     response::{Answer, OffsetDeleteAnswer, OffsetDeletedTopic},
 };
+use rota_journal::owned;
 
 use super::{Deferred, Group, Key, Naive, Purpose, Text, answer_delete, appends::key_of};
-use crate::owned::OwnedRequest;
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -28,11 +28,7 @@ impl Naive {
             return false;
         };
         let Some(awaits) = group_id.and_then(|id| self.groups.get(id)?.deleting) else { return false };
-        let request = match request {
-            Request::JoinGroup(join) => OwnedRequest::from(join),
-            Request::OffsetDelete(delete) => OwnedRequest::from(delete),
-            _ => OwnedRequest::DeleteGroup { group_id: group_id.map(str::to_owned) },
-        };
+        let request = owned::Request::from(request);
         let deadline = self.alarm(u64::from(self.config.offsets_commit_timeout_ms));
         self.after_deletion.insert(ticket, Deferred { awaits, entropy, request, deadline });
         true

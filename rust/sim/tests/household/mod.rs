@@ -159,7 +159,7 @@ impl Household {
         self.waiting.insert(ticket, (at, request));
         let mut effects = Effects::default();
         let now = now(self.now_ms);
-        owned.lend(|request| self.core.submit(now, ticket, entropy, request, &mut effects));
+        owned.with(|request| self.core.submit(now, ticket, entropy, request, &mut effects));
         self.follow(effects, todo);
     }
 

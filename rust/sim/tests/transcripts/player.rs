@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rota_core::{
     AppendId, Config, Coordinator, Entropy, ErrorCode, LogEntry, Now, Record, Sink, Ticket, response::Answer,
 };
-use rota_sim::{Naive, world::kind};
+use rota_sim::Naive;
 
 use crate::{
     cast::{Cast, Told, duration_ms, duration_text},
@@ -81,7 +81,7 @@ impl Sink for Effects {
             _ => None,
         };
         let line = render::answer(&answer);
-        self.all.push(Effect::Answer { ticket: ticket.0, api: kind(&answer), line, taught });
+        self.all.push(Effect::Answer { ticket: ticket.0, api: answer.name(), line, taught });
     }
 
     fn append(&mut self, append_id: AppendId, records: &[Record]) {
@@ -206,10 +206,10 @@ impl Player {
         let request = requests::build(&mut self.cast, connection, api, options)?;
         self.next_ticket += 1;
         let ticket = self.next_ticket;
-        self.tickets.insert(ticket, (connection.to_owned(), requests::kind(&request)));
+        self.tickets.insert(ticket, (connection.to_owned(), request.name()));
         let entropy = Entropy(u128::from(ticket).wrapping_mul(SPREAD));
         self.shown(|subject, now, sink| {
-            request.lend(|request| with!(subject, it => it.submit(now, Ticket(ticket), entropy, request, sink)));
+            request.with(|request| with!(subject, it => it.submit(now, Ticket(ticket), entropy, request, sink)));
         })
     }
 

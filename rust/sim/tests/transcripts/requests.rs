@@ -7,7 +7,11 @@ use rota_core::{
     embedded::{Subscription, encode_subscription},
     records::{GroupValue, MemberValue, OffsetValue},
 };
-use rota_sim::owned::{OwnedCommitTopic, OwnedRequest};
+use rota_journal::owned::{
+    Assignment, CommitPartition, CommitTopic, DeleteGroup, DescribeGroup, FetchTopic, Heartbeat, JoinGroup, LeaveGroup,
+    LeaveIdentity, ListGroups, OffsetCommit, OffsetDelete, OffsetDeleteTopic, OffsetFetch, Protocol, Request,
+    SyncGroup, Text,
+};
 
 use crate::cast::{Actor, Cast, DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Told, duration_ms};
 
@@ -48,8 +52,8 @@ impl<'a> Words<'a> {
     }
 
     /// `null`, `""`, or the text itself.
-    fn nullable(&mut self, key: &str, default: Option<&str>) -> Option<String> {
-        self.option(key).map_or(default.map(str::to_owned), nullable)
+    fn nullable(&mut self, key: &str, default: Option<&str>) -> Option<Text<'static>> {
+        self.option(key).map_or(default.map(str::to_owned), nullable).map(Text::from)
     }
 
     fn flag(&mut self, word: &str) -> bool {
@@ -128,7 +132,7 @@ pub fn declare_member(cast: &mut Cast, words: &[&str]) -> Told<()> {
 }
 
 /// The request that `connection` sends.
-pub fn build(cast: &mut Cast, connection: &str, api: &str, rest: &[&str]) -> Told<OwnedRequest> {
+pub fn build(cast: &mut Cast, connection: &str, api: &str, rest: &[&str]) -> Told<Request<'static>> {
     let mut words = Words::new(rest);
     if let ("JoinGroup", Some(offers)) = (api, words.option("protocols")) {
         cast.actor(connection).protocols = protocols(offers);
@@ -136,64 +140,73 @@ pub fn build(cast: &mut Cast, connection: &str, api: &str, rest: &[&str]) -> Tol
     let actor = cast.actor(connection).clone();
     let group_id = if api == "ListGroups" { None } else { words.nullable("group", Some("g")) };
     let request = match api {
-        "JoinGroup" => join(cast, actor, group_id, &mut words)?,
-        "SyncGroup" => sync(cast, &actor, group_id, &mut words)?,
-        "Heartbeat" => OwnedRequest::Heartbeat {
+        "JoinGroup" => Request::JoinGroup(join(cast, actor, group_id, &mut words)?),
+        "SyncGroup" => Request::SyncGroup(sync(cast, &actor, group_id, &mut words)?),
+        "Heartbeat" => Request::Heartbeat(Heartbeat {
             group_id,
             generation: generation(cast, &actor, &mut words)?,
             member_id: member_id(cast, &actor, &mut words)?,
             instance_id: words.nullable("instance", None),
-        },
-        "LeaveGroup" => leave(cast, &actor, group_id, &mut words)?,
-        "OffsetCommit" => commit(cast, &actor, group_id, &mut words)?,
-        "OffsetFetch" => fetch(group_id, &mut words)?,
-        "DescribeGroup" => OwnedRequest::DescribeGroup { version: words.number("v", 6)?, group_id },
+        }),
+        "LeaveGroup" => Request::LeaveGroup(leave(cast, &actor, group_id, &mut words)?),
+        "OffsetCommit" => Request::OffsetCommit(commit(cast, &actor, group_id, &mut words)?),
+        "OffsetFetch" => Request::OffsetFetch(fetch(group_id, &mut words)?),
+        "DescribeGroup" => Request::DescribeGroup(DescribeGroup { version: words.number("v", 6)?, group_id }),
         "ListGroups" => {
             let [states, types] = ["states", "types"].map(|key| words.option(key).unwrap_or_default());
-            OwnedRequest::ListGroups {
-                states: parts(states, ',').map(|state| state.replace('_', " ")).collect(),
-                types: parts(types, ',').map(str::to_owned).collect(),
-            }
+            Request::ListGroups(ListGroups {
+                states: parts(states, ',').map(|state| state.replace('_', " ").into()).collect(),
+                types: parts(types, ',').map(|kind| kind.to_owned().into()).collect(),
+            })
         }
-        "DeleteGroup" => OwnedRequest::DeleteGroup { group_id },
-        "OffsetDelete" => OwnedRequest::OffsetDelete { group_id, topics: places(&mut words)? },
+        "DeleteGroup" => Request::DeleteGroup(DeleteGroup { group_id }),
+        "OffsetDelete" => {
+            let topics = places(&mut words)?.into_iter();
+            let topics = topics.map(|(name, partitions)| OffsetDeleteTopic { name: name.into(), partitions }).collect();
+            Request::OffsetDelete(OffsetDelete { group_id, topics })
+        }
         _ => return Err(format!("`{api}` is no request")),
     };
     words.end()?;
     Ok(request)
 }
 
-fn member_id(cast: &Cast, actor: &Actor, words: &mut Words<'_>) -> Told<String> {
-    cast.find_id(words.option("id").or(actor.member_id()).unwrap_or("\"\""))
+type GroupId = Option<Text<'static>>;
+
+fn member_id(cast: &Cast, actor: &Actor, words: &mut Words<'_>) -> Told<Text<'static>> {
+    cast.find_id(words.option("id").or(actor.member_id()).unwrap_or("\"\"")).map(Text::from)
 }
 
 fn generation(cast: &Cast, actor: &Actor, words: &mut Words<'_>) -> Told<i32> {
     words.option("generation").map_or(Ok(actor.generation), |text| cast.find_generation(text))
 }
 
-fn join(cast: &Cast, actor: Actor, group_id: Option<String>, words: &mut Words<'_>) -> Told<OwnedRequest> {
-    Ok(OwnedRequest::JoinGroup {
+fn join(cast: &Cast, actor: Actor, group_id: GroupId, words: &mut Words<'_>) -> Told<JoinGroup<'static>> {
+    let protocol_type = words.option("type").map(|kind| kind.trim_matches('"').to_owned());
+    let offers = actor.protocols.iter().cloned();
+    Ok(JoinGroup {
         version: words.number("v", actor.version)?,
         group_id,
         member_id: member_id(cast, &actor, words)?,
         instance_id: words.nullable("instance", None),
         session_timeout_ms: words.milliseconds("session", actor.session_ms)?,
         rebalance_timeout_ms: words.milliseconds("rebalance", actor.rebalance_ms)?,
-        protocol_type: words.option("type").map_or(actor.protocol_type, |kind| kind.trim_matches('"').to_owned()),
-        client_id: actor.name,
-        client_host: HOST.to_owned(),
-        protocols: actor.protocols,
+        protocols: offers.map(|(name, given)| Protocol { name: name.into(), metadata: given.into() }).collect(),
+        protocol_type: protocol_type.unwrap_or(actor.protocol_type).into(),
+        client_id: actor.name.into(),
+        client_host: Text::Borrowed(HOST),
+        reason: None,
     })
 }
 
-fn sync(cast: &Cast, actor: &Actor, group_id: Option<String>, words: &mut Words<'_>) -> Told<OwnedRequest> {
+fn sync(cast: &Cast, actor: &Actor, group_id: GroupId, words: &mut Words<'_>) -> Told<SyncGroup<'static>> {
     let plan = words.option("plan").filter(|plan| *plan != "none");
     let part = |part: &str| {
         let (who, what) = part.split_once(':').unwrap_or((part, ""));
         let bytes = if what.is_empty() { format!("X{who}") } else { what.to_owned() };
-        Ok((cast.find_id(who)?, bytes.into_bytes()))
+        Ok(Assignment { member_id: cast.find_id(who)?.into(), assignment: bytes.into_bytes().into() })
     };
-    Ok(OwnedRequest::SyncGroup {
+    Ok(SyncGroup {
         version: words.number("v", 5)?,
         group_id,
         generation: generation(cast, actor, words)?,
@@ -205,16 +218,17 @@ fn sync(cast: &Cast, actor: &Actor, group_id: Option<String>, words: &mut Words<
     })
 }
 
-fn leave(cast: &Cast, actor: &Actor, group_id: Option<String>, words: &mut Words<'_>) -> Told<OwnedRequest> {
+fn leave(cast: &Cast, actor: &Actor, group_id: GroupId, words: &mut Words<'_>) -> Told<LeaveGroup<'static>> {
     let leavers = words.option("members").or(actor.member_id()).unwrap_or("\"\"");
     let leaver = |part: &str| {
         let (who, instance) = part.split_once('/').unwrap_or((part, ""));
-        let who = if who.is_empty() { String::new() } else { cast.find_id(who)? };
-        Ok((who, Some(instance.to_owned()).filter(|instance| !instance.is_empty())))
+        let member_id = if who.is_empty() { String::new() } else { cast.find_id(who)? }.into();
+        let instance_id = Some(instance.to_owned()).filter(|instance| !instance.is_empty()).map(Text::from);
+        Ok(LeaveIdentity { member_id, instance_id, reason: None })
     };
     let leavers = Some(leavers).filter(|leavers| *leavers != "none");
     let members = leavers.into_iter().flat_map(|leavers| leavers.split(',')).map(leaver).collect::<Told<_>>()?;
-    Ok(OwnedRequest::LeaveGroup { version: words.number("v", 5)?, group_id, members })
+    Ok(LeaveGroup { version: words.number("v", 5)?, group_id, members })
 }
 
 /// `t/0=5` is a topic, a partition and the rest.
@@ -250,18 +264,18 @@ fn places(words: &mut Words<'_>) -> Told<Vec<(String, Vec<i32>)>> {
 }
 
 /// `t/0=5 t/1=6@3:meta`: topic, partition, offset, leader epoch, metadata (`m*4097`: 4,097 times m).
-fn commit(cast: &Cast, actor: &Actor, group_id: Option<String>, words: &mut Words<'_>) -> Told<OwnedRequest> {
+fn commit(cast: &Cast, actor: &Actor, group_id: GroupId, words: &mut Words<'_>) -> Told<OffsetCommit<'static>> {
     let committed = |word: &str| {
         let (topic, index, value) = place(word)?;
-        let (offset, epoch, metadata) = offset(value)?;
+        let (offset, leader_epoch, metadata) = offset(value)?;
         let (text, times) = metadata.split_once('*').unwrap_or((metadata, "1"));
-        let metadata = (metadata != "null").then_some(text.repeat(number(times)?));
-        Ok((topic.to_owned(), (index, offset, epoch, metadata)))
+        let metadata = (metadata != "null").then_some(text.repeat(number(times)?).into());
+        Ok((topic.to_owned(), CommitPartition { index, offset, leader_epoch, metadata }))
     };
     let topics = by_topic(words.bare.drain(..).map(committed).collect::<Vec<_>>())?;
     let id_of = words.topic_ids();
     let retention = words.option("retention").map(duration_ms);
-    Ok(OwnedRequest::OffsetCommit {
+    Ok(OffsetCommit {
         version: words.number("v", 9)?,
         group_id,
         generation: generation(cast, actor, words)?,
@@ -270,17 +284,19 @@ fn commit(cast: &Cast, actor: &Actor, group_id: Option<String>, words: &mut Word
         retention_time_ms: retention.transpose()?,
         topics: topics
             .into_iter()
-            .map(|(name, partitions)| OwnedCommitTopic { topic_id: id_of(&name), name, partitions })
+            .map(|(name, partitions)| CommitTopic { topic_id: id_of(&name), name: name.into(), partitions })
             .collect(),
     })
 }
 
 /// `t/0 t/1`, or `all`; `stable` asks for `require_stable`, `ids=t:7` asks for t as the topic with id 7.
-fn fetch(group_id: Option<String>, words: &mut Words<'_>) -> Told<OwnedRequest> {
+fn fetch(group_id: GroupId, words: &mut Words<'_>) -> Told<OffsetFetch<'static>> {
     let (require_stable, is_all) = (words.flag("stable"), words.flag("all"));
     let id_of = words.topic_ids();
-    let topics = places(words)?.into_iter().map(|(name, indexes)| (name.clone(), id_of(&name), indexes)).collect();
-    Ok(OwnedRequest::OffsetFetch { group_id, require_stable, topics: (!is_all).then_some(topics) })
+    let topics = places(words)?.into_iter();
+    let topics = topics.map(|(name, partitions)| FetchTopic { topic_id: id_of(&name), name: name.into(), partitions });
+    let topics = topics.collect();
+    Ok(OffsetFetch { group_id, require_stable, topics: (!is_all).then_some(topics) })
 }
 
 /// A record to load, ids made up: `group g generation=7 protocol=consumer/range leader=$a members=$a:Sa:Xa`,
@@ -362,20 +378,4 @@ fn stored_member(cast: &mut Cast, text: &str) -> Told<MemberValue> {
         subscription: metadata(subscription).into(),
         assignment: assignment.as_bytes().into(),
     })
-}
-
-/// The api's name.
-pub fn kind(request: &OwnedRequest) -> &'static str {
-    match request {
-        OwnedRequest::JoinGroup { .. } => "JoinGroup",
-        OwnedRequest::SyncGroup { .. } => "SyncGroup",
-        OwnedRequest::Heartbeat { .. } => "Heartbeat",
-        OwnedRequest::LeaveGroup { .. } => "LeaveGroup",
-        OwnedRequest::OffsetCommit { .. } => "OffsetCommit",
-        OwnedRequest::OffsetFetch { .. } => "OffsetFetch",
-        OwnedRequest::DescribeGroup { .. } => "DescribeGroup",
-        OwnedRequest::ListGroups { .. } => "ListGroups",
-        OwnedRequest::DeleteGroup { .. } => "DeleteGroup",
-        OwnedRequest::OffsetDelete { .. } => "OffsetDelete",
-    }
 }

@@ -1,0 +1,451 @@
+//! The one description of every request and answer: names, order and kinds of their fields.
+//!
+//! A description is a macro that hands its table to the macro it is given. Each user of the table makes its own types
+//! from it, so a field that is added here appears in all of them:
+//!
+//! | user | makes |
+//! |---|---|
+//! | [`request`](crate::request), [`response`](crate::response) | the borrowed types that the coordinator reads and answers with |
+//! | `rota_journal::owned` | owned types of the same names: what a journal is read as, and requests that wait |
+//! | `rust/python` | the classes of the Python module and their conversions |
+//!
+//! The rows, their fields and their order are the journal's format: a change is a new version of it (docs/journal.md).
+//!
+//! A field is `name: KIND` or `name: KIND or null`. The kinds:
+//!
+//! | kind | borrowed |
+//! |---|---|
+//! | `Text`, `Bytes` | `&str`, `&[u8]` |
+//! | `[Text]`, `[i32]`, `[Protocol]` | a slice of texts, of numbers, of the elements that the table describes |
+//! | `[CommittedTopic]`, `[FetchedTopic]`, `[OffsetDeletedTopic]` | a slice of the types in [`response`](crate::response), which own their lists |
+//! | any other, such as `i16`, `bool`, `ErrorCode` | that type |
+
+use serde::{Serialize, Serializer};
+
+use crate::records::serialized_bytes;
+
+/// Hands the description of the requests, and of the elements of their lists, to the macro `$apply`.
+#[macro_export]
+macro_rules! requests {
+    ($apply:path) => {
+        $apply! {
+            requests {
+                /// Become, or stay, a member (§4).
+                JoinGroup {
+                    /// Wire version, 0 to 9. v0 has no rebalance timeout, v4 asks for a member id first, v9 knows
+                    /// `skip_assignment`.
+                    version: i16,
+                    /// `None` is a null group id, which is always illegal.
+                    group_id: Text or null,
+                    /// Empty on the first join.
+                    member_id: Text,
+                    /// `group.instance.id` of a static member.
+                    instance_id: Text or null,
+                    /// From the request header; prefix of a minted member id.
+                    client_id: Text,
+                    /// As `/127.0.0.1`.
+                    client_host: Text,
+                    /// How long the member may be silent.
+                    session_timeout_ms: i32,
+                    /// How long a rebalance waits for the member (ignored in v0).
+                    rebalance_timeout_ms: i32,
+                    /// `consumer` for consumers.
+                    protocol_type: Text,
+                    /// (name, metadata), in order of preference.
+                    protocols: [Protocol],
+                    /// Why the client joins (v8+); only shown.
+                    reason: Text or null,
+                }
+
+                /// Receive, and as the leader hand in, the assignment (§6).
+                SyncGroup {
+                    /// Wire version, 0 to 5. v5+ must carry the protocol type and name.
+                    version: i16,
+                    /// `None` is a null group id.
+                    group_id: Text or null,
+                    /// The generation that the member believes in.
+                    generation: i32,
+                    /// The sender.
+                    member_id: Text,
+                    /// `group.instance.id` of a static member.
+                    instance_id: Text or null,
+                    /// Compared if present.
+                    protocol_type: Text or null,
+                    /// Compared if present.
+                    protocol_name: Text or null,
+                    /// (member id, assignment): the leader's plan; ignored from any other member.
+                    assignments: [Assignment],
+                }
+
+                /// Show that the member is alive (§7).
+                Heartbeat {
+                    /// `None` is a null group id.
+                    group_id: Text or null,
+                    /// The generation that the member believes in.
+                    generation: i32,
+                    /// The sender.
+                    member_id: Text,
+                    /// `group.instance.id` of a static member.
+                    instance_id: Text or null,
+                }
+
+                /// Stop being a member, one or several at once (§8). Versions 0 to 2 arrive as one identity without an
+                /// instance id.
+                LeaveGroup {
+                    /// Wire version, 0 to 5. Up to v2 the single member's error becomes the top-level one.
+                    version: i16,
+                    /// `None` is a null group id.
+                    group_id: Text or null,
+                    /// (member id, instance id, reason), handled in this order.
+                    members: [LeaveIdentity],
+                }
+
+                /// Store offsets (§10).
+                OffsetCommit {
+                    /// Wire version, 2 to 10. v9+ answers `GROUP_ID_NOT_FOUND` where older ones answer `ILLEGAL_GENERATION`.
+                    version: i16,
+                    /// `None` is a null group id; the empty string is legal here.
+                    group_id: Text or null,
+                    /// Negative: not from a member.
+                    generation: i32,
+                    /// Empty: not from a member.
+                    member_id: Text,
+                    /// `group.instance.id` of a static member.
+                    instance_id: Text or null,
+                    /// Retention that the request asks for (v2 to v4), relative to now.
+                    retention_time_ms: i64 or null,
+                    /// What to store.
+                    topics: [CommitTopic],
+                }
+
+                /// Read offsets (§11).
+                OffsetFetch {
+                    /// `None` is a null group id; the empty string is legal here.
+                    group_id: Text or null,
+                    /// Wait for commits that are in flight (v7+).
+                    require_stable: bool,
+                    /// `None`: every partition that has a committed offset.
+                    topics: [FetchTopic] or null,
+                }
+
+                /// Show one group (§12.1).
+                DescribeGroup {
+                    /// Wire version, 0 to 6. v6+ answers `GROUP_ID_NOT_FOUND` for a missing group.
+                    version: i16,
+                    /// `None` is a null group id; the empty string is legal here.
+                    group_id: Text or null,
+                }
+
+                /// List the groups of one coordinator partition (§12.2).
+                ListGroups {
+                    /// Only groups in these states; case-insensitive, trimmed; empty means all.
+                    states: [Text],
+                    /// Only groups of these types; case-insensitive; empty means all, unknown types match nothing.
+                    types: [Text],
+                }
+
+                /// Remove one group with its offsets (§12.3).
+                DeleteGroup {
+                    /// `None` is a null group id; the empty string is legal here.
+                    group_id: Text or null,
+                }
+
+                /// Remove some offsets of one group (§12.4).
+                OffsetDelete {
+                    /// `None` is a null group id.
+                    group_id: Text or null,
+                    /// May be empty: the answer shows errors of the group all the same.
+                    topics: [OffsetDeleteTopic],
+                }
+            }
+
+            elements {
+                /// One protocol that a joining member offers.
+                Protocol {
+                    /// Such as `range`.
+                    name: Text,
+                    /// Opaque to the coordinator; for consumers the embedded subscription (§18).
+                    metadata: Bytes,
+                }
+
+                /// One member's part of the leader's plan.
+                Assignment {
+                    /// The member.
+                    member_id: Text,
+                    /// Relayed byte for byte (S11).
+                    assignment: Bytes,
+                }
+
+                /// One leaver.
+                LeaveIdentity {
+                    /// Empty for an administrative removal by instance id.
+                    member_id: Text,
+                    /// `group.instance.id` of a static member.
+                    instance_id: Text or null,
+                    /// Why the client leaves (v5+); only shown.
+                    reason: Text or null,
+                }
+
+                /// The offsets of one topic in a commit.
+                CommitTopic {
+                    /// The topic's name.
+                    name: Text,
+                    /// The topic's id; 0 when it is not known. Goes into the record.
+                    topic_id: u128,
+                    /// In the order of the request; repetitions are answered as often as sent.
+                    partitions: [CommitPartition],
+                }
+
+                /// One offset of a commit.
+                CommitPartition {
+                    /// The partition.
+                    index: i32,
+                    /// Stored as it is; not range-checked.
+                    offset: i64,
+                    /// -1: unknown.
+                    leader_epoch: i32,
+                    /// Null is stored as "".
+                    metadata: Text or null,
+                }
+
+                /// The partitions of one topic in a fetch.
+                FetchTopic {
+                    /// The topic's name.
+                    name: Text,
+                    /// The topic's id if the request named the topic by it (v10), else 0. Offsets of a topic with
+                    /// another id are not shown.
+                    topic_id: u128,
+                    /// In the order of the request.
+                    partitions: [i32],
+                }
+
+                /// The partitions of one topic whose offsets are to go.
+                OffsetDeleteTopic {
+                    /// The topic's name.
+                    name: Text,
+                    /// In the order of the request; repetitions are answered as often as sent.
+                    partitions: [i32],
+                }
+            }
+        }
+    };
+}
+
+/// Hands the description of the answers, and of the elements of their lists, to the macro `$apply`. A row is
+/// `REQUEST => ANSWER`.
+#[macro_export]
+macro_rules! answers {
+    ($apply:path) => {
+        $apply! {
+            answers {
+                /// Answer to `JoinGroup` (§4.9). On an error: generation -1, no leader, no protocol, no members.
+                JoinGroup => JoinAnswer {
+                    /// `NONE` on success.
+                    error: ErrorCode,
+                    /// -1 on an error.
+                    generation: i32,
+                    /// Null on an error.
+                    protocol_type: Text or null,
+                    /// Null on an error; the codec writes "" up to v6.
+                    protocol_name: Text or null,
+                    /// The leader's member id, "" on an error.
+                    leader: Text,
+                    /// v9+: the leader receives the members but need not compute a plan.
+                    skip_assignment: bool,
+                    /// The receiver's own id, or "".
+                    member_id: Text,
+                    /// Only for the leader.
+                    members: [JoinedMember],
+                }
+
+                /// Answer to `SyncGroup` (§6.4). On an error: no assignment, no protocol.
+                SyncGroup => SyncAnswer {
+                    /// `NONE` on success.
+                    error: ErrorCode,
+                    /// v5+; null on an error.
+                    protocol_type: Text or null,
+                    /// v5+; null on an error.
+                    protocol_name: Text or null,
+                    /// The leader's bytes for this member, or empty.
+                    assignment: Bytes,
+                }
+
+                /// Answer to `Heartbeat` (§7.1).
+                Heartbeat => ErrorCode
+
+                /// Answer to `LeaveGroup` (§8).
+                LeaveGroup => LeaveAnswer {
+                    /// Top level; up to v2 the single member's error.
+                    error: ErrorCode,
+                    /// In request order, identities as requested; empty on a top-level error of the gate.
+                    members: [LeftMember],
+                }
+
+                /// Answer to `OffsetCommit` (§10): one code per partition.
+                OffsetCommit => CommitAnswer {
+                    /// In request order.
+                    topics: [CommittedTopic],
+                }
+
+                /// Answer to `OffsetFetch` (§11) for one group.
+                OffsetFetch => FetchAnswer {
+                    /// The group's.
+                    error: ErrorCode,
+                    /// The group asked about.
+                    group_id: Text,
+                    /// Empty on an error.
+                    topics: [FetchedTopic],
+                }
+
+                /// Answer to `DescribeGroups` (§12.1) for one group.
+                DescribeGroup => DescribeAnswer {
+                    /// The gate's, or from v6 on `GROUP_ID_NOT_FOUND`.
+                    error: ErrorCode,
+                    /// v6+: only with `GROUP_ID_NOT_FOUND`.
+                    error_message: Text or null,
+                    /// The group asked about.
+                    group_id: Text,
+                    /// `Dead` for a missing group; "" when the gate refused.
+                    state: Text,
+                    /// "" if the group has none.
+                    protocol_type: Text,
+                    /// Only while Stable.
+                    protocol_name: Text,
+                    /// In joining order.
+                    members: [DescribedMember],
+                }
+
+                /// Answer to `ListGroups` (§12.2) for one coordinator partition.
+                ListGroups => ListAnswer {
+                    /// The gate's.
+                    error: ErrorCode,
+                    /// By group id.
+                    groups: [ListedGroup],
+                }
+
+                /// Answer to `DeleteGroups` (§12.3) for one group. It never has a message (v3+).
+                DeleteGroup => DeleteAnswer {
+                    /// `NONE` when the group is gone for good.
+                    error: ErrorCode,
+                    /// The group asked about.
+                    group_id: Text,
+                }
+
+                /// Answer to `OffsetDelete` (§12.4).
+                OffsetDelete => OffsetDeleteAnswer {
+                    /// The group's error.
+                    error: ErrorCode,
+                    /// In request order; empty on an error of the group.
+                    topics: [OffsetDeletedTopic],
+                }
+            }
+
+            elements {
+                /// One line of the list that the leader gets.
+                JoinedMember {
+                    /// The member.
+                    member_id: Text,
+                    /// Static members only (v5+).
+                    instance_id: Text or null,
+                    /// Its metadata for the chosen protocol.
+                    metadata: Bytes,
+                }
+
+                /// One leaver's result.
+                LeftMember {
+                    /// As requested.
+                    member_id: Text,
+                    /// As requested.
+                    instance_id: Text or null,
+                    /// `NONE` when it left.
+                    error: ErrorCode,
+                }
+
+                /// One member in a description.
+                DescribedMember {
+                    /// The member.
+                    member_id: Text,
+                    /// Static members only (v4+).
+                    instance_id: Text or null,
+                    /// As it joined first.
+                    client_id: Text,
+                    /// As it joined first.
+                    client_host: Text,
+                    /// For the chosen protocol while Stable, else empty.
+                    metadata: Bytes,
+                    /// The assignment in memory.
+                    assignment: Bytes,
+                }
+
+                /// One line of a listing. The group type is always `classic`.
+                ListedGroup {
+                    /// The group.
+                    group_id: Text,
+                    /// "" if it has none.
+                    protocol_type: Text,
+                    /// The group's state (v4+).
+                    state: Text,
+                }
+            }
+        }
+    };
+}
+
+/// The borrowed type of a field.
+macro_rules! borrowed_type {
+    ($a:lifetime $kind:tt or null) => { Option<$crate::messages::borrowed_type!($a $kind)> };
+    ($a:lifetime Text) => { &$a str };
+    ($a:lifetime Bytes) => { &$a [u8] };
+    ($a:lifetime [i32]) => { &$a [i32] };
+    ($a:lifetime [CommittedTopic]) => { &$a [CommittedTopic] };
+    ($a:lifetime [OffsetDeletedTopic]) => { &$a [OffsetDeletedTopic] };
+    ($a:lifetime [Text]) => { &$a [&$a str] };
+    ($a:lifetime [$element:ident]) => { &$a [$element<$a>] };
+    ($a:lifetime $plain:ident) => { $plain };
+}
+pub(crate) use borrowed_type;
+
+/// One borrowed struct of the table; none for an answer that is a plain type.
+macro_rules! borrowed_struct {
+    ($(#[$doc:meta])* $plain:ident) => {};
+    ($(#[$doc:meta])* $name:ident {
+        $($(#[$field_doc:meta])* $field:ident: $kind:tt $(or $null:ident)?,)+
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct $name<'a> {
+            $($(#[$field_doc])* pub $field: $crate::messages::borrowed_type!('a $kind $(or $null)?),)+
+        }
+
+        impl serde::Serialize for $name<'_> {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeStruct as _;
+                let names = [$(stringify!($field)),+];
+                let mut fields = serializer.serialize_struct(stringify!($name), names.len())?;
+                $(fields.serialize_field(stringify!($field), $crate::messages::serialized!($kind self.$field))?;)+
+                fields.end()
+            }
+        }
+    };
+}
+pub(crate) use borrowed_struct;
+
+/// A field as serde takes it.
+macro_rules! serialized {
+    (Bytes $value:expr) => {
+        &$crate::messages::SerializedBytes($value)
+    };
+    ($kind:tt $value:expr) => {
+        &$value
+    };
+}
+pub(crate) use serialized;
+
+/// Bytes as [`serialized_bytes`] writes them.
+pub(crate) struct SerializedBytes<'a>(pub &'a [u8]);
+
+impl Serialize for SerializedBytes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialized_bytes(&self.0, serializer)
+    }
+}
