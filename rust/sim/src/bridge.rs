@@ -34,10 +34,7 @@ pub fn to_core(request: &Request, client_id: &str, join_version: i16) -> Option<
             // Version 0 does not have it.
             rebalance_timeout_ms: if join_version == 0 { -1 } else { *rebalance_timeout_ms },
             protocol_type: Text::Borrowed("consumer"),
-            protocols: protocols
-                .iter()
-                .map(|(name, metadata)| owned::Protocol { name: text(name), metadata: metadata.clone().into() })
-                .collect(),
+            protocols: protocols.iter().map(offered).collect(),
             reason: None,
         }),
         Request::SyncGroup { group_id, generation, member_id, instance_id, protocol_name, assignments } => {
@@ -49,10 +46,7 @@ pub fn to_core(request: &Request, client_id: &str, join_version: i16) -> Option<
                 instance_id: instance_id.as_deref().map(text),
                 protocol_type: Some(Text::Borrowed("consumer")),
                 protocol_name: Some(text(protocol_name)),
-                assignments: assignments
-                    .iter()
-                    .map(|(id, part)| owned::Assignment { member_id: text(id), assignment: part.clone().into() })
-                    .collect(),
+                assignments: assignments.iter().map(assigned).collect(),
             })
         }
         Request::Heartbeat { group_id, generation, member_id, instance_id } => {
@@ -64,12 +58,10 @@ pub fn to_core(request: &Request, client_id: &str, join_version: i16) -> Option<
             })
         }
         Request::LeaveGroup { group_id, member_id, instance_id, reason: _ } => {
-            let instance_id = instance_id.as_deref().map(text);
-            owned::Request::LeaveGroup(owned::LeaveGroup {
-                version: LEAVE_VERSION,
-                group_id: Some(text(group_id)),
-                members: vec![owned::LeaveIdentity { member_id: text(member_id), instance_id, reason: None }],
-            })
+            let (member_id, instance_id) = (text(member_id), instance_id.as_deref().map(text));
+            let members = vec![owned::LeaveIdentity { member_id, instance_id, reason: None }];
+            let group_id = Some(text(group_id));
+            owned::Request::LeaveGroup(owned::LeaveGroup { version: LEAVE_VERSION, group_id, members })
         }
         Request::OffsetCommit { group_id, generation, member_id, instance_id, offsets } => {
             owned::Request::OffsetCommit(owned::OffsetCommit {
@@ -92,6 +84,14 @@ pub fn to_core(request: &Request, client_id: &str, join_version: i16) -> Option<
 
 fn text(text: &str) -> Text<'static> {
     Text::Shared(text.into())
+}
+
+fn offered((name, metadata): &(String, Vec<u8>)) -> owned::Protocol<'static> {
+    owned::Protocol { name: text(name), metadata: metadata.clone().into() }
+}
+
+fn assigned((member_id, part): &(String, Vec<u8>)) -> owned::Assignment<'static> {
+    owned::Assignment { member_id: text(member_id), assignment: part.clone().into() }
 }
 
 fn committed((partition, offset): &(Partition, Offset)) -> owned::CommitTopic<'static> {

@@ -191,12 +191,7 @@ impl Step {
                 instance_id: instance(*named),
             }),
             Ask::Leave { version, members } => {
-                let leaver = |(who, named): &(Who, Option<u8>)| LeaveIdentity {
-                    member_id: world.id_of(*who),
-                    instance_id: instance(*named),
-                    reason: None,
-                };
-                let members = members.iter().map(leaver).collect();
+                let members = members.iter().map(|(who, named)| leaver(world, *who, *named)).collect();
                 Request::LeaveGroup(LeaveGroup { version: *version, group_id, members })
             }
             Ask::Commit { who, instance: named, generation, version, topic, index, retention, is_long } => {
@@ -211,8 +206,7 @@ impl Step {
                 })
             }
             Ask::Fetch { is_stable, all } => {
-                let both = FetchTopic { name: Text::Borrowed("t"), topic_id: 0, partitions: vec![0, 1] };
-                let topics = (!all).then(|| vec![both]);
+                let topics = (!all).then(|| vec![both_partitions()]);
                 Request::OffsetFetch(OffsetFetch { group_id, require_stable: *is_stable, topics })
             }
             Ask::Describe { version } => Request::DescribeGroup(DescribeGroup { version: *version, group_id }),
@@ -222,13 +216,24 @@ impl Step {
             }),
             Ask::DeleteGroup => Request::DeleteGroup(DeleteGroup { group_id }),
             Ask::OffsetDelete { topic, from } => {
-                let name = Text::Borrowed(TOPICS[usize::from(*topic)]);
-                let partitions = [0, 1, 1, 7][usize::from(*from)..].to_vec();
-                let topics = vec![OffsetDeleteTopic { name, partitions }];
+                let topics = vec![deleted(*topic, *from)];
                 Request::OffsetDelete(OffsetDelete { group_id, topics })
             }
         })
     }
+}
+
+fn leaver(world: &World, who: Who, named: Option<u8>) -> LeaveIdentity<'static> {
+    LeaveIdentity { member_id: world.id_of(who), instance_id: instance(named), reason: None }
+}
+
+fn both_partitions() -> FetchTopic<'static> {
+    FetchTopic { name: Text::Borrowed("t"), topic_id: 0, partitions: vec![0, 1] }
+}
+
+fn deleted(topic: u8, from: u8) -> OffsetDeleteTopic<'static> {
+    let partitions = [0, 1, 1, 7][usize::from(from)..].to_vec();
+    OffsetDeleteTopic { name: Text::Borrowed(TOPICS[usize::from(topic)]), partitions }
 }
 
 /// Plan 0: everybody; 1: everybody but the last, and a stranger; 2: nobody.
