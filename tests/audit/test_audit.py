@@ -88,16 +88,40 @@ def test_a_regular_expression_that_only_python_has_is_refused(clean: Path) -> No
     assert (ended.exit_code, "Java's regular expressions" in ended.stderr) == (2, True), ended.output
 
 
-@pytest.mark.parametrize("name", ["missing", "empty", "file"])
-def test_where_nothing_can_be_read_it_is_said_without_spark(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("missing", "`missing`: there is no such directory"),
+        ("file", "`file` is a file: give a data directory, a journal or the directory of a partition"),
+        ("empty", "`empty` has no __consumer_offsets and no journal in it"),
+        ("s3a://bucket/data", "`s3a://bucket/data` is a URL: give a local directory; copy or mount the log first"),
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--json"], ["--follow"]])
+def test_a_path_without_a_log_is_refused_before_anything_is_read(
+    path: str, says: str, more: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    Path("file").touch()
+    Path("whole/__consumer_offsets-0").mkdir(parents=True)
     monkeypatch.setattr(session, "started", None)
-    ended = run(tmp_path / name)
+    for paths in ([path], ["whole", path]):
+        ended = run(*paths, *more)
+        assert (ended.exit_code, ended.stdout, ended.stderr) == (2, "", f"rota: {says}\n")
+
+
+def unreadable(tmp_path: Path) -> Path:
+    """A log of one partition whose segment cannot be read."""
+    (tmp_path / "data" / "__consumer_offsets-0" / f"{0:020}.log").mkdir(parents=True)
+    return tmp_path / "data"
+
+
+def test_where_nothing_can_be_read_it_is_said_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "started", None)
+    ended = run(unreadable(tmp_path))
     assert ended.exit_code == 2
-    assert str(tmp_path / name) in ended.stdout.splitlines()[0]
+    assert str(tmp_path / "data") in ended.stdout.splitlines()[0]
     assert ended.stdout.startswith("unreadable: ")
 
 
@@ -106,16 +130,22 @@ def test_a_log_without_records_can_be_read_and_has_its_tables_and_its_report(tmp
     (tmp_path / "data" / "__consumer_offsets-0" / f"{0:020}.log").touch()
     # In a process of its own: views of the session here are those of the audit that other tests look at.
     command = [sys.executable, "-m", "rota", "audit", "data", "--output", "tables", "--report", "report.html"]
+    command += ["--progress"]
     ended = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "tables" / "verdicts").is_dir()
     assert (tmp_path / "report.html").exists()
+    # Nothing of Java's and Spark's comes between.
+    steps = ended.stderr.splitlines()
+    assert {"rota: starting Spark", "rota: folding the journals", "rota: writing the tables"} <= set(steps)
+    assert [line for line in steps if not line.startswith("rota: ")] == []
+    assert ended.stdout.startswith("0 rows of 0 groups")
 
 
 def test_without_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    ended = run("data")
+    ended = run(unreadable(tmp_path))
     assert ended.exit_code == 2
     assert "needs Java 17 or newer: apt-get install openjdk-17-jre-headless" in ended.stderr
     assert "there is none" in ended.stderr
@@ -140,9 +170,7 @@ def test_the_environment_says_how_large_the_heap_is(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_command_prints_json_and_its_exit_code_says_that_input_is_missing(tmp_path: Path) -> None:
-    ended = run(tmp_path, "--json")
+    ended = run(unreadable(tmp_path), "--json")
     assert ended.exit_code == 2
-    said = json.loads(ended.stdout)
-    assert [trouble["reason"] for trouble in said["unreadable"]] == [
-        f"`{tmp_path}` has no __consumer_offsets and no journal in it"
-    ]
+    (trouble,) = json.loads(ended.stdout)["unreadable"]
+    assert (trouble["kind"], "Is a directory" in trouble["reason"]) == ("unreadable", True)

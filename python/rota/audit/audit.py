@@ -5,19 +5,23 @@ from __future__ import annotations
 import datetime
 import json
 import re
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from rota.audit import coverage, folds, opinion, tables, views
 from rota.audit.checks import CHECK_OF, CHECKS, FOUND, MODEL, OBSERVATION, OF_PARTITIONS, REPLAY, VIOLATION, Check
 from rota.audit.logs import JOURNAL, UNREADABLE, Part
-from rota.audit.session import fit
+from rota.audit.rows import ARROW_SCHEMA, SPARK_SCHEMA, rows_of
+from rota.audit.session import fit, fits_driver
 from rota.audit.verdict import Verdict
+from rota.journal import JOURNAL_DIRECTORY
 
 TORN = "torn"
 UNREADABLE_SHOWN = 1_000
@@ -87,11 +91,12 @@ def nothing_of(parts: list[Part]) -> Audit:
     return Audit(parts=len(parts), unreadable=told)
 
 
-def _reproduce(log: str, partition: int, group: str | None, name: str) -> str:
+def _reproduce(source: str, log: str, partition: int, group: str | None, name: str, offsets: tuple[int, int]) -> str:
     if name == REPLAY.name:
         return f"rota log replay {log}"
     chosen = "" if group is None else f" --group {json.dumps(group)}"
-    return f"rota log dump {log} --partition {partition}{chosen}"
+    where = f"--source {source} --partition {partition}{chosen} --from-offset {offsets[0]} --to-offset {offsets[1]}"
+    return f"rota log dump {log} {where}"
 
 
 def verdict_of(check: Check, row: Row) -> Verdict:
@@ -99,6 +104,7 @@ def verdict_of(check: Check, row: Row) -> Verdict:
     found = row.asDict()
     log, partition, group = found["log"], found["partition"], found["group"]
     last_offset = found["last_offset"]
+    first_offset = last_offset if found["first_offset"] is None else found["first_offset"]
     return Verdict(
         id=check.id,
         name=check.name,
@@ -108,12 +114,12 @@ def verdict_of(check: Check, row: Row) -> Verdict:
         partition=partition,
         group=group,
         generation=found["generation"],
-        first_offset=last_offset if found["first_offset"] is None else found["first_offset"],
+        first_offset=first_offset,
         last_offset=last_offset,
         at_ms=found["at_ms"],
         members=sorted(member for member in found["members"] if member),
         witness=found["witness"],
-        reproduce=_reproduce(log, partition, group, check.name),
+        reproduce=_reproduce(found["source"], log, partition, group, check.name, (first_offset, last_offset)),
     )
 
 
@@ -172,7 +178,7 @@ def _difference(fold: folds.Fold, offset: int, *difference: Any) -> Verdict:
         at_ms=None,
         members=[],
         witness=folds.said_of(*difference),
-        reproduce=_reproduce(fold.log, fold.partition, None, REPLAY.name),
+        reproduce=_reproduce(JOURNAL, fold.log, fold.partition, None, REPLAY.name, (offset, offset)),
     )
 
 
@@ -182,20 +188,39 @@ def disagreeing(found: list[opinion.Opinion]) -> list[Verdict]:
 
 
 def _otherwise(asked: opinion.Opinion, offset: int, group: str, at_ms: int, said: str) -> Verdict:
-    reproduce = _reproduce(asked.log, asked.partition, group, MODEL.name)
+    reproduce = _reproduce(JOURNAL, asked.log, asked.partition, None, MODEL.name, (offset, offset))
     place = (MODEL.severity, JOURNAL, asked.log, asked.partition, group or None, None, offset, offset, at_ms)
     return Verdict(MODEL.id, MODEL.name, *place, [], said, reproduce)
 
 
-def read_rows(spark: SparkSession, wanted: Wanted, parts: list[Part]) -> DataFrame:
-    """All rows of the logs, kept as Parquet in `events`, where queries read only the columns that they need."""
+def read_rows(spark: SparkSession, wanted: Wanted, parts: list[Part], in_driver: bool = False) -> DataFrame:
+    """All rows of the logs, kept as Parquet in `events`, where queries read only the columns that they need.
+
+    `in_driver`: they are few. They are read here, and kept in memory.
+    """
     target = str(wanted.output / "events")
+    if in_driver:
+        files = views.numbered(_few_rows(spark, wanted, parts)).localCheckpoint()
+        if wanted.keeps_tables:
+            files.write.mode("overwrite").parquet(target)
+        return views.with_members(files)
     paths = "\n".join(str(path) for path in wanted.paths)
     rows = spark.read.format("rota").load(paths)
     tasks = FILES_PER_CORE * spark.sparkContext.defaultParallelism
     files = views.numbered(rows).coalesce(max(1, min(len(parts), tasks)))
     files.write.mode("overwrite").parquet(target)
     return views.with_members(spark.read.schema(files.schema).parquet(target))
+
+
+def _few_rows(spark: SparkSession, wanted: Wanted, parts: list[Part]) -> DataFrame:
+    """The rows of these parts, read in this process and handed to Spark in a file."""
+    wanted.output.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=wanted.output, prefix="rows-", suffix=".parquet") as file:
+        batches = (batch for part in parts for batch in rows_of(part))
+        with pq.ParquetWriter(file.name, ARROW_SCHEMA, compression="none") as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        return spark.read.schema(SPARK_SCHEMA).parquet(file.name).localCheckpoint()
 
 
 def is_wanted(wanted: Wanted, verdict: Verdict) -> bool:
@@ -220,12 +245,13 @@ def audit(
     records = sum(part.records for part in parts)
     fit(spark, records)
     progress(f"reading {records} records in {len(parts)} parts")
-    all_rows = read_rows(spark, wanted, parts)
+    in_driver = fits_driver(spark, records)
+    all_rows = read_rows(spark, wanted, parts, in_driver)
     all_rows.createOrReplaceTempView("all_rows")
     rows = all_rows if wanted.group is None else all_rows.where(all_rows["group"].rlike(f"^(?:{wanted.group})$"))
     rows.createOrReplaceTempView("rows")
     try:
-        views.define(spark, wanted.output)
+        views.define(spark, wanted.output, in_memory=in_driver)
         found.rows = all_rows.count()
         found.groups = rows.select("log", "group").where("`group` IS NOT NULL").distinct().count()
         troubles = all_rows.where(f"kind IN ('{UNREADABLE}', '{TORN}')").limit(UNREADABLE_SHOWN).collect()
@@ -235,12 +261,13 @@ def audit(
         found.verdicts += declared(spark, checks, progress)
         progress("folding the journals")
         causes_to = wanted.output / tables.CAUSES if wanted.keeps_tables else None
-        found.folds = folds.replay(spark, parts, causes_to)
+        found.folds = folds.replay(spark, parts, causes_to, in_driver)
         found.verdicts += replayed(found.folds)
         progress("asking the model")
-        found.opinions = opinion.opinions(spark, parts)
+        found.opinions = opinion.opinions(spark, parts, in_driver)
         found.verdicts += disagreeing(found.opinions)
-        found.verdicts = sorted(filter(lambda verdict: is_wanted(wanted, verdict), found.verdicts), key=_order)
+        chosen = (verdict for verdict in found.verdicts if is_wanted(wanted, verdict))
+        found.verdicts = merged(sorted(chosen, key=_order))
         found.coverage = coverage.lines(spark, found.folds)
         if wanted.keeps_tables:
             progress("writing the tables")
@@ -249,6 +276,27 @@ def audit(
         views.forget(wanted.output)
     progress(f"done in {(datetime.datetime.now(datetime.UTC) - began).total_seconds():.1f} s")
     return found
+
+
+def merged(verdicts: list[Verdict]) -> list[Verdict]:
+    """Each finding once: what a journal and the log of groups beside it both show is told of the journal."""
+
+    def finding(verdict: Verdict) -> tuple[Any, ...]:
+        log = Path(verdict.log)
+        data = log.parent if verdict.source == JOURNAL and log.name == JOURNAL_DIRECTORY else log
+        return data, verdict.name, verdict.group, verdict.generation, *verdict.members
+
+    recorded: dict[tuple[Any, ...], list[int]] = {}
+    for at, verdict in enumerate(verdicts):
+        if verdict.source != JOURNAL and verdict.group is not None:
+            recorded.setdefault(finding(verdict), []).append(at)
+    found: dict[int, Verdict] = dict(enumerate(verdicts))
+    for at, verdict in enumerate(verdicts):
+        if verdict.source == JOURNAL and (same := recorded.get(finding(verdict))):
+            one = found.pop(same.pop(0))
+            where = f"partition {one.partition}, offsets {one.first_offset} to {one.last_offset}"
+            found[at] = verdict._replace(also=where)
+    return list(found.values())
 
 
 def _order(verdict: Verdict) -> tuple[Any, ...]:

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from rota.audit.verdict import Verdict
 
 VERDICTS_SHOWN = 100
+WITNESS_LINES, WITNESS_WIDTH = 6, 200
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 Paths = Annotated[
-    list[Path],
+    list[str],
     typer.Argument(
         metavar="PATH...", help="Data directories of rota or Kafka, journals, or directories of partitions."
     ),
@@ -39,6 +41,9 @@ Master = Annotated[str, typer.Option(metavar="URL", help="Of the Spark cluster."
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; with --follow one for each verdict.")]
 Follow = Annotated[bool, typer.Option("--follow", help="Go on as the logs grow, until Ctrl-C.")]
 Once = Annotated[bool, typer.Option("--once", help="With --follow: end where the logs end now.")]
+Progress = Annotated[
+    bool, typer.Option("--progress", help="Print the steps on stderr, also where that is no terminal.")
+]
 Checkpoint = Annotated[
     Path | None, typer.Option(metavar="DIR", help="With --follow: remember there what was seen; OUTPUT/checkpoint.")
 ]
@@ -76,6 +81,23 @@ def wanted_of(
     return Wanted([path.absolute() for path in paths], group, since_ms, until_ms, output.absolute(), keeps_tables)
 
 
+def checked_path(text: str) -> Path:
+    """The directory at a path, which has logs in it; ends the command with the reason if it has none."""
+    from rota.audit import logs
+
+    path = Path(text)
+    if URL.match(text):
+        fail(MISUSED, f"`{text}` is a URL: give a local directory; copy or mount the log first")
+    if not path.exists():
+        fail(MISUSED, f"`{text}`: there is no such directory")
+    if not path.is_dir():
+        fail(MISUSED, f"`{text}` is a file: give a data directory, a journal or the directory of a partition")
+    reason = logs.nothing_in(path)
+    if reason is not None:
+        fail(MISUSED, reason)
+    return path
+
+
 def check_pattern(spark: SparkSession, group: str) -> None:
     """End the command if Spark does not know the regular expression: it has Java's, which lack some of Python's."""
     from pyspark.errors import PySparkException
@@ -88,13 +110,16 @@ def check_pattern(spark: SparkSession, group: str) -> None:
 
 
 def told(verdict: Verdict) -> str:
-    """A verdict in three lines."""
+    """A verdict in a few lines."""
     where = f"partition {verdict.partition}, offsets {verdict.first_offset} to {verdict.last_offset}"
     group = "" if verdict.group is None else f" group {verdict.group}"
     generation = "" if verdict.generation is None else f" generation {verdict.generation}"
     members = f" ({', '.join(verdict.members)})" if verdict.members else ""
     head = f"{verdict.severity} {verdict.id or '-'} {verdict.name}:{group}{generation}{members}, {where}"
-    return f"{head}\n  {verdict.witness}\n  {verdict.reproduce}"
+    lines = verdict.witness.splitlines()
+    lines = [line if len(line) <= WITNESS_WIDTH else f"{line[:WITNESS_WIDTH]} …" for line in lines[:WITNESS_LINES]]
+    lines += [f"also in the log of groups: {verdict.also}"] if verdict.also else []
+    return "\n  ".join([head, *lines, verdict.reproduce])
 
 
 def told_trouble(trouble: Unreadable) -> str:
@@ -151,6 +176,7 @@ def audit(
     follow: Follow = False,
     once: Once = False,
     checkpoint: Checkpoint = None,
+    shows_progress: Progress = False,
 ) -> None:
     """Check what groups did against the invariants, from logs alone: journals, __consumer_offsets of rota or Kafka.
 
@@ -170,6 +196,7 @@ def audit(
         fail(MISUSED, "--report needs an end: it cannot be had with --follow")
     from rota.audit import session
 
+    directories = [checked_path(path) for path in paths]
     try:
         session.check_installed(follow)
     except session.MissingError as missing:
@@ -180,20 +207,21 @@ def audit(
     from rota.audit.report import write as write_report
 
     def progress(step: str) -> None:
-        if sys.stderr.isatty():
+        if shows_progress or sys.stderr.isatty():
             typer.echo(f"rota: {step}", err=True)
 
     if follow:
         from rota.audit.follow.command import follow as run_on
 
-        wanted = wanted_of(paths, group, since, until, output or Path(), False)
+        wanted = wanted_of(directories, group, since, until, output or Path(), False)
         raise typer.Exit(run_on(wanted, master, checkpoint, output, as_json_, once))
     with tempfile.TemporaryDirectory(prefix="rota-audit-") as scratch:
         keeps_tables = output is not None or report is not None
-        wanted = wanted_of(paths, group, since, until, output or Path(scratch), keeps_tables)
+        wanted = wanted_of(directories, group, since, until, output or Path(scratch), keeps_tables)
         parts = parts_of(wanted.paths)
         if parts and all(part.trouble for part in parts):
             _end(nothing_of(parts), as_json_)  # Spark takes long to say the same
+        progress("starting Spark")
         with session.started(master, sum(part.records for part in parts)) as spark:
             if group is not None:
                 check_pattern(spark, group)

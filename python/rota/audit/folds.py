@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+SHOWN = 160
+"""Characters of each side of a difference in a verdict; the command beside it has all."""
+
+
 class Cause(NamedTuple):
     """Why a group came to a generation: what the coordinator says of it."""
 
@@ -30,8 +34,23 @@ class Cause(NamedTuple):
 
 
 def said_of(sequence: int, what: str, event: str, journal: str, coordinator: str) -> str:
-    """A difference in words."""
-    return f"entry {sequence}: the {what} differ: event {event}; journal {journal}; replayed {coordinator}"
+    """A difference in words, a few lines."""
+    theirs, ours = apart(journal, coordinator)
+    return f"entry {sequence}: the {what} differ\nevent    {clipped(event)}\njournal  {theirs}\nreplayed {ours}"
+
+
+def clipped(text: str, start: int = 0) -> str:
+    """At most `SHOWN` characters from `start` on, and where something is left out."""
+    end = start + SHOWN
+    return ("… " if start else "") + text[start:end] + (" …" if end < len(text) else "")
+
+
+def apart(one: str, other: str) -> tuple[str, str]:
+    """Two texts from shortly before where they begin to differ."""
+    pairs = enumerate(zip(one, other, strict=False))
+    same = next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
+    start = 0 if same < SHOWN // 2 else same - SHOWN // 4
+    return clipped(one, start), clipped(other, start)
 
 
 class Fold(NamedTuple):
@@ -87,7 +106,9 @@ def journals_in(parts: list[Part]) -> list[list[Part]]:
     return list(of_partition.values())
 
 
-def replay(spark: SparkSession, parts: list[Part], causes_to: Path | None = None) -> list[Fold]:
+def replay(
+    spark: SparkSession, parts: list[Part], causes_to: Path | None = None, in_driver: bool = False
+) -> list[Fold]:
     """Fold the journals among these parts. Each entry is folded once, where it lies; nothing is shuffled.
 
     The causes of generations go to a directory as Parquet, if they are wanted; they are not among what is returned.
@@ -95,6 +116,12 @@ def replay(spark: SparkSession, parts: list[Part], causes_to: Path | None = None
     from pyspark import StorageLevel
 
     journals = journals_in(parts)
+    if in_driver:
+        all_folds = [fold(journal[index:]) for journal in journals for index in range(len(journal))]
+        if causes_to is not None:
+            told = [cause for each in all_folds for cause in each.causes]
+            spark.createDataFrame(told, CAUSES).coalesce(1).write.mode("overwrite").parquet(str(causes_to))
+        return list(map(_without_causes, all_folds))
     shared = spark.sparkContext.broadcast(journals)
     starts = [(number, index) for number, journal in enumerate(journals) for index in range(len(journal))]
 

@@ -233,6 +233,15 @@ def _directories(path: Path) -> tuple[list[Path], Ahead, list[Part]]:
     return directories, ahead, troubles
 
 
+def nothing_in(path: Path) -> str | None:
+    """Why there is nothing to read at a path; None: there is something, or it cannot be read."""
+    try:
+        directories, _, troubles = _directories(path)
+    except OSError:
+        return None
+    return None if directories or troubles else f"`{path}` has no {OFFSETS_TOPIC} and no journal in it"
+
+
 def parts_of(paths: list[Path], part_bytes: int = PART_BYTES) -> list[Part]:
     """The parts of all logs at these paths, in order. A path without anything to read gives a part that says so."""
     found: dict[Path, list[Part]] = {}
@@ -243,8 +252,7 @@ def parts_of(paths: list[Path], part_bytes: int = PART_BYTES) -> list[Part]:
             found[path] = [_unreadable(path, OFFSETS, -1, error)]
             continue
         if not directories and not troubles:
-            reason = f"`{path}` has no {OFFSETS_TOPIC} and no journal in it"
-            troubles = [_unreadable(path, OFFSETS, -1, reason)]
+            troubles = [_unreadable(path, OFFSETS, -1, nothing_in(path))]
         if troubles:
             found.setdefault(path.resolve(), troubles)
         for directory in directories:

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 import rota
 from rota import _rota, journal, model
+from rota.audit.folds import apart
 from rota.audit.logs import JOURNAL, Part
 
 ENTRIES_A_PARTITION = 1_000
@@ -249,7 +250,8 @@ def asked(log: Path, partition: int, entries: int = ENTRIES_A_PARTITION) -> Opin
         ours = told_in([effect for each in whole for effect in each["effects"]])
         opinion = opinion._replace(events=opinion.events + 1, answers=opinion.answers + len(ours))
         if ours != theirs:
-            said = f"entry {entry['sequence']}: journal {ours}; model {theirs}"
+            told, answered = apart(str(ours), str(theirs))
+            said = f"entry {entry['sequence']}: the answers differ\njournal  {told}\nmodel    {answered}"
             return opinion._replace(difference=(offset, key.decode(errors="replace"), entry["wall_ms"], said))
     return opinion
 
@@ -268,9 +270,11 @@ def _opinion(place: tuple[str, int]) -> Opinion:
         return Opinion(*place, 0, 0, None)
 
 
-def opinions(spark: SparkSession, parts: list[Part]) -> list[Opinion]:
+def opinions(spark: SparkSession, parts: list[Part], in_driver: bool = False) -> list[Opinion]:
     """The model's opinion on a sample of the journals among these parts."""
     places = sorted({(part.log, part.partition) for part in parts if part.source == JOURNAL and part.trouble is None})
     sample = places[:: max(1, -(-len(places) // PARTITIONS_ASKED))]
+    if in_driver:
+        return list(map(_opinion, sample))
     found: list[Opinion] = spark.sparkContext.parallelize(sample, max(1, len(sample))).map(_opinion).collect()
     return found

@@ -9,9 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rota.audit import quiet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +29,12 @@ SHUFFLE_PARTITIONS_PER_CORE = 2
 # A task sorts what it has of them in memory.
 SHUFFLE_PARTITION_RECORDS = 500_000
 SMALL_RECORDS = 100_000
+# What makes a query on many rows faster, and takes longer than a query on few.
+PAY_FOR_LARGE = (
+    "spark.sql.codegen.wholeStage",
+    "spark.sql.adaptive.enabled",
+    "spark.sql.constraintPropagation.enabled",
+)
 # From so many on it pays to compile well what runs long.
 LARGE_RECORDS = 2_000_000
 # With quick compilation alone Java has room for 48 MiB of code, which the queries fill; then it compiles no more.
@@ -34,6 +43,15 @@ QUICK_TO_RUN = "-XX:+UseParallelGC"
 SMALL_HEAP, LARGE_HEAP = "1g", "2g"
 # Spark's own, which it does not look at beside a setting.
 HEAP_VARIABLE = "SPARK_DRIVER_MEMORY"
+LOCAL_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Rather than to sort both sides of a join of which one is small.
+    "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
 
 
 class MissingError(Exception):
@@ -77,6 +95,11 @@ def is_small(records: int) -> bool:
     return records < SMALL_RECORDS
 
 
+def fits_driver(spark: SparkSession, records: int) -> bool:
+    """Whether to read and fold in this process: a task in a Python worker of Spark's takes longer to begin."""
+    return is_small(records) and str(spark.sparkContext.master).startswith("local")
+
+
 def heap(records: int) -> str:
     """Of Java for logs of so many records, unless the environment says another."""
     return os.environ.get(HEAP_VARIABLE) or (SMALL_HEAP if records < LARGE_RECORDS else LARGE_HEAP)
@@ -85,8 +108,10 @@ def heap(records: int) -> str:
 def fit(spark: SparkSession, records: int) -> None:
     """Settings for logs of so many records."""
     cores = int(spark.sparkContext.defaultParallelism)
-    spark.conf.set("spark.sql.codegen.wholeStage", str(not is_small(records)).lower())
-    spark.conf.set("spark.sql.adaptive.enabled", str(not is_small(records)).lower())
+    pays = str(not is_small(records)).lower()
+    for setting in PAY_FOR_LARGE:
+        spark.conf.set(setting, pays)
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if is_small(records) else "FALLBACK")
     partitions = max(cores * SHUFFLE_PARTITIONS_PER_CORE, records // SHUFFLE_PARTITION_RECORDS)
     spark.conf.set("spark.sql.shuffle.partitions", str(1 if is_small(records) else partitions))
 
@@ -103,34 +128,30 @@ def started(master: str = "local[*]", records: int = 0) -> Iterator[SparkSession
     from rota.audit.source import PUSH_DOWN, LogSource
 
     active = SparkSession.getActiveSession()
-    builder = SparkSession.builder.appName("rota audit").master(master)
-    settings = {
-        PUSH_DOWN: "true",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        # Rather than to sort both sides of a join of which one is small.
-        "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        # What reads a log for a minute is better off with quick compilation and few threads.
-        "spark.driver.extraJavaOptions": QUICK_TO_START if records < LARGE_RECORDS else QUICK_TO_RUN,
-        # Of local mode, whose executor is the driver.
-        "spark.driver.memory": heap(records),
-    }
-    if master.startswith("local"):
-        # Spark's own choice is the first `python3` of the PATH, which need not have rota.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-    else:
-        builder = builder.config(PUSH_DOWN, "true")
-    spark = active or builder.getOrCreate()
-    if active is None:
-        spark.sparkContext.setLogLevel("OFF")
-    spark.dataSource.register(LogSource)
+    if active is not None:
+        active.dataSource.register(LogSource)
+        yield active
+        return
+    builder = SparkSession.builder.appName("rota audit").master(master).config(PUSH_DOWN, "true")
+    # What reads a log for a minute is better off with quick compilation and few threads.
+    java = QUICK_TO_START if records < LARGE_RECORDS else QUICK_TO_RUN
+    with tempfile.TemporaryDirectory(prefix="rota-java-") as scratch, quiet.without_chatter():
+        if master.startswith("local"):
+            # Spark's own choice is the first `python3` of the PATH, which need not have rota.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            # Else Spark warns of a host name that is a loopback address.
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            settings = LOCAL_SETTINGS | {
+                "spark.driver.extraJavaOptions": f"{java} {quiet.log_option(Path(scratch))}",
+                # Of local mode, whose executor is the driver.
+                "spark.driver.memory": heap(records),
+            }
+            for name, value in settings.items():
+                builder = builder.config(name, value)
+        spark = builder.getOrCreate()
     try:
+        spark.sparkContext.setLogLevel("OFF")
+        spark.dataSource.register(LogSource)
         yield spark
     finally:
-        if active is None:
-            spark.stop()
+        spark.stop()

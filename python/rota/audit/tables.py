@@ -93,6 +93,6 @@ def write(spark: SparkSession, output: Path, verdicts: list[Verdict], coverage: 
 VERDICTS = (
     "id string, name string, severity string, source string, log string, partition int, `group` string,"
     " generation int, first_offset bigint, last_offset bigint, at_ms bigint, members array<string>, witness string,"
-    " reproduce string"
+    " reproduce string, also string"
 )
 COVERAGE = "source string, log string, id string, decided string, why string"

@@ -24,3 +24,5 @@ class Verdict(NamedTuple):
     witness: str
     reproduce: str
     """A command that shows the records."""
+    also: str = ""
+    """Where the log of groups beside the journal has the same finding: partition and offsets; else empty."""

@@ -310,8 +310,8 @@ VIEWS: dict[str, str] = {
 KEPT_IN = "views"
 """The directory of the views that are written down."""
 
-# Used by many queries and small beside the rows. They are written down: a query on a file is planned in no time, one on
-# views of views is not.
+# Used by many queries and small beside the rows. They are kept: a query on what is computed is planned in no time, one
+# on views of views is not.
 KEPT = (
     "appends",
     "records",
@@ -354,11 +354,16 @@ def with_members(rows: DataFrame) -> DataFrame:
     return rows.selectExpr("*", f"{member_of('member')} AS mid")
 
 
-def define(spark: SparkSession, output: Path) -> None:
-    """Define the views over `all_rows` (whole logs) and `rows` (those of the groups that are asked about)."""
+def define(spark: SparkSession, output: Path, in_memory: bool = False) -> None:
+    """Define the views over `all_rows` (whole logs) and `rows` (those of the groups that are asked about).
+
+    Those that many queries use are kept: in memory, or as Parquet below `output`.
+    """
     for name, sql in VIEWS.items():
         frame = spark.sql(sql)
-        if name in KEPT:
+        if name in KEPT and in_memory:
+            frame = frame.localCheckpoint()
+        elif name in KEPT:
             target = str(output / KEPT_IN / name)
             frame.write.mode("overwrite").parquet(target)
             frame = spark.read.schema(frame.schema).parquet(target)

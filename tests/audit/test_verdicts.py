@@ -1,0 +1,87 @@
+"""How a finding is told: in few lines, once, with a command that prints its records."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from rota.audit.audit import merged
+from rota.audit.command import told
+from rota.audit.folds import said_of
+from rota.audit.verdict import Verdict
+
+LINES_MAX, WIDTH_MAX = 10, 210
+
+
+def verdict(source: str, log: str, **changed: object) -> Verdict:
+    place = ("violation", source, log, 3, "g", 7, 10, 12, 1_000)
+    return Verdict("S12", "two owners", *place, ["a", "b"], "orders-0", "rota log dump ...")._replace(**changed)  # type: ignore[arg-type]
+
+
+def test_a_difference_is_told_from_where_the_two_sides_part() -> None:
+    same = "{" + ", ".join(f'"field {number}": {number}' for number in range(200))
+    said = said_of(5, "answers", same, f'{same}, "error": "NONE"}}{same}', f'{same}, "error": "FENCED"}}{same}')
+    assert len(said) < 700
+    head, event, journal, replayed = said.splitlines()
+    assert head == "entry 5: the answers differ"
+    assert event.startswith('event    {"field 0": 0')
+    assert event.endswith(" …")
+    assert '"error": "NONE"' in journal
+    assert '"error": "FENCED"' in replayed
+    assert journal.startswith("journal  … ")
+    assert replayed.startswith("replayed … ")
+
+
+def test_short_sides_are_told_whole() -> None:
+    assert said_of(5, "digests", "Loaded", "17", "18").splitlines()[1:] == [
+        "event    Loaded",
+        "journal  17",
+        "replayed 18",
+    ]
+    assert said_of(5, "state", "Loaded", "1", "12").splitlines()[2:] == ["journal  1", "replayed 12"]
+
+
+def test_a_verdict_is_at_most_ten_lines() -> None:
+    long = verdict("journal", "data/journal", witness="\n".join(["x" * 1_500] * 40), also="partition 3, offsets 4 to 4")
+    lines = told(long).splitlines()
+    assert len(lines) <= LINES_MAX
+    assert max(map(len, lines)) <= WIDTH_MAX
+    assert lines[0].startswith("violation S12 two owners: group g generation 7 (a, b), partition 3")
+    assert lines[-2:] == ["  also in the log of groups: partition 3, offsets 4 to 4", "  rota log dump ..."]
+
+
+def test_what_the_journal_and_the_log_of_groups_both_show_is_one_finding() -> None:
+    journal = verdict("journal", "data/journal")
+    records = verdict("offsets", "data", first_offset=4, last_offset=4)
+    assert merged([records, journal]) == [journal._replace(also="partition 3, offsets 4 to 4")]
+    # Each counts once.
+    assert merged([records, records, journal]) == [records, journal._replace(also="partition 3, offsets 4 to 4")]
+
+
+def test_other_findings_stay_apart() -> None:
+    journal = verdict("journal", "data/journal")
+    for other in (
+        verdict("offsets", "elsewhere"),
+        verdict("offsets", "data", group="h"),
+        verdict("offsets", "data", generation=8),
+        verdict("offsets", "data", members=["a", "c"]),
+        verdict("offsets", "data", name="generation back"),
+        verdict("journal", "data/journal", last_offset=13),
+    ):
+        assert merged([journal, other]) == [journal, other]
+
+
+def test_stderr_of_java_is_forwarded_without_its_chatter() -> None:
+    script = """
+import subprocess, threading
+from rota.audit.quiet import without_chatter
+with without_chatter():
+    java = "echo WARNING: Using incubator modules: x; echo OutOfMemoryError; printf unfinished"
+    process = subprocess.Popen(["sh", "-c", f"({java}) >&2"])
+process.wait()
+for thread in threading.enumerate():
+    if thread.name == "rota-stderr":
+        thread.join()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ended.stderr == "OutOfMemoryError\nunfinished"
