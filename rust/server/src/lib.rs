@@ -1,16 +1,31 @@
-//! The TCP server around the coordinator: listener, connections, topics, control.
+//! The TCP server around the coordinator: listeners, connections, topics, controls.
 //!
-//! A server has one or several nodes, and clients take each of them for a broker. One thread runs everything of a
-//! node, so nothing on the path of a heartbeat, join or sync is locked: a connection's task reads a frame, [`apis`] finds its handler, the group APIs ([`apis::groups`]) hand a request with a ticket to the coordinator
-//! of the group's partition, and the answer to that ticket is written straight into the connection's buffer
-//! ([`client::reply`]), now or when the coordinator comes to it. One timer task sleeps until the earliest deadline. What a
-//! start finds in the log is read by threads of their own ([`node::loaders`]).
+//! A server has one or several nodes, and clients take each of them for a broker. One thread runs everything of a node,
+//! so nothing on the path of a heartbeat, join or sync is locked. The nodes share little
+//! ([`node::shared_state`]): who owns which partition, the topic table, the clock, the log.
 //!
-//! The nodes share little ([`node::commons`]): who owns which partition, the topic table, the clock, the log. Clients are
-//! sent straight to the node that owns what they ask about, and a partition can be handed over ([`node::handover`]).
+//! The folders are layers, the highest first. A file imports its own folder and folders below it, and a test holds that
+//! (`tests/checks/test_tidy.py`).
 //!
-//! [`Server`] is the handle: it starts the threads, and controls them by orders that are carried out between two
-//! requests. Limits are in `docs/limits.md`.
+//! | folder | what is there |
+//! |---|---|
+//! | `server/` | the handle [`Server`]: it starts the threads, and controls them by orders that are carried out between two requests |
+//! | `net/` | sockets and event loops: listening, accepting, the task of each connection, the thread of each node |
+//! | `apis/` | one request, one file, registered in one table; each handler gets a [`apis::context::Context`] |
+//! | `node/` | the state of one node behind a few verbs: coordinators, tickets, loading and handing over, the journal |
+//! | `faults/` | what a test makes a server do to its clients |
+//! | `client/` | the way back to a client: where answers go, and who is shown them |
+//! | `topics/` | the topic table and messages, without connections |
+//! | `log/` | the log under `__consumer_offsets`, and the data directory |
+//! | `base/` | time, random bits, settings, errors, addresses, partition owners, metrics |
+//!
+//! The way of a request: a connection's task reads a frame (`net/connection.rs`), [`apis`] finds its handler, the handler
+//! submits a request to the coordinator of the group's partition ([`node::Node::submit`]), and the answer to its ticket is
+//! written straight into the client's buffer ([`client::reply`]), now or when the coordinator comes to it. Most heartbeats
+//! take a shorter way, [`node::heartbeats`]. One timer task of each node sleeps until the earliest deadline.
+//!
+//! A new API is a file in `apis/` and a line in its table. A new log under `__consumer_offsets` is made in `log/`, where
+//! `SharedState` gets it from. Limits are in `docs/limits.md`.
 
 mod apis;
 mod base;

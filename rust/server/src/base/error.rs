@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use rota_core::controls::NotDone;
 
-use crate::{base::settings::SettingError, server::NODES_MAX};
+use crate::{base::owners::NODES_MAX, base::settings::SettingError};
 
 /// Why a server did not start, or did not do what it was asked.
 #[derive(Debug)]

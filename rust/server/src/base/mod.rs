@@ -1,4 +1,5 @@
-//! What every layer uses: time, random bits, settings, errors, addresses, partition owners and metrics.
+//! The lowest layer: time, random bits, settings, errors, addresses, the owners of partitions, and metrics. It imports no
+//! other layer.
 
 pub mod clock;
 pub mod entropy;
@@ -7,3 +8,4 @@ pub mod metrics;
 pub mod owners;
 pub mod place;
 pub mod settings;
+pub mod topic_settings;

@@ -8,6 +8,9 @@ use std::sync::{
 /// The id of the first node; the others count up from it.
 pub const FIRST_NODE: i32 = 1;
 
+/// Nodes that a server may have.
+pub const NODES_MAX: u32 = 1_000;
+
 /// Who coordinates a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {

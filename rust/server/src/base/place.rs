@@ -4,11 +4,27 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 pub use rota_wire::show::kafka_uuid;
 
-use crate::{
-    base::{error::ServerError, owners::FIRST_NODE},
-    net::connection::Connection,
-    topics::{Cluster, Node},
-};
+use super::{error::ServerError, owners::FIRST_NODE};
+
+/// A node as clients reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its number.
+    pub id: i32,
+    /// Name or address.
+    pub host: String,
+    /// Its port.
+    pub port: i32,
+}
+
+/// The nodes. The first one is named as the controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// The cluster's id.
+    pub id: String,
+    /// Never empty.
+    pub nodes: Vec<Node>,
+}
 
 /// What a node says about itself and the others.
 #[derive(Clone, Debug)]
@@ -25,9 +41,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// Where the client behind `connection` is to look for any node.
-    pub fn host_for(&self, connection: &Connection) -> String {
-        self.host.clone().unwrap_or_else(|| connection.local.ip().to_canonical().to_string())
+    /// Where a client that has reached the server at this address is to look for any node.
+    pub fn host_for(&self, reached_ip: IpAddr) -> String {
+        self.host.clone().unwrap_or_else(|| reached_ip.to_string())
     }
 
     /// The port of a node; 0 if there is no such node.
@@ -36,9 +52,9 @@ impl Place {
         at.and_then(|at| self.ports.get(at)).copied().unwrap_or(0)
     }
 
-    /// All nodes, as the client behind `connection` is told. The first one is the controller.
-    pub fn cluster(&self, connection: &Connection) -> Cluster {
-        let host = self.host_for(connection);
+    /// All nodes, for a client that has reached the server at this address. The first one is the controller.
+    pub fn cluster(&self, reached_ip: IpAddr) -> Cluster {
+        let host = self.host_for(reached_ip);
         let node = |(id, port): (i32, &u16)| Node { id, host: host.clone(), port: i32::from(*port) };
         Cluster { id: self.cluster_id.clone(), nodes: (FIRST_NODE..).zip(&self.ports).map(node).collect() }
     }

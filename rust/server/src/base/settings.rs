@@ -4,7 +4,7 @@ use std::fmt;
 
 use rota_core::config::Config;
 
-use crate::topics::{TopicSettings, settings::PARTITIONS_PER_TOPIC_MAX};
+use super::topic_settings::{PARTITIONS_PER_TOPIC_MAX, TopicSettings};
 
 /// What a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

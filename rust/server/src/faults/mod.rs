@@ -5,7 +5,6 @@ mod injected;
 
 use std::{
     cell::RefCell,
-    rc::Rc,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -19,11 +18,8 @@ use rota_wire::{
     versions,
 };
 
-pub(crate) use self::injected::{fetch_error, metadata_error, produce_error};
-use crate::{
-    net::connection::Connection,
-    node::{Node, members::MemberKey},
-};
+pub use self::injected::{fetch_error, metadata_error, produce_error};
+use crate::client::MemberKey;
 
 /// Names one injection of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -148,6 +144,14 @@ impl Controls {
         !state.paused.contains(member)
     }
 
+    /// The paused member whose request this is; `None`: the request is to be handled.
+    pub fn paused_sender(&self, header: &RequestHeader<'_>, body: &[u8]) -> Result<Option<MemberKey>, WireError> {
+        if !self.pausing.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        Ok(senders(header, body)?.into_iter().find(|(group_id, member_id)| self.is_paused(group_id, member_id)))
+    }
+
     fn is_paused(&self, group_id: &str, member_id: &str) -> bool {
         let state = self.lock();
         state.paused.iter().any(|(group, member)| group == group_id && member == member_id)
@@ -203,25 +207,6 @@ impl Handling {
         let Chosen { error, group_id: only } = chosen.as_ref()?;
         concerns(only.as_deref(), group_id).then_some(*error)
     }
-}
-
-/// Whether the request of `connection` is one of a paused member. Then the connection is paused, too.
-pub fn pauses(
-    node: &Node,
-    connection: &Rc<Connection>,
-    header: &RequestHeader<'_>,
-    body: &[u8],
-) -> Result<bool, WireError> {
-    let controls = &node.commons.controls;
-    if !controls.pausing.load(Ordering::Relaxed) {
-        return Ok(false);
-    }
-    let paused = senders(header, body)?.into_iter().find(|(group_id, id)| controls.is_paused(group_id, id));
-    if let Some((group_id, member_id)) = &paused {
-        connection.speaks_for(group_id, member_id);
-        connection.paused.set(true);
-    }
-    Ok(paused.is_some())
 }
 
 /// The group and member ids of whoever sends a request; none if it is not a member's.

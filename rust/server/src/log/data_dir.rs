@@ -13,7 +13,6 @@ use rota_log::{
     files::{DiskFiles, Files},
     store::{Access, Durability, Report, StoreOptions},
 };
-use tokio::sync::Notify;
 
 use crate::{
     base::{
@@ -23,8 +22,7 @@ use crate::{
         owners::{Owner, Owners},
         settings::Settings,
     },
-    log::offsets_log::SharedLog,
-    topics::{CONSUMER_OFFSETS, TOPICS_FILE, TopicDisk, TopicTable},
+    log::{CONSUMER_OFFSETS, offsets_log::SharedLog},
 };
 
 /// The largest batch that the store takes: the limits that clients meet are looked at before.
@@ -92,7 +90,8 @@ pub struct DataDir {
     /// Its store.
     pub store: Arc<SegmentStore>,
     dir: PathBuf,
-    files: Arc<dyn Files>,
+    /// Its files.
+    pub files: Arc<dyn Files>,
     /// Nothing is written.
     pub is_read_only: bool,
     /// As its `meta.properties` says.
@@ -101,7 +100,8 @@ pub struct DataDir {
     pub lines: Vec<String>,
     /// When opening began.
     pub began: Instant,
-    offsets_id: u128,
+    /// The topic id of `__consumer_offsets`.
+    pub offsets_id: u128,
 }
 
 impl DataDir {
@@ -189,23 +189,8 @@ impl DataDir {
         Ok(Arc::new(FaultyLog::new(Arc::new(log), move || clock.now().mono_ms)))
     }
 
-    /// The table of its topics. Errors: `BadData`.
-    pub fn topics(
-        &self,
-        settings: &Settings,
-        owners: Arc<Owners>,
-        bells: Vec<Arc<Notify>>,
-    ) -> Result<Arc<TopicTable>, ServerError> {
-        let path = self.dir.join(TOPICS_FILE);
-        let disk = TopicDisk::new(Arc::clone(&self.store), Arc::clone(&self.files), path, self.is_read_only);
-        let random = &mut RandomBits::default();
-        let table = TopicTable::on_disk(settings.topics(), owners, bells, random, self.offsets_id, disk);
-        table.map_err(|reason| {
-            self.bad(&format!("has a `{TOPICS_FILE}` that cannot be read: {reason}; restore it from a copy"))
-        })
-    }
-
-    fn bad(&self, reason: &str) -> ServerError {
+    /// The error of a directory that cannot be served, for this reason.
+    pub fn bad(&self, reason: &str) -> ServerError {
         ServerError::BadData { dir: self.dir.clone(), reason: reason.to_owned() }
     }
 

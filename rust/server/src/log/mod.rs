@@ -3,3 +3,6 @@
 pub mod data_dir;
 pub mod newer_groups;
 pub mod offsets_log;
+
+/// The topic of committed offsets. It is there from the start.
+pub const CONSUMER_OFFSETS: &str = "__consumer_offsets";

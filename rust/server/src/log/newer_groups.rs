@@ -5,18 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rota_core::{
-    error::ErrorCode,
-    request::ListGroups,
-    response::{DescribeAnswer, ListedGroup},
-};
-use rota_wire::{answers, write::Writer};
-
-/// The type of all groups that are coordinated here, as a listing names it.
-pub const CLASSIC: &str = "classic";
-
-/// From this version on `DescribeGroups` has an error for a group that is not a classic one.
-const DESCRIBE_SAYS_WHY_SINCE: i16 = 6;
+use rota_core::{request::ListGroups, response::ListedGroup};
 
 /// What an epoch of Kafka's records is compared with; a member that is reconciled says so.
 const MEMBER_STABLE: u8 = 0;
@@ -188,22 +177,6 @@ impl Listed {
     pub fn line(&self) -> ListedGroup<'_> {
         ListedGroup { group_id: &self.group_id, protocol_type: self.kind.name(), state: self.state }
     }
-}
-
-/// `DescribeGroups` is for classic groups: in place of what the coordinator says of one that it knows for its offsets
-/// only.
-pub fn describe(out: &mut Writer<'_>, version: i16, answer: &DescribeAnswer<'_>, operations: i32) {
-    let message = format!("Group {} is not a classic group.", answer.group_id);
-    let says_why = version >= DESCRIBE_SAYS_WHY_SINCE;
-    let error = if says_why { ErrorCode::GroupIdNotFound } else { ErrorCode::None };
-    let error_message = says_why.then_some(&*message);
-    let described = DescribeAnswer { error, error_message, state: "Dead", ..*answer };
-    answers::described_group(
-        out,
-        version,
-        &described,
-        if says_why { answers::OPERATIONS_NOT_ASKED } else { operations },
-    );
 }
 
 #[cfg(test)]

@@ -5,16 +5,11 @@
 //! before anything is written, though after [`TURN_HEARTBEATS`] the other connections have their turns in between.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::Cell,
     future::poll_fn,
     io,
-    net::SocketAddr,
     pin::Pin,
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     task::{Context, Poll},
 };
 
@@ -23,26 +18,18 @@ use rota_wire::{
     WireError,
     frame::{LENGTH_BYTES, frame_length},
     versions,
-    write::end_answer,
 };
 use tokio::{
     io::{AsyncRead, ReadBuf},
     net::TcpStream,
     select,
-    sync::Notify,
 };
 
+use super::event_loop::EventLoop;
 use crate::{
-    apis::{
-        self, Handled,
-        fetching::{self, FetchWait},
-    },
-    client::{trace::ConnectionTrace, wake::Wake},
-    net::shared::Shared,
-    node::{
-        heartbeats::{self, Taken},
-        members::MemberKey,
-    },
+    apis::{self, Handled, fetch::FetchWait},
+    client::{Client, Ending},
+    node::heartbeats::{self, Taken},
 };
 
 /// What is read behind a parked request.
@@ -66,170 +53,25 @@ fn heartbeats_in(frame: &[u8]) -> u32 {
 /// Buffers above this size are not kept while a connection is quiet.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
 
-/// How a connection is told to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ending {
-    /// It goes on.
-    No,
-    /// When its answers are written.
-    AfterWriting,
-    /// At once.
-    Now,
-}
-
-/// A yes or no of a connection, which its loop looks at with every request.
-#[derive(Debug, Default)]
-pub struct Flag {
-    here: Cell<bool>,
-    seen: Seen,
-}
-
-impl Flag {
-    /// As it was set last.
-    pub fn get(&self) -> bool {
-        self.here.get()
-    }
-
-    /// Sets it.
-    pub fn set(&self, value: bool) {
-        if self.here.replace(value) != value {
-            self.seen.0.store(value, Ordering::Relaxed);
-        }
-    }
-
-    /// The same for other threads.
-    pub fn seen(&self) -> Seen {
-        self.seen.clone()
-    }
-}
-
-/// What other threads see of a flag: which of a client's connections are alive, when its member moves to another node.
-/// It lies elsewhere, so that the loop, which does not look at it, loads one line less for each flag.
-#[derive(Clone, Debug, Default)]
-pub struct Seen(Arc<AtomicBool>);
-
-impl Seen {
-    /// As it was set last.
-    pub fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// What the rest of the node sees of a connection. What every request looks at comes first and in this order, so that
-/// it takes few cache lines: with thousands of connections each of them is a miss.
+/// A connection as the event loop keeps it. The task of the connection has the socket.
 #[derive(Debug)]
-#[repr(C)]
 pub struct Connection {
-    /// Answers that are not written yet.
-    pub out: RefCell<BytesMut>,
-    /// Its task is to look again.
-    pub wake: Wake,
-    /// A request waits for its answer.
-    pub parked: Flag,
-    /// A test has paused the member for which it speaks: nothing is handled, and nothing written.
-    pub paused: Flag,
-    /// The client has closed its side. It may still read, so answers are written as long as that works.
-    pub gone: Flag,
-    /// Set by `end`.
-    pub ending: Cell<Ending>,
-    /// Its task has ended: nothing is written any more.
-    pub ended: Cell<bool>,
-    /// Its task waits for the answer of the parked request.
-    awaiting: Cell<bool>,
+    /// Its client, as all layers below see it.
+    pub client: Rc<Client>,
+    /// Counted up from 1.
+    pub id: u64,
     /// Bytes have moved since idle connections were looked for last; only that look has a clock.
     pub has_moved: Cell<bool>,
     /// Bytes in its buffers, and of a fetch that waits.
     pub held_bytes: Cell<usize>,
-    /// Of those, bytes of a fetch that waits.
-    waiting_bytes: Cell<usize>,
-    /// Whoever wants to see what is said here.
-    pub trace: Option<Box<ConnectionTrace>>,
-    /// Counted up from 1.
-    pub id: u64,
-    /// As `/127.0.0.1`, the way Java writes an address.
-    pub client_host: Box<str>,
-    /// Our side's address.
-    pub local: SocketAddr,
-    /// The group and member whose request came over it last.
-    member: RefCell<MemberKey>,
-    /// A partition that its fetch waits for has data.
-    pub data: Arc<Notify>,
     /// The look for idle ones that last found it moved, in real milliseconds since the start.
     pub active_ms: Cell<u64>,
 }
 
 impl Connection {
     /// A connection that has just been accepted.
-    pub fn new(id: u64, peer: SocketAddr, local: SocketAddr) -> Connection {
-        Connection {
-            out: RefCell::default(),
-            wake: Wake::default(),
-            parked: Flag::default(),
-            paused: Flag::default(),
-            gone: Flag::default(),
-            ending: Cell::new(Ending::No),
-            ended: Cell::new(false),
-            awaiting: Cell::new(false),
-            has_moved: Cell::new(true),
-            held_bytes: Cell::new(0),
-            waiting_bytes: Cell::new(0),
-            trace: None,
-            id,
-            client_host: client_host(peer),
-            local,
-            member: RefCell::default(),
-            data: Arc::default(),
-            active_ms: Cell::new(0),
-        }
-    }
-
-    /// Ends the answer that began at `start` of `out`, which is this connection's.
-    pub fn end_answer(&self, out: &mut BytesMut, start: usize) {
-        end_answer(out, start);
-        if let Some(trace) = &self.trace {
-            trace.answer(&out[start + LENGTH_BYTES..]);
-        }
-    }
-
-    /// Tells its task to end.
-    pub fn end(&self, ending: Ending) {
-        self.ending.set(self.ending.get().max(ending));
-        self.wake.tell();
-    }
-
-    /// A request of this member has come over it.
-    pub fn speaks_for(&self, group_id: &str, member_id: &str) {
-        let member = &mut *self.member.borrow_mut();
-        if !member_id.is_empty() && (member.1 != member_id || member.0 != group_id) {
-            *member = (group_id.to_owned(), member_id.to_owned());
-        }
-    }
-
-    /// Pauses it, or lets it go on, if it speaks for `member`.
-    pub fn pause_if(&self, member: &MemberKey, paused: bool) {
-        if *self.member.borrow() == *member {
-            self.paused.set(paused);
-            self.wake.tell();
-        }
-    }
-
-    /// The request that was parked has its answer in `out`.
-    pub fn answered(&self) {
-        self.parked.set(false);
-        if self.awaiting.get() {
-            self.wake.tell();
-        }
-    }
-}
-
-/// The peer as Java's `InetAddress` prints it: no host name, and IPv6 without `::`.
-fn client_host(peer: SocketAddr) -> Box<str> {
-    match peer.ip().to_canonical() {
-        std::net::IpAddr::V4(ip) => format!("/{ip}").into(),
-        std::net::IpAddr::V6(ip) => {
-            let groups: Vec<String> = ip.segments().iter().map(|group| format!("{group:x}")).collect();
-            format!("/{}", groups.join(":")).into()
-        }
+    pub fn new(id: u64, client: Rc<Client>) -> Connection {
+        Connection { client, id, has_moved: Cell::new(true), held_bytes: Cell::new(0), active_ms: Cell::new(0) }
     }
 }
 
@@ -253,12 +95,15 @@ enum Next {
 
 /// The task of one connection.
 pub struct Channel {
-    shared: Rc<Shared>,
+    event_loop: Rc<EventLoop>,
     connection: Rc<Connection>,
+    client: Rc<Client>,
     stream: TcpStream,
     /// Bytes that were read and not handled: an unfinished frame, or what came behind a parked request.
     buffered: BytesMut,
     end_of_stream: bool,
+    /// Bytes of a fetch that waits.
+    waiting_bytes: usize,
     /// Requests since others had their turns, in heartbeats.
     turn_heartbeats: u32,
     /// The last read took all that one read may take: others have their turns before the next.
@@ -267,10 +112,19 @@ pub struct Channel {
 
 impl Channel {
     /// A channel over an accepted stream.
-    pub fn new(shared: Rc<Shared>, connection: Rc<Connection>, stream: TcpStream) -> Channel {
-        let buffered = BytesMut::new();
-        let (end_of_stream, has_more) = (false, false);
-        Channel { shared, connection, stream, buffered, end_of_stream, turn_heartbeats: 0, has_more }
+    pub fn new(event_loop: Rc<EventLoop>, connection: Rc<Connection>, stream: TcpStream) -> Channel {
+        let client = Rc::clone(&connection.client);
+        Channel {
+            event_loop,
+            connection,
+            client,
+            stream,
+            buffered: BytesMut::new(),
+            end_of_stream: false,
+            waiting_bytes: 0,
+            turn_heartbeats: 0,
+            has_more: false,
+        }
     }
 
     /// Serves until either side closes.
@@ -282,7 +136,7 @@ impl Channel {
     async fn run(&mut self) -> io::Result<()> {
         let mut next = self.handle_when_heard().await?;
         loop {
-            let goes_on = matches!(next, Next::Turn) && self.connection.ending.get() == Ending::No;
+            let goes_on = matches!(next, Next::Turn) && self.client.ending() == Ending::No;
             if !goes_on {
                 self.write().await?;
             }
@@ -294,7 +148,7 @@ impl Channel {
                 Next::Close => return Ok(()),
                 Next::Turn if goes_on => {}
                 Next::Write => {}
-                _ if self.connection.ending.get() != Ending::No => return Ok(()),
+                _ if self.client.ending() != Ending::No => return Ok(()),
                 Next::Parked => self.wait_for_answer().await?,
                 Next::Turn | Next::Paused => {}
                 Next::Fetch(wait) => self.wait_for_data(*wait).await?,
@@ -336,11 +190,11 @@ impl Channel {
     /// woken.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Next>>> {
         // Whoever paused it may have been heard while it wrote.
-        if self.connection.paused.get() || self.connection.wake.poll(context).is_ready() {
+        if self.client.is_paused() || self.client.wake().poll(context).is_ready() {
             return Poll::Ready(Ok(None));
         }
-        let shared = Rc::clone(&self.shared);
-        let scratch = &mut *shared.scratch.borrow_mut();
+        let event_loop = Rc::clone(&self.event_loop);
+        let scratch = &mut *event_loop.scratch.borrow_mut();
         let mut bytes = ReadBuf::new(scratch);
         // Unlike `try_read`, it knows from a short read that there is no more, and does not ask again.
         match Pin::new(&mut self.stream).poll_read(context, &mut bytes) {
@@ -369,18 +223,18 @@ impl Channel {
     /// Handles the frames that `bytes` begins with, and counts them in `heartbeats`; returns how many bytes they took.
     fn handle(&self, bytes: &[u8], heartbeats: &mut u32) -> (usize, Next) {
         let mut handled = 0;
-        while !self.connection.parked.get() {
+        while !self.client.is_parked() {
             let rest = &bytes[handled..];
             let beats = self.take_heartbeats(rest, TURN_HEARTBEATS.saturating_sub(*heartbeats));
             if beats.count > 0 {
                 handled += beats.bytes;
                 *heartbeats += beats.count;
-                if self.connection.out.borrow().len() >= WRITE_BYTES {
+                if self.client.out_bytes() >= WRITE_BYTES {
                     return (handled, Next::Write);
                 }
                 continue;
             }
-            let length = match frame_length(rest, self.shared.request_max_bytes) {
+            let length = match frame_length(rest, self.event_loop.request_max_bytes) {
                 Ok(Some(length)) if rest.len() - LENGTH_BYTES >= length => length,
                 Ok(_) => return (handled, Next::Read),
                 Err(_) => return (handled, Next::Close),
@@ -391,8 +245,8 @@ impl Channel {
             let frame = &rest[LENGTH_BYTES..LENGTH_BYTES + length];
             *heartbeats += heartbeats_in(frame);
             handled += LENGTH_BYTES + length;
-            match apis::handle(&mut self.shared.node.borrow_mut(), &self.connection, frame) {
-                Ok(Handled::Answered) if self.connection.out.borrow().len() >= WRITE_BYTES => {
+            match apis::handle(&mut self.event_loop.node.borrow_mut(), &self.client, frame) {
+                Ok(Handled::Answered) if self.client.out_bytes() >= WRITE_BYTES => {
                     return (handled, Next::Write);
                 }
                 Ok(Handled::Answered) => {}
@@ -401,7 +255,7 @@ impl Channel {
                 Ok(Handled::Paused) => return (handled - LENGTH_BYTES - length, Next::Paused),
                 Ok(Handled::Fetch(wait)) => return (handled, Next::Fetch(wait)),
                 Err(WireError::Panicked) => {
-                    self.shared.panicked(&self.connection);
+                    self.event_loop.panicked(&self.client);
                     return (handled, Next::Close);
                 }
                 Ok(Handled::Close) | Err(_) => return (handled, Next::Close),
@@ -412,16 +266,16 @@ impl Channel {
 
     /// The heartbeats that `bytes` begins with and that can go the short way.
     fn take_heartbeats(&self, bytes: &[u8], max: u32) -> Taken {
-        let node = &mut self.shared.node.borrow_mut();
-        heartbeats::take(node, &self.connection, bytes, self.shared.request_max_bytes, max)
+        let node = &mut self.event_loop.node.borrow_mut();
+        heartbeats::take(node, &self.client, bytes, self.event_loop.request_max_bytes, max)
     }
 
     /// Waits until the member is heard again. So that the end of the connection is noticed, some bytes are read.
     async fn wait_while_paused(&mut self) -> io::Result<()> {
-        while self.connection.paused.get() && self.connection.ending.get() == Ending::No {
+        while self.client.is_paused() && self.client.ending() == Ending::No {
             let ahead = self.may_read_ahead();
             select! {
-                () = self.connection.wake.told() => {}
+                () = self.client.wake().told() => {}
                 ready = self.stream.readable(), if ahead => {
                     ready?;
                     self.read_ready()?;
@@ -432,8 +286,8 @@ impl Channel {
     }
 
     fn read_ready(&mut self) -> io::Result<()> {
-        let shared = Rc::clone(&self.shared);
-        let mut scratch = shared.scratch.borrow_mut();
+        let event_loop = Rc::clone(&self.event_loop);
+        let mut scratch = event_loop.scratch.borrow_mut();
         let count = match self.stream.try_read(&mut scratch) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -449,24 +303,24 @@ impl Channel {
     fn have_read(&mut self, count: usize, has_more: bool) {
         self.end_of_stream = count == 0;
         self.has_more = has_more;
-        self.connection.gone.set(self.end_of_stream);
+        self.client.set_gone(self.end_of_stream);
         self.connection.has_moved.set(true);
     }
 
     /// Waits until the parked request is answered. A client that closes meanwhile changes nothing for its member, and
     /// whole requests that it sent before are handled in their turn.
     async fn wait_for_answer(&mut self) -> io::Result<()> {
-        self.connection.awaiting.set(true);
+        self.client.set_awaiting(true);
         let result = self.read_ahead_until_answered().await;
-        self.connection.awaiting.set(false);
+        self.client.set_awaiting(false);
         result
     }
 
     async fn read_ahead_until_answered(&mut self) -> io::Result<()> {
-        while self.connection.parked.get() && self.connection.ending.get() == Ending::No {
+        while self.client.is_parked() && self.client.ending() == Ending::No {
             let ahead = self.may_read_ahead();
             select! {
-                () = self.connection.wake.told() => {}
+                () = self.client.wake().told() => {}
                 ready = self.stream.readable(), if ahead => {
                     ready?;
                     self.read_ready()?;
@@ -482,22 +336,22 @@ impl Channel {
 
     /// Waits until there is enough to fetch, or time is up, and answers.
     async fn wait_for_data(&mut self, wait: FetchWait) -> io::Result<()> {
-        self.connection.waiting_bytes.set(wait.size_bytes());
+        self.waiting_bytes = wait.size_bytes();
         self.account();
         let result = self.watch_until_finished(&wait).await;
-        self.connection.waiting_bytes.set(0);
+        self.waiting_bytes = 0;
         result
     }
 
     async fn watch_until_finished(&mut self, wait: &FetchWait) -> io::Result<()> {
         loop {
-            let watch = fetching::watch(&mut self.shared.node.borrow_mut(), &self.connection, wait);
+            let watch = wait.watch(&mut self.event_loop.node.borrow_mut());
             let waited = self.read_ahead_until_woken(wait).await;
-            let node = &mut self.shared.node.borrow_mut();
-            fetching::unwatch(node, watch);
+            let node = &mut self.event_loop.node.borrow_mut();
+            wait.unwatch(node, watch);
             waited?;
-            let over = self.connection.ending.get() != Ending::No;
-            if fetching::finish(node, &self.connection, wait, over) {
+            let over = self.client.ending() != Ending::No;
+            if wait.finish(node, over) {
                 return Ok(());
             }
         }
@@ -508,9 +362,9 @@ impl Channel {
         loop {
             let ahead = self.may_read_ahead();
             select! {
-                () = self.connection.data.notified() => return Ok(()),
+                () = self.client.data().notified() => return Ok(()),
                 () = tokio::time::sleep_until(wait.until) => return Ok(()),
-                () = self.connection.wake.told() => return Ok(()),
+                () = self.client.wake().told() => return Ok(()),
                 ready = self.stream.readable(), if ahead => {
                     ready?;
                     self.read_ready()?;
@@ -522,17 +376,17 @@ impl Channel {
     /// Writes everything that is answered.
     async fn write(&mut self) -> io::Result<()> {
         loop {
-            let mut out = self.connection.out.take();
+            let mut out = std::mem::take(&mut *self.client.out());
             if out.is_empty() {
                 if out.capacity() <= KEPT_BYTES_MAX {
-                    self.connection.out.replace(out);
+                    *self.client.out() = out;
                 }
                 return Ok(());
             }
             self.write_all(&mut out).await?;
-            if self.connection.out.borrow().is_empty() {
+            if self.client.out_bytes() == 0 {
                 out.clear();
-                self.connection.out.replace(out);
+                *self.client.out() = out;
             }
             self.account();
         }
@@ -549,12 +403,12 @@ impl Channel {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     select! {
                         ready = self.stream.writable() => ready?,
-                        () = self.connection.wake.told() => {}
+                        () = self.client.wake().told() => {}
                     }
                 }
                 Err(error) => return Err(error),
             }
-            if self.connection.ending.get() == Ending::Now {
+            if self.client.ending() == Ending::Now {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
         }
@@ -562,40 +416,42 @@ impl Channel {
     }
 
     fn account(&self) {
-        let held = self.buffered.len() + self.connection.out.borrow().len() + self.connection.waiting_bytes.get();
-        self.shared.hold(&self.connection, held);
+        let held = self.buffered.len() + self.client.out_bytes() + self.waiting_bytes;
+        self.event_loop.hold(&self.connection, held);
     }
 }
 
 /// However its task ends, by a panic too, nobody counts on the connection any more.
 impl Drop for Channel {
     fn drop(&mut self) {
-        self.connection.gone.set(true);
-        self.connection.ended.set(true);
+        self.client.set_ended();
         if std::thread::panicking() {
-            self.shared.panicked(&self.connection);
+            self.event_loop.panicked(&self.client);
         }
-        self.shared.forget(&self.connection);
+        self.event_loop.forget(&self.connection);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{panic, sync::Arc};
+    use std::{
+        panic,
+        sync::{Arc, atomic::Ordering},
+    };
 
     use super::*;
 
     /// A channel of a new node. The runtime lives as long as its stream.
     fn a_channel() -> (tokio::runtime::Runtime, Channel) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
-        let shared = crate::net::shared::tests::of_a_new_node();
+        let event_loop = crate::net::event_loop::tests::of_a_new_node();
         let channel = runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             let (peer, local) = (stream.peer_addr().unwrap(), stream.local_addr().unwrap());
-            let connection = Rc::new(Connection::new(1, peer, local));
-            shared.remember(&connection);
-            Channel::new(shared, connection, stream)
+            let connection = Rc::new(Connection::new(1, Client::new(peer, local, None)));
+            event_loop.remember(&connection);
+            Channel::new(event_loop, connection, stream)
         });
         (runtime, channel)
     }
@@ -609,14 +465,14 @@ mod tests {
         channel.buffered.extend_from_slice(&request.repeat(2 * turn + 1));
         for turns in 1..=2 {
             assert!(matches!(channel.handle_buffered(), Next::Turn));
-            assert_eq!(channel.connection.out.borrow().len(), turns * turn * answer_bytes);
+            assert_eq!(channel.client.out_bytes(), turns * turn * answer_bytes);
             // Until others have had their turns, it handles nothing more.
             assert!(matches!(channel.handle_buffered(), Next::Turn));
-            assert_eq!(channel.connection.out.borrow().len(), turns * turn * answer_bytes);
+            assert_eq!(channel.client.out_bytes(), turns * turn * answer_bytes);
             channel.turn_heartbeats = 0;
         }
         assert!(matches!(channel.handle_buffered(), Next::Read));
-        assert_eq!(channel.connection.out.borrow().len(), (2 * turn + 1) * answer_bytes);
+        assert_eq!(channel.client.out_bytes(), (2 * turn + 1) * answer_bytes);
     }
 
     #[test]
@@ -645,31 +501,14 @@ mod tests {
     #[test]
     fn a_panic_while_a_request_is_handled_is_counted_and_forgets_the_connection() {
         let (_runtime, channel) = a_channel();
-        let (shared, commons) = (Rc::clone(&channel.shared), Arc::clone(&channel.shared.node.borrow().commons));
+        let event_loop = Rc::clone(&channel.event_loop);
+        let shared = Arc::clone(&event_loop.shared);
         let outcome = panic::catch_unwind(panic::AssertUnwindSafe(|| {
             let _serving = channel;
             panic!("as a handler would");
         }));
         assert!(outcome.is_err());
-        assert_eq!(commons.panics.load(Ordering::Relaxed), 1);
-        assert_eq!(shared.connection_count(), 0);
-    }
-
-    #[test]
-    fn other_threads_see_of_a_flag_what_was_set_last() {
-        let flag = Flag::default();
-        let seen = flag.seen();
-        for value in [true, true, false, true, false, false] {
-            flag.set(value);
-            assert_eq!((flag.get(), seen.get()), (value, value));
-        }
-    }
-
-    #[test]
-    fn a_client_host_is_written_as_java_writes_it() {
-        let host = |address: &str| client_host(address.parse().unwrap());
-        assert_eq!(&*host("127.0.0.1:1"), "/127.0.0.1");
-        assert_eq!(&*host("[::1]:1"), "/0:0:0:0:0:0:0:1");
-        assert_eq!(&*host("[::ffff:10.0.0.7]:1"), "/10.0.0.7");
+        assert_eq!(shared.panics.load(Ordering::Relaxed), 1);
+        assert_eq!(event_loop.connection_count(), 0);
     }
 }

@@ -7,10 +7,7 @@ use std::{
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{
-    base::{error::ServerError, place::resolve},
-    server::NODES_MAX,
-};
+use crate::base::{error::ServerError, owners::NODES_MAX, place::resolve};
 
 /// Connections that the kernel may complete before they are accepted.
 const BACKLOG: i32 = 4_096;

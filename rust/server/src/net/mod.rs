@@ -1,5 +1,12 @@
-//! Listening sockets, connections and what the tasks of one event loop share.
+//! Sockets and event loops: listening, accepting, the tasks of connections, and a node's thread.
+//!
+//! A connection's task reads frames, hands each request to [`crate::apis`], and writes what gathers in its
+//! [`Client`](crate::client::Client). What protects a stream, such as TLS, belongs here, between the socket and the
+//! task.
 
+pub mod accept;
 pub mod connection;
+pub mod event_loop;
 pub mod listening;
-pub mod shared;
+pub mod loading;
+pub mod node_thread;

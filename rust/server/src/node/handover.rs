@@ -6,28 +6,24 @@
 
 use std::{
     collections::btree_map::Entry,
-    mem,
+    io, mem,
     panic::{self, AssertUnwindSafe},
     rc::Rc,
-    sync::mpsc::SyncSender,
 };
 
 use rota_core::coordinator::{Coordinator, SelfCheck};
 use rota_journal::Event;
 use rota_log::LogError;
-use tokio::sync::{
-    Notify,
-    mpsc::{UnboundedReceiver, unbounded_channel},
-};
+use tokio::sync::{Notify, mpsc::UnboundedSender};
 
+use super::{
+    Node,
+    loaders::{self, Ended, Fold, Loaders, PANICKED, Unreadable},
+    members::Voice,
+};
 use crate::{
     base::{error::ServerError, owners::Owner},
-    net::shared::Shared,
-    node::{
-        Node,
-        loaders::{self, Ended, Fold, Loaders, PANICKED, Unreadable},
-        members::{MemberKey, Voice},
-    },
+    client::MemberKey,
 };
 
 /// A partition that is being loaded.
@@ -37,7 +33,7 @@ pub struct Loading {
     epoch: u32,
     work: Work,
     /// Topics that went meanwhile.
-    pub(crate) deleted: Vec<String>,
+    pub(super) deleted: Vec<String>,
     /// Is notified when loading can go on.
     resumed: Rc<Notify>,
 }
@@ -120,13 +116,13 @@ impl Node {
         let work = Work::Opening(Box::new(coordinator));
         self.loading.insert(partition, Loading { epoch, work, deleted: Vec::new(), resumed: Rc::default() });
         self.members.put(voices);
-        self.commons.owners.set(partition, Owner { node_id: self.place.node_id, epoch });
+        self.shared.owners.set(partition, Owner { node_id: self.place.node_id, epoch });
         self.effects.log.open(partition, epoch);
         self.settle();
     }
 
     /// The log has opened a partition, up to whose `end` it is to be loaded, or refuses to.
-    pub(crate) fn opened(&mut self, partition: u32, epoch: u32, end: Result<i64, LogError>) {
+    pub(super) fn opened(&mut self, partition: u32, epoch: u32, end: Result<i64, LogError>) {
         let Some(loading) = self.loading.get_mut(&partition).filter(|loading| loading.epoch == epoch) else { return };
         let Work::Opening(coordinator) = mem::replace(&mut loading.work, Work::Away) else { return };
         loading.resumed.notify_one();
@@ -178,7 +174,7 @@ impl Node {
                 return Progress::Held(Rc::clone(&loading.resumed));
             }
         };
-        match fold.slice(&self.commons.log) {
+        match fold.slice(&self.shared.log) {
             Ok(true) => {
                 loading.work = Work::Ready(fold);
                 Progress::More
@@ -197,12 +193,12 @@ impl Node {
     }
 
     /// Gives what is to be loaded of partitions to somebody else; what comes of each is for [`Node::end_loading`].
-    pub fn take_folds(&mut self) -> Vec<Fold> {
+    fn take_folds(&mut self) -> Vec<Fold> {
         self.loading.values_mut().filter_map(Loading::take_fold).collect()
     }
 
     /// What is notified when a partition that the log has not opened yet is open; `None`: there is none.
-    fn opening(&self) -> Option<Rc<Notify>> {
+    pub fn opening(&self) -> Option<Rc<Notify>> {
         let opening = self.loading.values().find(|loading| matches!(loading.work, Work::Opening(_)))?;
         Some(Rc::clone(&opening.resumed))
     }
@@ -255,71 +251,17 @@ impl Node {
         self.loads_held = false;
         self.loading.values().for_each(|loading| loading.resumed.notify_one());
     }
-}
 
-/// Begins to load what the log has of the node's own partitions; `loads` gets how each partition ended. Threads do it,
-/// which end before the node does. On a virtual clock the node loads by itself: in the same order each time.
-pub fn load_own(shared: &Rc<Shared>, loads: SyncSender<Result<(), ServerError>>) {
-    let node = shared.node.borrow();
-    if !node.clock.is_virtual() {
-        tokio::task::spawn_local(load_by_threads(Rc::clone(shared), loads));
-        return;
+    /// The partitions that are still to be loaded, with the epoch of each.
+    pub fn to_load(&self) -> Vec<(u32, u32)> {
+        self.loading.iter().map(|(partition, loading)| (*partition, loading.epoch)).collect()
     }
-    for (partition, Loading { epoch, .. }) in &node.loading {
-        tokio::task::spawn_local(load(Rc::clone(shared), *partition, *epoch, Some(loads.clone())));
-    }
-}
 
-async fn load_by_threads(shared: Rc<Shared>, loads: SyncSender<Result<(), ServerError>>) {
-    loop {
-        // What cannot be opened refuses everything; the report of the start says why.
-        let opening = shared.node.borrow().opening();
-        match opening {
-            Some(opened) => opened.notified().await,
-            None => break,
-        }
-    }
-    let (ended, loaded) = unbounded_channel();
-    let begun = {
-        let mut node = shared.node.borrow_mut();
-        let threads_max = loaders::threads_of(node.place.ports.len());
-        Loaders::begin(threads_max, node.take_folds(), &node.commons.log, &ended)
-    };
-    drop(ended);
-    match begun {
-        Ok(_loaders) => take_loaded(shared, loaded, loads).await,
-        Err(source) => {
-            // Whoever started the server may not wait for it.
-            let _nobody = loads.send(Err(ServerError::CannotRun { source }));
-        }
-    }
-}
-
-/// Loads a partition that the node has taken over, slice by slice, and reports how it ended.
-pub async fn load(shared: Rc<Shared>, partition: u32, epoch: u32, report: Option<SyncSender<Result<(), ServerError>>>) {
-    let ended = loop {
-        let progress = shared.node.borrow_mut().load_slice(partition, epoch);
-        match progress {
-            Progress::More => tokio::task::yield_now().await,
-            Progress::Held(resumed) => resumed.notified().await,
-            Progress::Over => break Ok(()),
-            Progress::Failed(error) => break Err(error),
-        }
-    };
-    // Whoever asked may not wait for it.
-    let _nobody = report.map(|report| report.send(ended));
-}
-
-/// Puts in its place what threads have loaded, and reports how each ended.
-async fn take_loaded(
-    shared: Rc<Shared>,
-    mut loaded: UnboundedReceiver<Ended>,
-    report: SyncSender<Result<(), ServerError>>,
-) {
-    while let Some((fold, result)) = loaded.recv().await {
-        let ended = shared.node.borrow_mut().end_loading(fold, result);
-        // Whoever started the server may not wait for it.
-        let _nobody = report.send(ended);
+    /// Starts threads that load what is to be loaded; each partition is sent to `ended`, for [`Node::end_loading`].
+    pub fn load_by_threads(&mut self, ended: &UnboundedSender<Ended>) -> io::Result<Loaders> {
+        let threads_max = loaders::threads_of(self.place.ports.len());
+        let folds = self.take_folds();
+        Loaders::begin(threads_max, folds, &self.shared.log, ended)
     }
 }
 
@@ -336,35 +278,38 @@ mod tests {
     };
     use rota_log::{Fault, FencedLog as _, SLICE_RECORDS};
     use rota_wire::versions;
+    use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;
     use crate::{
         base::{clock::Clock, place::Place, settings::Settings},
-        client::reply::{Address, Beside, Reply},
+        client::{
+            Client,
+            reply::{Beside, Reply, ReplyTo},
+            tests::nowhere,
+        },
         log::offsets_log::tests::append_raw,
-        net::connection::Connection,
-        node::commons::Commons,
+        node::shared_state::SharedState,
     };
 
     /// Two nodes on this thread, the owner of the partition of `g` first, and that partition.
-    fn two_nodes() -> (Arc<Commons>, Node, Node, u32) {
+    fn two_nodes() -> (Arc<SharedState>, Node, Node, u32) {
         let place = Place { cluster_id: String::new(), node_id: 1, host: None, ports: vec![0, 0] };
-        let commons = Arc::new(Commons::new(Settings::default(), place, Clock::standing()));
-        let mut nodes = [Node::new(&commons, 1), Node::new(&commons, 2)];
+        let shared = Arc::new(SharedState::new(Settings::default(), place, Clock::standing()));
+        let mut nodes = [Node::new(&shared, 1), Node::new(&shared, 2)];
         let partition = nodes[0].partition_of("g");
         if nodes[0].owner_of(partition) == 2 {
             nodes.swap(0, 1);
         }
         let [owner, other] = nodes;
-        (commons, owner, other, partition)
+        (shared, owner, other, partition)
     }
 
-    /// A commit of one offset for `g` in version 2, and the connection that its answer goes to.
-    fn commit(node: &mut Node, offset: i64) -> Rc<Connection> {
-        let nowhere = ([127, 0, 0, 1], 0).into();
-        let connection = Rc::new(Connection::new(1, nowhere, nowhere));
+    /// A commit of one offset for `g` in version 2, and the client that its answer goes to.
+    fn commit(node: &mut Node, offset: i64) -> Rc<Client> {
+        let client = nowhere();
         let api = versions::find(versions::OFFSET_COMMIT).unwrap();
-        let address = Address { connection: Rc::clone(&connection), api, version: 2, correlation_id: 7 };
+        let reply_to = ReplyTo { client: Rc::clone(&client), api, version: 2, correlation_id: 7 };
         let partitions = [CommitPartition { index: offset as i32, offset, leader_epoch: -1, metadata: None }];
         let request = OffsetCommit {
             version: 2,
@@ -376,21 +321,21 @@ mod tests {
             topics: &[CommitTopic { name: "t", topic_id: 0, partitions: &partitions }],
         };
         let partition = node.partition_of("g");
-        node.submit(partition, Reply::Whole(address, Beside::Nothing), Request::OffsetCommit(request));
-        connection
+        node.submit(partition, Reply::Whole(reply_to, Beside::Nothing), Request::OffsetCommit(request));
+        client
     }
 
     /// The error at the end of the answer; `None`: there is no answer.
-    fn error(connection: &Connection) -> Option<ErrorCode> {
-        let out = connection.out.borrow();
+    fn error(client: &Client) -> Option<ErrorCode> {
+        let out = client.out();
         let code = out.last_chunk::<2>().map(|code| i16::from_be_bytes(*code))?;
         ErrorCode::from_code(code)
     }
 
-    fn durable(commons: &Commons, partition: u32) -> usize {
+    fn durable(shared: &SharedState, partition: u32) -> usize {
         let (mut from, mut count) = (0, 0);
         loop {
-            match commons.log.read(partition as i32, from, &mut |_| count += 1).unwrap() {
+            match shared.log.read(partition as i32, from, &mut |_| count += 1).unwrap() {
                 next if next == from => return count,
                 next => from = next,
             }
@@ -400,17 +345,17 @@ mod tests {
     /// S28, for a node that does not know that it has lost the partition.
     #[test]
     fn a_node_whose_epoch_is_fenced_acknowledges_nothing_any_more() {
-        let (commons, mut old, mut new, partition) = two_nodes();
+        let (shared, mut old, mut new, partition) = two_nodes();
         assert_eq!(error(&commit(&mut old, 0)), Some(ErrorCode::None));
-        commons.log.hold();
+        shared.log.hold();
         let in_flight = commit(&mut old, 1);
         assert_eq!(error(&in_flight), None);
         new.take_over(partition, 1, Vec::new());
-        commons.log.release_all();
+        shared.log.release_all();
         old.settle();
         assert_eq!(error(&in_flight), Some(ErrorCode::NotCoordinator));
         assert_eq!(error(&commit(&mut old, 2)), Some(ErrorCode::NotCoordinator));
-        assert_eq!(durable(&commons, partition), 1);
+        assert_eq!(durable(&shared, partition), 1);
         old.take_over(partition, 0, Vec::new());
         let Progress::Failed(reason) = old.load_slice(partition, 0) else { panic!("its own epoch is over") };
         assert!(reason.to_string().contains("epoch 0 is fenced"), "{reason}");
@@ -419,11 +364,11 @@ mod tests {
 
     #[test]
     fn an_append_whose_answer_is_lost_is_refused_like_a_failed_one_and_what_was_acknowledged_stays() {
-        let (commons, mut old, mut new, partition) = two_nodes();
+        let (shared, mut old, mut new, partition) = two_nodes();
         assert_eq!(error(&commit(&mut old, 0)), Some(ErrorCode::None));
         let timed_out = LogError::Failed { code: ErrorCode::RequestTimedOut.code() };
         for fault in [Fault::LoseAnswer(timed_out.clone()), Fault::Fail(timed_out)] {
-            commons.log.strike(fault, 1);
+            shared.log.strike(fault, 1);
             assert_eq!(error(&commit(&mut old, 1)), Some(ErrorCode::CoordinatorNotAvailable));
         }
         assert_eq!(error(&commit(&mut old, 2)), Some(ErrorCode::None));
@@ -436,12 +381,12 @@ mod tests {
 
     #[test]
     fn an_append_that_arrives_twice_is_answered_once_and_changes_nothing_else() {
-        let (commons, mut old, mut new, partition) = two_nodes();
-        commons.log.strike(Fault::Duplicate, 1);
-        let connection = commit(&mut old, 0);
-        let once = connection.out.borrow().len();
-        assert_eq!((error(&connection), durable(&commons, partition)), (Some(ErrorCode::None), 2));
-        assert_eq!(once, commit(&mut old, 1).out.borrow().len(), "one answer");
+        let (shared, mut old, mut new, partition) = two_nodes();
+        shared.log.strike(Fault::Duplicate, 1);
+        let client = commit(&mut old, 0);
+        let once = client.out_bytes();
+        assert_eq!((error(&client), durable(&shared, partition)), (Some(ErrorCode::None), 2));
+        assert_eq!(once, commit(&mut old, 1).out_bytes(), "one answer");
         let given = old.give_up(partition).unwrap();
         new.take_over(partition, 1, given.voices);
         while !matches!(new.load_slice(partition, 1), Progress::Over) {}
@@ -451,9 +396,9 @@ mod tests {
     /// S28, where the fence comes while the append is on its way.
     #[test]
     fn a_node_that_is_fenced_while_its_append_is_in_flight_acknowledges_neither_it_nor_later_ones() {
-        let (commons, mut old, mut new, partition) = two_nodes();
+        let (shared, mut old, mut new, partition) = two_nodes();
         assert_eq!(error(&commit(&mut old, 0)), Some(ErrorCode::None));
-        commons.log.strike(Fault::Fence, 1);
+        shared.log.strike(Fault::Fence, 1);
         for offset in [1, 2] {
             assert_eq!(error(&commit(&mut old, offset)), Some(ErrorCode::NotCoordinator));
         }
@@ -466,14 +411,14 @@ mod tests {
 
     #[test]
     fn a_partition_whose_log_takes_time_to_open_answers_the_gate_until_it_is_loaded() {
-        let (commons, mut old, mut new, partition) = two_nodes();
+        let (shared, mut old, mut new, partition) = two_nodes();
         commit(&mut old, 0);
         let given = old.give_up(partition).unwrap();
-        commons.log.hold_opens();
+        shared.log.hold_opens();
         new.take_over(partition, 1, given.voices);
         assert_eq!(error(&commit(&mut new, 1)), Some(ErrorCode::CoordinatorLoadInProgress));
         let Progress::Held(opened) = new.load_slice(partition, 1) else { panic!("it is not open") };
-        assert_eq!(commons.log.release_opens(), 1);
+        assert_eq!(shared.log.release_opens(), 1);
         new.settle();
         let notified = std::pin::pin!(opened.notified());
         assert!(notified.poll(&mut Context::from_waker(Waker::noop())).is_ready());
@@ -484,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_partition_is_loaded_in_slices_and_answers_the_gate_meanwhile() {
-        let (commons, mut old, mut new, partition) = two_nodes();
+        let (shared, mut old, mut new, partition) = two_nodes();
         for offset in 0..=2 * SLICE_RECORDS as i64 {
             assert_eq!(error(&commit(&mut old, offset)), Some(ErrorCode::None));
         }
@@ -499,7 +444,7 @@ mod tests {
         }
         assert!(matches!(new.load_slice(partition, 1), Progress::Over));
         assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::None));
-        assert_eq!(durable(&commons, partition), 2 * SLICE_RECORDS + 2);
+        assert_eq!(durable(&shared, partition), 2 * SLICE_RECORDS + 2);
         assert_eq!(new.group_ids().len(), 1);
     }
 
@@ -528,26 +473,26 @@ mod tests {
     }
 
     /// A node that has taken a partition over, with one offset in it, and has loaded nothing of it yet.
-    fn taken_over() -> (Arc<Commons>, Node, u32) {
-        let (commons, mut old, mut new, partition) = two_nodes();
+    fn taken_over() -> (Arc<SharedState>, Node, u32) {
+        let (shared, mut old, mut new, partition) = two_nodes();
         commit(&mut old, 0);
         let given = old.give_up(partition).unwrap();
         new.take_over(partition, 1, given.voices);
-        (commons, new, partition)
+        (shared, new, partition)
     }
 
     /// What two threads make of everything that the node is to load, in the order in which they end.
-    fn loaded_by_threads(commons: &Commons, node: &mut Node) -> Vec<Ended> {
+    fn loaded_by_threads(shared: &SharedState, node: &mut Node) -> Vec<Ended> {
         let (ended, mut loaded) = unbounded_channel();
-        let _loaders = Loaders::begin(2, node.take_folds(), &commons.log, &ended).unwrap();
+        let _loaders = Loaders::begin(2, node.take_folds(), &shared.log, &ended).unwrap();
         drop(ended);
         std::iter::from_fn(|| loaded.blocking_recv()).collect()
     }
 
     #[test]
     fn what_threads_load_is_told_of_what_happened_meanwhile() {
-        let (commons, mut new, partition) = taken_over();
-        let loaded = loaded_by_threads(&commons, &mut new);
+        let (shared, mut new, partition) = taken_over();
+        let loaded = loaded_by_threads(&shared, &mut new);
         assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::CoordinatorLoadInProgress), "it is not in its place");
         assert!(matches!(new.load_slice(partition, 1), Progress::Over), "somebody else loads it");
         assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::CoordinatorLoadInProgress));
@@ -563,8 +508,8 @@ mod tests {
 
     #[test]
     fn what_threads_load_is_nothing_to_a_node_that_has_lost_the_partition_meanwhile() {
-        let (commons, mut new, partition) = taken_over();
-        let mut loaded = loaded_by_threads(&commons, &mut new);
+        let (shared, mut new, partition) = taken_over();
+        let mut loaded = loaded_by_threads(&shared, &mut new);
         let again = Fold::new(Coordinator::new(new.settings.coordinator(), partition, 1), 0);
         let given = new.give_up(partition).unwrap();
         let (fold, result) = loaded.pop().unwrap();
@@ -574,7 +519,7 @@ mod tests {
         let reason = String::new();
         new.end_loading(again, Err(Unreadable { offset: 0, reason })).unwrap();
         assert_eq!(error(&commit(&mut new, 1)), Some(ErrorCode::CoordinatorLoadInProgress), "of the epoch before");
-        for (fold, result) in loaded_by_threads(&commons, &mut new) {
+        for (fold, result) in loaded_by_threads(&shared, &mut new) {
             new.end_loading(fold, result).unwrap();
         }
         assert_eq!(new.offset_count(), 1);
@@ -582,8 +527,8 @@ mod tests {
 
     #[test]
     fn what_threads_load_is_nothing_to_a_node_that_ends() {
-        let (commons, mut new, _) = taken_over();
-        let (fold, result) = loaded_by_threads(&commons, &mut new).pop().unwrap();
+        let (shared, mut new, _) = taken_over();
+        let (fold, result) = loaded_by_threads(&shared, &mut new).pop().unwrap();
         new.unload();
         new.end_loading(fold, result).unwrap();
         assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::NotCoordinator));
@@ -591,8 +536,8 @@ mod tests {
 
     #[test]
     fn a_panic_at_the_end_of_loading_is_an_error_and_the_partition_refuses_everything() {
-        let (commons, mut new, _) = taken_over();
-        let (mut fold, result) = loaded_by_threads(&commons, &mut new).pop().unwrap();
+        let (shared, mut new, _) = taken_over();
+        let (mut fold, result) = loaded_by_threads(&shared, &mut new).pop().unwrap();
         // As a bug would: it does not load, and panics when it is told that it has loaded.
         fold.coordinator.load_failed();
         let error_of_load = new.end_loading(fold, result).unwrap_err();
@@ -602,10 +547,10 @@ mod tests {
 
     #[test]
     fn a_log_that_cannot_be_read_leaves_a_partition_that_refuses_everything() {
-        let (commons, mut old, mut new, partition) = two_nodes();
+        let (shared, mut old, mut new, partition) = two_nodes();
         commit(&mut old, 0);
         let given = old.give_up(partition).unwrap();
-        append_raw(&commons.log, partition, b"\0\x01\0\x01".to_vec());
+        append_raw(&shared.log, partition, b"\0\x01\0\x01".to_vec());
         new.take_over(partition, 1, given.voices);
         let Progress::Failed(reason) = new.load_slice(partition, 1) else { panic!("the record is damaged") };
         assert!(reason.to_string().contains(&format!("partition {partition} of __consumer_offsets")), "{reason}");

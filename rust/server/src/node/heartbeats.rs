@@ -10,7 +10,8 @@ use rota_wire::{
     frame::{LENGTH_BYTES, frame_length},
 };
 
-use crate::{net::connection::Connection, node::Node};
+use super::Node;
+use crate::client::Client;
 
 /// Heartbeats whose members are looked at before the first of them is handled: about as many as a core has loads in
 /// flight.
@@ -26,9 +27,9 @@ pub struct Taken {
 }
 
 /// Answers the heartbeats that `bytes` begins with, at most `max` of them, in order. Stops before whatever else comes.
-pub fn take(node: &mut Node, connection: &Connection, bytes: &[u8], request_max_bytes: usize, max: u32) -> Taken {
+pub fn take(node: &mut Node, client: &Client, bytes: &[u8], request_max_bytes: usize, max: u32) -> Taken {
     let mut taken = Taken::default();
-    if max == 0 || connection.trace.is_some() || !node.takes_the_short_way() {
+    if max == 0 || client.trace().is_some() || !node.takes_the_short_way() {
         return taken;
     }
     let mut ahead = [None; AHEAD];
@@ -37,7 +38,7 @@ pub fn take(node: &mut Node, connection: &Connection, bytes: &[u8], request_max_
         return taken;
     }
     let now = node.clock.now();
-    let out = &mut *connection.out.borrow_mut();
+    let out = &mut *client.out();
     while found > 0 {
         if found > 1 {
             node.touch(&ahead[..found]);
@@ -68,7 +69,7 @@ impl Node {
     /// Whether nothing is to be done for a heartbeat but to answer it: nobody writes down what happens, no test wants
     /// anything of its members, and time goes by itself.
     fn takes_the_short_way(&self) -> bool {
-        self.commons.journal.is_none() && self.commons.controls.are_idle() && !self.clock.is_virtual()
+        self.shared.journal.is_none() && self.shared.controls.are_idle() && !self.clock.is_virtual()
     }
 
     /// Reads the heartbeats that `bytes` begins with, as many as there is room for; how many.
@@ -114,7 +115,7 @@ impl Node {
         let error = coordinator.beat_by_hint(now, &framed.beat.beat)?;
         let deadline_ms = coordinator.next_deadline();
         self.arm_earlier(deadline_ms);
-        self.effects.tally.refused("Heartbeat", error);
+        self.effects.metrics.refused("Heartbeat", error);
         Some(error)
     }
 }
@@ -131,7 +132,8 @@ mod tests {
     use crate::{
         apis,
         base::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings},
-        node::commons::Commons,
+        client::tests::nowhere,
+        node::shared_state::SharedState,
     };
 
     const ENOUGH_BYTES: usize = 1_000_000;
@@ -163,10 +165,10 @@ mod tests {
         })
     }
 
-    /// A node in real time, a connection, and the member of a Stable group in generation 1.
+    /// A node in real time, a client, and the member of a Stable group in generation 1.
     struct Scene {
         node: Node,
-        connection: Rc<Connection>,
+        client: Rc<Client>,
         member_id: String,
     }
 
@@ -175,10 +177,8 @@ mod tests {
             let mut settings = Settings::default();
             settings.set("group.initial.rebalance.delay.ms", "0").unwrap();
             let place = Place { cluster_id: String::new(), node_id: FIRST_NODE, host: None, ports: vec![0] };
-            let node = Node::new(&Arc::new(Commons::new(settings, place, clock)), FIRST_NODE);
-            let nowhere = ([127, 0, 0, 1], 0).into();
-            let connection = Rc::new(Connection::new(1, nowhere, nowhere));
-            let mut scene = Scene { node, connection, member_id: String::new() };
+            let node = Node::new(&Arc::new(SharedState::new(settings, place, clock)), FIRST_NODE);
+            let mut scene = Scene { node, client: nowhere(), member_id: String::new() };
             scene.dispatch(&frame(versions::JOIN_GROUP, 0, 1, |out| {
                 out.str("g");
                 out.i32(10_000);
@@ -206,20 +206,20 @@ mod tests {
         }
 
         fn written(&self) -> BytesMut {
-            self.connection.out.take()
+            std::mem::take(&mut *self.client.out())
         }
 
         /// Whole frames, the long way.
         fn dispatch(&mut self, mut bytes: &[u8]) {
             while let Ok(Some(length)) = frame_length(bytes, ENOUGH_BYTES) {
                 bytes.advance(LENGTH_BYTES);
-                assert!(apis::handle(&mut self.node, &self.connection, &bytes[..length]).is_ok());
+                assert!(apis::handle(&mut self.node, &self.client, &bytes[..length]).is_ok());
                 bytes.advance(length);
             }
         }
 
         fn take(&mut self, bytes: &[u8], max: u32) -> Taken {
-            take(&mut self.node, &self.connection, bytes, ENOUGH_BYTES, max)
+            take(&mut self.node, &self.client, bytes, ENOUGH_BYTES, max)
         }
     }
 
@@ -234,10 +234,10 @@ mod tests {
         }
         assert_eq!(scene.take(&pipeline, u32::MAX), Taken { bytes: pipeline.len(), count: 50 });
         let short = scene.written();
-        assert_eq!(scene.node.effects.tally.refusals[&("Heartbeat", "ILLEGAL_GENERATION")], 25);
+        assert_eq!(scene.node.effects.metrics.refusals[&("Heartbeat", "ILLEGAL_GENERATION")], 25);
         scene.dispatch(&pipeline);
         assert_eq!(short, scene.written());
-        assert_eq!(scene.node.effects.tally.refusals[&("Heartbeat", "ILLEGAL_GENERATION")], 50);
+        assert_eq!(scene.node.effects.metrics.refusals[&("Heartbeat", "ILLEGAL_GENERATION")], 50);
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(scene.take(&good, 1), Taken::default(), "a standing clock asks who was heard");
         let mut scene = Scene::new(Clock::real());
         let good = heartbeat(2, "g", 1, &scene.member_id);
-        let commons = Arc::clone(&scene.node.commons);
+        let commons = Arc::clone(&scene.node.shared);
         let injection = commons.controls.inject(versions::HEARTBEAT, ErrorCode::NotCoordinator, 1, None);
         assert_eq!(scene.take(&good, 1), Taken::default(), "an error is to be injected");
         commons.controls.cancel(injection);
@@ -314,7 +314,7 @@ mod tests {
         let rounds = |scene: &mut Scene, rounds: u32| {
             for _ in 0..rounds {
                 assert_eq!(scene.take(&pipeline, u32::MAX).count, 64);
-                scene.connection.out.borrow_mut().clear();
+                scene.client.out().clear();
             }
         };
         rounds(&mut scene, 1);

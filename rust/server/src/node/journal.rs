@@ -22,7 +22,7 @@ use rota_log::{
     store::{Command, Durability, PartitionInfo, StoreOptions},
 };
 
-use crate::{base::error::ServerError, node::commons::Commons};
+use crate::{base::error::ServerError, log::data_dir::DataDir};
 
 /// Where in a data directory it is.
 pub const JOURNAL_DIR: &str = "journal";
@@ -111,8 +111,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Journal {
     /// That of a server, in its data directory unless it has a place of its own. Errors: `BadJournal`, `CannotOpen`.
-    pub fn beside(config: &JournalConfig, commons: &Commons) -> Result<Arc<Journal>, ServerError> {
-        let in_data = match &commons.data {
+    pub fn beside(
+        config: &JournalConfig,
+        data: Option<&DataDir>,
+        partitions: u32,
+        cluster_id: &str,
+    ) -> Result<Arc<Journal>, ServerError> {
+        let in_data = match data {
             None => Err("a server without a data directory needs a directory for its journal".to_owned()),
             Some(data) if data.is_read_only => {
                 Err("a directory that is only read takes no journal: name another".to_owned())
@@ -120,7 +125,7 @@ impl Journal {
             Some(data) => Ok(data.dir().join(JOURNAL_DIR)),
         };
         let dir = config.dir.clone().map_or(in_data, Ok).map_err(ServerError::BadJournal)?;
-        Journal::open(config, dir, commons.owners.partitions(), &commons.place.cluster_id)
+        Journal::open(config, dir, partitions, cluster_id)
     }
 
     /// Opens it and starts its thread. Errors: `CannotOpen`, `BadData`.

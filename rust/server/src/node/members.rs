@@ -3,19 +3,14 @@
 
 use std::{collections::HashMap, mem};
 
-use crate::net::connection::{Connection, Seen};
+use crate::client::{Client, MemberKey, Presence};
 
-/// One member, as its client was last heard: of its connection, whether it is gone and whether a request waits there.
+/// The client that has spoken for a member last.
 #[derive(Clone, Debug)]
 pub struct Voice {
-    gone: Seen,
-    parked: Seen,
-    paused: Seen,
+    client: Presence,
     kept_ms: Option<u64>,
 }
-
-/// A group and a member of it.
-pub type MemberKey = (String, String);
 
 /// The members that clients have spoken for.
 #[derive(Debug, Default)]
@@ -24,25 +19,24 @@ pub struct Members {
 }
 
 impl Members {
-    /// `connection` has sent a request of this member.
-    pub fn heard(&mut self, group_id: &str, member_id: &str, connection: &Connection) {
+    /// `client` has sent a request of this member.
+    pub fn heard(&mut self, group_id: &str, member_id: &str, client: &Client) {
         if member_id.is_empty() {
             return;
         }
-        let (gone, parked, paused) = (connection.gone.seen(), connection.parked.seen(), connection.paused.seen());
         let key = (group_id.to_owned(), member_id.to_owned());
         let kept_ms = self.voices.get(&key).and_then(|voice| voice.kept_ms);
-        self.voices.insert(key, Voice { gone, parked, paused, kept_ms });
+        self.voices.insert(key, Voice { client: client.presence(), kept_ms });
     }
 
     /// The members to keep at `now_ms`: their connection is open, no request of theirs waits, they are not paused
     /// or in `expire`, and they were not kept within the last `session_ms`. Members whose connection is gone are forgotten.
     pub fn keep(&mut self, now_ms: u64, session_ms: u64, expire: &[String]) -> Vec<MemberKey> {
-        self.voices.retain(|_, voice| !voice.gone.get());
+        self.voices.retain(|_, voice| !voice.client.is_gone());
         let mut kept = Vec::new();
         for (key, voice) in &mut self.voices {
             let recent = voice.kept_ms.is_some_and(|kept_ms| now_ms < kept_ms + session_ms);
-            let silent = voice.parked.get() || voice.paused.get();
+            let silent = voice.client.is_parked() || voice.client.is_paused();
             if !silent && !recent && !expire.contains(&key.1) {
                 voice.kept_ms = Some(now_ms);
                 kept.push(key.clone());

@@ -1,165 +1,101 @@
-//! The state of one node: the coordinators of the partitions that it owns, its topics, the tickets that wait.
-//! Everything happens on one thread, one event after the other.
+//! The state of one node: the coordinators of the partitions that it owns, its topics, and the tickets that wait.
+//!
+//! Outside this folder a node has verbs only. [`Node::submit`] hands a request to a coordinator, [`Node::settle`] the
+//! completions of the log, [`Node::advance_due`] the deadlines; `give_up` and `take_over` hand a partition to another
+//! node ([`handover`]); `inspect.rs` reads.
 
-pub mod commons;
+mod effects;
 pub mod handover;
 pub mod heartbeats;
+mod inspect;
 pub mod journal;
 pub mod loaders;
-pub mod members;
+mod members;
+mod produces;
+pub mod shared_state;
+mod tickets;
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 use rota_core::{
     controls::NotDone,
     coordinator::Coordinator,
-    effects::{AppendId, Moment, Sink},
+    effects::AppendId,
     error::ErrorCode,
-    explain::{Explanation, Rebalance},
-    records::Record,
-    request::{Heartbeat, Now, Request, Ticket},
-    response::Answer,
+    request::{Heartbeat, Request},
 };
-use rota_journal::{Event, Firing, Outcome};
+use rota_journal::{Event, Firing};
+use rota_wire::{RequestHeader, WireError};
 use tokio::{sync::Notify, time::Instant};
 
+use self::{
+    effects::{Effects, PartitionSink},
+    handover::Loading,
+    members::Members,
+    produces::ProduceWait,
+    shared_state::SharedState,
+};
 use crate::{
-    apis::topic_apis::{self, ProduceWait},
-    base::{clock::Clock, entropy::RandomBits, metrics::Tally, place::Place, settings::Settings},
-    client::reply::{Reply, Tickets},
+    base::{clock::Clock, entropy::RandomBits, place::Place, settings::Settings},
+    client::{Client, MemberKey, reply::Reply},
     faults::Handling,
     log::{
         newer_groups::NewerGroups,
         offsets_log::{EndOf, Ended, OffsetsLog},
     },
-    net::connection::Connection,
-    node::{commons::Commons, handover::Loading, journal::Journal, members::Members},
     topics::Topics,
 };
 
-/// One node.
+/// One node. Everything happens on its thread, one event after the other.
 pub struct Node {
-    /// As it was started with.
-    pub settings: Settings,
-    /// Where clients find it.
-    pub place: Place,
-    /// Its time.
-    pub clock: Clock,
-    /// Its topics.
-    pub topics: Topics,
-    /// Its random bits.
-    pub random: RandomBits,
-    /// Who speaks for whom; kept only on a virtual clock.
-    pub members: Members,
+    settings: Settings,
+    place: Place,
+    clock: Clock,
+    topics: Topics,
+    random: RandomBits,
+    /// Which client speaks for which member; kept only on a virtual clock.
+    members: Members,
     /// The request that is being handled.
-    pub handling: Handling,
-    /// What it shares with the other nodes.
-    pub commons: Arc<Commons>,
+    handling: Handling,
+    shared: Arc<SharedState>,
     /// By partition; `None`: another node owns it.
-    pub(crate) coordinators: Vec<Option<Coordinator>>,
+    coordinators: Vec<Option<Coordinator>>,
     /// Stands for all partitions that other nodes own: it refuses what comes in the order of the gate.
     elsewhere: Coordinator,
     /// The partitions that are being loaded.
-    pub(crate) loading: BTreeMap<u32, Loading>,
+    loading: BTreeMap<u32, Loading>,
     /// By partition, of what was loaded.
-    pub(crate) newer: BTreeMap<u32, NewerGroups>,
+    newer: BTreeMap<u32, NewerGroups>,
     /// Whether loading stands still.
-    pub(crate) loads_held: bool,
-    pub(crate) effects: Effects,
-    /// Whoever waits until what he produced is durable.
-    pub(crate) produces: Vec<ProduceWait>,
+    loads_held: bool,
+    effects: Effects,
+    /// Produce requests that wait until their batches are durable.
+    produces: Vec<ProduceWait>,
+    /// Until when the timer task sleeps.
     armed_ms: u64,
+    /// Wakes the timer task.
     timer: Rc<Notify>,
-}
-
-pub struct Effects {
-    tickets: Tickets,
-    pub(crate) log: OffsetsLog,
-    /// Room for the journal's notes.
-    outcome: Outcome,
-    pub(crate) tally: Tally,
-}
-
-impl Effects {
-    /// Tells a coordinator. Errors: what a test asked for was not done.
-    pub fn run(
-        &mut self,
-        journal: Option<&Journal>,
-        coordinator: &mut Coordinator,
-        now: Now,
-        event: &Event<'_>,
-    ) -> Result<(), NotDone> {
-        let outcome = &mut std::mem::take(&mut self.outcome);
-        let sink = &mut PartitionSink::of(self, coordinator, now);
-        let done = match journal {
-            None => event.apply(coordinator, now, sink),
-            Some(journal) => journal.run(coordinator, now, event, outcome, sink),
-        };
-        self.outcome = std::mem::take(outcome);
-        done
-    }
-}
-
-/// Takes the effects of one coordinator.
-struct PartitionSink<'n> {
-    effects: &'n mut Effects,
-    partition: u32,
-    epoch: u32,
-    now: Now,
-}
-
-impl<'n> PartitionSink<'n> {
-    fn of(effects: &'n mut Effects, coordinator: &Coordinator, now: Now) -> PartitionSink<'n> {
-        let (partition, epoch) = (coordinator.partition(), coordinator.epoch());
-        PartitionSink { effects, partition, epoch, now }
-    }
-}
-
-impl Sink for PartitionSink<'_> {
-    fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
-        self.effects.tally.answered(ticket, &answer, self.now.mono_ms);
-        // INVARIANT: S18. A second answer would belong to somebody else's request.
-        let answered = self.effects.tickets.answer(ticket, &answer);
-        debug_assert!(answered, "ticket {ticket:?} was answered twice");
-    }
-
-    fn append(&mut self, append_id: AppendId, records: &[Record]) {
-        self.effects.log.append(self.partition, self.epoch, append_id, self.now.wall_ms, records);
-    }
-
-    fn firing(&mut self, timer: &'static str, _group_id: Option<&str>) {
-        self.effects.tally.fired(timer);
-    }
-
-    fn rebalance(&mut self, _group_id: &str, moment: Moment, rebalance: &Rebalance) {
-        self.effects.tally.rebalanced(moment, rebalance);
-    }
 }
 
 impl Node {
     /// A node with the partitions that are its own at the start. What the log has of them is still to be loaded.
-    pub fn new(commons: &Arc<Commons>, node_id: i32) -> Node {
-        let (settings, owners) = (commons.settings.clone(), &commons.owners);
-        let at = Commons::place_of(node_id);
+    pub fn new(shared: &Arc<SharedState>, node_id: i32) -> Node {
+        let (settings, owners) = (shared.settings.clone(), &shared.owners);
+        let at = SharedState::place_of(node_id);
         let mut elsewhere = Coordinator::new(settings.coordinator(), 0, 0);
         elsewhere.load_failed();
         let mut node = Node {
-            topics: Topics::of_node(Arc::clone(&commons.topics), node_id),
+            topics: Topics::of_node(Arc::clone(&shared.topics), node_id),
             coordinators: (0..owners.partitions()).map(|_| None).collect(),
             elsewhere,
             loading: BTreeMap::new(),
             newer: BTreeMap::new(),
             loads_held: false,
-            effects: Effects {
-                tickets: Tickets::default(),
-                log: OffsetsLog::new(Arc::clone(&commons.log), Arc::clone(&commons.bells[at])),
-                outcome: Outcome::default(),
-                tally: Tally::default(),
-            },
+            effects: Effects::new(OffsetsLog::new(Arc::clone(&shared.log), Arc::clone(&shared.bells[at]))),
             settings,
-            place: Place { node_id, ..commons.place.clone() },
-            clock: commons.clock.clone(),
-            commons: Arc::clone(commons),
+            place: Place { node_id, ..shared.place.clone() },
+            clock: shared.clock.clone(),
+            shared: Arc::clone(shared),
             random: RandomBits::default(),
             produces: Vec::new(),
             members: Members::default(),
@@ -175,11 +111,41 @@ impl Node {
         node
     }
 
+    /// Its id.
+    pub fn id(&self) -> i32 {
+        self.place.node_id
+    }
+
+    /// The settings of the server.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Where clients find it and the other nodes.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The time of all coordinators.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Its topics.
+    pub fn topics(&self) -> &Topics {
+        &self.topics
+    }
+
+    /// Its topics, to be changed, and the random bits of what is created there.
+    pub fn topics_mut(&mut self) -> (&mut Topics, &mut RandomBits) {
+        (&mut self.topics, &mut self.random)
+    }
+
     /// Runs one event on a partition that this node owns; `None`: it does not.
     pub fn on_partition(&mut self, partition: u32, event: &Event<'_>) -> Option<Result<(), NotDone>> {
         let now = self.clock.now();
         let coordinator = self.coordinators.get_mut(partition as usize)?.as_mut()?;
-        let journal = self.commons.journal.as_deref();
+        let journal = self.shared.journal.as_deref();
         let result = self.effects.run(journal, coordinator, now, event);
         let deadline_ms = coordinator.next_deadline();
         self.settle();
@@ -190,7 +156,7 @@ impl Node {
     /// Runs one event on those partitions of this node that it concerns.
     fn each_partition(&mut self, event: &Event<'_>, concerns: impl Fn(&Coordinator) -> bool) {
         let now = self.clock.now();
-        let journal = self.commons.journal.as_deref();
+        let journal = self.shared.journal.as_deref();
         for coordinator in self.coordinators.iter_mut().flatten().filter(|coordinator| concerns(coordinator)) {
             // Nobody asked: nothing is left undone.
             let _done = self.effects.run(journal, coordinator, now, event);
@@ -211,7 +177,7 @@ impl Node {
 
     /// The node that owns a partition, this one or another.
     pub fn owner_of(&self, partition: u32) -> i32 {
-        self.commons.owners.of(partition).map_or(self.place.node_id, |owner| owner.node_id)
+        self.shared.owners.of(partition).map_or(self.place.node_id, |owner| owner.node_id)
     }
 
     /// The coordinator of `partition`, if this node owns it.
@@ -225,13 +191,13 @@ impl Node {
         let entropy = if matches!(request, Request::JoinGroup(_)) { self.random.draw() } else { 0 };
         let ticket = self.effects.tickets.issue(reply);
         let now = self.clock.now();
-        self.effects.tally.asked(ticket, &request, now.mono_ms);
+        self.effects.metrics.asked(ticket, &request, now.mono_ms);
         if let Some(error) = self.injected(request.group_id().unwrap_or("")) {
             let sink = &mut PartitionSink::of(&mut self.effects, &self.elsewhere, now);
             return rota_core::controls::answer_error(now, ticket, &request, error, sink);
         }
         let owned = self.coordinators.get_mut(partition as usize).and_then(Option::as_mut);
-        let journal = self.commons.journal.as_deref().filter(|_| owned.is_some());
+        let journal = self.shared.journal.as_deref().filter(|_| owned.is_some());
         let coordinator = owned.unwrap_or(&mut self.elsewhere);
         // A request is always carried out.
         let _done = self.effects.run(journal, coordinator, now, &Event::Submitted { ticket, entropy, request });
@@ -243,13 +209,33 @@ impl Node {
 
     /// The error that a test wants what this request asks about a group ("" if about none) to be answered with.
     pub fn injected(&self, group_id: &str) -> Option<ErrorCode> {
-        self.handling.injected(&self.commons.controls, group_id)
+        self.handling.injected(&self.shared.controls, group_id)
+    }
+
+    /// A client's request begins: it takes an injected error at most once.
+    pub fn begin_request(&mut self, api_key: i16) {
+        self.handling.begin(api_key);
+    }
+
+    /// It has been handled.
+    pub fn end_request(&mut self) {
+        self.handling.end();
+    }
+
+    /// The API of the request that is being handled, or whose handler has panicked.
+    pub fn api_name(&self) -> Option<&'static str> {
+        self.handling.api_name()
+    }
+
+    /// The paused member whose request this is; `None`: the request is to be handled.
+    pub fn paused_sender(&self, header: &RequestHeader<'_>, body: &[u8]) -> Result<Option<MemberKey>, WireError> {
+        self.shared.controls.paused_sender(header, body)
     }
 
     /// Applies what has ended in the log, until nothing is left that has.
     pub fn settle(&mut self) {
         loop {
-            let ended = self.effects.log.ended(&mut self.effects.tally);
+            let ended = self.effects.log.ended(&mut self.effects.metrics);
             if ended.is_empty() {
                 return self.arm_earlier(self.effects.log.next_due());
             }
@@ -265,7 +251,7 @@ impl Node {
     fn appended(&mut self, partition: u32, epoch: u32, append_id: AppendId, result: Result<u64, ErrorCode>) {
         let Some(coordinator) = self.coordinators[partition as usize].as_mut() else { return };
         if coordinator.epoch() == epoch {
-            let (journal, now) = (self.commons.journal.as_deref(), self.clock.now());
+            let (journal, now) = (self.shared.journal.as_deref(), self.clock.now());
             // An end is always taken.
             let _done = self.effects.run(journal, coordinator, now, &Event::Appended { append_id, result });
             let deadline_ms = coordinator.next_deadline();
@@ -284,19 +270,14 @@ impl Node {
 
     /// What other threads ring when they have left something for this node.
     pub fn bell(&self) -> Arc<Notify> {
-        Arc::clone(&self.commons.bells[Commons::place_of(self.place.node_id)])
+        Arc::clone(&self.shared.bells[SharedState::place_of(self.place.node_id)])
     }
 
     /// The bell has been rung: looks at everything that other threads may have left.
     pub fn look_around(&mut self) {
         self.catch_up();
-        topic_apis::finish_produces(self);
+        self.finish_produces();
         self.settle();
-    }
-
-    /// How many requests wait for their answer.
-    pub fn waiting(&self) -> usize {
-        self.effects.tickets.waiting()
     }
 
     /// The earliest deadline here: of a coordinator, or of an append whose end is told late.
@@ -306,7 +287,7 @@ impl Node {
     }
 
     /// Wakes the timer task if it sleeps beyond `deadline_ms`.
-    pub(crate) fn arm_earlier(&mut self, deadline_ms: Option<u64>) {
+    fn arm_earlier(&mut self, deadline_ms: Option<u64>) {
         if deadline_ms.is_some_and(|deadline_ms| deadline_ms < self.armed_ms) {
             self.armed_ms = deadline_ms.unwrap_or(u64::MAX);
             self.timer.notify_one();
@@ -353,11 +334,11 @@ impl Node {
         }
     }
 
-    /// A request of this member came over `connection`.
-    pub fn heard(&mut self, group_id: Option<&str>, member_id: &str, connection: &Rc<Connection>) {
-        connection.speaks_for(group_id.unwrap_or_default(), member_id);
+    /// A request of this member came from `client`.
+    pub fn heard(&mut self, group_id: Option<&str>, member_id: &str, client: &Client) {
+        client.speaks_for(group_id.unwrap_or_default(), member_id);
         if self.clock.is_virtual() {
-            self.members.heard(group_id.unwrap_or_default(), member_id, connection);
+            self.members.heard(group_id.unwrap_or_default(), member_id, client);
         }
     }
 
@@ -373,35 +354,6 @@ impl Node {
     pub fn unload(&mut self) {
         self.loading.clear();
         self.each_partition(&Event::Unloaded, |_| true);
-    }
-
-    /// Ids of all groups, sorted.
-    pub fn group_ids(&self) -> Vec<Arc<str>> {
-        let mut group_ids: Vec<Arc<str>> =
-            self.coordinators.iter().flatten().flat_map(Coordinator::group_ids).collect();
-        group_ids.sort_unstable();
-        group_ids
-    }
-
-    /// How many groups there are.
-    pub fn group_count(&self) -> usize {
-        let counts = self.coordinators.iter().flatten().map(Coordinator::state_counts);
-        counts.map(|of_states| of_states.iter().sum::<u64>() as usize).sum()
-    }
-
-    /// How many durable offsets all groups have.
-    pub fn offset_count(&self) -> usize {
-        self.coordinators.iter().flatten().map(Coordinator::offset_count).sum()
-    }
-
-    /// Ids of all members of all groups.
-    pub fn member_ids(&self) -> Vec<Arc<str>> {
-        self.coordinators.iter().flatten().flat_map(Coordinator::member_ids).map(Arc::from).collect()
-    }
-
-    /// What a group is doing, and why; `None` if it is not here.
-    pub fn explain(&self, group_id: &str) -> Option<Explanation> {
-        self.coordinator(self.partition_of(group_id))?.explain(group_id, self.clock.now().mono_ms)
     }
 }
 
@@ -443,8 +395,8 @@ mod tests {
         let mut settings = Settings::default();
         settings.set("group.initial.rebalance.delay.ms", "0").unwrap();
         let place = Place { cluster_id: String::new(), node_id: FIRST_NODE, host: None, ports: vec![0] };
-        let commons = Arc::new(Commons::new(settings, place, Clock::standing()));
-        let mut node = Node::new(&commons, FIRST_NODE);
+        let shared = Arc::new(SharedState::new(settings, place, Clock::standing()));
+        let mut node = Node::new(&shared, FIRST_NODE);
         for group_id in ["before", "after"] {
             if is_woken(&node) {
                 assert!(node.arm().is_none());

@@ -1,7 +1,10 @@
 //! What operators look at: groups as they are, without changing any. Every look is an order to the nodes' threads, small
 //! enough that requests do not wait for it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+};
 
 use rota_core::{
     coordinator::Coordinator,
@@ -11,9 +14,10 @@ use rota_core::{
     summary::{Client, Slack, Summary},
 };
 
+use super::Server;
 use crate::{
     base::{error::ServerError, metrics::Tally},
-    server::Server,
+    node::Node,
 };
 
 /// Everything about one group, as of one moment.
@@ -51,17 +55,48 @@ pub struct Census {
 }
 
 impl Server {
+    /// Ids of all groups, sorted.
+    pub fn groups(&self) -> Result<Vec<String>, ServerError> {
+        let of_node = |node: &mut Node| node.group_ids().iter().map(ToString::to_string).collect::<Vec<_>>();
+        let mut groups = self.ask_all(of_node)?.concat();
+        groups.sort_unstable();
+        Ok(groups)
+    }
+
+    /// What a group is doing and why, and the monotonic millisecond of the answer; `None` if there is no such group.
+    pub fn explain(&self, group_id: &str) -> Result<(Option<Explanation>, u64), ServerError> {
+        let group_id = group_id.to_owned();
+        let partition = self.partition_of(&group_id);
+        self.ask_owner(partition, move |node| (node.explain(&group_id), node.clock().now().mono_ms))
+    }
+
+    /// Ids of all members of all groups.
+    pub fn member_ids(&self) -> Result<Vec<Arc<str>>, ServerError> {
+        Ok(self.ask_all(|node| node.member_ids())?.concat())
+    }
+
+    /// How many requests have made their handler panic. Each is a bug, and has cost its client the connection.
+    pub fn panics(&self) -> u64 {
+        self.shared.panics.load(Ordering::Relaxed)
+    }
+
+    /// How many connections are open, and how many requests wait for their answer.
+    pub fn load(&self) -> Result<(usize, usize), ServerError> {
+        let loads = self.look_all(|event_loop| (event_loop.connection_count(), event_loop.node.borrow().waiting()))?;
+        Ok(loads.iter().fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1)))
+    }
+
     /// All groups together. Partitions are asked one after the other, so that requests are handled in between.
     pub fn census(&self) -> Result<Census, ServerError> {
         let (mut census, mut offsets) = (Census::default(), Vec::new());
-        for partition in 0..self.commons.owners.partitions() {
+        for partition in 0..self.shared.owners.partitions() {
             let counted = self.ask_owner(partition, move |node| {
                 let coordinator = node.coordinator(partition)?;
                 let of = |(group, topic, index, offset): (&Arc<str>, &Arc<str>, i32, i64)| {
                     (group.to_string(), topic.to_string(), index, offset)
                 };
                 let committed: Vec<_> = coordinator.offsets().map(of).collect();
-                let slack = coordinator.slack_of_all(node.clock.now().mono_ms);
+                let slack = coordinator.slack_of_all(node.clock().now().mono_ms);
                 Some((coordinator.state_counts(), slack, coordinator.member_count() as u64, committed))
             })?;
             let Some((states, slack, members, committed)) = counted else { continue };
@@ -84,7 +119,7 @@ impl Server {
     /// What all nodes have counted since the start.
     pub fn tally(&self) -> Result<Tally, ServerError> {
         let mut all = Tally::default();
-        for tally in self.look_all(|shared| shared.node.borrow().effects.tally.clone())? {
+        for tally in self.ask_all(|node| node.metrics().clone())? {
             all.add(&tally);
         }
         all.fsyncs = self.health().unwrap_or_default().syncs;
@@ -96,10 +131,10 @@ impl Server {
         let group_id = group_id.to_owned();
         let partition = self.partition_of(&group_id);
         self.ask_owner(partition, move |node| {
-            let now_ms = node.clock.now().mono_ms;
+            let now_ms = node.clock().now().mono_ms;
             let sight =
                 node.coordinator(partition).and_then(|coordinator| GroupSight::of(coordinator, &group_id, now_ms));
-            (sight, node.clock.now().mono_ms)
+            (sight, now_ms)
         })
     }
 
@@ -114,7 +149,7 @@ impl Server {
         let (mut summaries, mut now_ms) = (Vec::new(), self.now_ms()?);
         for (partition, asked) in by_partition {
             let (found, at_ms) = self.ask_owner(partition, move |node| {
-                let at_ms = node.clock.now().mono_ms;
+                let at_ms = node.clock().now().mono_ms;
                 let found = node.coordinator(partition).map_or_else(Vec::new, |coordinator| {
                     let summary = |group_id: &String| coordinator.summarize(group_id, at_ms, waits_max);
                     asked.iter().filter_map(summary).collect()
@@ -132,9 +167,8 @@ impl Server {
     pub fn log_ends(&self, partitions: Vec<(String, i32)>) -> Result<Vec<Option<i64>>, ServerError> {
         let count = partitions.len();
         let asked = Arc::new(partitions);
-        let of_nodes = self.look_all(move |shared| {
-            let node = shared.node.borrow();
-            asked.iter().map(|(topic, index)| node.topics.log_end(topic, *index)).collect::<Vec<_>>()
+        let of_nodes = self.ask_all(move |node| {
+            asked.iter().map(|(topic, index)| node.topics().log_end(topic, *index)).collect::<Vec<_>>()
         })?;
         // A partition has one leader.
         Ok((0..count).map(|at| of_nodes.iter().find_map(|ends| ends[at])).collect())
@@ -142,7 +176,7 @@ impl Server {
 
     /// The partitions of `__consumer_offsets` whose clients are told `COORDINATOR_LOAD_IN_PROGRESS`.
     pub fn loading(&self) -> Result<Vec<u32>, ServerError> {
-        let of_nodes = self.look_all(|shared| shared.node.borrow().loading.keys().copied().collect::<Vec<u32>>())?;
+        let of_nodes = self.ask_all(|node| node.loading().collect::<Vec<u32>>())?;
         let mut loading = of_nodes.concat();
         loading.sort_unstable();
         Ok(loading)

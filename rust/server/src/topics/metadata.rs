@@ -13,7 +13,7 @@ use kafka_protocol::{
 use rota_core::error::ErrorCode;
 use uuid::Uuid;
 
-use super::{Entropy, Topic, Topics, name::check_name};
+use super::{Cluster, Entropy, Node, Topic, Topics, name::check_name};
 
 /// The operations on a topic and on the cluster that a client without an authorizer may do, as bits.
 const TOPIC_OPERATIONS: i32 = 3_576;
@@ -22,26 +22,6 @@ const CLUSTER_OPERATIONS: i32 = 8_096;
 const NOT_LISTED: i32 = i32::MIN;
 /// From this version on topics may be asked for by id, and then have no name.
 const BY_ID_SINCE: i16 = 12;
-
-/// A node as clients reach it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
-    /// Its number.
-    pub id: i32,
-    /// Name or address.
-    pub host: String,
-    /// Its port.
-    pub port: i32,
-}
-
-/// The nodes. The first one is named as the controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cluster {
-    /// The cluster's id.
-    pub id: String,
-    /// Never empty.
-    pub nodes: Vec<Node>,
-}
 
 impl Topics {
     /// Versions 0–13. Creates topics that were asked for by name and do not exist, if the settings and the request

@@ -45,15 +45,20 @@ use self::{
     partition_data::{DiskRecords, Records},
     produce::Appends,
     producers::Producers,
-    settings::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX},
     table::{Change, Table, Topic},
 };
-use crate::base::owners::{FIRST_NODE, Owners};
+use crate::base::{
+    owners::{FIRST_NODE, Owners},
+    topic_settings::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX},
+};
 
-mod admin;
 pub(crate) mod configs;
+mod create_partitions;
+mod create_topics;
+mod delete_topics;
 mod disk;
 mod fetch;
+mod init_producer_id;
 mod leader_epoch;
 mod list_offsets;
 mod metadata;
@@ -62,13 +67,12 @@ mod partition_data;
 mod produce;
 mod producers;
 pub(crate) mod retention;
-pub mod settings;
 mod table;
 
-pub use admin::Deletion;
-pub use disk::{TOPICS_FILE, TopicDisk};
+pub use crate::base::place::{Cluster, Node};
+pub use crate::{base::topic_settings as settings, log::CONSUMER_OFFSETS};
+pub use delete_topics::Deletion;
 pub use fetch::{FetchOutcome, WatchId};
-pub use metadata::{Cluster, Node};
 pub use name::{NameError, check_name};
 pub use produce::{AppendToken, ProduceOutcome, TRANSACTIONS_REFUSED};
 pub use settings::TopicSettings;
@@ -80,9 +84,6 @@ use self::{
     configs::{BrokerValue, TopicConfigs},
     fetch::Watch,
 };
-
-/// The topic of committed offsets. It is there from the start.
-pub const CONSUMER_OFFSETS: &str = "__consumer_offsets";
 
 /// Every partition of a user's topic has had one leader only.
 const LEADER_EPOCH: i32 = 0;
@@ -361,4 +362,22 @@ impl Topics {
             }
         }
     }
+}
+
+/// The coordinators own this topic: its number of partitions decides where a group lives.
+fn refuse_internal(name: &str) -> Result<(), TopicError> {
+    if name == CONSUMER_OFFSETS {
+        let message = format!("`{CONSUMER_OFFSETS}` belongs to the group coordinator and cannot be changed");
+        return Err(TopicError::new(ErrorCode::InvalidTopicException, message));
+    }
+    Ok(())
+}
+
+/// For each name where it comes first, and how often it comes.
+fn occurrences<'a>(names: impl Iterator<Item = &'a str>) -> HashMap<&'a str, (usize, usize)> {
+    let mut found: HashMap<&str, (usize, usize)> = HashMap::new();
+    for (at, name) in names.enumerate() {
+        found.entry(name).or_insert((at, 0)).1 += 1;
+    }
+    found
 }

@@ -22,12 +22,18 @@ use uuid::Uuid;
 use super::{
     CONSUMER_OFFSETS, Entropy, TopicError, Topics,
     configs::TopicConfigs,
-    disk::{Found, TopicDisk},
+    disk::{Found, TOPICS_FILE, TopicDisk},
     name::metric_name,
     partition_data::DiskRecords,
     settings::TopicSettings,
 };
-use crate::base::owners::{FIRST_NODE, Owners};
+use crate::{
+    base::{
+        error::ServerError,
+        owners::{FIRST_NODE, Owners},
+    },
+    log::data_dir::DataDir,
+};
 
 /// A topic, without its data.
 #[derive(Clone, Debug)]
@@ -119,17 +125,20 @@ impl TopicTable {
         TopicTable::with(settings, owners, bells, entropy, id, Vec::new(), None)
     }
 
-    /// The table of a data directory; `offsets_id` is that of `__consumer_offsets`. Errors: why it cannot be read.
-    pub fn on_disk(
+    /// The table of a data directory. Errors: `BadData`.
+    pub fn in_data_dir(
+        data: &DataDir,
         settings: TopicSettings,
         owners: Arc<Owners>,
         bells: Vec<Arc<Notify>>,
         entropy: &mut impl Entropy,
-        offsets_id: u128,
-        disk: TopicDisk,
-    ) -> Result<Arc<TopicTable>, String> {
-        let found = disk.find(owners.nodes())?;
-        let id = Uuid::from_u128(offsets_id);
+    ) -> Result<Arc<TopicTable>, ServerError> {
+        let path = data.dir().join(TOPICS_FILE);
+        let disk = TopicDisk::new(Arc::clone(&data.store), Arc::clone(&data.files), path, data.is_read_only);
+        let unreadable =
+            |reason| data.bad(&format!("has a `{TOPICS_FILE}` that cannot be read: {reason}; restore it from a copy"));
+        let found = disk.find(owners.nodes()).map_err(unreadable)?;
+        let id = Uuid::from_u128(data.offsets_id);
         Ok(TopicTable::with(settings, owners, bells, entropy, id, found, Some(disk)))
     }
 

@@ -1,4 +1,4 @@
-//! What the tasks of one event loop share: the node and the room that connections take up.
+//! What the tasks of one event loop share: the node, the connections, and the memory that they take up.
 
 use std::{
     cell::{Cell, RefCell},
@@ -10,9 +10,10 @@ use std::{
 
 use tokio::sync::Notify;
 
+use super::connection::Connection;
 use crate::{
-    net::connection::{Connection, Ending},
-    node::{Node, commons::Commons, members::MemberKey},
+    client::{Client, Ending, MemberKey},
+    node::{Node, shared_state::SharedState},
 };
 
 /// Bytes that one read takes at most; also how much of one client is handled before others have their turn.
@@ -22,26 +23,27 @@ const READ_BYTES: usize = 16 * 1024;
 pub const HELD_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// Everything of one event loop. No lock guards it: it never leaves its thread.
-pub struct Shared {
+pub struct EventLoop {
     /// The node's state.
     pub node: RefCell<Node>,
     /// Where bytes are read to before they are handled.
     pub scratch: RefCell<Box<[u8]>>,
     /// `socket.request.max.bytes`
     pub request_max_bytes: usize,
-    commons: Arc<Commons>,
+    /// What all nodes share.
+    pub shared: Arc<SharedState>,
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     held_bytes: Cell<usize>,
     emptied: Notify,
     started: Instant,
 }
 
-impl Shared {
+impl EventLoop {
     /// Around a node.
-    pub fn new(node: Node) -> Rc<Shared> {
-        Rc::new(Shared {
-            request_max_bytes: node.settings.request_max_bytes(),
-            commons: Arc::clone(&node.commons),
+    pub fn new(shared: &Arc<SharedState>, node: Node) -> Rc<EventLoop> {
+        Rc::new(EventLoop {
+            request_max_bytes: shared.settings.request_max_bytes(),
+            shared: Arc::clone(shared),
             node: RefCell::new(node),
             scratch: RefCell::new(vec![0; READ_BYTES].into()),
             connections: RefCell::default(),
@@ -63,15 +65,15 @@ impl Shared {
 
     /// A request of `connection` has made its handler panic. That costs nobody but its client, and it is a bug: the
     /// panic's own message is on standard error, and this says what it means.
-    pub fn panicked(&self, connection: &Connection) {
-        self.commons.panics.fetch_add(1, Ordering::Relaxed);
+    pub fn panicked(&self, client: &Client) {
+        self.shared.panics.fetch_add(1, Ordering::Relaxed);
         // It may have asked the log for something and not taken it.
-        self.commons.bells.iter().for_each(|bell| bell.notify_one());
-        let client = &connection.client_host;
-        let handled = self.node.try_borrow().ok().and_then(|node| node.handling.api_name());
+        self.shared.bells.iter().for_each(|bell| bell.notify_one());
+        let host = client.host();
+        let handled = self.node.try_borrow().ok().and_then(|node| node.api_name());
         let what = handled.map_or_else(|| "a request".to_owned(), |api| format!("a request of {api}"));
         eprintln!(
-            "rota: {what} from {client} has made the server panic, as above. Its connection is closed. This is a bug in rota."
+            "rota: {what} from {host} has made the server panic, as above. Its connection is closed. This is a bug in rota."
         );
     }
 
@@ -94,7 +96,7 @@ impl Shared {
         if bytes > before && held > HELD_BYTES_MAX {
             let connections = self.connections.borrow();
             if let Some(largest) = connections.values().max_by_key(|connection| connection.held_bytes.get()) {
-                largest.end(Ending::Now);
+                largest.client.end(Ending::Now);
             }
         }
     }
@@ -102,14 +104,14 @@ impl Shared {
     /// Pauses the connections that speak for `member`, or lets them go on.
     pub fn pause(&self, member: &MemberKey, paused: bool) {
         for connection in self.connections.borrow().values() {
-            connection.pause_if(member, paused);
+            connection.client.pause_if(member, paused);
         }
     }
 
     /// Ends every connection.
     pub fn end_all(&self, ending: Ending) {
         for connection in self.connections.borrow().values() {
-            connection.end(ending);
+            connection.client.end(ending);
         }
     }
 
@@ -121,7 +123,7 @@ impl Shared {
     }
 
     /// Closes idle connections, again and again: each at most two pauses after it has been idle for `max_idle_ms`.
-    pub async fn sweep_idle(self: Rc<Shared>, max_idle_ms: u64) {
+    pub async fn sweep_idle(self: Rc<EventLoop>, max_idle_ms: u64) {
         let pause = Duration::from_millis((max_idle_ms / 8).clamp(50, 60_000));
         loop {
             tokio::time::sleep(pause).await;
@@ -136,9 +138,9 @@ impl Shared {
             if connection.has_moved.take() {
                 connection.active_ms.set(now_ms);
             }
-            let waits = connection.parked.get() && !connection.gone.get();
+            let waits = connection.client.is_parked() && !connection.client.is_gone();
             if !waits && now_ms.saturating_sub(connection.active_ms.get()) > max_idle_ms {
-                connection.end(Ending::Now);
+                connection.client.end(Ending::Now);
             }
         }
     }
@@ -149,37 +151,37 @@ pub(crate) mod tests {
     use super::*;
     use crate::base::{clock::Clock, owners::FIRST_NODE, place::Place, settings::Settings};
 
-    pub(crate) fn of_a_new_node() -> Rc<Shared> {
+    pub(crate) fn of_a_new_node() -> Rc<EventLoop> {
         let place = Place { cluster_id: "c".to_owned(), node_id: FIRST_NODE, host: None, ports: vec![1] };
-        let commons = Arc::new(Commons::new(Settings::default(), place, Clock::standing()));
-        Shared::new(Node::new(&commons, FIRST_NODE))
+        let shared = Arc::new(SharedState::new(Settings::default(), place, Clock::standing()));
+        EventLoop::new(&shared, Node::new(&shared, FIRST_NODE))
     }
 
-    fn accepted(shared: &Shared, id: u64) -> Rc<Connection> {
+    fn accepted(event_loop: &EventLoop, id: u64) -> Rc<Connection> {
         let address = ([127, 0, 0, 1], 1).into();
-        let connection = Rc::new(Connection::new(id, address, address));
-        shared.remember(&connection);
+        let connection = Rc::new(Connection::new(id, Client::new(address, address, None)));
+        event_loop.remember(&connection);
         connection
     }
 
     #[test]
     fn when_all_connections_hold_too_much_the_one_that_holds_most_is_closed() {
-        let shared = of_a_new_node();
-        let [most, less] = [1, 2].map(|id| accepted(&shared, id));
-        shared.hold(&most, HELD_BYTES_MAX - 1_000);
-        shared.hold(&less, 1_000);
-        assert_eq!((most.ending.get(), less.ending.get()), (Ending::No, Ending::No));
-        shared.hold(&less, 1_001);
-        assert_eq!((most.ending.get(), less.ending.get()), (Ending::Now, Ending::No));
+        let event_loop = of_a_new_node();
+        let [most, less] = [1, 2].map(|id| accepted(&event_loop, id));
+        event_loop.hold(&most, HELD_BYTES_MAX - 1_000);
+        event_loop.hold(&less, 1_000);
+        assert_eq!((most.client.ending(), less.client.ending()), (Ending::No, Ending::No));
+        event_loop.hold(&less, 1_001);
+        assert_eq!((most.client.ending(), less.client.ending()), (Ending::Now, Ending::No));
     }
 
     #[test]
     fn a_connection_that_moved_is_not_idle_however_late_somebody_looks() {
-        let shared = of_a_new_node();
-        let connection = accepted(&shared, 1);
+        let event_loop = of_a_new_node();
+        let connection = accepted(&event_loop, 1);
         let ending_at = |now_ms| {
-            shared.close_idle(now_ms, 1_000);
-            connection.ending.get()
+            event_loop.close_idle(now_ms, 1_000);
+            connection.client.ending()
         };
         assert_eq!(ending_at(5_000), Ending::No, "accepted in a stall before the first look");
         assert_eq!(ending_at(6_000), Ending::No);

@@ -1,4 +1,4 @@
-//! What the nodes of one server have in common.
+//! What the nodes of one server share.
 
 use std::sync::{Arc, atomic::AtomicU64};
 
@@ -23,7 +23,7 @@ use crate::{
 
 /// See the module. Whatever changes in it is shared by design: nothing of it is on the path of a heartbeat.
 #[derive(Debug)]
-pub struct Commons {
+pub struct SharedState {
     /// As the server was started with.
     pub settings: Settings,
     /// Where clients find the first node; the others' differ in their id and port.
@@ -55,16 +55,16 @@ fn owners_and_bells(settings: &Settings, place: &Place) -> (Arc<Owners>, Vec<Arc
     (Owners::new(settings.offsets_partitions(), nodes), (0..nodes).map(|_| Arc::default()).collect())
 }
 
-impl Commons {
+impl SharedState {
     /// Of nodes as `place` has ports for, with everything in memory.
-    pub fn new(settings: Settings, place: Place, clock: Clock) -> Commons {
+    pub fn new(settings: Settings, place: Place, clock: Clock) -> SharedState {
         let (owners, bells) = owners_and_bells(&settings, &place);
         let table_owners = Arc::clone(&owners);
         let topics = TopicTable::new(settings.topics(), table_owners, bells.clone(), &mut RandomBits::default());
         let log = MemoryLog::new(settings.offsets_partitions(), settings.message_max_bytes());
         let shown = clock.clone();
         let log = Arc::new(FaultyLog::new(Arc::new(log), move || shown.now().mono_ms));
-        Commons {
+        SharedState {
             controls: Controls::default(),
             panics: AtomicU64::new(0),
             settings,
@@ -81,13 +81,19 @@ impl Commons {
     }
 
     /// The same over a data directory.
-    pub fn on_disk(settings: Settings, place: Place, clock: Clock, data: DataDir) -> Result<Commons, ServerError> {
+    pub fn on_disk(settings: Settings, place: Place, clock: Clock, data: DataDir) -> Result<SharedState, ServerError> {
         let (owners, bells) = owners_and_bells(&settings, &place);
         let log = data.offsets_log(&settings, &owners, clock.clone())?;
-        let topics = data.topics(&settings, Arc::clone(&owners), bells.clone())?;
+        let topics = TopicTable::in_data_dir(
+            &data,
+            settings.topics(),
+            Arc::clone(&owners),
+            bells.clone(),
+            &mut RandomBits::default(),
+        )?;
         let (controls, panics) = (Controls::default(), AtomicU64::new(0));
         let (trace, journal, data) = (None, None, Some(data));
-        Ok(Commons { settings, place, clock, owners, topics, log, controls, panics, bells, trace, journal, data })
+        Ok(SharedState { settings, place, clock, owners, topics, log, controls, panics, bells, trace, journal, data })
     }
 
     /// Where the bell of a node is.

@@ -1,34 +1,24 @@
-//! What admin tools ask a broker about itself: `DescribeConfigs` and `DescribeCluster`.
-
-use std::rc::Rc;
+//! `DescribeConfigs`: of topics, of this broker, and of groups, which have none.
 
 use kafka_protocol::{
     messages::{
-        BrokerId, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
-        describe_cluster_response::DescribeClusterBroker,
+        DescribeConfigsRequest, DescribeConfigsResponse,
         describe_configs_request::DescribeConfigsResource,
         describe_configs_response::{DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym},
     },
     protocol::StrBytes,
 };
 use rota_core::error::ErrorCode;
-use rota_wire::{RequestHeader, WireError};
+use rota_wire::WireError;
 
+use super::context::{Context, Outcome};
 use crate::{
-    apis::{
-        Handled,
-        topic_apis::{answer, decode},
-    },
     base::settings::{Kind, SETTINGS, Settings},
-    net::connection::Connection,
-    node::Node,
     topics::{
         ConfigRow,
         configs::{BOOLEAN, DEFAULT_CONFIG, INT, LIST, LONG, STATIC_BROKER_CONFIG},
     },
 };
-
-type Outcome = Result<Handled, WireError>;
 
 /// Resources in one `DescribeConfigs`. Each is a page of settings.
 const RESOURCES_MAX: usize = 5_000;
@@ -36,15 +26,6 @@ const RESOURCES_MAX: usize = 5_000;
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
 const GROUP: i8 = 32;
-
-/// What may be done with the cluster, as bits, when a client asks; nobody is refused anything here.
-const CLUSTER_OPERATIONS: i32 = 8_096;
-const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
-
-const ENDPOINT_BROKERS: i8 = 1;
-const ENDPOINT_CONTROLLERS: i8 = 2;
-const MISMATCHED_ENDPOINT_TYPE: i16 = 114;
-const UNSUPPORTED_ENDPOINT_TYPE: i16 = 115;
 
 /// What Kafka has as settings and rota as facts: name, value, Kafka's default, type.
 const FACTS: &[(&str, &str, &str, i8)] = &[
@@ -54,74 +35,19 @@ const FACTS: &[(&str, &str, &str, i8)] = &[
     ("min.insync.replicas", "1", "1", INT),
 ];
 
-/// `DescribeCluster`: the same nodes as in Metadata.
-pub fn describe_cluster(
-    node: &mut Node,
-    connection: &Rc<Connection>,
-    header: &RequestHeader<'_>,
-    body: &[u8],
-) -> Outcome {
-    let request: DescribeClusterRequest = decode(header, body)?;
-    let refused = |code, message: String| {
-        DescribeClusterResponse::default()
-            .with_error_code(code)
-            .with_error_message(Some(StrBytes::from_string(message)))
-            .with_controller_id(BrokerId(-1))
-    };
-    let response = match request.endpoint_type {
-        ENDPOINT_BROKERS => described_cluster(node, connection, &request),
-        ENDPOINT_CONTROLLERS => refused(
-            MISMATCHED_ENDPOINT_TYPE,
-            format!("this is a broker, endpoint type {ENDPOINT_BROKERS}, and the request is for controllers"),
-        ),
-        other => {
-            let message = format!("endpoint type {other} is unknown, expected {ENDPOINT_BROKERS}, brokers");
-            refused(UNSUPPORTED_ENDPOINT_TYPE, message)
-        }
-    };
-    Ok(answer(connection, header, &response))
-}
-
-fn described_cluster(
-    node: &Node,
-    connection: &Connection,
-    request: &DescribeClusterRequest,
-) -> DescribeClusterResponse {
-    let cluster = node.place.cluster(connection);
-    let controller = cluster.nodes.first().map_or(-1, |node| node.id);
-    let brokers = cluster.nodes.into_iter().map(|node| {
-        DescribeClusterBroker::default()
-            .with_broker_id(BrokerId(node.id))
-            .with_host(StrBytes::from_string(node.host))
-            .with_port(node.port)
-    });
-    let operations =
-        if request.include_cluster_authorized_operations { CLUSTER_OPERATIONS } else { OPERATIONS_NOT_ASKED };
-    DescribeClusterResponse::default()
-        .with_cluster_id(StrBytes::from_string(cluster.id))
-        .with_controller_id(BrokerId(controller))
-        .with_brokers(brokers.collect())
-        .with_cluster_authorized_operations(operations)
-}
-
-/// `DescribeConfigs`: of topics, of this broker, and of groups, which have none.
-pub fn describe_configs(
-    node: &mut Node,
-    connection: &Rc<Connection>,
-    header: &RequestHeader<'_>,
-    body: &[u8],
-) -> Outcome {
-    let request: DescribeConfigsRequest = decode(header, body)?;
+/// Every resource has its own result, with its settings or an error.
+pub fn handle(context: &mut Context<'_>) -> Outcome {
+    let request: DescribeConfigsRequest = context.decode()?;
     if request.resources.len() > RESOURCES_MAX {
         return Err(WireError::TooManyElements { field: "resources" });
     }
-    let results = request.resources.iter().map(|resource| match rows(node, connection, resource) {
+    let results = request.resources.iter().map(|resource| match rows(context, resource) {
         Ok(rows) => result(resource).with_configs(kept(rows, resource, &request)),
         Err((error, message)) => {
             result(resource).with_error_code(error.code()).with_error_message(Some(StrBytes::from_string(message)))
         }
     });
-    Ok(answer(connection, header, &DescribeConfigsResponse::default().with_results(results.collect())))
+    Ok(context.answer(&DescribeConfigsResponse::default().with_results(results.collect())))
 }
 
 fn result(resource: &DescribeConfigsResource) -> DescribeConfigsResult {
@@ -162,20 +88,21 @@ fn kept(
 
 type Refused = (ErrorCode, String);
 
-fn rows(node: &Node, connection: &Connection, resource: &DescribeConfigsResource) -> Result<Vec<ConfigRow>, Refused> {
+fn rows(context: &Context<'_>, resource: &DescribeConfigsResource) -> Result<Vec<ConfigRow>, Refused> {
+    let node = &*context.node;
     let name = resource.resource_name.as_str();
     let invalid = |message: String| Err((ErrorCode::InvalidRequest, message));
     match resource.resource_type {
         TOPIC => {
-            let broker = |name: &str| broker_row(&node.settings, name).map(|row| (row.value, row.source));
-            node.topics.config_rows(name, &broker).map_err(|error| (error.code, error.message))
+            let broker = |name: &str| broker_row(node.settings(), name).map(|row| (row.value, row.source));
+            node.topics().config_rows(name, &broker).map_err(|error| (error.code, error.message))
         }
         // Settings of all brokers together, beside those of each: there are none.
         BROKER if name.is_empty() => Ok(Vec::new()),
         BROKER => match name.parse::<i32>() {
-            Ok(id) if id == node.place.node_id => Ok(broker_rows(node, connection)),
-            Ok(id) => invalid(format!("this is broker {}, not {id}: ask that one", node.place.node_id)),
-            Err(_) => invalid(format!("broker `{name}` is not a number, expected {}", node.place.node_id)),
+            Ok(id) if id == node.id() => Ok(broker_rows(context)),
+            Ok(id) => invalid(format!("this is broker {}, not {id}: ask that one", node.id())),
+            Err(_) => invalid(format!("broker `{name}` is not a number, expected {}", node.id())),
         },
         GROUP if name.is_empty() => invalid("the group id is empty".to_owned()),
         // The settings that Kafka keeps for a group are about its newer group types.
@@ -213,9 +140,10 @@ fn config_row(
     ConfigRow { name, value, config_type, source, effect, synonyms }
 }
 
-fn broker_rows(node: &Node, connection: &Connection) -> Vec<ConfigRow> {
+fn broker_rows(context: &Context<'_>) -> Vec<ConfigRow> {
+    let node = &*context.node;
     let mut rows: Vec<ConfigRow> =
-        SETTINGS.iter().filter_map(|setting| broker_row(&node.settings, setting.name)).collect();
+        SETTINGS.iter().filter_map(|setting| broker_row(node.settings(), setting.name)).collect();
     rows.extend(
         FACTS.iter().map(|(name, value, default, kind)| config_row(name, (*value).to_owned(), default, *kind, None)),
     );
@@ -227,10 +155,10 @@ fn broker_rows(node: &Node, connection: &Connection) -> Vec<ConfigRow> {
         value,
         config_type,
     };
-    let node_id = node.place.node_id;
+    let node_id = node.id();
     rows.push(own("node.id", node_id.to_string(), INT));
     rows.push(own("broker.id", node_id.to_string(), INT));
-    let (host, port) = (node.place.host_for(connection), node.place.port_of(node_id));
+    let (host, port) = (context.host(), node.place().port_of(node_id));
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     rows.push(own("advertised.listeners", format!("PLAINTEXT://{host}:{port}"), LIST));
     rows.sort_by_key(|row| row.name);

@@ -1,0 +1,44 @@
+//! `ApiVersions` (docs/protocol.md §17.3).
+
+use rota_wire::{
+    Writer,
+    discovery::{self, ApiVersionsBody},
+    write::begin_answer,
+};
+
+use super::{
+    Handled,
+    context::{Context, Outcome},
+};
+use crate::node::Node;
+
+const UNSUPPORTED_VERSION_LAYOUT: i16 = 0;
+const INVALID_REQUEST: i16 = 42;
+const REBOOTSTRAP_REQUIRED: i16 = 129;
+
+/// A version that is not served is answered in the layout of version 0.
+pub fn handle(context: &mut Context<'_>) -> Outcome {
+    let (header, client) = (context.header(), context.client());
+    if !header.api.serves(header.version) {
+        let out = &mut *client.out();
+        let start = begin_answer(out, header.correlation_id, false);
+        discovery::api_versions_unsupported(&mut Writer::new(out, header.api.flexible(UNSUPPORTED_VERSION_LAYOUT)));
+        client.end_answer(out, start);
+        return Ok(Handled::Answered);
+    }
+    let body = ApiVersionsBody::read(header.version, context.body())?;
+    let error = if body.names_valid_software() { check_cluster(context.node, &body) } else { INVALID_REQUEST };
+    Ok(context.write(|out| discovery::api_versions(out, header.version, error)))
+}
+
+/// A client that names the cluster and node it means is told if it has reached another one; naming only one of the
+/// two makes no sense.
+fn check_cluster(node: &Node, body: &ApiVersionsBody<'_>) -> i16 {
+    let place = node.place();
+    match (body.cluster_id, body.node_id) {
+        (None, -1) => 0,
+        (None, _) | (Some(_), -1) => INVALID_REQUEST,
+        (Some(cluster_id), node_id) if cluster_id == place.cluster_id && node_id == place.node_id => 0,
+        _ => REBOOTSTRAP_REQUIRED,
+    }
+}

@@ -1,0 +1,39 @@
+//! `FindCoordinator` (docs/protocol.md §19).
+
+use rota_core::error::ErrorCode;
+use rota_wire::discovery::{self, FindCoordinatorBody, FoundCoordinator};
+
+use super::context::{Context, Outcome};
+
+const INVALID_REQUEST: i16 = 42;
+const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: i16 = 53;
+
+const KEY_TYPE_GROUP: i8 = 0;
+const KEY_TYPE_TRANSACTION: i8 = 1;
+
+/// What a transactional client is told. Every client takes error 53 as final; with any other it would ask again.
+const NO_TRANSACTIONS: &str = "this server has no transactions: configure the producer without a transactional id";
+
+const BAD_KEY_TYPE: &str = "this server coordinates consumer groups only: key type 0";
+
+/// The node that owns the group's partition, as things are now.
+pub fn handle(context: &mut Context<'_>) -> Outcome {
+    let version = context.version();
+    let body = FindCoordinatorBody::read(version, context.body())?;
+    let refused = |error, message| FoundCoordinator { error, message: Some(message), node_id: -1, host: "", port: -1 };
+    let (host, node) = (context.host(), &*context.node);
+    let find = |key: &str| match body.key_type {
+        KEY_TYPE_GROUP if node.injected(key).is_some() => {
+            let error = node.injected(key).unwrap_or(ErrorCode::None);
+            refused(error.code(), error.name())
+        }
+        KEY_TYPE_GROUP => {
+            let node_id = node.owner_of(node.partition_of(key));
+            let port = i32::from(node.place().port_of(node_id));
+            FoundCoordinator { error: 0, message: None, node_id, host: &host, port }
+        }
+        KEY_TYPE_TRANSACTION => refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS),
+        _ => refused(INVALID_REQUEST, BAD_KEY_TYPE),
+    };
+    Ok(context.write(|out| discovery::find_coordinator(out, version, &body.keys, find)))
+}

@@ -1,0 +1,15 @@
+//! `LeaveGroup` (docs/protocol.md §8).
+
+use rota_core::request::Request;
+use rota_wire::requests::LeaveGroupBody;
+
+use super::context::{Context, Outcome};
+use crate::client::reply::Beside;
+
+/// Submits it to the coordinator of the group.
+pub fn handle(context: &mut Context<'_>) -> Outcome {
+    let body = LeaveGroupBody::read(context.version(), context.body())?;
+    let request = body.request();
+    let group_id = request.group_id.unwrap_or_default();
+    Ok(context.submit(group_id, Beside::Nothing, Request::LeaveGroup(request)))
+}

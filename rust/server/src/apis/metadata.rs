@@ -1,0 +1,18 @@
+//! `Metadata`: the nodes, and the topics.
+
+use kafka_protocol::messages::MetadataRequest;
+
+use super::context::{Context, Outcome};
+use crate::faults;
+
+/// Creates topics that are asked for and do not exist, where settings and request allow it.
+pub fn handle(context: &mut Context<'_>) -> Outcome {
+    let request: MetadataRequest = context.decode()?;
+    let (version, cluster) = (context.version(), context.cluster());
+    let (topics, random) = context.node.topics_mut();
+    let mut response = topics.metadata(&request, version, &cluster, random);
+    if let Some(error) = context.node.injected("") {
+        faults::metadata_error(&mut response, error);
+    }
+    Ok(context.answer(&response))
+}

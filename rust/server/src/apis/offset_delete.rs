@@ -1,0 +1,37 @@
+//! `OffsetDelete` (docs/protocol.md §12.4).
+
+use rota_core::request::{OffsetDelete, OffsetDeleteTopic, Request};
+use rota_wire::requests::{OffsetDeleteBody, TopicRef};
+
+use super::{
+    context::{Context, Outcome},
+    unknown_topics::{Named, Refused},
+};
+use crate::client::reply::Beside;
+
+/// Topics and partitions that do not exist are refused here, but the coordinator is asked all the same, for an error of
+/// the group comes before that.
+pub fn handle(context: &mut Context<'_>) -> Outcome {
+    let body = OffsetDeleteBody::read(context.version(), context.body())?;
+    let mut refused = Refused::default();
+    let mut kept: Vec<(&str, Vec<i32>)> = Vec::new();
+    for (name, range) in &body.topics {
+        let mut named = Named::find(context.node.topics(), TopicRef::Name(name));
+        // The answer has names only.
+        named.topic_id = 0;
+        let partitions = &body.partitions[range.clone()];
+        let (known, unknown): (Vec<i32>, Vec<i32>) =
+            partitions.iter().partition(|index| (0..named.partitions).contains(index));
+        if !unknown.is_empty() || (partitions.is_empty() && named.partitions == 0) {
+            refused.add(&named, unknown.into_iter());
+        }
+        if !known.is_empty() {
+            kept.push((name, known));
+        }
+    }
+    let topics: Vec<OffsetDeleteTopic<'_>> =
+        kept.iter().map(|(name, partitions)| OffsetDeleteTopic { name, partitions }).collect();
+    let request = OffsetDelete { group_id: Some(body.group_id), topics: &topics };
+    let beside = Beside::Refused(refused.topics);
+    Ok(context.submit(body.group_id, beside, Request::OffsetDelete(request)))
+}

@@ -1,0 +1,195 @@
+//! An answer that is put together from the answers of several coordinators, or of one about several groups.
+
+use std::{cell::RefCell, rc::Rc};
+
+use bytes::BytesMut;
+use rota_core::{
+    error::ErrorCode,
+    response::{Answer, DescribeAnswer, ListAnswer},
+};
+use rota_wire::{
+    answers::{self, FetchIds},
+    versions::{self, Api},
+    write::Writer,
+};
+
+use super::{Ending, reply::ReplyTo};
+use crate::log::newer_groups::Listed;
+
+/// Bytes of an answer that is put together from parts. A few bytes of a request can ask for all of a large group
+/// again and again; beyond this the connection is closed.
+pub const PARTS_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// The type of all groups that are coordinated here, as a listing names it.
+const CLASSIC: &str = "classic";
+
+/// From this version on `DescribeGroups` has an error for a group that is not a classic one.
+const DESCRIBE_SAYS_WHY_SINCE: i16 = 6;
+
+/// A request that is split over groups or partitions, and its answer as far as it is there.
+#[derive(Debug)]
+pub struct FanOut {
+    reply_to: ReplyTo,
+    parts: Vec<BytesMut>,
+    parts_bytes: usize,
+    missing: usize,
+    listed: usize,
+    list_error: ErrorCode,
+    authorized_operations: i32,
+    /// Groups of newer protocols that the answer may be about.
+    newer: Vec<Listed>,
+}
+
+impl FanOut {
+    /// For an answer of so many parts, in order; there is at least one.
+    pub fn new(reply_to: ReplyTo, parts: usize, authorized_operations: i32) -> Rc<RefCell<FanOut>> {
+        Rc::new(RefCell::new(FanOut {
+            reply_to,
+            parts: vec![BytesMut::new(); parts],
+            parts_bytes: 0,
+            missing: parts,
+            listed: 0,
+            list_error: ErrorCode::None,
+            authorized_operations,
+            newer: Vec::new(),
+        }))
+    }
+
+    /// Says which groups are of newer protocols, as far as the coordinators know them for their offsets only.
+    pub fn beside_newer(&mut self, newer: impl IntoIterator<Item = Listed>) {
+        self.newer.extend(newer);
+    }
+
+    /// The parts are too large together: there will be no answer.
+    pub fn is_too_large(&self) -> bool {
+        self.parts_bytes > PARTS_BYTES_MAX
+    }
+
+    /// The answer to part `index` has come; the last one completes the whole.
+    pub fn part(&mut self, index: usize, answer: &Answer<'_>, ids: Option<&FetchIds>) {
+        if !self.is_too_large() {
+            self.write_part(index, answer, ids);
+            self.parts_bytes += self.parts[index].len();
+        }
+        if self.is_too_large() {
+            self.parts.clear();
+            self.reply_to.client.end(Ending::Now);
+            return;
+        }
+        self.missing -= 1;
+        if self.missing == 0 {
+            self.finish();
+        }
+    }
+
+    fn write_part(&mut self, index: usize, answer: &Answer<'_>, ids: Option<&FetchIds>) {
+        let ReplyTo { api, version, .. } = self.reply_to;
+        let out = &mut Writer::new(&mut self.parts[index], api.flexible(version));
+        match answer {
+            Answer::OffsetFetch(answer) => match ids {
+                Some(ids) => answers::offset_fetch_group_by_id(out, answer, ids),
+                None => answers::offset_fetch_group(out, version, answer),
+            },
+            Answer::DescribeGroup(answer) => {
+                // Nobody is told what may be done with a group that could not be read.
+                let failed = answer.error != ErrorCode::None;
+                let operations = if failed { answers::OPERATIONS_NOT_ASKED } else { self.authorized_operations };
+                let is_untyped = answer.protocol_type.is_empty()
+                    && matches!(answer.error, ErrorCode::None | ErrorCode::GroupIdNotFound);
+                if is_untyped && self.newer.iter().any(|newer| newer.is(answer.group_id)) {
+                    describe_newer(out, version, answer, operations);
+                } else {
+                    answers::described_group(out, version, answer, operations);
+                }
+            }
+            Answer::DeleteGroup(answer) => answers::deleted_group(out, version, answer),
+            Answer::ListGroups(answer) => self.list_part(index, answer),
+            _ => {}
+        }
+    }
+
+    /// A partition that is being loaded fails the whole listing; one that is not owned is left out (§12.2).
+    fn list_part(&mut self, index: usize, answer: &ListAnswer<'_>) {
+        let ReplyTo { api, version, .. } = self.reply_to;
+        match answer.error {
+            ErrorCode::None => {
+                let out = &mut Writer::new(&mut self.parts[index], api.flexible(version));
+                for group in answer.groups {
+                    if !group.protocol_type.is_empty() {
+                        self.newer.retain(|newer| !newer.is(group.group_id));
+                    } else if self.newer.iter().any(|newer| newer.is(group.group_id)) {
+                        continue;
+                    }
+                    answers::listed_group(out, version, group, CLASSIC);
+                    self.listed += 1;
+                }
+            }
+            ErrorCode::NotCoordinator => {}
+            error => self.list_error = error,
+        }
+    }
+
+    fn finish(&mut self) {
+        let ReplyTo { api, version, .. } = self.reply_to;
+        self.reply_to.answer(|out| {
+            if api.key != versions::LIST_GROUPS {
+                return answers::multi(out, throttled(api, version), self.parts.iter().map(|part| &part[..]));
+            }
+            if self.list_error == ErrorCode::None {
+                let lines = &mut BytesMut::from(&self.parts.concat()[..]);
+                let newer = self.newer.iter().filter(|newer| newer.is_wanted);
+                let listed = self.listed + newer.clone().count();
+                let mut line = Writer::new(lines, api.flexible(version));
+                newer.for_each(|newer| answers::listed_group(&mut line, version, &newer.line(), newer.kind.name()));
+                answers::list_groups(out, version, ErrorCode::None, listed, lines);
+            } else {
+                answers::list_groups(out, version, self.list_error, 0, &[]);
+            }
+        });
+    }
+}
+
+/// Whether an answer that is put together from parts begins with a throttle time.
+pub fn throttled(api: &Api, version: i16) -> bool {
+    api.key != versions::DESCRIBE_GROUPS || version >= 1
+}
+
+/// `DescribeGroups` is for classic groups: in place of what the coordinator says of one that it knows for its offsets
+/// only.
+fn describe_newer(out: &mut Writer<'_>, version: i16, answer: &DescribeAnswer<'_>, operations: i32) {
+    let message = format!("Group {} is not a classic group.", answer.group_id);
+    let says_why = version >= DESCRIBE_SAYS_WHY_SINCE;
+    let error = if says_why { ErrorCode::GroupIdNotFound } else { ErrorCode::None };
+    let error_message = says_why.then_some(&*message);
+    let described = DescribeAnswer { error, error_message, state: "Dead", ..*answer };
+    answers::described_group(
+        out,
+        version,
+        &described,
+        if says_why { answers::OPERATIONS_NOT_ASKED } else { operations },
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use rota_core::response::FetchAnswer;
+
+    use super::*;
+    use crate::client::{reply::Reply, tests::nowhere};
+
+    #[test]
+    fn parts_that_are_too_large_together_end_the_connection_without_an_answer() {
+        let answer = Answer::OffsetFetch(FetchAnswer { group_id: "g", error: ErrorCode::None, topics: &[] });
+        for (before_bytes, ending) in [(0, Ending::No), (PARTS_BYTES_MAX, Ending::Now)] {
+            let api = versions::find(versions::OFFSET_FETCH).unwrap();
+            let reply_to = ReplyTo { client: nowhere(), api, version: 9, correlation_id: 7 };
+            let fan_out = FanOut::new(reply_to.clone(), 2, answers::OPERATIONS_NOT_ASKED);
+            fan_out.borrow_mut().parts_bytes = before_bytes;
+            Reply::Part(Rc::clone(&fan_out), 0).write(&answer);
+            Reply::Part(Rc::clone(&fan_out), 1).write(&answer);
+            assert_eq!(fan_out.borrow().is_too_large(), ending == Ending::Now);
+            assert_eq!(reply_to.client.ending(), ending);
+            assert_eq!(reply_to.client.out().is_empty(), ending == Ending::Now);
+        }
+    }
+}

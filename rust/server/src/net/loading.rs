@@ -1,0 +1,79 @@
+//! The tasks of an event loop that load partitions of `__consumer_offsets` into its node, in slices between which the
+//! node serves clients, or by threads of their own when a server starts with data.
+
+use std::{rc::Rc, sync::mpsc::SyncSender};
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::event_loop::EventLoop;
+use crate::{
+    base::error::ServerError,
+    node::{handover::Progress, loaders::Ended},
+};
+
+/// Begins to load what the log has of the node's own partitions; `loads` gets how each partition ended. Threads do it,
+/// which end before the node does. On a virtual clock the node loads by itself: in the same order each time.
+pub fn load_own(event_loop: &Rc<EventLoop>, loads: SyncSender<Result<(), ServerError>>) {
+    let node = event_loop.node.borrow();
+    if !node.clock().is_virtual() {
+        tokio::task::spawn_local(load_by_threads(Rc::clone(event_loop), loads));
+        return;
+    }
+    for (partition, epoch) in node.to_load() {
+        tokio::task::spawn_local(load(Rc::clone(event_loop), partition, epoch, Some(loads.clone())));
+    }
+}
+
+async fn load_by_threads(event_loop: Rc<EventLoop>, loads: SyncSender<Result<(), ServerError>>) {
+    loop {
+        // What cannot be opened refuses everything; the report of the start says why.
+        let opening = event_loop.node.borrow().opening();
+        match opening {
+            Some(opened) => opened.notified().await,
+            None => break,
+        }
+    }
+    let (ended, loaded) = unbounded_channel();
+    let begun = event_loop.node.borrow_mut().load_by_threads(&ended);
+    drop(ended);
+    match begun {
+        Ok(_loaders) => take_loaded(event_loop, loaded, loads).await,
+        Err(source) => {
+            // The receiver may have given up.
+            let _dropped = loads.send(Err(ServerError::CannotRun { source }));
+        }
+    }
+}
+
+/// Loads a partition that the node has taken over, slice by slice, and reports how it ended.
+pub async fn load(
+    event_loop: Rc<EventLoop>,
+    partition: u32,
+    epoch: u32,
+    report: Option<SyncSender<Result<(), ServerError>>>,
+) {
+    let ended = loop {
+        let progress = event_loop.node.borrow_mut().load_slice(partition, epoch);
+        match progress {
+            Progress::More => tokio::task::yield_now().await,
+            Progress::Held(resumed) => resumed.notified().await,
+            Progress::Over => break Ok(()),
+            Progress::Failed(error) => break Err(error),
+        }
+    };
+    // The receiver may have given up.
+    let _dropped = report.map(|report| report.send(ended));
+}
+
+/// Puts in its place what threads have loaded, and reports how each partition ended.
+async fn take_loaded(
+    event_loop: Rc<EventLoop>,
+    mut loaded: UnboundedReceiver<Ended>,
+    report: SyncSender<Result<(), ServerError>>,
+) {
+    while let Some((fold, result)) = loaded.recv().await {
+        let ended = event_loop.node.borrow_mut().end_loading(fold, result);
+        // The receiver may have given up.
+        let _dropped = report.send(ended);
+    }
+}

@@ -1,0 +1,175 @@
+//! The thread of one node: its event loop, its timer, and the orders that it follows.
+
+use std::{
+    io,
+    net::TcpListener as StdListener,
+    rc::Rc,
+    sync::{
+        Arc,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use tokio::{
+    net::TcpListener,
+    runtime, select,
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    task::LocalSet,
+};
+
+use super::{accept::accept, event_loop::EventLoop, loading};
+use crate::{
+    base::{error::ServerError, owners::FIRST_NODE},
+    client::Ending,
+    node::{Node, shared_state::SharedState},
+    topics::retention,
+};
+
+/// How long `stop` leaves connections to write what is answered, of the time that it has.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
+
+/// Something to do on a node's thread, between two requests.
+pub type Command = Box<dyn FnOnce(&Rc<EventLoop>) + Send>;
+
+/// A node's thread that has been started.
+pub struct Running {
+    /// Ends it.
+    pub stop: tokio::sync::oneshot::Sender<()>,
+    /// Is notified when it has ended.
+    pub ended: Receiver<()>,
+    /// The thread.
+    pub thread: JoinHandle<()>,
+}
+
+/// Starts the thread of one node; it answers requests when this returns.
+pub fn start_node(
+    shared: &Arc<SharedState>,
+    node_id: i32,
+    listener: StdListener,
+    loads: SyncSender<Result<(), ServerError>>,
+) -> Result<(UnboundedSender<Command>, Running), ServerError> {
+    let (commands, orders) = unbounded_channel();
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let (report, ended) = sync_channel(1);
+    let (started, ready) = sync_channel(1);
+    let shared = Arc::clone(shared);
+    let thread = thread::Builder::new().name(format!("rota-node-{node_id}")).spawn(move || {
+        run(&shared, node_id, listener, orders, stopped, &started, loads);
+        // Nobody may be waiting for it.
+        let _nobody = report.send(());
+    });
+    let thread = thread.map_err(|source| ServerError::CannotRun { source })?;
+    ready.recv().map_err(|_| ServerError::Died)?.map_err(|source| ServerError::CannotRun { source })?;
+    Ok((commands, Running { stop, ended, thread }))
+}
+
+/// A node's thread.
+fn run(
+    shared: &Arc<SharedState>,
+    node_id: i32,
+    listener: StdListener,
+    orders: UnboundedReceiver<Command>,
+    stopped: tokio::sync::oneshot::Receiver<()>,
+    started: &SyncSender<io::Result<()>>,
+    loads: SyncSender<Result<(), ServerError>>,
+) {
+    let built = runtime::Builder::new_current_thread().enable_io().enable_time().build();
+    let runtime = match built {
+        Ok(runtime) => runtime,
+        Err(error) => return drop(started.send(Err(error))),
+    };
+    LocalSet::new().block_on(&runtime, async move {
+        let listener = match TcpListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(error) => return drop(started.send(Err(error))),
+        };
+        let event_loop = EventLoop::new(shared, Node::new(shared, node_id));
+        loading::load_own(&event_loop, loads);
+        let mut accepting = tokio::task::spawn_local(accept(Rc::clone(&event_loop), listener));
+        let mut timing = tokio::task::spawn_local(run_timers(Rc::clone(&event_loop)));
+        let mut listening = tokio::task::spawn_local(hear_bell(Rc::clone(&event_loop)));
+        let max_idle_ms = event_loop.shared.settings.max_idle_ms();
+        let sweeping = max_idle_ms.map(|max| tokio::task::spawn_local(Rc::clone(&event_loop).sweep_idle(max)));
+        let retaining = keep_messages(&event_loop);
+        let _waits = started.send(Ok(()));
+        // Without deadlines or new connections a server would look alive and answer nobody: better that it dies.
+        let died = select! {
+            () = follow(&event_loop, orders, stopped) => None,
+            Err(error) = &mut timing => Some(error),
+            Err(error) = &mut accepting => Some(error),
+            Err(error) = &mut listening => Some(error),
+        };
+        if let Some(error) = died {
+            std::panic::resume_unwind(error.into_panic());
+        }
+        accepting.abort();
+        timing.abort();
+        listening.abort();
+        sweeping.inspect(tokio::task::JoinHandle::abort);
+        retaining.inspect(tokio::task::JoinHandle::abort);
+        wind_up(&event_loop).await;
+    });
+}
+
+/// One node looks for messages on disk that all nodes may drop.
+fn keep_messages(event_loop: &EventLoop) -> Option<tokio::task::JoinHandle<()>> {
+    let shared = &event_loop.shared;
+    if event_loop.node.borrow().id() != FIRST_NODE || shared.data.is_none() {
+        return None;
+    }
+    let interval = Duration::from_millis(shared.settings.retention_check_interval_ms());
+    Some(tokio::task::spawn_local(retention::run(Arc::clone(&shared.topics), shared.clock.clone(), interval)))
+}
+
+/// Looks around whenever another thread has left something for this node.
+async fn hear_bell(event_loop: Rc<EventLoop>) {
+    let bell = event_loop.node.borrow().bell();
+    loop {
+        bell.notified().await;
+        event_loop.node.borrow_mut().look_around();
+    }
+}
+
+/// Follows orders until told to stop.
+async fn follow(
+    event_loop: &Rc<EventLoop>,
+    mut orders: UnboundedReceiver<Command>,
+    mut stopped: tokio::sync::oneshot::Receiver<()>,
+) {
+    loop {
+        select! {
+            biased;
+            _ = &mut stopped => return,
+            order = orders.recv() => match order {
+                Some(order) => order(event_loop),
+                None => return,
+            },
+        }
+    }
+}
+
+/// Answers whoever waits, and lets connections write that before they are closed.
+async fn wind_up(event_loop: &Rc<EventLoop>) {
+    event_loop.node.borrow_mut().unload();
+    event_loop.end_all(Ending::AfterWriting);
+    // Whoever does not read its last answers in time is closed without them.
+    let _unread = tokio::time::timeout(LAST_ANSWERS, event_loop.emptied()).await;
+}
+
+/// Sleeps until the earliest deadline of all coordinators and fires what is due.
+async fn run_timers(event_loop: Rc<EventLoop>) {
+    let timer = event_loop.node.borrow().timer();
+    loop {
+        let until = event_loop.node.borrow_mut().arm();
+        let Some(until) = until else {
+            timer.notified().await;
+            continue;
+        };
+        select! {
+            () = timer.notified() => {}
+            () = tokio::time::sleep_until(until) => event_loop.node.borrow_mut().advance_due(),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What comes of an event on a coordinator: answers, appends, and metrics.
+
+use rota_core::{
+    controls::NotDone,
+    coordinator::Coordinator,
+    effects::{AppendId, Moment, Sink},
+    explain::Rebalance,
+    records::Record,
+    request::{Now, Ticket},
+    response::Answer,
+};
+use rota_journal::{Event, Outcome};
+
+use super::{journal::Journal, tickets::Tickets};
+use crate::{base::metrics::Tally, log::offsets_log::OffsetsLog};
+
+/// What the coordinators of a node act on: answers to tickets, appends to the log, and the metrics of both.
+pub struct Effects {
+    pub tickets: Tickets,
+    pub log: OffsetsLog,
+    /// Room for the journal's notes.
+    outcome: Outcome,
+    pub metrics: Tally,
+}
+
+impl Effects {
+    /// Over this node's end of the log.
+    pub fn new(log: OffsetsLog) -> Effects {
+        Effects { tickets: Tickets::default(), log, outcome: Outcome::default(), metrics: Tally::default() }
+    }
+
+    /// Runs an event on a coordinator, and writes it to the journal. Errors: what a test asked for was not done.
+    pub fn run(
+        &mut self,
+        journal: Option<&Journal>,
+        coordinator: &mut Coordinator,
+        now: Now,
+        event: &Event<'_>,
+    ) -> Result<(), NotDone> {
+        let outcome = &mut std::mem::take(&mut self.outcome);
+        let sink = &mut PartitionSink::of(self, coordinator, now);
+        let done = match journal {
+            None => event.apply(coordinator, now, sink),
+            Some(journal) => journal.run(coordinator, now, event, outcome, sink),
+        };
+        self.outcome = std::mem::take(outcome);
+        done
+    }
+}
+
+/// Takes the effects of one coordinator.
+pub struct PartitionSink<'n> {
+    effects: &'n mut Effects,
+    partition: u32,
+    epoch: u32,
+    now: Now,
+}
+
+impl<'n> PartitionSink<'n> {
+    /// Of this coordinator, at this time.
+    pub fn of(effects: &'n mut Effects, coordinator: &Coordinator, now: Now) -> PartitionSink<'n> {
+        let (partition, epoch) = (coordinator.partition(), coordinator.epoch());
+        PartitionSink { effects, partition, epoch, now }
+    }
+}
+
+impl Sink for PartitionSink<'_> {
+    fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
+        self.effects.metrics.answered(ticket, &answer, self.now.mono_ms);
+        // INVARIANT: S18. A second answer would belong to somebody else's request.
+        let answered = self.effects.tickets.answer(ticket, &answer);
+        debug_assert!(answered, "ticket {ticket:?} was answered twice");
+    }
+
+    fn append(&mut self, append_id: AppendId, records: &[Record]) {
+        self.effects.log.append(self.partition, self.epoch, append_id, self.now.wall_ms, records);
+    }
+
+    fn firing(&mut self, timer: &'static str, _group_id: Option<&str>) {
+        self.effects.metrics.fired(timer);
+    }
+
+    fn rebalance(&mut self, _group_id: &str, moment: Moment, rebalance: &Rebalance) {
+        self.effects.metrics.rebalanced(moment, rebalance);
+    }
+}

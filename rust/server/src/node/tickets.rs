@@ -1,0 +1,73 @@
+//! Which answer belongs to which ticket.
+
+use rota_core::{request::Ticket, response::Answer};
+
+use crate::client::reply::Reply;
+
+/// The tickets that have been handed to coordinators and not been answered. A ticket is an index and, above it, how
+/// often the index has been used, so a ticket that is answered twice finds nothing.
+#[derive(Debug, Default)]
+pub struct Tickets {
+    places: Vec<Place>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Place {
+    used: u32,
+    reply: Option<Reply>,
+}
+
+impl Tickets {
+    /// A ticket whose answer goes to `reply`.
+    pub fn issue(&mut self, reply: Reply) -> Ticket {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place { used: 0, reply: None });
+            self.places.len() as u32 - 1
+        });
+        let place = &mut self.places[index as usize];
+        place.reply = Some(reply);
+        Ticket(u64::from(place.used) << 32 | u64::from(index))
+    }
+
+    /// Writes the answer of `ticket`. False if it has been answered before (S18).
+    pub fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) -> bool {
+        let index = ticket.0 as u32;
+        let Some(place) = self.places.get_mut(index as usize) else { return false };
+        if u64::from(place.used) != ticket.0 >> 32 {
+            return false;
+        }
+        let Some(reply) = place.reply.take() else { return false };
+        place.used = place.used.wrapping_add(1);
+        self.free.push(index);
+        reply.write(answer);
+        true
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rota_core::error::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn a_ticket_is_answered_once() {
+        let mut tickets = Tickets::default();
+        let first = tickets.issue(Reply::Discard);
+        let answer = Answer::Heartbeat(ErrorCode::None);
+        assert!(tickets.answer(first, &answer));
+        assert!(!tickets.answer(first, &answer));
+        let second = tickets.issue(Reply::Discard);
+        assert_ne!(first, second);
+        assert!(!tickets.answer(first, &answer));
+        assert_eq!(tickets.waiting(), 1);
+        assert!(tickets.answer(second, &answer));
+        assert_eq!(tickets.waiting(), 0);
+    }
+}

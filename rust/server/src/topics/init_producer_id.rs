@@ -1,0 +1,27 @@
+//! `InitProducerId`, for idempotent producers.
+
+use kafka_protocol::messages::{InitProducerIdRequest, InitProducerIdResponse, ProducerId};
+use rota_core::error::ErrorCode;
+
+use super::{TRANSACTIONS_REFUSED, Topics};
+
+impl Topics {
+    /// Versions 0–5. A fresh id with epoch 0; transactional ids are refused with [`TRANSACTIONS_REFUSED`].
+    pub fn init_producer_id(&mut self, request: &InitProducerIdRequest, _version: i16) -> InitProducerIdResponse {
+        let half_known = (request.producer_id.0 == -1) != (request.producer_epoch == -1);
+        let refused = match &request.transactional_id {
+            Some(id) if id.is_empty() => Some(ErrorCode::InvalidRequest),
+            _ if half_known => Some(ErrorCode::InvalidRequest),
+            Some(_) => Some(TRANSACTIONS_REFUSED),
+            None => None,
+        };
+        if let Some(error) = refused {
+            return InitProducerIdResponse::default()
+                .with_error_code(error as i16)
+                .with_producer_id(ProducerId(-1))
+                .with_producer_epoch(-1);
+        }
+        let producer_id = self.owner.new_producer_id();
+        InitProducerIdResponse::default().with_producer_id(ProducerId(producer_id)).with_producer_epoch(0)
+    }
+}
