@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,18 @@ def small_filesystem(tmp_path: Path) -> Iterator[Path]:
         yield mounted
     finally:
         subprocess.run(["umount", "--lazy", str(mounted)], check=True)
+
+
+def said_by(process: subprocess.Popen[str]) -> list[str]:
+    """The lines on its standard error so far; it grows until the process ends."""
+    lines: list[str] = []
+    assert process.stderr is not None
+    threading.Thread(target=lines.extend, args=(process.stderr,), daemon=True).start()
+    return lines
+
+
+def about_writes(lines: list[str]) -> list[str]:
+    return [line for line in lines if "the log takes no writes" in line]
 
 
 def fill(directory: Path) -> None:
@@ -73,14 +86,18 @@ def failing(address: object) -> str:
         connection.close()
 
 
-def produce(servers: object, count: int) -> tuple[int, set[int]]:
-    """How many messages were acknowledged, and the errors of the others."""
+def produce(servers: object, count: int) -> tuple[int, set[str]]:
+    """How many messages were acknowledged, and the names of the others' errors."""
     producer = Producer({"bootstrap.servers": servers, "retries": 0, "message.timeout.ms": 10_000, "log_level": 0})
-    errors: list[KafkaError | None] = []
+    errors: list[str | None] = []
+
+    def delivered(error: KafkaError | None, _: object) -> None:
+        errors.append(None if error is None else error.name())
+
     for _ in range(count):
-        producer.produce("orders", bytes(16_384), partition=0, on_delivery=lambda error, _: errors.append(error))
+        producer.produce("orders", bytes(16_384), partition=0, on_delivery=delivered)
         producer.flush(WITHIN_S)
-    return errors.count(None), {error.code() for error in errors if error is not None}
+    return errors.count(None), {error for error in errors if error is not None}
 
 
 def stored(servers: object) -> int:
@@ -93,18 +110,19 @@ def stored(servers: object) -> int:
 def test_a_full_disk_is_visible_and_what_was_acknowledged_is_there(small_filesystem: Path) -> None:
     data = small_filesystem / "data"
     with serving(data, "--http", "127.0.0.1:0") as (process, told):
-        servers, shown = told["listen"], told["http"]
+        servers, shown, said = told["listen"], told["http"], said_by(process)
         acknowledged, errors = produce(servers, 1)
         assert (acknowledged, errors, ready(shown)[0]) == (1, set(), 200)
         fill(small_filesystem)
         more, errors = produce(servers, 50)
         acknowledged += more
-        assert errors == {KafkaError.KAFKA_STORAGE_ERROR}
+        assert errors == {"KAFKA_STORAGE_ERROR"}
         status, facts = ready(shown)
         assert (status, facts["status"], facts["log_stopped"]) == (503, "not ready", None)
         assert "No space left on device" in facts["log_failing"]
         assert "free space" in facts["log_failing"]
         assert failing(shown) == "rota_log_failing 1.0"
+        eventually(lambda: about_writes(said), WITHIN_S, "standard error says why")
 
         (small_filesystem / FILLER).unlink()
         eventually(lambda: ready(shown)[0] == 200, WITHIN_S, "the server is ready again")
@@ -113,14 +131,14 @@ def test_a_full_disk_is_visible_and_what_was_acknowledged_is_there(small_filesys
         assert (more, errors) == (1, set())
         acknowledged += more
         process.terminate()
-        _, said = process.communicate(timeout=WITHIN_S)
-    (line,) = [line for line in said.splitlines() if "the log takes no writes" in line]
+        process.wait(WITHIN_S)
+    (line,) = about_writes(said)
     assert str(data) in line
     assert "No space left on device" in line
     assert "free space" in line
 
     fill(small_filesystem)
-    ended = run("serve", "--listen", "127.0.0.1:0", "--data", str(data))
+    ended = run("serve", "--listen", "127.0.0.1:0", "--data", str(small_filesystem / "new"))
     assert ended.returncode == 1
     assert "No space left on device" in ended.stderr
     assert "free space" in ended.stderr
