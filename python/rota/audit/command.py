@@ -63,12 +63,8 @@ def shown_time(at_ms: int | None) -> str:
     return "" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def wanted_of(
-    paths: list[Path], group: str | None, since: str | None, until: str | None, output: Path, keeps_tables: bool
-) -> Wanted:
-    """What the options ask for; ends the command if they make no sense."""
-    from rota.audit.audit import Wanted
-
+def span_of(group: str | None, since: str | None, until: str | None) -> tuple[int | None, int | None]:
+    """The time that is asked about; ends the command if it or the pattern of groups makes no sense."""
     if group is not None:
         try:
             re.compile(group)
@@ -78,6 +74,16 @@ def wanted_of(
     until_ms = None if until is None else instant_ms("--until", until)
     if since_ms is not None and until_ms is not None and since_ms > until_ms:
         fail(MISUSED, f"--since is `{since}`, later than --until, `{until}`")
+    return since_ms, until_ms
+
+
+def wanted_of(
+    paths: list[Path], group: str | None, since: str | None, until: str | None, output: Path, keeps_tables: bool
+) -> Wanted:
+    """What the options ask for; ends the command if they make no sense."""
+    from rota.audit.audit import Wanted
+
+    since_ms, until_ms = span_of(group, since, until)
     return Wanted([path.absolute() for path in paths], group, since_ms, until_ms, output.absolute(), keeps_tables)
 
 
@@ -196,6 +202,7 @@ def audit(
         fail(MISUSED, "--report needs an end: it cannot be had with --follow")
     from rota.audit import session
 
+    span_of(group, since, until)
     directories = [checked_path(path) for path in paths]
     try:
         session.check_installed(follow)
