@@ -40,7 +40,7 @@ def _ends_what_it_starts() -> Iterator[None]:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     marker = item.get_closest_marker("timeout")
-    report.limit_s = float(marker.args[0] if marker else item.config.getini("timeout"))
+    vars(report)["limit_s"] = float(marker.args[0] if marker else item.config.getini("timeout"))
     return report
 
 
@@ -51,7 +51,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for report in itertools.chain.from_iterable(terminalreporter.stats.values()):
         if isinstance(report, pytest.TestReport):
             seconds[report.nodeid] += report.duration
-            limits[report.nodeid] = report.limit_s
+            limits[report.nodeid] = vars(report)["limit_s"]
     near = sorted(name for name, took in seconds.items() if took > limits[name] / 4)
     if near:
         terminalreporter.section("more than a quarter of the limit")
