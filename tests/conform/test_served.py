@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 import rota
 from rota.cli import app
+from rota.codec import apis
 from rota.conform.broker import Broker
-from rota.conform.codec import apis
 from rota.conform.judge import Verdict
 from rota.conform.older import Offer, needed
 from rota.conform.run import Options, Result, Run, catalogue, chosen

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rota._rota import RotaError
-from rota.conform.codec import Fields, MalformedError, apis, read_answer, write_request
+from rota.codec import Fields, MalformedError, apis, read_answer, write_request
 
 FRAME_BYTES_MAX = 100 * 1024 * 1024
 # Not used though the table has them: from these versions on topics are told by ids, which a member does not know.

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from rota.conform.codec import Fields, apis
+from rota.codec import Fields, apis
 from rota.conform.said import FAULT, Said
 from rota.conform.wire import Address, Connection, Exchange, Limits, WireError
 from rota.transcript.cast import MINTED, StepError

@@ -15,9 +15,9 @@ import typer
 
 import rota
 from rota.addresses import address
+from rota.codec import apis
 from rota.conform import report
 from rota.conform.broker import Broker
-from rota.conform.codec import apis
 from rota.conform.judge import BAD, REFERENCE, Recording, Verdict, dump, load
 from rota.conform.rows import Row
 from rota.conform.run import DEADLINE_S, LONGEST_S, TRIES, WORKERS, Options, Result, Run, catalogue, chosen

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rota.conform.codec import Fields
+from rota.codec import Fields
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import rota
+from rota.codec import Api, Fields, apis
 from rota.conform.broker import NotServedError, Visit
-from rota.conform.codec import Api, Fields, apis
 from rota.conform.older import Offer, needed
 from rota.conform.wire import Connection
 from rota.transcript.player import Player

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rota.conform.codec import Api, Fields, MalformedError, apis, read_answer, write_request
+from rota.codec import Api, Fields, MalformedError, apis, read_answer, write_request
 
 Address = tuple[str, int]
 FRAME_BYTES_MAX = 16 << 20

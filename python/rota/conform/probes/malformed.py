@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from rota.conform.codec import Fields, apis, write_request
+from rota.codec import Fields, apis, write_request
 from rota.conform.probes.talk import Talk, probe
 from rota.conform.rows import Row
 from rota.conform.said import FAULT

@@ -6,7 +6,7 @@ import struct
 import time
 from collections.abc import Iterator
 
-from rota.conform.codec import apis, write_request
+from rota.codec import apis, write_request
 from rota.conform.probes.talk import Talk, probe
 from rota.conform.rows import Row
 from rota.conform.wire import SilentError

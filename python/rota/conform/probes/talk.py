@@ -8,8 +8,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rota.codec import Fields
 from rota.conform.broker import NotServedError, Visit
-from rota.conform.codec import Fields
 from rota.conform.rows import Known, Row
 from rota.conform.said import Evidence, Said
 from rota.conform.wire import Connection, WireError

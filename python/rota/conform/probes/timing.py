@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from rota.conform.codec import Fields, apis
+from rota.codec import Fields, apis
 from rota.conform.probes.talk import Talk, probe
 from rota.conform.rows import Row
 from rota.conform.wire import SilentError

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from functools import partial
 
-from rota.conform.codec import Api, Fields, apis, write_request
+from rota.codec import Api, Fields, apis, write_request
 from rota.conform.probes.talk import Talk, probe
 from rota.conform.rows import Row
 

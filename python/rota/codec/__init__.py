@@ -1,6 +1,7 @@
 """Requests and answers of the group protocol in bytes, from the table in `messages.txt`.
 
-It shares nothing with the server's codec: a kit that judges a broker must not make its mistakes.
+`rota.aio` and `rota conform` use it. It shares no code with the server's codec, so that the conformance kit does not
+make the server's mistakes.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def apis() -> dict[str, Api]:
     table: dict[str, Api] = {}
     lines = [
         (len(match["indent"]) // 2, match["words"].split())
-        for match in map(LINE.match, files("rota.conform").joinpath("messages.txt").read_text().splitlines())
+        for match in map(LINE.match, files("rota.codec").joinpath("messages.txt").read_text().splitlines())
         if match and not match["words"].startswith("#")
     ]
     api: Api | None = None
