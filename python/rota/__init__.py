@@ -43,6 +43,7 @@ from rota._rota import (
     ListedGroup,
     ListGroups,
     MemberValue,
+    NotFoundError,
     OffsetCommit,
     OffsetDelete,
     OffsetDeleteAnswer,
@@ -73,7 +74,7 @@ from rota._rota import (
     encode_subscription,
 )
 from rota.clock import VirtualClock
-from rota.server import Server
+from rota.server import Message, Server
 
 if TYPE_CHECKING:
     from rota import assign as assign
@@ -118,6 +119,8 @@ __all__ = [
     "MemberError",
     "MemberSettings",
     "MemberValue",
+    "Message",
+    "NotFoundError",
     "OffsetCommit",
     "OffsetDelete",
     "OffsetDeleteAnswer",

@@ -148,6 +148,12 @@ class RecordError(RotaError):
 class EmbeddedError(RotaError):
     """Bytes that are not a message of the embedded consumer protocol, or values that have no room in one."""
 
+class NotFoundError(ValueError):
+    """A group, member, topic, partition or node that does not exist."""
+
+    what: str
+    """Which of them: "group", "member", "topic", "partition" or "node"."""
+
 class ServerError(RotaError):
     """The server could not start, or stopped by itself."""
 
@@ -1643,6 +1649,39 @@ class Server:
         """Answer every request that waits, close every connection, end the threads. A second call does nothing."""
     def settings(self) -> dict[str, str]:
         """The value of every setting, by its Kafka name."""
+    def delay_answers(self, ms: int, api: str | None = None, node_id: int | None = None) -> int:
+        """Send answers so much later from now on; the number of this fault. Raises ValueError, NotFoundError."""
+    def drop_answers(self, api: str | None = None, times: int = 1, node_id: int | None = None) -> int:
+        """Close the connections of the next requests instead of answering; the number of this fault.
+
+        Raises ValueError, NotFoundError.
+        """
+    def lose_append_answers(self, error: str, times: int = 1) -> None:
+        """Store the next appends, and report them as failed with this error. Raises ValueError."""
+    def fault(self, fault: int) -> tuple[int, int | None]:
+        """Of a network fault how many requests it has affected, and how many it is still to, None without a limit."""
+    def end_fault(self, fault: int) -> None:
+        """End a network fault."""
+    def drop_connections(self, node_id: int | None = None) -> int:
+        """Close all connections, or those of one node; how many those are. Raises NotFoundError."""
+    def stop_node(self, node_id: int) -> None:
+        """Take a node down. Raises NotFoundError."""
+    def start_node(self, node_id: int) -> None:
+        """Bring a node back. Raises NotFoundError, OSError."""
+    def down_nodes(self) -> list[int]:
+        """The ids of the nodes that are down."""
+    def reset(self) -> None:
+        """End everything that a test has asked for."""
+    def add_partitions(self, topic: str, added: int) -> int:
+        """Add partitions to a topic; how many it has then. Raises NotFoundError, RotaError."""
+    def produce(self, topic: str, partition: int, records: Sequence[tuple[bytes | None, bytes | None]]) -> list[int]:
+        """Append (key, value)s to a partition; their offsets once durable. Raises NotFoundError, RotaError."""
+    def messages(self, topic: str) -> list[tuple[int, int, int, bytes | None, bytes | None]]:
+        """(partition, offset, milliseconds since the Unix epoch, key, value) of every message. Raises NotFoundError."""
+    def wait_for_change(self, seen: int, timeout_ms: int) -> int:
+        """Wait until groups have changed since this returned `seen`, `timeout_ms` at most; what to pass next."""
+    def silent_members(self, group_id: str) -> list[str]:
+        """On a virtual clock, the members of a group whose client is gone or paused."""
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Create a topic. Raises RotaError if it exists or cannot be."""
     def groups(self) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from rota import _rota
 
-__all__ = ["Injection", "Pause"]
+__all__ = ["Fault", "Injection", "Outage", "Pause"]
 
 
 class Injection:
@@ -68,3 +68,62 @@ class Pause:
         if self._lasts:
             self._lasts = False
             self._inner.resume(self.group, self.member_id)
+
+
+class Fault:
+    """A fault of the network, as `Server.delay_answers` and `Server.drop_answers` give it. A `with` block ends it."""
+
+    def __init__(self, inner: _rota.Server, fault: int) -> None:
+        self._inner = inner
+        self._fault = fault
+
+    def __repr__(self) -> str:
+        return f"Fault(count={self.count}, left={self.left})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end()
+
+    @property
+    def count(self) -> int:
+        """How many requests it has affected."""
+        return self._inner.fault(self._fault)[0]
+
+    @property
+    def left(self) -> int | None:
+        """How many requests it is still to affect; None if that is not limited."""
+        return self._inner.fault(self._fault)[1]
+
+    def end(self) -> None:
+        """End it; answers that it delays are sent now. A second call does nothing."""
+        self._inner.end_fault(self._fault)
+
+
+class Outage:
+    """A node that is down, as `Server.stop_node` gives it; at the end of a `with` block it is started again.
+
+    node  its id.
+    """
+
+    def __init__(self, inner: _rota.Server, node: int) -> None:
+        self._inner = inner
+        self.node = node
+
+    def __repr__(self) -> str:
+        return f"Outage(node={self.node})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Start the node again. A second call does nothing."""
+        self._inner.start_node(self.node)

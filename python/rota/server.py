@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from rota import _rota
 from rota.clock import VirtualClock
-from rota.controls import Injection, Pause
+from rota.controls import Fault, Injection, Outage, Pause
 from rota.trace import Sink, writer
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Setting = str | int | bool
 
-__all__ = ["Health", "JournalHealth", "Server", "StartReport"]
+__all__ = ["Health", "JournalHealth", "Message", "Server", "StartReport"]
 
 Durability = Literal["fsync", "os"]
 
@@ -71,6 +71,17 @@ class JournalHealth(NamedTuple):
     """Entries that were dropped: the journal says where."""
     error: str | None
     """Why the disk does not take it; it is tried again."""
+
+
+class Message(NamedTuple):
+    """A message of a topic."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    """Milliseconds since the Unix epoch."""
+    key: bytes | None
+    value: bytes | None
 
 
 class Server:
@@ -272,6 +283,82 @@ class Server:
         """Create a topic. Raises rota.RotaError if it exists, or its name or partitions cannot be."""
         self._inner.create_topic(name, _whole(partitions, "partitions", -INT32_MAX, wanted="give 1 or more"))
 
+    def add_partitions(self, topic: str, count: int) -> int:
+        """Add `count` partitions to a topic; returns how many it has then.
+
+        Raises rota.NotFoundError if there is no such topic, and rota.RotaError if it cannot have so many.
+        """
+        return self._inner.add_partitions(topic, _whole(count, "count", 1))
+
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[str | bytes | None],
+        *,
+        keys: Iterable[str | bytes | None] | None = None,
+        partition: int = 0,
+    ) -> list[int]:
+        """Append messages to one partition of a topic, and return their offsets once they are durable.
+
+        values  a str is written as UTF-8; None is a null value.
+        keys    as many as there are values; without it every key is null.
+
+        Raises rota.NotFoundError if there is no such topic or partition, and rota.RotaError if a message is refused.
+        """
+        written = [_bytes(value, "values") for value in _several(values, "values")]
+        named = [None] * len(written) if keys is None else [_bytes(key, "keys") for key in _several(keys, "keys")]
+        if len(named) != len(written):
+            raise ValueError(f"keys has {len(named)} of {len(written)}: give one key for each value")
+        records = list(zip(named, written, strict=True))
+        return self._inner.produce(topic, _whole(partition, "partition"), records)
+
+    def messages(self, topic: str) -> list[Message]:
+        """Every message of a topic, by partition and offset. Raises rota.NotFoundError if there is no such topic."""
+        return [Message(*row) for row in self._inner.messages(topic)]
+
+    def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """The offsets that a group has committed, by (topic, partition).
+
+        Raises rota.NotFoundError if there is no such group.
+        """
+        look = self._inner.look(group)
+        if look is None:
+            self._inner.members(group)
+            return {}
+        return {(topic, partition): value.offset for topic, partition, value in look[1].offsets}
+
+    def wait_until_stable(
+        self,
+        group: str,
+        members: int | None = None,
+        timeout: float = 30.0,
+        poll: Callable[[], object] | None = None,
+    ) -> _rota.Explanation:
+        """Wait until a group is Stable, with that many members if `members` is given, and return what `explain` does.
+
+        The group may not exist yet. With `members=0` it waits until the group is Empty. `timeout` is in seconds of the
+        machine's clock. Give `poll` if a client of this thread joins only while it is polled, as kafka-python and any
+        client in a rebalance do; it is called until the group is stable:
+
+        >>> server.wait_until_stable("shipping", members=1, poll=lambda: consumer.poll(0.05))
+
+        Raises TimeoutError with the reason, as `rota why` gives it. On a virtual clock it is raised as soon as only
+        `clock.advance` can help, and names the milliseconds to advance: at once during an initial delay, and after a
+        few seconds if the client of a missing member is gone.
+        """
+        # Imported here: asyncio would slow down the start of every server.
+        from rota.waiting import StableWait
+
+        return StableWait(self._inner, self._clock, group, members, timeout).until_reached(poll)
+
+    async def wait_until_stable_async(
+        self, group: str, members: int | None = None, timeout: float = 30.0
+    ) -> _rota.Explanation:
+        """`wait_until_stable` for asyncio: the event loop goes on meanwhile, and cancelling ends the wait."""
+        from rota.waiting import StableWait
+
+        return await StableWait(self._inner, self._clock, group, members, timeout).until_reached_async()
+
     def groups(self) -> list[str]:
         """The ids of all groups, sorted."""
         return self._inner.groups()
@@ -359,6 +446,13 @@ class Server:
         """
         self._inner.fail_appends(error, _whole(times, "times"))
 
+    def lose_append_answers(self, error: str, times: int = 1) -> None:
+        """Let the next `times` appends be stored, and report each as failed with a Kafka error by its name.
+
+        So a commit fails although a later start, or a move to another node, finds it. Raises as `fail_appends`.
+        """
+        self._inner.lose_append_answers(error, _whole(times, "times"))
+
     def delay_appends(self, ms: int) -> None:
         """From now on whoever waits for an append is told `ms` milliseconds after it was made, on the server's clock.
 
@@ -366,6 +460,67 @@ class Server:
         wait behind older ones of their partition. Raises ValueError if `ms` is not 0 to 2,147,483,647.
         """
         self._inner.delay_appends(_whole(ms, "ms"))
+
+    def delay_answers(self, ms: int, api: str | None = None, node: int | None = None) -> Fault:
+        """From now on send answers `ms` milliseconds late: those to one API, and from one node, if they are given.
+
+        Requests are carried out at once. What follows on the same connection waits, too. The delay is in real time,
+        also on a virtual clock: it is the network's. `api` is a Kafka name such as "OffsetCommit". The delay lasts
+        until `end` of what this returns, or the end of its `with` block; answers that it holds back are sent then.
+
+        Raises ValueError for a name that is no API, with the nearest that is, or if `ms` is not 0 to 2,147,483,647,
+        and rota.NotFoundError if there is no such node.
+        """
+        return Fault(self._inner, self._inner.delay_answers(_whole(ms, "ms"), api, _node(node)))
+
+    def drop_answers(self, api: str | None = None, times: int = 1, node: int | None = None) -> Fault:
+        """Let the next `times` requests be carried out, and close their connections instead of answering.
+
+        So a client does not learn whether its commit was stored. With `api` only requests of that API are concerned,
+        with `node` only those to one node. Raises as `delay_answers`.
+        """
+        return Fault(self._inner, self._inner.drop_answers(api, _whole(times, "times"), _node(node)))
+
+    def drop_connections(self, node: int | None = None) -> int:
+        """Close every connection, or those of one node, without answering; returns how many those were.
+
+        Clients can connect again at once. Raises rota.NotFoundError if there is no such node.
+        """
+        return self._inner.drop_connections(_node(node))
+
+    def stop_node(self, node: int) -> Outage:
+        """Take a node down: it stops listening and closes its connections, and its groups are out of reach.
+
+        As when a broker with unreplicated partitions is down: the other nodes do not name it in their metadata, answer
+        COORDINATOR_NOT_AVAILABLE for its groups, and LEADER_NOT_AVAILABLE for its partitions. `move_partition` gives
+        its groups to another node. A second call does nothing.
+
+        It is down until `start_node`, `end` of what this returns, or the end of its `with` block:
+
+        >>> with server.stop_node(2):
+        ...     consumer.poll(1)
+
+        Raises rota.NotFoundError if there is no such node.
+        """
+        self._inner.stop_node(_whole(node, "node", -INT32_MAX, wanted="give the id of a node"))
+        return Outage(self._inner, node)
+
+    def start_node(self, node: int) -> None:
+        """Bring a node that is down back on its port, with the groups that its log has: sessions begin anew.
+
+        Raises rota.NotFoundError if there is no such node, and OSError if another program has taken its port.
+        """
+        self._inner.start_node(_whole(node, "node", -INT32_MAX, wanted="give the id of a node"))
+
+    def down_nodes(self) -> list[int]:
+        """The ids of the nodes that are down."""
+        return self._inner.down_nodes()
+
+    def reset(self) -> None:
+        """End everything that a test has asked for: pauses, injected errors, faults of log and network, held loads,
+        nodes that are down. Topics, messages, groups and the time stay.
+        """
+        self._inner.reset()
 
     def _advance(self, ms: int, expire: list[str]) -> None:
         self._inner.advance(ms, expire)
@@ -385,9 +540,30 @@ def _whole(value: int, name: str, lowest: int = 0, highest: int = INT32_MAX, wan
     return number
 
 
+def _node(node: int | None) -> int | None:
+    """The id of a node, or None."""
+    return None if node is None else _whole(node, "node", -INT32_MAX, wanted="give the id of a node")
+
+
 def _partition(partition: int) -> int:
     """A partition of `__consumer_offsets` that is a number at all."""
     return _whole(partition, "partition", wanted="give a partition of __consumer_offsets")
+
+
+def _several(values: Iterable[str | bytes | None], name: str) -> list[str | bytes | None]:
+    """Several texts; one text alone is a mistake."""
+    if isinstance(values, str | bytes):
+        raise TypeError(f"{name} is {values!r}: give a list of them")
+    return list(values)
+
+
+def _bytes(value: str | bytes | None, name: str) -> bytes | None:
+    """A key or a value as it is stored."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise TypeError(f"{name} has {value!r} in it: give str, bytes or None")
+    return value.encode()
 
 
 def _written(value: Setting) -> str:

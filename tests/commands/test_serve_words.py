@@ -27,6 +27,7 @@ PLAIN = [
     "--set a=1 --set=b=2=3 --set a=4",
     "--config {file} --log-format json --nodes 4",
     "--config={file} --set group.max.size=30",
+    "--control :9645 --control-token=secret --virtual-clock",
 ]
 TYPERS = [
     "--help",

@@ -10,9 +10,10 @@ import typer
 from typer.core import TyperCommand
 
 from rota._rota import ConfigError
-from rota.config.options import OPTIONS
+from rota.config.options import OPTIONS, Value
 from rota.config.sources import (
     DEFAULT,
+    HIDDEN,
     Resolved,
     Told,
     written,
@@ -52,7 +53,12 @@ def shown(resolved: Resolved) -> dict[str, dict[str, Any]]:
         name: Told(value, resolved.settings[name].source if name in resolved.settings else DEFAULT)
         for name, value in effective.items()
     }
-    return {name: {"value": one.value, "source": one.source} for name, one in told.items()}
+    return {name: {"value": showable(name, one.value), "source": one.source} for name, one in told.items()}
+
+
+def showable(name: str, value: Value) -> Value:
+    """The value, unless it is a secret."""
+    return HIDDEN if value is not None and name in OPTIONS and OPTIONS[name].is_secret else value
 
 
 def serve_command() -> Any:

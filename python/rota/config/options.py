@@ -67,6 +67,8 @@ class Option(NamedTuple):
     default: Value
     fitting: Callable[[Value], Value]
     """Gives the value as the server takes it. Raises UnfitError."""
+    is_secret: bool = False
+    """Whether it is not shown."""
 
     @property
     def flag(self) -> str:
@@ -88,6 +90,9 @@ OPTIONS: dict[str, Option] = {
         Option("journal_retention_bytes", JOURNAL_RETENTION_BYTES, whole(1, INT64_MAX // 2)),
         Option("journal_retention_ms", JOURNAL_RETENTION_MS, whole(1, INT64_MAX // 2)),
         Option("http", None, text),
+        Option("control", None, text),
+        Option("control_token", None, text, is_secret=True),
+        Option("virtual_clock", False, truth),
         Option("trace", False, truth),
         Option("log_format", None, one_of("text", "json")),
     )

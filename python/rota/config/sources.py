@@ -19,6 +19,7 @@ LIKELY = 0.8
 """From which likeness on a variable is a name that somebody mistyped. Others are somebody else's: a Kubernetes service
 that is called `rota` puts ROTA_PORT and ROTA_SERVICE_HOST into every pod."""
 DEFAULT = "default"
+HIDDEN = "(hidden)"
 
 
 class Told(NamedTuple):
@@ -152,7 +153,8 @@ def resolve(*sources: Mapping[str, Told]) -> Resolved:
         try:
             options[name] = Told(OPTIONS[name].fitting(told.value), told.source)
         except UnfitError as error:
-            raise ConfigError(f"{told.source}: `{name}` is `{written(told.value)}`: give {error}") from None
+            value = HIDDEN if OPTIONS[name].is_secret else written(told.value)
+            raise ConfigError(f"{told.source}: `{name}` is `{value}`: give {error}") from None
     return Resolved(options, settings)
 
 

@@ -40,7 +40,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Serving
 
     def do_GET(self) -> None:
-        self._answer(routes.answer(self.server.subject, self.path) if self._is_for_us() else MISDIRECTED)
+        self._answer(routes.answer(self.server.subject, self.path) if self._is_for_us() else self.misdirected())
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -49,6 +49,11 @@ class Handler(BaseHTTPRequestHandler):
         """Who listens on this machine only is asked by names of this machine only: a page from elsewhere that has its
         own name resolve to 127.0.0.1 learns nothing."""
         return not self.server.is_local or _is_local(self.headers.get("Host", "localhost"))
+
+    @staticmethod
+    def misdirected() -> routes.Answer:
+        """The answer to a request that names another host."""
+        return MISDIRECTED
 
     def _answer(self, answer: routes.Answer) -> None:
         self.send_response(answer.status)
@@ -93,14 +98,14 @@ class Serving(ThreadingHTTPServer):
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, handler: type[Handler]) -> None:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family, _, _, _, address = found[0]
         self.subject = routes.Subject()
         self.is_local = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
         self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
         self._open: set[socket.socket] = set()
-        super().__init__((str(address[0]), int(address[1])), Handler)
+        super().__init__((str(address[0]), int(address[1])), handler)
 
     def server_bind(self) -> None:
         """As any TCP server: a name for the host is not looked up."""
@@ -139,8 +144,8 @@ class Serving(ThreadingHTTPServer):
 class Listener:
     """Answers HTTP at an address until it is closed."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._serving = Serving(host, port)
+    def __init__(self, host: str, port: int, handler: type[Handler] = Handler) -> None:
+        self._serving = Serving(host, port, handler)
         self._thread = threading.Thread(target=self._serving.serve_forever, args=(0.1,), name="rota-http", daemon=True)
         self._thread.start()
 
@@ -148,6 +153,11 @@ class Listener:
     def subject(self) -> routes.Subject:
         """What it shows."""
         return self._serving.subject
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it listens on a loopback address."""
+        return self._serving.is_local
 
     @property
     def address(self) -> str:
@@ -170,17 +180,17 @@ class ListenError(OSError):
         return str(self.strerror)
 
 
-def listen(text: str) -> Listener:
-    """A listener on HOST:PORT, or on :PORT of this machine only.
+def listen(text: str, handler: type[Handler] = Handler, what: str = "HTTP") -> Listener:
+    """A listener on HOST:PORT, or on :PORT of this machine only; `what` is served there, for errors.
 
     Raises ValueError if that is no address, OSError if it cannot be listened on.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit() and int(port[:6]) <= 65_535):
-        raise ValueError(f"the HTTP address is `{text}`: give HOST:PORT or :PORT, such as 127.0.0.1:9644")
+        raise ValueError(f"the {what} address is `{text}`: give HOST:PORT or :PORT, such as 127.0.0.1:9644")
     try:
-        return Listener(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
+        return Listener(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port), handler)
     except OSError as error:
         reason = error.strerror or str(error)
         choose = "choose an address of this machine and a port above 1023, or port 0 for a free one"
-        raise ListenError(error.errno, f"cannot serve HTTP on {text}: {reason}; {choose}") from None
+        raise ListenError(error.errno, f"cannot serve {what} on {text}: {reason}; {choose}") from None

@@ -71,6 +71,27 @@ ShownOn = Annotated[
     str | None,
     typer.Option("--http", metavar="HOST:PORT", help="Show groups and health there; :PORT is on this machine only."),
 ]
+ControlledOn = Annotated[
+    str | None,
+    typer.Option(
+        "--control",
+        metavar="HOST:PORT",
+        help="Let tests control the server there over HTTP (docs/any-language.md); :PORT is on this machine only.",
+    ),
+]
+ControlToken = Annotated[
+    str | None,
+    typer.Option(
+        "--control-token",
+        metavar="TEXT",
+        help="What --control requires of every request; needed where other machines can reach it. Better given as "
+        "ROTA_CONTROL_TOKEN: other users of this machine can read a command line.",
+    ),
+]
+VirtualTime = Annotated[
+    bool,
+    typer.Option("--virtual-clock/--no-virtual-clock", help="With --control: time moves only when a test advances it."),
+]
 Journal = Annotated[
     bool,
     typer.Option("--journal/--no-journal", help="Write down every event of every coordinator, in the data directory."),
@@ -114,6 +135,9 @@ def serve(
     journal_retention_bytes: JournalRetentionBytes = JOURNAL_RETENTION_BYTES,
     journal_retention_ms: JournalRetentionMs = JOURNAL_RETENTION_MS,
     http: ShownOn = None,
+    control: ControlledOn = None,
+    control_token: ControlToken = None,
+    virtual_clock: VirtualTime = False,
     trace: Tracing = False,
     log_format: Logging = None,
     config: ConfigFile = None,
@@ -140,6 +164,7 @@ def serve(
       rota serve --data data
       rota serve --data data --journal
       rota serve --http :9644
+      rota serve --control :9645 --virtual-clock
       rota serve --trace --json
       rota serve --config rota.toml --log-format json
       rota serve --set group.initial.rebalance.delay.ms=0 --set num.partitions=12

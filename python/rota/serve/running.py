@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import rota
 from rota.addresses import address
+from rota.clock import VirtualClock
 from rota.config.sources import Resolved
 from rota.exits import FAILED, MISUSED, complain, fail
 from rota.reporting import Report
 from rota.serve.ending import Ending, Printer
 from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS, Server
 from rota.trace import Sink
+
+if TYPE_CHECKING:
+    from rota.http import Listener
 
 IN_MEMORY = "in memory: nothing survives a restart"
 
@@ -59,6 +63,7 @@ def started(
     trace: Sink | None,
     data: Data | None,
     http: str | None = None,
+    is_virtual: bool = False,
     blame: Callable[[str], str] = str,
 ) -> Server:
     """A running server, or the reason why not as one line on stderr. `blame` says where a setting came from."""
@@ -77,12 +82,29 @@ def started(
             journal_retention_bytes=data.journal_retention_bytes,
             journal_retention_ms=data.journal_retention_ms,
             http=http,
+            clock=VirtualClock() if is_virtual else None,
         )
     except rota.ConfigError as error:
         fail(MISUSED, f"{blame(str(error))}; `rota settings` lists the settings")
     except ValueError as error:
         fail(MISUSED, str(error))
     except (rota.RotaError, OSError) as error:
+        fail(FAILED, str(error))
+
+
+def controlled(server: Server, told: Resolved, where: str | None) -> Listener | None:
+    """The listener of --control, or the reason why not as one line on stderr."""
+    if where is None:
+        return None
+    from rota import control
+
+    try:
+        return control.serve(server, where, told["control_token"])
+    except ValueError as error:
+        server.stop()
+        fail(MISUSED, f"{told.called('control')}: {error}")
+    except OSError as error:
+        server.stop()
         fail(FAILED, str(error))
 
 
@@ -102,7 +124,7 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def say_ready(server: Server, data: Data, advertise: str | None, *, as_json: bool) -> None:
+def say_ready(server: Server, data: Data, advertise: str | None, control: str | None, *, as_json: bool) -> None:
     """The first line, and what clients are told if that is something else."""
     where = kept(server, data.where, data.how)
     if as_json:
@@ -112,7 +134,7 @@ def say_ready(server: Server, data: Data, advertise: str | None, *, as_json: boo
         report = server.start_report()
         found = {} if report is None else {"data": str(data.where), **report._asdict()}
         shown = {} if server.http_address is None else {"http": server.http_address}
-        say(json.dumps(ready | found | shown))
+        say(json.dumps(ready | found | shown | ({} if control is None else {"control": control})))
     else:
         say(f"rota {rota.__version__} ready on {server.bootstrap_servers} ({where})")
     if advertise is not None and not as_json:
@@ -121,6 +143,8 @@ def say_ready(server: Server, data: Data, advertise: str | None, *, as_json: boo
         say(f"clients are told to connect to {told}")
     if server.http_address is not None and not as_json:
         say(f"its groups are shown on http://{server.http_address}/")
+    if control is not None and not as_json:
+        say(f"tests control it on http://{control}/")
 
 
 def serve(told: Resolved, *, as_json: bool) -> None:
@@ -129,6 +153,9 @@ def serve(told: Resolved, *, as_json: bool) -> None:
     ending = Ending(report)
     printer = Printer(ending, as_json=as_json) if told["trace"] else None
     kept_in, (listen, advertise) = Data.of(told), addresses(told)
+    if told["virtual_clock"] and told["control"] is None:
+        fail(MISUSED, f"{told.called('virtual_clock')} needs --control: nothing else could move the clock")
+    controlled_on = None if told["control"] is None else address(told.called("control"), told["control"], 0)
     server = started(
         listen,
         advertise,
@@ -137,10 +164,14 @@ def serve(told: Resolved, *, as_json: bool) -> None:
         None if printer is None else printer.sink,
         kept_in,
         None if told["http"] is None else address(told.called("http"), told["http"], 0),
+        told["virtual_clock"],
         told.blame,
     )
-    say_ready(server, kept_in, advertise, as_json=as_json)
+    control = controlled(server, told, controlled_on)
+    say_ready(server, kept_in, advertise, None if control is None else control.address, as_json=as_json)
     report.event("ready", version=rota.__version__, listen=server.bootstrap_servers, data=told["data"])
     if printer is not None:
         printer.begin()
     ending.follow(server)
+    if control is not None:
+        control.close()

@@ -174,6 +174,11 @@ impl<B: Clone + 'static> FaultyLog<B> {
         }
     }
 
+    /// Nothing strikes the next appends any more.
+    pub fn forget_faults(&self) {
+        self.update(|state| state.faults.clear());
+    }
+
     /// From here on completions of appends are delivered so many milliseconds after they came.
     pub fn delay(&self, delay_ms: u64) {
         self.late.delay_ms.store(delay_ms, Ordering::Relaxed);

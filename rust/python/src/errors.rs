@@ -20,7 +20,24 @@ create_exception!(
 create_exception!(rota, SnapshotError, RotaError, "Bytes that are not a snapshot of this version of rota.");
 create_exception!(rota, RecordError, RotaError, "Bytes that are not a record of `__consumer_offsets`.");
 create_exception!(rota, EmbeddedError, RotaError, "Bytes that are not a message of the embedded consumer protocol.");
+create_exception!(
+    rota,
+    NotFoundError,
+    PyValueError,
+    "A group, member, topic, partition or node that does not exist. `what` says which of them."
+);
 create_exception!(rota, ServerError, RotaError, "The server could not start, or stopped by itself.");
+
+/// That something does not exist; `what` is "group", "member", "topic", "partition" or "node".
+pub fn not_found(what: &'static str, message: String) -> PyErr {
+    Python::attach(|py| {
+        let error = NotFoundError::new_err(message);
+        match error.value(py).setattr("what", what) {
+            Ok(()) => error,
+            Err(failed) => failed,
+        }
+    })
+}
 
 /// An error code; in Python a member of the `IntEnum` `rota.ErrorCode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,5 +104,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RecordError", py.get_type::<RecordError>())?;
     module.add("EmbeddedError", py.get_type::<EmbeddedError>())?;
     module.add("ServerError", py.get_type::<ServerError>())?;
+    module.add("NotFoundError", py.get_type::<NotFoundError>())?;
     module.add("ErrorCode", error_code_class(py)?)
 }

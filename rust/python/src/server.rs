@@ -10,7 +10,8 @@ use pyo3::{
 use rota_core::State;
 use rota_log::BOUNDS_SECONDS;
 use rota_server::{
-    DataConfig, Durability, InjectionId, JournalConfig, Server as Running, ServerConfig, ServerError, Settings, Tally,
+    DataConfig, Durability, FaultId, InjectionId, JournalConfig, KeyValue, Message, Server as Running, ServerConfig,
+    ServerError, Settings, Tally,
     trace::{self, Layout, Trace, TraceWriter},
 };
 
@@ -22,6 +23,9 @@ use crate::{
 
 /// What a group is doing, its state, and of each member its client id and host.
 type Look = (Explanation, Projection, Vec<(String, String)>);
+
+/// Partition, offset, timestamp, key and value.
+type MessageRow = (i32, i64, i64, Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// How long `stop` waits for the server's threads.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -63,19 +67,28 @@ fn raised(error: ServerError) -> PyErr {
         | ServerError::BadJournal(_)
         | ServerError::BadNodes { .. }
         | ServerError::TooFewPorts { .. }
-        | ServerError::UnknownNode { .. }
-        | ServerError::UnknownPartition { .. }
         | ServerError::UnknownErrorName { .. }
         | ServerError::UnknownApiName { .. }
-        | ServerError::UnknownGroup { .. }
-        | ServerError::UnknownMember { .. }
+        | ServerError::UnknownServedApi { .. }
         | ServerError::InstanceWithoutGroup { .. } => PyValueError::new_err(text),
+        ServerError::UnknownGroup { .. } => errors::not_found("group", text),
+        ServerError::UnknownMember { .. } => errors::not_found("member", text),
+        ServerError::UnknownNode { .. } => errors::not_found("node", text),
+        ServerError::UnknownTopic { .. } => errors::not_found("topic", text),
+        ServerError::UnknownPartition { .. } | ServerError::UnknownTopicPartition { .. } => {
+            errors::not_found("partition", text)
+        }
         ServerError::UnknownHost { .. }
         | ServerError::AddressInUse { .. }
         | ServerError::CannotListen { .. }
         | ServerError::CannotOpen(_)
         | ServerError::BadData { .. } => PyOSError::new_err(text),
-        ServerError::TopicRefused { .. } | ServerError::NotDone { .. } => errors::RotaError::new_err(text),
+        ServerError::TopicRefused { .. }
+        | ServerError::NodeIsDown { .. }
+        | ServerError::NotGrown { .. }
+        | ServerError::NotProduced { .. }
+        | ServerError::Unreadable { .. }
+        | ServerError::NotDone { .. } => errors::RotaError::new_err(text),
         ServerError::CannotRun { .. }
         | ServerError::Stopped
         | ServerError::Died
@@ -254,6 +267,35 @@ impl Server {
         py.detach(|| self.running.create_topic(name, partitions)).map_err(raised)
     }
 
+    /// Adds partitions to a topic; how many it has then.
+    fn add_partitions(&self, py: Python<'_>, topic: &str, added: i32) -> PyResult<i32> {
+        py.detach(|| self.running.add_partitions(topic, added)).map_err(raised)
+    }
+
+    /// Appends (key, value)s to a partition; their offsets.
+    fn produce(&self, py: Python<'_>, topic: &str, partition: i32, records: Vec<KeyValue>) -> PyResult<Vec<i64>> {
+        py.detach(|| self.running.produce(topic, partition, records)).map_err(raised)
+    }
+
+    /// (partition, offset, milliseconds since the Unix epoch, key, value) of every message of a topic.
+    fn messages(&self, py: Python<'_>, topic: &str) -> PyResult<Vec<MessageRow>> {
+        let messages = py.detach(|| self.running.messages(topic)).map_err(raised)?;
+        let row =
+            |message: Message| (message.partition, message.offset, message.timestamp_ms, message.key, message.value);
+        Ok(messages.into_iter().map(row).collect())
+    }
+
+    /// Waits until groups have changed since this returned `seen`, at most `timeout_ms`; what to pass next.
+    fn wait_for_change(&self, py: Python<'_>, seen: u64, timeout_ms: u64) -> PyResult<u64> {
+        let timeout = Duration::from_millis(timeout_ms);
+        py.detach(|| self.running.wait_for_change(seen, timeout)).map_err(raised)
+    }
+
+    /// On a virtual clock, the members of a group whose client is gone or paused.
+    fn silent_members(&self, py: Python<'_>, group_id: &str) -> PyResult<Vec<String>> {
+        py.detach(|| self.running.silent_members(group_id)).map_err(raised)
+    }
+
     /// Ids of all groups, sorted.
     fn groups(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         py.detach(|| self.running.groups()).map_err(raised)
@@ -358,6 +400,55 @@ impl Server {
         self.running.cancel_injection(InjectionId(injection));
     }
 
+    /// From now on answers are written so much later; gives the number of this fault.
+    #[pyo3(signature = (ms, api = None, node_id = None))]
+    fn delay_answers(&self, py: Python<'_>, ms: u64, api: Option<&str>, node_id: Option<i32>) -> PyResult<u64> {
+        let delay = Duration::from_millis(ms);
+        py.detach(|| self.running.delay_answers(delay, api, node_id)).map(|id| id.0).map_err(raised)
+    }
+
+    /// The next `times` requests have their connections closed instead of an answer; gives the number of this fault.
+    #[pyo3(signature = (api = None, times = 1, node_id = None))]
+    fn drop_answers(&self, py: Python<'_>, api: Option<&str>, times: u32, node_id: Option<i32>) -> PyResult<u64> {
+        py.detach(|| self.running.drop_answers(api, times, node_id)).map(|id| id.0).map_err(raised)
+    }
+
+    /// Of a network fault how many requests it has concerned, and how many it is still to, `None` without a limit.
+    fn fault(&self, fault: u64) -> (u32, Option<u32>) {
+        self.running.fault(FaultId(fault))
+    }
+
+    /// Ends a network fault.
+    fn end_fault(&self, py: Python<'_>, fault: u64) -> PyResult<()> {
+        py.detach(|| self.running.end_fault(FaultId(fault))).map_err(raised)
+    }
+
+    /// Closes all connections, or those of one node; how many those are.
+    #[pyo3(signature = (node_id = None))]
+    fn drop_connections(&self, py: Python<'_>, node_id: Option<i32>) -> PyResult<usize> {
+        py.detach(|| self.running.drop_connections(node_id)).map_err(raised)
+    }
+
+    /// Takes a node down.
+    fn stop_node(&self, py: Python<'_>, node_id: i32) -> PyResult<()> {
+        py.detach(|| self.running.stop_node(node_id)).map_err(raised)
+    }
+
+    /// Brings a node back.
+    fn start_node(&self, py: Python<'_>, node_id: i32) -> PyResult<()> {
+        py.detach(|| self.running.start_node(node_id)).map_err(raised)
+    }
+
+    /// The ids of the nodes that are down.
+    fn down_nodes(&self) -> Vec<i32> {
+        self.running.down_nodes()
+    }
+
+    /// Ends everything that a test has asked for.
+    fn reset(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.running.reset()).map_err(raised)
+    }
+
     /// How many requests have been answered with injected errors.
     fn injected(&self) -> u64 {
         self.running.injected()
@@ -388,6 +479,12 @@ impl Server {
     /// Appends end again, those that were held first; gives how many those are.
     fn release_appends(&self, py: Python<'_>) -> PyResult<usize> {
         py.detach(|| self.running.release_appends()).map_err(raised)
+    }
+
+    /// The next `times` appends are stored, and reported as failed with the Kafka error of this name.
+    #[pyo3(signature = (error, times = 1))]
+    fn lose_append_answers(&self, py: Python<'_>, error: &str, times: u32) -> PyResult<()> {
+        py.detach(|| self.running.lose_append_answers(error, times)).map_err(raised)
     }
 
     /// The next `times` appends fail with the Kafka error of this name.

@@ -43,7 +43,7 @@ pub use base::{
     settings::{self, SettingError, Settings},
 };
 pub use client::trace;
-pub use faults::InjectionId;
+pub use faults::{FaultId, InjectionId};
 pub use log::data_dir::{DataConfig, Health, StartReport, report_lines};
 pub use node::journal::{JournalConfig, JournalHealth};
 pub use rota_log::store::Durability;
@@ -51,4 +51,5 @@ pub use server::{
     Server, ServerConfig,
     controls::MemberName,
     inspect::{Census, GroupSight},
+    messages::{KeyValue, Message},
 };

@@ -71,9 +71,11 @@ impl<'c> Context<'c> {
         self.node.place().host_for(self.client.reached_ip())
     }
 
-    /// The nodes as the client finds them.
+    /// The nodes that are up, as the client finds them. The first one is the controller.
     pub fn cluster(&self) -> Cluster {
-        self.node.place().cluster(self.client.reached_ip())
+        let mut cluster = self.node.place().cluster(self.client.reached_ip());
+        cluster.nodes.retain(|node| !self.node.outages().is_down(node.id));
+        cluster
     }
 
     /// The way back to the client, for an answer that comes later.

@@ -14,6 +14,8 @@ const KEY_TYPE_TRANSACTION: i8 = 1;
 /// What a transactional client is told. Every client takes error 53 as final; with any other it would ask again.
 const NO_TRANSACTIONS: &str = "this server has no transactions: configure the producer without a transactional id";
 
+const NODE_IS_DOWN: &str = "the node that coordinates the group is down";
+
 const BAD_KEY_TYPE: &str = "this server coordinates consumer groups only: key type 0";
 
 /// The node that owns the group's partition, as things are now.
@@ -26,6 +28,9 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         KEY_TYPE_GROUP if node.injected(key).is_some() => {
             let error = node.injected(key).unwrap_or(ErrorCode::None);
             refused(error.code(), error.name())
+        }
+        KEY_TYPE_GROUP if node.outages().is_down(node.owner_of(node.partition_of(key))) => {
+            refused(ErrorCode::CoordinatorNotAvailable.code(), NODE_IS_DOWN)
         }
         KEY_TYPE_GROUP => {
             let node_id = node.owner_of(node.partition_of(key));

@@ -11,6 +11,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let (version, cluster) = (context.version(), context.cluster());
     let (topics, random) = context.node.topics_mut();
     let mut response = topics.metadata(&request, version, &cluster, random);
+    faults::lead_nowhere(&mut response, context.node.outages());
     if let Some(error) = context.node.injected("") {
         faults::metadata_error(&mut response, error);
     }

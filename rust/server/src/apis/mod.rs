@@ -39,7 +39,7 @@ use self::{
     context::{Context, Outcome},
     fetch::FetchWait,
 };
-use crate::{client::Client, node::Node};
+use crate::{client::Client, faults::Disturbance, node::Node};
 
 /// What became of a request.
 pub enum Handled {
@@ -51,6 +51,10 @@ pub enum Handled {
     Fetch(Box<FetchWait>),
     /// It is not looked at while its member is paused.
     Paused,
+    /// Its answer is in the connection's buffer, and a test wants the network to lose it or to be late.
+    Disturbed(Disturbance),
+    /// Its answer, which comes later, is to be late.
+    Late(Box<Handled>, Disturbance),
     /// The connection is to be closed.
     Close,
 }
@@ -119,7 +123,18 @@ fn route(node: &mut Node, client: &Rc<Client>, frame: &[u8]) -> Outcome {
     node.begin_request(header.api.key);
     let handled = HANDLERS[index].1(&mut Context::new(node, client, &header, body));
     node.end_request();
-    handled
+    match node.disturb(header.api.key) {
+        None => handled,
+        Some(disturbance) => handled.map(|handled| disturbed(handled, disturbance)),
+    }
+}
+
+/// What a test wants the network to do to a request that has been handled.
+fn disturbed(handled: Handled, disturbance: Disturbance) -> Handled {
+    match (disturbance, handled) {
+        (Disturbance::Closed, _) | (_, Handled::Answered) => Handled::Disturbed(disturbance),
+        (_, later) => Handled::Late(Box::new(later), disturbance),
+    }
 }
 
 #[cfg(test)]

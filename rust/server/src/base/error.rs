@@ -113,6 +113,18 @@ pub enum ServerError {
         /// The API whose name is closest.
         nearest: &'static str,
     },
+    /// No API that is served has this name.
+    UnknownServedApi {
+        /// As given.
+        name: String,
+        /// The API whose name is closest.
+        nearest: &'static str,
+    },
+    /// The node is down and has to be started first.
+    NodeIsDown {
+        /// Its id.
+        node_id: i32,
+    },
     /// There is no such group.
     UnknownGroup {
         /// As given.
@@ -142,6 +154,49 @@ pub enum ServerError {
         what: String,
         /// Why.
         reason: NotDone,
+    },
+    /// There is no such topic.
+    UnknownTopic {
+        /// As given.
+        topic: String,
+        /// The topic whose name is closest, if there is any.
+        nearest: Option<String>,
+    },
+    /// The topic has no such partition.
+    UnknownTopicPartition {
+        /// The topic.
+        topic: String,
+        /// As given.
+        partition: i32,
+        /// How many it has.
+        partitions: i32,
+    },
+    /// A message was not appended.
+    NotProduced {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The protocol's error and its reason.
+        reason: String,
+    },
+    /// The messages of a partition cannot be read.
+    Unreadable {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// From where on.
+        offset: i64,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// Partitions cannot be added to the topic.
+    NotGrown {
+        /// The topic.
+        topic: String,
+        /// The protocol's error and its reason.
+        reason: String,
     },
     /// The topic cannot be created.
     TopicRefused {
@@ -203,9 +258,16 @@ impl fmt::Display for ServerError {
             ServerError::TopicRefused { topic, reason } => write!(out, "cannot create topic `{topic}`: {reason}"),
             ServerError::UnknownErrorName { .. }
             | ServerError::UnknownApiName { .. }
+            | ServerError::UnknownServedApi { .. }
+            | ServerError::NodeIsDown { .. }
             | ServerError::UnknownGroup { .. }
             | ServerError::UnknownMember { .. }
             | ServerError::InstanceWithoutGroup { .. }
+            | ServerError::UnknownTopic { .. }
+            | ServerError::UnknownTopicPartition { .. }
+            | ServerError::NotProduced { .. }
+            | ServerError::Unreadable { .. }
+            | ServerError::NotGrown { .. }
             | ServerError::NotDone { .. } => self.fmt_control(out),
         }
     }
@@ -222,6 +284,12 @@ impl ServerError {
                 out,
                 "no API that can be made to answer an error is named `{name}`; the nearest one is `{nearest}`"
             ),
+            ServerError::UnknownServedApi { name, nearest } => {
+                write!(out, "no API of this server is named `{name}`; the nearest one is `{nearest}`")
+            }
+            ServerError::NodeIsDown { node_id } => {
+                write!(out, "node {node_id} is down: start it before you move a partition to it")
+            }
             ServerError::UnknownGroup { group_id, nearest } => {
                 write!(out, "there is no group `{group_id}`; {}", Nearest(nearest.as_deref()))
             }
@@ -236,6 +304,21 @@ impl ServerError {
                 "`{instance_id}` is a group.instance.id, which names a member only within a group: give its group, \
                  such as `{group_id}`, too"
             ),
+            ServerError::UnknownTopic { topic, nearest } => {
+                write!(out, "there is no topic `{topic}`; {}", Nearest(nearest.as_deref()))
+            }
+            ServerError::UnknownTopicPartition { topic, partition, partitions } => {
+                write!(out, "topic `{topic}` has no partition {partition}: give 0 to {}", partitions - 1)
+            }
+            ServerError::NotProduced { topic, partition, reason } => {
+                write!(out, "cannot append to partition {partition} of topic `{topic}`: {reason}")
+            }
+            ServerError::Unreadable { topic, partition, offset, reason } => {
+                write!(out, "cannot read partition {partition} of topic `{topic}` from offset {offset}: {reason}")
+            }
+            ServerError::NotGrown { topic, reason } => {
+                write!(out, "cannot add partitions to topic `{topic}`: {reason}")
+            }
             ServerError::NotDone { what, reason } => write!(out, "{what}: {reason}"),
             other => write!(out, "{other}"),
         }

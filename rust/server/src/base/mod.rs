@@ -1,6 +1,7 @@
-//! The lowest layer: time, random bits, settings, errors, addresses, the owners of partitions, and metrics. It imports no
-//! other layer.
+//! The lowest layer: time, random bits, settings, errors, addresses, the owners of partitions, notices of changes,
+//! and metrics. It imports no other layer.
 
+pub mod changes;
 pub mod clock;
 pub mod entropy;
 pub mod error;

@@ -2,12 +2,14 @@
 //! some members. All nodes of a server follow the same; while nothing is asked for, a request costs a look at a flag.
 
 mod injected;
+mod network;
+mod outage;
 
 use std::{
     cell::RefCell,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU8, Ordering},
     },
 };
 
@@ -18,7 +20,12 @@ use rota_wire::{
     versions,
 };
 
-pub use self::injected::{fetch_error, metadata_error, produce_error};
+use self::network::Network;
+pub use self::{
+    injected::{fetch_error, metadata_error, produce_error},
+    network::{Disturbance, FaultId, NetworkFault},
+    outage::{Outages, lead_nowhere},
+};
 use crate::client::MemberKey;
 
 /// Names one injection of a server.
@@ -54,15 +61,21 @@ struct State {
     injections: Vec<Injection>,
     /// As often as it was asked for.
     paused: Vec<MemberKey>,
+    network: Network,
 }
+
+/// An injection has requests left to answer.
+const INJECTING: u8 = 1;
+/// A member is paused.
+const PAUSING: u8 = 2;
+/// A network fault has requests left to concern.
+const DISTURBING: u8 = 4;
 
 /// What a test has asked for, for all nodes.
 #[derive(Debug, Default)]
 pub struct Controls {
-    /// An injection has requests left to answer.
-    injecting: AtomicBool,
-    /// A member is paused.
-    pausing: AtomicBool,
+    /// What of the above is the case, so that a request looks at one flag while nothing is.
+    asked: AtomicU8,
     state: Mutex<State>,
 }
 
@@ -105,7 +118,11 @@ impl Controls {
 
     /// Whether nothing is asked for.
     pub fn are_idle(&self) -> bool {
-        !self.injecting.load(Ordering::Relaxed) && !self.pausing.load(Ordering::Relaxed)
+        self.asked.load(Ordering::Relaxed) == 0
+    }
+
+    fn is_asked(&self, what: u8) -> bool {
+        self.asked.load(Ordering::Relaxed) & what != 0
     }
 
     /// How many requests have been answered with injected errors.
@@ -115,7 +132,7 @@ impl Controls {
 
     /// Takes what is next for a request of this API about this group.
     fn take(&self, api_key: i16, group_id: &str) -> Option<Chosen> {
-        if !self.injecting.load(Ordering::Relaxed) {
+        if !self.is_asked(INJECTING) {
             return None;
         }
         let mut state = self.lock();
@@ -144,9 +161,55 @@ impl Controls {
         !state.paused.contains(member)
     }
 
+    /// Begins a network fault.
+    pub fn begin_fault(&self, fault: NetworkFault) -> FaultId {
+        let mut state = self.lock();
+        let id = state.network.begin(fault);
+        self.look_at(&state);
+        id
+    }
+
+    /// Ends a network fault.
+    pub fn end_fault(&self, id: FaultId) {
+        let mut state = self.lock();
+        state.network.end(id);
+        self.look_at(&state);
+    }
+
+    /// Of a network fault how many requests it has concerned, and how many it is still to, `None` without a limit.
+    pub fn fault_count(&self, id: FaultId) -> (u32, Option<u32>) {
+        self.lock().network.count(id)
+    }
+
+    /// Whether the delays of a network fault go on.
+    pub fn fault_lasts(&self, id: FaultId) -> bool {
+        self.is_asked(DISTURBING) && self.lock().network.lasts(id)
+    }
+
+    /// What the network does to a request of this API to this node.
+    pub fn disturb(&self, api_key: i16, node_id: i32) -> Option<Disturbance> {
+        if !self.is_asked(DISTURBING) {
+            return None;
+        }
+        let mut state = self.lock();
+        let disturbance = state.network.disturb(api_key, node_id);
+        self.look_at(&state);
+        disturbance
+    }
+
+    /// Ends all injections, pauses and network faults; the members that were paused are heard again.
+    pub fn end_all(&self) -> Vec<MemberKey> {
+        let mut state = self.lock();
+        state.injections.iter_mut().for_each(|injection| injection.left = 0);
+        state.network.end_all();
+        let paused = std::mem::take(&mut state.paused);
+        self.look_at(&state);
+        paused
+    }
+
     /// The paused member whose request this is; `None`: the request is to be handled.
     pub fn paused_sender(&self, header: &RequestHeader<'_>, body: &[u8]) -> Result<Option<MemberKey>, WireError> {
-        if !self.pausing.load(Ordering::Relaxed) {
+        if !self.is_asked(PAUSING) {
             return Ok(None);
         }
         Ok(senders(header, body)?.into_iter().find(|(group_id, member_id)| self.is_paused(group_id, member_id)))
@@ -159,8 +222,10 @@ impl Controls {
 
     fn look_at(&self, state: &State) {
         let injecting = state.injections.iter().any(|injection| injection.left > 0);
-        self.injecting.store(injecting, Ordering::Relaxed);
-        self.pausing.store(!state.paused.is_empty(), Ordering::Relaxed);
+        let asked =
+            [(injecting, INJECTING), (!state.paused.is_empty(), PAUSING), (state.network.is_active(), DISTURBING)];
+        let asked = asked.iter().filter(|(is_asked, _)| *is_asked).fold(0, |sum, (_, what)| sum | what);
+        self.asked.store(asked, Ordering::Relaxed);
     }
 }
 
@@ -327,6 +392,6 @@ mod tests {
         assert!(controls.is_paused("g", "m"));
         assert!(controls.resume(&member));
         assert!(!controls.is_paused("g", "m"));
-        assert!(!controls.pausing.load(Ordering::Relaxed));
+        assert!(controls.are_idle());
     }
 }

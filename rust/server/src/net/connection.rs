@@ -29,6 +29,7 @@ use super::event_loop::EventLoop;
 use crate::{
     apis::{self, Handled, fetch::FetchWait},
     client::{Client, Ending},
+    faults::Disturbance,
     node::heartbeats::{self, Taken},
 };
 
@@ -89,16 +90,20 @@ enum Next {
     Paused,
     /// Wait for data to fetch.
     Fetch(Box<FetchWait>),
+    /// Write later, or close, as a test wants the network to do.
+    Disturbed(Disturbance),
     /// Write, then close.
     Close,
 }
 
 /// The task of one connection.
 pub struct Channel {
-    event_loop: Rc<EventLoop>,
+    pub(super) event_loop: Rc<EventLoop>,
     connection: Rc<Connection>,
-    client: Rc<Client>,
-    stream: TcpStream,
+    pub(super) client: Rc<Client>,
+    pub(super) stream: TcpStream,
+    /// How late the answer of the parked request is to be.
+    pub(super) late: Cell<Option<Disturbance>>,
     /// Bytes that were read and not handled: an unfinished frame, or what came behind a parked request.
     buffered: BytesMut,
     end_of_stream: bool,
@@ -119,6 +124,7 @@ impl Channel {
             connection,
             client,
             stream,
+            late: Cell::new(None),
             buffered: BytesMut::new(),
             end_of_stream: false,
             waiting_bytes: 0,
@@ -136,6 +142,9 @@ impl Channel {
     async fn run(&mut self) -> io::Result<()> {
         let mut next = self.handle_when_heard().await?;
         loop {
+            if let Next::Disturbed(disturbance) = next {
+                self.suffer(disturbance).await?;
+            }
             let goes_on = matches!(next, Next::Turn) && self.client.ending() == Ending::No;
             if !goes_on {
                 self.write().await?;
@@ -147,11 +156,17 @@ impl Channel {
             match next {
                 Next::Close => return Ok(()),
                 Next::Turn if goes_on => {}
-                Next::Write => {}
+                Next::Write | Next::Disturbed(_) => {}
                 _ if self.client.ending() != Ending::No => return Ok(()),
-                Next::Parked => self.wait_for_answer().await?,
+                Next::Parked => {
+                    self.wait_for_answer().await?;
+                    self.suffer_what_is_left().await?;
+                }
                 Next::Turn | Next::Paused => {}
-                Next::Fetch(wait) => self.wait_for_data(*wait).await?,
+                Next::Fetch(wait) => {
+                    self.wait_for_data(*wait).await?;
+                    self.suffer_what_is_left().await?;
+                }
                 Next::Read if self.end_of_stream => return Ok(()),
                 Next::Read => {
                     if let Some(after) = poll_fn(|context| self.poll_read(context)).await? {
@@ -245,7 +260,12 @@ impl Channel {
             let frame = &rest[LENGTH_BYTES..LENGTH_BYTES + length];
             *heartbeats += heartbeats_in(frame);
             handled += LENGTH_BYTES + length;
-            match apis::handle(&mut self.event_loop.node.borrow_mut(), &self.client, frame) {
+            let mut handled_as = apis::handle(&mut self.event_loop.node.borrow_mut(), &self.client, frame);
+            if let Ok(Handled::Late(later, disturbance)) = handled_as {
+                self.late.set(Some(disturbance));
+                handled_as = Ok(*later);
+            }
+            match handled_as {
                 Ok(Handled::Answered) if self.client.out_bytes() >= WRITE_BYTES => {
                     return (handled, Next::Write);
                 }
@@ -254,11 +274,12 @@ impl Channel {
                 // It stays where it is, and is looked at again later.
                 Ok(Handled::Paused) => return (handled - LENGTH_BYTES - length, Next::Paused),
                 Ok(Handled::Fetch(wait)) => return (handled, Next::Fetch(wait)),
+                Ok(Handled::Disturbed(disturbance)) => return (handled, Next::Disturbed(disturbance)),
                 Err(WireError::Panicked) => {
                     self.event_loop.panicked(&self.client);
                     return (handled, Next::Close);
                 }
-                Ok(Handled::Close) | Err(_) => return (handled, Next::Close),
+                Ok(Handled::Close | Handled::Late(..)) | Err(_) => return (handled, Next::Close),
             }
         }
         (handled, Next::Parked)
@@ -285,7 +306,7 @@ impl Channel {
         Ok(())
     }
 
-    fn read_ready(&mut self) -> io::Result<()> {
+    pub(super) fn read_ready(&mut self) -> io::Result<()> {
         let event_loop = Rc::clone(&self.event_loop);
         let mut scratch = event_loop.scratch.borrow_mut();
         let count = match self.stream.try_read(&mut scratch) {
@@ -330,7 +351,7 @@ impl Channel {
         Ok(())
     }
 
-    fn may_read_ahead(&self) -> bool {
+    pub(super) fn may_read_ahead(&self) -> bool {
         !self.end_of_stream && self.buffered.len() < AHEAD_BYTES_MAX
     }
 

@@ -10,9 +10,10 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::connection::Connection;
+use super::{accept::ListeningOrders, connection::Connection};
 use crate::{
     client::{Client, Ending, MemberKey},
+    faults::FaultId,
     node::{Node, shared_state::SharedState},
 };
 
@@ -35,6 +36,8 @@ pub struct EventLoop {
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     held_bytes: Cell<usize>,
     emptied: Notify,
+    /// Where the node listens.
+    pub listening: ListeningOrders,
     started: Instant,
 }
 
@@ -49,6 +52,7 @@ impl EventLoop {
             connections: RefCell::default(),
             held_bytes: Cell::new(0),
             emptied: Notify::new(),
+            listening: ListeningOrders::default(),
             started: Instant::now(),
         })
     }
@@ -106,6 +110,16 @@ impl EventLoop {
         for connection in self.connections.borrow().values() {
             connection.client.pause_if(member, paused);
         }
+    }
+
+    /// Has every connection look again.
+    pub fn wake_all(&self) {
+        self.connections.borrow().values().for_each(|connection| connection.client.wake().tell());
+    }
+
+    /// Whether the delays of a network fault go on.
+    pub fn fault_lasts(&self, fault: FaultId) -> bool {
+        self.shared.controls.fault_lasts(fault)
     }
 
     /// Ends every connection.

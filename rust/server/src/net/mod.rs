@@ -6,6 +6,7 @@
 
 pub mod accept;
 pub mod connection;
+mod disturbed;
 pub mod event_loop;
 pub mod listening;
 pub mod loading;

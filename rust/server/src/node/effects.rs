@@ -1,5 +1,7 @@
 //! What comes of an event on a coordinator: answers, appends, and metrics.
 
+use std::sync::Arc;
+
 use rota_core::{
     controls::NotDone,
     coordinator::Coordinator,
@@ -12,7 +14,10 @@ use rota_core::{
 use rota_journal::{Event, Outcome};
 
 use super::{journal::Journal, tickets::Tickets};
-use crate::{base::metrics::Tally, log::offsets_log::OffsetsLog};
+use crate::{
+    base::{changes::Changes, metrics::Tally},
+    log::offsets_log::OffsetsLog,
+};
 
 /// What the coordinators of a node act on: answers to tickets, appends to the log, and the metrics of both.
 pub struct Effects {
@@ -21,12 +26,14 @@ pub struct Effects {
     /// Room for the journal's notes.
     outcome: Outcome,
     pub metrics: Tally,
+    changes: Arc<Changes>,
 }
 
 impl Effects {
-    /// Over this node's end of the log.
-    pub fn new(log: OffsetsLog) -> Effects {
-        Effects { tickets: Tickets::default(), log, outcome: Outcome::default(), metrics: Tally::default() }
+    /// Over this node's end of the log; threads that wait for groups to change are notified by `changes`.
+    pub fn new(log: OffsetsLog, changes: Arc<Changes>) -> Effects {
+        let (tickets, outcome, metrics) = (Tickets::default(), Outcome::default(), Tally::default());
+        Effects { tickets, log, outcome, metrics, changes }
     }
 
     /// Runs an event on a coordinator, and writes it to the journal. Errors: what a test asked for was not done.
@@ -82,5 +89,6 @@ impl Sink for PartitionSink<'_> {
 
     fn rebalance(&mut self, _group_id: &str, moment: Moment, rebalance: &Rebalance) {
         self.effects.metrics.rebalanced(moment, rebalance);
+        self.effects.changes.notify();
     }
 }

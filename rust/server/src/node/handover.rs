@@ -105,6 +105,16 @@ impl Node {
         Some(Given { epoch, voices })
     }
 
+    /// Forgets what its coordinators know that is not in the log: each of its partitions is to be loaded again, which
+    /// does not begin by itself.
+    pub fn forget_coordinators(&mut self) {
+        for partition in 0..self.partitions() {
+            if let Some(Given { epoch, voices }) = self.give_up(partition) {
+                self.take_over(partition, epoch + 1, voices);
+            }
+        }
+    }
+
     /// Takes a partition over under a new epoch and begins to load it once the log has opened it, which may take time;
     /// an empty one is loaded then.
     pub fn take_over(&mut self, partition: u32, epoch: u32, voices: Vec<(MemberKey, Voice)>) {
@@ -234,6 +244,7 @@ impl Node {
         self.coordinators[partition as usize] = Some(coordinator);
         self.newer.insert(partition, newer);
         self.on_partition(partition, &Event::Loaded { state: &[] });
+        self.shared.changes.notify();
         if !deleted.is_empty() {
             let topics: Vec<&str> = deleted.iter().map(String::as_str).collect();
             self.on_partition(partition, &Event::TopicsDeleted { topics: &topics });

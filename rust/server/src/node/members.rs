@@ -46,6 +46,12 @@ impl Members {
         kept
     }
 
+    /// Whether a client that is alive and not paused has spoken for this member.
+    pub fn hears(&self, group_id: &str, member_id: &str) -> bool {
+        let voice = self.voices.get(&(group_id.to_owned(), member_id.to_owned()));
+        voice.is_some_and(|voice| !voice.client.is_gone() && !voice.client.is_paused())
+    }
+
     /// The members of the groups for which `leaves` holds go: another node will hear them.
     pub fn take(&mut self, leaves: impl Fn(&str) -> bool) -> Vec<(MemberKey, Voice)> {
         let (gone, kept) = mem::take(&mut self.voices).into_iter().partition(|((group_id, _), _)| leaves(group_id));

@@ -38,7 +38,7 @@ use self::{
 use crate::{
     base::{clock::Clock, entropy::RandomBits, place::Place, settings::Settings},
     client::{Client, MemberKey, reply::Reply},
-    faults::Handling,
+    faults::{Disturbance, Handling, Outages},
     log::{
         newer_groups::NewerGroups,
         offsets_log::{EndOf, Ended, OffsetsLog},
@@ -91,7 +91,10 @@ impl Node {
             loading: BTreeMap::new(),
             newer: BTreeMap::new(),
             loads_held: false,
-            effects: Effects::new(OffsetsLog::new(Arc::clone(&shared.log), Arc::clone(&shared.bells[at]))),
+            effects: Effects::new(
+                OffsetsLog::new(Arc::clone(&shared.log), Arc::clone(&shared.bells[at])),
+                Arc::clone(&shared.changes),
+            ),
             settings,
             place: Place { node_id, ..shared.place.clone() },
             clock: shared.clock.clone(),
@@ -178,6 +181,21 @@ impl Node {
     /// The node that owns a partition, this one or another.
     pub fn owner_of(&self, partition: u32) -> i32 {
         self.shared.owners.of(partition).map_or(self.place.node_id, |owner| owner.node_id)
+    }
+
+    /// On a virtual clock, whether a client that is alive and not paused has spoken for this member.
+    pub fn hears(&self, group_id: &str, member_id: &str) -> bool {
+        self.members.hears(group_id, member_id)
+    }
+
+    /// Which nodes are down.
+    pub fn outages(&self) -> &Outages {
+        &self.shared.outages
+    }
+
+    /// What a test wants the network to do to a request of this API.
+    pub fn disturb(&self, api_key: i16) -> Option<Disturbance> {
+        self.shared.controls.disturb(api_key, self.id())
     }
 
     /// The coordinator of `partition`, if this node owns it.

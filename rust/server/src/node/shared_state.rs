@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 
 use crate::{
     base::{
+        changes::Changes,
         clock::Clock,
         entropy::RandomBits,
         error::ServerError,
@@ -15,7 +16,7 @@ use crate::{
         settings::Settings,
     },
     client::trace::Trace,
-    faults::Controls,
+    faults::{Controls, Outages},
     log::{data_dir::DataDir, offsets_log::SharedLog},
     node::journal::Journal,
     topics::TopicTable,
@@ -38,6 +39,10 @@ pub struct SharedState {
     pub log: Arc<SharedLog>,
     /// What a test has asked for.
     pub controls: Controls,
+    /// Which nodes are down.
+    pub outages: Outages,
+    /// Wakes threads that wait for groups to change.
+    pub changes: Arc<Changes>,
     /// How many requests have made their handler panic.
     pub panics: AtomicU64,
     /// Of each node: rung when another thread has left something for it.
@@ -66,6 +71,8 @@ impl SharedState {
         let log = Arc::new(FaultyLog::new(Arc::new(log), move || shown.now().mono_ms));
         SharedState {
             controls: Controls::default(),
+            outages: Outages::of(place.ports.len()),
+            changes: Arc::default(),
             panics: AtomicU64::new(0),
             settings,
             place,
@@ -91,9 +98,25 @@ impl SharedState {
             bells.clone(),
             &mut RandomBits::default(),
         )?;
-        let (controls, panics) = (Controls::default(), AtomicU64::new(0));
+        let (controls, outages) = (Controls::default(), Outages::of(place.ports.len()));
+        let (changes, panics) = (Arc::default(), AtomicU64::new(0));
         let (trace, journal, data) = (None, None, Some(data));
-        Ok(SharedState { settings, place, clock, owners, topics, log, controls, panics, bells, trace, journal, data })
+        Ok(SharedState {
+            settings,
+            place,
+            clock,
+            owners,
+            topics,
+            log,
+            controls,
+            outages,
+            changes,
+            panics,
+            bells,
+            trace,
+            journal,
+            data,
+        })
     }
 
     /// Where the bell of a node is.

@@ -180,6 +180,15 @@ impl Server {
         Ok(name)
     }
 
+    /// The next `times` appends to `__consumer_offsets` are stored, but whoever waits for them gets the error of this
+    /// name: the outcome is unknown to them.
+    pub fn lose_append_answers(&self, error_name: &str, times: u32) -> Result<(), ServerError> {
+        let error = error_named(error_name)?;
+        self.check_running()?;
+        self.shared.log.strike(Fault::LoseAnswer(LogError::Failed { code: error.code() }), u64::from(times));
+        Ok(())
+    }
+
     /// From now on the end of each append is told so many milliseconds after it came, on the coordinators' clock.
     pub fn delay_appends(&self, ms: u64) -> Result<(), ServerError> {
         self.check_running()?;

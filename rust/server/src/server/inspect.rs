@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use rota_core::{
@@ -136,6 +137,30 @@ impl Server {
                 node.coordinator(partition).and_then(|coordinator| GroupSight::of(coordinator, &group_id, now_ms));
             (sight, now_ms)
         })
+    }
+
+    /// The members of a group whose client has closed its connection or is paused, so that only their timeouts end a
+    /// wait for them. Empty on the real clock, where those end by themselves, and if there is no such group.
+    pub fn silent_members(&self, group_id: &str) -> Result<Vec<String>, ServerError> {
+        if !self.shared.clock.is_virtual() {
+            return Ok(Vec::new());
+        }
+        let group_id = group_id.to_owned();
+        let partition = self.partition_of(&group_id);
+        self.ask_owner(partition, move |node| {
+            let projection = node.coordinator(partition).and_then(|coordinator| coordinator.project(&group_id));
+            let members = projection.map(|projection| projection.members).unwrap_or_default();
+            let silent = members.iter().filter(|member| !node.hears(&group_id, &member.member_id));
+            silent.map(|member| member.member_id.to_string()).collect()
+        })
+    }
+
+    /// Waits until groups have changed since this returned `seen`, `timeout` at most. Returns what to pass next; a look
+    /// at a group after this returns includes every change that it counts. The first call passes a `timeout` of 0.
+    pub fn wait_for_change(&self, seen: u64, timeout: Duration) -> Result<u64, ServerError> {
+        let count = self.shared.changes.wait_beyond(seen, timeout);
+        self.check_running()?;
+        Ok(count)
     }
 
     /// These groups in a few figures each, by id, with at most `waits_max` waits, and the monotonic millisecond of the

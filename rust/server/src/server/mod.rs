@@ -2,11 +2,13 @@
 //!
 //! A method of [`Server`] is an order to the threads of nodes, which they carry out between two requests. Starting and
 //! stopping are here; what tests make a server do is in `controls.rs`, what operators read in `inspect.rs`, partitions
-//! and nodes in `partitions.rs`, topics in `topics.rs`, time in `clock.rs`.
+//! and nodes in `partitions.rs`, the network in `network.rs`, topics in `topics.rs` and `messages.rs`, time in `clock.rs`.
 
 mod clock;
 pub mod controls;
 pub mod inspect;
+pub mod messages;
+mod network;
 mod partitions;
 mod topics;
 mod virtual_time;
@@ -88,6 +90,8 @@ impl Default for ServerConfig {
 /// A running server. Dropping it stops it.
 pub struct Server {
     host: String,
+    /// As it was asked for, for nodes that come back.
+    listen_host: String,
     shared: Arc<SharedState>,
     nodes: Vec<NodeHandle>,
     /// Write: a partition is being handed over. Read: somebody relies on where one is.
@@ -152,11 +156,11 @@ impl Server {
         let host = match listen_host.parse() {
             Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)) => Ipv4Addr::LOCALHOST.to_string(),
             Ok(IpAddr::V6(Ipv6Addr::UNSPECIFIED)) => Ipv6Addr::LOCALHOST.to_string(),
-            _ => listen_host,
+            _ => listen_host.clone(),
         };
         let (moving, held_loads, running) = (RwLock::default(), Mutex::default(), Mutex::new(Some(running)));
         drop(loads);
-        let mut server = Server { host, shared, nodes, moving, held_loads, running, report: None };
+        let mut server = Server { host, listen_host, shared, nodes, moving, held_loads, running, report: None };
         // Ends when every partition has reported, in whatever order.
         let mut failed = Vec::new();
         for error in loaded.iter().filter_map(Result::err) {
@@ -249,7 +253,7 @@ impl Server {
     }
 
     /// Does something on the thread of the node at this place and waits for what comes of it.
-    fn ask<R: Send + 'static>(
+    pub(crate) fn ask<R: Send + 'static>(
         &self,
         at: usize,
         order: impl FnOnce(&mut Node) -> R + Send + 'static,
@@ -300,7 +304,7 @@ impl Server {
         Ok(answer)
     }
 
-    fn answered<R>(&self, answer: &Receiver<R>) -> Result<R, ServerError> {
+    pub(crate) fn answered<R>(&self, answer: &Receiver<R>) -> Result<R, ServerError> {
         answer.recv().map_err(|_| self.gone())
     }
 

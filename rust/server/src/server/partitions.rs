@@ -7,10 +7,7 @@ use std::{
 
 use super::Server;
 use crate::{
-    base::{
-        error::ServerError,
-        owners::{FIRST_NODE, Owner},
-    },
+    base::{error::ServerError, owners::Owner},
     net::loading,
     node::{Node, shared_state::SharedState},
 };
@@ -37,9 +34,10 @@ impl Server {
     pub fn move_partition(&self, partition: u32, node_id: i32) -> Result<(), ServerError> {
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         let from = self.owned(partition)?;
-        let nodes = self.nodes.len() as u32;
-        let to = usize::try_from(node_id - FIRST_NODE).ok().filter(|at| *at < self.nodes.len());
-        let to = to.ok_or(ServerError::UnknownNode { node_id, nodes })?;
+        let to = self.place_of_node(node_id)?;
+        if self.shared.outages.is_down(node_id) {
+            return Err(ServerError::NodeIsDown { node_id });
+        }
         let given = self.ask(SharedState::place_of(from.node_id), move |node| node.give_up(partition))?;
         let (epoch, voices) = given.map_or((from.epoch, Vec::new()), |given| (given.epoch, given.voices));
         let (report, loaded) = sync_channel(1);

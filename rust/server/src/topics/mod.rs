@@ -36,6 +36,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use bytes::Bytes;
 use kafka_protocol::protocol::StrBytes;
 use rota_core::error::ErrorCode;
 use uuid::Uuid;
@@ -235,6 +236,19 @@ impl Topics {
     pub fn log_end(&self, name: &str, index: i32) -> Option<i64> {
         let (partition, _epoch) = self.partition(self.topic(name)?, index).ok()?;
         Some(partition.log.next_offset())
+    }
+
+    /// The id of the node that leads a partition; `None`: there is no such partition.
+    pub fn leader_id(&self, name: &str, index: i32) -> Option<i32> {
+        Some(self.leader(self.topic(name)?, index)?.node_id)
+    }
+
+    /// Whole batches of a partition that this node leads, from the one with offset `from` on; empty at the end.
+    /// Errors: `UnknownTopicOrPartition`, `NotLeaderOrFollower`, `KafkaStorageError`.
+    pub fn read(&self, name: &str, index: i32, from: i64, max_bytes: usize) -> Result<Bytes, ErrorCode> {
+        let topic = self.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let (partition, _epoch) = self.partition(topic, index)?;
+        partition.log.read(from.max(partition.log.first_offset()), max_bytes, true)
     }
 
     /// The settings of a topic, over those of the broker.

@@ -1,0 +1,124 @@
+"""A request of the control listener becomes an answer."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Mapping
+from email.message import Message
+from http import HTTPStatus
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+import rota
+from rota.control import openapi
+from rota.control.subject import Controlled
+from rota.control.table import BY_PATH, GET, PREFIX, Control, RefusedError
+from rota.control.values import UnfitError, fitting
+from rota.http import routes
+from rota.http.routes import Answer, as_json
+
+BODY_BYTES_MAX = 64 << 20
+"""Bytes of one request body."""
+
+OPENAPI = "/openapi.json"
+
+
+class Asked(NamedTuple):
+    """A request."""
+
+    method: str
+    target: str
+    headers: Message[str, str]
+    body: bytes
+
+
+def answer(controlled: Controlled, shown: routes.Subject, asked: Asked) -> Answer:
+    """The answer to a request; never raises for one that is wrong."""
+    refusal = _unauthorized(controlled.token, asked.headers)
+    if refusal is not None:
+        return refusal
+    path = urlsplit(asked.target).path
+    if asked.method == GET and path == OPENAPI:
+        return Answer(HTTPStatus.OK, routes.JSON, openapi.text())
+    if asked.method == GET and not path.startswith(PREFIX):
+        return routes.answer(shown, asked.target)
+    control = BY_PATH.get(path)
+    if control is None:
+        return failed(
+            HTTPStatus.NOT_FOUND, "NoSuchPath", f"there is nothing at {path[:200]}; {OPENAPI} lists the paths"
+        )
+    if asked.method != control.method:
+        message = f"{path} takes {control.method}, not {asked.method}"
+        return failed(HTTPStatus.METHOD_NOT_ALLOWED, "WrongMethod", message)
+    return _carry_out(controlled, control, asked)
+
+
+def failed(status: HTTPStatus, name: str, message: str, **more: object) -> Answer:
+    """An error."""
+    return as_json({"error": name, "message": message, **more}, status)
+
+
+def _unauthorized(token: str | None, headers: Message[str, str]) -> Answer | None:
+    """The refusal of a request without the token, if one is needed."""
+    if token is None:
+        return None
+    scheme, _, given = headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode()):
+        return None
+    message = "send the header `Authorization: Bearer TOKEN` with the token that the server was started with"
+    return failed(HTTPStatus.UNAUTHORIZED, "Unauthorized", message)
+
+
+def _carry_out(controlled: Controlled, control: Control, asked: Asked) -> Answer:
+    given: dict[str, Any] = {}
+    try:
+        given = _given(control, asked)
+        values = fitting(control.params, given)
+        if control.waits or control.method == GET:
+            result = control.run(controlled, **values)
+        else:
+            with controlled.lock:
+                result = control.run(controlled, **values)
+    except UnfitError as error:
+        return bad_value(str(error), error.field, error.expected)
+    except rota.NotFoundError as error:
+        return failed(HTTPStatus.NOT_FOUND, f"NoSuch{error.what.capitalize()}", str(error))
+    except TimeoutError as error:
+        return failed(HTTPStatus.GATEWAY_TIMEOUT, "NotStable", str(error))
+    except rota.ServerError as error:
+        return failed(HTTPStatus.SERVICE_UNAVAILABLE, "ServerError", str(error))
+    except (RefusedError, rota.RotaError, OSError) as error:
+        return failed(HTTPStatus.CONFLICT, "Refused", str(error))
+    except (ValueError, TypeError) as error:
+        return bad_value(str(error), _blamed(str(error), given), str(error).partition(": ")[2] or str(error))
+    return as_json({} if result is None else result)
+
+
+def bad_value(message: str, field: str | None, expected: str) -> Answer:
+    """A value that cannot be; `field` is null if it is not about one of them."""
+    return failed(HTTPStatus.BAD_REQUEST, "BadValue", message, field=field, expected=expected)
+
+
+def _given(control: Control, asked: Asked) -> dict[str, Any]:
+    """The fields of a request: of the query of a GET, of the JSON object that a POST carries."""
+    if control.method == GET:
+        try:
+            return dict(parse_qsl(urlsplit(asked.target).query, True, True, errors="strict", max_num_fields=10))
+        except ValueError as error:
+            raise UnfitError("query", asked.target[-100:], f"NAME=VALUE pairs ({error})") from None
+    try:
+        found = json.loads(asked.body) if asked.body.strip() else {}
+    except ValueError as error:
+        raise UnfitError("body", asked.body[:80], f"a JSON object ({error})") from None
+    if not isinstance(found, dict):
+        raise UnfitError("body", found, "a JSON object")
+    return found
+
+
+def _blamed(message: str, given: Mapping[str, Any]) -> str | None:
+    """Which field an error of the server is about: it begins with the field's name, or has its value in it."""
+    first = message.split()[0]
+    if first in given:
+        return first
+    return next((name for name, value in given.items() if f"`{value}`" in message), None)

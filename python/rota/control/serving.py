@@ -1,0 +1,74 @@
+"""The control listener: the HTTP side of `rota.http`, with a token and with POST."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from urllib.parse import urlsplit
+
+from rota.control.answering import BODY_BYTES_MAX, Asked, answer, failed
+from rota.control.subject import Controlled
+from rota.http.listener import Handler, Listener
+from rota.http.listener import listen as listen_http
+from rota.http.routes import Answer
+from rota.server import Server
+
+__all__ = ["Controlled", "serve"]
+
+
+class ControlHandler(Handler, BaseHTTPRequestHandler):
+    """One connection."""
+
+    controlled: Controlled
+
+    def do_GET(self) -> None:
+        self._answer(self._answered(b"") if self._is_for_us() else self.misdirected())
+
+    def do_POST(self) -> None:
+        refusal = self._refusal()
+        if refusal is not None:
+            # What is left of the request is not read.
+            self.close_connection = True
+            self._answer(refusal)
+            return
+        self._answer(self._answered(self.rfile.read(int(self.headers["Content-Length"]))))
+
+    def _answered(self, body: bytes) -> Answer:
+        method = "GET" if self.command == "HEAD" else self.command
+        return answer(self.controlled, self.server.subject, Asked(method, self.path, self.headers, body))
+
+    def _refusal(self) -> Answer | None:
+        """Why a POST is refused before its body is read."""
+        if not self._is_for_us():
+            return self.misdirected()
+        origin = self.headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc != self.headers.get("Host"):
+            return failed(HTTPStatus.FORBIDDEN, "CrossOrigin", "pages of another origin control nothing here")
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit()):
+            return failed(HTTPStatus.LENGTH_REQUIRED, "LengthRequired", "send Content-Length, and no chunked body")
+        if int(length[:20]) > BODY_BYTES_MAX:
+            message = f"the body has {length[:20]} bytes: send {BODY_BYTES_MAX} at most"
+            return failed(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "TooLarge", message)
+        return None
+
+
+def serve(server: Server, address: str = "127.0.0.1:0", token: str | None = None) -> Listener:
+    """Let programs in any language control a server over HTTP (docs/any-language.md).
+
+    address  HOST:PORT, or :PORT of this machine only; port 0 picks a free one. `address` of the result has it.
+    token    what requests have to carry as `Authorization: Bearer TOKEN`. It is required unless HOST is a loopback
+             address.
+
+    It listens until `close()` of the result, which does not stop the server. Raises ValueError for an address that is
+    none or that needs a token, OSError if it cannot be listened on.
+    """
+    if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token != ""):
+        raise ValueError("the control token has to be printable ASCII without spaces around it")
+    handler = type("ControlHandler", (ControlHandler,), {"controlled": Controlled(server, token)})
+    listener = listen_http(address, handler, "control")
+    if token is None and not listener.is_local:
+        listener.close()
+        raise ValueError(f"{address} can be reached from other machines: give a control token, or listen on 127.0.0.1")
+    listener.subject.show(server._inner, server.health)
+    return listener

@@ -1,0 +1,139 @@
+"""The kinds of values that controls take and give, as JSON Schema, and the check of a value against them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+"""A JSON Schema, or a JSON object."""
+
+INT32_MAX = 2**31 - 1
+REQUIRED = object()
+
+TEXT: Json = {"type": "string", "minLength": 1}
+TEXT_OR_NULL: Json = {"type": ["string", "null"]}
+TEXTS: Json = {"type": "array", "items": {"type": "string"}}
+TEXTS_OR_NULLS: Json = {"type": "array", "items": TEXT_OR_NULL}
+COUNT: Json = {"type": "integer", "minimum": 0, "maximum": INT32_MAX}
+POSITIVE: Json = {"type": "integer", "minimum": 1, "maximum": INT32_MAX}
+TIME_MS: Json = {"type": "integer", "minimum": 0, "maximum": 2**53}
+OFFSET: Json = {"type": "integer", "minimum": -1}
+TRUTH: Json = {"type": "boolean"}
+
+
+def optional(schema: Json) -> Json:
+    """The same, or null."""
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    return {**schema, "type": [*types, "null"]}
+
+
+def one_of(*names: str) -> Json:
+    """One of these words."""
+    return {"type": "string", "enum": list(names)}
+
+
+def listed(items: Json) -> Json:
+    """A list of these."""
+    return {"type": "array", "items": items}
+
+
+def described(schema: Json, description: str) -> Json:
+    """The same with a description."""
+    return {**schema, "description": description}
+
+
+def shaped(**fields: Json) -> Json:
+    """An object that has exactly these fields."""
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+class Param(NamedTuple):
+    """One value that a control takes."""
+
+    name: str
+    schema: Json
+    doc: str
+    default: Any = REQUIRED
+
+
+class UnfitError(ValueError):
+    """A value that a control does not take."""
+
+    def __init__(self, field: str, value: object, expected: str) -> None:
+        given = repr(value)
+        super().__init__(f"{field} is {given if len(given) <= 100 else given[:97] + '...'}: expected {expected}")
+        self.field = field
+        self.expected = expected
+
+
+def fitting(params: tuple[Param, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The value of each parameter, with the defaults of those that are not given. Raises UnfitError."""
+    names = [param.name for param in params]
+    for name, value in given.items():
+        if name not in names:
+            raise UnfitError(name, value, f"only {', '.join(names)}" if names else "no fields")
+    values = {}
+    for param in params:
+        value = given.get(param.name, param.default)
+        if value is REQUIRED:
+            raise UnfitError(param.name, None, f"{expected(param.schema)}; it is required")
+        if not fits(value, param.schema):
+            raise UnfitError(param.name, value, expected(param.schema))
+        values[param.name] = value
+    return values
+
+
+IS_OF_TYPE: dict[str, Callable[[object], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "boolean": lambda value: isinstance(value, bool),
+    "array": lambda value: isinstance(value, list),
+    "null": lambda value: value is None,
+}
+TYPE_NAMES = {
+    "string": "a text",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "array": "a list",
+    "null": "null",
+}
+
+
+def types_of(schema: Json) -> list[str]:
+    """The types that a schema names."""
+    named = schema["type"]
+    return named if isinstance(named, list) else [named]
+
+
+def fits(value: Any, schema: Json) -> bool:
+    """Whether a value is valid by one of the schemas above."""
+    if not any(IS_OF_TYPE[name](value) for name in types_of(schema)):
+        return False
+    if value is None:
+        return True
+    if "enum" in schema:
+        return value in schema["enum"]
+    if isinstance(value, list):
+        return all(fits(item, schema["items"]) for item in value)
+    if isinstance(value, str):
+        return len(value) >= schema.get("minLength", 0)
+    return isinstance(value, bool) or schema.get("minimum", value) <= value <= schema.get("maximum", value)
+
+
+def expected(schema: Json) -> str:
+    """What a schema takes, in words."""
+    if "enum" in schema:
+        return " or ".join(schema["enum"])
+    words = []
+    for name in types_of(schema):
+        word = TYPE_NAMES[name]
+        if name == "integer":
+            word += f" from {schema['minimum']}"
+            word += f" to {schema['maximum']}" if "maximum" in schema else ""
+        elif name == "array":
+            word += f" of which each is {expected(schema['items'])}"
+        elif name == "string" and schema.get("minLength"):
+            word += " that is not empty"
+        words.append(word)
+    return " or ".join(words)

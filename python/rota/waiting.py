@@ -1,0 +1,142 @@
+"""Waiting until a group is stable, without a client and without polling the group."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rota import _rota
+
+if TYPE_CHECKING:
+    from rota.clock import VirtualClock
+
+__all__ = ["StableWait", "needs_time"]
+
+SLICE_MS = 100
+"""The longest wait for one notification: what is not a change of a group, such as a signal, is seen after it."""
+
+SILENT_SECONDS = 3.0
+"""On a virtual clock, how long a client that is gone has to come back before the wait gives up."""
+
+NEVER_MS = 2**64 - 1
+
+
+class StableWait:
+    """One wait for a group. `look` raises TimeoutError once it is over in vain."""
+
+    def __init__(
+        self, server: _rota.Server, clock: VirtualClock | None, group: str, members: int | None, timeout: float
+    ) -> None:
+        if members is not None:
+            members = _count(members)
+        if not timeout >= 0:
+            raise ValueError(f"timeout is {timeout!r}: give seconds, 0 or more")
+        self._server = server
+        self._is_virtual = clock is not None
+        self._group = group
+        self._members = members
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout
+        self._seen = server.wait_for_change(0, 0)
+        self._stuck_since: tuple[str, float] | None = None
+
+    def look(self) -> _rota.Explanation | None:
+        """What the group is doing once it is as it should be; None until then."""
+        look = self._server.look(self._group)
+        if look is not None and self._is_reached(look):
+            return look[0]
+        if self._is_virtual and look is not None:
+            self._refuse_to_wait_for_the_clock(look[0])
+        if time.monotonic() >= self._deadline:
+            raise TimeoutError(f"{self._wanted()} within {self._timeout:g} s: {self._reason(look)}")
+        return None
+
+    def pause(self) -> None:
+        """Wait for the next change of a group, but not for long."""
+        left_ms = int((self._deadline - time.monotonic()) * 1_000)
+        self._seen = self._server.wait_for_change(self._seen, min(max(left_ms, 1), SLICE_MS))
+
+    def until_reached(self, poll: Callable[[], object] | None) -> _rota.Explanation:
+        """Wait; `poll` is called again and again meanwhile."""
+        while (reached := self.look()) is None:
+            if poll is None:
+                self.pause()
+            else:
+                poll()
+        return reached
+
+    async def until_reached_async(self) -> _rota.Explanation:
+        """Wait while the event loop goes on."""
+        while (reached := self.look()) is None:
+            await asyncio.to_thread(self.pause)
+        return reached
+
+    def _is_reached(self, look: tuple[_rota.Explanation, _rota.Projection, list[tuple[str, str]]]) -> bool:
+        explanation, projection, _ = look
+        if self._members == 0:
+            return explanation.state == "Empty"
+        return explanation.state == "Stable" and self._members in (None, len(projection.members))
+
+    def _refuse_to_wait_for_the_clock(self, explanation: _rota.Explanation) -> None:
+        """Nothing but `advance` ends an initial delay, or the wait for a member whose client does not come back."""
+        silent = self._server.silent_members(self._group) if explanation.waiting else []
+        ahead = [wait for wait in explanation.waiting if wait.until_ms > explanation.now_ms]
+        stuck = [wait for wait in ahead if wait.what == "InitialDelay" or wait.member_id in silent]
+        if not stuck:
+            self._stuck_since = None
+            return
+        reason = needs_time(explanation, stuck)
+        who = ",".join(wait.member_id for wait in stuck)
+        now = time.monotonic()
+        if self._stuck_since is None or self._stuck_since[0] != who:
+            self._stuck_since = who, now
+        if stuck[0].what == "InitialDelay" or now - self._stuck_since[1] >= SILENT_SECONDS:
+            raise TimeoutError(f"{self._wanted()}, because its clock stands still: {reason}")
+
+    def _wanted(self) -> str:
+        members = "" if not self._members else f" with {_counted(self._members, 'member')}"
+        state = "Empty" if self._members == 0 else "Stable"
+        return f"group `{self._group}` did not become {state}{members}"
+
+    def _reason(self, look: tuple[_rota.Explanation, _rota.Projection, list[tuple[str, str]]] | None) -> str:
+        if look is None:
+            groups = self._server.groups()
+            known = ", ".join(f"`{group}`" for group in groups[:5]) if groups else "none"
+            return f"there is no such group; the groups are: {known}" + (", ..." if len(groups) > 5 else "")
+        explanation, projection, _ = look
+        reason = f"it has {_counted(len(projection.members), 'member')}; {explanation}"
+        if self._is_virtual and explanation.waiting:
+            reason += f"; {needs_time(explanation, explanation.waiting)}"
+        return reason
+
+
+def needs_time(explanation: _rota.Explanation, waiting: tuple[_rota.Wait, ...] | list[_rota.Wait]) -> str:
+    """What the group waits for, when that ends on a virtual clock, and how to get there."""
+    if any(wait.what == "Append" for wait in waiting):
+        return "the group waits for its log: call release_appends() if appends are held, or advance the clock"
+    left_ms = max((wait.until_ms - explanation.now_ms for wait in waiting if wait.until_ms != NEVER_MS), default=0)
+    if waiting[0].what == "InitialDelay":
+        what = "its initial delay, which ends"
+    elif len(waiting) == 1:
+        what = f"{waiting[0].member_id}, whose session or rebalance timeout ends"
+    else:
+        ids = ", ".join(wait.member_id for wait in waiting[:3]) + (", ..." if len(waiting) > 3 else "")
+        what = f"{len(waiting)} members ({ids}), whose sessions or rebalance timeouts end"
+    return f"the group waits for {what} in {left_ms:,} ms: call clock.advance({left_ms:_})"
+
+
+def _count(members: int) -> int:
+    try:
+        number = operator.index(members)
+    except TypeError:
+        raise TypeError(f"members is {members!r}: give how many members the group should have") from None
+    if number < 0:
+        raise ValueError(f"members is {number}: give how many members the group should have, 0 or more")
+    return number
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,182 @@
+//! The server's handle, for tests: the network between clients and nodes.
+
+use std::{
+    rc::Rc,
+    sync::{
+        PoisonError,
+        mpsc::{Receiver, sync_channel},
+    },
+    time::Duration,
+};
+
+use rota_wire::versions::APIS;
+
+use super::Server;
+use crate::{
+    base::{error::ServerError, owners::FIRST_NODE, settings::nearest_of},
+    client::Ending,
+    faults::{FaultId, NetworkFault},
+    net::{accept::Listening, event_loop::EventLoop, listening::listen_all, loading},
+    node::shared_state::SharedState,
+};
+
+/// The partitions that a node loads when it comes back, and how each ends.
+type Loads = Vec<(u32, Receiver<Result<(), ServerError>>)>;
+
+/// The API of this name.
+fn served(name: &str) -> Result<i16, ServerError> {
+    let found = APIS.iter().find(|api| api.name == name).map(|api| api.key);
+    found.ok_or_else(|| {
+        let nearest = nearest_of(name, APIS.iter().map(|api| api.name)).unwrap_or_default();
+        ServerError::UnknownServedApi { name: name.to_owned(), nearest }
+    })
+}
+
+impl Server {
+    /// From now on answers are written so much later, in real time: those of one API, and of one node, if they are
+    /// given.
+    pub fn delay_answers(
+        &self,
+        delay: Duration,
+        api: Option<&str>,
+        node_id: Option<i32>,
+    ) -> Result<FaultId, ServerError> {
+        self.begin_fault(Some(delay), api, node_id, None)
+    }
+
+    /// The next `times` requests are carried out, and their connections closed instead of answered.
+    pub fn drop_answers(&self, api: Option<&str>, times: u32, node_id: Option<i32>) -> Result<FaultId, ServerError> {
+        self.begin_fault(None, api, node_id, Some(times))
+    }
+
+    fn begin_fault(
+        &self,
+        delay: Option<Duration>,
+        api: Option<&str>,
+        node_id: Option<i32>,
+        times: Option<u32>,
+    ) -> Result<FaultId, ServerError> {
+        let api_key = api.map(served).transpose()?;
+        node_id.map(|node_id| self.place_of_node(node_id)).transpose()?;
+        self.check_running()?;
+        Ok(self.shared.controls.begin_fault(NetworkFault { delay, api_key, node_id, times }))
+    }
+
+    /// Ends a fault of the network: answers that it delays are written now.
+    pub fn end_fault(&self, id: FaultId) -> Result<(), ServerError> {
+        self.shared.controls.end_fault(id);
+        self.look_all(|event_loop| event_loop.wake_all()).map(drop)
+    }
+
+    /// Of a fault of the network how many requests it has concerned, and how many it is still to, `None` without a
+    /// limit.
+    pub fn fault(&self, id: FaultId) -> (u32, Option<u32>) {
+        self.shared.controls.fault_count(id)
+    }
+
+    /// Closes all connections, or those of one node. Returns how many those were.
+    pub fn drop_connections(&self, node_id: Option<i32>) -> Result<usize, ServerError> {
+        let drop_all = |event_loop: &Rc<EventLoop>| {
+            let count = event_loop.connection_count();
+            event_loop.end_all(Ending::Now);
+            count
+        };
+        match node_id {
+            None => Ok(self.look_all(drop_all)?.iter().sum()),
+            Some(node_id) => {
+                let dropped = self.order(self.place_of_node(node_id)?, drop_all)?;
+                self.answered(&dropped)
+            }
+        }
+    }
+
+    /// Takes a node down: it stops listening, its connections are closed without an answer, and its coordinators forget
+    /// what is not in the log. The other nodes do not name it any more. A node that is down stays so.
+    pub fn stop_node(&self, node_id: i32) -> Result<(), ServerError> {
+        let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
+        let at = self.place_of_node(node_id)?;
+        self.check_running()?;
+        if !self.shared.outages.mark(node_id, true) {
+            return Ok(());
+        }
+        let (report, closed) = sync_channel(1);
+        let begun = self.order(at, move |event_loop| {
+            event_loop.listening.send(Listening::Nowhere);
+            event_loop.end_all(Ending::Now);
+            let event_loop = Rc::clone(event_loop);
+            tokio::task::spawn_local(async move {
+                event_loop.listening.settled().await;
+                // Those that were accepted before the listener was closed.
+                event_loop.end_all(Ending::Now);
+                event_loop.emptied().await;
+                event_loop.node.borrow_mut().forget_coordinators();
+                // The server may have been stopped meanwhile.
+                let _nobody = report.send(());
+            });
+        })?;
+        self.answered(&begun)?;
+        self.answered(&closed)
+    }
+
+    /// Brings a node that is down back, on the port that it had: it loads what is in the log, and then listens.
+    pub fn start_node(&self, node_id: i32) -> Result<(), ServerError> {
+        let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
+        let at = self.place_of_node(node_id)?;
+        self.check_running()?;
+        if !self.shared.outages.is_down(node_id) {
+            return Ok(());
+        }
+        let listener = listen_all(&self.listen_host, &[self.nodes[at].port])?.remove(0);
+        let loads = self.order(at, |event_loop| -> (bool, Loads) {
+            let node = event_loop.node.borrow();
+            let load = |(partition, epoch): (u32, u32)| {
+                let (report, loaded) = sync_channel(1);
+                tokio::task::spawn_local(loading::load(Rc::clone(event_loop), partition, epoch, Some(report)));
+                (partition, loaded)
+            };
+            (node.holds_loads(), node.to_load().into_iter().map(load).collect())
+        })?;
+        let (is_held, loads) = self.answered(&loads)?;
+        let mut outcome = Ok(());
+        for (partition, loaded) in loads {
+            if is_held {
+                self.held_loads.lock().unwrap_or_else(PoisonError::into_inner).insert(partition, loaded);
+            } else {
+                outcome = outcome.and(self.answered(&loaded)?);
+            }
+        }
+        self.shared.outages.mark(node_id, false);
+        let listening = self.order(at, move |event_loop| event_loop.listening.send(Listening::On(listener)))?;
+        self.answered(&listening)?;
+        outcome
+    }
+
+    /// The ids of the nodes that are down.
+    pub fn down_nodes(&self) -> Vec<i32> {
+        self.shared.outages.ids()
+    }
+
+    /// Ends everything that a test has asked for: injected errors, pauses, faults of the network and of the log, loads
+    /// that are held, nodes that are down. Topics, messages, groups and time stay.
+    pub fn reset(&self) -> Result<(), ServerError> {
+        let paused = self.shared.controls.end_all();
+        self.look_all(move |event_loop| {
+            for member in &paused {
+                event_loop.pause(member, false);
+            }
+            event_loop.wake_all();
+        })?;
+        self.shared.log.forget_faults();
+        self.delay_appends(0)?;
+        self.release_appends()?;
+        self.release_loads()?;
+        self.down_nodes().into_iter().try_for_each(|node_id| self.start_node(node_id))
+    }
+
+    /// The place of a node.
+    pub(super) fn place_of_node(&self, node_id: i32) -> Result<usize, ServerError> {
+        let nodes = self.nodes.len() as u32;
+        let exists = (FIRST_NODE..FIRST_NODE + nodes as i32).contains(&node_id);
+        if exists { Ok(SharedState::place_of(node_id)) } else { Err(ServerError::UnknownNode { node_id, nodes }) }
+    }
+}
