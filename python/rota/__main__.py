@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from rota.exits import FAILED, MISUSED, complain
+from rota.exits import FAILED, INTERRUPTED, MISUSED, complain
 
 
 def run() -> None:
@@ -15,6 +15,9 @@ def run() -> None:
         sys.exit(MISUSED)
     try:
         command(sys.argv[1:])
+    except KeyboardInterrupt:
+        complain("interrupted")
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # Whoever read it has what it wanted.
         sys.exit(FAILED)
@@ -34,9 +37,19 @@ def command(words: list[str]) -> None:
 
             serve(asked.told, as_json=asked.as_json)
             return
+    from rota import interrupts
     from rota.cli import app
 
-    app(prog_name="rota")
+    # A server has an end of its own.
+    if words[:1] != ["serve"]:
+        interrupts.watch()
+    try:
+        app(prog_name="rota")
+    except SystemExit as ending:
+        # Typer's own code for an interrupt is that of a failure.
+        if ending.code == FAILED and interrupts.were_asked():
+            raise SystemExit(INTERRUPTED) from None
+        raise
 
 
 if __name__ == "__main__":

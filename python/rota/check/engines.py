@@ -7,9 +7,10 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from itertools import islice
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 Progress = Callable[[int, int, str], None]
@@ -93,10 +94,16 @@ def each(work: Callable[[Job], Result], jobs: Iterable[Job], processes: int) -> 
     context, ignored = multiprocessing.get_context("spawn"), (signal.SIGINT, signal.SIG_IGN)
     pool = ProcessPoolExecutor(processes, context, signal.signal, ignored)
     try:
-        waiting: set[Future[Result]] = {pool.submit(work, job) for job in islice(todo, 2 * processes)}
-        while waiting:
-            finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            waiting |= {pool.submit(work, job) for job in islice(todo, len(finished))}
-            yield from (future.result() for future in finished)
+        done: SimpleQueue[Future[Result]] = SimpleQueue()
+        running = 0
+        while True:
+            for job in islice(todo, 2 * processes - running):
+                pool.submit(work, job).add_done_callback(done.put)
+                running += 1
+            if not running:
+                return
+            # Not `concurrent.futures.wait`: Ctrl-C in it can leave a lock held that the pool's own thread needs.
+            yield done.get().result()
+            running -= 1
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

@@ -14,13 +14,25 @@ from typing import Annotated, NoReturn
 import typer
 
 import rota
+from rota import interrupts
 from rota.addresses import address
 from rota.codec import apis
 from rota.conform import report
-from rota.conform.broker import Broker
+from rota.conform.broker import CLEANED_WITHIN_S, Broker
 from rota.conform.judge import BAD, REFERENCE, Recording, Verdict, dump, load
 from rota.conform.rows import Row
-from rota.conform.run import DEADLINE_S, LONGEST_S, TRIES, WORKERS, Options, Result, Run, catalogue, chosen
+from rota.conform.run import (
+    DEADLINE_S,
+    LONGEST_S,
+    STOPPED_WITHIN_S,
+    TRIES,
+    WORKERS,
+    Options,
+    Result,
+    Run,
+    catalogue,
+    chosen,
+)
 from rota.conform.wire import WireError
 from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE
 
@@ -113,6 +125,8 @@ def conform(
 
 def _results(rows: list[Row], addresses: dict[str, str], kind: Kind, options: Options) -> list[Result]:
     """What the first broker answered, beside the second if there is one."""
+    # Groups and topics of the run are removed after Ctrl-C, too.
+    interrupts.allow(STOPPED_WITHIN_S + CLEANED_WITHIN_S)
     try:
         with ExitStack() as reached:
             brokers = [reached.enter_context(_reached(option, where, kind)) for option, where in addresses.items()]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import fnmatch
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rota.conform import matrix, transcripts
@@ -17,6 +16,7 @@ from rota.conform.probes import malformed, order, timing, versions
 from rota.conform.rows import Row
 from rota.conform.said import Evidence
 from rota.conform.wire import Exchange
+from rota.interrupts import completed
 
 WORKERS = 64
 #: A busy machine may be late: what differs is played again.
@@ -30,6 +30,8 @@ LONGEST_S = 45.0
 DEADLINE_S = 600.0
 #: A broker that fails this many rows in a row by saying nothing is not waited for any more.
 HOPELESS = 40
+#: Rows that are stopped end at once; a busy machine may be late.
+STOPPED_WITHIN_S = 5.0
 
 
 @dataclass
@@ -97,16 +99,17 @@ class Run:
     def results(self, rows: Sequence[Row], progress: Callable[[Result], None] = lambda _: None) -> list[Result]:
         """All rows, sorted by id. KeyboardInterrupt stops what is on its way and is raised again."""
         found: list[Result] = []
-        pool = ThreadPoolExecutor(self.options.workers, thread_name_prefix="conform")
+        playing = completed(
+            self.result, sorted(rows, key=lambda row: -row.wait_s), self.options.workers, STOPPED_WITHIN_S
+        )
         try:
-            ordered = sorted(rows, key=lambda row: -row.wait_s)
-            for result in _as_completed([pool.submit(self.result, row) for row in ordered]):
+            for result in playing:
                 found.append(result)
                 progress(result)
         finally:
             if len(found) < len(rows):
                 self.broker.stopped.set()
-            pool.shutdown(wait=True, cancel_futures=True)
+            playing.close()
         return sorted(found, key=lambda result: result.row.id)
 
     def result(self, row: Row) -> Result:
@@ -158,12 +161,3 @@ class Run:
         self.silences = self.silences + 1 if is_silent else 0
         if self.silences >= HOPELESS:
             self.hopeless.set()
-
-
-def _as_completed(futures: list[Future[Result]]) -> Iterator[Result]:
-    """In slices, so that Ctrl-C is heard."""
-    waiting = set(futures)
-    while waiting:
-        done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-        for future in done:
-            yield future.result()

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
 from rota._rota import simulate_faults, simulate_world, simulate_worlds
+from rota.interrupts import completed
 
 __all__ = ["Broken", "Total", "World", "faults", "world", "worlds"]
 
@@ -102,14 +102,12 @@ def worlds(first: int, stop: int, *, swarm: bool = False, threads: int = 1) -> I
     """
     total = Total()
     todo = [(seed, min(seed + SEEDS_AT_A_TIME, stop)) for seed in range(first, stop, SEEDS_AT_A_TIME)]
-    with ThreadPoolExecutor(threads) as pool:
-        running = [pool.submit(simulate_worlds, *part, swarm=swarm) for part in todo]
-        try:
-            for done in as_completed(running):
-                total.add(json.loads(done.result()))
-                yield total
-                if total.broken is not None:
-                    return
-        finally:
-            for one in running:
-                one.cancel()
+    running = completed(lambda part: simulate_worlds(*part, swarm=swarm), todo, threads)
+    try:
+        for report in running:
+            total.add(json.loads(report))
+            yield total
+            if total.broken is not None:
+                return
+    finally:
+        running.close()

@@ -1,0 +1,134 @@
+"""Ctrl-C ends a command soon, whatever it is doing.
+
+Python turns SIGINT into KeyboardInterrupt in the main thread, as soon as that runs bytecode. That is too late if the
+thread waits for compiled code. It can also end in a deadlock: an interrupt after the taking of a lock and before the
+`with` that gives it back leaves the lock held, and `concurrent.futures.wait` takes a lock for each future.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+from rota.exits import INTERRUPTED, complain
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+GRACE_S = 1.5
+"""How long a command may tidy up after the first SIGINT."""
+PATIENCE_S = 0.5
+"""How long jobs that run are waited for when nothing needs their results any more."""
+LOOK_S = 0.2
+_asked = threading.Event()
+_grace_s = GRACE_S
+
+
+def watch() -> None:
+    """From now on the process and its children end within `GRACE_S` of SIGINT, or at once at a second one.
+
+    Its exit code is then 130.
+    Does nothing where SIGINT is ignored, as in the background of a shell without job control.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        return
+    heard, told = socket.socketpair()
+    told.setblocking(False)
+    signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=_end, args=(heard, told), name="interrupts", daemon=True).start()
+
+
+def were_asked() -> bool:
+    """Whether SIGINT has come since `watch`."""
+    return _asked.is_set()
+
+
+def allow(grace_s: float) -> None:
+    """Let the process tidy up for `grace_s` after SIGINT, where it would leave something behind on a server."""
+    global _grace_s
+    _grace_s = grace_s
+
+
+def _end(heard: socket.socket, _told: socket.socket) -> None:
+    while signal.SIGINT not in heard.recv(64):
+        pass
+    _asked.set()
+    heard.settimeout(_grace_s)
+    with contextlib.suppress(TimeoutError):
+        while signal.SIGINT not in heard.recv(64):
+            pass
+    complain("interrupted")
+    for child in descendants(os.getpid()):
+        # One that has ended meanwhile is none any more.
+        with contextlib.suppress(OSError):
+            os.kill(child, signal.SIGKILL)
+    os._exit(INTERRUPTED)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and those that these have. None are known where there is no /proc."""
+    found: list[int] = []
+    for told in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = [int(child) for child in told.read_text(encoding="ascii").split()]
+        except OSError:
+            continue
+        for child in children:
+            found += [child, *descendants(child)]
+    return found
+
+
+def completed(
+    work: Callable[[Job], Result], jobs: Iterable[Job], threads: int, patience_s: float = PATIENCE_S
+) -> Generator[Result]:
+    """`work` done on every job by so many threads, in the order in which they end. An error of `work` is raised.
+
+    Closing the generator begins no other job, and waits at most `patience_s` for those that run. The threads end with
+    the process.
+    """
+    todo: SimpleQueue[Job] = SimpleQueue()
+    done: SimpleQueue[Result | BaseException] = SimpleQueue()
+    left = 0
+    for job in jobs:
+        todo.put(job)
+        left += 1
+    is_over = threading.Event()
+
+    def run() -> None:
+        while not is_over.is_set():
+            try:
+                job = todo.get_nowait()
+            except Empty:
+                return
+            try:
+                done.put(work(job))
+            except BaseException as error:
+                # Raised again by the one who waits.
+                done.put(error)
+
+    workers = [threading.Thread(target=run, name=f"worker-{at}", daemon=True) for at in range(min(threads, left))]
+    for worker in workers:
+        worker.start()
+    try:
+        while left:
+            try:
+                result = done.get(timeout=LOOK_S)
+            except Empty:
+                continue
+            left -= 1
+            if isinstance(result, BaseException):
+                raise result
+            yield result
+    finally:
+        is_over.set()
+        patient_until = time.monotonic() + patience_s
+        for worker in workers:
+            worker.join(max(0.0, patient_until - time.monotonic()))
