@@ -131,7 +131,7 @@ def test_an_address_in_use_is_a_failure_and_says_which() -> None:
         (("--listen", "::1:9092"), "--listen is `::1:9092`: write an IPv6 host in brackets, such as [::1]:9092"),
         (("--advertise", "kafka.test:0"), "--advertise is `kafka.test:0`: the port is 0, give 1 to 65535"),
         (("--listen", "127.0.0.1:65535", "--nodes", "2"), "2 nodes need the ports from 65535 on"),
-        (("--http", "9644"), "the HTTP address is `9644`: give HOST:PORT or :PORT, such as 127.0.0.1:9644"),
+        (("--http", "9644"), "--http is `9644`: give HOST:PORT, such as 127.0.0.1:9092"),
         (("--set", "num.partitions"), "--set is `num.partitions`: give KEY=VALUE"),
         (("--set", "num.partitions=many"), "`num.partitions` is `many`"),
         (("--set", "num.partitions=10001"), "`num.partitions` is `10001`"),
