@@ -60,7 +60,7 @@ kinds! {
     Zombie = "zombie", "a partition moves, and the node that had it does not hear of it for a while";
     LoadFails = "load-fails", "a log cannot be read once, and is tried again later";
     Compaction = "compaction", "only the newest record of each key stays in a log";
-    LogSlow = "log-slow", "appends of a partition take long, some longer than their deadline";
+    LogSlow = "log-slow", "appends of a partition take long, some longer than their deadline, and some reach the log twice";
     LogFails = "log-fails", "appends of a partition fail with an error of 6.6";
     Cut = "cut", "the connections between a process and a node end, for both";
     HalfOpen = "half-open", "the connections between a process and a node swallow what is sent, and nobody is told";

@@ -216,7 +216,7 @@ impl Fleet {
 
     /// An append of a core that still is what it was.
     pub(super) fn append_ends(&mut self, partition: usize, number: AppendNumber) {
-        let Some((by, result)) = self.logs[partition].end(number) else { return };
+        let Some((by, result)) = self.logs[partition].end(number, self.now_ms) else { return };
         if by.refused.is_some() && by.epoch == self.logs[partition].epoch {
             self.effective(Kind::LogFails);
         }
