@@ -327,7 +327,7 @@ impl Store {
         }
         let path = self.dir.join(PROBE);
         let written = self.files.open(&path, Access::Create).and_then(|file| {
-            write_all_at(file.as_ref(), &[0; PROBE_BYTES], 0)?;
+            write_all_at(file.as_ref(), &vec![0; PROBE_BYTES], 0)?;
             file.sync()
         });
         if self.files.remove(&path).and(written).is_ok() {
