@@ -59,6 +59,10 @@ class Health(NamedTuple):
     """Why writes fail at the moment, and what to do: a full disk, for example. Each request tries again."""
 
 
+WITHOUT_GROUP = frozenset({"Fetch", "ListGroups", "Metadata", "Produce"})
+"""The APIs whose requests name no group."""
+
+
 class JournalHealth(NamedTuple):
     """How a journal is."""
 
@@ -405,8 +409,13 @@ class Server:
         matches the same requests as an older one waits until that is used up. A request that Kafka refuses before its
         coordinator sees it, such as a commit of which no topic exists, is refused as ever and uses nothing up.
 
-        Raises ValueError for a name that is none, with the nearest that is, or if `times` is not 0 to 2,147,483,647.
+        Raises ValueError for a name that is none, with the nearest that is, if `times` is not 0 to 2,147,483,647, or if
+        `group` is given with an API whose requests name no group: Fetch, ListGroups, Metadata or Produce.
         """
+        if group is not None and api in WITHOUT_GROUP:
+            raise ValueError(
+                f"{api} names no group, so an error for group {group!r} would never be answered: leave out group"
+            )
         return Injection(self._inner, self._inner.inject_error(api, error, _whole(times, "times"), group))
 
     def injected(self) -> int:

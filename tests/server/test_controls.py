@@ -347,3 +347,13 @@ def test_controls_follow_a_group_to_another_node(nodes: int, server: rota.Server
         member.poll_until_told("assigned", "lost", "assigned")
         server.expire(member.id)
         assert server.members(GROUP) == {}
+
+
+@pytest.mark.parametrize("api", ["Fetch", "ListGroups", "Metadata", "Produce"])
+def test_an_injection_for_a_group_into_an_api_without_groups_is_refused(api: str) -> None:
+    with rota.Server() as server:
+        with pytest.raises(
+            ValueError, match=f"{api} names no group, so an error for group 'g' would never be answered"
+        ):
+            server.inject_error(api, "NOT_COORDINATOR", group="g")
+        server.inject_error(api, "NOT_COORDINATOR")

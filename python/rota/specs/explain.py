@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
 from collections.abc import Iterable
@@ -98,12 +99,16 @@ def planted() -> dict[str, str]:
 
 def named(known: Iterable[str], name: str) -> str:
     """The id that is meant: in any case, and without `wheel: ` or the like in front if nothing else is called that.
-    Raises KeyError with the ids that exist."""
+    Raises KeyError with the ids that are close."""
     ids = list(known)
     whole = [each for each in ids if each.lower() == name.lower()]
     tails = [each for each in ids if each.lower().partition(": ")[2] == name.lower()]
     if not whole and len(tails) != 1:
-        raise KeyError(f"there is no property `{name}`: {', '.join(ids)}")
+        close = difflib.get_close_matches(name, ids, 3)
+        hint = (
+            f"did you mean {', '.join(f'`{one}`' for one in close)}?" if close else f"there are {len(ids)}, such as S11"
+        )
+        raise KeyError(f"there is no property `{name}`: {hint}")
     return (whole or tails)[0]
 
 
