@@ -1,66 +1,109 @@
-//! What the coordinator answers and appends, as frozen Python classes.
+//! What the coordinator answers and appends, as frozen Python classes. The classes come from the table in
+//! `rota_core::messages`, but for those that Python shows flat: one entry for each partition, not one for each topic.
 
 use pyo3::prelude::*;
 use rota_core::{AppendId, ErrorCode, Record, Sink, Ticket, response};
 
 use crate::{
     errors::Code,
+    messages::{python_type, to_python},
     plain::plain,
     records::PyRecord,
-    values::{Octets, Tuple, union},
+    values::{Tuple, union},
 };
 
-plain! {
-    /// Answer to `JoinGroup`. On an error: generation -1, no leader, no protocol, no members.
-    JoinAnswer {
-        /// The request's ticket.
-        ticket: u64,
-        /// `ErrorCode.NONE` on success.
-        error: Code,
-        /// -1 on an error.
-        generation: i32,
-        /// `None` on an error.
-        protocol_type: Option<String>,
-        /// `None` on an error.
-        protocol_name: Option<String>,
-        /// The leader's member id, "" on an error.
-        leader: String,
-        /// The leader is told the members but need not compute a plan.
-        skip_assignment: bool,
-        /// The receiver's own id, or "".
-        member_id: String,
-        /// Only for the leader.
-        members: Tuple<JoinedMember>,
-    }
+/// The class of one answer: the request's ticket, then the fields of the table.
+macro_rules! answer_class {
+    // Written below.
+    ($(#[$doc:meta])* ErrorCode) => {};
+    ($(#[$doc:meta])* CommitAnswer $fields:tt) => {};
+    ($(#[$doc:meta])* FetchAnswer $fields:tt) => {};
+    ($(#[$doc:meta])* OffsetDeleteAnswer $fields:tt) => {};
+    ($(#[$doc:meta])* $answer:ident {
+        $($(#[$field_doc:meta])* $field:ident: $kind:tt $(or $null:ident)?,)+
+    }) => {
+        plain! {
+            $(#[$doc])*
+            $answer {
+                /// The request's ticket.
+                ticket: u64,
+                $($(#[$field_doc])* $field: python_type!($kind $(or $null)?),)+
+            }
+        }
+
+        impl $answer {
+            fn new_from(ticket: u64, answer: &response::$answer<'_>) -> Self {
+                $answer { ticket, $($field: to_python!(answer.$field => $kind $(or $null)?),)+ }
+            }
+        }
+    };
 }
 
-plain! {
-    /// One line of the list that the leader gets.
-    JoinedMember {
-        /// The member.
-        member_id: String,
-        /// Static members only.
-        instance_id: Option<String>,
-        /// Its metadata for the chosen protocol.
-        metadata: Octets,
-    }
+/// The class of an element.
+macro_rules! element_class {
+    ($(#[$doc:meta])* $element:ident {
+        $($(#[$field_doc:meta])* $field:ident: $kind:tt $(or $null:ident)?,)+
+    }) => {
+        plain! {
+            $(#[$doc])*
+            $element { $($(#[$field_doc])* $field: python_type!($kind $(or $null)?),)+ }
+        }
+
+        impl From<&response::$element<'_>> for $element {
+            fn from(element: &response::$element<'_>) -> Self {
+                $element { $($field: to_python!(element.$field => $kind $(or $null)?),)+ }
+            }
+        }
+    };
 }
 
-plain! {
-    /// Answer to `SyncGroup`. On an error: no assignment, no protocol.
-    SyncAnswer {
-        /// The request's ticket.
-        ticket: u64,
-        /// `ErrorCode.NONE` on success.
-        error: Code,
-        /// `None` on an error.
-        protocol_type: Option<String>,
-        /// `None` on an error.
-        protocol_name: Option<String>,
-        /// The leader's bytes for this member, or empty.
-        assignment: Octets,
-    }
+/// The class of an answer by its name in the table.
+macro_rules! class {
+    (ErrorCode) => {
+        HeartbeatAnswer
+    };
+    ($answer:ident) => {
+        $answer
+    };
 }
+
+macro_rules! answer_classes {
+    (
+        answers { $($(#[$doc:meta])* $api:ident => $answer:ident $({ $($fields:tt)+ })?)+ }
+        elements { $($(#[$element_doc:meta])* $element:ident $element_fields:tt)+ }
+    ) => {
+        $(answer_class! { $(#[$doc])* $answer $({ $($fields)+ })? })+
+        $(element_class! { $(#[$element_doc])* $element $element_fields })+
+
+        /// One effect of a step.
+        #[derive(IntoPyObject)]
+        pub enum Effect {
+            $($api(class!($answer)),)+
+            Append(Append),
+        }
+
+        fn effect(ticket: u64, answer: &response::Answer<'_>) -> Effect {
+            match answer {
+                $(response::Answer::$api(answer) => Effect::$api(<class!($answer)>::new_from(ticket, answer)),)+
+            }
+        }
+
+        /// Adds the classes to the module.
+        pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+            $(module.add_class::<class!($answer)>()?;)+
+            $(module.add_class::<$element>()?;)+
+            module.add_class::<CommittedPartition>()?;
+            module.add_class::<FetchedOffset>()?;
+            module.add_class::<DeletedPartition>()?;
+            module.add_class::<Append>()?;
+            let py = module.py();
+            let answers = union(&[$(py.get_type::<class!($answer)>()),+])?;
+            module.add("Effect", answers.bitor(py.get_type::<Append>())?)?;
+            module.add("Answer", answers)
+        }
+    };
+}
+rota_core::answers!(answer_classes);
 
 plain! {
     /// Answer to `Heartbeat`.
@@ -72,27 +115,9 @@ plain! {
     }
 }
 
-plain! {
-    /// Answer to `LeaveGroup`.
-    LeaveAnswer {
-        /// The request's ticket.
-        ticket: u64,
-        /// Top level; up to version 2 the single member's error.
-        error: Code,
-        /// In request order, identities as requested.
-        members: Tuple<LeftMember>,
-    }
-}
-
-plain! {
-    /// One leaver's result.
-    LeftMember {
-        /// As requested.
-        member_id: String,
-        /// As requested.
-        instance_id: Option<String>,
-        /// `ErrorCode.NONE` when it left.
-        error: Code,
+impl HeartbeatAnswer {
+    fn new_from(ticket: u64, error: &ErrorCode) -> HeartbeatAnswer {
+        HeartbeatAnswer { ticket, error: Code(*error) }
     }
 }
 
@@ -111,6 +136,21 @@ plain! {
             let mut errors = self.partitions.0.iter().map(|partition| partition.error);
             errors.find(|error| error.0 != ErrorCode::None).unwrap_or(Code(ErrorCode::None))
         }
+    }
+}
+
+impl CommitAnswer {
+    fn new_from(ticket: u64, answer: &response::CommitAnswer<'_>) -> CommitAnswer {
+        let mut partitions = Tuple::default();
+        for response::CommittedTopic { name, topic_id, partitions: results } in answer.topics {
+            partitions.0.extend(results.iter().map(|&(partition, error)| CommittedPartition {
+                topic: name.to_string(),
+                partition,
+                error: Code(error),
+                topic_id: *topic_id,
+            }));
+        }
+        CommitAnswer { ticket, partitions }
     }
 }
 
@@ -143,6 +183,17 @@ plain! {
     }
 }
 
+impl FetchAnswer {
+    fn new_from(ticket: u64, answer: &response::FetchAnswer<'_>) -> FetchAnswer {
+        let response::FetchAnswer { error, group_id, topics } = *answer;
+        let mut partitions = Tuple::default();
+        for response::FetchedTopic { name, partitions: fetched } in topics {
+            partitions.0.extend(fetched.iter().map(|fetched| FetchedOffset::new_from(name, fetched)));
+        }
+        FetchAnswer { ticket, error: Code(error), group_id: group_id.to_owned(), partitions }
+    }
+}
+
 plain! {
     /// One committed offset; -1, -1, "" when there is none.
     FetchedOffset {
@@ -164,67 +215,11 @@ plain! {
     shown "(topic, partition, offset, leader_epoch, metadata, error, topic_id=0)"
 }
 
-plain! {
-    /// Answer to `DescribeGroup`.
-    DescribeAnswer {
-        /// The request's ticket.
-        ticket: u64,
-        /// The gate's, or from version 6 on `ErrorCode.GROUP_ID_NOT_FOUND`.
-        error: Code,
-        /// Only with `ErrorCode.GROUP_ID_NOT_FOUND`.
-        error_message: Option<String>,
-        /// The group asked about.
-        group_id: String,
-        /// `Dead` for a missing group; "" when the gate refused.
-        state: String,
-        /// "" if the group has none.
-        protocol_type: String,
-        /// Only while Stable.
-        protocol_name: String,
-        /// In joining order.
-        members: Tuple<DescribedMember>,
-    }
-}
-
-plain! {
-    /// One member in a description.
-    DescribedMember {
-        /// The member.
-        member_id: String,
-        /// Static members only.
-        instance_id: Option<String>,
-        /// As it joined first.
-        client_id: String,
-        /// As it joined first.
-        client_host: String,
-        /// For the chosen protocol while Stable, else empty.
-        metadata: Octets,
-        /// The assignment in memory.
-        assignment: Octets,
-    }
-}
-
-plain! {
-    /// Answer to `ListGroups` for one coordinator partition.
-    ListAnswer {
-        /// The request's ticket.
-        ticket: u64,
-        /// The gate's.
-        error: Code,
-        /// By group id.
-        groups: Tuple<ListedGroup>,
-    }
-}
-
-plain! {
-    /// Answer to `DeleteGroup`.
-    DeleteAnswer {
-        /// The request's ticket.
-        ticket: u64,
-        /// `ErrorCode.NONE` when the group is gone for good.
-        error: Code,
-        /// The group asked about.
-        group_id: String,
+impl FetchedOffset {
+    fn new_from(topic: &str, fetched: &response::FetchedOffset<'_>) -> FetchedOffset {
+        let response::FetchedOffset { index, offset, leader_epoch, metadata, topic_id, error } = *fetched;
+        let (topic, metadata) = (topic.to_owned(), metadata.to_owned());
+        FetchedOffset { topic, partition: index, offset, leader_epoch, metadata, error: Code(error), topic_id }
     }
 }
 
@@ -237,6 +232,21 @@ plain! {
         error: Code,
         /// In request order; empty on an error of the group.
         partitions: Tuple<DeletedPartition>,
+    }
+}
+
+impl OffsetDeleteAnswer {
+    fn new_from(ticket: u64, answer: &response::OffsetDeleteAnswer<'_>) -> OffsetDeleteAnswer {
+        let response::OffsetDeleteAnswer { error, topics } = *answer;
+        let mut partitions = Tuple::default();
+        for response::OffsetDeletedTopic { name, partitions: results } in topics {
+            partitions.0.extend(results.iter().map(|&(partition, error)| DeletedPartition {
+                topic: name.to_string(),
+                partition,
+                error: Code(error),
+            }));
+        }
+        OffsetDeleteAnswer { ticket, error: Code(error), partitions }
     }
 }
 
@@ -253,18 +263,6 @@ plain! {
 }
 
 plain! {
-    /// One line of a listing.
-    ListedGroup {
-        /// The group.
-        group_id: String,
-        /// "" if it has none.
-        protocol_type: String,
-        /// The group's state.
-        state: String,
-    }
-}
-
-plain! {
     /// Records to append as one batch; report the end with `Coordinator.appended`.
     Append {
         /// Names the append.
@@ -272,22 +270,6 @@ plain! {
         /// In order.
         records: Tuple<PyRecord>,
     }
-}
-
-/// One effect of a step.
-#[derive(IntoPyObject)]
-pub enum Effect {
-    Join(JoinAnswer),
-    Sync(SyncAnswer),
-    Heartbeat(HeartbeatAnswer),
-    Leave(LeaveAnswer),
-    Commit(CommitAnswer),
-    Fetch(FetchAnswer),
-    Describe(DescribeAnswer),
-    List(ListAnswer),
-    Delete(DeleteAnswer),
-    OffsetDelete(OffsetDeleteAnswer),
-    Append(Append),
 }
 
 /// Keeps the effects of one step in their order.
@@ -303,173 +285,4 @@ impl Sink for Effects {
         let records = records.iter().map(PyRecord::from).collect();
         self.0.push(Effect::Append(Append { append_id: append_id.0, records }));
     }
-}
-
-fn owned(text: Option<&str>) -> Option<String> {
-    text.map(str::to_owned)
-}
-
-fn effect(ticket: u64, answer: &response::Answer<'_>) -> Effect {
-    match answer {
-        response::Answer::JoinGroup(answer) => Effect::Join(join(ticket, answer)),
-        response::Answer::SyncGroup(answer) => Effect::Sync(SyncAnswer {
-            ticket,
-            error: Code(answer.error),
-            protocol_type: owned(answer.protocol_type),
-            protocol_name: owned(answer.protocol_name),
-            assignment: answer.assignment.into(),
-        }),
-        response::Answer::Heartbeat(error) => Effect::Heartbeat(HeartbeatAnswer { ticket, error: Code(*error) }),
-        response::Answer::LeaveGroup(answer) => Effect::Leave(LeaveAnswer {
-            ticket,
-            error: Code(answer.error),
-            members: answer.members.iter().map(left).collect(),
-        }),
-        response::Answer::OffsetCommit(answer) => Effect::Commit(commit(ticket, answer)),
-        response::Answer::OffsetFetch(answer) => Effect::Fetch(fetch(ticket, answer)),
-        response::Answer::DescribeGroup(answer) => Effect::Describe(describe(ticket, answer)),
-        response::Answer::ListGroups(answer) => Effect::List(ListAnswer {
-            ticket,
-            error: Code(answer.error),
-            groups: answer.groups.iter().map(listed).collect(),
-        }),
-        response::Answer::DeleteGroup(answer) => {
-            Effect::Delete(DeleteAnswer { ticket, error: Code(answer.error), group_id: answer.group_id.to_owned() })
-        }
-        response::Answer::OffsetDelete(answer) => Effect::OffsetDelete(offset_delete(ticket, answer)),
-    }
-}
-
-fn join(ticket: u64, answer: &response::JoinAnswer<'_>) -> JoinAnswer {
-    let joined = |member: &response::JoinedMember<'_>| JoinedMember {
-        member_id: member.member_id.to_owned(),
-        instance_id: owned(member.instance_id),
-        metadata: member.metadata.into(),
-    };
-    JoinAnswer {
-        ticket,
-        error: Code(answer.error),
-        generation: answer.generation,
-        protocol_type: owned(answer.protocol_type),
-        protocol_name: owned(answer.protocol_name),
-        leader: answer.leader.to_owned(),
-        skip_assignment: answer.skip_assignment,
-        member_id: answer.member_id.to_owned(),
-        members: answer.members.iter().map(joined).collect(),
-    }
-}
-
-fn left(member: &response::LeftMember<'_>) -> LeftMember {
-    LeftMember {
-        member_id: member.member_id.to_owned(),
-        instance_id: owned(member.instance_id),
-        error: Code(member.error),
-    }
-}
-
-fn commit(ticket: u64, answer: &response::CommitAnswer<'_>) -> CommitAnswer {
-    let mut partitions = Tuple::default();
-    for topic in answer.topics {
-        partitions.0.extend(topic.partitions.iter().map(|&(partition, error)| CommittedPartition {
-            topic: topic.name.to_string(),
-            partition,
-            error: Code(error),
-            topic_id: topic.topic_id,
-        }));
-    }
-    CommitAnswer { ticket, partitions }
-}
-
-fn fetch(ticket: u64, answer: &response::FetchAnswer<'_>) -> FetchAnswer {
-    let mut partitions = Tuple::default();
-    for topic in answer.topics {
-        partitions.0.extend(topic.partitions.iter().map(|fetched| FetchedOffset {
-            topic: topic.name.to_owned(),
-            partition: fetched.index,
-            offset: fetched.offset,
-            leader_epoch: fetched.leader_epoch,
-            metadata: fetched.metadata.to_owned(),
-            error: Code(fetched.error),
-            topic_id: fetched.topic_id,
-        }));
-    }
-    FetchAnswer { ticket, error: Code(answer.error), group_id: answer.group_id.to_owned(), partitions }
-}
-
-fn offset_delete(ticket: u64, answer: &response::OffsetDeleteAnswer<'_>) -> OffsetDeleteAnswer {
-    let mut partitions = Tuple::default();
-    for topic in answer.topics {
-        partitions.0.extend(topic.partitions.iter().map(|&(partition, error)| DeletedPartition {
-            topic: topic.name.to_string(),
-            partition,
-            error: Code(error),
-        }));
-    }
-    OffsetDeleteAnswer { ticket, error: Code(answer.error), partitions }
-}
-
-fn describe(ticket: u64, answer: &response::DescribeAnswer<'_>) -> DescribeAnswer {
-    let described = |member: &response::DescribedMember<'_>| DescribedMember {
-        member_id: member.member_id.to_owned(),
-        instance_id: owned(member.instance_id),
-        client_id: member.client_id.to_owned(),
-        client_host: member.client_host.to_owned(),
-        metadata: member.metadata.into(),
-        assignment: member.assignment.into(),
-    };
-    DescribeAnswer {
-        ticket,
-        error: Code(answer.error),
-        error_message: owned(answer.error_message),
-        group_id: answer.group_id.to_owned(),
-        state: answer.state.to_owned(),
-        protocol_type: answer.protocol_type.to_owned(),
-        protocol_name: answer.protocol_name.to_owned(),
-        members: answer.members.iter().map(described).collect(),
-    }
-}
-
-fn listed(group: &response::ListedGroup<'_>) -> ListedGroup {
-    ListedGroup {
-        group_id: group.group_id.to_owned(),
-        protocol_type: group.protocol_type.to_owned(),
-        state: group.state.to_owned(),
-    }
-}
-
-/// Adds the classes to the module.
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<JoinAnswer>()?;
-    module.add_class::<JoinedMember>()?;
-    module.add_class::<SyncAnswer>()?;
-    module.add_class::<HeartbeatAnswer>()?;
-    module.add_class::<LeaveAnswer>()?;
-    module.add_class::<LeftMember>()?;
-    module.add_class::<CommitAnswer>()?;
-    module.add_class::<CommittedPartition>()?;
-    module.add_class::<FetchAnswer>()?;
-    module.add_class::<FetchedOffset>()?;
-    module.add_class::<DescribeAnswer>()?;
-    module.add_class::<DescribedMember>()?;
-    module.add_class::<ListAnswer>()?;
-    module.add_class::<ListedGroup>()?;
-    module.add_class::<DeleteAnswer>()?;
-    module.add_class::<OffsetDeleteAnswer>()?;
-    module.add_class::<DeletedPartition>()?;
-    module.add_class::<Append>()?;
-    let py = module.py();
-    let answers = union(&[
-        py.get_type::<JoinAnswer>(),
-        py.get_type::<SyncAnswer>(),
-        py.get_type::<HeartbeatAnswer>(),
-        py.get_type::<LeaveAnswer>(),
-        py.get_type::<CommitAnswer>(),
-        py.get_type::<FetchAnswer>(),
-        py.get_type::<DescribeAnswer>(),
-        py.get_type::<ListAnswer>(),
-        py.get_type::<DeleteAnswer>(),
-        py.get_type::<OffsetDeleteAnswer>(),
-    ])?;
-    module.add("Effect", answers.bitor(py.get_type::<Append>())?)?;
-    module.add("Answer", answers)
 }

@@ -12,6 +12,7 @@ mod explain;
 mod journal;
 mod log;
 mod member;
+mod messages;
 mod plain;
 mod projection;
 mod purgatory;

@@ -21,7 +21,9 @@ pub fn match_args<'py>(py: Python<'py>, fields: &[&str]) -> PyResult<Bound<'py, 
 }
 
 /// A frozen class of public fields: constructor in field order (with the defaults given), equality, hash, `repr` and
-/// patterns. `shown` is the signature for people, where defaults are not literals. `methods` adds to it; a class that begins with `methods new` brings its own constructor.
+/// patterns. `shown` is the signature for people, where defaults are not literals. `methods` adds to it; a class that
+/// begins with `methods new` brings its own constructor, and so does one with an `order` of its own for `repr` and
+/// patterns.
 macro_rules! plain {
     (
         $(#[$doc:meta])*
@@ -49,6 +51,19 @@ macro_rules! plain {
         $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }
         methods new { $($method:tt)* }
     ) => {
+        $crate::plain::plain! {
+            $(#[$doc])*
+            $name { $($(#[$field_doc])* $field: $type,)+ }
+            order ($($field),+)
+            methods { $($method)* }
+        }
+    };
+    (
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }
+        order ($($shown:ident),+)
+        methods { $($method:tt)* }
+    ) => {
         $(#[$doc])*
         #[pyo3::pyclass(frozen, eq, hash, get_all, from_py_object, module = "rota")]
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,11 +75,11 @@ macro_rules! plain {
 
             #[classattr]
             fn __match_args__(py: pyo3::Python<'_>) -> pyo3::PyResult<pyo3::Bound<'_, pyo3::types::PyTuple>> {
-                $crate::plain::match_args(py, &[$(stringify!($field)),+])
+                $crate::plain::match_args(py, &[$(stringify!($shown)),+])
             }
 
             fn __repr__(slf: &pyo3::Bound<'_, Self>) -> pyo3::PyResult<String> {
-                $crate::plain::repr_of(slf.as_any(), &[$(stringify!($field)),+])
+                $crate::plain::repr_of(slf.as_any(), &[$(stringify!($shown)),+])
             }
         }
     };

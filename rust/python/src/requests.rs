@@ -1,214 +1,197 @@
-//! What a coordinator can be asked, as frozen Python classes.
+//! Requests to the coordinator, as frozen Python classes. Fields, types and conversions come from the table in
+//! `rota_core::messages`; [`arguments`] adds what only Python has: the order of the arguments and their defaults. Three
+//! requests are flat in Python, with one entry for each partition in place of one for each topic: they are written out.
 
 use pyo3::{Borrowed, exceptions::PyTypeError, prelude::*, types::PyMapping};
-use rota_core::{Request, request};
+use rota_core::Request;
+use rota_journal::owned::{self, Bytes, Text};
 
 use crate::{
+    messages::{from_python, python_type},
     plain::plain,
     values::{Octets, Tuple, union},
 };
 
-/// The names of all requests, as the vocabulary has them.
-pub const NAMES: [&str; 10] = [
-    "JoinGroup",
-    "SyncGroup",
-    "Heartbeat",
-    "LeaveGroup",
-    "OffsetCommit",
-    "OffsetFetch",
-    "DescribeGroup",
-    "ListGroups",
-    "DeleteGroup",
-    "OffsetDelete",
-];
-
-plain! {
-    /// Become, or stay, a member.
-    JoinGroup {
-        /// `None` is a null group id, which is always illegal.
-        group_id: Option<String>,
-        /// Empty on the first join.
-        member_id: String,
-        /// (name, metadata), in order of preference.
-        protocols: Tuple<(String, Octets)>,
-        /// `consumer` for consumers.
-        protocol_type: String,
-        /// How long the member may be silent.
-        session_timeout_ms: i32,
-        /// How long a rebalance waits for the member.
-        rebalance_timeout_ms: i32,
-        /// Prefix of a minted member id.
-        client_id: String,
-        /// As `/127.0.0.1`.
-        client_host: String,
-        /// `group.instance.id` of a static member.
-        instance_id: Option<String>,
-        /// The wire version, 0 to 9.
-        version: i16,
-        /// Why the client joins; only shown.
-        reason: Option<String>,
-    }
-    methods new {
-        #[new]
-        #[pyo3(signature = (
-            group_id, member_id="", *, protocols, protocol_type="consumer", session_timeout_ms=45_000,
-            rebalance_timeout_ms=300_000, client_id="client", client_host="/127.0.0.1", instance_id=None, version=9,
-            reason=None
-        ))]
-        #[expect(clippy::too_many_arguments, reason = "a request has as many arguments as the message has fields")]
-        fn new(
-            group_id: Option<String>,
-            member_id: &str,
-            protocols: Tuple<(String, Octets)>,
-            protocol_type: &str,
-            session_timeout_ms: i32,
-            rebalance_timeout_ms: i32,
-            client_id: &str,
-            client_host: &str,
-            instance_id: Option<String>,
-            version: i16,
-            reason: Option<String>,
-        ) -> Self {
-            JoinGroup {
-                group_id,
-                member_id: member_id.to_owned(),
-                protocols,
-                protocol_type: protocol_type.to_owned(),
-                session_timeout_ms,
-                rebalance_timeout_ms,
-                client_id: client_id.to_owned(),
-                client_host: client_host.to_owned(),
-                instance_id,
-                version,
-                reason,
+/// The order of a request's arguments in Python, and their defaults; what follows a `;` is keyword-only. A class whose
+/// constructor does more than to store its arguments has a `new` of its own.
+macro_rules! arguments {
+    ($(#[$doc:meta])* JoinGroup $fields:tt) => {
+        request_class! {
+            $(#[$doc])*
+            JoinGroup $fields
+            (group_id, member_id = ""; protocols, protocol_type = "consumer", session_timeout_ms = 45_000,
+             rebalance_timeout_ms = 300_000, client_id = "client", client_host = "/127.0.0.1", instance_id = None,
+             version = 9, reason = None)
+        }
+    };
+    ($(#[$doc:meta])* SyncGroup $fields:tt) => {
+        request_class! {
+            $(#[$doc])*
+            SyncGroup $fields
+            (group_id, member_id, generation, assignments, protocol_type, protocol_name, instance_id, version)
+            new {
+                #[new]
+                #[pyo3(signature = (
+                    group_id, member_id, generation, assignments=None, *, protocol_type=None, protocol_name=None,
+                    instance_id=None, version=None
+                ), text_signature = "(group_id, member_id, generation, assignments=(), *, protocol_type=None, \
+                    protocol_name=None, instance_id=None, version=None)")]
+                #[expect(clippy::too_many_arguments, reason = "a class has as many arguments as its message has fields")]
+                fn new(
+                    group_id: Option<String>,
+                    member_id: String,
+                    generation: i32,
+                    assignments: Option<Tuple<(String, Octets)>>,
+                    protocol_type: Option<String>,
+                    protocol_name: Option<String>,
+                    instance_id: Option<String>,
+                    version: Option<i16>,
+                ) -> Self {
+                    // Version 5 must carry both names (§6.1); a request that has neither is of version 4.
+                    let newest = if protocol_type.is_some() && protocol_name.is_some() { 5 } else { 4 };
+                    let (assignments, version) = (assignments.unwrap_or_default(), version.unwrap_or(newest));
+                    SyncGroup {
+                        version, group_id, generation, member_id, instance_id, protocol_type, protocol_name, assignments
+                    }
+                }
             }
         }
-    }
-}
-
-impl JoinGroup {
-    fn with<R>(&self, submit: impl FnOnce(Request<'_>) -> R) -> R {
-        let offers = self.protocols.0.iter();
-        let protocols: Vec<_> =
-            offers.map(|(name, metadata)| request::Protocol { name, metadata: &metadata.0 }).collect();
-        submit(Request::JoinGroup(request::JoinGroup {
-            version: self.version,
-            group_id: self.group_id.as_deref(),
-            member_id: &self.member_id,
-            instance_id: self.instance_id.as_deref(),
-            client_id: &self.client_id,
-            client_host: &self.client_host,
-            session_timeout_ms: self.session_timeout_ms,
-            rebalance_timeout_ms: self.rebalance_timeout_ms,
-            protocol_type: &self.protocol_type,
-            protocols: &protocols,
-            reason: self.reason.as_deref(),
-        }))
-    }
-}
-
-plain! {
-    /// Receive, and as the leader hand in, the assignment.
-    SyncGroup {
-        /// `None` is a null group id.
-        group_id: Option<String>,
-        /// The sender.
-        member_id: String,
-        /// The generation that the member believes in.
-        generation: i32,
-        /// (member id, its part of the leader's plan); ignored from anybody else.
-        assignments: Tuple<(String, Octets)>,
-        /// Compared if present.
-        protocol_type: Option<String>,
-        /// Compared if present.
-        protocol_name: Option<String>,
-        /// `group.instance.id` of a static member.
-        instance_id: Option<String>,
-        /// The wire version, 0 to 5.
-        version: i16,
-    }
-    methods new {
-        #[new]
-        #[pyo3(signature = (
-            group_id, member_id, generation, assignments=None, *, protocol_type=None, protocol_name=None,
-            instance_id=None, version=None
-        ), text_signature = "(group_id, member_id, generation, assignments=(), *, protocol_type=None, \
-            protocol_name=None, instance_id=None, version=None)")]
-        #[expect(clippy::too_many_arguments, reason = "a request has as many arguments as the message has fields")]
-        fn new(
-            group_id: Option<String>,
-            member_id: String,
-            generation: i32,
-            assignments: Option<Tuple<(String, Octets)>>,
-            protocol_type: Option<String>,
-            protocol_name: Option<String>,
-            instance_id: Option<String>,
-            version: Option<i16>,
-        ) -> Self {
-            // Version 5 must carry both names (§6.1); who gives neither speaks version 4.
-            let newest = if protocol_type.is_some() && protocol_name.is_some() { 5 } else { 4 };
-            SyncGroup {
-                group_id,
-                member_id,
-                generation,
-                assignments: assignments.unwrap_or_default(),
-                protocol_type,
-                protocol_name,
-                instance_id,
-                version: version.unwrap_or(newest),
+    };
+    ($(#[$doc:meta])* Heartbeat $fields:tt) => {
+        request_class! { $(#[$doc])* Heartbeat $fields (group_id, member_id, generation; instance_id = None) }
+    };
+    ($(#[$doc:meta])* LeaveGroup $fields:tt) => {
+        request_class! {
+            $(#[$doc])*
+            LeaveGroup $fields
+            (group_id, members, version)
+            new {
+                #[new]
+                #[pyo3(signature = (group_id, members, *, version=5))]
+                fn new(group_id: Option<String>, members: Vec<GivenLeaver>, version: i16) -> Self {
+                    LeaveGroup { version, group_id, members: members.into_iter().map(|given| given.0).collect() }
+                }
             }
         }
-    }
-}
-
-impl SyncGroup {
-    fn with<R>(&self, submit: impl FnOnce(Request<'_>) -> R) -> R {
-        let parts = self.assignments.0.iter();
-        let assignments: Vec<_> =
-            parts.map(|(member_id, part)| request::Assignment { member_id, assignment: &part.0 }).collect();
-        submit(Request::SyncGroup(request::SyncGroup {
-            version: self.version,
-            group_id: self.group_id.as_deref(),
-            generation: self.generation,
-            member_id: &self.member_id,
-            instance_id: self.instance_id.as_deref(),
-            protocol_type: self.protocol_type.as_deref(),
-            protocol_name: self.protocol_name.as_deref(),
-            assignments: &assignments,
-        }))
-    }
-}
-
-plain! {
-    /// Show that the member is alive.
-    Heartbeat {
-        /// `None` is a null group id.
-        group_id: Option<String>,
-        /// The sender.
-        member_id: String,
-        /// The generation that the member believes in.
-        generation: i32,
-        /// `group.instance.id` of a static member.
-        instance_id: Option<String>,
-    }
-    methods new {
-        #[new]
-        #[pyo3(signature = (group_id, member_id, generation, *, instance_id=None))]
-        fn new(group_id: Option<String>, member_id: String, generation: i32, instance_id: Option<String>) -> Self {
-            Heartbeat { group_id, member_id, generation, instance_id }
+    };
+    ($(#[$doc:meta])* DescribeGroup $fields:tt) => {
+        request_class! { $(#[$doc])* DescribeGroup $fields (group_id; version = 6) }
+    };
+    ($(#[$doc:meta])* ListGroups $fields:tt) => {
+        request_class! {
+            $(#[$doc])*
+            ListGroups $fields
+            (states, types)
+            new {
+                #[new]
+                #[pyo3(signature = (states=None, types=None), text_signature = "(states=(), types=())")]
+                fn new(states: Option<Tuple<String>>, types: Option<Tuple<String>>) -> Self {
+                    ListGroups { states: states.unwrap_or_default(), types: types.unwrap_or_default() }
+                }
+            }
         }
-    }
+    };
+    ($(#[$doc:meta])* DeleteGroup $fields:tt) => {
+        request_class! { $(#[$doc])* DeleteGroup $fields (group_id) }
+    };
+    // Flat in Python, and written below.
+    ($(#[$doc:meta])* $flat:ident $fields:tt) => {};
 }
 
-impl Heartbeat {
-    fn with<R>(&self, submit: impl FnOnce(Request<'_>) -> R) -> R {
-        submit(Request::Heartbeat(request::Heartbeat {
-            group_id: self.group_id.as_deref(),
-            generation: self.generation,
-            member_id: &self.member_id,
-            instance_id: self.instance_id.as_deref(),
-        }))
-    }
+/// The type of an argument: that of the field, but for texts, which are borrowed so that they can have a default.
+macro_rules! argument_type {
+    (Text) => { &str };
+    ($kind:tt $(or $null:ident)?) => { python_type!($kind $(or $null)?) };
+}
+
+/// Makes a macro of the request's name that gives the type of an argument by its name.
+macro_rules! argument_types {
+    ($name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:tt $(or $null:ident)?,)+ }) => {
+        macro_rules! $name {
+            $(($field) => { argument_type!($kind $(or $null)?) };)+
+        }
+    };
+}
+
+/// The class of one request, and its conversion to the owned type of the same name.
+macro_rules! request_class {
+    (
+        $(#[$doc:meta])* $name:ident $fields:tt
+        ($($place:ident $(= $place_default:expr)?),+ $(; $($word:ident $(= $word_default:expr)?),+)?)
+    ) => {
+        argument_types! { $name $fields }
+
+        request_class! {
+            $(#[$doc])*
+            $name $fields
+            ($($place),+ $(, $($word),+)?)
+            new {
+                #[new]
+                #[pyo3(signature = ($($place $(= $place_default)?),+ $(, *, $($word $(= $word_default)?),+)?))]
+                #[expect(clippy::allow_attributes, reason = "holds in some of the classes only")]
+                #[allow(clippy::too_many_arguments, reason = "a class has as many arguments as its message has fields")]
+                fn new($($place: $name!($place)),+ $(, $($word: $name!($word)),+)?) -> Self {
+                    $name { $($place: $place.into()),+ $(, $($word: $word.into()),+)? }
+                }
+            }
+        }
+    };
+    (
+        $(#[$doc:meta])* $name:ident {
+            $($(#[$field_doc:meta])* $field:ident: $kind:tt $(or $null:ident)?,)+
+        }
+        ($($argument:ident),+)
+        new { $($new:tt)* }
+    ) => {
+        plain! {
+            $(#[$doc])*
+            $name { $($(#[$field_doc])* $field: python_type!($kind $(or $null)?),)+ }
+            order ($($argument),+)
+            methods { $($new)* }
+        }
+
+        impl $name {
+            fn owned(&self) -> owned::Request<'_> {
+                owned::Request::$name(owned::$name {
+                    $($field: from_python!(&self.$field => $kind $(or $null)?),)+
+                })
+            }
+        }
+    };
+}
+
+macro_rules! request_classes {
+    (
+        requests { $($(#[$doc:meta])* $api:ident $fields:tt)+ }
+        elements { $($(#[$element_doc:meta])* $element:ident $element_fields:tt)+ }
+    ) => {
+        $(arguments! { $(#[$doc])* $api $fields })+
+
+        /// Lends the core's view of a request object to `submit`.
+        pub fn with_request<R>(object: &Bound<'_, PyAny>, submit: impl FnOnce(Request<'_>) -> R) -> PyResult<R> {
+            $(if let Ok(request) = object.cast::<$api>() {
+                return Ok(request.get().owned().with(submit));
+            })+
+            let (expected, found) = (Request::NAMES.join(", "), object.get_type().name()?);
+            Err(PyTypeError::new_err(format!("expected a request ({expected}), not {found}")))
+        }
+
+        /// Adds the classes to the module.
+        pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+            $(module.add_class::<$api>()?;)+
+            let py = module.py();
+            module.add("Request", union(&[$(py.get_type::<$api>()),+])?)
+        }
+    };
+}
+rota_core::requests!(request_classes);
+
+fn text(text: &str) -> Text<'_> {
+    Text::Borrowed(text)
+}
+
+fn bytes(octets: &Octets) -> Bytes<'_> {
+    Bytes::from(&*octets.0)
 }
 
 /// (member id, instance id, reason).
@@ -229,43 +212,6 @@ impl<'py> FromPyObject<'_, 'py> for GivenLeaver {
         }
         let whole = object.extract().map(GivenLeaver);
         whole.map_err(|_| expected("member id, or (member id, instance id[, reason])", object))
-    }
-}
-
-plain! {
-    /// Stop being a member, one or several at once.
-    LeaveGroup {
-        /// `None` is a null group id.
-        group_id: Option<String>,
-        /// (member id, instance id, reason), handled in this order.
-        members: Tuple<Leaver>,
-        /// The wire version, 0 to 5.
-        version: i16,
-    }
-    methods new {
-        #[new]
-        #[pyo3(signature = (group_id, members, *, version=5))]
-        fn new(group_id: Option<String>, members: Vec<GivenLeaver>, version: i16) -> Self {
-            LeaveGroup { group_id, members: members.into_iter().map(|given| given.0).collect(), version }
-        }
-    }
-}
-
-impl LeaveGroup {
-    fn with<R>(&self, submit: impl FnOnce(Request<'_>) -> R) -> R {
-        let members: Vec<_> = (self.members.0)
-            .iter()
-            .map(|(member_id, instance_id, reason)| request::LeaveIdentity {
-                member_id,
-                instance_id: instance_id.as_deref(),
-                reason: reason.as_deref(),
-            })
-            .collect();
-        submit(Request::LeaveGroup(request::LeaveGroup {
-            version: self.version,
-            group_id: self.group_id.as_deref(),
-            members: &members,
-        }))
     }
 }
 
@@ -368,42 +314,40 @@ plain! {
 }
 
 impl OffsetCommit {
-    fn with<R>(&self, submit: impl FnOnce(Request<'_>) -> R) -> R {
-        let topic_id = |name: &str| self.topic_ids.0.iter().find(|(topic, _)| topic == name).map_or(0, |(_, id)| *id);
-        let runs: Vec<(&str, Vec<request::CommitPartition<'_>>)> = (self.offsets.0)
-            .chunk_by(|(left, _), (right, _)| left.0 == right.0)
-            .map(|run| (run[0].0.0.as_str(), run.iter().map(commit_partition).collect()))
-            .collect();
-        let topics: Vec<_> = runs
-            .iter()
-            .map(|(name, partitions)| request::CommitTopic { name, topic_id: topic_id(name), partitions })
-            .collect();
-        submit(Request::OffsetCommit(request::OffsetCommit {
+    fn owned(&self) -> owned::Request<'_> {
+        let by_topic = self.offsets.0.chunk_by(|(left, _), (right, _)| left.0 == right.0);
+        let topics = by_topic.map(|run| owned::CommitTopic {
+            name: text(&run[0].0.0),
+            topic_id: topic_id(&self.topic_ids, &run[0].0.0),
+            partitions: run.iter().map(commit_partition).collect(),
+        });
+        owned::Request::OffsetCommit(owned::OffsetCommit {
             version: self.version,
-            group_id: self.group_id.as_deref(),
+            group_id: self.group_id.as_deref().map(text),
             generation: self.generation,
-            member_id: &self.member_id,
-            instance_id: self.instance_id.as_deref(),
+            member_id: text(&self.member_id),
+            instance_id: self.instance_id.as_deref().map(text),
             retention_time_ms: self.retention_time_ms,
-            topics: &topics,
-        }))
+            topics: topics.collect(),
+        })
     }
 }
 
-fn commit_partition(committed: &(TopicPartition, Committed)) -> request::CommitPartition<'_> {
+fn commit_partition(committed: &(TopicPartition, Committed)) -> owned::CommitPartition<'_> {
     let ((_, index), (offset, metadata, leader_epoch)) = committed;
-    request::CommitPartition {
-        index: *index,
-        offset: *offset,
-        leader_epoch: *leader_epoch,
-        metadata: metadata.as_deref(),
-    }
+    let metadata = metadata.as_deref().map(text);
+    owned::CommitPartition { index: *index, offset: *offset, leader_epoch: *leader_epoch, metadata }
+}
+
+/// The id given for a topic, or 0.
+fn topic_id(topic_ids: &Tuple<(String, u128)>, name: &str) -> u128 {
+    topic_ids.0.iter().find(|(topic, _)| topic == name).map_or(0, |(_, id)| *id)
 }
 
 /// The partitions that follow each other in one topic, by topic.
-fn runs(partitions: &[TopicPartition]) -> Vec<(&str, Vec<i32>)> {
-    let same_topic = partitions.chunk_by(|left, right| left.0 == right.0);
-    same_topic.map(|run| (run[0].0.as_str(), run.iter().map(|(_, index)| *index).collect())).collect()
+fn by_topic(partitions: &Tuple<TopicPartition>) -> impl Iterator<Item = (&str, Vec<i32>)> {
+    let same_topic = partitions.0.chunk_by(|left, right| left.0 == right.0);
+    same_topic.map(|run| (run[0].0.as_str(), run.iter().map(|(_, index)| *index).collect()))
 }
 
 plain! {
@@ -436,84 +380,17 @@ plain! {
 }
 
 impl OffsetFetch {
-    fn with<R>(&self, submit: impl FnOnce(Request<'_>) -> R) -> R {
-        let topic_id = |name: &str| self.topic_ids.0.iter().find(|(topic, _)| topic == name).map_or(0, |(_, id)| *id);
-        let runs = self.partitions.as_ref().map(|partitions| runs(&partitions.0));
-        let topics: Option<Vec<_>> = runs.as_ref().map(|runs| {
-            runs.iter()
-                .map(|(name, partitions)| request::FetchTopic { name, topic_id: topic_id(name), partitions })
-                .collect()
-        });
-        submit(Request::OffsetFetch(request::OffsetFetch {
-            group_id: self.group_id.as_deref(),
+    fn owned(&self) -> owned::Request<'_> {
+        let topic = |(name, partitions)| owned::FetchTopic {
+            name: text(name),
+            topic_id: topic_id(&self.topic_ids, name),
+            partitions,
+        };
+        owned::Request::OffsetFetch(owned::OffsetFetch {
+            group_id: self.group_id.as_deref().map(text),
             require_stable: self.require_stable,
-            topics: topics.as_deref(),
-        }))
-    }
-}
-
-plain! {
-    /// Show one group.
-    DescribeGroup {
-        /// `None` is a null group id; the empty string is legal here.
-        group_id: Option<String>,
-        /// The wire version, 0 to 6.
-        version: i16,
-    }
-    methods new {
-        #[new]
-        #[pyo3(signature = (group_id, *, version=6))]
-        fn new(group_id: Option<String>, version: i16) -> Self {
-            DescribeGroup { group_id, version }
-        }
-    }
-}
-
-impl DescribeGroup {
-    fn with<R>(&self, submit: impl FnOnce(Request<'_>) -> R) -> R {
-        submit(Request::DescribeGroup(request::DescribeGroup {
-            version: self.version,
-            group_id: self.group_id.as_deref(),
-        }))
-    }
-}
-
-plain! {
-    /// List the groups of one coordinator partition.
-    ListGroups {
-        /// Only groups in these states; empty means all.
-        states: Tuple<String>,
-        /// Only groups of these types; empty means all.
-        types: Tuple<String>,
-    }
-    methods new {
-        #[new]
-        #[pyo3(signature = (states=None, types=None), text_signature = "(states=(), types=())")]
-        fn new(states: Option<Tuple<String>>, types: Option<Tuple<String>>) -> Self {
-            ListGroups { states: states.unwrap_or_default(), types: types.unwrap_or_default() }
-        }
-    }
-}
-
-impl ListGroups {
-    fn with<R>(&self, submit: impl FnOnce(Request<'_>) -> R) -> R {
-        let states: Vec<&str> = self.states.0.iter().map(String::as_str).collect();
-        let types: Vec<&str> = self.types.0.iter().map(String::as_str).collect();
-        submit(Request::ListGroups(request::ListGroups { states: &states, types: &types }))
-    }
-}
-
-plain! {
-    /// Remove one group with its offsets.
-    DeleteGroup {
-        /// `None` is a null group id; the empty string is legal here.
-        group_id: Option<String>,
-    }
-}
-
-impl DeleteGroup {
-    fn with<R>(&self, submit: impl FnOnce(Request<'_>) -> R) -> R {
-        submit(Request::DeleteGroup(request::DeleteGroup { group_id: self.group_id.as_deref() }))
+            topics: self.partitions.as_ref().map(|partitions| by_topic(partitions).map(topic).collect()),
+        })
     }
 }
 
@@ -528,53 +405,11 @@ plain! {
 }
 
 impl OffsetDelete {
-    fn with<R>(&self, submit: impl FnOnce(Request<'_>) -> R) -> R {
-        let runs = runs(&self.partitions.0);
-        let topics: Vec<_> =
-            runs.iter().map(|(name, partitions)| request::OffsetDeleteTopic { name, partitions }).collect();
-        let group_id = self.group_id.as_deref();
-        submit(Request::OffsetDelete(request::OffsetDelete { group_id, topics: &topics }))
+    fn owned(&self) -> owned::Request<'_> {
+        let topic = |(name, partitions)| owned::OffsetDeleteTopic { name: text(name), partitions };
+        owned::Request::OffsetDelete(owned::OffsetDelete {
+            group_id: self.group_id.as_deref().map(text),
+            topics: by_topic(&self.partitions).map(topic).collect(),
+        })
     }
-}
-
-/// Lends the core's view of a request object to `submit`.
-pub fn with_request<R>(object: &Bound<'_, PyAny>, submit: impl FnOnce(Request<'_>) -> R) -> PyResult<R> {
-    macro_rules! try_each {
-        ($($class:ident)+) => {
-            $(if let Ok(request) = object.cast::<$class>() {
-                return Ok(request.get().with(submit));
-            })+
-        };
-    }
-    try_each!(Heartbeat OffsetCommit OffsetFetch JoinGroup SyncGroup LeaveGroup DescribeGroup ListGroups DeleteGroup OffsetDelete);
-    let expected = NAMES.join(", ");
-    Err(PyTypeError::new_err(format!("expected a request ({expected}), not {}", object.get_type().name()?)))
-}
-
-/// Adds the classes to the module.
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<JoinGroup>()?;
-    module.add_class::<SyncGroup>()?;
-    module.add_class::<Heartbeat>()?;
-    module.add_class::<LeaveGroup>()?;
-    module.add_class::<OffsetCommit>()?;
-    module.add_class::<OffsetFetch>()?;
-    module.add_class::<DescribeGroup>()?;
-    module.add_class::<ListGroups>()?;
-    module.add_class::<DeleteGroup>()?;
-    module.add_class::<OffsetDelete>()?;
-    let py = module.py();
-    let requests = union(&[
-        py.get_type::<JoinGroup>(),
-        py.get_type::<SyncGroup>(),
-        py.get_type::<Heartbeat>(),
-        py.get_type::<LeaveGroup>(),
-        py.get_type::<OffsetCommit>(),
-        py.get_type::<OffsetFetch>(),
-        py.get_type::<DescribeGroup>(),
-        py.get_type::<ListGroups>(),
-        py.get_type::<DeleteGroup>(),
-        py.get_type::<OffsetDelete>(),
-    ])?;
-    module.add("Request", requests)
 }

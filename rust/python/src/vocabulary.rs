@@ -2,13 +2,46 @@
 
 use pyo3::{prelude::*, types::PyDict};
 use rota_core::{
-    ErrorCode, State,
+    ErrorCode, Request, State,
     explain::{Cause, Departed, Waiting},
     operations::Operation,
     states::TRANSITIONS,
 };
 
-use crate::requests;
+/// A struct's fields: their names and kinds.
+type Fields = &'static [(&'static str, &'static str)];
+
+macro_rules! fields {
+    ($plain:ident) => {
+        (stringify!($plain), &[] as Fields)
+    };
+    ($name:ident { $($(#[$doc:meta])* $field:ident: $kind:tt $(or $null:ident)?,)+ }) => {
+        (stringify!($name), &[$((stringify!($field), stringify!($kind $(or $null)?))),+] as Fields)
+    };
+}
+
+macro_rules! fields_of_requests {
+    (
+        requests { $($(#[$doc:meta])* $api:ident $fields:tt)+ }
+        elements { $($(#[$element_doc:meta])* $element:ident $element_fields:tt)+ }
+    ) => {
+        const REQUESTS: &[(&str, Fields)] =
+            &[$(fields! { $api $fields },)+ $(fields! { $element $element_fields },)+];
+    };
+}
+
+macro_rules! fields_of_answers {
+    (
+        answers { $($(#[$doc:meta])* $api:ident => $answer:ident $({ $($fields:tt)+ })?)+ }
+        elements { $($(#[$element_doc:meta])* $element:ident $element_fields:tt)+ }
+    ) => {
+        const ANSWERS: &[(&str, Fields)] =
+            &[$(fields! { $answer $({ $($fields)+ })? },)+ $(fields! { $element $element_fields },)+];
+    };
+}
+
+rota_core::requests!(fields_of_requests);
+rota_core::answers!(fields_of_answers);
 
 /// The words of the protocol as the compiled module has them.
 #[pyfunction]
@@ -25,8 +58,9 @@ fn vocabulary(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     words.set_item("causes", Cause::ALL.map(|cause| format!("{cause:?}")))?;
     words.set_item("waits", Waiting::NAMES)?;
     words.set_item("departures", Departed::ALL.map(Departed::name))?;
-    words.set_item("requests", requests::NAMES)?;
+    words.set_item("requests", Request::NAMES)?;
     words.set_item("operations", Operation::NAMES)?;
+    words.set_item("messages", [REQUESTS, ANSWERS].concat())?;
     Ok(words)
 }
 
