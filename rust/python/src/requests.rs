@@ -13,7 +13,8 @@ use crate::{
 };
 
 /// The order of a request's arguments in Python, and their defaults; what follows a `;` is keyword-only. A class whose
-/// constructor does more than to store its arguments has a `new` of its own.
+/// constructor does more than to store its arguments has a `new` of its own. A default is one token: as an expression
+/// PyO3 would show it as `...`.
 macro_rules! arguments {
     ($(#[$doc:meta])* JoinGroup $fields:tt) => {
         request_class! {
@@ -117,7 +118,7 @@ macro_rules! argument_types {
 macro_rules! request_class {
     (
         $(#[$doc:meta])* $name:ident $fields:tt
-        ($($place:ident $(= $place_default:expr)?),+ $(; $($word:ident $(= $word_default:expr)?),+)?)
+        ($($place:ident $(= $place_default:tt)?),+ $(; $($word:ident $(= $word_default:tt)?),+)?)
     ) => {
         argument_types! { $name $fields }
 
