@@ -12,6 +12,9 @@ from typing import Any, Final, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Buffer
+
+_UInt32s: TypeAlias = NDArray[np.uint32] | Buffer
 
 __all__ = [
     "Answer",
@@ -1385,13 +1388,18 @@ class Coordinator:
     def member_handles(self, group_id: str, member_ids: Sequence[str]) -> NDArray[np.uint64]:
         """A number per member for `heartbeats`, shape (len(member_ids),); 2**64 - 1 for who is not a member.
 
-        A handle is good as long as its member; then it stands for nobody.
+        Returns a numpy array of uint64, or an `array.array` where numpy is not installed. A handle is valid as long
+        as its member exists; after that it matches no member.
         """
-    def heartbeats(self, now_ms: int, handles: NDArray[np.uint64], generations: NDArray[np.int32]) -> NDArray[np.int16]:
+    def heartbeats(
+        self, now_ms: int, handles: NDArray[np.uint64] | Buffer, generations: NDArray[np.int32] | Buffer
+    ) -> NDArray[np.int16]:
         """One heartbeat per element, with the interpreter lock released; the error code of each, same shape (n,).
 
-        A handle that stands for nobody gets UNKNOWN_MEMBER_ID. The arrays are copied first. Raises ValueError unless
-        both are one-dimensional, of these dtypes and of one length.
+        A handle that stands for nobody gets UNKNOWN_MEMBER_ID. `handles` are uint64, `generations` int32: numpy
+        arrays, `array.array` or other buffers; they are copied first. Returns a numpy array of int16, or an
+        `array.array` where numpy is not installed. Raises ValueError unless both are one-dimensional, of these types
+        and of one length.
         """
 
 # ---- the embedded consumer protocol (docs/protocol.md §18)
@@ -1754,7 +1762,7 @@ class Server:
 # ---- the vocabulary
 
 def vocabulary() -> dict[str, Any]:
-    """The words of the protocol as the compiled module has them, as in `specs/vocabulary.toml`.
+    """The words of the protocol as the compiled module has them, as in `python/rota/specs/vocabulary.toml`.
 
     `states`, `causes`, `waits`, `requests` and `operations` are lists of names, `transitions` a list of (from, to),
     `errors` maps names to numbers.
@@ -1824,26 +1832,27 @@ class Certificate:
 
 @final
 class FlatGroup:
-    """A group on arrays of uint32: members, topics and partitions are numbers, and their order is the canonical one.
+    """A group on arrays of uint32 (numpy, `array.array` or another buffer). Members, topics and partitions are numbers,
+    and their order is the canonical one.
 
     `topic_starts` (topics + 1): where each topic's partitions start among all partitions. `member_starts`
     (members + 1): where each member's topics start in `subscriptions`, ascending. Racks are numbers, too: of each
     member (2**32 - 1: none), and of each partition's replicas, ascending, by `rack_starts` (partitions + 1). The arrays
-    are copied.
+    are copied. `generations` are int32. Returned arrays are numpy's, or `array.array` where numpy is not installed.
     Raises ValueError for arrays that do not fit together.
     """
 
     def __new__(
         cls,
-        topic_starts: NDArray[np.uint32],
-        member_starts: NDArray[np.uint32],
-        subscriptions: NDArray[np.uint32],
+        topic_starts: _UInt32s,
+        member_starts: _UInt32s,
+        subscriptions: _UInt32s,
         *,
-        member_racks: NDArray[np.uint32] | None = None,
-        rack_starts: NDArray[np.uint32] | None = None,
-        replica_racks: NDArray[np.uint32] | None = None,
+        member_racks: _UInt32s | None = None,
+        rack_starts: _UInt32s | None = None,
+        replica_racks: _UInt32s | None = None,
     ) -> Self: ...
-    def assign(self, assignor: str, previous: NDArray[np.uint32] | None = None) -> NDArray[np.uint32]:
+    def assign(self, assignor: str, previous: _UInt32s | None = None) -> NDArray[np.uint32]:
         """The owner of each partition, 2**32 - 1: nobody. `previous`: who owned it, in the same form.
 
         Scratch memory is reused from call to call; the interpreter lock is released. Raises InputError for an unknown
@@ -1851,16 +1860,14 @@ class FlatGroup:
         """
 
     def resolve(
-        self, claim_starts: NDArray[np.uint32], claims: NDArray[np.uint32], generations: NDArray[np.int32]
+        self, claim_starts: _UInt32s, claims: _UInt32s, generations: NDArray[np.int32] | Buffer
     ) -> NDArray[np.uint32]:
         """Who owned each partition, from the partitions that members claim and the generations in which they got them.
 
         The newest claim counts; several in one generation void each other: 2**32 - 2.
         """
 
-    def certify(
-        self, owners: NDArray[np.uint32], previous: NDArray[np.uint32] | None = None, *, cooperative: bool = False
-    ) -> Certificate:
+    def certify(self, owners: _UInt32s, previous: _UInt32s | None = None, *, cooperative: bool = False) -> Certificate:
         """Check and measure a plan of one owner for each partition, in O(partitions + subscriptions).
 
         Raises PlanError that names the first partition that is wrong.

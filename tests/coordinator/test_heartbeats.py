@@ -72,10 +72,10 @@ def test_slices_and_empty_arrays_are_arrays() -> None:
 @pytest.mark.parametrize(
     ("bad_handles", "bad_generations", "message"),
     [
-        ([1], generations(1), "handles must be a one-dimensional numpy array of uint64, not list"),
-        (np.array([1]), generations(1), r"handles must be .* uint64, not int64 of shape \(1,\)"),
+        ([1], generations(1), "handles must be a one-dimensional array of uint64 .*, not list"),
+        (np.array([1]), generations(1), r"handles must be .* uint64 .*, not int64 of shape \(1,\)"),
         (np.zeros((1, 1), dtype=np.uint64), generations(1), r"not uint64 of shape \(1, 1\)"),
-        (np.zeros(1, dtype=np.uint64), np.array([1]), "generations must be .* int32, not int64"),
+        (np.zeros(1, dtype=np.uint64), np.array([1]), "generations must be .* int32 .*, not int64"),
         (np.zeros(2, dtype=np.uint64), generations(1), "have one length, not 2 and 1"),
     ],
 )

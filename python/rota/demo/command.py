@@ -50,7 +50,7 @@ def demo(
       rota demo --bootstrap-server 127.0.0.1:9092 --assignor range
     """
     if importlib.util.find_spec("confluent_kafka") is None:
-        fail(MISUSED, "the demo needs the confluent-kafka client: pip install confluent-kafka")
+        fail(MISUSED, "the demo needs the confluent-kafka client: pip install 'rota[demo]'")
     if bootstrap_server is not None:
         address("--bootstrap-server", bootstrap_server, 1)
     from confluent_kafka import KafkaException

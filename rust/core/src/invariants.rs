@@ -1,4 +1,4 @@
-//! The invariants that one state can show, each under its id (docs/protocol.md, specs/vocabulary.toml).
+//! The invariants that one state can show, each under its id (docs/protocol.md, python/rota/specs/vocabulary.toml).
 //!
 //! They are checked after every event in debug builds and tests. What needs two states or the history of answers is
 //! checked elsewhere: S4 and S5 where a group changes state, S14 by digests, S18 by whoever hands out tickets.

@@ -2,7 +2,6 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::{create_exception, exceptions::PyValueError, prelude::*};
 use rota_assign::{
     NOBODY, Problem, Racks, Scratch,
@@ -13,6 +12,7 @@ use rota_assign::{
 use rota_core::embedded::TopicPartitions;
 
 use crate::{
+    arrays::{Array, array},
     errors::{EmbeddedError, RotaError},
     plain::plain,
     values::{Octets, Tuple},
@@ -221,21 +221,14 @@ pub struct FlatGroup {
     scratch: Mutex<Scratch>,
 }
 
-type Array<'py> = PyReadonlyArray1<'py, u32>;
-
-fn copied(array: &Array<'_>) -> PyResult<Vec<u32>> {
-    array.as_slice().map(<[u32]>::to_vec).or_else(|_| Ok(array.as_array().to_vec()))
-}
-
 impl FlatGroup {
     fn problem(&self) -> PyResult<Problem<'_>> {
         let racks = self.racks.as_ref().map(|(members, starts, replicas)| Racks { members, starts, replicas });
         Problem::new(&self.topic_starts, &self.member_starts, &self.subscriptions, racks).map_err(invalid)
     }
 
-    fn owners(problem: &Problem<'_>, array: &'static str, owners: Option<&Array<'_>>) -> PyResult<Vec<u32>> {
-        let Some(owners) = owners else { return Ok(vec![NOBODY; problem.partitions() as usize]) };
-        let owners = copied(owners)?;
+    fn owners(problem: &Problem<'_>, array: &'static str, owners: Option<Array<u32>>) -> PyResult<Vec<u32>> {
+        let Some(Array(owners)) = owners else { return Ok(vec![NOBODY; problem.partitions() as usize]) };
         problem.check_owners(array, &owners).map_err(invalid)?;
         Ok(owners)
     }
@@ -246,24 +239,22 @@ impl FlatGroup {
     #[new]
     #[pyo3(signature = (topic_starts, member_starts, subscriptions, *, member_racks=None, rack_starts=None, replica_racks=None))]
     fn new(
-        topic_starts: Array<'_>,
-        member_starts: Array<'_>,
-        subscriptions: Array<'_>,
-        member_racks: Option<Array<'_>>,
-        rack_starts: Option<Array<'_>>,
-        replica_racks: Option<Array<'_>>,
+        topic_starts: Array<u32>,
+        member_starts: Array<u32>,
+        subscriptions: Array<u32>,
+        member_racks: Option<Array<u32>>,
+        rack_starts: Option<Array<u32>>,
+        replica_racks: Option<Array<u32>>,
     ) -> PyResult<FlatGroup> {
         let racks = match (member_racks, rack_starts, replica_racks) {
-            (Some(members), Some(starts), Some(replicas)) => {
-                Some((copied(&members)?, copied(&starts)?, copied(&replicas)?))
-            }
+            (Some(members), Some(starts), Some(replicas)) => Some((members.0, starts.0, replicas.0)),
             (None, None, None) => None,
             _ => return Err(invalid("give `member_racks`, `rack_starts` and `replica_racks` together, or none")),
         };
         let group = FlatGroup {
-            topic_starts: copied(&topic_starts)?,
-            member_starts: copied(&member_starts)?,
-            subscriptions: copied(&subscriptions)?,
+            topic_starts: topic_starts.0,
+            member_starts: member_starts.0,
+            subscriptions: subscriptions.0,
             racks,
             scratch: Mutex::default(),
         };
@@ -277,35 +268,35 @@ impl FlatGroup {
         &self,
         py: Python<'py>,
         assignor: &str,
-        previous: Option<Array<'py>>,
-    ) -> PyResult<Bound<'py, PyArray1<u32>>> {
+        previous: Option<Array<u32>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let (assignor, problem) = (named(assignor)?, self.problem()?);
-        let previous = FlatGroup::owners(&problem, "previous", previous.as_ref())?;
+        let previous = FlatGroup::owners(&problem, "previous", previous)?;
         let owners = py.detach(|| {
             let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
             let mut owners = Vec::new();
             names::plan(assignor, &problem, &previous, &mut scratch, &mut owners);
             owners
         });
-        Ok(owners.into_pyarray(py))
+        array(py, &owners)
     }
 
     /// Who owned what, from what members claim.
     fn resolve<'py>(
         &self,
         py: Python<'py>,
-        claim_starts: Array<'py>,
-        claims: Array<'py>,
-        generations: PyReadonlyArray1<'py, i32>,
-    ) -> PyResult<Bound<'py, PyArray1<u32>>> {
+        claim_starts: Array<u32>,
+        claims: Array<u32>,
+        generations: Array<i32>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let problem = self.problem()?;
-        let (starts, partitions) = (copied(&claim_starts)?, copied(&claims)?);
-        let generations = generations.as_array().to_vec();
+        let (starts, partitions) = (claim_starts.0, claims.0);
+        let generations = generations.0;
         let mut previous = Vec::new();
         claims::Claims { starts: &starts, partitions: &partitions, generations: &generations }
             .resolve(&problem, &mut previous)
             .map_err(invalid)?;
-        Ok(previous.into_pyarray(py))
+        array(py, &previous)
     }
 
     /// Checks and measures a plan.
@@ -313,13 +304,13 @@ impl FlatGroup {
     fn certify(
         &self,
         py: Python<'_>,
-        owners: Array<'_>,
-        previous: Option<Array<'_>>,
+        owners: Array<u32>,
+        previous: Option<Array<u32>>,
         cooperative: bool,
     ) -> PyResult<Certificate> {
         let problem = self.problem()?;
-        let previous = FlatGroup::owners(&problem, "previous", previous.as_ref())?;
-        let owners = copied(&owners)?;
+        let previous = FlatGroup::owners(&problem, "previous", previous)?;
+        let owners = owners.0;
         let rule = if cooperative { Rule::Cooperative } else { Rule::Eager };
         let certificate = py.detach(|| certify::certify(&problem, &previous, &owners, rule));
         certificate

@@ -2,7 +2,6 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use numpy::{PyArray1, PyArrayMethods};
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
@@ -13,6 +12,7 @@ use rota_core::{AppendId, Entropy, ErrorCode, LogEntry, Now, Phase, Record, Tick
 
 use crate::{
     answers::{Effect, Effects},
+    arrays::{Number, array, copied},
     config::config_from,
     errors::{self, Code, InvariantViolation, RotaError, SnapshotError},
     explain::{Explanation, explanation},
@@ -257,12 +257,12 @@ impl Coordinator {
         py: Python<'py>,
         group_id: &str,
         member_ids: Vec<String>,
-    ) -> PyResult<Bound<'py, PyArray1<u64>>> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let core = self.lock(py)?;
         let handle = |member_id: &String| core.member_handle(group_id, member_id).unwrap_or(NOBODY);
         let handles: Vec<u64> = member_ids.iter().map(handle).collect();
         drop(core);
-        Ok(PyArray1::from_vec(py, handles))
+        array(py, &handles)
     }
 
     /// One heartbeat per element, with the interpreter lock released.
@@ -272,9 +272,9 @@ impl Coordinator {
         now_ms: Millis,
         handles: &Bound<'py, PyAny>,
         generations: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyArray1<i16>>> {
-        let handles: Vec<u64> = column("handles", "uint64", handles)?;
-        let generations: Vec<i32> = column("generations", "int32", generations)?;
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let handles: Vec<u64> = column("handles", handles)?;
+        let generations: Vec<i32> = column("generations", generations)?;
         if handles.len() != generations.len() {
             return Err(PyValueError::new_err(format!(
                 "handles and generations have one length, not {} and {}",
@@ -292,7 +292,7 @@ impl Coordinator {
             }))
         });
         let codes = codes.ok_or_else(|| RotaError::new_err("an earlier call panicked"))??;
-        Ok(PyArray1::from_vec(py, codes))
+        array(py, &codes)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -322,16 +322,8 @@ pub fn append_result(result: &Bound<'_, PyAny>) -> PyResult<Result<u64, ErrorCod
     offset.map(Ok).map_err(|_| PyTypeError::new_err("the result is an offset (an int from 0) or an ErrorCode"))
 }
 
-/// A copy of a one-dimensional array: nobody else can write to it while the interpreter lock is released.
-fn column<T: numpy::Element + Copy>(name: &str, dtype: &str, array: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
-    if let Ok(array) = array.cast::<PyArray1<T>>() {
-        return Ok(array.to_vec().unwrap_or_else(|_| array.to_owned_array().into_iter().collect()));
-    }
-    let found = match (array.getattr("dtype"), array.getattr("shape")) {
-        (Ok(dtype), Ok(shape)) => format!("{dtype} of shape {shape}"),
-        _ => array.get_type().name()?.to_string(),
-    };
-    Err(PyValueError::new_err(format!("{name} must be a one-dimensional numpy array of {dtype}, not {found}")))
+fn column<T: Number>(name: &str, array: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
+    copied(array).map_err(|complaint| PyValueError::new_err(format!("{name} must be {complaint}")))
 }
 
 /// Adds the class to the module.

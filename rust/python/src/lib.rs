@@ -1,6 +1,7 @@
 //! The Python module `rota._rota`: conversions only, no logic.
 
 mod answers;
+mod arrays;
 mod assign;
 mod audit;
 mod bench;

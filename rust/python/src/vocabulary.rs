@@ -1,4 +1,4 @@
-//! The words that the core's enums use, for a test to hold them to `specs/vocabulary.toml`.
+//! The words that the core's enums use, for a test to hold them to `python/rota/specs/vocabulary.toml`.
 
 use pyo3::{prelude::*, types::PyDict};
 use rota_core::{

@@ -5,10 +5,9 @@ It knows nothing of the protocol: it resolves ids, keeps what the log would keep
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-
-import numpy as np
 
 import rota
 from rota import model
@@ -120,7 +119,7 @@ class Lockstep:
         handles = self.core.member_handles(request.group_id or "", [request.member_id])
         if int(handles[0]) == NOBODY:
             return None
-        codes = self.core.heartbeats(self.now_ms, handles, np.array([request.generation], dtype=np.int32))
+        codes = self.core.heartbeats(self.now_ms, handles, array("i", [request.generation]))
         return [rota.HeartbeatAnswer(ticket, rota.ErrorCode(int(codes[0])))]
 
     def _learn_ids(self, core_effects: Iterable[rota.Effect]) -> None:

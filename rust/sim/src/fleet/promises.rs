@@ -1,4 +1,4 @@
-//! What coordinators promise with their answers, looked at as each is given (ids of `specs/vocabulary.toml`).
+//! What coordinators promise with their answers, looked at as each is given (ids of `python/rota/specs/vocabulary.toml`).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
