@@ -234,16 +234,15 @@ impl<C: Fn() -> Duration> Scene<C> {
 
     /// From the bytes of a heartbeat to those of its answer, as a connection has them.
     fn beat(&mut self, at: usize) {
-        let framed = FramedBeat::read(&self.actors[at].heartbeat);
-        let Stage { coordinator, now, .. } = &mut self.stage;
-        let short = framed.and_then(|framed| Some((framed, coordinator.beat_by_hint(*now, &framed.beat)?)));
-        if let Some((framed, error)) = short {
+        if let Some(framed) = FramedBeat::read(&self.actors[at].heartbeat) {
+            let Stage { coordinator, now, heard, .. } = &mut self.stage;
             self.out.clear();
+            let error = coordinator.heartbeat(*now, framed.beat());
             framed.answer(&mut self.out, error);
-            hint::black_box(&self.out);
             if error != ErrorCode::None {
-                self.stage.heard.told.push_back((Ticket(at as u64), Told::Beat(error)));
+                heard.told.push_back((Ticket(at as u64), Told::Beat(error)));
             }
+            hint::black_box(&self.out);
             return;
         }
         let Seat { group, member_id, generation } = self.actors[at].seat.clone();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use rota_core::{Answer, AppendId, Coordinator, Entropy, Now, Record, Request, Sink, Ticket, hinted_slot};
+use rota_core::{Answer, AppendId, Coordinator, Entropy, Now, PREFETCHED, Record, Request, Sink, Ticket};
 use rota_wire::{
     answers,
     beat::FramedBeat,
@@ -21,8 +21,6 @@ use crate::{BenchError, crowd::Seat, stage::Stage};
 const GROUP_MEMBERS: usize = 100;
 /// Requests that are handled between two looks at the clock.
 const BATCH: usize = 64;
-/// Of those, how many are looked at before the first of them is handled.
-const AHEAD: usize = 16;
 /// How much time passes for the coordinator with each batch.
 const BATCH_MS: u64 = 1;
 /// An odd multiplier, so that a walk by it visits every member of any even count once, far from the one before.
@@ -105,19 +103,18 @@ impl Crowd {
     }
 
     /// Requests as bytes in, answers as bytes out, for about so long: as a connection has them on which many are in
-    /// flight, so that some are looked at before the first of them is handled.
+    /// flight, so that the coordinator gets them in batches.
     pub fn requests(&mut self, duration: Duration) -> Result<Beats, BenchError> {
-        if !self.members.coordinator.is_crowded() {
-            return self.requests_singly(duration);
-        }
         self.answered(duration, |members, frames, out| {
-            frames.chunks(AHEAD).try_fold(0, |errors, frames| Ok(errors + members.look_ahead(frames, out)?))
+            frames.chunks(PREFETCHED).try_fold(0, |errors, frames| Ok(errors + members.batch(frames, out)?))
         })
     }
 
-    /// The same, but each is looked at when its turn has come.
+    /// The same, one at a time.
     pub fn requests_singly(&mut self, duration: Duration) -> Result<Beats, BenchError> {
-        self.answered(duration, Members::one_by_one)
+        self.answered(duration, |members, frames, out| {
+            frames.iter().try_fold(0, |errors, frame| Ok(errors + members.batch(&[frame], out)?))
+        })
     }
 
     /// The same the long way, as any other request goes.
@@ -154,7 +151,7 @@ impl Crowd {
         while began.elapsed() < duration {
             let Members { coordinator, now } = &mut self.members;
             now.mono_ms += BATCH_MS;
-            coordinator.heartbeats(*now, &self.handles, &self.generations, &mut self.codes);
+            coordinator.heartbeats_by_handle(*now, &self.handles, &self.generations, &mut self.codes);
             count += self.codes.len() as u64;
             errors += self.codes.iter().filter(|code| **code != 0).count() as u64;
         }
@@ -163,31 +160,24 @@ impl Crowd {
 }
 
 impl Members {
-    /// Reads all frames and loads what they will need, side by side, and then answers one by one. As in the server, each
-    /// of those is a loop of its own.
-    fn look_ahead(&mut self, frames: &[&[u8]], out: &mut BytesMut) -> Result<u64, BenchError> {
-        let (mut ahead, mut slots, mut foreseen) = ([None; AHEAD], [None; AHEAD], [None; AHEAD]);
-        for (at, frame) in frames.iter().enumerate() {
-            ahead[at] = FramedBeat::read(frame);
-            slots[at] = ahead[at].and_then(|framed| hinted_slot(framed.beat.member_id));
+    /// Reads frames, at most [`PREFETCHED`] of them, and answers them; how many of the answers were errors.
+    fn batch(&mut self, frames: &[&[u8]], out: &mut BytesMut) -> Result<u64, BenchError> {
+        let mut batch = [None; PREFETCHED];
+        for (frame, framed) in frames.iter().zip(&mut batch) {
+            *framed = FramedBeat::read(frame);
         }
-        for (slot, foreseen) in slots.iter().zip(&mut foreseen) {
-            *foreseen = slot.and_then(|slot| self.coordinator.foresee(slot));
+        let batch = &batch[..frames.len()];
+        if batch.iter().any(Option::is_none) {
+            return self.submitted(frames, out);
         }
-        black_box(foreseen.iter().flatten().fold(0, |sum, foreseen| sum ^ self.coordinator.touch(*foreseen)));
-        frames.iter().zip(ahead).try_fold(0, |errors, (frame, framed)| Ok(errors + self.answer(frame, framed, out)?))
-    }
-
-    /// Answers frame by frame; how many of the answers were errors.
-    fn one_by_one(&mut self, frames: &[&[u8]], out: &mut BytesMut) -> Result<u64, BenchError> {
-        frames.iter().try_fold(0, |errors, frame| Ok(errors + self.answer(frame, FramedBeat::read(frame), out)?))
-    }
-
-    fn answer(&mut self, frame: &[u8], framed: Option<FramedBeat<'_>>, out: &mut BytesMut) -> Result<u64, BenchError> {
-        let answered = framed.and_then(|framed| Some((framed, self.coordinator.beat_by_hint(self.now, &framed.beat)?)));
-        let Some((framed, error)) = answered else { return self.submitted(&[frame], out) };
-        framed.answer(out, error);
-        Ok(u64::from(error.code() != 0))
+        let mut errors = 0;
+        let beats =
+            batch.iter().map(|framed| framed.as_ref().expect("all were read")).map(|framed| (framed.beat(), framed));
+        self.coordinator.heartbeats(self.now, beats, |framed, error| {
+            framed.answer(out, error);
+            errors += u64::from(error.code() != 0);
+        });
+        Ok(errors)
     }
 
     fn submitted(&mut self, frames: &[&[u8]], out: &mut BytesMut) -> Result<u64, BenchError> {

@@ -16,7 +16,7 @@ pub enum Step {
     Sync,
     /// A leave.
     Leave,
-    /// A heartbeat that does not go the short way.
+    /// A heartbeat that cannot take the fast path.
     Heartbeat,
     /// An append is durable.
     Appended,

@@ -150,7 +150,8 @@ impl Coordinator {
         match request {
             Request::JoinGroup(request) => self.join_group(step, ticket, entropy, &request),
             Request::SyncGroup(request) => self.sync_group(step, ticket, &request),
-            Request::Heartbeat(request) => self.heartbeat(step, ticket, &request),
+            // It checks itself.
+            Request::Heartbeat(request) => return self.heartbeat_request(step, ticket, &request),
             Request::LeaveGroup(request) => self.leave_group(step, ticket, &request),
             Request::OffsetCommit(request) => self.offset_commit(step, ticket, &request),
             Request::OffsetFetch(request) => self.offset_fetch(step, ticket, &request),
@@ -273,6 +274,7 @@ impl Coordinator {
     }
 
     /// The time never goes back, whatever the caller's clock does.
+    #[inline]
     pub(crate) fn observe(&mut self, now: Now) -> Now {
         self.clock = Now { mono_ms: now.mono_ms.max(self.clock.mono_ms), wall_ms: now.wall_ms };
         self.clock

@@ -55,10 +55,7 @@ pub fn refuse(coordinator: &Coordinator, step: &mut Step<'_>, ticket: Ticket, re
         return true;
     }
     let Some(error) = verdict(coordinator, request) else { return false };
-    // A member that beats while its group is loading is told that all is well.
-    let is_beat = matches!(request, Request::Heartbeat(_));
-    let told = if is_beat && error == ErrorCode::CoordinatorLoadInProgress { ErrorCode::None } else { error };
-    answer(step, ticket, request, told);
+    answer(step, ticket, request, error);
     true
 }
 
@@ -104,6 +101,8 @@ fn verdict(coordinator: &Coordinator, request: &Request<'_>) -> Option<ErrorCode
         }
     }
     match coordinator.phase {
+        // It has answers of its own for the other phases.
+        _ if matches!(request, Request::Heartbeat(_)) => None,
         Phase::Active => None,
         Phase::Loading => Some(ErrorCode::CoordinatorLoadInProgress),
         Phase::Failed | Phase::Unloaded => Some(ErrorCode::NotCoordinator),

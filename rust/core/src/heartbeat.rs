@@ -1,10 +1,13 @@
 //! Heartbeat (docs/protocol.md §7.1), and the identity check that it shares with other requests (§9.1).
 //!
-//! A member's id leads to its slot, and all else that a heartbeat needs is one load away from there: the group, and the
-//! session's deadline. Several heartbeats are faster one behind the other if those loads are begun for all of them
-//! first: [`Coordinator::foresee`].
+//! [`Coordinator::heartbeats`] is the one operation. A request is a batch of one, and so is a single heartbeat of the
+//! server's fast path.
+//!
+//! A member's id or handle leads to its slot, and all else that a heartbeat reads is one load away from there: the
+//! group, and the session's deadline. [`prefetch`] starts these loads for a whole batch before the first heartbeat is
+//! handled.
 
-use std::{hint::black_box, sync::Arc};
+use std::{cell::Cell, hint::black_box, iter};
 
 use crate::{
     coordinator::{Coordinator, Phase, SelfCheck, Step},
@@ -12,165 +15,209 @@ use crate::{
     group::{Group, GroupHandle, Member, MemberHandle},
     ids,
     purgatory::OpId,
-    request::{Beat, Heartbeat, Now, Ticket},
+    request::{Beat, Heartbeat, Now, Sender, Ticket},
     response::Answer,
     states::State,
 };
 
-/// Heartbeats of which the memory is looked at before they are handled: about as many as a core has loads in flight.
-const AHEAD: usize = 16;
-/// With so many members at most, they stay in a core's own cache.
-const CROWD: usize = 4_096;
+/// Heartbeats that are prefetched at once: about as many as a processor core has loads in flight.
+pub const PREFETCHED: usize = 16;
 
-/// Where a heartbeat will lead, as far as that can be told before it is handled.
-#[derive(Clone, Copy, Debug)]
-pub struct Foreseen {
+/// Up to so many members stay in the caches of a processor core; prefetching them costs more than it saves.
+const CACHED_MEMBERS: usize = 4_096;
+
+/// What a heartbeat reads of its member, in the member's two cache lines.
+#[derive(Clone, Copy)]
+struct Located {
     member: MemberHandle,
     group: GroupHandle,
-    /// Its session, which a heartbeat prolongs. INVARIANT: S19; at rest, who is parked has none, or is new.
+    /// The deadline that a heartbeat extends. INVARIANT: S19, a parked member has none unless it is new.
     session: Option<OpId>,
     session_timeout_ms: i32,
 }
 
-impl Foreseen {
-    fn of((handle, member): (MemberHandle, &Member)) -> Foreseen {
-        let Member { group, session, session_timeout_ms, .. } = *member;
-        Foreseen { member: handle, group, session, session_timeout_ms }
+/// Loads what these heartbeats read, at most [`PREFETCHED`] of them, each with the coordinator that will handle it.
+///
+/// The loops do nothing but load, all members before the first group and deadline: a processor core that decodes the
+/// next request in between does not reach the next load while it waits for this one.
+pub fn prefetch<'c, 'b>(beats: impl Iterator<Item = (&'c Coordinator, Beat<'b>)>) {
+    let mut found = [None; PREFETCHED];
+    for (found, (coordinator, beat)) in found.iter_mut().zip(beats) {
+        if coordinator.is_crowded() {
+            let by_ids = matches!(beat.sender, Sender::Ids { .. });
+            *found = coordinator.slot_of(beat.sender).map(|slot| (coordinator, Located::of(slot), by_ids));
+        }
     }
+    let sum = found.iter().flatten().fold(0, |sum, (coordinator, located, by_ids)| {
+        sum ^ coordinator.load(*located) ^ if *by_ids { coordinator.load_group_id(*located) } else { 0 }
+    });
+    // Without a use of the sum the compiler would remove the loads.
+    black_box(sum);
 }
 
 impl Coordinator {
-    pub(crate) fn heartbeat(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &Heartbeat<'_>) {
-        let group_id = request.group_id.unwrap_or("");
-        let beat = Beat {
-            group_id: group_id.as_bytes(),
-            generation: request.generation,
-            member_id: request.member_id.as_bytes(),
-        };
-        let hinted = request.instance_id.is_none().then(|| self.hinted_beat(&beat)).flatten();
-        let error = match hinted {
-            Some((member, group)) => {
-                let (foreseen, error) = (Foreseen::of(member), group.welcome(beat.generation));
-                self.beat(step.now, foreseen, error)
-            }
-            None => match self.identify(group_id, request.member_id, request.instance_id) {
-                Ok(member) => self.beat_by_handle(step.now, member, request.generation),
-                Err(error) => error,
-            },
-        };
+    /// Handles a request.
+    pub(crate) fn heartbeat_request(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &Heartbeat<'_>) {
+        let error = self.heartbeat(step.now, Beat::from(request));
         step.sink.answer(ticket, Answer::Heartbeat(error));
     }
 
-    /// A heartbeat whose ids are still bytes of its request, of a member that named no instance. `None`: it has not
-    /// been looked at, and has to be submitted. What comes of it is what would come of that.
-    pub fn beat_by_hint(&mut self, now: Now, beat: &Beat<'_>) -> Option<ErrorCode> {
-        if !matches!(self.phase, Phase::Active) {
-            return None;
-        }
-        let (member, group) = self.hinted_beat(beat)?;
-        let (foreseen, error) = (Foreseen::of(member), group.welcome(beat.generation));
+    /// Handles one heartbeat, and returns its error code.
+    #[inline]
+    pub fn heartbeat(&mut self, now: Now, beat: Beat<'_>) -> ErrorCode {
+        let mut error = ErrorCode::None;
+        self.heartbeats(now, iter::once((beat, ())), |(), code| error = code);
+        error
+    }
+
+    /// Handles heartbeats by handle, for callers that keep members in arrays: `codes[i]` becomes the error code of the
+    /// heartbeat of `handles[i]` in `generations[i]`. The three have one length.
+    pub fn heartbeats_by_handle(&mut self, now: Now, handles: &[u64], generations: &[i32], codes: &mut [i16]) {
+        assert!(handles.len() == generations.len() && handles.len() == codes.len(), "arrays of one length");
+        let beats = handles.iter().zip(generations);
+        let beats = beats.map(|(handle, generation)| Beat { sender: Sender::Handle(*handle), generation: *generation });
+        let codes = Cell::from_mut(codes).as_slice_of_cells();
+        self.heartbeats(now, beats.zip(codes), |code, error| code.set(error.code()));
+    }
+
+    /// Handles heartbeats in their order, and passes the error code of each to `answer`, with what stood beside it.
+    ///
+    /// Equivalent to a request for each, but for the checks of the ids: the gate refuses an empty group id, and the
+    /// codec an id that is not UTF-8. Here such a member is unknown.
+    #[inline]
+    pub fn heartbeats<'a, T>(
+        &mut self,
+        now: Now,
+        beats: impl ExactSizeIterator<Item = (Beat<'a>, T)> + Clone,
+        mut answer: impl FnMut(T, ErrorCode),
+    ) {
         let now = self.observe(now);
-        self.beat(now, foreseen, error);
+        if let Some(error) = self.refuse_heartbeats() {
+            return beats.for_each(|(_, beside)| answer(beside, error));
+        }
+        let mut rest = beats.clone();
+        while self.gains_by_prefetch(rest.len()) {
+            prefetch(rest.clone().map(|(beat, _)| (&*self, beat)));
+            rest.by_ref().take(PREFETCHED).for_each(|(beat, beside)| answer(beside, self.beat(now, beat)));
+        }
+        rest.for_each(|(beat, beside)| answer(beside, self.beat(now, beat)));
         if self.self_check != SelfCheck::Never {
-            let group_id = Arc::clone(&self.groups[foreseen.group].id);
-            self.debug_check(Some(&group_id));
+            self.check_after(beats.map(|(beat, _)| beat));
         }
-        Some(error)
     }
 
-    /// Begins to load what a heartbeat will need whose member's id names this slot ([`hinted_slot`](crate::hinted_slot)):
-    /// both lines of the member that it reads. Do so for several in a loop with nothing else in it, so that a core comes
-    /// to the next load while it waits for this one; then `touch`, in another.
+    /// What a coordinator that is not active answers (§3): members whose group is loading are told that all is well.
     #[inline]
-    pub fn foresee(&self, slot: u32) -> Option<Foreseen> {
-        self.members.at(slot).map(Foreseen::of)
-    }
-
-    /// Loads the rest of it. The number means nothing, but whoever drops it may find that nothing was loaded.
-    #[inline]
-    pub fn touch(&self, foreseen: Foreseen) -> u64 {
-        // The group's id lies elsewhere, and is compared as well.
-        let id = self.groups.get(foreseen.group).map_or(0, |group| group.id.as_bytes().first().copied().unwrap_or(0));
-        u64::from(id) ^ self.touch_state(foreseen)
-    }
-
-    /// What there is to load when nothing is compared.
-    fn touch_state(&self, foreseen: Foreseen) -> u64 {
-        let generation = self.groups.get(foreseen.group).map_or(0, |group| group.generation);
-        let deadline = foreseen.session.and_then(|session| self.purgatory.deadline(session));
-        deadline.unwrap_or(0) ^ u64::from(generation.cast_unsigned())
-    }
-
-    /// Heartbeats by handle, for callers that keep members in arrays: `codes[i]` becomes the error code of the
-    /// heartbeat of `members[i]` in `generations[i]`. The three have one length. A handle is this coordinator's own: it
-    /// means nothing to another incarnation.
-    pub fn heartbeats(&mut self, now: Now, members: &[u64], generations: &[i32], codes: &mut [i16]) {
-        let now = self.observe(now);
-        assert!(members.len() == generations.len() && members.len() == codes.len(), "arrays of one length");
-        let gate = match self.phase {
+    fn refuse_heartbeats(&self) -> Option<ErrorCode> {
+        match self.phase {
             Phase::Active => None,
             Phase::Loading => Some(ErrorCode::None),
             Phase::Failed | Phase::Unloaded => Some(ErrorCode::NotCoordinator),
+        }
+    }
+
+    /// Checks the group of a single heartbeat by ids, else all groups.
+    fn check_after<'a>(&mut self, mut beats: impl Iterator<Item = Beat<'a>>) {
+        match (beats.next(), beats.next()) {
+            (Some(Beat { sender: Sender::Ids { group_id, .. }, .. }), None) => {
+                if let Ok(group_id) = str::from_utf8(group_id) {
+                    self.debug_check(Some(group_id));
+                }
+            }
+            _ => self.debug_check(None),
+        }
+    }
+
+    #[expect(clippy::inline_always, reason = "called, it takes half as many instructions again")]
+    #[inline(always)]
+    fn beat(&mut self, now: Now, beat: Beat<'_>) -> ErrorCode {
+        let Some((located, group)) = self.recognize(beat.sender) else { return self.beat_by_tables(now, beat) };
+        let error = group.check_generation(beat.generation);
+        self.extend_session(now, located, error);
+        error
+    }
+
+    /// A heartbeat of a member that is not in the slot that its id names, or that names its instance.
+    fn beat_by_tables(&mut self, now: Now, beat: Beat<'_>) -> ErrorCode {
+        let Sender::Ids { group_id, member_id, instance_id } = beat.sender else { return ErrorCode::UnknownMemberId };
+        let (Ok(group_id), Ok(member_id)) = (str::from_utf8(group_id), str::from_utf8(member_id)) else {
+            return ErrorCode::UnknownMemberId;
         };
-        if let Some(error) = gate {
-            codes.fill(error.code());
-            return;
-        }
-        let batches = members.chunks(AHEAD).zip(generations.chunks(AHEAD)).zip(codes.chunks_mut(AHEAD));
-        for ((members, generations), codes) in batches {
-            if self.is_crowded() {
-                self.look_ahead(members);
-            }
-            for ((member, generation), code) in members.iter().zip(generations).zip(codes) {
-                *code = self.beat_by_handle(now, MemberHandle::from_bits(*member), *generation).code();
-            }
-        }
-        self.debug_check(None);
+        let handle = match self.identify(group_id, member_id, instance_id) {
+            Ok(handle) => handle,
+            Err(error) => return error,
+        };
+        let member = &self.members[handle];
+        let error = self.groups[member.group].check_generation(beat.generation);
+        self.extend_session(now, Located::of((handle, member)), error);
+        error
     }
 
-    /// Whether there are so many members that a look ahead is worth it: they are not near anyway.
-    pub fn is_crowded(&self) -> bool {
-        self.members.places() > CROWD
-    }
-
-    /// Loads what heartbeats of these members will need, all of it side by side.
-    fn look_ahead(&self, members: &[u64]) {
-        let mut foreseen = [None; AHEAD];
-        for (member, foreseen) in members.iter().zip(&mut foreseen) {
-            let member = MemberHandle::from_bits(*member);
-            *foreseen = self.members.get(member).map(|known| Foreseen::of((member, known)));
-        }
-        black_box(foreseen.iter().flatten().fold(0, |sum, foreseen| sum ^ self.touch_state(*foreseen)));
-    }
-
-    fn beat_by_handle(&mut self, now: Now, member: MemberHandle, generation: i32) -> ErrorCode {
-        let Some(known) = self.members.get(member) else { return ErrorCode::UnknownMemberId };
-        let error = self.groups[known.group].welcome(generation);
-        self.beat(now, Foreseen::of((member, known)), error)
-    }
-
-    /// Just the member that a heartbeat names, where its id says that it is, and its group.
-    fn hinted_beat(&self, beat: &Beat<'_>) -> Option<((MemberHandle, &Member), &Group)> {
-        let (handle, member) = self.members.at(ids::hinted_slot(beat.member_id)?)?;
-        let group = &self.groups[member.group];
-        let is_it = member.id.as_bytes() == beat.member_id && group.id.as_bytes() == beat.group_id;
-        is_it.then_some(((handle, member), group))
-    }
-
-    /// A heartbeat of a known member who is told this.
+    /// A known member is told `error`, and has a whole session from now on.
     #[inline]
-    fn beat(&mut self, now: Now, foreseen: Foreseen, error: ErrorCode) -> ErrorCode {
-        let Foreseen { member, session, session_timeout_ms, .. } = foreseen;
-        match session {
+    fn extend_session(&mut self, now: Now, located: Located, error: ErrorCode) {
+        match located.session {
             _ if error == ErrorCode::IllegalGeneration => {}
             Some(session) => {
-                let is_armed = self.purgatory.rearm(session, now.after_timeout(session_timeout_ms));
+                let is_armed = self.purgatory.rearm(session, now.after_timeout(located.session_timeout_ms));
                 // INVARIANT: S19.
                 debug_assert!(is_armed, "a session without a deadline");
             }
-            None => self.refresh_session(now, member),
+            None => self.refresh_session(now, located.member),
         }
-        error
+    }
+
+    /// The sender and its group, if it is the member in the slot that it names.
+    #[expect(clippy::inline_always, reason = "called, it takes half as many instructions again")]
+    #[inline(always)]
+    fn recognize(&self, sender: Sender<'_>) -> Option<(Located, &Group)> {
+        let (handle, member) = self.slot_of(sender)?;
+        let group = &self.groups[member.group];
+        let is_sender = match sender {
+            Sender::Handle(_) => true,
+            Sender::Ids { group_id, member_id, instance_id } => {
+                instance_id.is_none() && member.id.as_bytes() == member_id && group.id.as_bytes() == group_id
+            }
+        };
+        is_sender.then(|| (Located::of((handle, member)), group))
+    }
+
+    /// The member in the slot that a handle or an id names, whoever it is.
+    #[expect(clippy::inline_always, reason = "called, it takes half as many instructions again")]
+    #[inline(always)]
+    fn slot_of(&self, sender: Sender<'_>) -> Option<(MemberHandle, &Member)> {
+        match sender {
+            Sender::Handle(bits) => {
+                let handle = MemberHandle::from_bits(bits);
+                Some((handle, self.members.get(handle)?))
+            }
+            Sender::Ids { member_id, .. } => self.members.at(ids::hinted_slot(member_id)?),
+        }
+    }
+
+    #[inline]
+    fn gains_by_prefetch(&self, beats: usize) -> bool {
+        beats > 1 && self.is_crowded()
+    }
+
+    /// Whether there are so many members that they do not stay in the caches of a processor core.
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        self.members.places() > CACHED_MEMBERS
+    }
+
+    /// Loads the group and the deadline.
+    #[inline]
+    fn load(&self, located: Located) -> u64 {
+        let generation = self.groups.get(located.group).map_or(0, |group| group.generation);
+        let deadline = located.session.and_then(|session| self.purgatory.deadline(session));
+        deadline.unwrap_or(0) ^ u64::from(generation.cast_unsigned())
+    }
+
+    /// Loads the group's id, which lies elsewhere.
+    #[inline]
+    fn load_group_id(&self, located: Located) -> u64 {
+        self.groups.get(located.group).and_then(|group| group.id.as_bytes().first()).map_or(0, |byte| u64::from(*byte))
     }
 
     /// The member that a request is from: instance unmapped, instance mapped elsewhere, not a member, in this order.
@@ -191,9 +238,18 @@ impl Coordinator {
     }
 }
 
+impl Located {
+    #[inline]
+    fn of((handle, member): (MemberHandle, &Member)) -> Located {
+        let Member { group, session, session_timeout_ms, .. } = *member;
+        Located { member: handle, group, session, session_timeout_ms }
+    }
+}
+
 impl Group {
-    /// What a member is told that beats in this generation.
-    fn welcome(&self, generation: i32) -> ErrorCode {
+    /// The error code of a heartbeat in this generation.
+    #[inline]
+    fn check_generation(&self, generation: i32) -> ErrorCode {
         if generation != self.generation {
             return ErrorCode::IllegalGeneration;
         }

@@ -17,6 +17,7 @@ pub fn mint(prefix: &str, entropy: Entropy, slot: u32) -> Arc<str> {
 }
 
 /// The slot that the last digits of an id name. Any bytes name one: whoever goes there compares the whole id.
+#[inline]
 pub fn hinted_slot(member_id: &[u8]) -> Option<u32> {
     /// As many bytes of ones.
     const EACH: u64 = u64::MAX / 0xff;

@@ -66,15 +66,40 @@ macro_rules! borrowed_requests {
 }
 crate::requests!(borrowed_requests);
 
-/// A `Heartbeat` whose ids are still bytes of the request, not even known to be text; its sender named no instance.
+/// One heartbeat of a batch ([`Coordinator::heartbeats`](crate::Coordinator::heartbeats)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beat<'a> {
-    /// The group's id.
-    pub group_id: &'a [u8],
+    /// The member that sends it.
+    pub sender: Sender<'a>,
     /// The generation that the member believes in.
     pub generation: i32,
-    /// The sender.
-    pub member_id: &'a [u8],
+}
+
+/// How a [`Beat`] names its member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender<'a> {
+    /// A number from [`Coordinator::member_handle`](crate::Coordinator::member_handle).
+    Handle(u64),
+    /// The ids of a request, as bytes: ids that are not UTF-8 are those of an unknown member.
+    Ids {
+        /// The group.
+        group_id: &'a [u8],
+        /// The member.
+        member_id: &'a [u8],
+        /// `group.instance.id` of a static member.
+        instance_id: Option<&'a str>,
+    },
+}
+
+impl<'a> From<&Heartbeat<'a>> for Beat<'a> {
+    fn from(request: &Heartbeat<'a>) -> Beat<'a> {
+        let sender = Sender::Ids {
+            group_id: request.group_id.unwrap_or("").as_bytes(),
+            member_id: request.member_id.as_bytes(),
+            instance_id: request.instance_id,
+        };
+        Beat { sender, generation: request.generation }
+    }
 }
 
 impl ListGroups<'_> {

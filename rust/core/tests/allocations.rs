@@ -128,7 +128,7 @@ fn stable_group() -> (rota_core::Coordinator, String) {
 
 #[test]
 fn a_heartbeat_through_the_coordinator_allocates_nothing() {
-    use rota_core::request::Heartbeat;
+    use rota_core::request::{Beat, Heartbeat, Sender};
     use rota_core::{Entropy, Now, Request, Ticket};
 
     let (mut coordinator, member_id) = stable_group();
@@ -136,14 +136,15 @@ fn a_heartbeat_through_the_coordinator_allocates_nothing() {
     coordinator.check_itself(rota_core::SelfCheck::Never);
     let handle = coordinator.member_handle("g", &member_id).expect("the member exists");
     let mut codes = [-1; 64];
-    let bytes = rota_core::request::Beat { group_id: b"g", generation: 1, member_id: member_id.as_bytes() };
+    let sender = Sender::Ids { group_id: b"g", member_id: member_id.as_bytes(), instance_id: None };
+    let by_ids = Beat { sender, generation: 1 };
     let counted = allocations(|| {
         for beat in 0..1_000 {
             let now = Now { mono_ms: 3_000 + beat, wall_ms: 0 };
             let request = Heartbeat { group_id: Some("g"), generation: 1, member_id: &member_id, instance_id: None };
             coordinator.submit(now, Ticket(2 + beat), Entropy(0), Request::Heartbeat(request), &mut Nowhere);
-            assert_eq!(coordinator.beat_by_hint(now, &bytes), Some(rota_core::ErrorCode::None));
-            coordinator.heartbeats(now, &[handle; 64], &[1; 64], &mut codes);
+            assert_eq!(coordinator.heartbeat(now, by_ids), rota_core::ErrorCode::None);
+            coordinator.heartbeats_by_handle(now, &[handle; 64], &[1; 64], &mut codes);
         }
     });
     assert_eq!((counted, codes), (0, [0; 64]));

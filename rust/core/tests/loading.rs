@@ -6,7 +6,7 @@ mod scene;
 use rota_core::{
     Config, Coordinator, ErrorCode, LogEntry, OffsetRecord, Record, Request, State,
     records::{GroupValue, MemberValue, OffsetValue},
-    request::Heartbeat,
+    request::{Beat, Heartbeat, Sender},
 };
 use scene::{Joining, Scene, config, joining};
 
@@ -93,4 +93,13 @@ fn a_replacement_in_a_group_of_unknown_age_leaves_its_age_unknown() {
     let records = scene.records(scene.newest());
     let [Record::Group { value: Some(group), .. }] = records else { panic!("{records:?}") };
     assert_eq!((group.generation, group.members.len(), group.state_timestamp_ms), (3, 2, -1));
+}
+
+#[test]
+fn a_member_whose_id_names_no_slot_is_found_by_its_ids() {
+    let mut scene = loaded(config(), stable(&["i0"]));
+    let sender = Sender::Ids { group_id: b"g", member_id: b"i0-id", instance_id: None };
+    let now = scene.now();
+    let codes = [3, 2].map(|generation| scene.coordinator.heartbeat(now, Beat { sender, generation }));
+    assert_eq!(codes, [ErrorCode::None, ErrorCode::IllegalGeneration]);
 }

@@ -3,7 +3,11 @@
 #[expect(dead_code, reason = "other tests need the rest of it")]
 mod scene;
 
-use rota_core::{Coordinator, ErrorCode, Record, effects::Moment, hinted_slot};
+use rota_core::{
+    Coordinator, ErrorCode, Record,
+    effects::Moment,
+    request::{Beat, Sender},
+};
 use scene::{Joining, Scene, config, joining};
 
 #[test]
@@ -30,7 +34,7 @@ fn everybody_is_named_in_joining_order() {
 /// The codes of heartbeats by handle: of i0, of i0 in the next generation, and of nobody.
 fn codes(scene: &mut Scene, handle: u64) -> [i16; 3] {
     let (now, mut codes) = (scene.now(), [-1; 3]);
-    scene.coordinator.heartbeats(now, &[handle, handle, u64::MAX], &[1, 2, 1], &mut codes);
+    scene.coordinator.heartbeats_by_handle(now, &[handle, handle, u64::MAX], &[1, 2, 1], &mut codes);
     codes
 }
 
@@ -53,18 +57,36 @@ fn heartbeats_by_handle_are_answered_as_any_other() {
 }
 
 #[test]
-fn a_heartbeat_is_foreseen_by_the_slot_in_its_id() {
+fn a_heartbeat_by_ids_finds_the_member_only_if_both_ids_are_its_own() {
     let mut scene = Scene::new(config());
     let (leader, _) = scene.two_stable(&joining("i0"), &joining("i1"));
-    let slot = hinted_slot(leader.as_bytes()).expect("it was handed out here");
-    let handle = scene.coordinator.member_handle("g", &leader).expect("it is there");
-    let touched = |scene: &Scene| scene.coordinator.foresee(slot).map(|foreseen| scene.coordinator.touch(foreseen));
-    let before = touched(&scene).expect("it is there");
-    scene.step(4_000);
-    codes(&mut scene, handle);
-    assert!(touched(&scene).is_some_and(|now| now != before), "its deadline is among what is loaded");
-    assert!(scene.coordinator.foresee(u32::MAX).is_none(), "a slot that there is not");
-    assert_eq!(hinted_slot(b"i0"), None, "an id without a slot");
+    let (mut forged, mut longer) = (leader.clone().into_bytes(), leader.clone().into_bytes());
+    forged[0] ^= 1;
+    longer.insert(0, 0xff);
+    let ids = |group_id, member_id, instance_id| Beat {
+        sender: Sender::Ids { group_id, member_id, instance_id },
+        generation: 1,
+    };
+    let leader = leader.as_bytes();
+    let beats = [
+        (ids(b"g", leader, None), ErrorCode::None),
+        (ids(b"g", leader, Some("i0")), ErrorCode::None),
+        (ids(b"g", leader, Some("i1")), ErrorCode::FencedInstanceId),
+        (ids(b"g", leader, Some("i2")), ErrorCode::UnknownMemberId),
+        (ids(b"h", leader, None), ErrorCode::UnknownMemberId),
+        (ids(b"\xff", leader, None), ErrorCode::UnknownMemberId),
+        (ids(b"g", &forged, None), ErrorCode::UnknownMemberId),
+        (ids(b"g", &longer, None), ErrorCode::UnknownMemberId),
+        (ids(b"g", b"i0", None), ErrorCode::UnknownMemberId),
+    ];
+    let now = scene.now();
+    for (beat, expected) in beats {
+        assert_eq!(scene.coordinator.heartbeat(now, beat), expected, "{beat:?}");
+    }
+    let mut answered = Vec::new();
+    let at_once = beats.into_iter().map(|(beat, expected)| (beat, expected));
+    scene.coordinator.heartbeats(now, at_once, |expected, error| answered.push((expected, error)));
+    assert_eq!(answered, beats.map(|(_, expected)| (expected, expected)));
 }
 
 #[test]

@@ -287,7 +287,7 @@ impl Coordinator {
             let mut core = self.core.lock().ok()?;
             let now = tick(&core, now_ms, None);
             Some(now.map(|now| {
-                core.heartbeats(now, &handles, &generations, &mut codes);
+                core.heartbeats_by_handle(now, &handles, &generations, &mut codes);
                 codes
             }))
         });

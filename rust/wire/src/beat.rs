@@ -1,12 +1,14 @@
-//! Heartbeats where they lie: the short way to read one and to answer it (docs/protocol.md §7).
+//! The fast path of heartbeats: reads one from its frame and writes its answer (docs/protocol.md §7).
 //!
-//! What is read here would be read by [`RequestHeader`](crate::RequestHeader) and
-//! [`read_heartbeat`](crate::requests::read_heartbeat) as the same heartbeat. It is less that is looked at: ids stay
-//! bytes, since whoever finds them equal to a member's knows that they are text. Whatever is not quite common, and
-//! whatever is wrong, is left to those.
+//! [`RequestHeader`](crate::RequestHeader) and [`read_heartbeat`](crate::requests::read_heartbeat) read the same
+//! heartbeat from the same frame. This reader checks less: ids stay bytes, because ids that equal a member's are text.
+//! It leaves uncommon and malformed frames to those two.
 
 use bytes::{BufMut, BytesMut};
-use rota_core::{error::ErrorCode, request::Beat};
+use rota_core::{
+    error::ErrorCode,
+    request::{Beat, Sender},
+};
 
 use crate::{limits::ID_PREFIX_BYTES_MAX, versions};
 
@@ -24,13 +26,16 @@ pub struct FramedBeat<'a> {
     pub version: i16,
     /// Comes back with the answer.
     pub correlation_id: i32,
-    /// Who beats.
-    pub beat: Beat<'a>,
+    /// The group's id.
+    pub group_id: &'a [u8],
+    /// The generation that the member believes in.
+    pub generation: i32,
+    /// The member's id.
+    pub member_id: &'a [u8],
 }
 
 impl<'a> FramedBeat<'a> {
-    /// The heartbeat in `frame`, which is without its length. `None`: it is something else, or has to be read the long
-    /// way.
+    /// The heartbeat in `frame`, which is without its length. `None`: it is another request, or needs the general reader.
     pub fn read(frame: &'a [u8]) -> Option<FramedBeat<'a>> {
         let (&[key0, key1, version0, version1, c0, c1, c2, c3], rest) = frame.split_first_chunk()?;
         let version = i16::from_be_bytes([version0, version1]);
@@ -41,7 +46,7 @@ impl<'a> FramedBeat<'a> {
         if client_id.len() > ID_PREFIX_BYTES_MAX || !client_id.is_ascii() {
             return None;
         }
-        let (beat, rest) = if version < FLEXIBLE { beat(rest, string) } else { beat(nothing(rest)?, short_string) }?;
+        let (ids, rest) = if version < FLEXIBLE { ids(rest, string) } else { ids(nothing(rest)?, short_string) }?;
         let ends_well = match version {
             ..WITH_INSTANCE_ID => true,
             // No instance id.
@@ -49,7 +54,15 @@ impl<'a> FramedBeat<'a> {
             // Neither that nor tagged fields.
             _ => rest.starts_with(&[0, 0]),
         };
-        ends_well.then_some(FramedBeat { version, correlation_id: i32::from_be_bytes([c0, c1, c2, c3]), beat })
+        let Ids { group_id, generation, member_id } = ids;
+        let correlation_id = i32::from_be_bytes([c0, c1, c2, c3]);
+        ends_well.then_some(FramedBeat { version, correlation_id, group_id, generation, member_id })
+    }
+
+    /// The heartbeat as the coordinator takes it.
+    pub fn beat(&self) -> Beat<'a> {
+        let sender = Sender::Ids { group_id: self.group_id, member_id: self.member_id, instance_id: None };
+        Beat { sender, generation: self.generation }
     }
 
     /// Its whole answer, with length and header.
@@ -90,11 +103,18 @@ fn nothing(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 /// The three fields that every version has.
-fn beat<'a>(bytes: &'a [u8], string: impl Fn(&'a [u8]) -> Option<Cut<'a>>) -> Option<(Beat<'a>, &'a [u8])> {
+struct Ids<'a> {
+    group_id: &'a [u8],
+    generation: i32,
+    member_id: &'a [u8],
+}
+
+/// Those fields, and what follows.
+fn ids<'a>(bytes: &'a [u8], string: impl Fn(&'a [u8]) -> Option<Cut<'a>>) -> Option<(Ids<'a>, &'a [u8])> {
     let (group_id, rest) = string(bytes)?;
     let (generation, rest) = rest.split_first_chunk()?;
     let (member_id, rest) = string(rest)?;
-    Some((Beat { group_id, generation: i32::from_be_bytes(*generation), member_id }, rest))
+    Some((Ids { group_id, generation: i32::from_be_bytes(*generation), member_id }, rest))
 }
 
 #[cfg(test)]
@@ -132,14 +152,16 @@ mod tests {
         }
         let request = read_heartbeat(version, body).ok().filter(|request| request.instance_id.is_none())?;
         let (group_id, member_id) = (request.group_id?.as_bytes(), request.member_id.as_bytes());
-        Some(FramedBeat { version, correlation_id, beat: Beat { group_id, generation: request.generation, member_id } })
+        Some(FramedBeat { version, correlation_id, group_id, generation: request.generation, member_id })
     }
 
     #[test]
     fn a_common_heartbeat_is_read_in_every_version() {
         for (version, frame) in frames() {
-            let beat = Beat { group_id: b"group", generation: 7, member_id: b"client-member" };
-            let expected = FramedBeat { version, correlation_id: 0x0102_0304, beat };
+            let (group_id, member_id) = (&b"group"[..], &b"client-member"[..]);
+            let expected = FramedBeat { version, correlation_id: 0x0102_0304, group_id, generation: 7, member_id };
+            let sender = Sender::Ids { group_id, member_id, instance_id: None };
+            assert_eq!(expected.beat(), Beat { sender, generation: 7 });
             assert_eq!((FramedBeat::read(&frame), long_way(&frame)), (Some(expected), Some(expected)));
         }
     }
@@ -155,7 +177,7 @@ mod tests {
                     changed[at] = byte;
                     let Some(short) = FramedBeat::read(&changed) else { continue };
                     read += 1;
-                    let is_text = [short.beat.group_id, short.beat.member_id].iter().all(|id| id.is_ascii());
+                    let is_text = [short.group_id, short.member_id].iter().all(|id| id.is_ascii());
                     if is_text {
                         assert_eq!(long_way(&changed), Some(short), "{changed:?}");
                     }

@@ -18,7 +18,7 @@ pub struct Workload {
 
 /// In the order of the table.
 pub const WORKLOADS: &[Workload] = &[
-    Workload { name: "heartbeat-bytes", each: "request's bytes to answer's bytes", run: heartbeats::by_hint },
+    Workload { name: "heartbeat-bytes", each: "request's bytes to answer's bytes", run: heartbeats::by_bytes },
     Workload { name: "heartbeat-submitted", each: "the same, the long way", run: heartbeats::by_submission },
     Workload { name: "heartbeat-handles", each: "member in the arrays", run: heartbeats::by_handle },
     Workload { name: "wheel-rearm", each: "timer given a later deadline", run: timers::rearm },

@@ -191,7 +191,7 @@ impl World {
         self.event(
             || format!("beat {known:?} {generation}"),
             |coordinator, effects| {
-                coordinator.heartbeats(now, &[handle], &[generation], &mut codes);
+                coordinator.heartbeats_by_handle(now, &[handle], &[generation], &mut codes);
                 if let Some(words) = &mut effects.words {
                     words.push(format!("codes {codes:?}"));
                 }

@@ -1,9 +1,9 @@
-//! Heartbeats of everybody whom the clients know of, every way in which they can come: each has to give the same codes
+//! Heartbeats of all members that the clients know, in every way in which they can come: each has to give the same codes
 //! and leave the same state.
 
 use rota_core::{
     Answer, AppendId, Coordinator, Entropy, ErrorCode, Record, Request, Sink, Ticket,
-    request::{Beat, Heartbeat},
+    request::{Beat, Heartbeat, Sender},
 };
 
 use super::World;
@@ -27,7 +27,7 @@ impl Sink for Code {
 type Named = (&'static str, String, i32);
 
 impl World {
-    /// Compares the ways; how many heartbeats went by the slot in an id.
+    /// Compares the ways; returns how many heartbeats came from members.
     pub fn compare_ways_of_beating(&self) -> usize {
         let named: Vec<Named> = (self.known.iter())
             .flat_map(|known| {
@@ -36,39 +36,40 @@ impl World {
             })
             .collect();
         let restored = Coordinator::restore(&self.coordinator.snapshot()).expect("its own snapshot");
-        let (expected, state, _) = self.one_by_one(restored, &named, false);
-        let (by_hint, hinted_state, hinted) = self.one_by_one(self.coordinator.clone(), &named, true);
-        assert_eq!((by_hint, hinted_state == state), (expected.clone(), true), "by the slot in the id");
-        let (at_once, at_once_state) = self.at_once(self.coordinator.clone(), &named);
-        assert_eq!((at_once, at_once_state == state), (expected, true), "all at once, by handle");
-        hinted
+        let (expected, state) = self.one_by_one(restored, &named);
+        let by_ids = named.iter().map(|(group_id, member_id, generation)| {
+            let (group_id, member_id) = (group_id.as_bytes(), member_id.as_bytes());
+            Beat { sender: Sender::Ids { group_id, member_id, instance_id: None }, generation: *generation }
+        });
+        assert_eq!(self.at_once(by_ids), (expected.clone(), state.clone()), "all at once, by ids");
+        assert_eq!(self.by_handle(&named), (expected.iter().map(|code| code.code()).collect(), state), "by handle");
+        expected.iter().filter(|code| **code != ErrorCode::UnknownMemberId).count()
     }
 
-    fn one_by_one(&self, mut coordinator: Coordinator, named: &[Named], by_hint: bool) -> (Vec<i16>, Vec<u8>, usize) {
-        let (mut codes, mut hinted) = (Vec::new(), 0);
-        for (group_id, member_id, generation) in named {
-            let (group, member, generation) = (group_id.as_bytes(), member_id.as_bytes(), *generation);
-            let beat = Beat { group_id: group, generation, member_id: member };
-            let short = if by_hint { coordinator.beat_by_hint(self.now, &beat) } else { None };
-            hinted += usize::from(short.is_some());
-            let code = short.unwrap_or_else(|| {
-                let (group_id, instance_id) = (Some(*group_id), None);
-                let request = Request::Heartbeat(Heartbeat { group_id, generation, member_id, instance_id });
-                let mut sink = Code::default();
-                coordinator.submit(self.now, Ticket(0), Entropy(0), request, &mut sink);
-                sink.0.expect("a heartbeat is answered at once")
-            });
-            codes.push(code.code());
-        }
-        (codes, coordinator.snapshot(), hinted)
+    fn one_by_one(&self, mut coordinator: Coordinator, named: &[Named]) -> (Vec<ErrorCode>, Vec<u8>) {
+        let codes = named.iter().map(|(group_id, member_id, generation)| {
+            let (group_id, generation, instance_id) = (Some(*group_id), *generation, None);
+            let request = Request::Heartbeat(Heartbeat { group_id, generation, member_id, instance_id });
+            let mut sink = Code::default();
+            coordinator.submit(self.now, Ticket(0), Entropy(0), request, &mut sink);
+            sink.0.expect("a heartbeat is answered at once")
+        });
+        (codes.collect(), coordinator.snapshot())
     }
 
-    fn at_once(&self, mut coordinator: Coordinator, named: &[Named]) -> (Vec<i16>, Vec<u8>) {
+    fn at_once<'a>(&self, beats: impl ExactSizeIterator<Item = Beat<'a>> + Clone) -> (Vec<ErrorCode>, Vec<u8>) {
+        let (mut coordinator, mut codes) = (self.coordinator.clone(), Vec::new());
+        coordinator.heartbeats(self.now, beats.map(|beat| (beat, ())), |(), error| codes.push(error));
+        (codes, coordinator.snapshot())
+    }
+
+    fn by_handle(&self, named: &[Named]) -> (Vec<i16>, Vec<u8>) {
+        let mut coordinator = self.coordinator.clone();
         let handle = |(group_id, member_id, _): &Named| coordinator.member_handle(group_id, member_id);
         let handles: Vec<u64> = named.iter().map(|named| handle(named).unwrap_or(u64::MAX)).collect();
         let generations: Vec<i32> = named.iter().map(|(_, _, generation)| *generation).collect();
         let mut codes = vec![i16::MIN; named.len()];
-        coordinator.heartbeats(self.now, &handles, &generations, &mut codes);
+        coordinator.heartbeats_by_handle(self.now, &handles, &generations, &mut codes);
         (codes, coordinator.snapshot())
     }
 }

@@ -285,7 +285,7 @@ impl Channel {
         (handled, Next::Parked)
     }
 
-    /// The heartbeats that `bytes` begins with and that can go the short way.
+    /// The heartbeats that `bytes` begins with and that can take the fast path.
     fn take_heartbeats(&self, bytes: &[u8], max: u32) -> Taken {
         let node = &mut self.event_loop.node.borrow_mut();
         heartbeats::take(node, &self.client, bytes, self.event_loop.request_max_bytes, max)

@@ -1,10 +1,8 @@
-//! Heartbeats the short way: from where they lie in the bytes that were read straight to their answers in the
-//! connection's buffer, while nobody wants to hear of each of them. No ticket, no journal, nothing parked, nothing
-//! allocated; what cannot be answered so is left to [`apis`](crate::apis), one request later.
+//! The fast path of heartbeats: from the bytes that were read straight to their answers in the connection's buffer,
+//! without ticket, journal or allocation. It answers what `Coordinator::heartbeats` answers; everything else is left to
+//! [`apis`](crate::apis), one request later.
 
-use std::hint::black_box;
-
-use rota_core::{ErrorCode, Now, hinted_slot, partition_of_bytes};
+use rota_core::{ErrorCode, Now, PREFETCHED, Phase, partition_of_bytes, prefetch};
 use rota_wire::{
     beat::FramedBeat,
     frame::{LENGTH_BYTES, frame_length},
@@ -12,10 +10,6 @@ use rota_wire::{
 
 use super::Node;
 use crate::client::Client;
-
-/// Heartbeats whose members are looked at before the first of them is handled: about as many as a core has loads in
-/// flight.
-const AHEAD: usize = 16;
 
 /// What was answered of the bytes of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,93 +20,83 @@ pub struct Taken {
     pub count: u32,
 }
 
-/// Answers the heartbeats that `bytes` begins with, at most `max` of them, in order. Stops before whatever else comes.
+/// Answers the heartbeats that `bytes` begins with, at most `max` of them, in order. Stops at any other request.
 pub fn take(node: &mut Node, client: &Client, bytes: &[u8], request_max_bytes: usize, max: u32) -> Taken {
     let mut taken = Taken::default();
-    if max == 0 || client.trace().is_some() || !node.takes_the_short_way() {
+    if max == 0 || client.trace().is_some() || !node.allows_fast_path() {
         return taken;
     }
-    let mut ahead = [None; AHEAD];
-    let mut found = node.read_ahead(bytes, request_max_bytes, &mut ahead);
-    if found == 0 {
+    let mut batch = [None; PREFETCHED];
+    let mut count = node.read_batch(bytes, request_max_bytes, &mut batch);
+    if count == 0 {
         return taken;
     }
     let now = node.clock.now();
     let out = &mut *client.out();
-    while found > 0 {
-        if found > 1 {
-            node.touch(&ahead[..found]);
+    while count > 0 {
+        let read = batch[..count].iter().flatten();
+        if count > 1 {
+            prefetch(read.clone().filter_map(|read| Some((node.coordinator(read.partition)?, read.framed.beat()))));
         }
-        for framed in ahead[..found].iter().flatten() {
-            let Some(error) = (taken.count < max).then(|| node.beat(now, framed)).flatten() else { return taken };
-            framed.beat.answer(out, error);
-            taken = Taken { bytes: taken.bytes + framed.bytes, count: taken.count + 1 };
+        for read in read {
+            let Some(error) = (taken.count < max).then(|| node.beat(now, read)).flatten() else { return taken };
+            read.framed.answer(out, error);
+            taken = Taken { bytes: taken.bytes + read.bytes, count: taken.count + 1 };
         }
-        found = node.read_ahead(&bytes[taken.bytes..], request_max_bytes, &mut ahead);
+        count = node.read_batch(&bytes[taken.bytes..], request_max_bytes, &mut batch);
     }
     taken
 }
 
-/// A heartbeat that was read and is to be handled.
+/// A heartbeat that was read and is not handled yet.
 #[derive(Clone, Copy)]
-struct Ahead<'a> {
-    beat: FramedBeat<'a>,
+struct Read<'a> {
+    framed: FramedBeat<'a>,
     /// Of its frame with the length.
     bytes: usize,
     /// Of its group.
     partition: u32,
-    /// Where its member is, as its id says.
-    slot: Option<u32>,
 }
 
 impl Node {
-    /// Whether nothing is to be done for a heartbeat but to answer it: nobody writes down what happens, no test wants
-    /// anything of its members, and time goes by itself.
-    fn takes_the_short_way(&self) -> bool {
+    /// Whether a heartbeat needs nothing but its answer: no journal, no control of a test, and the time is real.
+    fn allows_fast_path(&self) -> bool {
         self.shared.journal.is_none() && self.shared.controls.are_idle() && !self.clock.is_virtual()
     }
 
-    /// Reads the heartbeats that `bytes` begins with, as many as there is room for; how many.
-    fn read_ahead<'a>(
+    /// Reads the heartbeats that `bytes` begins with, as many as there is room for; returns how many.
+    fn read_batch<'a>(
         &self,
         mut bytes: &'a [u8],
         request_max_bytes: usize,
-        ahead: &mut [Option<Ahead<'a>>; AHEAD],
+        batch: &mut [Option<Read<'a>>; PREFETCHED],
     ) -> usize {
-        for (at, place) in ahead.iter_mut().enumerate() {
-            let Some(framed) = self.first(bytes, request_max_bytes) else { return at };
-            bytes = &bytes[framed.bytes..];
-            *place = Some(framed);
+        for (at, place) in batch.iter_mut().enumerate() {
+            let Some(read) = self.read_one(bytes, request_max_bytes) else { return at };
+            bytes = &bytes[read.bytes..];
+            *place = Some(read);
         }
-        AHEAD
+        PREFETCHED
     }
 
     /// The heartbeat that `bytes` begins with.
-    fn first<'a>(&self, bytes: &'a [u8], request_max_bytes: usize) -> Option<Ahead<'a>> {
+    fn read_one<'a>(&self, bytes: &'a [u8], request_max_bytes: usize) -> Option<Read<'a>> {
         let end = LENGTH_BYTES + frame_length(bytes, request_max_bytes).ok()??;
-        let beat = FramedBeat::read(bytes.get(LENGTH_BYTES..end)?)?;
-        let partition = partition_of_bytes(beat.beat.group_id, self.partitions())?;
-        Some(Ahead { beat, bytes: end, partition, slot: hinted_slot(beat.beat.member_id) })
+        let framed = FramedBeat::read(bytes.get(LENGTH_BYTES..end)?)?;
+        Some(Read { framed, bytes: end, partition: partition_of_bytes(framed.group_id, self.partitions())? })
     }
 
-    /// Loads what these heartbeats will need, all of it side by side: nothing but loads, all members before the first of
-    /// their groups and timers. A core that has to read the next frame in between does not come to the next load while
-    /// it waits for this one.
-    fn touch(&self, ahead: &[Option<Ahead<'_>>]) {
-        let mut foreseen = [None; AHEAD];
-        for (framed, foreseen) in ahead.iter().flatten().zip(&mut foreseen) {
-            let coordinator = self.coordinator(framed.partition).filter(|coordinator| coordinator.is_crowded());
-            *foreseen = coordinator.and_then(|coordinator| Some((coordinator, coordinator.foresee(framed.slot?)?)));
+    /// Handles one heartbeat; `None`: it has to be dispatched.
+    fn beat(&mut self, now: Now, read: &Read<'_>) -> Option<ErrorCode> {
+        let coordinator = self.coordinators.get_mut(read.partition as usize)?.as_mut()?;
+        if coordinator.phase() != Phase::Active {
+            return None;
         }
-        let touched =
-            foreseen.iter().flatten().fold(0, |sum, (coordinator, foreseen)| sum ^ coordinator.touch(*foreseen));
-        black_box(touched);
-    }
-
-    /// One heartbeat; `None`: it has to be dispatched.
-    fn beat(&mut self, now: Now, framed: &Ahead<'_>) -> Option<ErrorCode> {
-        let coordinator = self.coordinators.get_mut(framed.partition as usize)?.as_mut()?;
-        let error = coordinator.beat_by_hint(now, &framed.beat.beat)?;
+        let error = coordinator.heartbeat(now, read.framed.beat());
+        // Nothing has changed. Whether the ids are legal, and not just unknown, is for the codec and the gate to say.
+        if error == ErrorCode::UnknownMemberId {
+            return None;
+        }
         let deadline_ms = coordinator.next_deadline();
         self.arm_earlier(deadline_ms);
         self.effects.metrics.refused("Heartbeat", error);
