@@ -1,7 +1,8 @@
 //! Describing and listing groups (docs/protocol.md §12).
 
 use crate::{
-    coordinator::{Coordinator, Step},
+    coordinator::Coordinator,
+    effects::Step,
     error::ErrorCode,
     group::Group,
     request::{DescribeGroup, ListGroups, Ticket},

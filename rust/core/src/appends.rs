@@ -2,70 +2,18 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
-    coordinator::{Coordinator, Phase, Step},
+    coordinator::{Coordinator, Phase},
     deletes::{answer_delete, answer_offset_delete, answer_offset_delete_error, refuse_deferred},
-    effects::AppendId,
+    effects::{AppendId, Step},
     error::ErrorCode,
     group::{GroupHandle, Member, Parked},
+    in_flight::{Append, Purpose, RecordKey, Replacement},
     join::JoinRefusal,
     operations::{Operation, WatchKey},
-    purgatory::OpId,
     records::Record,
-    request::{Now, Ticket},
-    response::{CommittedTopic, OffsetDeletedTopic},
-    statics::Replacement,
+    request::Now,
 };
-
-/// What an append is for.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Purpose {
-    /// The record of a group that came into being (§4.10).
-    NewGroup(GroupHandle),
-    /// The leader's plan (§6.3).
-    Assignment(GroupHandle),
-    /// A static replacement in Stable (§9.3).
-    Replacement(Box<Replacement>),
-    /// A static replacement that a rebalance overtook, or that took too long and was undone.
-    Abandoned(GroupHandle),
-    /// Offsets; the ticket is gone once it was answered (§10.3).
-    Commit(Option<Ticket>, Vec<CommittedTopic>),
-    /// The end of a group, asked for (§12.3).
-    Delete(GroupHandle, Option<Ticket>),
-    /// The end of some offsets, asked for (§12.4).
-    OffsetDelete(Option<Ticket>, Vec<OffsetDeletedTopic>),
-    /// What was kept long enough, and the groups that go with it (§13); nobody waits for it, and the next run finds it
-    /// again.
-    Retention(Vec<GroupHandle>),
-    /// Nobody waits for it: a group that emptied, offsets of a deleted topic.
-    Unattended,
-}
-
-/// An append in flight.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Append {
-    /// The group it is about; "" if several.
-    pub group_id: Arc<str>,
-    /// What it is for.
-    pub purpose: Purpose,
-    /// What is written.
-    pub records: Vec<Record>,
-    /// When whoever waits for it is told that it takes too long; none if nobody waits.
-    pub deadline: Option<OpId>,
-}
-
-/// What a record is the newest word on.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum RecordKey {
-    /// A group.
-    Group(Arc<str>),
-    /// An offset.
-    Offset(Arc<str>, Arc<str>, i32),
-    /// Something of another type.
-    Unknown(Box<[u8]>),
-}
 
 /// Appends that nobody waits for stay below this size, so that they fit any log that takes ordinary ones.
 pub const UNATTENDED_BYTES_MAX: usize = 256 * 1024;
@@ -76,26 +24,6 @@ const RECORD_OVERHEAD_BYTES: usize = 128;
 /// About how much a tombstone takes.
 pub fn record_bytes(record: &Record) -> usize {
     record.key_bytes().len() + RECORD_OVERHEAD_BYTES
-}
-
-impl Purpose {
-    /// Whether somebody waits, who has to be told if it takes too long.
-    fn is_awaited(&self) -> bool {
-        !matches!(self, Purpose::Unattended | Purpose::Retention(_))
-    }
-}
-
-impl RecordKey {
-    /// The key of a record.
-    pub fn of(record: &Record) -> RecordKey {
-        match record {
-            Record::Group { group_id, .. } => RecordKey::Group(Arc::clone(group_id)),
-            Record::Offset { group_id, topic, partition, .. } => {
-                RecordKey::Offset(Arc::clone(group_id), Arc::clone(topic), *partition)
-            }
-            Record::Unknown { key, .. } => RecordKey::Unknown(key.clone()),
-        }
-    }
 }
 
 impl Coordinator {

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use crate::{
-    coordinator::{Coordinator, Phase, Step},
-    effects::Sink,
+    coordinator::{Coordinator, Phase},
+    effects::{Sink, Step},
     error::ErrorCode,
-    explain::Cause,
     gate,
+    history::Cause,
     operations::Operation,
     request::{Now, Request, Ticket},
     response::{Answer, LeaveAnswer, LeftMember},

@@ -1,23 +1,20 @@
-//! The verbs: one partition of `__consumer_offsets` as a fold over events.
+//! The state of one partition of `__consumer_offsets`, and what finds groups and members in it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    appends::{Append, RecordKey},
     config::Config,
-    deletes::refuse_deferred,
-    effects::{AppendId, Sink},
+    effects::AppendId,
     error::ErrorCode,
-    gate,
     group::{Group, GroupHandle, Member, MemberHandle},
     ids,
+    in_flight::{Append, RecordKey},
     operations::{Operation, WatchKey},
-    purgatory::Purgatory,
+    purgatory::{OpId, Purgatory},
     records::Record,
-    request::{Entropy, Now, Request, Ticket},
-    retention::Cleaner,
+    request::Now,
     slots::Slots,
 };
 
@@ -45,12 +42,6 @@ pub enum Phase {
     Unloaded,
 }
 
-/// What one event brings along: the time, and where effects go.
-pub(crate) struct Step<'s> {
-    pub now: Now,
-    pub sink: &'s mut dyn Sink,
-}
-
 /// When a coordinator checks its own invariants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SelfCheck {
@@ -62,6 +53,24 @@ pub enum SelfCheck {
     Sampled,
     /// After every event.
     EveryEvent,
+}
+
+/// The cleaner's timer, and how far its run has come.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Cleaner {
+    /// When it goes on; none while the coordinator is not active.
+    pub deadline: Option<OpId>,
+    /// Where it goes on; none between runs.
+    pub at: Option<Place>,
+}
+
+/// A group, and the offset of it behind which the run goes on; none: from its first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The group.
+    pub group_id: Arc<str>,
+    /// The last offset that was looked at.
+    pub after: Option<(Arc<str>, i32)>,
 }
 
 /// The coordinator of one partition of `__consumer_offsets`.
@@ -141,72 +150,6 @@ impl Coordinator {
         self.phase
     }
 
-    /// One request. It is answered exactly once, now or later (S18).
-    pub fn submit(&mut self, now: Now, ticket: Ticket, entropy: Entropy, request: Request<'_>, sink: &mut dyn Sink) {
-        let step = &mut Step { now: self.observe(now), sink };
-        if gate::refuse(self, step, ticket, &request) {
-            return;
-        }
-        match request {
-            Request::JoinGroup(request) => self.join_group(step, ticket, entropy, &request),
-            Request::SyncGroup(request) => self.sync_group(step, ticket, &request),
-            // It checks itself.
-            Request::Heartbeat(request) => return self.heartbeat_request(step, ticket, &request),
-            Request::LeaveGroup(request) => self.leave_group(step, ticket, &request),
-            Request::OffsetCommit(request) => self.offset_commit(step, ticket, &request),
-            Request::OffsetFetch(request) => self.offset_fetch(step, ticket, &request),
-            Request::DescribeGroup(request) => self.describe_group(step, ticket, &request),
-            Request::ListGroups(request) => self.list_groups(step, ticket, &request),
-            Request::DeleteGroup(request) => self.delete_group(step, ticket, &request),
-            Request::OffsetDelete(request) => self.offset_delete(step, ticket, &request),
-        }
-        self.debug_check(request.group_id());
-    }
-
-    /// Fires every deadline <= now that was armed before this call, by (deadline, arming order); emits nothing if none
-    /// is due. What is armed meanwhile waits for the next call.
-    pub fn advance(&mut self, now: Now, sink: &mut dyn Sink) {
-        let step = &mut Step { now: self.observe(now), sink };
-        let mut due = self.purgatory.advance(step.now.mono_ms);
-        let mut fired = false;
-        while let Some((_, _, operation)) = self.purgatory.take_expired(&mut due) {
-            fired = true;
-            step.sink.firing(operation.name(), self.subject(&operation));
-            match operation {
-                Operation::Session(member) => self.session_expired(step, member),
-                Operation::NewMember(member) => self.new_member_expired(step, member),
-                Operation::Pending(pending) => self.pending_expired(step, pending.0, &pending.1),
-                Operation::InitialDelay(group) => self.initial_delay_over(step, group),
-                Operation::Join(group) => self.join_deadline_passed(step, group),
-                Operation::Sync(group) => self.sync_deadline_passed(step, group),
-                Operation::Append(append_id) => self.append_deadline_passed(step, append_id),
-                Operation::StableFetch(fetch) => {
-                    Self::answer_fetch_error(step, fetch.ticket, &fetch.group_id, ErrorCode::NotCoordinator);
-                }
-                Operation::AfterDeletion(deferred) => {
-                    refuse_deferred(step, &deferred, ErrorCode::CoordinatorNotAvailable);
-                }
-                Operation::Cleaner => self.clean(step),
-            }
-        }
-        if fired {
-            self.debug_check(None);
-        }
-    }
-
-    /// The group that a deadline is about.
-    fn subject<'a>(&'a self, operation: &'a Operation) -> Option<&'a str> {
-        let group = match operation {
-            Operation::Session(member) | Operation::NewMember(member) => self.members.get(*member)?.group,
-            Operation::Pending(pending) => pending.0,
-            Operation::InitialDelay(group) | Operation::Join(group) | Operation::Sync(group) => *group,
-            Operation::Append(append_id) => return self.append_group(*append_id),
-            Operation::StableFetch(fetch) => return Some(&fetch.group_id),
-            Operation::AfterDeletion(_) | Operation::Cleaner => return None,
-        };
-        self.groups.get(group).map(|group| &*group.id)
-    }
-
     /// The group that an append in flight is about; "" if it is about several. `None`: it is not in flight.
     pub fn append_group(&self, append_id: AppendId) -> Option<&str> {
         self.appends.get(&append_id).map(|append| &*append.group_id)
@@ -215,30 +158,6 @@ impl Coordinator {
     /// When `advance` has something to do, in monotonic milliseconds: a lower bound, never late.
     pub fn next_deadline(&self) -> Option<u64> {
         self.purgatory.next_deadline()
-    }
-
-    /// The log made an append durable, at this offset, or did not (§6.4, §10.3). The end of an append whose elders are
-    /// still in flight counts when theirs have come.
-    pub fn appended(&mut self, append_id: AppendId, result: Result<u64, ErrorCode>, now: Now, sink: &mut dyn Sink) {
-        let step = &mut Step { now: self.observe(now), sink };
-        self.append_ended(step, append_id, result.err());
-        self.debug_check(None);
-    }
-
-    /// These topics are gone, and so are their offsets, in every group and state. A coordinator that is loading knows
-    /// no offsets yet: it has to be told once it has loaded.
-    pub fn topics_deleted(&mut self, topics: &[&str], now: Now, sink: &mut dyn Sink) {
-        let step = &mut Step { now: self.observe(now), sink };
-        if self.phase == Phase::Active {
-            self.forget_topics(step, topics);
-        }
-        self.debug_check(None);
-    }
-
-    /// Ownership is lost: whoever waits is answered `NOT_COORDINATOR`, and nothing is kept (§15.2).
-    pub fn unload(&mut self, now: Now, sink: &mut dyn Sink) {
-        let step = &mut Step { now: self.observe(now), sink };
-        self.unload_all(step);
     }
 
     /// Ids of all groups, sorted.

@@ -2,99 +2,19 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
-    appends::{Purpose, RecordKey},
-    coordinator::{Coordinator, Step},
-    effects::AppendId,
+    coordinator::Coordinator,
+    effects::{AppendId, Step},
     error::ErrorCode,
-    group::{Group, GroupHandle, OwnedProtocol},
+    group::{Group, GroupHandle},
+    in_flight::{Purpose, RecordKey},
     join::JoinRefusal,
-    operations::{Operation, WatchKey},
+    operations::{Asked, Deferred, Operation, WatchKey},
     records::Record,
-    request::{DeleteGroup, Entropy, JoinGroup, OffsetDelete, OffsetDeleteTopic, Protocol, Ticket},
+    request::{DeleteGroup, Entropy, OffsetDelete, OffsetDeleteTopic, Ticket},
     response::{Answer, DeleteAnswer, OffsetDeleteAnswer, OffsetDeletedTopic},
     states::State,
 };
-
-/// A request that waits until the deletion of its group has ended, one way or the other (§12.3).
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Deferred {
-    /// Whom to answer.
-    pub ticket: Ticket,
-    /// The group that is being deleted.
-    pub group_id: Arc<str>,
-    /// What was asked.
-    pub asked: Asked,
-}
-
-/// What a request asked that has to wait.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Asked {
-    /// `JoinGroup`.
-    Join(Box<DeferredJoin>),
-    /// `DeleteGroup`.
-    DeleteGroup,
-    /// `OffsetDelete`, with the partitions by topic.
-    OffsetDelete(Vec<(Arc<str>, Vec<i32>)>),
-}
-
-/// A `JoinGroup` with strings of its own.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct DeferredJoin {
-    pub(crate) version: i16,
-    pub(crate) entropy: u128,
-    pub(crate) member_id: Arc<str>,
-    pub(crate) instance_id: Option<Arc<str>>,
-    pub(crate) client_id: Arc<str>,
-    pub(crate) client_host: Arc<str>,
-    pub(crate) session_timeout_ms: i32,
-    pub(crate) rebalance_timeout_ms: i32,
-    pub(crate) protocol_type: Arc<str>,
-    pub(crate) protocols: Vec<OwnedProtocol>,
-    pub(crate) reason: Option<Arc<str>>,
-}
-
-impl DeferredJoin {
-    pub(crate) fn new(entropy: Entropy, request: &JoinGroup<'_>) -> DeferredJoin {
-        let owned =
-            |protocol: &Protocol<'_>| OwnedProtocol { name: protocol.name.into(), metadata: protocol.metadata.into() };
-        DeferredJoin {
-            version: request.version,
-            entropy: entropy.0,
-            member_id: request.member_id.into(),
-            instance_id: request.instance_id.map(Arc::from),
-            client_id: request.client_id.into(),
-            client_host: request.client_host.into(),
-            session_timeout_ms: request.session_timeout_ms,
-            rebalance_timeout_ms: request.rebalance_timeout_ms,
-            protocol_type: request.protocol_type.into(),
-            protocols: request.protocols.iter().map(owned).collect(),
-            reason: request.reason.map(Arc::from),
-        }
-    }
-
-    fn submit(&self, coordinator: &mut Coordinator, step: &mut Step<'_>, ticket: Ticket, group_id: &str) {
-        let offers = self.protocols.iter();
-        let protocols: Vec<Protocol<'_>> =
-            offers.map(|offer| Protocol { name: &offer.name, metadata: &offer.metadata }).collect();
-        let request = JoinGroup {
-            version: self.version,
-            group_id: Some(group_id),
-            member_id: &self.member_id,
-            instance_id: self.instance_id.as_deref(),
-            client_id: &self.client_id,
-            client_host: &self.client_host,
-            session_timeout_ms: self.session_timeout_ms,
-            rebalance_timeout_ms: self.rebalance_timeout_ms,
-            protocol_type: &self.protocol_type,
-            protocols: &protocols,
-            reason: self.reason.as_deref(),
-        };
-        coordinator.join_group(step, ticket, Entropy(self.entropy), &request);
-    }
-}
 
 impl Coordinator {
     pub(crate) fn delete_group(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &DeleteGroup<'_>) {
@@ -190,7 +110,11 @@ impl Coordinator {
     pub(crate) fn resume(&mut self, step: &mut Step<'_>, deferred: &Deferred) {
         let group_id = &*deferred.group_id;
         match &deferred.asked {
-            Asked::Join(join) => join.submit(self, step, deferred.ticket, group_id),
+            Asked::Join(join) => {
+                let offers = join.offers();
+                let request = join.request(group_id, &offers);
+                self.join_group(step, deferred.ticket, Entropy(join.entropy), &request);
+            }
             Asked::DeleteGroup => {
                 self.delete_group(step, deferred.ticket, &DeleteGroup { group_id: Some(group_id) });
             }

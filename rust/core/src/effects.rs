@@ -1,6 +1,11 @@
 //! What a step does to the outside: answers and appends, handed to a sink as they arise.
 
-use crate::{explain::Rebalance, records::Record, request::Ticket, response::Answer};
+use crate::{
+    history::Rebalance,
+    records::Record,
+    request::{Now, Ticket},
+    response::Answer,
+};
 
 /// What has just happened to a rebalance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,4 +33,10 @@ pub trait Sink {
     fn rebalance(&mut self, _group_id: &str, _moment: Moment, _rebalance: &Rebalance) {}
     /// `records` are to be appended as one batch; the caller reports the end through `Coordinator::appended`.
     fn append(&mut self, append_id: AppendId, records: &[Record]);
+}
+
+/// One event: when it happens, and where its effects go.
+pub(crate) struct Step<'s> {
+    pub now: Now,
+    pub sink: &'s mut dyn Sink,
 }

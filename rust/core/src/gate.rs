@@ -2,8 +2,9 @@
 
 use crate::{
     admin,
-    coordinator::{Coordinator, Phase, Step},
+    coordinator::{Coordinator, Phase},
     deletes,
+    effects::Step,
     error::ErrorCode,
     join::JoinRefusal,
     request::{Request, Ticket},

@@ -8,9 +8,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    coordinator::Step,
-    effects::{AppendId, Moment},
-    explain::Rebalance,
+    effects::{AppendId, Moment, Step},
+    history::{Departed, Departure, Rebalance},
     ids,
     joining_order::JoiningOrder,
     member_id::MemberId,
@@ -258,7 +257,7 @@ pub struct Group {
     /// Present iff there is a member (S3).
     pub leader: Option<MemberHandle>,
     /// All members, by joining order.
-    pub joined: JoiningOrder,
+    pub joined: JoiningOrder<MemberHandle>,
     /// By id, those whose id does not name their slot: they came from another incarnation, or another coordinator.
     pub strangers: BTreeMap<Arc<str>, MemberHandle>,
     /// The members that have an instance id, by it (S16).
@@ -411,6 +410,15 @@ impl Group {
             rebalance.settled_ms = Some(step.now.mono_ms);
             step.sink.rebalance(&self.id, Moment::Settled, rebalance);
         }
+    }
+
+    /// Adds a member that went to the history of the latest rebalance, of which it keeps the last `kept` departures.
+    pub(crate) fn note_departure(&mut self, now: Now, kept: u32, member_id: Arc<str>, how: Departed, reason: &str) {
+        let Some(rebalance) = self.rebalances.back_mut() else { return };
+        if rebalance.departures.len() >= kept.max(1) as usize {
+            rebalance.departures.remove(0);
+        }
+        rebalance.departures.push(Departure { member_id, how, reason: reason.into(), at_ms: now.mono_ms });
     }
 
     /// The group as a record without members: new, or emptied (§14).

@@ -10,7 +10,8 @@
 use std::{cell::Cell, hint::black_box, iter};
 
 use crate::{
-    coordinator::{Coordinator, Phase, SelfCheck, Step},
+    coordinator::{Coordinator, Phase, SelfCheck},
+    effects::Step,
     error::ErrorCode,
     group::{Group, GroupHandle, Member, MemberHandle},
     ids,

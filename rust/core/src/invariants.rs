@@ -6,9 +6,9 @@
 use std::fmt;
 
 use crate::{
-    appends::Purpose,
     coordinator::{Coordinator, Phase, SelfCheck},
     group::{Group, GroupHandle, Member, MemberHandle},
+    in_flight::Purpose,
     operations::Operation,
     states::State,
     vote,

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use crate::{
-    appends::Purpose,
-    coordinator::{Coordinator, Step},
-    deletes::{Asked, Deferred, DeferredJoin},
+    coordinator::Coordinator,
+    effects::Step,
     error::ErrorCode,
-    explain::Cause,
     group::{
         Client, Group, GroupHandle, Member, MemberHandle, OwnedProtocol, Parked, ParkedJoin, PendingMember, distinct,
     },
+    history::Cause,
     ids,
+    in_flight::Purpose,
     member_id::MemberId,
-    operations::Operation,
+    operations::{Asked, Deferred, DeferredJoin, Operation},
     rebalance::JoinTerms,
     records::Record,
     request::{Entropy, JoinGroup, Ticket},

@@ -7,27 +7,32 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use crate::group::MemberHandle;
+/// The members, each by its handle.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JoiningOrder<H>(VecDeque<H>);
 
-/// The members.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct JoiningOrder(VecDeque<MemberHandle>);
+// A derive would ask for `H: Default`.
+impl<H> Default for JoiningOrder<H> {
+    fn default() -> Self {
+        JoiningOrder(VecDeque::new())
+    }
+}
 
-impl JoiningOrder {
+impl<H: Copy + Ord> JoiningOrder<H> {
     /// A member that joins.
-    pub fn push(&mut self, member: MemberHandle) {
+    pub fn push(&mut self, member: H) {
         self.0.push_back(member);
     }
 
     /// Gives a member's place to another.
-    pub fn replace(&mut self, member: MemberHandle, successor: MemberHandle) {
+    pub fn replace(&mut self, member: H, successor: H) {
         if let Some(at) = self.find(member) {
             self.0[at] = successor;
         }
     }
 
     /// A member goes.
-    pub fn remove(&mut self, member: MemberHandle) {
+    pub fn remove(&mut self, member: H) {
         if let Some(at) = self.find(member) {
             self.0.remove(at);
         }
@@ -44,7 +49,7 @@ impl JoiningOrder {
     }
 
     /// The members in their order.
-    pub fn values(&self) -> impl DoubleEndedIterator<Item = &MemberHandle> + Clone {
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = &H> + Clone {
         self.0.iter()
     }
 
@@ -53,7 +58,7 @@ impl JoiningOrder {
         self.0.iter().collect::<BTreeSet<_>>().len() == self.0.len()
     }
 
-    fn find(&self, member: MemberHandle) -> Option<usize> {
+    fn find(&self, member: H) -> Option<usize> {
         let mut ends = self.0.iter().zip(self.0.iter().rev());
         let at = ends.position(|(first, last)| *first == member || *last == member)?;
         Some(if self.0[at] == member { at } else { self.0.len() - 1 - at })
@@ -64,24 +69,24 @@ impl JoiningOrder {
 mod tests {
     use super::*;
 
-    fn members(numbers: &[u64]) -> JoiningOrder {
-        JoiningOrder(numbers.iter().map(|number| MemberHandle::from_bits(*number)).collect())
+    fn members(numbers: &[u64]) -> JoiningOrder<u64> {
+        JoiningOrder(numbers.iter().copied().collect())
     }
 
     #[test]
     fn members_stay_in_the_order_in_which_they_came_whoever_goes_or_is_replaced() {
-        let numbers = |order: &JoiningOrder| order.values().map(|member| member.to_bits()).collect::<Vec<_>>();
+        let numbers = |order: &JoiningOrder<u64>| order.values().copied().collect::<Vec<_>>();
         let mut order = members(&[5, 7, 3, 9, 8]);
         for (member, successor) in [(7, 70), (8, 80), (3, 30), (6, 60)] {
-            order.replace(MemberHandle::from_bits(member), MemberHandle::from_bits(successor));
+            order.replace(member, successor);
         }
         assert_eq!(numbers(&order), [5, 70, 30, 9, 80]);
-        order.push(MemberHandle::from_bits(4));
+        order.push(4);
         for member in [9, 6, 70, 4] {
-            order.remove(MemberHandle::from_bits(member));
+            order.remove(member);
         }
         assert_eq!(numbers(&order), [5, 30, 80]);
-        assert_eq!((order.len(), order.is_empty(), JoiningOrder::default().is_empty()), (3, false, true));
+        assert_eq!((order.len(), order.is_empty(), members(&[]).is_empty()), (3, false, true));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::{
-    coordinator::{Coordinator, Step},
+    coordinator::Coordinator,
+    effects::Step,
     error::ErrorCode,
-    explain::{Cause, Departed},
     group::GroupHandle,
+    history::{Cause, Departed},
     request::{LeaveGroup, LeaveIdentity, Ticket},
     response::{Answer, LeaveAnswer, LeftMember},
     states::State,

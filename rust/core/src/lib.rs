@@ -21,50 +21,69 @@
 #[cfg(test)]
 extern crate self as rota_core;
 
-mod admin;
-mod appends;
-pub mod canonical;
+// Layers, the lowest first: a module imports from its own layer and from those above it in this list
+// (tests hold it). Methods of `Coordinator` are in the file of what they handle, whoever calls them.
+
+// What the protocol and the log have: names, numbers, records.
 pub mod config;
-pub mod controls;
-pub mod coordinator;
-mod deletes;
-pub mod effects;
 pub mod embedded;
 pub mod error;
-pub mod explain;
-mod gate;
-mod group;
-mod heartbeat;
 mod ids;
-pub mod invariants;
 mod java_hash;
-mod join;
-mod joining_order;
-mod leave;
-mod member_id;
 pub mod messages;
-mod offsets;
-pub mod operations;
-mod pages;
-pub mod projection;
-pub mod purgatory;
-mod rebalance;
 mod record_bytes;
 pub mod records;
-mod references;
-mod replay;
 pub mod request;
 pub mod response;
-mod retention;
-mod sessions;
-mod slots;
-pub mod snapshot;
 pub mod states;
-mod statics;
-pub mod summary;
-mod sync;
-mod vote;
+
+// Structures that know nothing of groups.
+mod joining_order;
+mod member_id;
+mod pages;
+pub mod purgatory;
+mod slots;
 pub mod wheel;
+
+// The state, and what an event does to the outside.
+pub mod coordinator;
+pub mod effects;
+mod group;
+mod history;
+mod in_flight;
+pub mod operations;
+
+// What several requests share.
+mod rebalance;
+mod sessions;
+mod vote;
+
+// One request, one file.
+mod admin;
+mod deletes;
+mod heartbeat;
+mod join;
+mod leave;
+mod offsets;
+mod statics;
+mod sync;
+
+// Events: requests, time, and what the log has done.
+mod appends;
+pub mod controls;
+mod events;
+mod gate;
+mod replay;
+mod retention;
+
+// Views of the state.
+pub mod explain;
+pub mod inspect;
+pub mod invariants;
+pub mod projection;
+mod references;
+pub mod snapshot;
+pub mod summary;
 
 pub use config::Config;
 pub use coordinator::{Coordinator, LogEntry, Phase, SelfCheck};

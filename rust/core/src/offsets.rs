@@ -3,11 +3,11 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
-    appends::Purpose,
-    coordinator::{Coordinator, Step},
-    effects::AppendId,
+    coordinator::Coordinator,
+    effects::{AppendId, Step},
     error::ErrorCode,
     group::{Group, GroupHandle, MemberHandle},
+    in_flight::Purpose,
     operations::{Operation, WaitingFetch, WantedTopic, WatchKey},
     records::{OffsetValue, Record},
     request::{CommitPartition, CommitTopic, FetchTopic, Now, OffsetCommit, OffsetFetch, Ticket},

@@ -3,13 +3,13 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
-    appends::Purpose,
-    coordinator::{Coordinator, Step},
-    effects::Moment,
+    coordinator::Coordinator,
+    effects::{Moment, Step},
     embedded,
     error::ErrorCode,
-    explain::{Cause, Departed, Rebalance},
     group::{Group, GroupHandle, InitialDelay, Member, MemberHandle, ParkedJoin},
+    history::{Cause, Departed, Rebalance},
+    in_flight::Purpose,
     operations::Operation,
     records::Record,
     request::Now,

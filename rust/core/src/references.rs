@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use crate::{
-    appends::Purpose,
     coordinator::{Coordinator, Phase},
     group::{Group, GroupHandle, MemberHandle, is_native},
+    in_flight::Purpose,
     invariants::Violation,
     operations::Operation,
     purgatory::OpId,

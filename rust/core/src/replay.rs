@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
-    coordinator::{Coordinator, LogEntry, Phase, Step},
-    effects::Sink,
-    explain::Cause,
+    coordinator::{Coordinator, LogEntry, Phase},
+    effects::{Sink, Step},
     group::{Client, Group, GroupHandle, Member, MemberHandle, OwnedProtocol},
+    history::Cause,
     member_id::MemberId,
     rebalance::subscribed_topics,
     record_bytes::OffsetRecord,

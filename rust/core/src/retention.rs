@@ -7,15 +7,14 @@ use std::{
     sync::Arc,
 };
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
-    appends::{Purpose, UNATTENDED_BYTES_MAX, record_bytes},
-    coordinator::{Coordinator, Step},
+    appends::{UNATTENDED_BYTES_MAX, record_bytes},
+    coordinator::{Cleaner, Coordinator, Place},
     deletes::tombstones,
+    effects::Step,
     group::{Group, GroupHandle},
+    in_flight::Purpose,
     operations::Operation,
-    purgatory::OpId,
     records::{OffsetValue, Record},
     request::Now,
     states::State,
@@ -25,24 +24,6 @@ use crate::{
 pub const STEP_ENTRIES: usize = 1_000;
 
 const MS_PER_MINUTE: i64 = 60_000;
-
-/// The cleaner's timer, and how far its run has come.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Cleaner {
-    /// When it goes on; none while the coordinator is not active.
-    pub deadline: Option<OpId>,
-    /// Where it goes on; none between runs.
-    pub at: Option<Place>,
-}
-
-/// A group, and the offset of it behind which the run goes on; none: from its first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
-    /// The group.
-    pub group_id: Arc<str>,
-    /// The last offset that was looked at.
-    pub after: Option<(Arc<str>, i32)>,
-}
 
 /// When the offsets of a group expire (§13.1).
 struct Rule<'a> {

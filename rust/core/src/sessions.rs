@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crate::{
     config::NEW_MEMBER_JOIN_TIMEOUT_MS,
-    coordinator::{Coordinator, Step},
-    explain::{Cause, Departed},
+    coordinator::Coordinator,
+    effects::Step,
     group::{GroupHandle, MemberHandle},
+    history::{Cause, Departed},
     operations::Operation,
     request::Now,
     states::State,

@@ -2,15 +2,13 @@
 
 use std::{ops::Bound, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
-    appends::{Purpose, RecordKey},
-    coordinator::{Coordinator, Step},
-    effects::AppendId,
+    coordinator::Coordinator,
+    effects::{AppendId, Step},
     error::ErrorCode,
-    explain::Cause,
     group::{GroupHandle, Member, MemberHandle, Parked, ParkedJoin},
+    history::Cause,
+    in_flight::{Purpose, RecordKey, Replacement},
     join::JoinRefusal,
     member_id::MemberId,
     operations::Operation,
@@ -24,21 +22,6 @@ use crate::{
 
 /// From this version on a static leader may be told the list and that it need not compute a plan.
 const FIRST_VERSION_WITH_SKIP_ASSIGNMENT: i16 = 9;
-
-/// A replacement in Stable, on its way to the log.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Replacement {
-    /// The newcomer.
-    pub member: MemberHandle,
-    /// The newcomer's id.
-    pub member_id: Arc<str>,
-    /// What it replaced, to be put back if the append fails.
-    pub predecessor: Member,
-    /// Who led when the replacement began.
-    pub leader_id: Arc<str>,
-    /// When the session of the newcomer ends if it stays silent: the predecessor's timeout from the replacement on.
-    pub session_deadline_ms: u64,
-}
 
 impl Coordinator {
     /// A join without a member id whose instance id is taken (§9.3).

@@ -3,11 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    appends::Purpose,
-    coordinator::{Coordinator, Step},
+    coordinator::Coordinator,
+    effects::Step,
     error::ErrorCode,
-    explain::{Cause, Departed},
     group::{Assigning, GroupHandle, MemberHandle, Parked, member_record},
+    history::{Cause, Departed},
+    in_flight::Purpose,
     records::{GroupValue, Record},
     request::{SyncGroup, Ticket},
     response::{Answer, SyncAnswer},

@@ -13,8 +13,8 @@ use std::{
 use super::SAMPLE;
 use crate::{
     AppendId, Config, Coordinator, LogEntry, Now, Phase, Record, Request, SelfCheck, State, Ticket,
-    appends::Purpose,
     group::{Group, GroupHandle, Member, MemberHandle, Parked, PendingMember},
+    in_flight::Purpose,
     operations::Operation,
     purgatory::OpId,
     records::OffsetValue,

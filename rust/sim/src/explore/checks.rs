@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use rota_core::{
-    Coordinator, ErrorCode, LogEntry, Projection, Record, State, Ticket, canonical::Names, records::MemberValue,
-};
+use rota_core::{Coordinator, ErrorCode, LogEntry, Projection, Record, State, Ticket, records::MemberValue};
 
 use crate::{
-    explore::bounds::{Bounds, REBALANCE, SESSION},
+    explore::{
+        bounds::{Bounds, REBALANCE, SESSION},
+        canonical::Names,
+    },
     naive::Text,
     step::{Ask, REBALANCES_MS, SESSIONS_MS, Step, Who},
     world::{Effects, Told, World, entropy},

@@ -1,10 +1,13 @@
 //! What can happen in a state, within bounds: every request of every validity, time, ends of appends, crashes.
 
-use rota_core::{ErrorCode, State, canonical::Names};
+use rota_core::{ErrorCode, State};
 
 use crate::{
     differential::{index_of, offer_of},
-    explore::bounds::{Bounds, REBALANCE, SESSION},
+    explore::{
+        bounds::{Bounds, REBALANCE, SESSION},
+        canonical::Names,
+    },
     step::{Ask, Step, Who},
     world::World,
 };

@@ -1,11 +1,12 @@
 //! Every state that the real core can reach within bounds, breadth first.
 //!
 //! A state is a [`World`]: the core, the naive coordinator beside it, and the log. It is remembered by a fingerprint of
-//! everything in it (`rota_core::canonical`, and the newest records of the log) and by how it was first reached: its
+//! everything in it ([`canonical`], and the newest records of the log) and by how it was first reached: its
 //! parent and which of the parent's events led to it. To go on from a state its path is played again, from where it
 //! leaves the path played before, so that a state takes some twenty bytes however large it is.
 
 pub mod bounds;
+pub mod canonical;
 pub mod cells;
 pub mod checks;
 pub mod events;
@@ -17,7 +18,8 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use rota_core::{Record, canonical::Names};
+use canonical::{Names, canonical};
+use rota_core::Record;
 
 pub use bounds::Bounds;
 use checks::{Place, Taken};
@@ -121,7 +123,7 @@ struct Path<'a> {
 /// A state's fingerprint, and what came up in it.
 pub fn fingerprint(world: &World, bounds: &Bounds) -> (u64, Names) {
     let mut mixer = Mixer::default();
-    let mut state = world.core.canonical(bounds.ages, &mut mixer);
+    let mut state = canonical(&world.core, bounds.ages, &mut mixer);
     // By key, with how many appends in flight are older, whose records would lie before it.
     let mut newest: BTreeMap<(Option<&str>, i32), (u64, &Record)> = BTreeMap::new();
     for ((_, append_id), records) in &world.log {

@@ -12,16 +12,13 @@ use std::{
     sync::Arc,
 };
 
-use crate::{
-    appends::{Append, Purpose, RecordKey},
-    coordinator::Coordinator,
-    deletes::{Asked, Deferred, DeferredJoin},
-    effects::AppendId,
-    group::{Assigning, Client, Group, GroupHandle, Member, MemberHandle, OwnedProtocol, Parked, PendingMember},
-    operations::{Operation, WaitingFetch, WatchKey},
-    records::{GroupValue, MemberValue, OffsetValue, Record},
-    request::Ticket,
-    statics::Replacement,
+use rota_core::{
+    AppendId, Coordinator, Record, Ticket,
+    inspect::{
+        Append, Asked, Assigning, Client, Deferred, DeferredJoin, Group, GroupHandle, Inside, Member, MemberHandle,
+        Operation, OwnedProtocol, Parked, PendingMember, Purpose, RecordKey, Replacement, WaitingFetch, WatchKey,
+    },
+    records::{GroupValue, MemberValue, OffsetValue},
 };
 
 /// Generations from here on are all alike: 0 and 1 are told apart because one less than them means something else.
@@ -53,61 +50,43 @@ fn number<T: ?Sized + PartialEq>(known: &mut Vec<Arc<T>>, thing: &Arc<T>) -> usi
 
 /// A state on its way into a hasher.
 pub struct Canonical<'a, H> {
-    coordinator: &'a Coordinator,
+    core: Inside<'a>,
     ages: bool,
     generation: i32,
     names: Names,
     into: &'a mut H,
 }
 
-impl Coordinator {
-    /// Writes the state into a hasher. Two states that write the same are the same but for names and the time of day.
-    ///
-    /// With `ages`, so is how old groups and commits are and when the cleaner comes; without, the caller sees to it that
-    /// the cleaner never comes.
-    pub fn canonical<'a, H: Hasher>(&'a self, ages: bool, into: &'a mut H) -> Canonical<'a, H> {
-        let Coordinator {
-            config: _,
-            partition: _,
-            epoch: _,
-            phase,
-            groups: _,
-            group_ids,
-            members: _,
-            purgatory: _,
-            appends,
-            early_ends,
-            unsaved,
-            next_append: _,
-            cleaner,
-            clock: _,
-            self_check: _,
-            last_set: _,
-            unchecked: _,
-        } = self;
-        let mut state = Canonical { coordinator: self, ages, generation: 0, names: Names::default(), into };
-        state.put(*phase as u8);
-        for (group_id, handle) in group_ids {
-            state.put(&**group_id);
-            state.group(&self.groups[*handle]);
-        }
-        state.put(appends.len());
-        for (append_id, append) in appends {
-            state.append(*append_id, append);
-            state.put(early_ends.get(append_id));
-        }
-        state.put(unsaved.len());
-        for (key, record) in unsaved {
-            debug_assert!(RecordKey::of(record) == *key);
-            state.record(record);
-        }
-        if ages {
-            state.put(cleaner.at.as_ref().map(|place| (&place.group_id, &place.after)));
-        }
-        state.deadlines();
-        state.names.settled = appends.is_empty() && unsaved.is_empty();
-        state
+/// Writes the state into a hasher. Two states that write the same are the same but for names and the time of day.
+///
+/// With `ages`, so is how old groups and commits are and when the cleaner comes; without, the caller sees to it that the
+/// cleaner never comes.
+pub fn canonical<'a, H: Hasher>(coordinator: &'a Coordinator, ages: bool, into: &'a mut H) -> Canonical<'a, H> {
+    let core = coordinator.inspect();
+    let Inside { phase, clock: _, group_ids, groups, members: _, purgatory: _, appends, early_ends, unsaved, cleaner } =
+        core;
+    let mut state = Canonical { core, ages, generation: 0, names: Names::default(), into };
+    state.put(phase as u8);
+    for (group_id, handle) in group_ids {
+        state.put(&**group_id);
+        state.group(&groups[*handle]);
     }
+    state.put(appends.len());
+    for (append_id, append) in appends {
+        state.append(*append_id, append);
+        state.put(early_ends.get(append_id));
+    }
+    state.put(unsaved.len());
+    for (key, record) in unsaved {
+        debug_assert!(RecordKey::of(record) == *key);
+        state.record(record);
+    }
+    if ages {
+        state.put(cleaner.at.as_ref().map(|place| (&place.group_id, &place.after)));
+    }
+    state.deadlines();
+    state.names.settled = appends.is_empty() && unsaved.is_empty();
+    state
 }
 
 impl<H: Hasher> Canonical<'_, H> {
@@ -151,7 +130,7 @@ impl<H: Hasher> Canonical<'_, H> {
     }
 
     fn member(&mut self, handle: MemberHandle) {
-        let member = self.coordinator.members.get(handle).map(|member| member.id.shared());
+        let member = self.core.members.get(handle).map(|member| member.id.shared());
         self.put(member.is_some());
         if let Some(id) = member {
             self.member_id(&id);
@@ -159,12 +138,12 @@ impl<H: Hasher> Canonical<'_, H> {
     }
 
     fn group_of(&mut self, handle: GroupHandle) {
-        let id = self.coordinator.groups.get(handle).map(|group| &group.id);
+        let id = self.core.groups.get(handle).map(|group| &group.id);
         self.put(id);
     }
 
     fn append_id(&mut self, append_id: AppendId) {
-        let place = self.coordinator.appends.keys().position(|other| *other == append_id);
+        let place = self.core.appends.keys().position(|other| *other == append_id);
         self.put(place);
     }
 
@@ -185,7 +164,7 @@ impl<H: Hasher> Canonical<'_, H> {
 
     fn wall(&mut self, wall_ms: Option<i64>) {
         if self.ages {
-            let now_ms = self.coordinator.clock.wall_ms;
+            let now_ms = self.core.clock.wall_ms;
             self.put(wall_ms.map(|wall_ms| wall_ms.saturating_sub(now_ms)));
         }
     }
@@ -225,7 +204,7 @@ impl<H: Hasher> Canonical<'_, H> {
         self.wall(*state_timestamp_ms);
         self.put(joined.len());
         for handle in joined.values() {
-            let member = &self.coordinator.members[*handle];
+            let member = &self.core.members[*handle];
             self.one_member(member);
         }
         self.put(leader.is_some());
@@ -259,7 +238,7 @@ impl<H: Hasher> Canonical<'_, H> {
 
     fn pending(&mut self, pending: &BTreeMap<Arc<str>, PendingMember>) {
         let mut waiting: Vec<_> = pending.iter().collect();
-        waiting.sort_by_key(|(_, pending)| self.coordinator.purgatory.deadline(pending.expiry));
+        waiting.sort_by_key(|(_, pending)| self.core.purgatory.deadline(pending.expiry));
         self.put(waiting.len());
         for (id, PendingMember { slot: _, expiry: _ }) in waiting {
             self.member_id(id);
@@ -392,7 +371,7 @@ impl<H: Hasher> Canonical<'_, H> {
         self.member_id(member_id);
         self.one_member(predecessor);
         self.member_id(leader_id);
-        let now_ms = self.coordinator.clock.mono_ms;
+        let now_ms = self.core.clock.mono_ms;
         self.put(session_deadline_ms.saturating_sub(now_ms));
     }
 
@@ -429,8 +408,8 @@ impl<H: Hasher> Canonical<'_, H> {
 
     /// Everything that is armed, in the order in which it would fire: that order is part of the state.
     fn deadlines(&mut self) {
-        let now_ms = self.coordinator.clock.mono_ms;
-        for (deadline_ms, keys, operation) in self.coordinator.purgatory.in_firing_order() {
+        let now_ms = self.core.clock.mono_ms;
+        for (deadline_ms, keys, operation) in self.core.purgatory.in_firing_order() {
             if matches!(operation, Operation::Cleaner) && !self.ages {
                 continue;
             }
