@@ -132,15 +132,22 @@ impl Coordinator {
     #[expect(clippy::inline_always, reason = "called, it takes half as many instructions again")]
     #[inline(always)]
     fn beat(&mut self, now: Now, beat: Beat<'_>) -> ErrorCode {
-        let Some((located, group)) = self.recognize(beat.sender) else { return self.beat_by_tables(now, beat) };
+        let Some((located, group)) = self.recognize(beat.sender) else {
+            return match beat.sender {
+                Sender::Handle(_) => ErrorCode::UnknownMemberId,
+                Sender::Ids { group_id, member_id, instance_id } => {
+                    self.beat_by_tables(now, (group_id, member_id, instance_id), beat.generation)
+                }
+            };
+        };
         let error = group.check_generation(beat.generation);
         self.extend_session(now, located, error);
         error
     }
 
     /// A heartbeat of a member that is not in the slot that its id names, or that names its instance.
-    fn beat_by_tables(&mut self, now: Now, beat: Beat<'_>) -> ErrorCode {
-        let Sender::Ids { group_id, member_id, instance_id } = beat.sender else { return ErrorCode::UnknownMemberId };
+    fn beat_by_tables(&mut self, now: Now, ids: (&[u8], &[u8], Option<&str>), generation: i32) -> ErrorCode {
+        let (group_id, member_id, instance_id) = ids;
         let (Ok(group_id), Ok(member_id)) = (str::from_utf8(group_id), str::from_utf8(member_id)) else {
             return ErrorCode::UnknownMemberId;
         };
@@ -149,7 +156,7 @@ impl Coordinator {
             Err(error) => return error,
         };
         let member = &self.members[handle];
-        let error = self.groups[member.group].check_generation(beat.generation);
+        let error = self.groups[member.group].check_generation(generation);
         self.extend_session(now, Located::of((handle, member)), error);
         error
     }
