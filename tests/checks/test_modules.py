@@ -1,0 +1,80 @@
+"""Modules of a crate import one way. The checkers are in `modules.py`; each one here also meets a planted violation."""
+
+import pytest
+
+from tests.checks import modules
+
+CORE = "rust/core"
+LOW, HIGH = "//! Low.\n", "//! High.\nuse crate::low::Thing;\n"
+ROOT_OF_TWO = "// Lower.\nmod low;\n\n// Higher.\npub mod high;\n\npub use low::Thing;\npub use high::{More, Other};\n"
+
+
+def planted(**texts: str) -> modules.Graph:
+    return modules.graph({"": ROOT_OF_TWO, "low": LOW, "high": HIGH} | texts)
+
+
+def test_no_modules_of_the_core_import_each_other() -> None:
+    imports = modules.graph(modules.sources(CORE))
+    assert len(imports) > 40
+    assert modules.circles(imports) == []
+
+
+def test_the_core_imports_from_its_own_layer_and_from_lower_ones() -> None:
+    sources = modules.sources(CORE)
+    layers = modules.declared_layers(sources[""])
+    assert len(layers) == 7
+    assert modules.upward_imports(modules.graph(sources), layers) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "use crate::high::Other;",
+        "use crate::{error, high::{Other, More}};",
+        "use crate::Other;",
+        "use super::high::Other;",
+        "pub use crate::high;",
+        "fn f() -> crate::high::Other { g() }",
+        "fn f() { crate::Other::new() }",
+    ],
+)
+def test_a_planted_import_upward_is_found_and_makes_a_circle(line: str) -> None:
+    imports = planted(low=LOW + line + "\n")
+    assert modules.circles(imports) == [["high", "low"]]
+    layers = modules.declared_layers(ROOT_OF_TWO)
+    assert modules.upward_imports(imports, layers) == ["low imports high from a higher layer"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "// use crate::high::Other;",
+        'const WORD: &str = "crate::high::Other";',
+        "use std::high::Other;",
+        "#[cfg(test)]\nmod tests {\n    use crate::high::Other;\n}",
+        "use self::inner::high;",
+    ],
+)
+def test_what_is_no_import_is_left_alone(text: str) -> None:
+    imports = planted(low=LOW + text + "\n")
+    assert imports == {"low": set(), "high": {"low"}}
+    assert modules.circles(imports) == []
+
+
+def test_a_planted_circle_through_others_and_through_folders_is_found() -> None:
+    imports = modules.graph(
+        {
+            "": "mod a;\nmod b;\nmod c;\n",
+            "a": "use crate::b::inner::Thing;\n",
+            "b": "pub mod inner;\n",
+            "b::inner": "use super::super::c::Other;\n",
+            "c": "use crate::a;\n",
+        }
+    )
+    assert imports == {"a": {"b::inner"}, "b": set(), "b::inner": {"c"}, "c": {"a"}}
+    assert modules.circles(imports) == [["a", "b::inner", "c"]]
+
+
+def test_a_module_without_a_layer_or_with_two_is_found() -> None:
+    layers = [["low"], ["low"]]
+    assert modules.upward_imports(planted(), layers) == ["high is in 0 layers", "low is in 2 layers"]
