@@ -178,20 +178,8 @@ impl Topics {
         {
             return refuse(ErrorCode::KafkaStorageError, message);
         }
-        if header.is_idempotent() {
-            partition.know_producers()?;
-            match partition.producers.check(header) {
-                Ok(None) => {}
-                // Its first copy may still fail.
-                Ok(Some(at)) if at.base_offset >= partition.log.next_offset() => {
-                    return refuse(ErrorCode::RequestTimedOut, "the same batch is being stored");
-                }
-                Ok(Some(at)) => {
-                    let first_offset = partition.log.first_offset();
-                    return Ok(Stored { at, first_offset, append_time_ms: at.max_timestamp_ms, token: None });
-                }
-                Err(code) => return refuse(code, out_of_order(code, batch)),
-            }
+        if let Some(stored) = partition.repeated(batch)? {
+            return Ok(stored);
         }
         let max_timestamp_ms = append_time_ms.unwrap_or(header.max_timestamp_ms);
         let (base_offset, token) = match &mut partition.log {
@@ -257,6 +245,26 @@ impl Topics {
 }
 
 impl Partition {
+    /// Where a repeated batch of an idempotent producer is; `None`: the batch is to be appended.
+    fn repeated(&mut self, batch: &Batch<'_>) -> Result<Option<Stored>, Refusal> {
+        if !batch.header().is_idempotent() {
+            return Ok(None);
+        }
+        self.know_producers()?;
+        match self.producers.check(batch.header()) {
+            Ok(None) => Ok(None),
+            // Its first copy may still fail.
+            Ok(Some(at)) if at.base_offset >= self.log.next_offset() => {
+                refuse(ErrorCode::RequestTimedOut, "the same batch is being stored")
+            }
+            Ok(Some(at)) => {
+                let first_offset = self.log.first_offset();
+                Ok(Some(Stored { at, first_offset, append_time_ms: at.max_timestamp_ms, token: None }))
+            }
+            Err(code) => refuse(code, out_of_order(code, batch)),
+        }
+    }
+
     /// Reads back what was known of producers before the start.
     fn know_producers(&mut self) -> Result<(), Refusal> {
         match &mut self.log {
