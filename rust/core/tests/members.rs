@@ -84,8 +84,7 @@ fn a_heartbeat_by_ids_finds_the_member_only_if_both_ids_are_its_own() {
         assert_eq!(scene.coordinator.heartbeat(now, beat), expected, "{beat:?}");
     }
     let mut answered = Vec::new();
-    let at_once = beats.into_iter().map(|(beat, expected)| (beat, expected));
-    scene.coordinator.heartbeats(now, at_once, |expected, error| answered.push((expected, error)));
+    scene.coordinator.heartbeats(now, beats.into_iter(), |expected, error| answered.push((expected, error)));
     assert_eq!(answered, beats.map(|(_, expected)| (expected, expected)));
 }
 
