@@ -40,7 +40,7 @@ def _ends_what_it_starts() -> Iterator[None]:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     marker = item.get_closest_marker("timeout")
-    vars(report)["limit_s"] = float(marker.args[0] if marker else item.config.getini("timeout"))
+    vars(report)["limit_s"] = float((marker.args[0] if marker else item.config.getini("timeout")) or "inf")
     return report
 
 

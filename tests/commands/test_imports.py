@@ -68,6 +68,7 @@ def test_import_rota_loads_little() -> None:
     ],
 )
 def test_a_command_names_the_extra_that_it_lacks(words: str, extra: str, tmp_path: Path) -> None:
+    (tmp_path / "__consumer_offsets-0").mkdir()
     done = run("-c", COMMAND, *words.replace("DIR", str(tmp_path)).split())
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("rota: ")
