@@ -117,7 +117,7 @@ def fits(value: Any, schema: Json) -> bool:
     if isinstance(value, list):
         return all(fits(item, schema["items"]) for item in value)
     if isinstance(value, str):
-        return len(value) >= schema.get("minLength", 0)
+        return len(value) >= int(schema.get("minLength", 0))
     return isinstance(value, bool) or schema.get("minimum", value) <= value <= schema.get("maximum", value)
 
 
