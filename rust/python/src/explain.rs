@@ -21,6 +21,7 @@ plain! {
         /// Whether it is a static member.
         is_static: bool = false,
     }
+    shown "(what, member_id, until_ms, heartbeats=False, is_static=False)"
     methods {
         fn __str__(slf: &Bound<'_, Self>) -> PyResult<String> {
             said("of_wait", slf)
@@ -71,6 +72,7 @@ plain! {
         /// The members that went while it ran, the last ones, oldest first.
         departures: Tuple<Departure> = Tuple::default(),
     }
+    shown "(cause, member_id, reason, from_generation, to_generation, began_ms, began_wall_ms, joined_ms, settled_ms, departures=())"
     methods {
         fn __str__(slf: &Bound<'_, Self>) -> PyResult<String> {
             said("of_rebalance", slf)
