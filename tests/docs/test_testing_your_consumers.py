@@ -22,9 +22,13 @@ def test_the_report_that_the_page_shows_is_what_a_failure_prints(pytester: pytes
             worker = Consumer({**settings, "client.id": "worker", "heartbeat.interval.ms": 100})
             worker.subscribe(["orders"])
             rota_server.wait_until_stable("shipping", members=1)
+            while not worker.assignment():
+                worker.poll(0.05)
             [first] = rota_server.members("shipping")
             rota_server.expire(first)
             rota_server.wait_until_stable("shipping", members=1, poll=lambda: worker.poll(0.05))
+            while not worker.assignment():
+                worker.poll(0.05)
             assert False
         """
     )

@@ -86,6 +86,8 @@ def member(ask: Asking) -> Iterator[str]:
     with closing(Consumer({**settings, "heartbeat.interval.ms": 100, "enable.auto.commit": False})) as consumer:
         consumer.subscribe(["orders"])
         ask("wait_until_stable", group=GROUP, members=1)
+        while not consumer.assignment():
+            consumer.poll(0.02)
         consumer.commit(offsets=[TopicPartition("orders", 1, 7)], asynchronous=False)
         yield str(consumer.memberid())
         ask("reset")

@@ -14,8 +14,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 import rota
 from rota.clock import VirtualClock
+from tests.clients.eventually import eventually
 
 GROUP = "shipping"
+WITHIN_S = 30
 SETTINGS = {"group.initial.rebalance.delay.ms": 0}
 
 pytestmark = pytest.mark.clients
@@ -38,6 +40,14 @@ def a_consumer(server: rota.Server, **settings: object) -> Iterator[Consumer]:
     ) as consumer:
         consumer.subscribe(["orders"])
         yield consumer
+
+        # librdkafka may wait for ever if it is closed between the end of a rebalance and its next poll.
+        def may_be_closed() -> bool:
+            consumer.poll(0.02)
+            is_member = GROUP in server.groups() and consumer.memberid() in server.members(GROUP)
+            return bool(consumer.assignment()) or not is_member
+
+        eventually(may_be_closed, WITHIN_S, "the consumer has its assignment or is no member")
 
 
 @pytest.fixture(params=[1, 3], ids=["one-node", "three-nodes"])

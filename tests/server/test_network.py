@@ -145,7 +145,9 @@ def test_groups_of_a_node_that_was_down_are_as_the_log_has_them(server: rota.Ser
     settings = {"bootstrap.servers": server.bootstrap_servers, "group.id": GROUP, "enable.auto.commit": False}
     with closing(Consumer({**settings, "heartbeat.interval.ms": 100, "log_level": 0})) as consumer:
         consumer.subscribe(["orders"])
-        before = server.wait_until_stable(GROUP, members=1, poll=lambda: consumer.poll(0.02))
+        before = server.wait_until_stable(GROUP, members=1)
+        while not consumer.assignment():
+            consumer.poll(0.02)
         members = server.members(GROUP)
         consumer.commit(offsets=[TopicPartition("orders", 0, 7)], asynchronous=False)
         with server.stop_node(node):
