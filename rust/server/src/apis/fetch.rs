@@ -59,7 +59,7 @@ impl FetchWait {
     }
 
     /// Ends the watch.
-    pub fn unwatch(&self, node: &mut Node, watch: WatchId) {
+    pub fn unwatch(node: &mut Node, watch: WatchId) {
         node.topics_mut().0.unwatch(watch);
     }
 

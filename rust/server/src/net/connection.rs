@@ -369,7 +369,7 @@ impl Channel {
             let watch = wait.watch(&mut self.event_loop.node.borrow_mut());
             let waited = self.read_ahead_until_woken(wait).await;
             let node = &mut self.event_loop.node.borrow_mut();
-            wait.unwatch(node, watch);
+            FetchWait::unwatch(node, watch);
             waited?;
             let over = self.client.ending() != Ending::No;
             if wait.finish(node, over) {
