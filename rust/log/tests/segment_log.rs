@@ -39,7 +39,7 @@ impl Caller {
         let (opened, result) = mpsc::channel();
         let to = Completions::relay(move |completion| opened.send(completion.result).unwrap());
         self.log.open(partition, epoch, &to);
-        result.recv_timeout(Duration::from_secs(60)).expect("an open ends")
+        result.recv_timeout(Duration::from_mins(1)).expect("an open ends")
     }
 
     fn append(&mut self, partition: i32, epoch: i32, timestamp_ms: i64, batch: Vec<LogRecord>) -> u64 {
@@ -59,7 +59,7 @@ impl Caller {
             taken.extend(self.ends.take());
             if taken.len() < count {
                 let rung = self.rung.0.lock().unwrap();
-                let waited = self.rung.1.wait_timeout_while(rung, Duration::from_secs(60), |rung| *rung == before);
+                let waited = self.rung.1.wait_timeout_while(rung, Duration::from_mins(1), |rung| *rung == before);
                 assert!(!waited.unwrap().1.timed_out(), "nobody rang, {} of {count} arrived", taken.len());
             }
         }
