@@ -153,7 +153,7 @@ class RecordError(RotaError):
 class EmbeddedError(RotaError):
     """Bytes that are not a message of the embedded consumer protocol, or values that have no room in one."""
 
-class NotFoundError(ValueError):
+class NotFoundError(RotaError, ValueError):
     """A group, member, topic, partition or node that does not exist."""
 
     what: str

@@ -5,7 +5,7 @@ use pyo3::{
     exceptions::{PyException, PyValueError},
     prelude::*,
     sync::PyOnceLock,
-    types::PyDict,
+    types::{PyDict, PyTuple, PyType},
 };
 use rota_core::ErrorCode;
 
@@ -20,22 +20,33 @@ create_exception!(
 create_exception!(rota, SnapshotError, RotaError, "Bytes that are not a snapshot of this version of rota.");
 create_exception!(rota, RecordError, RotaError, "Bytes that are not a record of `__consumer_offsets`.");
 create_exception!(rota, EmbeddedError, RotaError, "Bytes that are not a message of the embedded consumer protocol.");
-create_exception!(
-    rota,
-    NotFoundError,
-    PyValueError,
-    "A group, member, topic, partition or node that does not exist. `what` says which of them."
-);
 create_exception!(rota, ServerError, RotaError, "The server could not start, or stopped by itself.");
+
+static NOT_FOUND: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+/// `rota.NotFoundError`: a `RotaError` like all others, and the `ValueError` that these calls raised before it existed.
+fn not_found_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    let class = NOT_FOUND.get_or_try_init(py, || {
+        let bases = PyTuple::new(py, [py.get_type::<RotaError>(), py.get_type::<PyValueError>()])?;
+        let members = PyDict::new(py);
+        members.set_item("__module__", "rota")?;
+        let doc = "A group, member, topic, partition or node that does not exist. `what` says which of them.";
+        members.set_item("__doc__", doc)?;
+        let class = py.get_type::<PyType>().call1(("NotFoundError", bases, members))?;
+        PyResult::Ok(class.cast_into::<PyType>()?.unbind())
+    })?;
+    Ok(class.bind(py))
+}
 
 /// That something does not exist; `what` is "group", "member", "topic", "partition" or "node".
 pub fn not_found(what: &'static str, message: String) -> PyErr {
     Python::attach(|py| {
-        let error = NotFoundError::new_err(message);
-        match error.value(py).setattr("what", what) {
-            Ok(()) => error,
-            Err(failed) => failed,
-        }
+        let made = not_found_class(py).and_then(|class| {
+            let error = class.call1((message,))?;
+            error.setattr("what", what)?;
+            Ok(PyErr::from_value(error))
+        });
+        made.unwrap_or_else(|failed| failed)
     })
 }
 
@@ -104,6 +115,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RecordError", py.get_type::<RecordError>())?;
     module.add("EmbeddedError", py.get_type::<EmbeddedError>())?;
     module.add("ServerError", py.get_type::<ServerError>())?;
-    module.add("NotFoundError", py.get_type::<NotFoundError>())?;
+    module.add("NotFoundError", not_found_class(py)?)?;
     module.add("ErrorCode", error_code_class(py)?)
 }
