@@ -105,4 +105,5 @@ def test_a_member_whose_only_node_was_down_goes_on(reading: Reading) -> None:
     with reading.server.stop_node(1):
         assert reading.server.down_nodes() == [1]
     reading.reads_on()
-    assert reading.scene.generation() == before
+    # A client may join again, once, when its coordinator is back: Java was seen to.
+    assert reading.scene.generation() in (before, before + 1)
