@@ -58,6 +58,7 @@ the state that the row is about. An empty cell: not played there. Systems were s
 
 ## Ask a broker
 
+<!-- not run: takes minutes; tests/conform runs the kit on every kind of server -->
 ```console
 $ rota conform --bootstrap-server 127.0.0.1:9092                            # about a minute
 $ rota conform --bootstrap-server 127.0.0.1:9092 --only 'join/*' --json     # with every byte of what differs
