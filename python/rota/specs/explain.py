@@ -104,7 +104,7 @@ def named(known: Iterable[str], name: str) -> str:
     whole = [each for each in ids if each.lower() == name.lower()]
     tails = [each for each in ids if each.lower().partition(": ")[2] == name.lower()]
     if not whole and len(tails) != 1:
-        close = difflib.get_close_matches(name, ids, 3)
+        close = tails or difflib.get_close_matches(name, ids, 3)
         hint = (
             f"did you mean {', '.join(f'`{one}`' for one in close)}?" if close else f"there are {len(ids)}, such as S11"
         )
