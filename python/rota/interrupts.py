@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from rota.exits import INTERRUPTED, complain
 
@@ -66,11 +66,16 @@ def _end(heard: socket.socket, _told: socket.socket) -> None:
         while signal.SIGINT not in heard.recv(64):
             pass
     complain("interrupted")
+    end(INTERRUPTED)
+
+
+def end(exit_code: int) -> NoReturn:
+    """End the process and its children at once: no `finally` runs, and output that is not flushed is lost."""
     for child in descendants(os.getpid()):
         # One that has ended meanwhile is none any more.
         with contextlib.suppress(OSError):
             os.kill(child, signal.SIGKILL)
-    os._exit(INTERRUPTED)
+    os._exit(exit_code)
 
 
 def descendants(pid: int) -> list[int]:

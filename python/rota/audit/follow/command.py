@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from rota import interrupts
 from rota.audit.command import told, told_trouble
 from rota.exits import MISUSED, fail
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from rota.audit.audit import Audit, Wanted
     from rota.audit.follow.query import Told
 
-POLL_S = 1
+POLL_S = 0.2
 
 
 @contextlib.contextmanager
@@ -68,6 +71,12 @@ def follow(wanted: Wanted, master: str, checkpoint: Path | None, output: Path | 
         place = checkpoint_of(checkpoint, output, scratch)
         with stopped() as stop:
             _run(query.started(spark, wanted.paths, place, tell, once), stop)
+            if stop.is_set():
+                # To stop Spark takes seconds. The checkpoint holds what has been seen, as after a kill.
+                exit_code = _ended(found)
+                shutil.rmtree(scratch, ignore_errors=True)
+                sys.stdout.flush()
+                interrupts.end(exit_code)
     return _ended(found)
 
 
@@ -75,13 +84,16 @@ def _run(query: StreamingQuery, stop: threading.Event) -> None:
     from pyspark.errors import StreamingQueryException
 
     try:
-        while not stop.is_set() and not query.awaitTermination(POLL_S):
+        while query.isActive and not stop.wait(POLL_S):
             pass
+        if not stop.is_set():
+            # Raises the error that ended it.
+            query.awaitTermination()
     except StreamingQueryException as error:
         # Ctrl-C goes to Spark's workers, too.
         if not stop.is_set():
             fail(MISUSED, f"following ended: {error}")
-    finally:
+    if not stop.is_set():
         query.stop()
 
 
