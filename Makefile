@@ -147,25 +147,23 @@ bench-gate: ## instructions of fixed workloads beside their baseline; 5 % more f
 ratios: wheel ## every goal beside its rival or floor as one table (20 min; BENCH_ARGS='--quick --json PERF-3'; JDK, Maven, Go)
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
-	cargo build --quiet --release -p rota-server --example commit_load
-	cargo build --quiet --release -p rota-assign --example bench
 	cargo build --quiet --release -p rota-benches --examples
 	build/bench/bin/python -m benches.ratios $(BENCH_ARGS)
 
 bench-growth: ## what a heartbeat takes from 1,000 to 10,000,000 members, without sockets (MEMBERS='1000 100000'; 10 GB)
-	cargo build --quiet --release -p rota-bench --example core_path
+	cargo build --quiet --release -p rota-benches --example core_path
 	for members in $(MEMBERS); do \
-		took=$$(cargo run --quiet --release -p rota-bench --example core_path requests $$members 3) || exit 1; \
+		took=$$(cargo run --quiet --release -p rota-benches --example core_path requests $$members 3) || exit 1; \
 		echo "$$members members: $$took"; \
 	done
 
 bench-churn: ## how long heartbeats of 100,000 members wait while 100 a second are replaced (CHURN='MEMBERS CHANGES SECONDS')
-	cargo run --quiet --release -p rota-bench --example churn $(CHURN)
+	cargo run --quiet --release -p rota-benches --example churn $(CHURN)
 
 bench-durable: wheel ## durable commits and starts beside Kafka and the disk's own rate, release build (20 min; JDK, Maven)
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
-	cargo build --quiet --release -p rota-server --example commit_load
+	cargo build --quiet --release -p rota-benches --example commit_load
 	build/bench/bin/python -m benches.durable $(BENCH_ARGS)
 
 bench-assign: develop ## the assignors beside Kafka's classes in one run, release build (some minutes; needs a JDK and Maven)

@@ -2,7 +2,7 @@
 
     python -m benches.assignors [--runs 15] [--quick] [--json]
 
-Each group is prepared once in a JVM and once in a native process (release build of `rust/assign/examples/bench.rs`);
+Each group is prepared once in a JVM and once in a native process (release build of `benches/rust/examples/assign.rs`);
 then both assign it in turn, so that they share whatever else the machine does. Kafka's classes are warmed up first.
 Kafka is timed from its own maps of its own objects to its own maps; rota from claims in flat arrays to owners in a flat
 array. A ratio is that of one pair of runs; the table shows the median, the span from the lower to the upper quartile,
@@ -75,9 +75,9 @@ GROWTH = (
 
 def native() -> str:
     """The native program, built."""
-    built = ["cargo", "build", "--quiet", "--release", "-p", "rota-assign", "--example", "bench"]
+    built = ["cargo", "build", "--quiet", "--release", "-p", "rota-benches", "--example", "assign"]
     subprocess.run(built, cwd=ROOT, check=True)
-    return str(Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "bench")
+    return str(Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "assign")
 
 
 def compare(case: Case, runs: int, program: str) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def copied() -> Path:
 
 def built(workspace: Path, target: Path, into: Path) -> Path:
     """The example of a workspace, release build. Each has a target of its own: cargo takes the one for the other."""
-    command = ["cargo", "build", "--quiet", "--release", "-p", "rota-server", "--example", "heartbeats"]
+    command = ["cargo", "build", "--quiet", "--release", "-p", "rota-benches", "--example", "heartbeats"]
     subprocess.run([*command, "--target-dir", target], cwd=workspace, check=True)
     return Path(shutil.copy2(target / "release/examples/heartbeats", into))
 

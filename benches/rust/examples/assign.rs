@@ -1,4 +1,4 @@
-//! One group, prepared once, assigned once for each line on stdin: `bench ASSIGNOR TOPICS PARTITIONS MEMBERS PERCENT
+//! One group, prepared once, assigned once for each line on stdin: `assign ASSIGNOR TOPICS PARTITIONS MEMBERS PERCENT
 //! LEAVES`, as the Java program of `tests/assign/java` does it. Answers with nanoseconds, from the members' claims to the
 //! plan; the line `figures` is answered with min load, max load, sum of squared loads and partitions kept.
 

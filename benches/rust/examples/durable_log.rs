@@ -1,5 +1,5 @@
 //! The durable log as a server uses it: commits per sync beside the disk's own rate of syncs, and the load of a
-//! partition of 1.02 million offset records. `cargo bench -p rota-log --bench durable_log -- [DIR] [SECONDS]`
+//! partition of 1.02 million offset records. `cargo run --release -p rota-benches --example durable_log -- [DIR] [SECONDS]`
 
 #![expect(clippy::cast_precision_loss, reason = "figures are rounded anyway")]
 
