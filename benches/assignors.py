@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benches.rival import LateError, Rival
-from tests.assign import kafka
+from harness.assignors import command
 
 ROOT = Path(__file__).resolve().parent.parent
 JVM = ("-Xms4g", "-Xmx6g", "-Xss16m")
@@ -82,7 +82,7 @@ def native() -> str:
 
 def compare(case: Case, runs: int, program: str) -> dict[str, Any]:
     """Both in turn."""
-    theirs, ours = Rival(kafka.command("bench", *case.arguments, flags=JVM)), Rival([program, *case.arguments])
+    theirs, ours = Rival(command("bench", *case.arguments, flags=JVM)), Rival([program, *case.arguments])
     result: dict[str, Any] = {"case": case.title, "arguments": case.arguments, "runs": runs}
     try:
         for _ in range(5):

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from benches.mock_members import assembled
+from harness.brokers import KAFKA, KFAKE, free_port
 from rota.bench.processes import Served, pin
-from tests.conform.systems import KAFKA, KFAKE, free_port
 
 PATIENCE_S, LOOK_S = 30, 0.05
 Start = Callable[[int | None], AbstractContextManager[Served]]

@@ -27,9 +27,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.log.record_kafka import KAFKA, free_port
-from tests.server import peer
-from tests.wire.raw import NONE, ClosedError, Connection
+from harness import peer
+from harness.brokers import KAFKA, free_port
+from harness.raw import NONE, ClosedError, Connection
 
 ROOT = Path(__file__).resolve().parents[1]
 LOAD = Path(os.environ.get("ROTA_COMMIT_LOAD") or ROOT / "target" / "release" / "examples" / "commit_load")
@@ -87,7 +87,7 @@ class Kafka:
     def __init__(self, place: Path) -> None:
         self.place = place / "kafka"
         self.address: Address = ("127.0.0.1", free_port())
-        command = [KAFKA, "start", str(self.address[1]), str(self.place)]
+        command = [str(KAFKA), "start", str(self.address[1]), str(self.place)]
         subprocess.run([*command, "num.partitions=20"], check=True, stdout=subprocess.DEVNULL)
 
     def pid(self) -> int:

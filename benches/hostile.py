@@ -1,7 +1,7 @@
 """How long others wait while a hostile client is at work: `python -m benches.hostile [--first] [--json] [NAME ...]`.
 
 Two servers share one core, and a member of each sends heartbeats from another core, one after the other. One server is
-attacked by a session of `tests/wire/hostile_sessions.py`, from its beginning on; the other one is not. Short turns
+attacked by a session of `harness/hostile_sessions.py`, from its beginning on; the other one is not. Short turns
 alternate: attacker and attacked server are stopped (SIGSTOP) and the quiet one is asked, then they go on and the
 attacked one is asked. So a machine that is busy for a while slows both. The figure is the 99th percentile of all
 attacked turns over that of all quiet ones, with the lowest and highest of the same in quarters of the run; the goal is
@@ -31,9 +31,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tests.wire.hostile_sessions import SESSIONS, Address, allow_files
-from tests.wire.process import ServerProcess, a_server_process
-from tests.wire.raw import NONE, Member
+from harness.hostile_sessions import SESSIONS, Address, allow_files
+from harness.process import ServerProcess, a_server_process
+from harness.raw import NONE, Member
 
 TURNS = 32
 TURN_S = 0.2

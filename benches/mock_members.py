@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from uuid import uuid4
 
+from harness.raw import NONE, Connection, Reader, join, sync
 from rota.bench.serving import Seat
-from tests.wire.raw import NONE, Connection, Reader, join, sync
 
 # It waits for more members before it answers the first.
 PATIENCE_S = 30

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from benches.brokers import MissingError, needs
 from benches.rival import Rival
+from harness.java import built
 from rota.bench import joining, serving
 from rota.bench.alone import Way, way
 from rota.bench.joining import Storm
 from rota.bench.processes import Served
 from rota.bench.serving import Say
-from tests.java import built
 
 ROOT = Path(__file__).resolve().parents[2]
 JVM_PROJECT = ROOT / "benches" / "kafka" / "jvm"

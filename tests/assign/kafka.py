@@ -3,22 +3,12 @@
 import json
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from harness.assignors import command
 from rota.model.assignors import Partition
 from tests.assign.groups import Group
-from tests.java import built
-
-HERE = Path(__file__).resolve().parent
-JAVA_FLAGS = ("-Xss16m", "-XX:+UseSerialGC")
-
-
-def command(*arguments: str, flags: tuple[str, ...] = JAVA_FLAGS) -> list[str]:
-    """How to run the Java program."""
-    jars = built(HERE / "java", "assignors-java")
-    return ["java", *flags, "-cp", f"{jars}/assignors.jar:{jars}/lib/*", "rota.assignors.Main", *arguments]
 
 
 class KafkaError(Exception):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Self
 
 import rota
+from harness import peer
+from harness.raw import JOIN_GROUP, LEAVE_GROUP, NONE, Connection, Reader, blob, frame, i32, string
 from tests.clients.eventually import eventually
-from tests.server import peer
-from tests.wire.raw import JOIN_GROUP, LEAVE_GROUP, NONE, Connection, Reader, blob, frame, i32, string
 
 SESSION_MS, SHORT_SESSION_MS = 30_000, 1_000
 TOPIC = "orders"

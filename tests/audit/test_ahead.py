@@ -11,14 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 import rota
+from harness import peer
+from harness.raw import NONE, Connection
 from rota import _rota
 from rota.audit.logs import JOURNAL, OFFSETS_TOPIC, Part, parts_of
 from rota.audit.rows import rows_of
 from rota.cli import app
 from rota.journal import JOURNAL_DIRECTORY, JOURNAL_TOPIC
 from tests.clients.eventually import eventually
-from tests.server import peer
-from tests.wire.raw import NONE, Connection
 
 SETTINGS = {"offsets.topic.num.partitions": 2, "group.initial.rebalance.delay.ms": 0}
 COMMITS = 20

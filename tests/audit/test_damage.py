@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 import rota
+from harness import peer
+from harness.raw import NONE, Connection
 from rota.audit.follow.growth import Position, parts_from
 from rota.audit.logs import Part, parts_of
 from rota.cli import app
 from tests.audit.test_ahead import batch_ends, rows, told
-from tests.server import peer
-from tests.wire.raw import NONE, Connection
 
 SETTINGS = {"offsets.topic.num.partitions": 1, "group.initial.rebalance.delay.ms": 0}
 COMMITS = 20

@@ -107,6 +107,25 @@ def test_a_planted_dependency_of_the_core_is_found(planted: str) -> None:
     assert tidy.dependency_breaches("Cargo.toml", planted, tidy.CORE_DEPENDENCIES)
 
 
+# ---- Python
+
+
+FROM_TESTS = re.compile(r"^\s*(?:from|import) tests\b", re.MULTILINE)
+
+
+def test_what_tests_and_benchmarks_share_is_in_harness() -> None:
+    sources = files(".py", under=["benches", "harness", "python"])
+    assert sources
+    assert not [name_of(path) for path in sources if FROM_TESTS.search(read(path))]
+
+
+@pytest.mark.parametrize(
+    "planted", ["import tests.clients\n", "from tests.wire import bystander\n", "    from tests import log"]
+)
+def test_an_import_of_tests_is_found(planted: str) -> None:
+    assert FROM_TESTS.search(planted)
+
+
 # ---- the layers of the server
 
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.java import ROOT
+from harness.java import ROOT
 
 from .family import Family
 

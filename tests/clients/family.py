@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.java import built
+from harness.java import built
 
 HERE = Path(__file__).resolve().parent
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -20,8 +20,8 @@ import pytest
 from confluent_kafka import Producer
 
 import rota
+from harness.brokers import KAFKA
 
-KAFKA = Path(__file__).parents[2] / "benches" / "kafka" / "kafka"
 TOOLS = {
     "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",

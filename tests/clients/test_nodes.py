@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer
 
 import rota
+from harness.peer import Nodes, fetch, fetched
 from tests.journaled import journaled
-from tests.server.peer import Nodes, fetch, fetched
 
 from .client import Client
 from .conftest import SETTINGS

@@ -13,7 +13,8 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
-from tests.conform.systems import KAFKA, STARTS_MAX, free_port
+from harness.brokers import KAFKA, free_port
+from tests.conform.systems import STARTS_MAX
 
 from .groups_scene import Ended, Scene, rota_groups
 from .kafkas_tool import said

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import confluent_kafka
 
+from harness.brokers import KAFKA, KFAKE, free_port
 from rota.conform.matrix import states
 from rota.conform.run import WORKERS
 from tests.clients.eventually import eventually
 
 ROOT = Path(__file__).parents[2]
-KAFKA = ROOT / "benches" / "kafka" / "kafka"
 DELAY = "group.initial.rebalance.delay.ms"
 #: Such that those who join one after the other meet in one generation.
 DELAY_MS_USUAL = "400"
@@ -64,17 +64,6 @@ EVERY_RUN: tuple[Settings, ...] = (
     {DELAY: "400", "group.min.session.timeout.ms": "1000"},
     {DELAY: "400", "offsets.retention.minutes": "10", "offsets.retention.check.interval.ms": "60000"},
 )
-
-
-def free_port() -> int:
-    """A port that nobody listens on, nor on the one behind it."""
-    while True:
-        with socket.socket() as one, socket.socket() as next_one:
-            one.bind(("127.0.0.1", 0))
-            port = int(one.getsockname()[1])
-            with contextlib.suppress(OSError):
-                next_one.bind(("127.0.0.1", port + 1))
-                return port
 
 
 def kafka(profile: str) -> Start:
@@ -161,7 +150,6 @@ def is_listening(address: str) -> bool:
 
 
 JAVA = ("java", "mvn")
-KFAKE = ROOT / "tests" / "conform" / "kfake"
 #: Requests that it cannot parse, and members without a common protocol, end its process.
 KFAKE_ENDS = ("malformed/*", "fields/*-next", "*no common protocol*", "*another protocol*", "*no protocols*")
 #: A null group id, and members whose first protocols differ, end its process.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tomllib
@@ -15,6 +14,7 @@ from queue import Empty, Queue
 from threading import Thread
 from time import monotonic
 
+from harness.brokers import free_port
 from tests.docs.pages import ROOT
 
 WITHIN_S = 120.0
@@ -37,12 +37,6 @@ MAKE = """#!/bin/sh
 # The target has to be there; it is not made.
 exec "{make}" -C "{root}" --dry-run "$@" > /dev/null
 """
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class Shell:

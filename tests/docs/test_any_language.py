@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.java import ROOT
+from harness.java import ROOT
 
 EXAMPLES = ROOT / "examples"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))

@@ -22,7 +22,7 @@ from urllib.request import urlopen
 from confluent_kafka import KafkaException, Producer, TopicPartition
 
 import rota
-from tests.conform.systems import free_port
+from harness.brokers import free_port
 
 from .asking import SETTINGS, ask, consumer, leave, settle, until
 

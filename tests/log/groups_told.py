@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from tests.wire.raw import (
+from harness.raw import (
     DESCRIBE_GROUPS,
     LIST_GROUPS,
     OFFSET_FETCH,

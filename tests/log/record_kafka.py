@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import random
-import socket
 import subprocess
 import sys
 import tarfile
@@ -21,12 +19,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import rota
+from harness.brokers import KAFKA, free_port
+from harness.peer import host_port
+from harness.raw import NONE, OFFSET_DELETE, Connection, frame, i32, string
 from tests.log.groups_told import Told, differences, told
-from tests.server.peer import host_port
-from tests.wire.raw import NONE, OFFSET_DELETE, Connection, frame, i32, string
 
 ROOT = Path(__file__).resolve().parents[2]
-KAFKA = str(ROOT / "benches" / "kafka" / "kafka")
 TOPIC, PARTITIONS, MESSAGES = "orders", 4, 60
 GROUPS = ["members", "statics", "left", "commits", "deleted", "forgotten", "newer"]
 WITHIN_S = 60
@@ -103,19 +101,6 @@ def play(address: str, newer: bool = True) -> list[Consumer]:
         body = string("forgotten") + i32(1) + string(TOPIC) + i32(2) + i32(0) + i32(1)
         assert connection.ask(frame(OFFSET_DELETE, 0, body)).i16() == NONE
     return [*members, *statics, *others]
-
-
-def free_port() -> int:
-    """With a free one after it; below those that connections get, of which one may be left in the way."""
-    for port in random.sample(range(20_000, 32_000, 2), 100):
-        with socket.socket() as first, socket.socket() as second:
-            try:
-                first.bind(("127.0.0.1", port))
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no port is free")
 
 
 def record(place: Path) -> Told:

@@ -13,10 +13,10 @@ import threading
 import time
 from pathlib import Path
 
+from harness import peer
+from harness.raw import LEAVE_GROUP, NONE, Reader, frame, string
 from tests.log.served import PARTITIONS
 from tests.log.test_kill import Client, Process, worst
-from tests.server import peer
-from tests.wire.raw import LEAVE_GROUP, NONE, Reader, frame, string
 
 WORKERS = 4
 SESSION_MS = 1_800_000

@@ -8,11 +8,11 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 import rota
+from harness import peer
+from harness.raw import NONE, Connection, Reader
 from rota._rota import DataLog
 from rota.log import OFFSETS_TOPIC, records
 from tests.clients.eventually import eventually
-from tests.server import peer
-from tests.wire.raw import NONE, Connection, Reader
 
 SEGMENT_BYTES = 65_536
 PARTITIONS = 2

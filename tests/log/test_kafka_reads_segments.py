@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import rota
+from harness.brokers import KAFKA
 from tests.log.groups_told import told
-from tests.log.record_kafka import GROUPS, KAFKA, play
+from tests.log.record_kafka import GROUPS, play
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = re.compile(r"^\| offset: (\d+) .*? key: (\{.*?\}\}) payload: (.*)$")
@@ -56,7 +57,7 @@ def test_kafkas_dump_tool_finds_what_we_wrote(tmp_path: Path) -> None:
     segments = sorted((tmp_path / "data" / "__consumer_offsets-3").glob("*.log"))
     assert len(segments) > 1
     files = ",".join(map(str, segments))
-    dump = [KAFKA, "dump", files, "--deep-iteration"]
+    dump = [str(KAFKA), "dump", files, "--deep-iteration"]
     lines = subprocess.run(dump, check=True, capture_output=True, text=True).stdout.splitlines()
     batches = [line for line in lines if line.startswith("baseOffset: ")]
     assert batches
@@ -81,7 +82,7 @@ def dumped(data: Path) -> dict[str, dict[str, object]]:
         segments = ",".join(str(path) for path in sorted(folder.glob("*.log")) if path.stat().st_size)
         if not segments:
             continue
-        lines = subprocess.run([KAFKA, "dump", segments], check=True, capture_output=True, text=True).stdout
+        lines = subprocess.run([str(KAFKA), "dump", segments], check=True, capture_output=True, text=True).stdout
         for match in filter(None, map(RECORD.match, lines.splitlines())):
             _, key, payload = match.groups()
             if payload in ("", "<DELETE>"):

@@ -14,10 +14,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 import rota
+from harness import peer
+from harness.raw import DESCRIBE_GROUPS, LIST_GROUPS, NONE, Connection, compact, frame, varint
 from tests.log.groups_told import Told, differences, told
 from tests.log.record_kafka import GROUPS, MESSAGES, PARTITIONS, TOPIC
-from tests.server import peer
-from tests.wire.raw import DESCRIBE_GROUPS, LIST_GROUPS, NONE, Connection, compact, frame, varint
 
 ARCHIVE = Path(__file__).with_name("kafka-4.4.0.tar.xz")
 NOT_COORDINATOR, GROUP_ID_NOT_FOUND = 16, 69

@@ -21,10 +21,8 @@ from typing import Protocol, TypeVar
 import pytest
 
 import rota
-from rota._rota import DataLog
-from rota.log import OFFSETS_TOPIC, records
-from tests.server import messages, peer
-from tests.server.peer import (
+from harness import peer
+from harness.peer import (
     FENCED_INSTANCE_ID,
     LOAD_IN_PROGRESS,
     NOT_COORDINATOR,
@@ -32,7 +30,7 @@ from tests.server.peer import (
     Committed,
     host_port,
 )
-from tests.wire.raw import (
+from harness.raw import (
     ILLEGAL_GENERATION,
     NONE,
     REBALANCE_IN_PROGRESS,
@@ -41,6 +39,9 @@ from tests.wire.raw import (
     Connection,
     Reader,
 )
+from rota._rota import DataLog
+from rota.log import OFFSETS_TOPIC, records
+from tests.server import messages
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = int(os.environ.get("ROTA_KILLS", "50"))

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 import rota
+from harness.peer import Nodes
+from harness.raw import Connection
 from tests.journaled import journaled
-from tests.wire.raw import Connection
-
-from .peer import Nodes
 
 SETTINGS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1000}
 

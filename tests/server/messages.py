@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.wire.raw import FETCH, PRODUCE, Reader, blob, frame, i8, i16, i32, i64, string
+from harness.raw import FETCH, PRODUCE, Reader, blob, frame, i8, i16, i32, i64, string
 
 DELETE_TOPICS = 20
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.wire.raw import Connection, Reader
+from harness.raw import Connection, Reader
 
 from .messages import NONE, UNKNOWN_TOPIC_OR_PARTITION, batch, fetch, fetched, produce, produced
 

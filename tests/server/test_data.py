@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import rota
-from tests.server import peer
-from tests.wire.raw import Connection, Reader
+from harness import peer
+from harness.raw import Connection, Reader
 
 COORDINATOR_NOT_AVAILABLE = 15
 ROTA = [sys.executable, "-m", "rota"]

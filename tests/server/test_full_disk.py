@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
+from harness import peer
+from harness.raw import Connection
 from tests.clients.eventually import eventually
-from tests.server import peer
 from tests.server.test_data import WITHIN_S, run, serving
-from tests.wire.raw import Connection
 
 FILLER = "filler"
 

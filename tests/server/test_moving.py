@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 import rota
+from harness import peer
+from harness.peer import FENCED_INSTANCE_ID, MEMBER_ID_REQUIRED, NOT_COORDINATOR, Member, Nodes
+from harness.raw import NONE, UNKNOWN_MEMBER_ID, Connection, Reader
 from tests.clients.eventually import eventually
 from tests.journaled import journaled
 from tests.server.messages import delete_topic, deleted
-from tests.wire.raw import NONE, UNKNOWN_MEMBER_ID, Connection, Reader
 
-from . import peer
 from .conftest import SETTINGS
-from .peer import FENCED_INSTANCE_ID, MEMBER_ID_REQUIRED, NOT_COORDINATOR, Member, Nodes
 
 
 def answer_of(connection: Connection) -> Reader:

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 import rota
-from tests.wire.raw import API_VERSIONS, Connection, frame, join
+from harness.raw import API_VERSIONS, Connection, frame, join
 
 SILENCE_S = 0.3
 LONG_MS = 3_600_000

@@ -6,11 +6,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import rota
+from harness import peer
+from harness.peer import LOAD_IN_PROGRESS, NOT_COORDINATOR, NOT_LEADER_OR_FOLLOWER, Nodes
+from harness.raw import NONE, Reader, frame, i32, i64, string
 from tests.server.messages import batch, delete_topic, deleted, fetch, fetched, produce, produced
-from tests.wire.raw import NONE, Reader, frame, i32, i64, string
-
-from . import peer
-from .peer import LOAD_IN_PROGRESS, NOT_COORDINATOR, NOT_LEADER_OR_FOLLOWER, Nodes
 
 GROUPS = [f"g{i}" for i in range(20)]
 LIST_OFFSETS = 2

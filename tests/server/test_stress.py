@@ -9,10 +9,9 @@ import threading
 import pytest
 
 import rota
-from tests.wire.raw import NONE, Connection, Reader
-
-from . import peer
-from .peer import LOAD_IN_PROGRESS, NOT_COORDINATOR, Committed, Member, Nodes, host_port
+from harness import peer
+from harness.peer import LOAD_IN_PROGRESS, NOT_COORDINATOR, Committed, Member, Nodes, host_port
+from harness.raw import NONE, Connection, Reader
 
 GROUPS = ("a", "b", "c", "d")
 MOVES = 4_000

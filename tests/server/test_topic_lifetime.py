@@ -6,7 +6,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 import rota
-from tests.wire.raw import Connection
+from harness.raw import Connection
 
 from .messages import batch, produce, produced
 

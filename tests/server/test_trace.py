@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 import rota
+from harness.raw import HEARTBEAT, Connection, Member, frame, heartbeat, join, sync
 from tests.clients.eventually import eventually
 from tests.commands.test_serve import WITHIN_S, serving
-from tests.wire.raw import HEARTBEAT, Connection, Member, frame, heartbeat, join, sync
 
 Lines = list[dict[str, Any]]
 SETTINGS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1000}

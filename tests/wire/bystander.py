@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .raw import NONE, Member
+from harness.raw import NONE, Member
 
 PATIENCE_S = 60
 

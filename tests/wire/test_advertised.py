@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import rota
+from harness.raw import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, Connection, frame, i32, string
 
-from .raw import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, Connection, frame, i32, string
 from .test_describing import BROKER, describe
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 import rota
+from harness.raw import NONE, UNKNOWN_MEMBER_ID, Connection, Member, Reader, heartbeat, join
 
 from .conftest import SETTINGS
-from .raw import NONE, UNKNOWN_MEMBER_ID, Connection, Member, Reader, heartbeat, join
 from .test_offsets import commit, committed
 
 Address = tuple[str, int]

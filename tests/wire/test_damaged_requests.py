@@ -9,10 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import rota
-
-from .bystander import a_healthy_client, resident_bytes
-from .hostile_sessions import make_topic
-from .raw import (
+from harness.hostile_sessions import make_topic
+from harness.raw import (
     DESCRIBE_GROUPS,
     LEAVE_GROUP,
     OFFSET_COMMIT,
@@ -28,6 +26,8 @@ from .raw import (
     string,
     sync,
 )
+
+from .bystander import a_healthy_client, resident_bytes
 
 Address = tuple[str, int]
 

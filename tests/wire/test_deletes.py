@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rota
-
-from .raw import (
+from harness.raw import (
     DELETE_GROUPS,
     NONE,
     OFFSET_DELETE,
@@ -19,6 +18,7 @@ from .raw import (
     string,
     varint,
 )
+
 from .test_offsets import commit, committed
 
 Address = tuple[str, int]

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 import rota
-
-from .raw import (
+from harness.raw import (
     DESCRIBE_CLUSTER,
     DESCRIBE_CONFIGS,
     METADATA,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rota
-
-from .raw import (
+from harness.raw import (
     API_VERSIONS,
     CONSUMER_GROUP_HEARTBEAT,
     FIND_COORDINATOR,

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from .raw import (
+from harness.raw import (
     API_VERSIONS,
     HEARTBEAT,
     JOIN_GROUP,

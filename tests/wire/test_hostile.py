@@ -10,10 +10,10 @@ import time
 import pytest
 
 import rota
+from harness.hostile_sessions import allow_files
+from harness.raw import NONE, UNKNOWN_MEMBER_ID, Connection, Member, blob, frame, heartbeat, i32, join
 
 from .bystander import PATIENCE_S, a_healthy_client, resident_bytes
-from .hostile_sessions import allow_files
-from .raw import NONE, UNKNOWN_MEMBER_ID, Connection, Member, blob, frame, heartbeat, i32, join
 
 Address = tuple[str, int]
 

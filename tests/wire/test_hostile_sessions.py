@@ -9,10 +9,9 @@ from contextlib import closing
 
 import pytest
 
-from .bystander import a_healthy_client
-from .hostile_sessions import MEMBERS, SESSIONS, Session, allow_files
-from .process import a_server_process
-from .raw import (
+from harness.hostile_sessions import MEMBERS, SESSIONS, Session, allow_files
+from harness.process import a_server_process
+from harness.raw import (
     DESCRIBE_GROUPS,
     NONE,
     REBALANCE_IN_PROGRESS,
@@ -25,6 +24,8 @@ from .raw import (
     string,
     sync,
 )
+
+from .bystander import a_healthy_client
 
 
 @pytest.mark.parametrize("session", SESSIONS.values(), ids=SESSIONS)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import rota
+from harness.raw import OFFSET_COMMIT, Connection, frame, i16, i32, i64, string
 
-from .raw import OFFSET_COMMIT, Connection, frame, i16, i32, i64, string
 from .test_deletes import delete, delete_offsets, deleted, offsets_deleted
 from .test_topic_ids import (
     NOWHERE,

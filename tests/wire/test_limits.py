@@ -5,9 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import rota
-
-from .conftest import SETTINGS
-from .raw import (
+from harness.raw import (
     DESCRIBE_GROUPS,
     HEARTBEAT,
     UNKNOWN_MEMBER_ID,
@@ -21,6 +19,8 @@ from .raw import (
     string,
     varint,
 )
+
+from .conftest import SETTINGS
 
 Address = tuple[str, int]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .raw import DESCRIBE_GROUPS, LIST_GROUPS, Connection, Member, blob, compact, frame, i16, i32, string, varint
+from harness.raw import DESCRIBE_GROUPS, LIST_GROUPS, Connection, Member, blob, compact, frame, i16, i32, string, varint
 
 Address = tuple[str, int]
 MISSING_GROUP_V5 = i16(0) + compact("missing") + compact("Dead") + varint(1) * 3

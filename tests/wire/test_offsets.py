@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rota
-
-from .raw import OFFSET_COMMIT, OFFSET_FETCH, Connection, Reader, compact, frame, i16, i32, i64, string, varint
+from harness.raw import OFFSET_COMMIT, OFFSET_FETCH, Connection, Reader, compact, frame, i16, i32, i64, string, varint
 
 Address = tuple[str, int]
 UNKNOWN_TOPIC_OR_PARTITION = 3

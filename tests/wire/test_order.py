@@ -6,8 +6,7 @@ import socket
 import time
 
 import rota
-
-from .raw import (
+from harness.raw import (
     API_VERSIONS,
     LEAVE_GROUP,
     NONE,

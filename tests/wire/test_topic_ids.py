@@ -8,8 +8,7 @@ from __future__ import annotations
 import pytest
 
 import rota
-
-from .raw import METADATA, OFFSET_COMMIT, OFFSET_FETCH, Connection, Reader, compact, frame, i32, i64, varint
+from harness.raw import METADATA, OFFSET_COMMIT, OFFSET_FETCH, Connection, Reader, compact, frame, i32, i64, varint
 
 Address = tuple[str, int]
 Topics = list[tuple[bytes, list[int]]]

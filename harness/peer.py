@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 import rota
-from tests.wire.raw import (
+from harness.raw import (
     FIND_COORDINATOR,
     HEARTBEAT,
     JOIN_GROUP,
