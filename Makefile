@@ -51,7 +51,7 @@ CARGO_TESTED := --workspace --exclude rota-python
 # Of `make check`: compare with where the branch left this commit.
 CHECK_SINCE ?= main
 
-.PHONY: check conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo differential differential-rust explore planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: check conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential differential-rust explore planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,8 +62,8 @@ $(BIN)/maturin:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
 
-develop: venv ## build the Rust module (debug) and install rota with its test tools into .venv
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin develop --extras demo,test --quiet >/dev/null
+develop: venv ## build the Rust module (debug) and install rota with its test and docs tools into .venv
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin develop --extras demo,docs,test --quiet >/dev/null
 
 lint: lint-python lint-rust ## all linters and type checks
 
@@ -121,7 +121,7 @@ differential: wheel ## core against model, 1,000,000 steps with the release buil
 	build/differential/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	build/differential/bin/rota check differential --steps $(STEPS) --seed $(SEED) --processes $(WORKERS)
 
-planted: develop ## plant bugs in a copy of the core, let every engine look for each, write docs/planted.md (an hour)
+planted: develop ## plant bugs in a copy of the core, let every engine look for each, write docs/generated/planted.md (an hour)
 	$(BIN)/python -m tests.checks.planted --workers $(WORKERS)
 
 mutants: ## change the core a little, many times; the tests in Rust have to notice (SHARD=0/20; cargo install cargo-mutants)
@@ -214,7 +214,7 @@ differential-rust: ## the core beside the naive coordinator, step by step, relea
 conform: ## ask the server of dist/*.whl whatever Apache Kafka was asked, and compare (about 1 min)
 	PYTHON=$(PYTHON) scripts/conform dist
 
-conformance: develop ## record Apache Kafka, rota and others anew, and write docs/conformance.md (JDK, Maven; many minutes)
+conformance: develop ## record Apache Kafka, rota and others anew, and write docs/generated/conformance.md (JDK, Maven; many minutes)
 	$(BIN)/python -m tests.conform.record $(SYSTEMS)
 
 conformance-check: develop ## Apache Kafka 4.4 and rota side by side, both asked now (JDK, Maven; about 5 min)
@@ -228,6 +228,17 @@ conform-fuzz: develop ## random sessions on Apache Kafka and rota in lockstep (J
 
 specs-inputs: develop ## the proved formulas of wheel and certifier beside Rust, 1,000,000 inputs each (INPUTS=...)
 	$(BIN)/python -m tests.checks.spec_inputs $(INPUTS)
+
+docs: venv ## build the site of docs/ with the API reference into build/site; broken links fail (no network once installed)
+	@test -x $(BIN)/mkdocs || $(MAKE) develop
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo build/site/index.html
+
+drawings: develop ## draw docs/architecture.md's crates and layers from the tree
+	$(BIN)/python -m tests.checks.drawings
+
+picture: develop ## run the demo and write its last table as docs/generated/demo.svg
+	$(BIN)/python scripts/demo-picture
 
 demo: develop ## watch a group live, about 30 s (DEMO_ARGS=--json for a summary)
 	$(BIN)/rota demo $(DEMO_ARGS)
