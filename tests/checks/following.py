@@ -440,7 +440,7 @@ class Said:
 
 
 def _leave_out(happened: Happened) -> None:
-    """What docs/proved.md says is not followed: the run ends here."""
+    """What docs/generated/proved.md says is not followed: the run ends here."""
     group = happened.before.groups.get(GROUP)
     if group and group.deleting is not None and happened.kind == "request":
         raise Outside("a request to a group whose end is on its way")

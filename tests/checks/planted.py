@@ -1,4 +1,4 @@
-"""`python -m tests.checks.planted`: plants the bugs, lets every engine look for each, and writes docs/planted.md."""
+"""`python -m tests.checks.planted`: plants the bugs, runs every engine, and writes docs/generated/planted.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/planted.md: which engine found which bug, after how many steps, and how many events show it."""
+"""docs/generated/planted.md: which engine found which bug, after how many steps, and how many events show it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.checks.planted_found import Found
 from tests.checks.planting import bugs
 from tests.checks.tidy import ROOT
 
-PAGE = ROOT / "docs/planted.md"
+PAGE = ROOT / "docs/generated/planted.md"
 NOT_FOUND = "–"
 HEAD = """# Planted bugs
 A check that cannot fail is worth nothing. Here the engines that check the coordinator are checked: each row is a bug

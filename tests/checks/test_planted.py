@@ -1,6 +1,6 @@
 """The planted bugs are in the copy and nowhere else; each was found, and what shows five of them is short.
 
-`make planted` runs every engine against every bug and writes docs/planted.md.
+`make planted` runs every engine against every bug and writes docs/generated/planted.md.
 """
 
 from __future__ import annotations

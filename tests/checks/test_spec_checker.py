@@ -210,7 +210,7 @@ def test_a_property_of_steps_sees_both_sides() -> None:
 
 
 def test_the_page_of_what_is_proved_is_up_to_date() -> None:
-    assert (ROOT / "docs/proved.md").read_text(encoding="utf-8") == explain.page()
+    assert (ROOT / "docs/generated/proved.md").read_text(encoding="utf-8") == explain.page()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""docs/conformance.md, from the recordings: one row per behaviour, one column per system and version."""
+"""docs/generated/conformance.md, from the recordings: one row per behaviour, one column per system and version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rota.conform.run import catalogue, chosen
 from rota.conform.said import Evidence
 from tests.conform.systems import ROOT
 
-PAGE = ROOT / "docs" / "conformance.md"
+PAGE = ROOT / "docs/generated/conformance.md"
 NOTES = ROOT / "tests" / "conform" / "notes.toml"
 CELL_SHOWN = 72
 EVIDENCE_SHOWN = 400
@@ -45,16 +45,16 @@ PARTS = {
 HEAD = """\
 # Conformance
 
-What brokers answered when the same sessions were played to each of them. Made by `make conformance` from the recordings
-in `python/rota/conform/recorded`, which have every answer of every row; do not edit. `rota conform` asks any broker the
-same (`rota conform --help`), and `rota conform --list` has what each row is about.
+The answers of several brokers to the same sessions. `make conformance` writes this page from the recordings in
+`python/rota/conform/recorded`, which have every answer of every row; do not edit it. `rota conform` plays the sessions
+to any broker, and `rota conform --list` describes each row.
 
-Answers are compared without ids, moments and orders that no broker promises. *same*: as Apache Kafka 4.4.0 answered.
-*D1*, *Broker APIs*: that departure of [departures.md](departures.md); *§21*: what [protocol.md](protocol.md) leaves
-open. Anything else in a column is what that system answered instead, at the first step that differs. *not served*: by
-its own ApiVersions it lacks an API or a version that the row needs. *not reached*: it answered otherwise on the way to
-the state that the row is about. An empty cell: not played there. Systems were set to an initial rebalance delay of
-0.4 s, where they have that setting.
+Answers are compared without ids, times and orders that no broker promises. *same*: as Apache Kafka 4.4.0 answered.
+*D1*, *Broker APIs*: that departure of [departures.md](../departures.md). *§21*: what [protocol.md](../protocol.md)
+leaves open. Anything else in a column is the answer of that system at the first step that differs. *not served*: its
+ApiVersions lacks an API or a version that the row needs. *not reached*: it answered differently before the state that
+the row needs. An empty cell: not played there. Systems were set to an initial rebalance delay of 0.4 s, where they have
+that setting.
 
 ## Ask a broker
 

@@ -1,4 +1,4 @@
-"""`python -m tests.conform.record [SYSTEM ...]`: run the kit on systems, keep their answers, write docs/conformance.md.
+"""`python -m tests.conform.record [SYSTEM ...]`: run the kit on systems, keep the answers, write docs/generated.
 
 The recordings are python/rota/conform/recorded/SYSTEM-VERSION.json; each is made from nothing, but for the rows that
 --longest leaves out, which stay as they were recorded. With --check nothing is kept: exit code 1 if rota answers

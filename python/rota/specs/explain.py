@@ -1,4 +1,4 @@
-"""Properties in words: `rota check proofs --explain ID`, and the page docs/proved.md (`python -m rota.specs.explain`).
+"""Properties in words: `rota check proofs --explain ID`, and docs/generated/proved.md (`python -m rota.specs.explain`).
 
 `killed.json` lists which planted bugs break which property. `python -m rota.specs.explain --bugs` writes it, and
 `tests/checks/test_spec_classic.py` compares it with what the bugs do.
@@ -160,7 +160,7 @@ def needed(name: str) -> str:
 
 
 def page() -> str:
-    """`docs/proved.md`."""
+    """`docs/generated/proved.md`."""
     spec = classic()
     killed = bugs()
     lines = [
@@ -225,7 +225,7 @@ def write(root: Path, with_bugs: bool) -> None:
             {name: found[name] for name in (*(bug.name for bug in MUTANTS), *(bug.name for bug in SLIPS))}, indent=1
         )
         (root / "python/rota/specs/killed.json").write_text(text + "\n", encoding="utf-8")
-    (root / "docs/proved.md").write_text(page(), encoding="utf-8")
+    (root / "docs/generated/proved.md").write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
