@@ -19,14 +19,14 @@ def crowd(request: pytest.FixtureRequest) -> Crowd:
 
 
 def test_floor_of_one_python_call(benchmark: Any) -> None:
-    benchmark(rota.Coordinator().next_deadline)
+    benchmark(rota.coordinator.Coordinator().next_deadline)
 
 
 def test_one_heartbeat_a_call(benchmark: Any, crowd: Crowd) -> None:
     group, member = crowd.members[0]
-    request = rota.Heartbeat(group, member, 1)
+    request = rota.protocol.Heartbeat(group, member, 1)
     effects = benchmark(crowd.coordinator.submit, 0, 0, request, entropy=0)
-    assert effects[0].error == rota.ErrorCode.NONE
+    assert effects[0].error == rota.protocol.ErrorCode.NONE
 
 
 def test_all_members_in_one_call(benchmark: Any, crowd: Crowd) -> None:

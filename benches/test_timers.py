@@ -10,15 +10,15 @@ TIMERS, SESSION_MS, KEYS = 10_000, 45_000, 100
 
 
 @pytest.fixture
-def wheel() -> rota.Wheel:
-    return rota.Wheel()
+def wheel() -> rota.coordinator.Wheel:
+    return rota.coordinator.Wheel()
 
 
-def armed(wheel: rota.Wheel) -> list[int]:
+def armed(wheel: rota.coordinator.Wheel) -> list[int]:
     return [wheel.arm(wheel.now_ms + 1 + at * 7_919 % SESSION_MS, at) for at in range(TIMERS)]
 
 
-def test_timers_are_given_later_deadlines(benchmark: Any, wheel: rota.Wheel) -> None:
+def test_timers_are_given_later_deadlines(benchmark: Any, wheel: rota.coordinator.Wheel) -> None:
     timers = armed(wheel)
 
     def rearm() -> bool:
@@ -27,7 +27,7 @@ def test_timers_are_given_later_deadlines(benchmark: Any, wheel: rota.Wheel) -> 
     assert benchmark(rearm)
 
 
-def test_timers_are_cancelled_and_armed_again(benchmark: Any, wheel: rota.Wheel) -> None:
+def test_timers_are_cancelled_and_armed_again(benchmark: Any, wheel: rota.coordinator.Wheel) -> None:
     timers = armed(wheel)
 
     def again() -> None:
@@ -38,7 +38,7 @@ def test_timers_are_cancelled_and_armed_again(benchmark: Any, wheel: rota.Wheel)
     assert len(wheel) == TIMERS
 
 
-def test_all_timers_fire(benchmark: Any, wheel: rota.Wheel) -> None:
+def test_all_timers_fire(benchmark: Any, wheel: rota.coordinator.Wheel) -> None:
     def setup() -> None:
         armed(wheel)
 
@@ -50,7 +50,7 @@ def test_all_timers_fire(benchmark: Any, wheel: rota.Wheel) -> None:
 
 
 def test_operations_are_watched_and_completed(benchmark: Any) -> None:
-    purgatory = rota.Purgatory()
+    purgatory = rota.coordinator.Purgatory()
     keys = [f"group-{key}" for key in range(KEYS)]
 
     def wait_and_complete() -> int:

@@ -25,7 +25,7 @@ def from_python(plan: Plan) -> Iterator[Row]:
     order = np.random.default_rng(1).permutation(members)
     handles, generations = crowd.handles[order], crowd.generations
     chosen = [crowd.members[at] for at in order[:CALLS]]
-    requests = [rota.Heartbeat(group, member, 1) for group, member in chosen]
+    requests = [rota.protocol.Heartbeat(group, member, 1) for group, member in chosen]
 
     def arrays() -> tuple[int, float]:
         began, count = time.perf_counter(), 0

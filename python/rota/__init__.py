@@ -1,168 +1,86 @@
-"""rota: a Kafka consumer-group coordinator that you can pip install.
+"""rota: a Kafka consumer-group coordinator for tests, for operators, and as a library.
 
-`Coordinator` is the coordinator of one partition of `__consumer_offsets` as a state machine in your own time: requests
-go in, answers and records to append come out. Everything that goes in or comes out is a frozen class with plain fields.
+Start here:
+
+- `Server`: a Kafka-compatible server inside this process.
+- `VirtualClock`: time that a test moves by hand.
+- The pytest fixtures `rota_server` and `rota_clock`, which the plugin `rota.pytest_plugin` registers.
+
+Errors derive from `RotaError`: `ConfigError` (a setting is wrong), `NotFoundError` (a group, member, topic, partition
+or node does not exist), `ServerError` (the server could not start, or has stopped), and those of the modules below.
+
+The rest of the package:
+
+- `rota.protocol`: requests, answers, records and error codes as frozen classes.
+- `rota.coordinator`: the coordinator as a state machine in your own time, without sockets.
+- `rota.member`: the member's side of a group (`Member`); `rota.aio` runs it over asyncio.
+- `rota.assign`: the assignors.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 from rota._rota import (
-    Answer,
-    Append,
-    Assignment,
-    CommitAnswer,
-    CommittedPartition,
     ConfigError,
-    Coordinator,
-    DeleteAnswer,
-    DeletedPartition,
-    DeleteGroup,
-    Departure,
-    DescribeAnswer,
-    DescribedMember,
-    DescribeGroup,
-    Effect,
     EmbeddedError,
-    ErrorCode,
     Explanation,
-    FetchAnswer,
-    FetchedOffset,
-    GroupRecord,
-    GroupValue,
-    Heartbeat,
-    HeartbeatAnswer,
     InvariantViolation,
-    JoinAnswer,
-    JoinedMember,
-    JoinGroup,
-    LeaveAnswer,
-    LeaveGroup,
-    LeftMember,
-    ListAnswer,
-    ListedGroup,
-    ListGroups,
-    MemberValue,
     NotFoundError,
-    OffsetCommit,
-    OffsetDelete,
-    OffsetDeleteAnswer,
-    OffsetFetch,
-    OffsetRecord,
-    OffsetValue,
-    ProjectedMember,
-    Projection,
-    Purgatory,
-    Rebalance,
-    Record,
     RecordError,
-    Request,
     RotaError,
     ServerError,
     SnapshotError,
-    Subscription,
-    SyncAnswer,
-    SyncGroup,
-    UnknownRecord,
-    Wait,
-    Wheel,
     __version__,
-    decode_assignment,
-    decode_record,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
 )
 from rota.clock import VirtualClock
 from rota.server import Message, Server
 
 if TYPE_CHECKING:
     from rota import assign as assign
+    from rota import coordinator as coordinator
+    from rota import member as member
+    from rota import protocol as protocol
     from rota.member import Member, MemberError, MemberSettings
 
 __all__ = [
-    "Answer",
-    "Append",
-    "Assignment",
-    "CommitAnswer",
-    "CommittedPartition",
     "ConfigError",
-    "Coordinator",
-    "DeleteAnswer",
-    "DeleteGroup",
-    "DeletedPartition",
-    "Departure",
-    "DescribeAnswer",
-    "DescribeGroup",
-    "DescribedMember",
-    "Effect",
     "EmbeddedError",
-    "ErrorCode",
     "Explanation",
-    "FetchAnswer",
-    "FetchedOffset",
-    "GroupRecord",
-    "GroupValue",
-    "Heartbeat",
-    "HeartbeatAnswer",
     "InvariantViolation",
-    "JoinAnswer",
-    "JoinGroup",
-    "JoinedMember",
-    "LeaveAnswer",
-    "LeaveGroup",
-    "LeftMember",
-    "ListAnswer",
-    "ListGroups",
-    "ListedGroup",
     "Member",
     "MemberError",
     "MemberSettings",
-    "MemberValue",
     "Message",
     "NotFoundError",
-    "OffsetCommit",
-    "OffsetDelete",
-    "OffsetDeleteAnswer",
-    "OffsetFetch",
-    "OffsetRecord",
-    "OffsetValue",
-    "ProjectedMember",
-    "Projection",
-    "Purgatory",
-    "Rebalance",
-    "Record",
     "RecordError",
-    "Request",
     "RotaError",
     "Server",
     "ServerError",
     "SnapshotError",
-    "Subscription",
-    "SyncAnswer",
-    "SyncGroup",
-    "UnknownRecord",
     "VirtualClock",
-    "Wait",
-    "Wheel",
     "__version__",
-    "decode_assignment",
-    "decode_record",
-    "decode_subscription",
-    "encode_assignment",
-    "encode_subscription",
 ]
+
+# A server needs none of these: they are imported when they are first used.
+LAZY_MODULES = ("assign", "coordinator", "member", "protocol")
+LAZY_NAMES = {"Member": "member", "MemberError": "member", "MemberSettings": "member"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the assignors and the member's side when they are asked for: a server does not need them."""
-    if name == "assign":
-        return importlib.import_module("rota.assign")
-    if name in ("member", "Member", "MemberError", "MemberSettings"):
-        member = importlib.import_module("rota.member")
-        return member if name == "member" else getattr(member, name)
+    if name in LAZY_MODULES:
+        return importlib.import_module(f"rota.{name}")
+    if name in LAZY_NAMES:
+        return getattr(importlib.import_module(f"rota.{LAZY_NAMES[name]}"), name)
+    if not name.startswith("_"):
+        for place in ("protocol", "coordinator"):
+            module = importlib.import_module(f"rota.{place}")
+            if name in module.__all__:
+                import warnings
+
+                warnings.warn(f"rota.{name} has moved to rota.{place}.{name}", DeprecationWarning, stacklevel=2)
+                return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *LAZY_MODULES})

@@ -1,4 +1,4 @@
-"""What `rota.Wheel` and `rota.Purgatory` do, said with sorted lists (docs/protocol.md §16).
+"""What `rota.coordinator.Wheel` and `rota.coordinator.Purgatory` do, said with sorted lists (docs/protocol.md §16).
 
 These are models to check against: the same verbs, no wheel, no haste. Two things may differ from the compiled ones.
 The models count ids 1, 2, 3, ... and never use one again. Their `next_deadline` is exact, while the wheel's may be

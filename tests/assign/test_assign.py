@@ -154,8 +154,8 @@ def test_a_partition_claimed_three_times_and_a_topic_named_twice_count_once() ->
 
 
 def test_metadata_is_read_and_a_member_whose_metadata_is_broken_is_named() -> None:
-    said = rota.Subscription(["t"], owned_partitions=[("t", [1, 0])], generation=4, rack="r", user_data=b"x")
-    good = rota.encode_subscription(said)
+    said = rota.protocol.Subscription(["t"], owned_partitions=[("t", [1, 0])], generation=4, rack="r", user_data=b"x")
+    good = rota.protocol.encode_subscription(said)
     members = rota.assign.read_members({"m": good}, {"m": "i"})
     assert members == {"m": Subscriber(("t",), "i", [("t", 1), ("t", 0)], 4, "r", b"x")}
     with pytest.raises(InputError, match="member `n` is no subscription: the bytes end inside `topics`"):
@@ -253,7 +253,7 @@ def test_built_in_assignors_remember_what_their_next_subscription_says() -> None
 def test_plans_are_written_as_assignments() -> None:
     encoded = rota.assign.encode_plan({"m": [("a", 0), ("a", 2)], "n": []})
     assert encoded["m"].hex() == "0003" + "00000001" + "000161" + "00000002" + "00000000" + "00000002" + "ffffffff"
-    assert rota.decode_assignment(encoded["n"]).partitions == ()
+    assert rota.protocol.decode_assignment(encoded["n"]).partitions == ()
 
 
 def flat(group: Group, order: Sequence[str], topics: Sequence[str]) -> rota.assign.FlatGroup:

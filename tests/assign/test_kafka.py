@@ -53,10 +53,10 @@ def test_subscriptions_are_written_as_kafka_writes_them(
 ) -> None:
     said = rota.assign.Subscriber(topics, None, owned, generation, rack)
     answer = kafka.ask("subscription", member=member_as_json("m", topics, said), version=version)
-    subscription = rota.Subscription(
+    subscription = rota.protocol.Subscription(
         topics, owned_partitions=by_topic(owned), generation=generation, rack=rack, version=version
     )
-    assert rota.encode_subscription(subscription).hex() == answer["bytes"]
+    assert rota.protocol.encode_subscription(subscription).hex() == answer["bytes"]
 
 
 @settings(max_examples=100, deadline=None)
@@ -77,7 +77,7 @@ def test_kafka_reads_what_rota_writes(
     user_data: bytes | None,
     version: int,
 ) -> None:
-    subscription = rota.Subscription(
+    subscription = rota.protocol.Subscription(
         topics,
         owned_partitions=by_topic(owned),
         generation=generation,
@@ -85,7 +85,7 @@ def test_kafka_reads_what_rota_writes(
         user_data=user_data,
         version=version,
     )
-    data = rota.encode_subscription(subscription)
+    data = rota.protocol.encode_subscription(subscription)
     theirs: Any = kafka.ask("read subscription", bytes=data.hex())
     ours = rota.assign.read_members({"m": data})["m"]
     assert theirs["topics"] == list(ours.topics)
@@ -99,7 +99,10 @@ def test_kafka_reads_what_rota_writes(
 @given(PARTITIONS, st.integers(0, 3))
 def test_assignments_are_written_as_kafka_writes_them(kafka: Kafka, partitions: list[Partition], version: int) -> None:
     answer = kafka.ask("assignment", partitions=partitions, version=version)
-    assert rota.encode_assignment(rota.Assignment(by_topic(partitions), version=version)).hex() == answer["bytes"]
+    assert (
+        rota.protocol.encode_assignment(rota.protocol.Assignment(by_topic(partitions), version=version)).hex()
+        == answer["bytes"]
+    )
     if version == 3:
         assert rota.assign.encode_plan({"m": partitions})["m"].hex() == answer["bytes"]
 

@@ -17,7 +17,7 @@ WITHIN_S = 60
 
 
 def plan(*partitions: int) -> bytes:
-    return rota.encode_assignment(rota.Assignment(((TOPIC, partitions),)))
+    return rota.protocol.encode_assignment(rota.protocol.Assignment(((TOPIC, partitions),)))
 
 
 def join(group: str, member: str, instance: str | None, session_ms: int) -> bytes:
@@ -25,7 +25,7 @@ def join(group: str, member: str, instance: str | None, session_ms: int) -> byte
     version = 3 if instance is None else 5
     body = string(group) + i32(session_ms) + i32(60_000) + string(member)
     body += b"" if instance is None else string(instance)
-    subscription = rota.encode_subscription(rota.Subscription((TOPIC,)))
+    subscription = rota.protocol.encode_subscription(rota.protocol.Subscription((TOPIC,)))
     return frame(JOIN_GROUP, version, body + string("consumer") + i32(1) + string("range") + blob(subscription))
 
 

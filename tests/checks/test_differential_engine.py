@@ -21,14 +21,14 @@ from rota.transcript.subject import Subject
 from rota.transcript.text import parse
 
 Change = Callable[[Any, Any], Any]
-REAL = rota.Coordinator
+REAL = rota.coordinator.Coordinator
 
 
 @dataclass
 class Wrong:
     """The real coordinator, but what it answers to a request goes through `change`."""
 
-    real: rota.Coordinator
+    real: rota.coordinator.Coordinator
     change: Change
 
     def submit(self, now_ms: int, ticket: int, request: Any, *, entropy: int) -> list[Any]:
@@ -40,13 +40,15 @@ class Wrong:
 
 def welcome_strangers(_request: Any, effect: Any) -> Any:
     """A planted bug: a member that nobody knows is told that all is well."""
-    is_stranger = isinstance(effect, rota.HeartbeatAnswer) and effect.error == rota.ErrorCode.UNKNOWN_MEMBER_ID
-    return rota.HeartbeatAnswer(effect.ticket, rota.ErrorCode.NONE) if is_stranger else effect
+    is_stranger = (
+        isinstance(effect, rota.protocol.HeartbeatAnswer) and effect.error == rota.protocol.ErrorCode.UNKNOWN_MEMBER_ID
+    )
+    return rota.protocol.HeartbeatAnswer(effect.ticket, rota.protocol.ErrorCode.NONE) if is_stranger else effect
 
 
 def panic(request: Any, effect: Any) -> Any:
     """A planted bug: something that no error was made for."""
-    if isinstance(request, rota.LeaveGroup):
+    if isinstance(request, rota.protocol.LeaveGroup):
         raise OverflowError("more leavers than members")
     return effect
 
@@ -54,7 +56,9 @@ def panic(request: Any, effect: Any) -> Any:
 @pytest.fixture
 def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[Change], None]:
     """Puts a wrong coordinator into the place of the real one."""
-    return lambda change: monkeypatch.setattr(rota, "Coordinator", lambda *a, **k: Wrong(REAL(*a, **k), change))
+    return lambda change: monkeypatch.setattr(
+        rota.coordinator, "Coordinator", lambda *a, **k: Wrong(REAL(*a, **k), change)
+    )
 
 
 def test_a_wrong_answer_is_shown_by_a_transcript_of_one_request(

@@ -1,1 +1,1 @@
-"""The compiled module: `rota.Coordinator`, `rota.Wheel`, `rota.Purgatory` and their plain classes."""
+"""`Coordinator`, `Wheel`, `Purgatory` and the classes of `rota.protocol`."""

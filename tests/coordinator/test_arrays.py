@@ -22,7 +22,7 @@ from array import array
 import rota
 from rota.assign import FlatGroup
 
-core = rota.Coordinator()
+core = rota.coordinator.Coordinator()
 core.loaded(0)
 handles = core.member_handles("g", ["a", "b"])
 assert (type(handles), handles.typecode, handles.tolist()) == (array, "Q", [2**64 - 1] * 2), handles

@@ -9,61 +9,76 @@ from typing import Any
 import pytest
 
 import rota
-from rota import _rota, assign
+from rota import _rota, assign, protocol
 
 PROTOCOLS = (("range", b"metadata"),)
 
 # What a type checker would not let through.
-untyped: Any = rota
+untyped: Any = protocol
+untyped_coordinator: Any = rota.coordinator
 
-REQUESTS: dict[str, rota.Request] = {
-    "JoinGroup": rota.JoinGroup("g", protocols=PROTOCOLS),
-    "SyncGroup": rota.SyncGroup("g", "m", 1, [("m", b"plan")]),
-    "Heartbeat": rota.Heartbeat("g", "m", 1),
-    "LeaveGroup": rota.LeaveGroup("g", ["m", ("", "i"), ("n", None, "done")]),
-    "OffsetCommit": rota.OffsetCommit("g", {("t", 0): 5, ("t", 1): (6, "note"), ("u", 0): (7, None, 3)}),
-    "OffsetFetch": rota.OffsetFetch("g", [("t", 0), ("u", 1)]),
-    "DescribeGroup": rota.DescribeGroup("g"),
-    "ListGroups": rota.ListGroups(states=["Stable"]),
-    "DeleteGroup": rota.DeleteGroup("g"),
-    "OffsetDelete": rota.OffsetDelete("g", [("t", 0), ("u", 1)]),
+REQUESTS: dict[str, protocol.Request] = {
+    "JoinGroup": protocol.JoinGroup("g", protocols=PROTOCOLS),
+    "SyncGroup": protocol.SyncGroup("g", "m", 1, [("m", b"plan")]),
+    "Heartbeat": protocol.Heartbeat("g", "m", 1),
+    "LeaveGroup": protocol.LeaveGroup("g", ["m", ("", "i"), ("n", None, "done")]),
+    "OffsetCommit": protocol.OffsetCommit("g", {("t", 0): 5, ("t", 1): (6, "note"), ("u", 0): (7, None, 3)}),
+    "OffsetFetch": protocol.OffsetFetch("g", [("t", 0), ("u", 1)]),
+    "DescribeGroup": protocol.DescribeGroup("g"),
+    "ListGroups": protocol.ListGroups(states=["Stable"]),
+    "DeleteGroup": protocol.DeleteGroup("g"),
+    "OffsetDelete": protocol.OffsetDelete("g", [("t", 0), ("u", 1)]),
 }
 
 VALUES: list[Any] = [
     *REQUESTS.values(),
-    rota.OffsetRecord("g", "t", 0, rota.OffsetValue(5, metadata="note", topic_id=2**127)),
-    rota.OffsetRecord("g", "t", 0, None),
-    rota.GroupRecord("g", rota.GroupValue("consumer", 3, "range", "m", 99, [rota.MemberValue("m", subscription=b"s")])),
-    rota.UnknownRecord(b"\x00\x09", None),
-    rota.JoinAnswer(
-        1, rota.ErrorCode.NONE, 2, "consumer", "range", "m", False, "m", [rota.JoinedMember("m", None, b"s")]
+    protocol.OffsetRecord("g", "t", 0, protocol.OffsetValue(5, metadata="note", topic_id=2**127)),
+    protocol.OffsetRecord("g", "t", 0, None),
+    protocol.GroupRecord(
+        "g", protocol.GroupValue("consumer", 3, "range", "m", 99, [protocol.MemberValue("m", subscription=b"s")])
     ),
-    rota.SyncAnswer(1, rota.ErrorCode.NONE, "consumer", "range", b"plan"),
-    rota.HeartbeatAnswer(1, rota.ErrorCode.REBALANCE_IN_PROGRESS),
-    rota.LeaveAnswer(1, rota.ErrorCode.NONE, [rota.LeftMember("m", "i", rota.ErrorCode.FENCED_INSTANCE_ID)]),
-    rota.CommitAnswer(1, [rota.CommittedPartition("t", 0, rota.ErrorCode.NONE)]),
-    rota.FetchAnswer(1, rota.ErrorCode.NONE, "g", [rota.FetchedOffset("t", 0, 5, -1, "", rota.ErrorCode.NONE)]),
-    rota.DescribeAnswer(
-        1, rota.ErrorCode.NONE, None, "g", "Stable", "consumer", "range",
-        [rota.DescribedMember("m", None, "client", "/127.0.0.1", b"s", b"plan")],
+    protocol.UnknownRecord(b"\x00\x09", None),
+    protocol.JoinAnswer(
+        1, protocol.ErrorCode.NONE, 2, "consumer", "range", "m", False, "m", [protocol.JoinedMember("m", None, b"s")]
     ),
-    rota.ListAnswer(1, rota.ErrorCode.NONE, [rota.ListedGroup("g", "consumer", "Stable")]),
-    rota.DeleteAnswer(1, rota.ErrorCode.GROUP_ID_NOT_FOUND, "g"),
-    rota.OffsetDeleteAnswer(1, rota.ErrorCode.NONE, [rota.DeletedPartition("t", 0, rota.ErrorCode.NONE)]),
-    rota.Append(0, [rota.OffsetRecord("g", "t", 0, None)]),
-    rota.Wait("Pending", "m", 5),
-    rota.Rebalance("MemberJoined", "m", "", 1, 2, 3, 4, None, None),
-    rota.Subscription(["t"], owned_partitions=[("t", [0, 2])], rack="r1"),
-    rota.Assignment([("t", [0, 2])], user_data=b"u"),
-]  # fmt: skip
+    protocol.SyncAnswer(1, protocol.ErrorCode.NONE, "consumer", "range", b"plan"),
+    protocol.HeartbeatAnswer(1, protocol.ErrorCode.REBALANCE_IN_PROGRESS),
+    protocol.LeaveAnswer(
+        1, protocol.ErrorCode.NONE, [protocol.LeftMember("m", "i", protocol.ErrorCode.FENCED_INSTANCE_ID)]
+    ),
+    protocol.CommitAnswer(1, [protocol.CommittedPartition("t", 0, protocol.ErrorCode.NONE)]),
+    protocol.FetchAnswer(
+        1, protocol.ErrorCode.NONE, "g", [protocol.FetchedOffset("t", 0, 5, -1, "", protocol.ErrorCode.NONE)]
+    ),
+    protocol.DescribeAnswer(
+        1,
+        protocol.ErrorCode.NONE,
+        None,
+        "g",
+        "Stable",
+        "consumer",
+        "range",
+        [protocol.DescribedMember("m", None, "client", "/127.0.0.1", b"s", b"plan")],
+    ),
+    protocol.ListAnswer(1, protocol.ErrorCode.NONE, [protocol.ListedGroup("g", "consumer", "Stable")]),
+    protocol.DeleteAnswer(1, protocol.ErrorCode.GROUP_ID_NOT_FOUND, "g"),
+    protocol.OffsetDeleteAnswer(
+        1, protocol.ErrorCode.NONE, [protocol.DeletedPartition("t", 0, protocol.ErrorCode.NONE)]
+    ),
+    rota.coordinator.Append(0, [protocol.OffsetRecord("g", "t", 0, None)]),
+    rota.coordinator.Wait("Pending", "m", 5),
+    rota.coordinator.Rebalance("MemberJoined", "m", "", 1, 2, 3, 4, None, None),
+    protocol.Subscription(["t"], owned_partitions=[("t", [0, 2])], rack="r1"),
+    protocol.Assignment([("t", [0, 2])], user_data=b"u"),
+]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_a_repr_is_the_expression_that_makes_an_equal_value(value: Any) -> None:
     text = repr(value)
-    for error in rota.ErrorCode:
+    for error in protocol.ErrorCode:
         text = text.replace(repr(error), f"ErrorCode.{error.name}")
-    again = eval(text, dict(vars(rota)))
+    again = eval(text, {**vars(rota.protocol), **vars(rota.coordinator)})
     assert again == value
     assert hash(again) == hash(value)
     assert type(value).__name__ in text
@@ -86,34 +101,43 @@ def test_every_field_can_be_matched_and_read(value: Any) -> None:
 
 
 def test_values_of_different_content_or_class_differ() -> None:
-    assert rota.Heartbeat("g", "m", 1) != rota.Heartbeat("g", "m", 2)
-    assert untyped.Heartbeat("g", "m", 1) != rota.DescribeGroup("g")
+    assert protocol.Heartbeat("g", "m", 1) != protocol.Heartbeat("g", "m", 2)
+    assert untyped.Heartbeat("g", "m", 1) != protocol.DescribeGroup("g")
     assert untyped.Heartbeat("g", "m", 1) != "g"
-    assert len({rota.Heartbeat("g", "m", 1), rota.Heartbeat("g", "m", 1), rota.Heartbeat("g", "n", 1)}) == 2
+    assert (
+        len(
+            {
+                protocol.Heartbeat("g", "m", 1),
+                protocol.Heartbeat("g", "m", 1),
+                protocol.Heartbeat("g", "n", 1),
+            }
+        )
+        == 2
+    )
 
 
 def test_a_request_defaults_to_a_dynamic_consumer_of_the_newest_version() -> None:
-    join = rota.JoinGroup("g", protocols=PROTOCOLS)
+    join = protocol.JoinGroup("g", protocols=PROTOCOLS)
     assert (join.member_id, join.protocol_type, join.instance_id, join.version) == ("", "consumer", None, 9)
     assert (join.session_timeout_ms, join.rebalance_timeout_ms) == (45_000, 300_000)
-    assert rota.LeaveGroup("g", ["m"]).version == 5
-    assert rota.OffsetCommit("g", {}).version == 9
-    assert rota.DescribeGroup("g").version == 6
+    assert protocol.LeaveGroup("g", ["m"]).version == 5
+    assert protocol.OffsetCommit("g", {}).version == 9
+    assert protocol.DescribeGroup("g").version == 6
 
 
 def test_sync_group_speaks_version_5_only_with_both_names() -> None:
-    assert rota.SyncGroup("g", "m", 1).version == 4
-    assert rota.SyncGroup("g", "m", 1, protocol_type="consumer").version == 4
-    assert rota.SyncGroup("g", "m", 1, protocol_type="consumer", protocol_name="range").version == 5
-    assert rota.SyncGroup("g", "m", 1, version=3).version == 3
+    assert protocol.SyncGroup("g", "m", 1).version == 4
+    assert protocol.SyncGroup("g", "m", 1, protocol_type="consumer").version == 4
+    assert protocol.SyncGroup("g", "m", 1, protocol_type="consumer", protocol_name="range").version == 5
+    assert protocol.SyncGroup("g", "m", 1, version=3).version == 3
 
 
 def test_what_may_be_left_out_is_filled_in() -> None:
-    leave = rota.LeaveGroup("g", ["m", ("", "i"), ("n", None, "done")])
+    leave = protocol.LeaveGroup("g", ["m", ("", "i"), ("n", None, "done")])
     assert leave.members == (("m", None, None), ("", "i", None), ("n", None, "done"))
-    commit = rota.OffsetCommit("g", {("t", 0): 5, ("t", 1): (6, "note"), ("u", 0): (7, None, 3)})
+    commit = protocol.OffsetCommit("g", {("t", 0): 5, ("t", 1): (6, "note"), ("u", 0): (7, None, 3)})
     assert commit.offsets == ((("t", 0), (5, None, -1)), (("t", 1), (6, "note", -1)), (("u", 0), (7, None, 3)))
-    twice = rota.OffsetCommit("g", [(("t", 0), 5), (("t", 0), 6)])
+    twice = protocol.OffsetCommit("g", [(("t", 0), 5), (("t", 0), 6)])
     assert [place for place, _ in twice.offsets] == [("t", 0), ("t", 0)]
 
 
@@ -130,7 +154,7 @@ def test_what_may_be_left_out_is_filled_in() -> None:
             lambda: untyped.OffsetCommit("g", {("t", 0): 2**63}),
             r"expected a 64-bit offset, .*, not 9223372036854775808",
         ),
-        (lambda: untyped.Append(0, [5]), "expected OffsetRecord, GroupRecord or UnknownRecord, not int"),
+        (lambda: untyped_coordinator.Append(0, [5]), "expected OffsetRecord, GroupRecord or UnknownRecord, not int"),
         (lambda: untyped.HeartbeatAnswer(1, "NONE"), "error"),
     ],
 )
@@ -140,36 +164,36 @@ def test_a_value_of_the_wrong_type_is_a_type_error_that_says_what_was_expected(m
 
 
 def test_a_number_that_is_no_error_code_is_refused() -> None:
-    assert untyped.HeartbeatAnswer(1, 27).error is rota.ErrorCode.REBALANCE_IN_PROGRESS
+    assert untyped.HeartbeatAnswer(1, 27).error is protocol.ErrorCode.REBALANCE_IN_PROGRESS
     with pytest.raises(ValueError, match="9999 is not an error code"):
         untyped.HeartbeatAnswer(1, 9999)
 
 
 def test_error_codes_have_the_protocols_names_and_numbers() -> None:
-    code = rota.ErrorCode.ILLEGAL_GENERATION
+    code = protocol.ErrorCode.ILLEGAL_GENERATION
     assert (code.name, code.value) == ("ILLEGAL_GENERATION", 22)
     assert code == 22
-    assert not rota.ErrorCode.NONE
-    assert rota.ErrorCode(-1) is rota.ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not protocol.ErrorCode.NONE
+    assert protocol.ErrorCode(-1) is protocol.ErrorCode.UNKNOWN_SERVER_ERROR
     assert pickle.loads(pickle.dumps(code)) is code
     assert copy.deepcopy(code) is code
-    assert {error.name: error.value for error in rota.ErrorCode} == _rota.vocabulary()["errors"]
+    assert {error.name: error.value for error in protocol.ErrorCode} == _rota.vocabulary()["errors"]
 
 
 def test_the_error_of_a_commit_is_that_of_its_first_partition_that_failed() -> None:
-    none, failed = rota.ErrorCode.NONE, rota.ErrorCode.OFFSET_METADATA_TOO_LARGE
-    partitions = [rota.CommittedPartition("t", at, error) for at, error in enumerate([none, failed, none])]
-    assert rota.CommitAnswer(1, partitions).error is failed
-    assert rota.CommitAnswer(1, partitions[:1]).error is none
+    none, failed = protocol.ErrorCode.NONE, protocol.ErrorCode.OFFSET_METADATA_TOO_LARGE
+    partitions = [protocol.CommittedPartition("t", at, error) for at, error in enumerate([none, failed, none])]
+    assert protocol.CommitAnswer(1, partitions).error is failed
+    assert protocol.CommitAnswer(1, partitions[:1]).error is none
 
 
 def test_unions_name_every_request_record_and_effect() -> None:
     assert {type(request).__name__ for request in REQUESTS.values()} == set(_rota.vocabulary()["requests"])
-    assert all(isinstance(request, rota.Request) for request in REQUESTS.values())
-    assert isinstance(rota.HeartbeatAnswer(1, rota.ErrorCode.NONE), rota.Answer)
-    assert isinstance(rota.Append(0, []), rota.Effect)
-    assert not isinstance(rota.Append(0, []), rota.Answer)
-    assert isinstance(rota.UnknownRecord(b"k", None), rota.Record)
+    assert all(isinstance(request, protocol.Request) for request in REQUESTS.values())
+    assert isinstance(protocol.HeartbeatAnswer(1, protocol.ErrorCode.NONE), protocol.Answer)
+    assert isinstance(rota.coordinator.Append(0, []), rota.coordinator.Effect)
+    assert not isinstance(rota.coordinator.Append(0, []), protocol.Answer)
+    assert isinstance(protocol.UnknownRecord(b"k", None), protocol.Record)
 
 
 def test_every_exception_is_a_rota_error_with_a_docstring() -> None:
@@ -225,6 +249,7 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "vocabulary",
         "write_batch",
     }
-    assert set(_rota.__all__) - private <= set(rota.__all__) | set(assign.__all__)
+    public = {name for module in (rota, assign, rota.coordinator, rota.protocol) for name in module.__all__}
+    assert set(_rota.__all__) - private <= public
     for name in set(_rota.__all__) - {"__version__", "Answer", "Effect", "Record", "Request"}:
         assert getattr(_rota, name).__doc__, name

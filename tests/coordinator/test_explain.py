@@ -21,7 +21,7 @@ def test_a_rebalance_names_whom_it_waits_for_and_until_when() -> None:
     newcomer = driver.join("g", "newcomer")
     driver.advance(31_000)
     explanation = explained(driver)
-    assert explanation.waiting == (rota.Wait("Rejoin", member_id, 45_000),)
+    assert explanation.waiting == (rota.coordinator.Wait("Rejoin", member_id, 45_000),)
     assert (explanation.state, explanation.since_ms, explanation.now_ms) == ("PreparingRebalance", 1_000, 32_000)
     assert str(explanation) == (
         f"PreparingRebalance for 31.0 s: waiting for {member_id[:15]}… to rejoin (until 13.0 s from now); "
@@ -41,10 +41,10 @@ def test_a_sentence_says_for_how_long_as_of_the_moment_that_is_given() -> None:
 
 def test_a_group_that_is_being_deleted_waits_for_the_log() -> None:
     driver = active()
-    driver.submit(rota.OffsetCommit("g", {("t", 0): 5}))
+    driver.submit(rota.protocol.OffsetCommit("g", {("t", 0): 5}))
     coordinator, now_ms = driver.coordinator, driver.now_ms
-    coordinator.submit(now_ms, 1_000, rota.DeleteGroup("g"), entropy=1)
-    assert explained(driver).waiting == (rota.Wait("Append", "", now_ms + 5_000),)
+    coordinator.submit(now_ms, 1_000, rota.protocol.DeleteGroup("g"), entropy=1)
+    assert explained(driver).waiting == (rota.coordinator.Wait("Append", "", now_ms + 5_000),)
     projection = coordinator.project("g")
     assert projection is not None
     assert projection.in_flight == (projection.deleting,)
@@ -53,13 +53,13 @@ def test_a_group_that_is_being_deleted_waits_for_the_log() -> None:
 def test_a_pending_id_that_holds_up_a_rebalance_is_named() -> None:
     driver, member_id = stable()
     abandoned = driver.submit(
-        rota.JoinGroup("g", client_id="gone", protocols=[("range", b"")], session_timeout_ms=9_000)
+        rota.protocol.JoinGroup("g", client_id="gone", protocols=[("range", b"")], session_timeout_ms=9_000)
     )
     (asked,) = abandoned
-    assert isinstance(asked, rota.JoinAnswer)
-    driver.submit(rota.JoinGroup("g", member_id, protocols=[("range", subscription("t", "u"))]))
+    assert isinstance(asked, rota.protocol.JoinAnswer)
+    driver.submit(rota.protocol.JoinGroup("g", member_id, protocols=[("range", subscription("t", "u"))]))
     explanation = explained(driver)
-    assert explanation.waiting == (rota.Wait("Pending", asked.member_id, 9_000),)
+    assert explanation.waiting == (rota.coordinator.Wait("Pending", asked.member_id, 9_000),)
     assert f"waiting for pending {asked.member_id[:13]}… to join (until 9.0 s from now)" in str(explanation)
 
 
@@ -84,12 +84,14 @@ def test_a_stable_group_waits_for_nothing_and_remembers_why_it_rebalanced() -> N
 
 def test_what_the_client_said_is_quoted() -> None:
     driver, member_id = stable()
-    driver.submit(rota.LeaveGroup("g", [(member_id, None, "shutting down")]))
+    driver.submit(rota.protocol.LeaveGroup("g", [(member_id, None, "shutting down")]))
     assert str(explained(driver)).endswith(f'{member_id[:15]}… left ("shutting down")')
 
 
 def test_many_members_share_a_phrase() -> None:
-    waits = [rota.Wait("Sync", f"m{at}", 20_000) for at in range(5)] + [rota.Wait("LeaderSync", "boss", 2**64 - 1)]
+    waits = [rota.coordinator.Wait("Sync", f"m{at}", 20_000) for at in range(5)] + [
+        rota.coordinator.Wait("LeaderSync", "boss", 2**64 - 1)
+    ]
     explanation = rota.Explanation("g", "CompletingRebalance", 3, 1_000, 20_500, waits, [])
     assert str(explanation) == (
         "CompletingRebalance for 19.5 s: waiting for m0, m1, m2 and 2 more to sync (overdue), "
@@ -100,9 +102,9 @@ def test_many_members_share_a_phrase() -> None:
 def test_every_cause_and_wait_of_the_vocabulary_has_words() -> None:
     words = _rota.vocabulary()
     for cause in words["causes"]:
-        assert cause not in str(rota.Rebalance(cause, "m", "", 1, 2, 3, 4, None, None))
+        assert cause not in str(rota.coordinator.Rebalance(cause, "m", "", 1, 2, 3, 4, None, None))
     for what in words["waits"]:
-        assert f" {what} " not in str(rota.Wait(what, "m", 5))
+        assert f" {what} " not in str(rota.coordinator.Wait(what, "m", 5))
 
 
 def test_nobody_explains_a_group_that_does_not_exist() -> None:

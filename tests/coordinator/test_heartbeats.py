@@ -33,10 +33,10 @@ def test_each_heartbeat_gets_the_code_that_it_would_get_alone() -> None:
     codes = driver.coordinator.heartbeats(5, found, generations(1, 1, 0))
     assert codes.dtype == np.int16
     alone = [
-        driver.coordinator.submit(5, ticket, rota.Heartbeat("g", *who), entropy=1)
+        driver.coordinator.submit(5, ticket, rota.protocol.Heartbeat("g", *who), entropy=1)
         for ticket, who in enumerate([(member_id, 1), ("nobody", 1), (member_id, 0)])
     ]
-    assert codes.tolist() == [answer.error for (answer,) in alone if isinstance(answer, rota.HeartbeatAnswer)]
+    assert codes.tolist() == [answer.error for (answer,) in alone if isinstance(answer, rota.protocol.HeartbeatAnswer)]
     assert codes.tolist() == [0, 25, 22]
 
 
@@ -54,7 +54,7 @@ def test_a_heartbeat_on_an_array_keeps_its_member_alive() -> None:
 def test_a_handle_dies_with_its_member() -> None:
     driver, member_id = stable()
     old = handles(driver, member_id)
-    driver.submit(rota.LeaveGroup("g", [member_id]))
+    driver.submit(rota.protocol.LeaveGroup("g", [member_id]))
     newcomer = driver.join()
     driver.advance(0)
     assert driver.coordinator.heartbeats(driver.now_ms, old, generations(3)).tolist() == [25]
@@ -105,8 +105,8 @@ def test_threads_can_share_a_coordinator() -> None:
 
     def ask() -> None:
         for ticket in range(500):
-            (answer,) = driver.coordinator.submit(100, ticket, rota.Heartbeat("g", member_id, 1), entropy=1)
-            if answer != rota.HeartbeatAnswer(ticket, rota.ErrorCode.NONE):
+            (answer,) = driver.coordinator.submit(100, ticket, rota.protocol.Heartbeat("g", member_id, 1), entropy=1)
+            if answer != rota.protocol.HeartbeatAnswer(ticket, rota.protocol.ErrorCode.NONE):
                 failures.append(answer)
 
     threads = [threading.Thread(target=work) for work in (beat, ask, beat, ask)]

@@ -33,7 +33,7 @@ FLAT = {
     "OffsetDeleteAnswer": {"partitions"},
 }
 
-#: Elements that are tuples in Python. `rota.Assignment` is a message of the embedded protocol.
+#: Elements that are tuples in Python. `rota.protocol.Assignment` is a message of the embedded protocol.
 TUPLES = {"Protocol", "Assignment", "LeaveIdentity"}
 
 #: What the model has no use for: fields that are only shown.
@@ -42,7 +42,7 @@ NOT_IN_THE_MODEL = {"JoinGroup": {"reason"}}
 
 def classes() -> list[str]:
     """The messages and elements that are classes in Python."""
-    return [name for name, fields in MESSAGES.items() if fields and name not in TUPLES and hasattr(rota, name)]
+    return [name for name, fields in MESSAGES.items() if fields and name not in TUPLES and hasattr(_rota, name)]
 
 
 def python_type(kind: str, messages: Table) -> str:
@@ -64,7 +64,7 @@ def class_complaints(messages: Table) -> list[str]:
     for name in classes():
         flat = FLAT.get(name, set())
         expected = {field for field in messages[name] if not (flat and field == "topics")} | flat
-        fields = set(getattr(rota, name).__match_args__) - {"ticket"}
+        fields = set(getattr(_rota, name).__match_args__) - {"ticket"}
         if fields != expected:
             found.append(f"{name} differs in {sorted(fields ^ expected)}")
     return found
@@ -81,7 +81,7 @@ def stub_complaints(stub: str, messages: Table) -> list[str]:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
         }
         del given["__match_args__"]
-        if (names := tuple(given)) != (expected := getattr(rota, name).__match_args__):
+        if (names := tuple(given)) != (expected := getattr(_rota, name).__match_args__):
             found.append(f"{name} has the attributes {names}, expected {expected}")
         for field, kind in messages[name].items():
             annotation = f"Final[{python_type(kind, messages)}]"
@@ -91,7 +91,7 @@ def stub_complaints(stub: str, messages: Table) -> list[str]:
 
 
 def test_the_table_has_every_request_and_answer() -> None:
-    unions: list[Any] = [*get_args(rota.Request), *get_args(rota.Answer)]
+    unions: list[Any] = [*get_args(rota.protocol.Request), *get_args(rota.protocol.Answer)]
     assert {each.__name__ for each in unions} - {"HeartbeatAnswer"} <= set(classes())
 
 
@@ -100,7 +100,7 @@ def test_the_classes_have_the_fields_of_the_table() -> None:
 
 
 def test_an_answer_has_its_ticket_and_then_the_fields_in_the_order_of_the_table() -> None:
-    answers: list[Any] = list(get_args(rota.Answer))
+    answers: list[Any] = list(get_args(rota.protocol.Answer))
     for answer in answers:
         if answer.__name__ in MESSAGES and answer.__name__ not in FLAT:
             assert answer.__match_args__ == ("ticket", *MESSAGES[answer.__name__])
@@ -113,7 +113,7 @@ def test_the_stub_has_the_fields_and_types_of_the_table() -> None:
 @pytest.mark.parametrize("name", _rota.vocabulary()["requests"])
 def test_the_model_has_the_fields_of_the_classes(name: str) -> None:
     fields = {field.name for field in dataclasses.fields(getattr(model, name))}
-    assert fields == set(getattr(rota, name).__match_args__) - NOT_IN_THE_MODEL.get(name, set())
+    assert fields == set(getattr(_rota, name).__match_args__) - NOT_IN_THE_MODEL.get(name, set())
 
 
 @pytest.mark.parametrize("name", classes())

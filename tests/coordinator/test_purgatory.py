@@ -1,4 +1,4 @@
-"""`rota.Purgatory` does what a dict and a sorted list do, and this comparison can fail."""
+"""`rota.coordinator.Purgatory` does what a dict and a sorted list do, and this comparison can fail."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEYS = ["group", "member-1", "member-2", ""]
 
 
 class AnyPurgatory(Protocol):
-    """What the machine drives: `rota.Purgatory`, or one with a planted bug."""
+    """What the machine drives: `rota.coordinator.Purgatory`, or one with a planted bug."""
 
     def watch(self, operation: Any, deadline_ms: int, keys: list[str]) -> int: ...
     def check(self, key: str) -> list[tuple[int, Any]]: ...
@@ -47,7 +47,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
 
     def new_purgatory(self, now_ms: int) -> AnyPurgatory:
         """The purgatory under test."""
-        return rota.Purgatory(now_ms)
+        return rota.coordinator.Purgatory(now_ms)
 
     @initialize(now_ms=starts_ms)
     def begin(self, now_ms: int) -> None:
@@ -140,7 +140,7 @@ class Planted:
     """A purgatory that is right; the classes below are wrong in one way each."""
 
     def __init__(self, now_ms: int) -> None:
-        self.purgatory = rota.Purgatory(now_ms)
+        self.purgatory = rota.coordinator.Purgatory(now_ms)
 
     def watch(self, operation: Any, deadline_ms: int, keys: list[str]) -> int:
         return self.purgatory.watch(operation, deadline_ms, keys)
@@ -224,7 +224,7 @@ def test_the_comparison_catches_a_planted_bug(planted: type[Planted]) -> None:
 
 
 def test_only_the_first_to_complete_gets_the_operation() -> None:
-    purgatory = rota.Purgatory()
+    purgatory = rota.coordinator.Purgatory()
     join = purgatory.watch("join", 60_000, ["group", "member-1"])
     assert purgatory.check("group") == purgatory.check("member-1") == [(join, "join")]
     assert purgatory.complete(join) == "join"
@@ -234,7 +234,7 @@ def test_only_the_first_to_complete_gets_the_operation() -> None:
 
 
 def test_an_expired_operation_takes_its_watches_along() -> None:
-    purgatory = rota.Purgatory(1_000)
+    purgatory = rota.coordinator.Purgatory(1_000)
     sync = purgatory.watch("sync", 1_005, ["group"])
     assert (purgatory.next_deadline(), purgatory.advance(1_004)) == (1_005, [])
     assert purgatory.advance(1_005) == [(sync, 1_005, "sync")]
@@ -243,7 +243,7 @@ def test_an_expired_operation_takes_its_watches_along() -> None:
 
 @pytest.mark.parametrize("instant_ms", [-1, 2**64])
 def test_an_instant_out_of_range_is_a_value_error_that_names_it(instant_ms: int) -> None:
-    purgatory = rota.Purgatory()
+    purgatory = rota.coordinator.Purgatory()
     id_ = purgatory.watch("join", 5, ["group"])
     with pytest.raises(ValueError, match=rf"`deadline_ms` must be from 0 to 2\*\*64 - 1 ms, not {instant_ms}"):
         purgatory.watch("join", instant_ms, ["group"])
@@ -252,11 +252,11 @@ def test_an_instant_out_of_range_is_a_value_error_that_names_it(instant_ms: int)
     with pytest.raises(ValueError, match=rf"`now_ms` .* not {instant_ms}"):
         purgatory.advance(instant_ms)
     with pytest.raises(ValueError, match=rf"`now_ms` .* not {instant_ms}"):
-        rota.Purgatory(instant_ms)
+        rota.coordinator.Purgatory(instant_ms)
     assert purgatory.check("group") == [(id_, "join")], "a refused call changes nothing"
 
 
 @pytest.mark.parametrize("keys", ["group", [1], None])
 def test_keys_that_are_no_sequence_of_strings_are_a_type_error(keys: Any) -> None:
     with pytest.raises(TypeError):
-        rota.Purgatory().watch("join", 5, keys)
+        rota.coordinator.Purgatory().watch("join", 5, keys)

@@ -1,4 +1,4 @@
-"""`rota.Wheel` does what a sorted list does, and this comparison can fail."""
+"""`rota.coordinator.Wheel` does what a sorted list does, and this comparison can fail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Planted:
     """A wheel that is right; the classes below are wrong in one way each."""
 
     def __init__(self, now_ms: int) -> None:
-        self.wheel = rota.Wheel(now_ms)
+        self.wheel = rota.coordinator.Wheel(now_ms)
 
     def arm(self, deadline_ms: int, payload: Any) -> int:
         return self.wheel.arm(deadline_ms, payload)
@@ -131,7 +131,7 @@ def test_the_comparison_catches_a_planted_bug(planted: type[Planted], complaint:
 
 
 def test_a_later_rearm_moves_the_deadline_and_an_earlier_one_too() -> None:
-    wheel = rota.Wheel()
+    wheel = rota.coordinator.Wheel()
     session = wheel.arm(45_000, "session")
     assert wheel.rearm(session, 48_000)
     assert wheel.advance(47_999) == []
@@ -142,7 +142,7 @@ def test_a_later_rearm_moves_the_deadline_and_an_earlier_one_too() -> None:
 
 
 def test_an_id_and_every_other_number_may_be_asked_for() -> None:
-    wheel = rota.Wheel()
+    wheel = rota.coordinator.Wheel()
     armed = wheel.arm(5, "payload")
     for stranger in (0, -1, armed + 1, 2**32, 2**64, -(2**70)):
         assert wheel.deadline(stranger) is None
@@ -153,7 +153,7 @@ def test_an_id_and_every_other_number_may_be_asked_for() -> None:
 
 @pytest.mark.parametrize("instant_ms", [-1, 2**64, -(2**80)])
 def test_an_instant_out_of_range_is_a_value_error_that_names_it(instant_ms: int) -> None:
-    wheel = rota.Wheel()
+    wheel = rota.coordinator.Wheel()
     armed = wheel.arm(5, "payload")
     with pytest.raises(ValueError, match=rf"`deadline_ms` must be from 0 to 2\*\*64 - 1 ms, not {instant_ms}"):
         wheel.arm(instant_ms, "payload")
@@ -162,22 +162,22 @@ def test_an_instant_out_of_range_is_a_value_error_that_names_it(instant_ms: int)
     with pytest.raises(ValueError, match=rf"`now_ms` .* not {instant_ms}"):
         wheel.advance(instant_ms)
     with pytest.raises(ValueError, match=rf"`now_ms` .* not {instant_ms}"):
-        rota.Wheel(instant_ms)
+        rota.coordinator.Wheel(instant_ms)
     assert wheel.advance(10) == [(armed, 5, "payload")], "a refused call changes nothing"
 
 
 @pytest.mark.parametrize("instant", ["5", 5.0, None])
 def test_an_instant_that_is_no_int_is_a_type_error(instant: Any) -> None:
     with pytest.raises(TypeError):
-        rota.Wheel().arm(instant, "payload")
+        rota.coordinator.Wheel().arm(instant, "payload")
 
 
 def test_a_wheel_that_carries_itself_is_collected() -> None:
     class Payload:
-        def __init__(self, wheel: rota.Wheel) -> None:
+        def __init__(self, wheel: rota.coordinator.Wheel) -> None:
             self.wheel = wheel
 
-    wheel = rota.Wheel()
+    wheel = rota.coordinator.Wheel()
     payload = Payload(wheel)
     wheel.arm(5, payload)
     seen = weakref.ref(payload)

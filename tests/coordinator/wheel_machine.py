@@ -14,7 +14,7 @@ from .instants import at, jumps_ms, leads_ms, starts_ms
 
 
 class AnyWheel(Protocol):
-    """What the machine drives: `rota.Wheel`, or one with a planted bug."""
+    """What the machine drives: `rota.coordinator.Wheel`, or one with a planted bug."""
 
     def arm(self, deadline_ms: int, payload: Any) -> int: ...
     def rearm(self, timer_id: int, deadline_ms: int) -> bool: ...
@@ -34,7 +34,7 @@ class WheelMachine(RuleBasedStateMachine):
 
     def new_wheel(self, now_ms: int) -> AnyWheel:
         """The wheel under test."""
-        return rota.Wheel(now_ms)
+        return rota.coordinator.Wheel(now_ms)
 
     @initialize(now_ms=starts_ms)
     def begin(self, now_ms: int) -> None:

@@ -36,9 +36,11 @@ class Many:
         waits = group_id.endswith("00")
         now_ms = LATER_MS + self.asked * 1_000
         state = "PreparingRebalance" if waits else "Stable"
-        waiting = [rota.Wait("Rejoin", member_id(0), now_ms + 14_000)] if waits else []
+        waiting = [rota.coordinator.Wait("Rejoin", member_id(0), now_ms + 14_000)] if waits else []
         ended = None if waits else 900
-        rebalance = rota.Rebalance("MemberLeft", member_id(7), "", 3, None if waits else 4, 500, 0, ended, ended)
+        rebalance = rota.coordinator.Rebalance(
+            "MemberLeft", member_id(7), "", 3, None if waits else 4, 500, 0, ended, ended
+        )
         return rota.Explanation(group_id, state, 4, 500, now_ms, waiting, [rebalance] * 32)
 
     def summaries(self, group_ids: list[str], _waits_max: int) -> list[_rota.Summary]:
@@ -50,19 +52,19 @@ class Many:
             for one in explained
         ]
 
-    def look(self, group_id: str) -> tuple[rota.Explanation, rota.Projection, list[tuple[str, str]]] | None:
+    def look(self, group_id: str) -> tuple[rota.Explanation, rota.coordinator.Projection, list[tuple[str, str]]] | None:
         if group_id not in self.ids:
             return None
         explained = self._explained(group_id)
-        subscription = rota.encode_subscription(rota.Subscription(["t"]))
+        subscription = rota.protocol.encode_subscription(rota.protocol.Subscription(["t"]))
         members = [
-            rota.ProjectedMember(
+            rota.coordinator.ProjectedMember(
                 member_id(at),
                 None,
                 SESSION_MS,
                 SESSION_MS,
                 [("range", subscription)],
-                rota.encode_assignment(rota.Assignment([("t", [at])])),
+                rota.protocol.encode_assignment(rota.protocol.Assignment([("t", [at])])),
                 False,
                 False,
                 False,
@@ -71,7 +73,7 @@ class Many:
             )
             for at in range(MEMBERS)
         ]
-        projection = rota.Projection(
+        projection = rota.coordinator.Projection(
             group_id,
             explained.state,
             500,

@@ -92,7 +92,7 @@ async def test_the_older_of_two_with_one_instance_id_is_told(bootstrap: str, gro
         await settled(Listener(newer), partitions=1)
         await one.until(lambda: one.error is not None)
         assert isinstance(one.error, rota.MemberError)
-        assert one.error.error == rota.ErrorCode.FENCED_INSTANCE_ID
+        assert one.error.error == rota.protocol.ErrorCode.FENCED_INSTANCE_ID
 
 
 async def test_a_body_that_takes_too_long_loses_its_partitions(bootstrap: str, group: str) -> None:

@@ -29,7 +29,7 @@ def joined(member_id: str = "me", generation: int = 1, leader: str = "another") 
 
 
 def assigned(*partitions: tuple[str, list[int]]) -> dict[str, Any]:
-    return {"error_code": 0, "assignment": rota.encode_assignment(rota.Assignment(list(partitions)))}
+    return {"error_code": 0, "assignment": rota.protocol.encode_assignment(rota.protocol.Assignment(list(partitions)))}
 
 
 def settle(member: rota.Member) -> list[Effect]:
@@ -66,7 +66,7 @@ def test_a_topic_that_is_subscribed_while_the_join_is_under_way_is_asked_for_in_
     [(api, fields)] = sends(member.done(0))
     assert (api, fields["reason"]) == ("JoinGroup", "the subscription has changed since the join")
     [offered] = fields["protocols"]
-    assert rota.decode_subscription(offered["metadata"]).topics == ("t", "u")
+    assert rota.protocol.decode_subscription(offered["metadata"]).topics == ("t", "u")
 
 
 def test_a_subscription_that_is_the_same_again_needs_no_other_join() -> None:
@@ -120,7 +120,7 @@ def test_an_unknown_error_of_a_join_is_raised_with_the_brokers_code() -> None:
     answer = {**joined(), "error_code": 26}
     [failed] = member.answered(0, 1, "JoinGroup", answer)
     assert isinstance(failed, Failed)
-    assert failed.error.error == rota.ErrorCode.INVALID_SESSION_TIMEOUT
+    assert failed.error.error == rota.protocol.ErrorCode.INVALID_SESSION_TIMEOUT
     assert str(failed.error) == "JoinGroup was answered INVALID_SESSION_TIMEOUT"
     assert sends(member.poll(1_000)), "it tries again when it is asked to"
 

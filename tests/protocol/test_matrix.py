@@ -92,7 +92,7 @@ def test_every_error_of_a_classic_group_is_in_some_cell() -> None:
         "UNKNOWN_SERVER_ERROR",
         "OFFSET_METADATA_TOO_LARGE",
     }
-    assert {name for name in wanted | elsewhere if name in rota.ErrorCode.__members__} == wanted | elsewhere
+    assert {name for name in wanted | elsewhere if name in rota.protocol.ErrorCode.__members__} == wanted | elsewhere
     assert wanted - seen == set()
 
 

@@ -98,7 +98,7 @@ def a_member(server: rota.Server, group: str = GROUP, **settings: Any) -> Iterat
         member.consumer.close()
 
 
-def last_rebalance(server: rota.Server) -> rota.Rebalance:
+def last_rebalance(server: rota.Server) -> rota.coordinator.Rebalance:
     explanation = server.explain(GROUP)
     assert explanation is not None
     return explanation.rebalances[-1]

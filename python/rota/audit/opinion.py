@@ -215,7 +215,7 @@ class Asking:
         event = event_of(entry["event"], self.ids)
         if event == model.Loaded():
             state = self.replay.snapshot()
-            if state is None or rota.Coordinator.restore(state).group_ids():
+            if state is None or rota.coordinator.Coordinator.restore(state).group_ids():
                 event = None
         if self.state is None or event is None:
             self.state = None

@@ -26,7 +26,7 @@ class Moment:
     at_ms: int
     """Wall milliseconds."""
     mono_ms: int
-    coordinator: rota.Coordinator
+    coordinator: rota.coordinator.Coordinator
     log: Path
     partition: int
     offset: int
@@ -73,7 +73,9 @@ def moment(directory: Path, group: str, at_ms: int | None = None) -> Moment:
         raise UnknownPastError(f"the journal in `{where}` begins later, or entries before that instant are missing")
     mono_ms, wall_ms, offset = last
     instant = wall_ms if at_ms is None else at_ms
-    return Moment(instant, mono_ms + instant - wall_ms, rota.Coordinator.restore(state), where, partition, offset)
+    return Moment(
+        instant, mono_ms + instant - wall_ms, rota.coordinator.Coordinator.restore(state), where, partition, offset
+    )
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def recorded(directory: Path, group: str, at_ms: int | None = None) -> Recorded:
     return found
 
 
-def as_json(projection: rota.Projection) -> dict[str, Any]:
+def as_json(projection: rota.coordinator.Projection) -> dict[str, Any]:
     """A projection as JSON has it; bytes are hexadecimal."""
     return {name: _plain(getattr(projection, name)) for name in projection.__match_args__}
 

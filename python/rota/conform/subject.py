@@ -143,12 +143,12 @@ def renamed(metadata: bytes, name: Callable[[str], str]) -> bytes:
     """A subscription to topics of other names; other bytes as they are."""
     if not metadata.startswith(b"\0\0"):
         return metadata
-    topics = [name(topic) for topic in rota.decode_subscription(metadata).topics]
-    return rota.encode_subscription(rota.Subscription(topics, version=0))
+    topics = [name(topic) for topic in rota.protocol.decode_subscription(metadata).topics]
+    return rota.protocol.encode_subscription(rota.protocol.Subscription(topics, version=0))
 
 
 def error_name(code: int) -> str:
-    return rota.ErrorCode(code).name if code in set(rota.ErrorCode) else str(code)
+    return rota.protocol.ErrorCode(code).name if code in set(rota.protocol.ErrorCode) else str(code)
 
 
 Built = tuple[Api, int, Fields]

@@ -2,9 +2,9 @@
 
     state, effects = step(state, now_ms, event)
 
-It says what docs/protocol.md says, rule by rule and in no hurry, and shares no code with `rota.Coordinator`, which is
-checked against it. Read `step`, then the module of the request that interests you; docs/model.md walks through a
-rebalance. Nothing is done in place, so a state can be kept, compared, and stepped from twice.
+It states docs/protocol.md rule by rule and shares no code with the coordinator, which is checked against it. Read
+`step`, then the module of the request that interests you; docs/model.md walks through a rebalance. Nothing is changed
+in place: a state can be kept, compared, and stepped from twice.
 """
 
 from rota.model.answers import (

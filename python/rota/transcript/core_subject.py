@@ -1,4 +1,4 @@
-"""The core as a subject: `rota.Coordinator`, driven in virtual time."""
+"""The core as a subject: `rota.coordinator.Coordinator`, driven in virtual time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rota.transcript.subject import Answer, Append, Effect, Explanation, Request
 
 
 class CoreSubject:
-    """One `rota.Coordinator`. Appends are numbered by the log in the order in which they were handed to it."""
+    """One `Coordinator`. The log numbers appends in the order in which it receives them."""
 
     shows = frozenset({"log", "explain", "unload"})
 
@@ -21,8 +21,8 @@ class CoreSubject:
         self.offsets: dict[int, int] = {}
 
     def begin(self, config: Mapping[str, str]) -> Any:
-        """What is driven: anything with the verbs of `rota.Coordinator`."""
-        return rota.Coordinator(config)
+        """What is driven: anything with the verbs of `rota.coordinator.Coordinator`."""
+        return rota.coordinator.Coordinator(config)
 
     def replay(self, record: dict[str, Any]) -> None:
         """Fold one record of the log that is being loaded."""
@@ -44,7 +44,7 @@ class CoreSubject:
         return deadline_ms
 
     def appended(self, append_id: int, error: str | None, now_ms: int) -> list[Effect]:
-        result = rota.ErrorCode[error] if error else self.offsets[append_id]
+        result = rota.protocol.ErrorCode[error] if error else self.offsets[append_id]
         return self._plain(self.coordinator.appended(append_id, result, now_ms))
 
     def topics_deleted(self, topics: list[str], now_ms: int) -> list[Effect]:
@@ -68,7 +68,7 @@ class CoreSubject:
     def _plain(self, effects: Iterable[Any]) -> list[Effect]:
         plain: list[Effect] = []
         for effect in effects:
-            if isinstance(effect, rota.Append):
+            if isinstance(effect, rota.coordinator.Append):
                 self.offsets[effect.append_id] = self.next_offset
                 self.next_offset += len(effect.records)
                 plain.append(Append(effect.append_id, [_record(record) for record in effect.records]))
@@ -80,13 +80,13 @@ class CoreSubject:
 
 def _join_request(fields: dict[str, Any]) -> Any:
     rest = {key: value for key, value in fields.items() if key not in ("group_id", "member_id")}
-    return rota.JoinGroup(fields["group_id"], fields["member_id"], **rest)
+    return rota.protocol.JoinGroup(fields["group_id"], fields["member_id"], **rest)
 
 
 def _sync_request(fields: dict[str, Any]) -> Any:
     places = ("group_id", "member_id", "generation", "assignments")
     rest = {key: value for key, value in fields.items() if key not in places}
-    return rota.SyncGroup(*(fields[place] for place in places), **rest)
+    return rota.protocol.SyncGroup(*(fields[place] for place in places), **rest)
 
 
 def _commit_request(fields: dict[str, Any]) -> Any:
@@ -96,17 +96,19 @@ def _commit_request(fields: dict[str, Any]) -> Any:
         for partition, offset, leader_epoch, metadata in partitions
     ]
     rest = {key: value for key, value in fields.items() if key not in ("group_id", "topics")}
-    return rota.OffsetCommit(fields["group_id"], offsets, **rest)
+    return rota.protocol.OffsetCommit(fields["group_id"], offsets, **rest)
 
 
 def _fetch_request(fields: dict[str, Any]) -> Any:
     topics = fields["topics"]
     places = None if topics is None else [(topic, index) for topic, indexes in topics for index in indexes]
-    return rota.OffsetFetch(fields["group_id"], places, fields["require_stable"], topic_ids=fields.get("topic_ids", []))
+    return rota.protocol.OffsetFetch(
+        fields["group_id"], places, fields["require_stable"], topic_ids=fields.get("topic_ids", [])
+    )
 
 
 def _offset_delete_request(fields: dict[str, Any]) -> Any:
-    return rota.OffsetDelete(
+    return rota.protocol.OffsetDelete(
         fields["group_id"], [(topic, index) for topic, indexes in fields["topics"] for index in indexes]
     )
 
@@ -114,15 +116,17 @@ def _offset_delete_request(fields: dict[str, Any]) -> Any:
 REQUESTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "JoinGroup": _join_request,
     "SyncGroup": _sync_request,
-    "Heartbeat": lambda fields: rota.Heartbeat(
+    "Heartbeat": lambda fields: rota.protocol.Heartbeat(
         fields["group_id"], fields["member_id"], fields["generation"], instance_id=fields["instance_id"]
     ),
-    "LeaveGroup": lambda fields: rota.LeaveGroup(fields["group_id"], fields["members"], version=fields["version"]),
+    "LeaveGroup": lambda fields: rota.protocol.LeaveGroup(
+        fields["group_id"], fields["members"], version=fields["version"]
+    ),
     "OffsetCommit": _commit_request,
     "OffsetFetch": _fetch_request,
-    "DescribeGroup": lambda fields: rota.DescribeGroup(fields["group_id"], version=fields["version"]),
-    "ListGroups": lambda fields: rota.ListGroups(fields["states"], fields["types"]),
-    "DeleteGroup": lambda fields: rota.DeleteGroup(fields["group_id"]),
+    "DescribeGroup": lambda fields: rota.protocol.DescribeGroup(fields["group_id"], version=fields["version"]),
+    "ListGroups": lambda fields: rota.protocol.ListGroups(fields["states"], fields["types"]),
+    "DeleteGroup": lambda fields: rota.protocol.DeleteGroup(fields["group_id"]),
     "OffsetDelete": _offset_delete_request,
 }
 
@@ -160,19 +164,19 @@ def _list_answer(answer: Any) -> dict[str, Any]:
 JOIN_FIELDS = ("generation", "protocol_type", "protocol_name", "leader", "skip_assignment", "member_id")
 DESCRIBE_FIELDS = ("error_message", "state", "protocol_type", "protocol_name")
 ANSWERS: dict[type, tuple[str, Callable[[Any], dict[str, Any]]]] = {
-    rota.JoinAnswer: (
+    rota.protocol.JoinAnswer: (
         "JoinGroup",
         _with_members(JOIN_FIELDS, lambda each: (each.member_id, each.instance_id, each.metadata)),
     ),
-    rota.SyncAnswer: ("SyncGroup", _picked("protocol_type", "protocol_name", "assignment")),
-    rota.HeartbeatAnswer: ("Heartbeat", _picked()),
-    rota.LeaveAnswer: (
+    rota.protocol.SyncAnswer: ("SyncGroup", _picked("protocol_type", "protocol_name", "assignment")),
+    rota.protocol.HeartbeatAnswer: ("Heartbeat", _picked()),
+    rota.protocol.LeaveAnswer: (
         "LeaveGroup",
         _with_members((), lambda each: (each.member_id, each.instance_id, each.error.name)),
     ),
-    rota.CommitAnswer: ("OffsetCommit", _commit_answer),
-    rota.FetchAnswer: ("OffsetFetch", _fetch_answer),
-    rota.DescribeAnswer: (
+    rota.protocol.CommitAnswer: ("OffsetCommit", _commit_answer),
+    rota.protocol.FetchAnswer: ("OffsetFetch", _fetch_answer),
+    rota.protocol.DescribeAnswer: (
         "DescribeGroup",
         _with_members(
             DESCRIBE_FIELDS,
@@ -186,9 +190,9 @@ ANSWERS: dict[type, tuple[str, Callable[[Any], dict[str, Any]]]] = {
             ),
         ),
     ),
-    rota.ListAnswer: ("ListGroups", _list_answer),
-    rota.DeleteAnswer: ("DeleteGroup", _picked()),
-    rota.OffsetDeleteAnswer: (
+    rota.protocol.ListAnswer: ("ListGroups", _list_answer),
+    rota.protocol.DeleteAnswer: ("DeleteGroup", _picked()),
+    rota.protocol.OffsetDeleteAnswer: (
         "OffsetDelete",
         lambda answer: {"error": answer.error.name} | _commit_answer(answer),
     ),
@@ -214,7 +218,7 @@ def _fields(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 def _record(record: Any) -> dict[str, Any]:
     value = record.value
-    if isinstance(record, rota.OffsetRecord):
+    if isinstance(record, rota.protocol.OffsetRecord):
         place = {"kind": "offset"} | _fields(record, ("group_id", "topic", "partition"))
         return place | {"value": None if value is None else _fields(value, OFFSET_FIELDS)}
     if value is None:
@@ -227,8 +231,8 @@ def _to_rota_record(record: dict[str, Any]) -> Any:
     value = record["value"]
     if record["kind"] == "offset":
         place = (record["group_id"], record["topic"], record["partition"])
-        return rota.OffsetRecord(*place, None if value is None else rota.OffsetValue(**value))
+        return rota.protocol.OffsetRecord(*place, None if value is None else rota.protocol.OffsetValue(**value))
     if value is None:
-        return rota.GroupRecord(record["group_id"], None)
-    members = [rota.MemberValue(**member) for member in value["members"]]
-    return rota.GroupRecord(record["group_id"], rota.GroupValue(**(value | {"members": members})))
+        return rota.protocol.GroupRecord(record["group_id"], None)
+    members = [rota.protocol.MemberValue(**member) for member in value["members"]]
+    return rota.protocol.GroupRecord(record["group_id"], rota.protocol.GroupValue(**(value | {"members": members})))

@@ -1,4 +1,4 @@
-"""The naive coordinator as a subject: `_rota.Naive`, which has the verbs of `rota.Coordinator`."""
+"""The naive coordinator as a subject: `_rota.Naive`, which has the verbs of `rota.coordinator.Coordinator`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Fields = dict[str, Any]
 def text(data: bytes) -> str:
     """Metadata and assignments are short words in transcripts, or subscriptions as `[t+u]`; `-` for none."""
     if data.startswith(b"\0\0"):
-        return f"[{'+'.join(rota.decode_subscription(data).topics)}]"
+        return f"[{'+'.join(rota.protocol.decode_subscription(data).topics)}]"
     return data.decode("ascii", "backslashreplace") or "-"
 
 

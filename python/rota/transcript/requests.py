@@ -70,7 +70,7 @@ def metadata_bytes(text: str) -> bytes:
     if not (text.startswith("[") and text.endswith("]")):
         return text.encode()
     topics = [topic for topic in text[1:-1].split("+") if topic]
-    return rota.encode_subscription(rota.Subscription(topics, version=0))
+    return rota.protocol.encode_subscription(rota.protocol.Subscription(topics, version=0))
 
 
 def build(cast: Cast, connection: str, api: str, rest: list[str]) -> Request:

@@ -265,7 +265,7 @@ plain! {
 
 plain! {
     /// Records to append as one batch; report the end with `Coordinator.appended`.
-    Append {
+    "rota.coordinator" Append {
         /// Names the append.
         append_id: u64,
         /// In order.

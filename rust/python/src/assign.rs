@@ -28,7 +28,7 @@ create_exception!(
 
 plain! {
     /// The figures of a plan that is complete, disjoint and gives nobody what it did not subscribe to.
-    Certificate {
+    "rota.assign" Certificate {
         /// By member, in the order of the input: how many partitions it got.
         loads: Tuple<u32>,
         /// The smallest load of a member that subscribes to anything.

@@ -1,4 +1,4 @@
-//! `rota.Coordinator`: the core's verbs, name for name, with the caller's own time.
+//! `rota.coordinator.Coordinator`: the core's verbs, name for name, with the caller's own time.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -29,7 +29,7 @@ pub const EPOCH_MS: i64 = 1_700_000_000_000;
 const NOBODY: u64 = u64::MAX;
 
 /// The coordinator of one partition of `__consumer_offsets`, in this process and in your own time.
-#[pyclass(frozen, module = "rota")]
+#[pyclass(frozen, module = "rota.coordinator")]
 pub struct Coordinator {
     // Never held while Python code can run: effects become Python objects after it is released.
     core: Mutex<rota_core::Coordinator>,
@@ -298,7 +298,7 @@ impl Coordinator {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let core = self.lock(py)?;
         Ok(format!(
-            "<rota.Coordinator of partition {}, epoch {}: {:?}, {} groups, {} ms>",
+            "<rota.coordinator.Coordinator of partition {}, epoch {}: {:?}, {} groups, {} ms>",
             core.partition(),
             core.epoch(),
             core.phase(),

@@ -1,4 +1,4 @@
-//! The exceptions, and the protocol's error codes as `rota.ErrorCode`.
+//! The exceptions, and the protocol's error codes as `rota.protocol.ErrorCode`.
 
 use pyo3::{
     Borrowed, create_exception,
@@ -50,7 +50,7 @@ pub fn not_found(what: &'static str, message: String) -> PyErr {
     })
 }
 
-/// An error code; in Python a member of the `IntEnum` `rota.ErrorCode`.
+/// An error code; in Python a member of the `IntEnum` `rota.protocol.ErrorCode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Code(pub ErrorCode);
 
@@ -66,7 +66,7 @@ fn python_codes(py: Python<'_>) -> PyResult<&PythonCodes> {
     PYTHON_CODES.get_or_try_init(py, || {
         let names: Vec<(&str, i16)> = ErrorCode::ALL.iter().map(|error| (error.name(), error.code())).collect();
         let options = PyDict::new(py);
-        options.set_item("module", "rota")?;
+        options.set_item("module", "rota.protocol")?;
         let class = py.import("enum")?.getattr("IntEnum")?.call(("ErrorCode", names), Some(&options))?;
         class.setattr("__doc__", "An error code of the Kafka protocol, by the protocol's own name and number.")?;
         let members = ErrorCode::ALL
@@ -100,7 +100,7 @@ impl<'py> FromPyObject<'_, 'py> for Code {
     }
 }
 
-/// The class `rota.ErrorCode`.
+/// The class `rota.protocol.ErrorCode`.
 pub fn error_code_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     Ok(python_codes(py)?.class.bind(py).clone())
 }

@@ -9,7 +9,7 @@ use crate::{plain::plain, values::Tuple};
 
 plain! {
     /// One thing that a group waits for.
-    Wait {
+    "rota.coordinator" Wait {
         /// What: one of the vocabulary's `waits`.
         what: String,
         /// For whom, or "".
@@ -31,7 +31,7 @@ plain! {
 
 plain! {
     /// A member that went while a rebalance was running.
-    Departure {
+    "rota.coordinator" Departure {
         /// The member, or the id that was handed out.
         member_id: String,
         /// How it went: one of the vocabulary's `departures`.
@@ -50,7 +50,7 @@ plain! {
 
 plain! {
     /// One rebalance of a group.
-    Rebalance {
+    "rota.coordinator" Rebalance {
         /// What began it: one of the vocabulary's `causes`.
         cause: String,
         /// Whose event that was, or "".
@@ -82,7 +82,7 @@ plain! {
 
 plain! {
     /// What a group is doing, whom it waits for, and why it rebalanced lately.
-    Explanation {
+    "rota.coordinator" Explanation {
         /// The group.
         group_id: String,
         /// One of the vocabulary's `states`.
@@ -107,7 +107,7 @@ plain! {
 
 plain! {
     /// A group in a few figures.
-    Summary {
+    "rota.coordinator" Summary {
         /// The group.
         group_id: String,
         /// Kept when the group empties.

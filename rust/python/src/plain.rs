@@ -20,20 +20,21 @@ pub fn match_args<'py>(py: Python<'py>, fields: &[&str]) -> PyResult<Bound<'py, 
     PyTuple::new(py, fields)
 }
 
-/// A frozen class of public fields: constructor in field order (with the defaults given), equality, hash, `repr` and
-/// patterns. `shown` is the signature for people, where defaults are not literals. `methods` adds to it; a class that
-/// begins with `methods new` brings its own constructor, and so does one with an `order` of its own for `repr` and
-/// patterns.
+/// Defines a frozen class of public fields: constructor in field order, equality, hash, `repr` and patterns.
+///
+/// A string before the name is its Python module, `rota.protocol` by default. `shown` is the signature for
+/// documentation, where defaults are not literals. `methods` adds methods. `methods new` and `order`, the order of fields
+/// in `repr` and patterns, bring a constructor.
 macro_rules! plain {
     (
         $(#[$doc:meta])*
-        $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty $(= $default:expr)?,)+ }
+        $($module:literal)? $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty $(= $default:expr)?,)+ }
         $(shown $signature:literal)?
         $(methods { $($method:tt)* })?
     ) => {
         $crate::plain::plain! {
             $(#[$doc])*
-            $name { $($(#[$field_doc])* $field: $type,)+ }
+            $($module)? $name { $($(#[$field_doc])* $field: $type,)+ }
             methods new {
                 #[new]
                 #[pyo3(signature = ($($field $(= $default)?),+) $(, text_signature = $signature)?)]
@@ -48,24 +49,30 @@ macro_rules! plain {
     };
     (
         $(#[$doc:meta])*
-        $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }
+        $($module:literal)? $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }
         methods new { $($method:tt)* }
     ) => {
         $crate::plain::plain! {
             $(#[$doc])*
-            $name { $($(#[$field_doc])* $field: $type,)+ }
+            $($module)? $name { $($(#[$field_doc])* $field: $type,)+ }
             order ($($field),+)
             methods { $($method)* }
         }
     };
     (
         $(#[$doc:meta])*
-        $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }
+        $name:ident $($rest:tt)+
+    ) => {
+        $crate::plain::plain! { $(#[$doc])* "rota.protocol" $name $($rest)+ }
+    };
+    (
+        $(#[$doc:meta])*
+        $module:literal $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }
         order ($($shown:ident),+)
         methods { $($method:tt)* }
     ) => {
         $(#[$doc])*
-        #[pyo3::pyclass(frozen, eq, hash, get_all, from_py_object, module = "rota")]
+        #[pyo3::pyclass(frozen, eq, hash, get_all, from_py_object, module = $module)]
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub struct $name { $($(#[$field_doc])* pub $field: $type,)+ }
 

@@ -13,7 +13,7 @@ use crate::{
 
 plain! {
     /// One group as plain data.
-    Projection {
+    "rota.coordinator" Projection {
         /// The group.
         group_id: String,
         /// One of the vocabulary's `states`.
@@ -49,7 +49,7 @@ plain! {
 
 plain! {
     /// One member as plain data.
-    ProjectedMember {
+    "rota.coordinator" ProjectedMember {
         /// The member.
         member_id: String,
         /// Static members only.

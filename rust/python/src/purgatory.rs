@@ -1,4 +1,4 @@
-//! `rota.Wheel` and `rota.Purgatory`: the core's wheel and purgatory with Python objects as what they carry.
+//! `Wheel` and `Purgatory` of `rota.coordinator`: the core's, with Python objects as entries.
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -31,7 +31,7 @@ fn id_number(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
 }
 
 /// A hierarchical timing wheel of 1 ms ticks with your own time: nothing fires but in `advance`.
-#[pyclass(module = "rota")]
+#[pyclass(module = "rota.coordinator")]
 pub struct Wheel {
     wheel: core_wheel::Wheel<Py<PyAny>>,
 }
@@ -98,7 +98,7 @@ impl Wheel {
     }
 
     fn __repr__(&self) -> String {
-        format!("<rota.Wheel at {} ms, {} armed>", self.wheel.now_ms(), self.wheel.len())
+        format!("<rota.coordinator.Wheel at {} ms, {} armed>", self.wheel.now_ms(), self.wheel.len())
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -111,7 +111,7 @@ impl Wheel {
 }
 
 /// Operations that wait for a condition or for their deadline, with your own time and without callbacks.
-#[pyclass(module = "rota")]
+#[pyclass(module = "rota.coordinator")]
 pub struct Purgatory {
     purgatory: core_purgatory::Purgatory<String, Py<PyAny>>,
 }
@@ -189,7 +189,7 @@ impl Purgatory {
     }
 
     fn __repr__(&self) -> String {
-        format!("<rota.Purgatory at {} ms, {} waiting>", self.purgatory.now_ms(), self.purgatory.len())
+        format!("<rota.coordinator.Purgatory at {} ms, {} waiting>", self.purgatory.now_ms(), self.purgatory.len())
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

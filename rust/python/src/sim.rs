@@ -20,7 +20,7 @@ use crate::{
     requests::with_request,
 };
 
-/// The naive coordinator, with the verbs of `rota.Coordinator`.
+/// The naive coordinator, with the verbs of `rota.coordinator.Coordinator`.
 #[pyclass(frozen, module = "rota._rota")]
 pub struct Naive {
     naive: Mutex<rota_sim::Naive>,

@@ -1,4 +1,4 @@
-"""Drives `rota.Coordinator` and `rota.model` through the same steps and compares everything after each event.
+"""Drives the `Coordinator` and `rota.model` through the same steps and compares everything after each event.
 
 It knows nothing of the protocol: it resolves ids, keeps what the log would keep, and compares.
 """
@@ -98,7 +98,7 @@ class Lockstep:
 
     def _start(self) -> None:
         self.epoch += 1
-        self.core = rota.Coordinator(self.config, epoch=self.epoch)
+        self.core = rota.coordinator.Coordinator(self.config, epoch=self.epoch)
         self.state = model.State(self.settings)
 
     def _ask(self, step: Ask) -> None:
@@ -112,7 +112,7 @@ class Lockstep:
             self.minting[step.ticket] = request
         self._both(effects, model.Submit(step.ticket, request, ""))
 
-    def _beaten_in_an_array(self, ticket: int, request: model.Request) -> list[rota.Effect] | None:
+    def _beaten_in_an_array(self, ticket: int, request: model.Request) -> list[rota.coordinator.Effect] | None:
         """The answer to a heartbeat that came by the member's handle; None: it cannot, or is to be submitted."""
         if not isinstance(request, model.Heartbeat) or request.instance_id is not None or ticket % IN_ARRAYS_EVERY:
             return None
@@ -120,14 +120,16 @@ class Lockstep:
         if int(handles[0]) == NOBODY:
             return None
         codes = self.core.heartbeats(self.now_ms, handles, array("i", [request.generation]))
-        return [rota.HeartbeatAnswer(ticket, rota.ErrorCode(int(codes[0])))]
+        return [rota.protocol.HeartbeatAnswer(ticket, rota.protocol.ErrorCode(int(codes[0])))]
 
-    def _learn_ids(self, core_effects: Iterable[rota.Effect]) -> None:
+    def _learn_ids(self, core_effects: Iterable[rota.coordinator.Effect]) -> None:
         """Ids are the coordinator's choice: take the core's, which must be new, for the model to use their random part.
 
         A JoinGroup may be handled later than it came (docs/protocol.md §12.3), so this is done at every event.
         """
-        told = {effect.ticket: effect.member_id for effect in core_effects if isinstance(effect, rota.JoinAnswer)}
+        told = {
+            effect.ticket: effect.member_id for effect in core_effects if isinstance(effect, rota.protocol.JoinAnswer)
+        }
         for ticket, request in sorted(self.minting.items(), key=lambda item: item[0] not in told):
             prefix = request.client_id if request.instance_id is None else request.instance_id
             candidates = [told[ticket]] if ticket in told else self._ids_in_core(request.group_id or "")
@@ -162,7 +164,7 @@ class Lockstep:
         append = self.in_flight.pop(step.index % len(self.in_flight))
         if step.error is None:
             self.log[self.epoch, append.append_id] = append.records
-        result = 0 if step.error is None else rota.ErrorCode[step.error]
+        result = 0 if step.error is None else rota.protocol.ErrorCode[step.error]
         effects = self.core.appended(append.append_id, result, self.now_ms)
         self._both(effects, model.Appended(append.append_id, step.error))
 
@@ -178,7 +180,7 @@ class Lockstep:
             self.core.replay(shapes.effect(record), offset, 0)
             self.state, _ = model.step(self.state, 0, model.Replay(record))
 
-    def _both(self, core_effects: list[rota.Effect], event: model.Event) -> None:
+    def _both(self, core_effects: list[rota.coordinator.Effect], event: model.Event) -> None:
         """The model does what the core did; then everything is compared."""
         self.events += 1
         if self.minting:

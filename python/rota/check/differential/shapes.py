@@ -6,18 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import rota
-from rota import model
+from rota import _rota, model
 from rota.model import Group, Member, State
 from rota.model.state import UNGROUPED_TIMERS
 
 
-def request(asked: model.Request) -> rota.Request:
+def request(asked: model.Request) -> rota.protocol.Request:
     """A request of the model's, for the core."""
     return REQUESTS[type(asked)](asked)
 
 
-def _join(asked: model.JoinGroup) -> rota.Request:
-    return rota.JoinGroup(
+def _join(asked: model.JoinGroup) -> rota.protocol.Request:
+    return rota.protocol.JoinGroup(
         asked.group_id,
         asked.member_id,
         protocols=asked.protocols,
@@ -31,8 +31,8 @@ def _join(asked: model.JoinGroup) -> rota.Request:
     )
 
 
-def _sync(asked: model.SyncGroup) -> rota.Request:
-    return rota.SyncGroup(
+def _sync(asked: model.SyncGroup) -> rota.protocol.Request:
+    return rota.protocol.SyncGroup(
         asked.group_id,
         asked.member_id,
         asked.generation,
@@ -44,8 +44,8 @@ def _sync(asked: model.SyncGroup) -> rota.Request:
     )
 
 
-def _commit(asked: model.OffsetCommit) -> rota.Request:
-    return rota.OffsetCommit(
+def _commit(asked: model.OffsetCommit) -> rota.protocol.Request:
+    return rota.protocol.OffsetCommit(
         asked.group_id,
         [((topic, index), (offset, metadata, epoch)) for topic, index, offset, epoch, metadata in asked.offsets],
         asked.member_id,
@@ -57,25 +57,25 @@ def _commit(asked: model.OffsetCommit) -> rota.Request:
     )
 
 
-REQUESTS: dict[type, Callable[[Any], rota.Request]] = {
+REQUESTS: dict[type, Callable[[Any], rota.protocol.Request]] = {
     model.JoinGroup: _join,
     model.SyncGroup: _sync,
-    model.Heartbeat: lambda asked: rota.Heartbeat(
+    model.Heartbeat: lambda asked: rota.protocol.Heartbeat(
         asked.group_id, asked.member_id, asked.generation, instance_id=asked.instance_id
     ),
-    model.LeaveGroup: lambda asked: rota.LeaveGroup(asked.group_id, asked.members, version=asked.version),
+    model.LeaveGroup: lambda asked: rota.protocol.LeaveGroup(asked.group_id, asked.members, version=asked.version),
     model.OffsetCommit: _commit,
-    model.OffsetFetch: lambda asked: rota.OffsetFetch(
+    model.OffsetFetch: lambda asked: rota.protocol.OffsetFetch(
         asked.group_id, asked.partitions, asked.require_stable, topic_ids=asked.topic_ids
     ),
-    model.DeleteGroup: lambda asked: rota.DeleteGroup(asked.group_id),
-    model.OffsetDelete: lambda asked: rota.OffsetDelete(asked.group_id, asked.partitions),
-    model.DescribeGroup: lambda asked: rota.DescribeGroup(asked.group_id, version=asked.version),
-    model.ListGroups: lambda asked: rota.ListGroups(asked.states, asked.types),
+    model.DeleteGroup: lambda asked: rota.protocol.DeleteGroup(asked.group_id),
+    model.OffsetDelete: lambda asked: rota.protocol.OffsetDelete(asked.group_id, asked.partitions),
+    model.DescribeGroup: lambda asked: rota.protocol.DescribeGroup(asked.group_id, version=asked.version),
+    model.ListGroups: lambda asked: rota.protocol.ListGroups(asked.states, asked.types),
 }
 
 CLASSES = {
-    name: getattr(rota, name)
+    name: getattr(_rota, name)
     for name in (
         "Append",
         "CommitAnswer",
@@ -113,13 +113,13 @@ def effect(plain: Any) -> Any:
 
 def _value(key: str, value: Any) -> Any:
     if key == "error":
-        return rota.ErrorCode[value]
+        return rota.protocol.ErrorCode[value]
     if isinstance(value, tuple):
         return tuple(effect(each) for each in value)
     return effect(value) if type(value).__name__ in CLASSES else value
 
 
-def projection(s: State, group: Group) -> rota.Projection:
+def projection(s: State, group: Group) -> rota.coordinator.Projection:
     """A group of the model's, as the core would project it. `in_flight` are the appends about the group."""
     timers = {
         (timer.kind, timer.name): timer.deadline_ms
@@ -127,7 +127,7 @@ def projection(s: State, group: Group) -> rota.Projection:
         if timer.group_id == group.group_id and timer.kind not in UNGROUPED_TIMERS
     }
     named = [(kind, timers[kind, ""]) for kind in ("InitialDelay", "Join", "Sync") if (kind, "") in timers]
-    return rota.Projection(
+    return rota.coordinator.Projection(
         group.group_id,
         group.state,
         group.since_ms,
@@ -150,8 +150,8 @@ def projection(s: State, group: Group) -> rota.Projection:
     )
 
 
-def _member(member: Member, deadline_ms: int | None) -> rota.ProjectedMember:
-    return rota.ProjectedMember(
+def _member(member: Member, deadline_ms: int | None) -> rota.coordinator.ProjectedMember:
+    return rota.coordinator.ProjectedMember(
         member.member_id,
         member.instance_id,
         member.session_timeout_ms,
