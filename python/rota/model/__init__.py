@@ -29,6 +29,14 @@ from rota.model.answers import (
     OffsetDeleteAnswer,
     SyncAnswer,
 )
+from rota.model.consumer.data import (
+    ConsumerDescribeAnswer,
+    ConsumerGroupDescribe,
+    ConsumerGroupHeartbeat,
+    ConsumerHeartbeatAnswer,
+    Topic,
+)
+from rota.model.consumer.records import ConsumerRecord
 from rota.model.records import GroupRecord, GroupValue, MemberValue, OffsetRecord, OffsetValue, Record
 from rota.model.requests import (
     Advance,
@@ -36,6 +44,7 @@ from rota.model.requests import (
     DeleteGroup,
     DescribeGroup,
     Event,
+    GroupSettings,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -47,8 +56,10 @@ from rota.model.requests import (
     OffsetFetch,
     Replay,
     Request,
+    ResolvePatterns,
     Submit,
     SyncGroup,
+    TopicsChanged,
     TopicsDeleted,
     Unload,
 )
@@ -63,6 +74,11 @@ __all__ = [
     "CommitAnswer",
     "CommittedPartition",
     "Config",
+    "ConsumerDescribeAnswer",
+    "ConsumerGroupDescribe",
+    "ConsumerGroupHeartbeat",
+    "ConsumerHeartbeatAnswer",
+    "ConsumerRecord",
     "DeleteAnswer",
     "DeleteGroup",
     "DeletedPartition",
@@ -75,6 +91,7 @@ __all__ = [
     "FetchedOffset",
     "Group",
     "GroupRecord",
+    "GroupSettings",
     "GroupValue",
     "Heartbeat",
     "HeartbeatAnswer",
@@ -100,11 +117,14 @@ __all__ = [
     "Record",
     "Replay",
     "Request",
+    "ResolvePatterns",
     "State",
     "Submit",
     "SyncAnswer",
     "SyncGroup",
     "Timer",
+    "Topic",
+    "TopicsChanged",
     "TopicsDeleted",
     "Unload",
     "next_deadline",

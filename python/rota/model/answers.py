@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rota.model.consumer.data import ConsumerDescribeAnswer, ConsumerHeartbeatAnswer
 from rota.model.records import Record
 
 NONE = "NONE"
@@ -201,5 +202,7 @@ Answer = (
     | ListAnswer
     | DeleteAnswer
     | OffsetDeleteAnswer
+    | ConsumerHeartbeatAnswer
+    | ConsumerDescribeAnswer
 )
 Effect = Answer | Append

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rota.model.answers import JoinAnswer, SyncAnswer
+from rota.model.consumer import service as consumer
+from rota.model.consumer.data import ConsumerWrite
+from rota.model.consumer.records import ConsumerRecord
+from rota.model.consumer.write import write_ended
 from rota.model.log import keep_promise
 from rota.model.offsets import fold_offset
 from rota.model.rebalance import begin_rebalance, fold_tombstone
@@ -19,6 +23,8 @@ def replay(s: State, record: Record) -> State:
     """Fold one record; the last of a key counts (docs/protocol.md §15.1)."""
     if s.phase != "Loading":
         return s
+    if isinstance(record, ConsumerRecord):
+        return consumer.replay(s, record)
     if isinstance(record, OffsetRecord):
         return fold_offset(s, record)
     if record.value is None:
@@ -72,7 +78,7 @@ def loaded(s: State) -> State:
     for group_id in sorted(s.groups):
         if len(s.groups[group_id].members) > s.config.group_max_size:
             s = begin_rebalance(s, group_id)
-    return arm_cleaner(s)
+    return arm_cleaner(consumer.loaded(s))
 
 
 def unload(s: State) -> State:
@@ -89,6 +95,8 @@ def unload(s: State) -> State:
     for flying in s.appends:
         if isinstance(flying.what, Promise):
             s = keep_promise(s, flying, flying.what, error)
+        if isinstance(flying.what, ConsumerWrite):
+            s = write_ended(s, flying, flying.what, error)
         for waiter in s.waiters:
             if waiter.append_id == flying.append_id:
                 s = emit(s, refusal(waiter.event.ticket, waiter.event.request, error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rota.model.answers import NONE, CommitAnswer, CommittedPartition, FetchAnswer, FetchedOffset
+from rota.model.consumer.admin import commit_error, fetch_error
 from rota.model.log import append, append_unwatched
 from rota.model.members import identity_error
 from rota.model.records import OffsetRecord, OffsetValue
@@ -27,7 +28,8 @@ def offset_commit(s: State, ticket: int, request: OffsetCommit) -> State:
     """Check, refresh the session, and append what is not too long (docs/protocol.md §10.1, §10.2)."""
     group_id = request.group_id or ""
     group = s.groups.get(group_id)
-    error = _commit_error(group, request)
+    of_consumers = s.consumers.get(group_id)
+    error = commit_error(of_consumers, request) if of_consumers else _commit_error(group, request)
     if error != NONE:
         return emit(s, refusal(ticket, request, error))
     member = find(group, request.member_id) if group else None
@@ -86,6 +88,9 @@ def fold_offset(s: State, record: OffsetRecord) -> State:
 def offset_fetch(s: State, event: Submit, request: OffsetFetch) -> State:
     """A stable fetch waits for the commits and deletions of its group that are in flight (docs/protocol.md §11.3)."""
     group_id = request.group_id or ""
+    error = fetch_error(s.consumers.get(group_id), request)
+    if error != NONE:
+        return emit(s, refusal(event.ticket, request, error))
     changing = [
         flying
         for flying in s.appends

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rota.model.consumer import records as consumer
+from rota.model.consumer.records import ConsumerRecord
+
 
 @dataclass(frozen=True)
 class OffsetValue:
@@ -62,11 +65,13 @@ class GroupRecord:
     value: GroupValue | None
 
 
-Record = OffsetRecord | GroupRecord
+Record = OffsetRecord | GroupRecord | ConsumerRecord
 
 
 def key_of(record: Record) -> tuple[Any, ...]:
     """What compaction keeps one record of (docs/protocol.md §14); keys of groups sort before those of offsets."""
     if isinstance(record, OffsetRecord):
         return (1, record.group_id, record.topic, record.partition)
+    if isinstance(record, ConsumerRecord):
+        return consumer.key_of(record)
     return (0, record.group_id)

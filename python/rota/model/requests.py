@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rota.model.consumer.data import ConsumerGroupDescribe, ConsumerGroupHeartbeat, Topic
 from rota.model.records import Record
 
 Protocols = tuple[tuple[str, bytes], ...]
@@ -75,13 +76,16 @@ class OffsetCommit:
 @dataclass(frozen=True)
 class OffsetFetch:
     """docs/protocol.md §11. `partitions` are (topic, partition); None is every one that has an offset. `topic_ids` are
-    those of topics that are asked for by id.
+    those of topics that are asked for by id. Member id and epoch count in consumer groups (docs/consumer-protocol.md
+    §12).
     """
 
     group_id: str | None
     partitions: tuple[tuple[str, int], ...] | None = None
     require_stable: bool = False
     topic_ids: tuple[tuple[str, int], ...] = ()
+    member_id: str | None = None
+    member_epoch: int = -1
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,8 @@ Request = (
     | ListGroups
     | DeleteGroup
     | OffsetDelete
+    | ConsumerGroupHeartbeat
+    | ConsumerGroupDescribe
 )
 
 
@@ -180,4 +186,38 @@ class TopicsDeleted:
     topics: tuple[str, ...]
 
 
-Event = Submit | Advance | Appended | Replay | Loaded | LoadFailed | Unload | TopicsDeleted
+@dataclass(frozen=True)
+class TopicsChanged:
+    """The cluster has these topics now (docs/consumer-protocol.md §19)."""
+
+    topics: tuple[Topic, ...]
+
+
+@dataclass(frozen=True)
+class GroupSettings:
+    """A group's own settings, by Kafka's names, in ms (docs/consumer-protocol.md §20)."""
+
+    group_id: str
+    settings: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class ResolvePatterns:
+    """The patterns of a group are resolved (docs/consumer-protocol.md §15.2)."""
+
+    group_id: str
+
+
+Event = (
+    Submit
+    | Advance
+    | Appended
+    | Replay
+    | Loaded
+    | LoadFailed
+    | Unload
+    | TopicsDeleted
+    | TopicsChanged
+    | GroupSettings
+    | ResolvePatterns
+)

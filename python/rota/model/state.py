@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rota.model.answers import CommitAnswer, DeleteAnswer, Effect, OffsetDeleteAnswer
+from rota.model.consumer import data as consumer
 from rota.model.records import OffsetValue, Record
 from rota.model.requests import Protocols, Submit
 
@@ -32,6 +33,10 @@ class Config:
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     group_max_pending_members: int = 100_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_max_size: int = 2_147_483_647
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,7 @@ class Promise:
     answer: CommitAnswer | DeleteAnswer | OffsetDeleteAnswer | None
 
 
-What = Creation | Plan | Replacement | Promise
+What = Creation | Plan | Replacement | Promise | consumer.ConsumerWrite
 
 
 @dataclass(frozen=True)
@@ -161,13 +166,19 @@ class Timer:
 
 @dataclass(frozen=True)
 class State:
-    """A coordinator. `phase` is Loading, Active, Failed or Unloaded; `effects` are those of the step under way."""
+    """A coordinator. `phase` is Loading, Active, Failed or Unloaded; `effects` are those of the step under way.
+    `consumers` are the groups of the newer protocol (docs/consumer-protocol.md §1), whose offsets are in `groups`;
+    `topics` are those of the cluster, `settings` the groups' own.
+    """
 
     config: Config = field(default_factory=Config)
     phase: str = "Loading"
     now_ms: int = 0
     wall_ms: int = 0
     groups: Mapping[str, Group] = field(default_factory=dict)
+    consumers: Mapping[str, consumer.Group] = field(default_factory=dict)
+    topics: Mapping[str, consumer.Topic] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     timers: tuple[Timer, ...] = ()
     armings: int = 0
     appends: tuple[InFlight, ...] = ()

@@ -9,6 +9,10 @@ from typing import Any
 from rota.model import requests
 from rota.model.admin import describe_group, list_groups
 from rota.model.answers import NONE, Effect
+from rota.model.consumer import service as consumer
+from rota.model.consumer.data import ConsumerGroupDescribe, ConsumerGroupHeartbeat, ConsumerWrite
+from rota.model.consumer.records import ConsumerRecord
+from rota.model.consumer.write import REBALANCE, SESSION, write_ended
 from rota.model.deletion import delete_group, deletion_failed, offset_delete
 from rota.model.gate import gate, gate_answer
 from rota.model.join import join_group
@@ -67,6 +71,12 @@ def step(s: State, now_ms: int, event: Event, wall_ms: int | None = None) -> tup
             s = _appended(s, event)
         case requests.TopicsDeleted():
             s = topics_deleted(s, event.topics) if s.phase == "Active" else s
+        case requests.TopicsChanged():
+            s = consumer.topics_changed(s, event.topics)
+        case requests.GroupSettings():
+            s = replace(s, settings={**s.settings, event.group_id: dict(event.settings)})
+        case requests.ResolvePatterns():
+            s = consumer.resolve_patterns(s, event.group_id)
         case requests.Replay():
             s = replay(s, event.record)
         case requests.Loaded():
@@ -84,6 +94,8 @@ def next_deadline(s: State) -> int | None:
 
 
 def _submit(s: State, event: Submit) -> State:
+    if isinstance(event.request, ConsumerGroupHeartbeat | ConsumerGroupDescribe):
+        return consumer.submit(s, event.ticket, event.request, event.uuid)
     error = gate(s, event.request)
     if error != NONE:
         return replace(s, effects=(gate_answer(event.ticket, event.request, error),))
@@ -125,6 +137,8 @@ def _fire(s: State, kind: str, group_id: str, name: str) -> State:
             return complete_join_phase(s, group_id)
         case "Sync":
             return sync_timer_over(s, group_id)
+        case kind if kind in (SESSION, REBALANCE):
+            return consumer.timer_over(s, kind, group_id, name)
         case "Cleaner":
             return clean(s)
         case "Waiter":
@@ -185,6 +199,8 @@ def _logged(s: State, flying: InFlight) -> State:
     """The log has these records now, and something of the group (docs/protocol.md §10.3)."""
     s = forget_unwritten(s, flying.records)
     for record in flying.records:
+        if isinstance(record, ConsumerRecord):
+            continue
         if isinstance(record, OffsetRecord):
             s = fold_offset(s, record)
         elif record.group_id in s.groups:
@@ -205,4 +221,6 @@ def _end(s: State, flying: InFlight, error: str | None) -> State:
             return replacement_ended(s, flying, flying.what, error)
         case Promise():
             return keep_promise(s, flying, flying.what, error)
+        case ConsumerWrite():
+            return write_ended(s, flying, flying.what, error)
     return keep_unwritten(s, flying.records) if error else s

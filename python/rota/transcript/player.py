@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from rota.transcript import render, requests
 from rota.transcript.cast import Cast, StepError, duration_ms, duration_text
-from rota.transcript.subject import Answer, Append, Effect, Subject
+from rota.transcript.subject import Answer, Append, ConsumerSubject, Effect, Subject
 from rota.transcript.text import Step
 
 DEADLINES_AT_ONE_INSTANT_MAX = 100
+#: Answers that tell an actor its id, generation or epoch.
+LEARNED = ("JoinGroup", "ConsumerGroupHeartbeat")
 
 
 class Player:
     """One run in progress."""
 
-    def __init__(self, subject: Subject, loading: bool) -> None:
+    def __init__(self, subject: Subject, loading: bool, at_once: bool = False) -> None:
         self.subject = subject
+        self.at_once = at_once
         self.cast = Cast()
         self.now_ms = 0
         self.tickets: dict[int, tuple[str, str]] = {}
@@ -45,6 +48,8 @@ class Player:
             lines = self._show(self.subject.loaded(self.now_ms))
         elif word == "forget":
             lines = self._show(self.subject.topics_deleted(rest, self.now_ms))
+        elif word in ("topics", "settings", "resolve"):
+            lines = self._around(word, rest)
         elif word == "unload":
             lines = self._show(self.subject.unload(self.now_ms))
             self.in_flight.clear()
@@ -54,6 +59,19 @@ class Player:
             raise StepError(f"`{word}` is no step")
         self.subject.check_invariants()
         return lines
+
+    def _around(self, word: str, rest: list[str]) -> list[str]:
+        """What happens to a consumer group from outside: `topics foo:6 bar:3`, `settings NAME=MS`, `resolve`."""
+        if not isinstance(self.subject, ConsumerSubject):
+            raise StepError(f"`{word}` needs a subject with consumer groups")
+        if word == "resolve":
+            return self._show(self.subject.resolve_patterns("g", self.now_ms))
+        if word == "topics":
+            topics = [(name, int(count)) for name, _, count in (pair.partition(":") for pair in rest)]
+            return self._show(self.subject.topics_changed(topics, self.now_ms))
+        settings = {name: int(value) for name, _, value in (pair.partition("=") for pair in rest)}
+        self.subject.group_settings("g", settings, self.now_ms)
+        return []
 
     def _request(self, connection: str, rest: list[str]) -> list[str]:
         if any(waiting == connection for waiting, _ in self.tickets.values()):
@@ -98,12 +116,21 @@ class Player:
     def _show(self, effects: list[Effect]) -> list[str]:
         """Bind the ids that the answers hand out, then render: a list may name a member before it is told."""
         for effect in effects:
-            if isinstance(effect, Answer) and effect.api == "JoinGroup" and effect.ticket in self.tickets:
+            if isinstance(effect, Answer) and effect.api in LEARNED and effect.ticket in self.tickets:
                 self._learn(self.tickets[effect.ticket][0], effect)
-        return [self._line(effect) for effect in effects]
+        lines = []
+        for effect in effects:
+            lines.append(self._line(effect))
+            if self.at_once and isinstance(effect, Append):
+                lines += self._show(self.subject.appended(self.in_flight.pop(), None, self.now_ms))
+        return lines
 
     def _learn(self, connection: str, effect: Answer) -> None:
         actor, fields = self.cast.actor(connection), effect.fields
+        if effect.api == "ConsumerGroupHeartbeat":
+            if fields["error"] == "NONE":
+                actor.generation = fields["member_epoch"]
+            return
         if fields["error"] in ("NONE", "MEMBER_ID_REQUIRED"):
             self.cast.bind(actor, fields["member_id"])
         if fields["error"] == "NONE":

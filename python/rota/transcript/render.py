@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rota
+from rota.transcript import consumer
 from rota.transcript.cast import DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Cast, duration_text
 from rota.transcript.subject import Answer, Append, Explanation
 
@@ -126,6 +127,8 @@ ANSWERS: dict[str, Callable[[Cast, Fields], str]] = {
     "ListGroups": _list,
     "DeleteGroup": _delete,
     "OffsetDelete": _offset_delete,
+    "ConsumerGroupHeartbeat": consumer.heartbeat_answer,
+    "ConsumerGroupDescribe": consumer.describe_answer,
 }
 
 
@@ -135,6 +138,8 @@ def append(cast: Cast, effect: Append) -> str:
 
 
 def _record(cast: Cast, record: Fields) -> str:
+    if record["kind"].startswith("consumer"):
+        return consumer.record(record)
     value = record["value"]
     if record["kind"] == "offset":
         place = f"offset {record['group_id']} {record['topic']}/{record['partition']}"

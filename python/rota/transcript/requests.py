@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rota
+from rota.transcript import consumer
 from rota.transcript.cast import DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Actor, Cast, StepError, duration_ms
 from rota.transcript.subject import Request
 
@@ -75,6 +76,7 @@ def metadata_bytes(text: str) -> bytes:
 
 def build(cast: Cast, connection: str, api: str, rest: list[str]) -> Request:
     """The request that `connection` sends."""
+    api = consumer.SHORT.get(api, api)
     if api not in BUILDERS:
         raise StepError(f"`{api}` is no request (expected one of {', '.join(BUILDERS)})")
     words = Words(rest)
@@ -163,7 +165,10 @@ def _fetch(_cast: Cast, _actor: Actor, words: Words) -> dict[str, Any]:
     """`t/0 t/1`, or `all`; `stable` asks for require_stable, `ids=t:7` asks for t as the topic with id 7."""
     stable, everything = words.flag("stable"), words.flag("all")
     topics = _places(words)
+    member = nullable(words.option("id", "null"))
     return {
+        "member_id": member,
+        "member_epoch": int(words.option("epoch", "-1")),
         "require_stable": stable,
         "topics": None if everything else topics,
         "topic_ids": _topic_ids(words),
@@ -214,6 +219,8 @@ BUILDERS: dict[str, Callable[[Cast, Actor, Words], dict[str, Any]]] = {
     "ListGroups": _list,
     "DeleteGroup": lambda _cast, _actor, _words: {},
     "OffsetDelete": _offset_delete,
+    "ConsumerGroupHeartbeat": consumer.heartbeat,
+    "ConsumerGroupDescribe": lambda _cast, _actor, _words: {},
 }
 
 

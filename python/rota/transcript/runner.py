@@ -17,6 +17,8 @@ from rota.transcript.subject import Subject
 from rota.transcript.text import EFFECT_INDENT, Section, Step, Transcript, parse
 
 VECTORS = Path(__file__).parent.parent / "conform" / "vectors"
+#: Transcripts of the newer protocol (docs/consumer-protocol.md).
+CONSUMER_VECTORS = VECTORS.with_name("consumer_vectors")
 SubjectFactory = Callable[[dict[str, str]], Subject]
 
 
@@ -68,7 +70,7 @@ def play(run: Run, subject: Subject) -> Outcome:
     outcome = Outcome()
     step: Step | None = None
     try:
-        player = Player(subject, run.transcript.loading)
+        player = Player(subject, run.transcript.loading, run.transcript.at_once)
         for part in filter(None, (run.given, run.part)):
             if part is run.part and run.given:
                 player.cast.rebase()
@@ -91,6 +93,8 @@ def runs(transcript: Transcript) -> Iterator[Run]:
     after_failure = Part(failing[0], True) if failing else None
     main = transcript.main
     yield Run("now", transcript, usual["now"], Part(main, False), config)
+    if transcript.at_once:
+        return
     yield Run("later", transcript, usual["later"], Part(main, True), config)
     if after_failure or not any(section.kind == "failed" for section in transcript.sections):
         yield Run("failed", transcript, after_failure or usual["now"], Part(main, False), config)
@@ -117,7 +121,7 @@ def rewrite(path: Path, factory: SubjectFactory) -> bool:
     """Write into the file what happens; true if that changed it. Given parts must match already."""
     transcript = parse(path)
     for run in runs(transcript):
-        if run.part.section.kind == "main" and run.mode != "later":
+        if run.part.section.kind == "main" and run.mode != "later" and not transcript.at_once:
             continue
         outcome = play(run, factory(run.config))
         if outcome.error:
@@ -128,6 +132,11 @@ def rewrite(path: Path, factory: SubjectFactory) -> bool:
     before, after = path.read_text(), transcript.render()
     path.write_text(after)
     return before != after
+
+
+def consumer_transcripts() -> list[Path]:
+    """Every transcript of the newer protocol, in order."""
+    return sorted(CONSUMER_VECTORS.glob("*.txt"))
 
 
 def transcripts() -> list[Path]:

@@ -7,7 +7,7 @@ nothing of the thing behind it. Member ids are whatever the subject mints; the r
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,10 @@ class Answer:
     - ListGroups: error, groups [(group_id, protocol_type, state)]
     - DeleteGroup: error
     - OffsetDelete: error, topics [(topic, [(partition, error)])]
+    - ConsumerGroupHeartbeat: error, error_message, member_id, member_epoch, heartbeat_interval_ms,
+      assignment None or [(topic, [partition])]
+    - ConsumerGroupDescribe: error, error_message, state, epoch, target_epoch, assignor, members [{member_id,
+      instance_id, rack_id, epoch, names, pattern, assigned [(topic, [partition])], target [(topic, [partition])]}]
 
     Errors are the protocol's names, such as `UNKNOWN_MEMBER_ID`; bytes are bytes.
     """
@@ -106,3 +110,14 @@ class Subject(Protocol):
     def explain(self, group_id: str) -> Explanation | None: ...
 
     def check_invariants(self) -> None: ...
+
+
+@runtime_checkable
+class ConsumerSubject(Subject, Protocol):
+    """A subject with groups of the newer protocol, and a cluster around them."""
+
+    def topics_changed(self, topics: list[tuple[str, int]], now_ms: int) -> list[Effect]: ...
+
+    def group_settings(self, group_id: str, settings: dict[str, int], now_ms: int) -> None: ...
+
+    def resolve_patterns(self, group_id: str, now_ms: int) -> list[Effect]: ...

@@ -12,7 +12,7 @@ from pathlib import Path
 
 EFFECT_INDENT = "  "
 SECTION = re.compile(r"^---(?: (?P<kind>failed|later)(?:: (?P<title>.+))?)?$")
-HEADER_KEYS = ("rows", "doc", "config", "given", "start")
+HEADER_KEYS = ("rows", "doc", "config", "given", "start", "append")
 
 
 class TranscriptError(Exception):
@@ -63,6 +63,8 @@ class Transcript:
     config: dict[str, str]
     given: str | None
     loading: bool
+    #: whether every append is stored as soon as it is made, without steps that say so
+    at_once: bool
     sections: list[Section]
 
     @property
@@ -85,7 +87,7 @@ class Transcript:
 
 def parse(path: Path) -> Transcript:
     """Read a transcript; raises `TranscriptError`."""
-    transcript = Transcript(path, [], [], [], {}, None, False, [])
+    transcript = Transcript(path, [], [], [], {}, None, False, False, [])
     for number, raw in enumerate(path.read_text().splitlines(), 1):
         line = raw.rstrip()
         heading = SECTION.match(line)
@@ -97,7 +99,8 @@ def parse(path: Path) -> Transcript:
             _body_line(transcript, line, number)
     if not transcript.sections:
         raise TranscriptError(f"{path}: no `---` line: a transcript has a header and at least one section")
-    _check_answered_appends(transcript)
+    if not transcript.at_once:
+        _check_answered_appends(transcript)
     return transcript
 
 
@@ -123,6 +126,8 @@ def _header_line(transcript: Transcript, line: str, number: int) -> None:
         transcript.given = rest
     elif key == "start" and rest == "loading":
         transcript.loading = True
+    elif key == "append" and rest == "at once":
+        transcript.at_once = True
     else:
         expected = ", ".join(HEADER_KEYS)
         raise TranscriptError(f"{transcript.path}:{number}: `{line}` is no header line (expected one of {expected})")

@@ -1,0 +1,91 @@
+"""Describing, deleting, commits and patterns of consumer groups (docs/consumer-protocol.md §11 to §13, §15.2)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from rota.model.answers import NONE
+from rota.model.consumer import records as log
+from rota.model.consumer.data import (
+    ConsumerDescribeAnswer,
+    ConsumerGroupDescribe,
+    Group,
+)
+from rota.model.consumer.heartbeat import metadata
+from rota.model.consumer.records import ConsumerRecord, Pattern
+from rota.model.consumer.target import ASSIGNORS, preferred
+from rota.model.consumer.write import durable, write
+from rota.model.requests import OffsetCommit, OffsetFetch
+from rota.model.state import State, emit
+
+
+def consumer_describe(s: State, ticket: int, r: ConsumerGroupDescribe) -> State:
+    """Durable changes only; topics that are gone are left out (docs/consumer-protocol.md §13.1)."""
+    if not r.group_id:
+        return emit(s, ConsumerDescribeAnswer(ticket, "INVALID_GROUP_ID", None, ""))
+    group = durable(s, r.group_id)
+    if group is None:
+        kind = "is not a consumer group" if r.group_id in s.groups else "not found"
+        message = f"Group {r.group_id} {kind}."
+        return emit(s, ConsumerDescribeAnswer(ticket, "GROUP_ID_NOT_FOUND", message, r.group_id))
+    ids = {topic.topic_id for topic in s.topics.values()}
+    members = tuple(
+        replace(
+            each,
+            assigned={p: epoch for p, epoch in each.assigned.items() if p[0] in ids},
+            target=frozenset(p for p in each.target or () if p[0] in ids),
+        )
+        for each in group.members.values()
+    )
+    shown = (group.group_id, group.state, group.epoch, group.target_epoch, preferred(group) or ASSIGNORS[0])
+    return emit(s, ConsumerDescribeAnswer(ticket, NONE, None, *shown, members))
+
+
+def commit_error(group: Group, r: OffsetCommit) -> str:
+    """docs/consumer-protocol.md §11."""
+    if r.generation < 0 and not group.members:
+        return NONE
+    member = group.members.get(r.member_id)
+    if member is None:
+        return "UNKNOWN_MEMBER_ID"
+    if r.version < 9:
+        return "UNSUPPORTED_VERSION"
+    if r.generation == member.epoch:
+        return NONE
+    if r.generation < 0 or r.generation > member.epoch:
+        return "STALE_MEMBER_EPOCH"
+    held = {**member.assigned, **member.revoking}
+    ids = dict(r.topic_ids)
+    fits = all(held.get((ids.get(topic, 0), index), r.generation + 1) <= r.generation for topic, index, *_ in r.offsets)
+    return NONE if fits else "STALE_MEMBER_EPOCH"
+
+
+def fetch_error(group: Group | None, r: OffsetFetch) -> str:
+    """docs/consumer-protocol.md §12."""
+    if group is None or (r.member_id is None and r.member_epoch < 0):
+        return NONE
+    if r.member_id is None:
+        return "UNKNOWN_SERVER_ERROR"
+    member = group.members.get(r.member_id)
+    if member is None:
+        return "UNKNOWN_MEMBER_ID"
+    return NONE if r.member_epoch == member.epoch else "STALE_MEMBER_EPOCH"
+
+
+def resolve_patterns(s: State, group_id: str) -> State:
+    """All patterns of a group are resolved, outside any request (docs/consumer-protocol.md §15.2)."""
+    group = s.consumers.get(group_id)
+    if group is None:
+        return s
+    wanted = sorted({member.pattern for member in group.members.values() if member.pattern})
+    found = {p: tuple(sorted(name for name in s.topics if re.fullmatch(p, name))) for p in wanted}
+    news = [pattern for pattern in wanted if group.patterns.get(pattern) != found[pattern]]
+    records = tuple(ConsumerRecord(log.PATTERN, group_id, pattern, Pattern(found[pattern])) for pattern in news)
+    after = replace(group, patterns=found)
+    seen = metadata(after, s)
+    changed = any(set(found[p]) != set(group.patterns.get(p, ())) for p in news)
+    if seen != group.metadata or changed:
+        after = replace(after, metadata=seen, epoch=group.epoch + 1)
+        records += (log.group_epoch(after),)
+    return write(s, group_id, after, records)

@@ -1,0 +1,168 @@
+"""Consumer groups and their members as plain data (docs/consumer-protocol.md §1), and what a request may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+STABLE, UNREVOKED, UNRELEASED = "STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS"
+LEAVES, IS_AWAY = -1, -2
+
+Partition = tuple[int, int]
+"""Topic id and partition."""
+Held = Mapping[Partition, int]
+"""Partitions with their assignment epochs."""
+NOTHING: Held = {}
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic of the cluster (docs/consumer-protocol.md §19)."""
+
+    name: str
+    topic_id: int
+    partitions: int
+
+
+Metadata = frozenset[Topic]
+"""Stands for the metadata hash of these topics; the empty set for the hash 0 (§19.2)."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """docs/consumer-protocol.md §1.2. `target` is None until the first computation has seen the member."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    names: frozenset[str] = frozenset()
+    pattern: str = ""
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    epoch: int = 0
+    previous: int = -1
+    state: str = STABLE
+    assigned: Held = field(default_factory=dict)
+    revoking: Held = field(default_factory=dict)
+    target: frozenset[Partition] | None = None
+
+    @property
+    def held(self) -> frozenset[Partition]:
+        """What the member holds (§6.4)."""
+        return frozenset(self.assigned) | frozenset(self.revoking)
+
+
+@dataclass(frozen=True)
+class Group:
+    """docs/consumer-protocol.md §1.1. `is_stale` says that the metadata has to be looked at again (§19.1), `patterns`
+    has the topic names of the resolved patterns (§15.2).
+    """
+
+    group_id: str
+    epoch: int = 1
+    target_epoch: int = 1
+    target_ms: int = 0
+    metadata: Metadata = frozenset()
+    members: Mapping[str, Member] = field(default_factory=dict)
+    patterns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    is_stale: bool = True
+
+    @property
+    def state(self) -> str:
+        """docs/consumer-protocol.md §1.3."""
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        settled = all(each.state == STABLE and each.epoch == self.target_epoch for each in self.members.values())
+        return "Stable" if settled else "Reconciling"
+
+
+@dataclass(frozen=True)
+class ConsumerGroupHeartbeat:
+    """docs/consumer-protocol.md §4.1."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    subscribed_topic_names: tuple[str, ...] | None = None
+    subscribed_topic_regex: str | None = None
+    server_assignor: str | None = None
+    topic_partitions: tuple[Partition, ...] | None = None
+    client_id: str = "client"
+    client_host: str = "/127.0.0.1"
+    version: int = 1
+
+
+@dataclass(frozen=True)
+class ConsumerGroupDescribe:
+    """docs/consumer-protocol.md §13.1, one group."""
+
+    group_id: str
+
+
+@dataclass(frozen=True)
+class ConsumerHeartbeatAnswer:
+    """docs/consumer-protocol.md §4.2. The defaults are those of an error."""
+
+    ticket: int
+    error: str
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: tuple[Partition, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ConsumerDescribeAnswer:
+    """docs/consumer-protocol.md §13.1. The defaults are those of an error."""
+
+    ticket: int
+    error: str
+    error_message: str | None = None
+    group_id: str = ""
+    state: str = ""
+    epoch: int = 0
+    target_epoch: int = 0
+    assignor: str = ""
+    members: tuple[Member, ...] = ()
+
+
+@dataclass(frozen=True)
+class ConsumerWrite:
+    """What an append of a consumer group is for: the answers that wait for it, and the group to go back to if it
+    fails (docs/consumer-protocol.md §4.4).
+    """
+
+    answers: tuple[ConsumerHeartbeatAnswer | ConsumerDescribeAnswer, ...]
+    before: Group | None
+
+
+def with_member(group: Group, member: Member) -> Group:
+    """The group with this member in place of the one that has its id (docs/consumer-protocol.md §1.1)."""
+    return replace(group, members=dict(sorted({**group.members, member.member_id: member}.items())))
+
+
+def without_members(group: Group, gone: Iterable[str]) -> Group:
+    """The group without these members (docs/consumer-protocol.md §8.2)."""
+    left = {member_id: each for member_id, each in group.members.items() if member_id not in set(gone)}
+    return replace(group, members=left)
+
+
+def holder(group: Group, instance_id: str | None) -> Member | None:
+    """The static member with this instance id (docs/consumer-protocol.md §9.1)."""
+    if instance_id is None:
+        return None
+    return next((each for each in group.members.values() if each.instance_id == instance_id), None)
+
+
+def subscribed(group: Group, member: Member, topics: Mapping[str, Topic]) -> frozenset[Topic]:
+    """The existing topics of a member: by name and by its resolved pattern (docs/consumer-protocol.md §4.1)."""
+    names = member.names | set(group.patterns.get(member.pattern, ()))
+    return frozenset(topics[name] for name in names if name in topics)

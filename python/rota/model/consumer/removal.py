@@ -1,0 +1,77 @@
+"""How members go: leave requests and timers (docs/consumer-protocol.md §8, §9.3, §10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rota.model.answers import NONE
+from rota.model.consumer import records as log
+from rota.model.consumer.checks import fenced_instance
+from rota.model.consumer.data import (
+    IS_AWAY,
+    NOTHING,
+    UNREVOKED,
+    ConsumerGroupHeartbeat,
+    ConsumerHeartbeatAnswer,
+    Group,
+    holder,
+    subscribed,
+    with_member,
+    without_members,
+)
+from rota.model.consumer.records import ConsumerRecord
+from rota.model.consumer.write import REBALANCE, disarm, write
+from rota.model.state import State, cancel, emit
+
+
+def leave(s: State, ticket: int, r: ConsumerGroupHeartbeat) -> State:
+    """Epoch -1 and -2; the epoch that the member had does not count (docs/consumer-protocol.md §8.1)."""
+    group = s.consumers.get(r.group_id)
+    if group is None:
+        message = f"Group {r.group_id} not found."
+        return emit(s, ConsumerHeartbeatAnswer(ticket, "GROUP_ID_NOT_FOUND", message))
+    member = group.members.get(r.member_id) if r.instance_id is None else holder(group, r.instance_id)
+    if member is None:
+        unknown = f"Member {r.member_id} is not a member of group {r.group_id}."
+        message = unknown if r.instance_id is None else f"Instance id {r.instance_id} is unknown."
+        return emit(s, ConsumerHeartbeatAnswer(ticket, "UNKNOWN_MEMBER_ID", message))
+    if member.member_id != r.member_id:
+        return emit(s, ConsumerHeartbeatAnswer(ticket, *fenced_instance(r, member)))
+    answer = ConsumerHeartbeatAnswer(ticket, NONE, None, r.member_id, r.member_epoch)
+    if r.member_epoch == IS_AWAY:
+        away = replace(member, epoch=IS_AWAY, revoking=NOTHING, assigned=dict.fromkeys(member.assigned, 0))
+        s = cancel(s, REBALANCE, r.group_id, r.member_id)
+        return write(s, r.group_id, with_member(group, away), (log.current(r.group_id, away),), answer)
+    after, records = removed(group, [r.member_id], s)
+    return disarm(write(s, r.group_id, after, records, answer), r.group_id, r.member_id)
+
+
+def removed(group: Group, gone: Sequence[str], s: State) -> tuple[Group, tuple[ConsumerRecord, ...]]:
+    """The group without these members, and its records; the last member takes the target with it
+    (docs/consumer-protocol.md §8.2).
+    """
+    records = tuple(record for member_id in sorted(gone) for record in log.tombstones(group.group_id, member_id))
+    group = without_members(group, gone)
+    unused = [p for p in group.patterns if not any(each.pattern == p for each in group.members.values())]
+    records += tuple(ConsumerRecord(log.PATTERN, group.group_id, pattern, None) for pattern in unused)
+    group = replace(group, patterns={p: found for p, found in group.patterns.items() if p not in unused})
+    seen = frozenset(t for member in group.members.values() for t in subscribed(group, member, s.topics))
+    group = replace(group, epoch=group.epoch + 1, metadata=seen)
+    records += (log.group_epoch(group),)
+    if not group.members:
+        group = replace(group, target_epoch=group.epoch, target_ms=0)
+        records += (log.target_epoch(group),)
+    return group, records
+
+
+def timer_over(s: State, kind: str, group_id: str, member_id: str) -> State:
+    """A session or rebalance timeout (docs/consumer-protocol.md §10). The rebalance timer stands only while its member
+    is in UNREVOKED_PARTITIONS, so the epoch is still that of the arming.
+    """
+    group = s.consumers.get(group_id)
+    member = group.members.get(member_id) if group else None
+    if group is None or member is None or (kind == REBALANCE and member.state != UNREVOKED):
+        return s
+    after, records = removed(group, [member_id], s)
+    return disarm(write(s, group_id, after, records), group_id, member_id)

@@ -1,0 +1,113 @@
+"""How a consumer group changes: records first, answers when they are durable (docs/consumer-protocol.md §4.4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rota.model.answers import NONE
+from rota.model.consumer.data import (
+    UNREVOKED,
+    ConsumerDescribeAnswer,
+    ConsumerHeartbeatAnswer,
+    ConsumerWrite,
+    Group,
+)
+from rota.model.consumer.records import ConsumerRecord
+from rota.model.log import append, offset_error
+from rota.model.state import InFlight, State, arm, cancel, emit
+
+ConsumerAnswer = ConsumerHeartbeatAnswer | ConsumerDescribeAnswer
+SESSION, REBALANCE = "ConsumerSession", "ConsumerRebalance"
+OWN_SETTINGS = {
+    "consumer.session.timeout.ms": "group_consumer_session_timeout_ms",
+    "consumer.heartbeat.interval.ms": "group_consumer_heartbeat_interval_ms",
+    "consumer.assignment.interval.ms": "group_consumer_assignment_interval_ms",
+}
+
+
+def setting_ms(s: State, group_id: str, name: str) -> int:
+    """The group's own setting, else the broker's (docs/consumer-protocol.md §20)."""
+    own: int = s.settings.get(group_id, {}).get(name, getattr(s.config, OWN_SETTINGS[name]))
+    return own
+
+
+def put(s: State, group_id: str, group: Group | None) -> State:
+    """Store a group, or forget it (docs/consumer-protocol.md §1.1)."""
+    others = {other: each for other, each in s.consumers.items() if other != group_id}
+    return replace(s, consumers=others if group is None else {**others, group_id: group})
+
+
+def write(
+    s: State, group_id: str, after: Group | None, records: tuple[ConsumerRecord, ...], *answers: ConsumerAnswer
+) -> State:
+    """The next state of a group. Without records an answer still waits for earlier writes of its group
+    (docs/consumer-protocol.md §4.4).
+    """
+    before = s.consumers.get(group_id)
+    s = put(s, group_id, after)
+    if records:
+        return append(s, group_id, records, ConsumerWrite(answers, before))
+    earlier = [f for f in s.appends if f.group_id == group_id and isinstance(f.what, ConsumerWrite) and not f.late]
+    if not earlier:
+        for answer in answers:
+            s = emit(s, answer)
+        return s
+    last = earlier[-1]
+    assert isinstance(last.what, ConsumerWrite)
+    waiting = replace(last, what=replace(last.what, answers=(*last.what.answers, *answers)))
+    return replace(s, appends=tuple(waiting if f is last else f for f in s.appends))
+
+
+def durable(s: State, group_id: str) -> Group | None:
+    """The group without what is still on its way to the log (docs/consumer-protocol.md §13.1)."""
+    for flying in s.appends:
+        if flying.group_id == group_id and isinstance(flying.what, ConsumerWrite):
+            return flying.what.before
+    return s.consumers.get(group_id)
+
+
+def write_ended(s: State, flying: InFlight, what: ConsumerWrite, error: str | None) -> State:
+    """The batch is durable, is refused, or takes too long. After a refusal the group is as it was before the batch, and
+    whoever waits for a later batch of the group hears of it (docs/consumer-protocol.md §4.4).
+    """
+    is_late_now = any(other.append_id == flying.append_id for other in s.appends)
+    for answer in () if flying.late else what.answers:
+        s = emit(s, answer if error is None else _failed(answer, error))
+    if error is None or is_late_now:
+        return s
+    kept = []
+    for other in s.appends:
+        if other.group_id == flying.group_id and isinstance(other.what, ConsumerWrite):
+            for answer in () if other.late else other.what.answers:
+                s = emit(s, _failed(answer, error))
+            other = replace(other, what=ConsumerWrite((), what.before))
+        kept.append(other)
+    s = put(replace(s, appends=tuple(kept)), flying.group_id, what.before)
+    for member_id in what.before.members if what.before else ():
+        if not any((t.kind, t.group_id, t.name) == (SESSION, flying.group_id, member_id) for t in s.timers):
+            s = arm_session(s, flying.group_id, member_id)
+    return s
+
+
+def _failed(answer: ConsumerAnswer, error: str) -> ConsumerAnswer:
+    if isinstance(answer, ConsumerDescribeAnswer) or answer.error != NONE:
+        return answer
+    return ConsumerHeartbeatAnswer(answer.ticket, offset_error(error))
+
+
+def arm_session(s: State, group_id: str, member_id: str) -> State:
+    """A full session from now on (docs/consumer-protocol.md §10)."""
+    return arm(s, SESSION, group_id, member_id, setting_ms(s, group_id, "consumer.session.timeout.ms"))
+
+
+def arm_rebalance(s: State, group_id: str, member_id: str) -> State:
+    """A full rebalance timeout if the member has something to give up, else none (docs/consumer-protocol.md §10)."""
+    member = s.consumers[group_id].members[member_id]
+    if member.state == UNREVOKED:
+        return arm(s, REBALANCE, group_id, member_id, member.rebalance_timeout_ms)
+    return cancel(s, REBALANCE, group_id, member_id)
+
+
+def disarm(s: State, group_id: str, member_id: str) -> State:
+    """A member is gone (docs/consumer-protocol.md §8.2)."""
+    return cancel(cancel(s, SESSION, group_id, member_id), REBALANCE, group_id, member_id)
