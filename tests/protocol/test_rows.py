@@ -13,8 +13,12 @@ import pytest
 from tests.checks.tidy import ROOT, sections_of
 
 TABLE = ROOT / "docs/rows.toml"
+NEWER = "docs/consumer-protocol.md"
 VECTORS = ROOT / "python/rota/conform/vectors"
 SECTIONS = sections_of((ROOT / "docs/protocol.md").read_text(encoding="utf-8"))
+
+
+PAGES = {"docs/protocol.md": SECTIONS, NEWER: sections_of((ROOT / NEWER).read_text(encoding="utf-8"))}
 
 
 def rows_of(table: str) -> dict[str, dict[str, Any]]:
@@ -33,15 +37,18 @@ def header(path: Path) -> dict[str, list[str]]:
     return found
 
 
+CONSUMER_VECTORS = ROOT / "python/rota/conform/consumer_vectors"
 HEADERS = {path.relative_to(VECTORS).as_posix(): header(path) for path in sorted(VECTORS.rglob("*.txt"))}
+CONSUMER_HEADERS = {path.name: header(path) for path in sorted(CONSUMER_VECTORS.glob("*.txt"))}
 ROWS = rows_of(TABLE.read_text(encoding="utf-8"))
 
 
 def complaints(row: str, entry: dict[str, Any], headers: dict[str, dict[str, list[str]]]) -> list[str]:
     """What is wrong with one line of the table."""
     found = []
-    if entry.get("section") not in SECTIONS:
-        found.append(f"{row}: docs/protocol.md has no section {entry.get('section')!r}")
+    page = entry.get("page", "docs/protocol.md")
+    if entry.get("section") not in PAGES[page]:
+        found.append(f"{row}: {page} has no section {entry.get('section')!r}")
     if not entry.get("says"):
         found.append(f"{row} says nothing")
     transcripts, tests = entry.get("transcripts", []), entry.get("tests", [])
@@ -54,6 +61,7 @@ def complaints(row: str, entry: dict[str, Any], headers: dict[str, dict[str, lis
         found.append(f"{row} is neither covered nor for later")
     elif not transcripts and not tests:
         found.append(f"{row} is covered by nothing")
+    headers = headers if page != NEWER else CONSUMER_HEADERS
     for name in transcripts:
         if name not in headers:
             found.append(f"{row}: no such transcript: {name}")
@@ -90,9 +98,15 @@ def test_each_transcript_names_rows_and_sections_that_exist(name: str) -> None:
     assert set(HEADERS[name].get("doc", [])) <= SECTIONS
 
 
+@pytest.mark.parametrize("name", CONSUMER_HEADERS)
+def test_each_transcript_of_the_newer_protocol_names_rows_and_sections_that_exist(name: str) -> None:
+    assert set(CONSUMER_HEADERS[name]["rows"]) <= {row for row, entry in ROWS.items() if entry.get("page") == NEWER}
+    assert set(CONSUMER_HEADERS[name]["doc"]) <= PAGES[NEWER]
+
+
 def test_the_table_is_as_the_transcripts_say() -> None:
     table = TABLE.read_text(encoding="utf-8")
-    assert rewritten(table, HEADERS) == table, "run `python -m tests.protocol.test_rows`"
+    assert rewritten(table, HEADERS | CONSUMER_HEADERS) == table, "run `python -m tests.protocol.test_rows`"
 
 
 def test_the_table_lists_every_trap() -> None:
@@ -102,7 +116,7 @@ def test_the_table_lists_every_trap() -> None:
 def unshown(departures: str) -> list[str]:
     """The departures that name no transcript and do not say why not."""
     sections = re.findall(r"^## (D\d+) (.*?)(?=^## |\Z)", departures, re.MULTILINE | re.DOTALL)
-    shown = r"\*\*Transcript\*\*: (`python/rota/conform/vectors/|later, with |none; )"
+    shown = r"\*\*Transcript\*\*: (`python/rota/conform/(?:consumer_)?vectors/|later, with |none; )"
     return [departure for departure, text in sections if not re.search(shown, text)]
 
 
@@ -152,4 +166,4 @@ def test_the_transcripts_are_written_into_the_table() -> None:
 
 
 if __name__ == "__main__":
-    TABLE.write_text(rewritten(TABLE.read_text(encoding="utf-8"), HEADERS), encoding="utf-8")
+    TABLE.write_text(rewritten(TABLE.read_text(encoding="utf-8"), HEADERS | CONSUMER_HEADERS), encoding="utf-8")

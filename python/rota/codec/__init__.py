@@ -133,6 +133,8 @@ class Writer:
             self.out += struct.pack(NUMBERS[base], value)
         elif base == "uuid":
             self.out += value.bytes
+        elif base == "{}":
+            self.structure(kind, value, inner)
         elif base in ("string", "bytes"):
             data = value.encode() if isinstance(value, str) else value
             self.length(None if data is None else len(data), base == "string")
@@ -144,6 +146,13 @@ class Writer:
                     self.fields(inner, each)
                 else:
                     self.value(base.removeprefix("[]"), each, ())
+
+    def structure(self, kind: str, value: Mapping[str, Any] | None, inner: tuple[Field, ...]) -> None:
+        """One structure; a nullable one has a byte before it."""
+        if kind.startswith("?"):
+            self.out += struct.pack(">b", -1 if value is None else 1)
+        if value is not None:
+            self.fields(inner, value)
 
     def fields(self, layout: tuple[Field, ...], values: Mapping[str, Any]) -> None:
         for each in layout:
@@ -194,6 +203,8 @@ class Reader:
             return self.number(base)
         if base == "uuid":
             return uuid.UUID(bytes=self.take(16))
+        if base == "{}":
+            return None if kind.startswith("?") and self.number("int8") < 0 else self.fields(inner)
         count = self.length(base == "string")
         if count is None:
             if kind.startswith("[]"):

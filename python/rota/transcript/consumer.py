@@ -81,13 +81,15 @@ def spans(indexes: Iterable[int]) -> str:
 
 
 def heartbeat_answer(cast: Cast, fields: Fields) -> str:
-    """`NONE epoch=2 assignment=foo:0-5`. Interval and member id are shown where they are unusual."""
+    """`NONE epoch=2 assignment=foo:0-5`. Interval and member id are shown where they are unusual, an id that the
+    subject made up as `?`.
+    """
     if fields["error"] != "NONE":
         unusual = [n for n in ("member_id", "member_epoch", "heartbeat_interval_ms", "assignment") if fields[n]]
         return " ".join([_refused(fields), *(f"{name}={fields[name]}" for name in unusual)])
     line = f"NONE epoch={fields['member_epoch']}"
     if fields["member_id"] not in cast.actors:
-        line += f" member={cast.show_id(fields['member_id'])}"
+        line += " member=?"
     usual_ms = USUAL_INTERVAL_MS if fields["member_epoch"] >= 0 else 0
     if fields["heartbeat_interval_ms"] != usual_ms:
         line += f" interval={duration_text(fields['heartbeat_interval_ms'])}"
@@ -95,8 +97,9 @@ def heartbeat_answer(cast: Cast, fields: Fields) -> str:
 
 
 def _refused(fields: Fields) -> str:
-    message = fields["error_message"]
-    return f"{fields['error']}" + ("" if message is None else f' "{message}"')
+    """The error and its message; what is wrong with a pattern is said in the words of the library that reads it."""
+    error, message = str(fields["error"]), fields["error_message"]
+    return error if message is None or error == "INVALID_REGULAR_EXPRESSION" else f'{error} "{message}"'
 
 
 def describe_answer(_cast: Cast, fields: Fields) -> str:

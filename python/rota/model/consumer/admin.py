@@ -1,4 +1,4 @@
-"""Describing, deleting, commits and patterns of consumer groups (docs/consumer-protocol.md §11 to §13, §15.2)."""
+"""Describing, deleting, commits and patterns of consumer groups (§11 to §13, §15.2)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rota.model.state import State, emit
 
 
 def consumer_describe(s: State, ticket: int, r: ConsumerGroupDescribe) -> State:
-    """Durable changes only; topics that are gone are left out (docs/consumer-protocol.md §13.1)."""
+    """Durable changes only; what a member holds is shown as assigned (§13.1)."""
     if not r.group_id:
         return emit(s, ConsumerDescribeAnswer(ticket, "INVALID_GROUP_ID", None, ""))
     group = durable(s, r.group_id)
@@ -33,7 +33,7 @@ def consumer_describe(s: State, ticket: int, r: ConsumerGroupDescribe) -> State:
     members = tuple(
         replace(
             each,
-            assigned={p: epoch for p, epoch in each.assigned.items() if p[0] in ids},
+            assigned={p: epoch for p, epoch in {**each.assigned, **each.revoking}.items() if p[0] in ids},
             target=frozenset(p for p in each.target or () if p[0] in ids),
         )
         for each in group.members.values()
@@ -43,7 +43,7 @@ def consumer_describe(s: State, ticket: int, r: ConsumerGroupDescribe) -> State:
 
 
 def commit_error(group: Group, r: OffsetCommit) -> str:
-    """docs/consumer-protocol.md §11."""
+    """§11."""
     if r.generation < 0 and not group.members:
         return NONE
     member = group.members.get(r.member_id)
@@ -62,7 +62,7 @@ def commit_error(group: Group, r: OffsetCommit) -> str:
 
 
 def fetch_error(group: Group | None, r: OffsetFetch) -> str:
-    """docs/consumer-protocol.md §12."""
+    """§12."""
     if group is None or (r.member_id is None and r.member_epoch < 0):
         return NONE
     if r.member_id is None:
@@ -74,7 +74,7 @@ def fetch_error(group: Group | None, r: OffsetFetch) -> str:
 
 
 def resolve_patterns(s: State, group_id: str) -> State:
-    """All patterns of a group are resolved, outside any request (docs/consumer-protocol.md §15.2)."""
+    """All patterns of a group are resolved, outside any request (§15.2)."""
     group = s.consumers.get(group_id)
     if group is None:
         return s

@@ -1,4 +1,4 @@
-"""What a heartbeat is refused for (docs/consumer-protocol.md §3)."""
+"""What a heartbeat is refused for (§3)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FENCED = (
 
 
 def request_error(r: ConsumerGroupHeartbeat) -> Refusal | None:
-    """The request alone (docs/consumer-protocol.md §3.2)."""
+    """The request alone (§3.2)."""
     epoch, joins = r.member_epoch, r.member_epoch == 0
     needs_id = r.version >= 1 or epoch > 0 or epoch == LEAVES
     owns = r.topic_partitions is None or bool(r.topic_partitions)
@@ -47,7 +47,7 @@ def _is_blank(text: str | None) -> bool:
 
 
 def member_error(group: Group, r: ConsumerGroupHeartbeat, size_max: int) -> Refusal | None:
-    """Group and member, epoch 0 and above (docs/consumer-protocol.md §3.4)."""
+    """Group and member, epoch 0 and above (§3.4)."""
     member, static = group.members.get(r.member_id), holder(group, r.instance_id)
     if len(group.members) >= size_max and member is None and static is None:
         message = f"The consumer group has reached its maximum capacity of {size_max} members."
@@ -64,7 +64,7 @@ def member_error(group: Group, r: ConsumerGroupHeartbeat, size_max: int) -> Refu
 
 
 def _static_error(static: Member | None, r: ConsumerGroupHeartbeat) -> Refusal | None:
-    """docs/consumer-protocol.md §9.1."""
+    """§9.1."""
     if static is None:
         return ("UNKNOWN_MEMBER_ID", f"Instance id {r.instance_id} is unknown.") if r.member_epoch > 0 else None
     if r.member_epoch == 0 and static.epoch != IS_AWAY:
@@ -76,13 +76,13 @@ def _static_error(static: Member | None, r: ConsumerGroupHeartbeat) -> Refusal |
 
 
 def fenced_instance(r: ConsumerGroupHeartbeat, static: Member) -> Refusal:
-    """docs/consumer-protocol.md §9.1, last line."""
+    """§9.1, last line."""
     message = f"Static member {r.member_id} with instance id {r.instance_id} was fenced by member {static.member_id}."
     return "FENCED_INSTANCE_ID", message
 
 
 def epoch_error(member: Member, r: ConsumerGroupHeartbeat) -> Refusal | None:
-    """docs/consumer-protocol.md §5.3."""
+    """§5.3."""
     sent, known = r.member_epoch, member.epoch
     if sent in (0, known):
         return None
@@ -94,7 +94,7 @@ def epoch_error(member: Member, r: ConsumerGroupHeartbeat) -> Refusal | None:
 
 
 def _pattern_error(group: Group, pattern: str | None) -> Refusal | None:
-    """docs/consumer-protocol.md §15.1."""
+    """§15.1."""
     if not pattern or any(each.pattern == pattern for each in group.members.values()):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Consumer groups and their members as plain data (docs/consumer-protocol.md §1), and what a request may ask."""
+"""Consumer groups and their members as plain data (§1), and what a request may ask."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING: Held = {}
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic of the cluster (docs/consumer-protocol.md §19)."""
+    """A topic of the cluster (§19)."""
 
     name: str
     topic_id: int
@@ -30,7 +30,7 @@ Metadata = frozenset[Topic]
 
 @dataclass(frozen=True)
 class Member:
-    """docs/consumer-protocol.md §1.2. `target` is None until the first computation has seen the member."""
+    """§1.2. `target` is None until the first computation has seen the member."""
 
     member_id: str
     instance_id: str | None = None
@@ -56,7 +56,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Group:
-    """docs/consumer-protocol.md §1.1. `is_stale` says that the metadata has to be looked at again (§19.1), `patterns`
+    """§1.1. `is_stale` says that the metadata has to be looked at again (§19.1), `patterns`
     has the topic names of the resolved patterns (§15.2).
     """
 
@@ -71,7 +71,7 @@ class Group:
 
     @property
     def state(self) -> str:
-        """docs/consumer-protocol.md §1.3."""
+        """§1.3."""
         if not self.members:
             return "Empty"
         if self.epoch > self.target_epoch:
@@ -82,7 +82,7 @@ class Group:
 
 @dataclass(frozen=True)
 class ConsumerGroupHeartbeat:
-    """docs/consumer-protocol.md §4.1."""
+    """§4.1."""
 
     group_id: str
     member_id: str
@@ -101,14 +101,14 @@ class ConsumerGroupHeartbeat:
 
 @dataclass(frozen=True)
 class ConsumerGroupDescribe:
-    """docs/consumer-protocol.md §13.1, one group."""
+    """§13.1, one group."""
 
     group_id: str
 
 
 @dataclass(frozen=True)
 class ConsumerHeartbeatAnswer:
-    """docs/consumer-protocol.md §4.2. The defaults are those of an error."""
+    """§4.2. The defaults are those of an error."""
 
     ticket: int
     error: str
@@ -121,7 +121,7 @@ class ConsumerHeartbeatAnswer:
 
 @dataclass(frozen=True)
 class ConsumerDescribeAnswer:
-    """docs/consumer-protocol.md §13.1. The defaults are those of an error."""
+    """§13.1. The defaults are those of an error."""
 
     ticket: int
     error: str
@@ -137,7 +137,7 @@ class ConsumerDescribeAnswer:
 @dataclass(frozen=True)
 class ConsumerWrite:
     """What an append of a consumer group is for: the answers that wait for it, and the group to go back to if it
-    fails (docs/consumer-protocol.md §4.4).
+    fails (§4.4).
     """
 
     answers: tuple[ConsumerHeartbeatAnswer | ConsumerDescribeAnswer, ...]
@@ -145,24 +145,24 @@ class ConsumerWrite:
 
 
 def with_member(group: Group, member: Member) -> Group:
-    """The group with this member in place of the one that has its id (docs/consumer-protocol.md §1.1)."""
+    """The group with this member in place of the one that has its id (§1.1)."""
     return replace(group, members=dict(sorted({**group.members, member.member_id: member}.items())))
 
 
 def without_members(group: Group, gone: Iterable[str]) -> Group:
-    """The group without these members (docs/consumer-protocol.md §8.2)."""
+    """The group without these members (§8.2)."""
     left = {member_id: each for member_id, each in group.members.items() if member_id not in set(gone)}
     return replace(group, members=left)
 
 
 def holder(group: Group, instance_id: str | None) -> Member | None:
-    """The static member with this instance id (docs/consumer-protocol.md §9.1)."""
+    """The static member with this instance id (§9.1)."""
     if instance_id is None:
         return None
     return next((each for each in group.members.values() if each.instance_id == instance_id), None)
 
 
 def subscribed(group: Group, member: Member, topics: Mapping[str, Topic]) -> frozenset[Topic]:
-    """The existing topics of a member: by name and by its resolved pattern (docs/consumer-protocol.md §4.1)."""
+    """The existing topics of a member: by name and by its resolved pattern (§4.1)."""
     names = member.names | set(group.patterns.get(member.pattern, ()))
     return frozenset(topics[name] for name in names if name in topics)

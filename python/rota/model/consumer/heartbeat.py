@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat, step by step (docs/consumer-protocol.md §4.3)."""
+"""ConsumerGroupHeartbeat, step by step (§4.3)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Work:
 
 
 def refuse(s: State, ticket: int, refusal: Refusal) -> State:
-    """An error answer; it waits for nothing (docs/consumer-protocol.md §4.2)."""
+    """An error answer; it waits for nothing (§4.2)."""
     return emit(s, ConsumerHeartbeatAnswer(ticket, *refusal))
 
 
@@ -50,7 +50,9 @@ def heartbeat(s: State, ticket: int, r: ConsumerGroupHeartbeat, minted_id: str) 
         return leave(s, ticket, r)
     group = s.consumers.get(r.group_id)
     classic = s.groups.get(r.group_id)
-    if group is None and (r.member_epoch > 0 or (classic and classic.members)):
+    if group is None and classic and (r.member_epoch > 0 or classic.members):
+        return refuse(s, ticket, ("GROUP_ID_NOT_FOUND", f"Group {r.group_id} is not a consumer group."))
+    if group is None and r.member_epoch > 0:
         return refuse(s, ticket, ("GROUP_ID_NOT_FOUND", f"Consumer group {r.group_id} not found."))
     group = group or Group(r.group_id)
     error = member_error(group, r, s.config.group_consumer_max_size)
@@ -77,7 +79,7 @@ def heartbeat(s: State, ticket: int, r: ConsumerGroupHeartbeat, minted_id: str) 
 
 
 def _found(group: Group, r: ConsumerGroupHeartbeat, member_id: str) -> Work:
-    """Find or create the member, or replace a static one (docs/consumer-protocol.md §9.1, §9.2)."""
+    """Find or create the member, or replace a static one (§9.1, §9.2)."""
     static = holder(group, r.instance_id)
     if static is None or r.member_epoch > 0:
         member = static or group.members.get(member_id) or Member(member_id)
@@ -94,7 +96,7 @@ def _found(group: Group, r: ConsumerGroupHeartbeat, member_id: str) -> Work:
 
 
 def _updated(work: Work, r: ConsumerGroupHeartbeat) -> Work:
-    """Put the request over the member's fields; null leaves them (docs/consumer-protocol.md §4.1)."""
+    """Put the request over the member's fields; null leaves them (§4.1)."""
     names, pattern, old = r.subscribed_topic_names, r.subscribed_topic_regex, work.member
     member = replace(
         old,
@@ -114,7 +116,7 @@ def _updated(work: Work, r: ConsumerGroupHeartbeat) -> Work:
 
 
 def _bumped(work: Work, s: State) -> Work:
-    """The group epoch rises with the input of the assignment (docs/consumer-protocol.md §5.2)."""
+    """The group epoch rises with the input of the assignment (§5.2)."""
     group, member, before = work.group, work.member, work.before
     unused = [p for p in group.patterns if not any(each.pattern == p for each in group.members.values())]
     records = tuple(ConsumerRecord(log.PATTERN, group.group_id, pattern, None) for pattern in unused)
@@ -138,12 +140,12 @@ def _bumped(work: Work, s: State) -> Work:
 
 
 def metadata(group: Group, s: State) -> frozenset:  # type: ignore[type-arg]
-    """The topics of all members, as they are now (docs/consumer-protocol.md §19)."""
+    """The topics of all members, as they are now (§19)."""
     return frozenset(t for member in group.members.values() for t in subscribed(group, member, s.topics))
 
 
 def _targeted(work: Work, s: State) -> Work:
-    """Compute the target if it is behind and the interval allows it (docs/consumer-protocol.md §7.1)."""
+    """Compute the target if it is behind and the interval allows it (§7.1)."""
     group, interval_ms = work.group, setting_ms(s, work.group.group_id, "consumer.assignment.interval.ms")
     is_early = group.target_ms and interval_ms and s.wall_ms - group.target_ms < interval_ms
     if group.epoch == group.target_epoch or is_early:
@@ -157,7 +159,7 @@ def _targeted(work: Work, s: State) -> Work:
 
 
 def _reconciled(work: Work, s: State, r: ConsumerGroupHeartbeat) -> tuple[Work, Member]:
-    """This member takes its next step; the others take theirs in their own requests (docs/consumer-protocol.md §6)."""
+    """This member takes its next step; the others take theirs in their own requests (§6)."""
     group, member, before = work.group, work.member, work.before
     given = Inputs(
         group.target_epoch,
@@ -172,7 +174,7 @@ def _reconciled(work: Work, s: State, r: ConsumerGroupHeartbeat) -> tuple[Work, 
 
 
 def _assignment(r: ConsumerGroupHeartbeat, before: Member, after: Member) -> tuple[Partition, ...] | None:
-    """Only in answer to a full request, or if it changed (docs/consumer-protocol.md §4.2)."""
+    """Only in answer to a full request, or if it changed (§4.2)."""
     subscribes = r.subscribed_topic_names is not None or r.subscribed_topic_regex is not None
     is_full = r.rebalance_timeout_ms != -1 and r.topic_partitions is not None and subscribes
     is_news = set(before.assigned) != set(after.assigned)

@@ -1,4 +1,4 @@
-"""Reconciliation: how a member comes to its target (docs/consumer-protocol.md §6)."""
+"""Reconciliation: how a member comes to its target (§6)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Inputs:
     busy: frozenset[Partition]
 
     def acknowledges(self, revoked: Iterable[Partition]) -> bool:
-        """acked(X): a report without any of these partitions (docs/consumer-protocol.md §6)."""
+        """acked(X): a report without any of these partitions (§6)."""
         return self.owned is not None and not self.owned & set(revoked)
 
 
 def reconcile(member: Member, given: Inputs) -> Member:
-    """One row of the table (docs/consumer-protocol.md §6.1)."""
+    """One row of the table (§6.1)."""
     if member.state == STABLE and member.epoch == given.target_epoch:
         return _cut(member, given) if given.has_changed else member
     if member.state == UNREVOKED and not given.acknowledges(member.revoking):
@@ -36,7 +36,7 @@ def reconcile(member: Member, given: Inputs) -> Member:
 
 
 def _cut(member: Member, given: Inputs) -> Member:
-    """Topics that the member is no longer subscribed to (docs/consumer-protocol.md §6.2)."""
+    """Topics that the member is no longer subscribed to (§6.2)."""
     kept = _only(member.assigned, lambda partition: partition[0] in given.topic_ids)
     if kept == member.assigned:
         return member
@@ -48,7 +48,7 @@ def _cut(member: Member, given: Inputs) -> Member:
 
 
 def _compute(member: Member, given: Inputs) -> Member:
-    """The next step to the target (docs/consumer-protocol.md §6.3)."""
+    """The next step to the target (§6.3)."""
     target = frozenset(p for p in member.target or () if p[0] in given.topic_ids)
     kept = _only(member.assigned, lambda partition: partition in target)
     revoking = _only(member.assigned, lambda partition: partition not in target)

@@ -1,4 +1,4 @@
-"""The records of a consumer group (docs/consumer-protocol.md §14) as plain data, and how loading folds them."""
+"""The records of a consumer group (§14) as plain data, and how loading folds them."""
 
 from __future__ import annotations
 
@@ -79,22 +79,22 @@ class ConsumerRecord:
 
 
 def key_of(record: ConsumerRecord) -> tuple[Any, ...]:
-    """What compaction keeps one record of (docs/consumer-protocol.md §14.1)."""
+    """What compaction keeps one record of (§14.1)."""
     return (record.kind, record.group_id, record.name)
 
 
 def group_epoch(group: Group) -> ConsumerRecord:
-    """Type 3 (docs/consumer-protocol.md §14.1)."""
+    """Type 3 (§14.1)."""
     return ConsumerRecord(GROUP, group.group_id, "", GroupEpoch(group.epoch, group.metadata))
 
 
 def target_epoch(group: Group) -> ConsumerRecord:
-    """Type 6 (docs/consumer-protocol.md §14.1)."""
+    """Type 6 (§14.1)."""
     return ConsumerRecord(TARGET_EPOCH, group.group_id, "", TargetEpoch(group.target_epoch, group.target_ms))
 
 
 def subscription(group_id: str, member: Member) -> ConsumerRecord:
-    """Type 5 (docs/consumer-protocol.md §14.1)."""
+    """Type 5 (§14.1)."""
     value = Subscription(
         member.instance_id,
         member.rack_id,
@@ -109,24 +109,24 @@ def subscription(group_id: str, member: Member) -> ConsumerRecord:
 
 
 def target(group_id: str, member: Member) -> ConsumerRecord:
-    """Type 7 (docs/consumer-protocol.md §14.1)."""
+    """Type 7 (§14.1)."""
     return ConsumerRecord(TARGET, group_id, member.member_id, Target(tuple(sorted(member.target or ()))))
 
 
 def current(group_id: str, member: Member) -> ConsumerRecord:
-    """Type 8 (docs/consumer-protocol.md §14.1)."""
+    """Type 8 (§14.1)."""
     held = (tuple(sorted(member.assigned.items())), tuple(sorted(member.revoking.items())))
     value = Current(member.epoch, member.previous, member.state, *held)
     return ConsumerRecord(CURRENT, group_id, member.member_id, value)
 
 
 def tombstones(group_id: str, member_id: str) -> tuple[ConsumerRecord, ...]:
-    """A member's end: 8, 7, 5 (docs/consumer-protocol.md §8.2)."""
+    """A member's end: 8, 7, 5 (§8.2)."""
     return tuple(ConsumerRecord(kind, group_id, member_id, None) for kind in (CURRENT, TARGET, MEMBER))
 
 
 def deletion(group: Group) -> tuple[ConsumerRecord, ...]:
-    """The end of a whole group (docs/consumer-protocol.md §14.3)."""
+    """The end of a whole group (§14.3)."""
     of_members = [(kind, member) for kind in (CURRENT, TARGET) for member in group.members]
     order = [*of_members, (TARGET_EPOCH, ""), *((MEMBER, member) for member in group.members)]
     order += [(PATTERN, pattern) for pattern in group.patterns]
@@ -134,7 +134,7 @@ def deletion(group: Group) -> tuple[ConsumerRecord, ...]:
 
 
 def fold(group: Group | None, record: ConsumerRecord) -> Group | None:
-    """One record of the log (docs/consumer-protocol.md §14.4). The last record of a key counts, so any order that
+    """One record of the log (§14.4). The last record of a key counts, so any order that
     compaction leaves gives the same group; a partition that two members hold belongs to the later record.
     """
     value = record.value

@@ -1,4 +1,4 @@
-"""How members go: leave requests and timers (docs/consumer-protocol.md §8, §9.3, §10)."""
+"""How members go: leave requests and timers (§8, §9.3, §10)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rota.model.state import State, cancel, emit
 
 
 def leave(s: State, ticket: int, r: ConsumerGroupHeartbeat) -> State:
-    """Epoch -1 and -2; the epoch that the member had does not count (docs/consumer-protocol.md §8.1)."""
+    """Epoch -1 and -2; the epoch that the member had does not count (§8.1)."""
     group = s.consumers.get(r.group_id)
     if group is None:
         message = f"Group {r.group_id} not found."
@@ -49,7 +49,7 @@ def leave(s: State, ticket: int, r: ConsumerGroupHeartbeat) -> State:
 
 def removed(group: Group, gone: Sequence[str], s: State) -> tuple[Group, tuple[ConsumerRecord, ...]]:
     """The group without these members, and its records; the last member takes the target with it
-    (docs/consumer-protocol.md §8.2).
+    (§8.2).
     """
     records = tuple(record for member_id in sorted(gone) for record in log.tombstones(group.group_id, member_id))
     group = without_members(group, gone)
@@ -66,7 +66,7 @@ def removed(group: Group, gone: Sequence[str], s: State) -> tuple[Group, tuple[C
 
 
 def timer_over(s: State, kind: str, group_id: str, member_id: str) -> State:
-    """A session or rebalance timeout (docs/consumer-protocol.md §10). The rebalance timer stands only while its member
+    """A session or rebalance timeout (§10). The rebalance timer stands only while its member
     is in UNREVOKED_PARTITIONS, so the epoch is still that of the arming.
     """
     group = s.consumers.get(group_id)

@@ -25,7 +25,7 @@ PHASE_ERRORS = {"Loading": "COORDINATOR_LOAD_IN_PROGRESS", "Failed": "NOT_COORDI
 
 
 def submit(s: State, ticket: int, request: ConsumerGroupHeartbeat | ConsumerGroupDescribe, uuid: str) -> State:
-    """The request is checked before the partition (docs/consumer-protocol.md §3.2, §3.3)."""
+    """The request is checked before the partition (§3.2, §3.3)."""
     error = PHASE_ERRORS.get(s.phase)
     if isinstance(request, ConsumerGroupDescribe):
         if error:
@@ -38,20 +38,18 @@ def submit(s: State, ticket: int, request: ConsumerGroupHeartbeat | ConsumerGrou
 
 
 def topics_changed(s: State, topics: Iterable[Topic]) -> State:
-    """Groups look at the metadata again in their next heartbeat (docs/consumer-protocol.md §19.1)."""
+    """Groups look at the metadata again in their next heartbeat (§19.1)."""
     s = replace(s, topics={topic.name: topic for topic in topics})
     return replace(s, consumers={name: replace(group, is_stale=True) for name, group in s.consumers.items()})
 
 
 def replay(s: State, record: ConsumerRecord) -> State:
-    """Fold one record (docs/consumer-protocol.md §14.4)."""
+    """Fold one record (§14.4)."""
     return put(s, record.group_id, fold(s.consumers.get(record.group_id), record))
 
 
 def loaded(s: State) -> State:
-    """Sessions start, and rebalance timers of members that have something to give up (docs/consumer-protocol.md
-    §14.4).
-    """
+    """Sessions start, and rebalance timers of members that have something to give up (§14.4)."""
     for group_id, group in sorted(s.consumers.items()):
         for member_id in group.members:
             s = arm_rebalance(arm_session(s, group_id, member_id), group_id, member_id)

@@ -1,4 +1,4 @@
-"""The target assignment (docs/consumer-protocol.md §7), from its definition: `uniform` and `range`."""
+"""The target assignment (§7), from its definition: `uniform` and `range`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ Plan = dict[str, list[Partition]]
 
 
 def preferred(group: Group) -> str | None:
-    """The assignor that most members name; `uniform` among equals (docs/consumer-protocol.md §5.2)."""
+    """The assignor that most members name; `uniform` among equals (§5.2)."""
     votes = Counter(member.assignor for member in group.members.values() if member.assignor)
     return max(votes, key=lambda name: (votes[name], -ASSIGNORS.index(name))) if votes else None
 
 
 def compute(group: Group, topics: Mapping[str, Topic]) -> Group:
-    """Every member's target. A static newcomer has that of the member that it replaced (docs/consumer-protocol.md
-    §7.2).
-    """
+    """Every member's target. A static newcomer has that of the member that it replaced (§7.2)."""
     wanted = {member_id: subscribed(group, member, topics) for member_id, member in group.members.items()}
     before = {m: each.target or frozenset() for m, each in group.members.items()}
     if (preferred(group) or ASSIGNORS[0]) == "range":
@@ -36,7 +34,7 @@ def compute(group: Group, topics: Mapping[str, Topic]) -> Group:
 
 
 def _partitions(topics: frozenset[Topic]) -> list[Partition]:
-    """In ascending order of topic id (docs/consumer-protocol.md §21)."""
+    """In ascending order of topic id (§21)."""
     return sorted((topic.topic_id, index) for topic in topics for index in range(topic.partitions))
 
 
@@ -81,7 +79,8 @@ def _even_out(plan: Plan, topic: Topic, takers: list[str]) -> bool:
     owners = [m for m in takers if any(p[0] == topic.topic_id for p in plan[m])]
     if not owners:
         return False
-    most, least = max(owners, key=lambda m: len(plan[m])), min(takers, key=lambda m: len(plan[m]))
+    most = max(reversed(owners), key=lambda m: len(plan[m]))
+    least = min(takers, key=lambda m: len(plan[m]))
     if len(plan[most]) - len(plan[least]) <= 1:
         return False
     partition = max(p for p in plan[most] if p[0] == topic.topic_id)

@@ -1,4 +1,4 @@
-"""How a consumer group changes: records first, answers when they are durable (docs/consumer-protocol.md §4.4)."""
+"""How a consumer group changes: records first, answers when they are durable (§4.4)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ OWN_SETTINGS = {
 
 
 def setting_ms(s: State, group_id: str, name: str) -> int:
-    """The group's own setting, else the broker's (docs/consumer-protocol.md §20)."""
+    """The group's own setting, else the broker's (§20)."""
     own: int = s.settings.get(group_id, {}).get(name, getattr(s.config, OWN_SETTINGS[name]))
     return own
 
 
 def put(s: State, group_id: str, group: Group | None) -> State:
-    """Store a group, or forget it (docs/consumer-protocol.md §1.1)."""
+    """Store a group, or forget it (§1.1)."""
     others = {other: each for other, each in s.consumers.items() if other != group_id}
     return replace(s, consumers=others if group is None else {**others, group_id: group})
 
@@ -41,7 +41,7 @@ def write(
     s: State, group_id: str, after: Group | None, records: tuple[ConsumerRecord, ...], *answers: ConsumerAnswer
 ) -> State:
     """The next state of a group. Without records an answer still waits for earlier writes of its group
-    (docs/consumer-protocol.md §4.4).
+    (§4.4).
     """
     before = s.consumers.get(group_id)
     s = put(s, group_id, after)
@@ -59,7 +59,7 @@ def write(
 
 
 def durable(s: State, group_id: str) -> Group | None:
-    """The group without what is still on its way to the log (docs/consumer-protocol.md §13.1)."""
+    """The group without what is still on its way to the log (§13.1)."""
     for flying in s.appends:
         if flying.group_id == group_id and isinstance(flying.what, ConsumerWrite):
             return flying.what.before
@@ -68,7 +68,7 @@ def durable(s: State, group_id: str) -> Group | None:
 
 def write_ended(s: State, flying: InFlight, what: ConsumerWrite, error: str | None) -> State:
     """The batch is durable, is refused, or takes too long. After a refusal the group is as it was before the batch, and
-    whoever waits for a later batch of the group hears of it (docs/consumer-protocol.md §4.4).
+    whoever waits for a later batch of the group hears of it (§4.4).
     """
     is_late_now = any(other.append_id == flying.append_id for other in s.appends)
     for answer in () if flying.late else what.answers:
@@ -96,12 +96,12 @@ def _failed(answer: ConsumerAnswer, error: str) -> ConsumerAnswer:
 
 
 def arm_session(s: State, group_id: str, member_id: str) -> State:
-    """A full session from now on (docs/consumer-protocol.md §10)."""
+    """A full session from now on (§10)."""
     return arm(s, SESSION, group_id, member_id, setting_ms(s, group_id, "consumer.session.timeout.ms"))
 
 
 def arm_rebalance(s: State, group_id: str, member_id: str) -> State:
-    """A full rebalance timeout if the member has something to give up, else none (docs/consumer-protocol.md §10)."""
+    """A full rebalance timeout if the member has something to give up, else none (§10)."""
     member = s.consumers[group_id].members[member_id]
     if member.state == UNREVOKED:
         return arm(s, REBALANCE, group_id, member_id, member.rebalance_timeout_ms)
@@ -109,5 +109,5 @@ def arm_rebalance(s: State, group_id: str, member_id: str) -> State:
 
 
 def disarm(s: State, group_id: str, member_id: str) -> State:
-    """A member is gone (docs/consumer-protocol.md §8.2)."""
+    """A member is gone (§8.2)."""
     return cancel(cancel(s, SESSION, group_id, member_id), REBALANCE, group_id, member_id)
