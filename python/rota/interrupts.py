@@ -92,12 +92,16 @@ def descendants(pid: int) -> list[int]:
 
 
 def completed(
-    work: Callable[[Job], Result], jobs: Iterable[Job], threads: int, patience_s: float = PATIENCE_S
+    work: Callable[[Job], Result],
+    jobs: Iterable[Job],
+    threads: int,
+    patience_s: float = PATIENCE_S,
+    stop: Callable[[], None] = lambda: None,
 ) -> Generator[Result]:
     """`work` done on every job by so many threads, in the order in which they end. An error of `work` is raised.
 
-    Closing the generator begins no other job, and waits at most `patience_s` for those that run. The threads end with
-    the process.
+    If the generator ends early, also by an interrupt, no other job begins, `stop` is called, and the jobs that run are
+    waited for, at most `patience_s`. The threads end with the process.
     """
     todo: SimpleQueue[Job] = SimpleQueue()
     done: SimpleQueue[Result | BaseException] = SimpleQueue()
@@ -134,6 +138,8 @@ def completed(
             yield result
     finally:
         is_over.set()
+        if left:
+            stop()
         patient_until = time.monotonic() + patience_s
         for worker in workers:
             worker.join(max(0.0, patient_until - time.monotonic()))

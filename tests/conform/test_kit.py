@@ -71,20 +71,51 @@ def test_json_has_every_row_and_its_verdict(server: str) -> None:
 
 
 def test_two_brokers_are_compared_with_each_other(server: str) -> None:
-    with rota.Server(
-        settings={"group.initial.rebalance.delay.ms": 400, "group.max.session.timeout.ms": 9_000}
-    ) as other:
-        words = ["--bootstrap-server", other.bootstrap_servers, "--against", server, "--only", "order/hanging-up"]
-        code, told = conform(*words)
+    with rota.Server(settings={"group.initial.rebalance.delay.ms": 400, "group.max.size": 1}) as other:
+        words = ["--bootstrap-server", other.bootstrap_servers, "--against", server, "--only", "fields/Metadata-v8"]
+        code, _ = conform(*words)
+        assert code == 0
+        code, told = conform(*words[:4], "--only", "leave/L12-a-batch-of-everybody")
     assert code == 1
-    assert "DIFFERS order/hanging-up" in told
-    assert "- Stable, 1 members" in told
+    assert "DIFFERS leave/L12-a-batch-of-everybody" in told
+    assert "+ b< GROUP_MAX_SIZE_REACHED" in told
 
 
 def test_a_row_whose_setting_a_broker_has_not_is_left_out_and_said_to_be(server: str) -> None:
     code, told = conform("--bootstrap-server", server, "--only", "capacity/C01*", "--only", "gate/H10-loading")
     assert code == 0
     assert "needs group.max.size=2 (1)" in told
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "rows", "recorded_with"),
+    [
+        ("group.min.session.timeout.ms", 1_000, ["matrix/*/JoinGroup newcomer, session timeout too short"], 6_000),
+        ("group.min.session.timeout.ms", 20_000, ["leave/L12-*", "fields/JoinGroup-v5"], 6_000),
+        ("group.max.session.timeout.ms", 2_000_000, ["matrix/*/JoinGroup newcomer, session *"], 1_800_000),
+        ("offset.metadata.max.bytes", 5_000, ["matrix/*/OffsetCommit leader, metadata too long"], 4_096),
+    ],
+)  # fmt: skip
+def test_rows_that_a_setting_of_the_broker_decides_are_left_out(
+    setting: str, value: int, rows: list[str], recorded_with: int
+) -> None:
+    settings = {"group.initial.rebalance.delay.ms": 400, "num.partitions": 8, setting: value}
+    only = [word for pattern in [*rows, "admin/A11-delete-an-empty-group"] for word in ("--only", pattern)]
+    with rota.Server(settings=settings) as changed:
+        code, told = conform("--bootstrap-server", changed.bootstrap_servers, *only)
+    assert code == 0, told
+    assert re.search(rf"needs {setting}={recorded_with}, and this broker has {value} \([1-9]", told), told
+
+
+def test_a_broker_that_does_not_keep_to_the_setting_that_it_names_differs() -> None:
+    with rota.Server(settings={"group.min.session.timeout.ms": 1_000}) as lax:
+        broker = Broker((lax.host, lax.port))
+        broker.contact()
+        broker.delay_s = 0.2
+        rows = chosen(catalogue(), ["matrix/none/JoinGroup newcomer, session timeout too short"])
+        (result,) = Run(broker, Options(tries=1)).results(rows)
+        broker.clean()
+    assert result.verdict is Verdict.DIFFERS
 
 
 def test_a_changed_transcript_differs(server: str) -> None:

@@ -9,8 +9,10 @@ import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from rota.codec import Fields, apis
+from rota.conform import limits
 from rota.conform.said import FAULT, Said
 from rota.conform.wire import Address, Connection, Exchange, Limits, WireError
 from rota.transcript.cast import MINTED, StepError
@@ -21,12 +23,16 @@ TOPICS = ("t", "u", "v", "w")
 PLAIN_METADATA, METADATA_WITH_IDS = 8, 12
 PREPARED_WITHIN_S = 90.0
 CLEANED_WITHIN_S = 15.0
+#: After Ctrl-C.
+CLEANED_SOON_S = 1.0
 #: DescribeGroups and DeleteGroups take lists; this many names at a time.
 BATCH = 200
 POLL_S = 0.05
 #: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 NOT_YET = {14, 15, 16}
 NONE, GROUP_ID_NOT_FOUND = 0, 69
+#: Of DescribeConfigs: the settings of a broker.
+BROKER_RESOURCE = 4
 #: In a step that names no group.
 NAMELESS = 'group=""'
 #: More than any initial rebalance delay that is worth waiting for.
@@ -59,6 +65,8 @@ class Broker:
     delay_s: float | None = None
     #: whether its member ids are the client id and a UUID
     has_usual_ids: bool = True
+    #: the settings by which it refuses requests, as it says; Kafka's defaults if it does not
+    refuses_by: limits.Limits = field(default_factory=lambda: limits.DEFAULTS)
     trail: deque[Exchange] = field(default_factory=lambda: deque(maxlen=200))
 
     def __post_init__(self) -> None:
@@ -113,6 +121,7 @@ class Broker:
         steps = {
             "topics": self._create_topics,
             "topic ids": self._learn_ids,
+            "settings": self._learn_settings,
             "coordinator": self._await,
             "group": self._measure,
         }
@@ -147,6 +156,17 @@ class Broker:
             found = self.ask(connection, "Metadata", METADATA_WITH_IDS, asked)["topics"]
             self.topic_ids = {topic["name"]: topic["topic_id"] for topic in found if "topic_id" in topic}
 
+    def _learn_settings(self) -> None:
+        with contextlib.closing(self.connect()) as connection, contextlib.suppress(NotServedError):
+            nodes = self.ask(connection, "Metadata", PLAIN_METADATA, {"topics": []})["brokers"]
+            this = {"resource_type": BROKER_RESOURCE, "resource_name": str(nodes[0]["node_id"] if nodes else 0)}
+            wanted = this | {"configuration_keys": list(limits.DEFAULTS)}
+            for found in self.ask(connection, "DescribeConfigs", 4, {"resources": [wanted]})["results"]:
+                told = {
+                    each["name"]: int(each["value"]) for each in found["configs"] if (each["value"] or "").isdecimal()
+                }
+                self.refuses_by = {**limits.DEFAULTS, **told}
+
     def _await(self) -> None:
         """Until every partition of the offsets topic is loaded, if groups can be described; so many names meet each."""
         with contextlib.closing(self.connect()) as connection:
@@ -177,7 +197,7 @@ class Broker:
         group = self.new_group() + "g"
         join = {
             "group_id": group,
-            "session_timeout_ms": 10_000,
+            "session_timeout_ms": max(10_000, self.refuses_by["group.min.session.timeout.ms"]),
             "rebalance_timeout_ms": 60_000,
             "protocol_type": "consumer",
             "protocols": [{"name": "range", "metadata": b""}],
@@ -213,7 +233,8 @@ class Broker:
 
     def _remove_groups(self, connection: Connection) -> list[str]:
         """Members are made to leave, then the groups are deleted; who joined late is met in the next turn."""
-        until = connection.limits.deadline - 1.0
+        # A fifth of the time is for the topics.
+        until = connection.limits.deadline - (connection.limits.deadline - time.monotonic()) / 5
         left: list[str] = []
         while time.monotonic() < until:
             listed = self.ask(connection, "ListGroups", 4, {})["groups"]
@@ -222,7 +243,7 @@ class Broker:
                 return []
             for first in range(0, len(left), BATCH):
                 self._remove_batch(connection, left[first : first + BATCH])
-        return [f"group {name}" for name in left]
+        return [f"{len(left)} groups named {self.prefix}*"]
 
     def _remove_batch(self, connection: Connection, names: list[str]) -> None:
         deleted = self.ask(connection, "DeleteGroups", 2, {"groups_names": names})["results"]
@@ -235,6 +256,8 @@ class Broker:
         self.ask(connection, "DeleteGroups", 2, {"groups_names": rest})
 
     def _make_leave(self, connection: Connection, names: list[str]) -> None:
+        version = self.newest("LeaveGroup", 5)
+        count = 0
         for group in self.ask(connection, "DescribeGroups", 5, {"groups": names})["groups"]:
             members = [
                 {
@@ -244,14 +267,19 @@ class Broker:
                 for each in group["members"]
             ]
             if members:
-                self.ask(connection, "LeaveGroup", 5, {"group_id": group["group_id"], "members": members})
+                connection.send(apis()["LeaveGroup"], version, {"group_id": group["group_id"], "members": members})
+                count += 1
+        for _ in range(count):
+            connection.answer()
 
 
 class Visit:
     """One row's time at the broker: its connections, its groups' names, and all that was said."""
 
-    def __init__(self, broker: Broker, within_s: float) -> None:
+    def __init__(self, broker: Broker, within_s: float, others: limits.Limits = limits.DEFAULTS) -> None:
         self.broker = broker
+        #: the settings of the broker that it is compared with
+        self.others = others
         self.limits = broker.limits(within_s)
         self.prefix = broker.new_group()
         self.trail: deque[Exchange] = deque(maxlen=200)
@@ -261,9 +289,12 @@ class Visit:
 
     def connect(self, client_id: str) -> Connection:
         """A new connection."""
-        connection = Connection(self.broker.address, client_id, self.limits, self.trail)
+        connection = Connection(self.broker.address, client_id, self.limits, self.trail, self._check)
         self._all.append(connection)
         return connection
+
+    def _check(self, api: str, values: Mapping[str, Any]) -> None:
+        limits.check(api, values, self.broker.refuses_by, self.others)
 
     def borrow(self, client_id: str) -> Connection:
         """A connection with nothing on it."""

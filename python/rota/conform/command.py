@@ -18,7 +18,7 @@ from rota import interrupts
 from rota.addresses import address
 from rota.codec import apis
 from rota.conform import report
-from rota.conform.broker import CLEANED_WITHIN_S, Broker
+from rota.conform.broker import CLEANED_SOON_S, CLEANED_WITHIN_S, Broker
 from rota.conform.judge import BAD, REFERENCE, Recording, Verdict, dump, load
 from rota.conform.rows import Row
 from rota.conform.run import (
@@ -37,6 +37,7 @@ from rota.conform.wire import WireError
 from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE
 
 PROGRESS_S = 2.0
+REPORTED_WITHIN_S = 0.4
 #: What brokers are set to, and the newest versions to ask them in.
 Kind = tuple[frozenset[tuple[str, str]], dict[str, int]]
 #: What options take that may be given several times.
@@ -125,8 +126,8 @@ def conform(
 
 def _results(rows: list[Row], addresses: dict[str, str], kind: Kind, options: Options) -> list[Result]:
     """What the first broker answered, beside the second if there is one."""
-    # Groups and topics of the run are removed after Ctrl-C, too.
-    interrupts.allow(STOPPED_WITHIN_S + CLEANED_WITHIN_S)
+    # Groups and topics of the run are removed after Ctrl-C, too, as far as that is quick.
+    interrupts.allow(STOPPED_WITHIN_S + CLEANED_SOON_S + REPORTED_WITHIN_S)
     try:
         with ExitStack() as reached:
             brokers = [reached.enter_context(_reached(option, where, kind)) for option, where in addresses.items()]
@@ -202,8 +203,13 @@ def _run(rows: list[Row], broker: Broker, options: Options) -> list[Result]:
 
 
 def _clean(broker: Broker) -> None:
-    """Says what is left."""
-    for left in broker.clean():
+    """Remove groups and topics, and say what is left. After Ctrl-C there is little time for it."""
+    try:
+        remaining = broker.clean(CLEANED_SOON_S if interrupts.were_asked() else CLEANED_WITHIN_S)
+    except KeyboardInterrupt:
+        _clean(broker)
+        raise
+    for left in remaining:
         typer.echo(f"rota: left behind on {broker.address[0]}:{broker.address[1]}: {left}", err=True)
 
 

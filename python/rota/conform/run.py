@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import threading
 import time
@@ -12,6 +13,7 @@ from rota.conform import matrix, transcripts
 from rota.conform.broker import Broker, Visit
 from rota.conform.evidence import Difference, is_same
 from rota.conform.judge import BAD, REFERENCE, Verdict, judge, recorded
+from rota.conform.limits import DEFAULTS, Limits, UnfitError
 from rota.conform.probes import malformed, order, timing, versions
 from rota.conform.rows import Row
 from rota.conform.said import Evidence
@@ -30,8 +32,8 @@ LONGEST_S = 45.0
 DEADLINE_S = 600.0
 #: A broker that fails this many rows in a row by saying nothing is not waited for any more.
 HOPELESS = 40
-#: Rows that are stopped end at once; a busy machine may be late.
-STOPPED_WITHIN_S = 5.0
+#: Rows that are stopped end at once; those that connect are not waited for.
+STOPPED_WITHIN_S = 0.4
 
 
 @dataclass
@@ -75,11 +77,16 @@ def chosen(rows: Sequence[Row], patterns: Sequence[str]) -> list[Row]:
 Played = tuple[Evidence, tuple[Exchange, ...]]
 
 
-def play(row: Row, broker: Broker, known: Evidence | None) -> Played:
-    """One row, once. A fault is evidence."""
-    visit = Visit(broker, row.wait_s + ROW_S + 6 * (broker.delay_s or 0.0))
+def play(row: Row, broker: Broker, known: Evidence | None, others: Limits) -> Played:
+    """One row, once. A fault is evidence. Raises UnfitError if it needs settings that the broker does not have.
+
+    `others` are the settings of the broker that it is compared with.
+    """
+    visit = Visit(broker, row.wait_s + ROW_S + 6 * (broker.delay_s or 0.0), others)
     try:
         return row.perform(visit, known), tuple(visit.trail)
+    except UnfitError:
+        raise
     except Exception as error:  # a broker that is far from Kafka must not end the run
         return [visit.fault("at the beginning", error)], tuple(visit.trail)
     finally:
@@ -99,18 +106,18 @@ class Run:
     def results(self, rows: Sequence[Row], progress: Callable[[Result], None] = lambda _: None) -> list[Result]:
         """All rows, sorted by id. KeyboardInterrupt stops what is on its way and is raised again."""
         found: list[Result] = []
-        playing = completed(
-            self.result, sorted(rows, key=lambda row: -row.wait_s), self.options.workers, STOPPED_WITHIN_S
-        )
-        try:
+        jobs = sorted(rows, key=lambda row: -row.wait_s)
+        playing = completed(self.result, jobs, self.options.workers, STOPPED_WITHIN_S, self._stop)
+        with contextlib.closing(playing):
             for result in playing:
                 found.append(result)
                 progress(result)
-        finally:
-            if len(found) < len(rows):
-                self.broker.stopped.set()
-            playing.close()
         return sorted(found, key=lambda result: result.row.id)
+
+    def _stop(self) -> None:
+        """End the rows that are being played."""
+        for broker in filter(None, (self.broker, self.options.against)):
+            broker.stopped.set()
 
     def result(self, row: Row) -> Result:
         """One row, again if it differs."""
@@ -124,7 +131,10 @@ class Run:
         if self.hopeless.is_set():
             return Result(row, Verdict.LEFT_OUT, f"the broker kept silent in {HOPELESS} rows before")
         for _ in range(self.options.tries):
-            result = self._once(row)
+            try:
+                result = self._once(row)
+            except UnfitError as error:
+                return Result(row, Verdict.LEFT_OUT, str(error))
             self._count(result)
             if result.verdict not in (Verdict.DIFFERS, Verdict.FAILED) or self.hopeless.is_set():
                 break
@@ -133,23 +143,29 @@ class Run:
     def _once(self, row: Row) -> Result:
         theirs = known = recorded(REFERENCE).rows.get(row.id)
         if self.options.against is not None:
-            theirs, _ = play(row, self.options.against, known)
+            theirs, _ = play(row, self.options.against, known, self.broker.refuses_by)
         if self.options.twice and row.wait_s <= TWICE_S:
             agreed = self._agreed(row, known)
             if agreed is None:
                 return Result(row, Verdict.LEFT_OUT, f"not the same twice in a row in {AGREED_WITHIN} plays")
             ours, trail = agreed
         else:
-            ours, trail = play(row, self.broker, known)
+            ours, trail = play(row, self.broker, known, self._others(row))
         verdict, difference = judge(row.id, theirs, ours)
         reasons = difference.reasons if difference else ()
         return Result(row, verdict, ", ".join(reasons), ours, difference, trail)
+
+    def _others(self, row: Row) -> Limits:
+        """The settings of the broker that it is compared with."""
+        if self.options.against is not None:
+            return self.options.against.refuses_by
+        return {**DEFAULTS, **{name: int(value) for name, value in row.settings if name in DEFAULTS}}
 
     def _agreed(self, row: Row, known: Evidence | None) -> Played | None:
         """What was said twice in a row."""
         before: Evidence | None = None
         for _ in range(AGREED_WITHIN):
-            now, trail = play(row, self.broker, known)
+            now, trail = play(row, self.broker, known, self._others(row))
             if before is not None and is_same(before, now):
                 return now, trail
             before = now

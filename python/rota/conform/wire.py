@@ -8,7 +8,7 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,11 +66,25 @@ class Limits:
         return max(0.0, min(until - now, self.deadline - now, SLICE_S))
 
 
-class Connection:
-    """One connection. Requests may be sent ahead; answers come in order."""
+Check = Callable[[str, Mapping[str, Any]], None]
 
-    def __init__(self, address: Address, client_id: str, limits: Limits, trail: deque[Exchange]) -> None:
+
+class Connection:
+    """One connection. Requests may be sent ahead; answers come in order.
+
+    `check` is called with the name of the API and the fields before a request is sent.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        client_id: str,
+        limits: Limits,
+        trail: deque[Exchange],
+        check: Check = lambda _name, _values: None,
+    ) -> None:
         self.client_id = client_id
+        self.check = check
         self.limits = limits
         self.trail = trail
         try:
@@ -84,6 +98,7 @@ class Connection:
 
     def send(self, api: Api, version: int, values: Mapping[str, Any]) -> None:
         """Send a request; its answer is read by `poll` or `answer`."""
+        self.check(api.name, values)
         self.correlation_id += 1
         frame = write_request(api, version, self.correlation_id, self.client_id, values)
         self.asked.append((self.correlation_id, api, version))
