@@ -1449,6 +1449,9 @@ class Assignment:
         cls, partitions: Sequence[tuple[str, Sequence[int]]], *, user_data: bytes | None = None, version: int = 3
     ) -> Self: ...
 
+def nearest(name: str, names: Sequence[str], *, misspelt: bool = False) -> str | None:
+    """The name that was probably meant; None if none is close. With `misspelt` it has to be closer."""
+
 def decode_subscription(data: bytes) -> Subscription:
     """Read the metadata that a consumer joins with. Fields that its version lacks get their defaults.
 
@@ -1696,8 +1699,8 @@ class Server:
         """Create a topic. Raises RotaError if it exists or cannot be."""
     def groups(self) -> list[str]:
         """The ids of all groups, sorted."""
-    def explain(self, group_id: str) -> Explanation | None:
-        """What a group is doing and why; None if there is no such group."""
+    def explain(self, group_id: str) -> Explanation:
+        """What a group is doing and why. Raises NotFoundError if there is no such group."""
     def look(self, group_id: str) -> tuple[Explanation, Projection, list[tuple[str, str]]] | None:
         """Everything about a group as of one moment, and of each member its client id and host; None: no such group."""
     def summaries(self, group_ids: Sequence[str], waits_max: int) -> list[Summary]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
 
 import pytest
@@ -125,17 +126,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 def told_of(server: Server) -> list[str]:
     """A paragraph for each group: what it is doing, and its last rebalances."""
-    from rota import RotaError
+    from rota import NotFoundError, RotaError
 
+    lines = []
     try:
-        explained = {group: server.explain(group) for group in server.groups()}
+        for group in server.groups():
+            # A group may have gone since it was listed.
+            with suppress(NotFoundError):
+                explanation = server.explain(group)
+                lines.append(f"group {group}: {explanation}")
+                lines += [f"    {rebalance}" for rebalance in explanation.rebalances]
     except RotaError as error:
         return [f"nothing can be said: {error}"]
-    if not explained:
-        return ["the server has no groups: no consumer has reached it, or none with a group id"]
-    lines = []
-    for group, explanation in explained.items():
-        if explanation is not None:  # it may have gone since it was listed
-            lines.append(f"group {group}: {explanation}")
-            lines += [f"    {rebalance}" for rebalance in explanation.rebalances]
-    return lines
+    return lines or ["the server has no groups: no consumer has reached it, or none with a group id"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from rota._rota import Explanation, Rebalance
+from rota._rota import Explanation, NotFoundError, Rebalance
 from rota.exits import complain, on_stderr
 from rota.server import Server
 
@@ -33,9 +34,9 @@ class Rebalances:
         if self._next >= len(groups):
             self._next = 0
         for group in groups[self._next : self._next + GROUPS_PER_LOOK]:
-            explanation = server.explain(group)
-            if explanation is not None:
-                yield from self._of(explanation)
+            # A group may have gone since it was listed.
+            with suppress(NotFoundError):
+                yield from self._of(server.explain(group))
         self._next += GROUPS_PER_LOOK
 
     def _of(self, explanation: Explanation) -> Iterator[dict[str, Any]]:

@@ -367,10 +367,10 @@ class Server:
         """The ids of all groups, sorted."""
         return self._inner.groups()
 
-    def explain(self, group: str) -> _rota.Explanation | None:
-        """What a group is doing, whom it waits for and why it rebalanced lately; None if there is no such group.
+    def explain(self, group: str) -> _rota.Explanation:
+        """What a group is doing, which members it waits for, and why it rebalanced lately. `str()` of it is a sentence.
 
-        `str()` of it is one sentence.
+        Raises rota.NotFoundError if there is no such group.
         """
         return self._inner.explain(group)
 

@@ -114,8 +114,7 @@ class Scene:
 
     def generation(self) -> int | None:
         """The group's generation; None on a broker that cannot be asked, because clients are not told of it."""
-        explained = self._server.explain(self.group) if self._server is not None else None
-        return explained.generation if explained is not None else None
+        return self._server.explain(self.group).generation if self._server is not None else None
 
     def story(self, members: list[Client]) -> str:
         owned = "\n".join(f"  {member!r} owns {sorted(member.owned)}" for member in members)

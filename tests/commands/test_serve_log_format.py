@@ -98,6 +98,7 @@ def test_of_many_groups_each_is_asked_after_a_few_looks(monkeypatch: pytest.Monk
 
         def explain(self, group: str) -> None:
             asked.append(group)
+            raise rota.NotFoundError(group)
 
     told = Rebalances()
     for _ in range(4):

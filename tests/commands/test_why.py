@@ -86,9 +86,7 @@ def test_a_removal_by_an_administrator_during_the_stall_is_in_the_history_with_i
             words = ["groups", "remove-member", GROUP, "--member", missing, "--reason", "stuck since noon"]
             removed = CliRunner().invoke(app, [*words, "--bootstrap-server", server.bootstrap_servers])
             assert removed.exit_code == 0, removed.output
-            explained = server.explain(GROUP)
-            assert explained is not None
-            [departure] = [gone for one in explained.rebalances for gone in one.departures]
+            [departure] = [gone for one in server.explain(GROUP).rebalances for gone in one.departures]
             assert (departure.member_id, departure.how) == (missing, "Left")
             assert "stuck since noon" in departure.reason
             text = call(GROUP, "--http", server.http_address).stdout

@@ -73,8 +73,9 @@ def settle(server: rota.Server, *consumers: Consumer, group: str = GROUP) -> Non
     def is_settled() -> bool:
         for one in consumers:
             one.poll(0.02)
-        explained = server.explain(group)
-        if explained is None or explained.state != "Stable" or not all(one.assignment() for one in consumers):
+        if group not in server.groups() or server.explain(group).state != "Stable":
+            return False
+        if not all(one.assignment() for one in consumers):
             return False
         return len(server.members(group)) == len(consumers)
 
@@ -132,8 +133,7 @@ def held_up(
 
         def waits_for_it() -> bool:
             one.poll(0.02)
-            explained = server.explain(group)
-            return explained is not None and [wait.member_id for wait in explained.waiting] == [missing]
+            return [wait.member_id for wait in server.explain(group).waiting] == [missing]
 
         until(waits_for_it, f"a group that waits for {missing}")
         clock.advance(47_000 if beats else 31_000)

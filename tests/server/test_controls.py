@@ -99,9 +99,7 @@ def a_member(server: rota.Server, group: str = GROUP, **settings: Any) -> Iterat
 
 
 def last_rebalance(server: rota.Server) -> rota.coordinator.Rebalance:
-    explanation = server.explain(GROUP)
-    assert explanation is not None
-    return explanation.rebalances[-1]
+    return server.explain(GROUP).rebalances[-1]
 
 
 def test_the_members_of_a_group_are_named_by_id_and_instance(server: rota.Server) -> None:
@@ -139,10 +137,48 @@ def test_a_member_or_group_that_is_none_is_refused_with_the_nearest_that_is(serv
             server.expire(member.id + "x")
         with pytest.raises(ValueError, match=r"group `readers` has no member or instance `desk-2`; the nearest one is"):
             server.pause("desk-2", group=GROUP)
-        with pytest.raises(ValueError, match="there is no group `writers`; the nearest one is `readers`"):
+        with pytest.raises(ValueError, match="there is no group `writers`; there is only `readers`"):
             server.expire(member.id, group="writers")
         with pytest.raises(ValueError, match="there is no group `writers`"):
             server.rebalance("writers")
+
+
+def test_every_call_about_a_group_that_is_not_there_raises_the_same_error(server: rota.Server) -> None:
+    with a_member(server) as member:
+        for ask in (
+            server.explain,
+            server.members,
+            server.rebalance,
+            server.committed,
+            lambda group: server.expire(member.id, group),
+            lambda group: server.pause(member.id, group),
+        ):
+            with pytest.raises(
+                rota.NotFoundError, match=r"^there is no group `typo`; there is only `readers`$"
+            ) as refused:
+                ask("typo")
+            assert refused.value.what == "group"
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda server: server.inject_error("Heartbeat", "FOO"), "no error of the protocol is named `FOO`; there are "),
+        (lambda server: server.fail_appends("FOO"), "no error of the protocol is named `FOO`; there are "),
+        (lambda server: server.inject_error("Foo", "NOT_COORDINATOR"), "is named `Foo`; there are `Produce`, `Fetch`"),
+        (lambda server: server.drop_answers("Foo"), "no API of this server is named `Foo`; there are "),
+        (lambda server: server.messages("foo"), "there is no topic `foo`; there "),
+        (lambda _: rota.Server(settings={"foo": 1}), "unknown setting `foo`; there are "),
+        (lambda _: rota.Coordinator({"foo": 1}), "unknown setting `foo`; there are "),
+    ],
+)
+def test_a_name_that_is_like_no_other_gets_no_suggestion(
+    server: rota.Server, ask: Callable[[rota.Server], object], says: str
+) -> None:
+    with pytest.raises((ValueError, rota.RotaError)) as refused:
+        ask(server)
+    assert says in str(refused.value)
+    assert "nearest" not in str(refused.value)
 
 
 def test_a_group_without_members_cannot_rebalance(server: rota.Server) -> None:

@@ -28,9 +28,7 @@ def rota_server(clock: rota.VirtualClock) -> Iterator[rota.Server]:
 
 def state(server: rota.Server) -> str:
     """Of the group `g`."""
-    explanation = server.explain("g")
-    assert explanation is not None
-    return explanation.state
+    return server.explain("g").state
 
 
 def member(address: Address, clock: rota.VirtualClock) -> Member:

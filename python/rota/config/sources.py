@@ -8,16 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rota._rota import ConfigError
+from rota._rota import ConfigError, nearest
 from rota.config.options import OPTIONS, UnfitError, Value
 from rota.server import Server
 
 PREFIX = "ROTA_"
 FILE_VARIABLE = "ROTA_CONFIG"
 TABLES = ("server", "kafka")
-LIKELY = 0.8
-"""From which likeness on a variable is a name that somebody mistyped. Others are somebody else's: a Kubernetes service
-that is called `rota` puts ROTA_PORT and ROTA_SERVICE_HOST into every pod."""
 DEFAULT = "default"
 HIDDEN = "(hidden)"
 
@@ -75,17 +72,11 @@ def written(value: Value) -> str:
     return "" if value is None else str(value)
 
 
-def nearest(name: str, known: Iterable[str], likeness: float) -> str | None:
-    """The known name that is most like it, if one is so much like it (0 to 1)."""
-    # A server whose names are all known starts without it.
-    import difflib
-
-    return next(iter(difflib.get_close_matches(name, list(known), 1, likeness)), None)
-
-
 def unknown(name: str, known: Iterable[str], source: str) -> ConfigError:
-    """That a name is none, with the one that is nearest."""
-    return ConfigError(f"{source}: unknown setting `{name}`; the nearest one is `{nearest(name, known, 0.0)}`")
+    """The error about a name that does not exist."""
+    found = nearest(name, list(known))
+    hint = "`rota config show` and `rota settings` list them" if found is None else f"the nearest one is `{found}`"
+    return ConfigError(f"{source}: unknown setting `{name}`; {hint}")
 
 
 def flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -114,6 +105,9 @@ def read_file(path: Path) -> dict[str, Told]:
         names: Iterable[str] = OPTIONS if table == "server" else kafka_defaults()
         for name, value in flat(content):
             if name not in names:
+                other = "kafka" if table == "server" else "server"
+                if name in (OPTIONS if other == "server" else kafka_defaults()):
+                    raise ConfigError(f"{source}, [{table}]: `{name}` belongs to the table [{other}]")
                 raise unknown(name, names, f"{source}, [{table}]")
             if not isinstance(value, str | int):
                 raise ConfigError(f"{source}: `{name}` is `{value}`: give a text, a whole number, true or false")
@@ -129,8 +123,9 @@ def read_environment(environment: Mapping[str, str]) -> dict[str, Told]:
     if ours.keys() - variables.keys():
         variables |= {variable_of(name): name for name in kafka_defaults()}
     for variable in ours.keys() - variables.keys():
-        names = (known.removeprefix(PREFIX) for known in variables)
-        if nearest(variable.removeprefix(PREFIX), names, LIKELY) is not None:
+        # Others belong to other programs: a Kubernetes service named `rota` sets ROTA_PORT and ROTA_SERVICE_HOST.
+        names = [known.removeprefix(PREFIX) for known in variables]
+        if nearest(variable.removeprefix(PREFIX), names, misspelt=True) is not None:
             raise unknown(variable, variables, "environment")
     return {
         variables[variable]: Told(value, f"environment {variable}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from confluent_kafka import KafkaException
 
+from rota import NotFoundError
 from rota.demo.cast import Cast, now_ms
 from rota.demo.evidence import Checkpoint, Evidence, Snapshot
 from rota.demo.script import STEPS, TOPICS, Step
@@ -199,7 +200,10 @@ class Stage:
         """The observer's thread: the coordinator was asked, and a rota server says why as well."""
         self.evidence.snapshots.append(snapshot)
         if self.server is not None:
-            self.explanation = self.server.explain(self.group)
+            try:
+                self.explanation = self.server.explain(self.group)
+            except NotFoundError:
+                self.explanation = None
             for rebalance in self.explanation.rebalances if self.explanation else ():
                 key = (rebalance.began_ms, rebalance.cause, rebalance.member_id)
                 if key not in self.causes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from enum import Enum
 
-from rota import exits
+from rota import _rota, exits
 from rota._rota import RotaError
 
 
@@ -39,5 +38,5 @@ def misused(message: str) -> GroupsError:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`: did you mean ...?`, if a known name is near; else nothing."""
-    near = difflib.get_close_matches(name, list(known), 1)
-    return f": did you mean `{near[0]}`?" if near else ""
+    found = _rota.nearest(name, list(known))
+    return "" if found is None else f": did you mean `{found}`?"

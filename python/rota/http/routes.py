@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import cache
 from http import HTTPStatus
 from importlib import resources
@@ -123,7 +122,7 @@ def group(subject: Subject, group_id: str) -> Answer:
     server = subject.started()
     look = server.look(group_id)
     if look is None:
-        nearest = next(iter(get_close_matches(group_id, server.groups()[:GROUPS_MAX], n=1)), None)
+        nearest = _rota.nearest(group_id, server.groups()[:GROUPS_MAX])
         hint = "" if nearest is None else f"; the nearest is `{nearest}`"
         message = f"there is no group `{group_id}`{hint}"
         raise RefusedError(HTTPStatus.NOT_FOUND, "NoSuchGroup", message, nearest=nearest)

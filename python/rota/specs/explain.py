@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import sys
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
+from rota._rota import nearest
 from rota.specs import necessity
 from rota.specs.claims import claims
 from rota.specs.invariants import classic
@@ -104,7 +104,7 @@ def named(known: Iterable[str], name: str) -> str:
     whole = [each for each in ids if each.lower() == name.lower()]
     tails = [each for each in ids if each.lower().partition(": ")[2] == name.lower()]
     if not whole and len(tails) != 1:
-        close = tails or difflib.get_close_matches(name, ids, 3)
+        close = tails or [found for found in [nearest(name, ids)] if found]
         hint = (
             f"did you mean {', '.join(f'`{one}`' for one in close)}?" if close else f"there are {len(ids)}, such as S11"
         )

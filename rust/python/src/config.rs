@@ -6,7 +6,7 @@ use pyo3::{
     types::{PyBool, PyInt, PyMapping, PyString},
 };
 use rota_core::Config;
-use rota_server::{SettingError, Settings};
+use rota_server::{SettingError, Settings, names::Hint};
 
 use crate::errors::ConfigError;
 
@@ -75,21 +75,9 @@ fn text_of(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
 fn no_such(name: &str, value: &str) -> String {
     match Settings::default().set(name, value) {
         Err(SettingError::Unknown { .. }) => {
-            format!("unknown setting `{name}`; the nearest one is `{}`", nearest(name))
+            let names = OF_THE_COORDINATOR.into_iter().chain(OWN.iter().map(|(name, _)| *name));
+            format!("unknown setting `{name}`; {}", Hint::new(name, names))
         }
         _ => format!("`{name}` is a setting of the server, not of a coordinator"),
     }
-}
-
-/// The coordinator's setting that shares most pairs of neighbouring letters with `name`, for its length.
-fn nearest(name: &str) -> &'static str {
-    let pairs = |text: &str| text.to_lowercase().into_bytes().windows(2).map(<[u8]>::to_vec).collect::<Vec<_>>();
-    let asked = pairs(name);
-    let likeness = |known: &str| {
-        let known = pairs(known);
-        let shared = known.iter().filter(|pair| asked.contains(pair)).count();
-        2_000 * shared / (known.len() + asked.len())
-    };
-    let names = OF_THE_COORDINATOR.into_iter().chain(OWN.iter().map(|(name, _)| *name));
-    names.max_by_key(|known| likeness(known)).unwrap_or("")
 }

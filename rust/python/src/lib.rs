@@ -14,6 +14,7 @@ mod journal;
 mod log;
 mod member;
 mod messages;
+mod names;
 mod plain;
 mod projection;
 mod purgatory;
@@ -45,6 +46,7 @@ fn _rota(module: &Bound<'_, PyModule>) -> PyResult<()> {
     server::register(module)?;
     log::register(module)?;
     member::register(module)?;
+    names::register(module)?;
     simulate::register(module)?;
     simulate_journal::register(module)?;
     journal::register(module)?;

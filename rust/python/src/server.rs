@@ -301,10 +301,10 @@ impl Server {
         py.detach(|| self.running.groups()).map_err(raised)
     }
 
-    /// What a group is doing and why; `None` if there is no such group.
-    fn explain(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<Explanation>> {
+    /// What a group is doing and why.
+    fn explain(&self, py: Python<'_>, group_id: &str) -> PyResult<Explanation> {
         let (explained, now_ms) = py.detach(|| self.running.explain(group_id)).map_err(raised)?;
-        Ok(explained.map(|explained| explanation(group_id, now_ms, &explained)))
+        Ok(explanation(group_id, now_ms, &explained))
     }
 
     /// Everything about a group as of one moment; `None` if there is no such group.

@@ -40,6 +40,7 @@ pub mod topics;
 pub use base::{
     error::ServerError,
     metrics::Tally,
+    names,
     settings::{self, SettingError, Settings},
 };
 pub use client::trace;

@@ -361,7 +361,7 @@ fn whoever_loads_a_partition_that_cannot_be_read_is_refused_and_the_others_are_a
         assert_eq!(scene.server.groups().unwrap(), groups);
         for (offset, id) in (1..).zip(&ids) {
             assert_eq!(scene.committed(id), offset);
-            let member = scene.server.explain(&format!("member-of-{id}")).unwrap().0.expect("it is loaded");
+            let member = scene.server.explain(&format!("member-of-{id}")).expect("it is loaded").0;
             assert_eq!(member.generation, 1);
         }
         drop(scene);

@@ -241,6 +241,8 @@ fn names_that_are_none_are_refused_with_the_nearest_that_is() {
     assert!(said("OffsetComit", "NOT_COORDINATOR").ends_with("the nearest one is `OffsetCommit`"));
     assert!(said("ApiVersions", "NOT_COORDINATOR").starts_with("no API that can be made to answer an error"));
     assert!(said("Heartbeat", "NOT_COORDINATR").ends_with("the nearest one is `NOT_COORDINATOR`"));
+    assert!(!said("Heartbeat", "FOO").contains("nearest"));
+    assert!(said("Foo", "NOT_COORDINATOR").contains("there are `Produce`, `Fetch`, "));
     assert!(matches!(server.inject_error("Heartbeat", "NONE", 1, None), Err(ServerError::UnknownErrorName { .. })));
     server.stop(PATIENCE).unwrap();
     assert!(matches!(server.inject_error("Heartbeat", "NOT_COORDINATOR", 1, None), Err(ServerError::Stopped)));

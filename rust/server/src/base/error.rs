@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use rota_core::controls::NotDone;
 
-use crate::{base::owners::NODES_MAX, base::settings::SettingError};
+use crate::base::{names::Hint, owners::NODES_MAX, settings::SettingError};
 
 /// Why a server did not start, or did not do what it was asked.
 #[derive(Debug)]
@@ -103,22 +103,22 @@ pub enum ServerError {
     UnknownErrorName {
         /// As given.
         name: String,
-        /// The error whose name is closest.
-        nearest: &'static str,
+        /// The error that was probably meant.
+        hint: Hint,
     },
     /// No API that can be made to answer an error has this name.
     UnknownApiName {
         /// As given.
         name: String,
-        /// The API whose name is closest.
-        nearest: &'static str,
+        /// The API that was probably meant.
+        hint: Hint,
     },
     /// No API that is served has this name.
     UnknownServedApi {
         /// As given.
         name: String,
-        /// The API whose name is closest.
-        nearest: &'static str,
+        /// The API that was probably meant.
+        hint: Hint,
     },
     /// The node is down and has to be started first.
     NodeIsDown {
@@ -129,8 +129,8 @@ pub enum ServerError {
     UnknownGroup {
         /// As given.
         group_id: String,
-        /// The group whose id is closest, if there is any.
-        nearest: Option<String>,
+        /// The group that was probably meant.
+        hint: Hint,
     },
     /// There is no such member.
     UnknownMember {
@@ -138,8 +138,8 @@ pub enum ServerError {
         name: String,
         /// Where it was looked for, if not everywhere.
         group_id: Option<String>,
-        /// The member or instance id that is closest, if there is any.
-        nearest: Option<String>,
+        /// The member or instance that was probably meant.
+        hint: Hint,
     },
     /// An instance id names a member only together with its group.
     InstanceWithoutGroup {
@@ -159,8 +159,8 @@ pub enum ServerError {
     UnknownTopic {
         /// As given.
         topic: String,
-        /// The topic whose name is closest, if there is any.
-        nearest: Option<String>,
+        /// The topic that was probably meant.
+        hint: Hint,
     },
     /// The topic has no such partition.
     UnknownTopicPartition {
@@ -277,35 +277,34 @@ impl ServerError {
     /// What a test asked for and cannot have.
     fn fmt_control(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ServerError::UnknownErrorName { name, nearest } => {
-                write!(out, "no error of the protocol is named `{name}`; the nearest one is `{nearest}`")
+            ServerError::UnknownErrorName { name, hint } => {
+                write!(out, "no error of the protocol is named `{name}`; {hint}")
             }
-            ServerError::UnknownApiName { name, nearest } => write!(
-                out,
-                "no API that can be made to answer an error is named `{name}`; the nearest one is `{nearest}`"
-            ),
-            ServerError::UnknownServedApi { name, nearest } => {
-                write!(out, "no API of this server is named `{name}`; the nearest one is `{nearest}`")
+            ServerError::UnknownApiName { name, hint } => {
+                write!(out, "no API that can be made to answer an error is named `{name}`; {hint}")
+            }
+            ServerError::UnknownServedApi { name, hint } => {
+                write!(out, "no API of this server is named `{name}`; {hint}")
             }
             ServerError::NodeIsDown { node_id } => {
                 write!(out, "node {node_id} is down: start it before you move a partition to it")
             }
-            ServerError::UnknownGroup { group_id, nearest } => {
-                write!(out, "there is no group `{group_id}`; {}", Nearest(nearest.as_deref()))
+            ServerError::UnknownGroup { group_id, hint } => {
+                write!(out, "there is no group `{group_id}`; {hint}")
             }
-            ServerError::UnknownMember { name, group_id: None, nearest } => {
-                write!(out, "no group has a member `{name}`; {}", Nearest(nearest.as_deref()))
+            ServerError::UnknownMember { name, group_id: None, hint } => {
+                write!(out, "no group has a member `{name}`; {hint}")
             }
-            ServerError::UnknownMember { name, group_id: Some(group_id), nearest } => {
-                write!(out, "group `{group_id}` has no member or instance `{name}`; {}", Nearest(nearest.as_deref()))
+            ServerError::UnknownMember { name, group_id: Some(group_id), hint } => {
+                write!(out, "group `{group_id}` has no member or instance `{name}`; {hint}")
             }
             ServerError::InstanceWithoutGroup { instance_id, group_id } => write!(
                 out,
                 "`{instance_id}` is a group.instance.id, which names a member only within a group: give its group, \
                  such as `{group_id}`, too"
             ),
-            ServerError::UnknownTopic { topic, nearest } => {
-                write!(out, "there is no topic `{topic}`; {}", Nearest(nearest.as_deref()))
+            ServerError::UnknownTopic { topic, hint } => {
+                write!(out, "there is no topic `{topic}`; {hint}")
             }
             ServerError::UnknownTopicPartition { topic, partition, partitions } => {
                 write!(out, "topic `{topic}` has no partition {partition}: give 0 to {}", partitions - 1)
@@ -321,18 +320,6 @@ impl ServerError {
             }
             ServerError::NotDone { what, reason } => write!(out, "{what}: {reason}"),
             other => write!(out, "{other}"),
-        }
-    }
-}
-
-/// The name that may have been meant.
-struct Nearest<'n>(Option<&'n str>);
-
-impl fmt::Display for Nearest<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(name) => write!(out, "the nearest one is `{name}`"),
-            None => write!(out, "there are none at all"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The lowest layer: time, random bits, settings, errors, addresses, the owners of partitions, notices of changes,
+//! The lowest layer: time, random bits, settings, errors, names, addresses, the owners of partitions, notices of changes,
 //! and metrics. It imports no other layer.
 
 pub mod changes;
@@ -6,6 +6,7 @@ pub mod clock;
 pub mod entropy;
 pub mod error;
 pub mod metrics;
+pub mod names;
 pub mod owners;
 pub mod place;
 pub mod settings;

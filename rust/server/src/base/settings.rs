@@ -4,7 +4,10 @@ use std::fmt;
 
 use rota_core::config::Config;
 
-use super::topic_settings::{PARTITIONS_PER_TOPIC_MAX, TopicSettings};
+use super::{
+    names::Hint,
+    topic_settings::{PARTITIONS_PER_TOPIC_MAX, TopicSettings},
+};
 
 /// What a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,8 +94,8 @@ pub enum SettingError {
     Unknown {
         /// As given.
         name: String,
-        /// The setting whose name is closest.
-        nearest: &'static str,
+        /// The setting that was probably meant.
+        hint: Hint,
     },
     /// The value is not what the setting takes.
     BadValue {
@@ -119,8 +122,11 @@ pub enum SettingError {
 impl fmt::Display for SettingError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SettingError::Unknown { name, nearest } => {
-                write!(out, "unknown setting `{name}`; the nearest one is `{nearest}`")
+            SettingError::Unknown { name, hint: hint @ Hint::Nearest(_) } => {
+                write!(out, "unknown setting `{name}`; {hint}")
+            }
+            SettingError::Unknown { name, hint } => {
+                write!(out, "unknown setting `{name}`; {hint}: `rota settings` lists them")
             }
             SettingError::BadValue { name, value, kind } => {
                 write!(out, "`{name}` is `{value}`, expected {kind}")
@@ -180,7 +186,8 @@ impl Settings {
     /// Sets one setting from text.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
         let Some(index) = SETTINGS.iter().position(|setting| setting.name == name.trim()) else {
-            return Err(SettingError::Unknown { name: name.to_owned(), nearest: nearest(name) });
+            let hint = Hint::new(name, SETTINGS.iter().map(|setting| setting.name));
+            return Err(SettingError::Unknown { name: name.to_owned(), hint });
         };
         let Setting { name, kind, .. } = SETTINGS[index];
         let bad_value = || SettingError::BadValue { name, value: value.to_owned(), kind };
@@ -289,32 +296,6 @@ impl Settings {
     }
 }
 
-/// The setting whose name takes the fewest edits to reach from `name`.
-fn nearest(name: &str) -> &'static str {
-    nearest_of(name, SETTINGS.iter().map(|setting| setting.name)).unwrap_or("")
-}
-
-/// Of some names the one that takes the fewest edits to reach from `name`; `None` if there are none.
-pub fn nearest_of<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    names.min_by_key(|candidate| edits(name, candidate))
-}
-
-/// How many characters have to be put in, taken out or exchanged to turn one name into the other.
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (above, from) in from.chars().take(200).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = above + 1;
-        for (index, to) in to.iter().enumerate() {
-            let exchanged = diagonal + usize::from(from != *to);
-            diagonal = row[index + 1];
-            row[index + 1] = exchanged.min(row[index] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,6 +318,9 @@ mod tests {
     fn an_unknown_setting_is_refused_with_the_nearest_name() {
         let error = Settings::default().set("group.max.sise", "3").unwrap_err();
         assert_eq!(error.to_string(), "unknown setting `group.max.sise`; the nearest one is `group.max.size`");
+        let error = Settings::default().set("foo", "3").unwrap_err().to_string();
+        assert!(error.starts_with("unknown setting `foo`; there are "), "{error}");
+        assert!(error.ends_with(": `rota settings` lists them"), "{error}");
     }
 
     #[test]

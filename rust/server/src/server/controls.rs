@@ -9,7 +9,7 @@ use rota_wire::versions::{self, APIS};
 
 use super::Server;
 use crate::{
-    base::{error::ServerError, settings::nearest_of},
+    base::{error::ServerError, names::Hint},
     client::MemberKey,
     faults::InjectionId,
     net::event_loop::EventLoop,
@@ -50,8 +50,7 @@ fn injectable(name: &str) -> Result<i16, ServerError> {
     if let Some(api) = names().find(|api| api.name == name) {
         return Ok(api.key);
     }
-    let nearest = nearest_of(name, names().map(|api| api.name)).unwrap_or_default();
-    Err(ServerError::UnknownApiName { name: name.to_owned(), nearest })
+    Err(ServerError::UnknownApiName { name: name.to_owned(), hint: Hint::new(name, names().map(|api| api.name)) })
 }
 
 /// The error of this name; NONE is none.
@@ -60,8 +59,7 @@ fn error_named(name: &str) -> Result<ErrorCode, ServerError> {
     if let Some(error) = errors().find(|error| error.name() == name) {
         return Ok(error);
     }
-    let nearest = nearest_of(name, errors().map(ErrorCode::name)).unwrap_or_default();
-    Err(ServerError::UnknownErrorName { name: name.to_owned(), nearest })
+    Err(ServerError::UnknownErrorName { name: name.to_owned(), hint: Hint::new(name, errors().map(ErrorCode::name)) })
 }
 
 impl Server {
@@ -87,10 +85,10 @@ impl Server {
         Ok(members)
     }
 
-    fn unknown_group(&self, group_id: String) -> ServerError {
+    pub(super) fn unknown_group(&self, group_id: String) -> ServerError {
         let groups = self.groups().unwrap_or_default();
-        let nearest = nearest_of(&group_id, groups.iter().map(String::as_str)).map(str::to_owned);
-        ServerError::UnknownGroup { group_id, nearest }
+        let hint = Hint::new(&group_id, groups.iter().map(String::as_str));
+        ServerError::UnknownGroup { group_id, hint }
     }
 
     /// A member by its id; with its group also by its `group.instance.id`.
@@ -108,9 +106,9 @@ impl Server {
             }
             (None, _) => {
                 let names = members.iter().flat_map(|member| [Some(&member.member_id), member.instance_id.as_ref()]);
-                let nearest = nearest_of(name, names.flatten().map(String::as_str)).map(str::to_owned);
+                let hint = Hint::new(name, names.flatten().map(String::as_str));
                 let (name, group_id) = (name.to_owned(), group_id.map(str::to_owned));
-                Err(ServerError::UnknownMember { name, group_id, nearest })
+                Err(ServerError::UnknownMember { name, group_id, hint })
             }
         }
     }

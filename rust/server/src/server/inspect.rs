@@ -64,11 +64,13 @@ impl Server {
         Ok(groups)
     }
 
-    /// What a group is doing and why, and the monotonic millisecond of the answer; `None` if there is no such group.
-    pub fn explain(&self, group_id: &str) -> Result<(Option<Explanation>, u64), ServerError> {
-        let group_id = group_id.to_owned();
-        let partition = self.partition_of(&group_id);
-        self.ask_owner(partition, move |node| (node.explain(&group_id), node.clock().now().mono_ms))
+    /// What a group is doing and why, and the monotonic millisecond of the answer.
+    pub fn explain(&self, group_id: &str) -> Result<(Explanation, u64), ServerError> {
+        let asked = group_id.to_owned();
+        let partition = self.partition_of(group_id);
+        let found = self.ask_owner(partition, move |node| (node.explain(&asked), node.clock().now().mono_ms))?;
+        let (explanation, now_ms) = found;
+        Ok((explanation.ok_or_else(|| self.unknown_group(group_id.to_owned()))?, now_ms))
     }
 
     /// Ids of all members of all groups.

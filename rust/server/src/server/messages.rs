@@ -17,7 +17,7 @@ use rota_log::{BatchWriter, batches};
 
 use super::Server;
 use crate::{
-    base::{error::ServerError, settings::nearest_of},
+    base::{error::ServerError, names::Hint},
     node::{Node, shared_state::SharedState},
     topics::CONSUMER_OFFSETS,
 };
@@ -130,7 +130,7 @@ impl Server {
         })?;
         found.map_err(|names| {
             let names = names.iter().map(String::as_str).filter(|name| *name != CONSUMER_OFFSETS);
-            ServerError::UnknownTopic { topic: topic.to_owned(), nearest: nearest_of(topic, names).map(str::to_owned) }
+            ServerError::UnknownTopic { topic: topic.to_owned(), hint: Hint::new(topic, names) }
         })
     }
 

@@ -13,7 +13,7 @@ use rota_wire::versions::APIS;
 
 use super::Server;
 use crate::{
-    base::{error::ServerError, owners::FIRST_NODE, settings::nearest_of},
+    base::{error::ServerError, names::Hint, owners::FIRST_NODE},
     client::Ending,
     faults::{FaultId, NetworkFault},
     net::{accept::Listening, event_loop::EventLoop, listening::listen_all, loading},
@@ -27,8 +27,8 @@ type Loads = Vec<(u32, Receiver<Result<(), ServerError>>)>;
 fn served(name: &str) -> Result<i16, ServerError> {
     let found = APIS.iter().find(|api| api.name == name).map(|api| api.key);
     found.ok_or_else(|| {
-        let nearest = nearest_of(name, APIS.iter().map(|api| api.name)).unwrap_or_default();
-        ServerError::UnknownServedApi { name: name.to_owned(), nearest }
+        let hint = Hint::new(name, APIS.iter().map(|api| api.name));
+        ServerError::UnknownServedApi { name: name.to_owned(), hint }
     })
 }
 
