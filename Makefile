@@ -13,6 +13,7 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
+INTERRUPTS_ARGS ?=
 COMPARE_ARGS ?=
 # Of the differential run; SEED is the fuzz run's, too.
 STEPS ?= 1000000
@@ -51,7 +52,7 @@ CARGO_TESTED := --workspace --exclude rota-python
 # Of `make check`: compare with where the branch left this commit.
 CHECK_SINCE ?= main
 
-.PHONY: check conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential differential-rust explore planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: check interrupts conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential differential-rust explore planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +94,9 @@ kill: develop ## kill -9 of a server, 500 times, and look for what it had acknow
 
 faults: ## crash and fail the log on disk at every operation of a workload, a dozen ways each (minutes)
 	ROTA_FAULT_SEEDS=12 cargo test --release -p rota-log --test faults -- --nocapture
+
+interrupts: develop ## Ctrl-C on every long command, 100 times at random moments; a table of how each ended (hours; INTERRUPTS_ARGS='--times 5')
+	$(BIN)/python -m tests.commands.interrupted $(INTERRUPTS_ARGS)
 
 page: develop ## look at the page of --http in a headless Chromium, screenshots in build/page (needs chromium; it is no small download)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check playwright

@@ -24,7 +24,7 @@ PLAIN_METADATA, METADATA_WITH_IDS = 8, 12
 PREPARED_WITHIN_S = 90.0
 CLEANED_WITHIN_S = 15.0
 #: After Ctrl-C.
-CLEANED_SOON_S = 1.0
+CLEANED_SOON_S = 0.8
 #: DescribeGroups and DeleteGroups take lists; this many names at a time.
 BATCH = 200
 POLL_S = 0.05

@@ -37,7 +37,7 @@ from rota.conform.wire import WireError
 from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE
 
 PROGRESS_S = 2.0
-REPORTED_WITHIN_S = 0.4
+REPORTED_WITHIN_S = 0.3
 #: What brokers are set to, and the newest versions to ask them in.
 Kind = tuple[frozenset[tuple[str, str]], dict[str, int]]
 #: What options take that may be given several times.

@@ -33,7 +33,7 @@ DEADLINE_S = 600.0
 #: A broker that fails this many rows in a row by saying nothing is not waited for any more.
 HOPELESS = 40
 #: Rows that are stopped end at once; those that connect are not waited for.
-STOPPED_WITHIN_S = 0.4
+STOPPED_WITHIN_S = 0.3
 
 
 @dataclass
