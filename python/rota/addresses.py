@@ -12,6 +12,8 @@ def parsed(text: str, lowest_port: int = 1) -> str:
 
     Raises ValueError, which says what to give instead.
     """
+    if "://" in text:
+        raise ValueError("leave out the scheme: give HOST:PORT, such as 127.0.0.1:9092")
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit():
         raise ValueError("give HOST:PORT, such as 127.0.0.1:9092")

@@ -38,6 +38,34 @@ class Offset:
     metadata: str = ""
 
 
+def names(topics: Iterable[str], what: str) -> list[str]:
+    """Names of topics; a single str is a mistake. Raises TypeError."""
+    if isinstance(topics, str) or not isinstance(topics, Iterable):
+        raise TypeError(f"{what} is {topics!r}: give a list of names")
+    found = list(topics)
+    for name in found:
+        if not isinstance(name, str):
+            raise TypeError(f"{what} has {name!r} in it: give names as str")
+    return found
+
+
+def checked(partitions: Iterable[Partition]) -> list[Partition]:
+    """Partitions that are (topic, index). Raises TypeError."""
+    if isinstance(partitions, str) or not isinstance(partitions, Iterable):
+        raise TypeError(f"partitions is {partitions!r}: give a list of (topic, partition)")
+    found = list(partitions)
+    for at in found:
+        if not (isinstance(at, tuple) and len(at) == 2 and isinstance(at[0], str) and isinstance(at[1], int)):
+            raise TypeError(f"{at!r} is no partition: give (topic, partition), such as ('orders', 0)")
+    return found
+
+
+def _fields(at: Partition, offset: Offset) -> tuple[int, int, str]:
+    if not isinstance(offset, Offset):
+        raise TypeError(f"the offset of {at!r} is {offset!r}: give a rota.member.Offset")
+    return offset.offset, offset.leader_epoch, offset.metadata
+
+
 class MemberError(RotaError):
     """Something that retrying would not heal.
 
@@ -248,6 +276,8 @@ class Member:
     settings: MemberSettings = field(default_factory=MemberSettings)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.settings, MemberSettings):
+            raise TypeError(f"settings is {self.settings!r}: give rota.MemberSettings(...)")
         self._machine = self.settings.machine(self.group_id)
 
     @staticmethod
@@ -256,15 +286,17 @@ class Member:
 
     def subscribe(self, now_ms: int, topics: Sequence[str]) -> list[Effect]:
         """Wants to read these topics from now on, as a member."""
-        return self._effects(self._machine.subscribe(now_ms, topics=list(topics)))
+        return self._effects(self._machine.subscribe(now_ms, topics=names(topics, "topics")))
 
     def subscribe_pattern(self, now_ms: int, pattern: str) -> list[Effect]:
         """Wants to read every topic whose whole name matches (a regular expression in Rust's syntax)."""
+        if not isinstance(pattern, str):
+            raise TypeError(f"pattern is {pattern!r}: give a regular expression as str")
         return self._effects(self._machine.subscribe(now_ms, pattern=pattern))
 
     def assign(self, now_ms: int, partitions: Sequence[Partition]) -> list[Effect]:
         """Reads these, chosen by hand, without being a member: offsets can be committed."""
-        return self._effects(self._machine.subscribe(now_ms, manual=list(partitions)))
+        return self._effects(self._machine.subscribe(now_ms, manual=checked(partitions)))
 
     def unsubscribe(self, now_ms: int) -> list[Effect]:
         """Wants to read nothing: gives everything up, and leaves."""
@@ -296,17 +328,19 @@ class Member:
 
     def position(self, now_ms: int, partition: Partition, offset: Offset) -> list[Effect]:
         """Has read up to here: what automatic commits commit."""
-        told = (offset.offset, offset.leader_epoch, offset.metadata)
-        return self._effects(self._machine.position(now_ms, *partition, told))
+        [at] = checked([partition])
+        return self._effects(self._machine.position(now_ms, *at, _fields(at, offset)))
 
     def commit(self, now_ms: int, commit: int, offsets: Mapping[Partition, Offset]) -> list[Effect]:
         """Commits these; `Committed` with the same number says how it went."""
-        told = [(partition, (one.offset, one.leader_epoch, one.metadata)) for partition, one in offsets.items()]
+        if not isinstance(offsets, Mapping):
+            raise TypeError(f"offsets is {offsets!r}: give a mapping from (topic, partition) to rota.member.Offset")
+        told = [(at, _fields(at, offsets[at])) for at in checked(offsets)]
         return self._effects(self._machine.commit(now_ms, commit, told))
 
     def fetch(self, now_ms: int, fetch: int, partitions: Sequence[Partition]) -> list[Effect]:
         """Asks for the committed offsets of these; `Fetched` with the same number has them."""
-        return self._effects(self._machine.fetch(now_ms, fetch, list(partitions)))
+        return self._effects(self._machine.fetch(now_ms, fetch, checked(partitions)))
 
     def planned(
         self, now_ms: int, generation: int, assignments: Mapping[str, bytes] | None, error: str | None = None

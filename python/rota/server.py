@@ -146,6 +146,8 @@ class Server:
         for limit in (journal_retention_bytes, journal_retention_ms):
             if limit is not None and not 0 < limit < 1 << 62:
                 raise ValueError(f"a journal's retention is {limit}: give more than 0, or None")
+        if journal is True and data is None:
+            raise ValueError("journal is True, and there is no data directory to write it in: give data, or a path")
         kept = (None if journal is True else Path(journal or ""), journal_retention_bytes, journal_retention_ms)
         # It says that the server is starting for as long as that takes.
         self._http = None if http is None else _shown_on(http)
@@ -312,7 +314,7 @@ class Server:
         written = [_bytes(value, "values") for value in _several(values, "values")]
         named = [None] * len(written) if keys is None else [_bytes(key, "keys") for key in _several(keys, "keys")]
         if len(named) != len(written):
-            raise ValueError(f"keys has {len(named)} of {len(written)}: give one key for each value")
+            raise ValueError(f"keys has {len(named)}, and values has {len(written)}: give one key for each value")
         records = list(zip(named, written, strict=True))
         return self._inner.produce(topic, _whole(partition, "partition"), records)
 

@@ -32,6 +32,8 @@ class Answered:
 
 def read_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
     """`HOST:PORT,HOST:PORT` as pairs; a `ValueError` names the part that is none."""
+    if not isinstance(bootstrap, str):
+        raise TypeError(f"the brokers are {bootstrap!r}: give HOST:PORT, several with commas between, as one str")
     found = []
     for part in (part.strip() for part in bootstrap.split(",")):
         host, colon, port = part.rpartition(":")

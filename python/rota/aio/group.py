@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from rota._rota import nearest
 from rota.aio.connection import read_bootstrap
 from rota.aio.driver import Driver
 from rota.aio.planning import ByAssignor, Planner
@@ -30,6 +31,7 @@ from rota.member import (
     Plan,
     Revoke,
     Send,
+    checked,
 )
 
 
@@ -77,6 +79,11 @@ class GroupMember:
             raise ValueError("give topics or a pattern, one of them")
         if isinstance(topics, str):
             raise ValueError(f"topics is the string {topics!r}: give a list of names")
+        for name in settings.keys() - {each.name for each in fields(MemberSettings)}:
+            known = [each.name for each in fields(MemberSettings)]
+            near = nearest(name, known)
+            hint = f"there are {', '.join(known)}" if near is None else f"the nearest one is {near}"
+            raise TypeError(f"there is no setting {name}; {hint}")
         settings.setdefault("seed", random.getrandbits(64))
         self._planner = ByAssignor(assignor) if assignor is not None else planner
         if self._planner is not None:
@@ -154,18 +161,20 @@ class GroupMember:
 
     async def commit(self, offsets: Mapping[Partition, int | Offset]) -> None:
         """Commits the next offsets to read. `MemberError` if they are not committed, and why."""
-        told = {at: offset if isinstance(offset, Offset) else Offset(offset) for at, offset in offsets.items()}
+        if not isinstance(offsets, Mapping):
+            raise TypeError(f"offsets is {offsets!r}: give a mapping from (topic, partition) to the next offset")
+        told = {at: _offset(at, offsets[at]) for at in checked(offsets)}
         await self._call(self._member.commit, told)
 
     async def committed(self, partitions: Sequence[Partition]) -> dict[Partition, Offset | None]:
         """The committed offsets; None where there is none."""
-        found: dict[Partition, Offset | None] = await self._call(self._member.fetch, partitions)
+        found: dict[Partition, Offset | None] = await self._call(self._member.fetch, checked(partitions))
         return found
 
     def position(self, partition: Partition, offset: int | Offset) -> None:
         """Has read up to here: what automatic commits commit (`auto_commit_interval_ms`)."""
-        told = offset if isinstance(offset, Offset) else Offset(offset)
-        self._do(self._member.position, partition, told)
+        [at] = checked([partition])
+        self._do(self._member.position, at, _offset(at, offset))
 
     def rejoin(self, reason: str) -> None:
         """Has the group rebalance though nothing has changed."""
@@ -267,3 +276,12 @@ class GroupMember:
                 return Change(kind, partitions, list(self._all), generation) if partitions else None
             case _:
                 return None
+
+
+def _offset(at: Partition, offset: int | Offset) -> Offset:
+    """The next offset to read of a partition."""
+    if isinstance(offset, Offset):
+        return offset
+    if not isinstance(offset, int) or isinstance(offset, bool):
+        raise TypeError(f"the offset of {at!r} is {offset!r}: give a whole number, or a rota.member.Offset")
+    return Offset(offset)

@@ -80,6 +80,8 @@ class Roster:
     """
 
     def __init__(self, bootstrap_servers: str, group_id: str, shards: int, **settings: Any) -> None:
+        if not isinstance(shards, int):
+            raise TypeError(f"shards is {shards!r}: give a whole number")
         if not 1 <= shards <= 1 << 24:
             raise ValueError(f"shards is {shards}: give 1 to {1 << 24}")
         self._shards = shards

@@ -35,6 +35,9 @@ def run(assignor: Assignor, members: Members, partitions: Partitions) -> tuple[P
     Raises PlanError if the plan is not complete, not disjoint, not subscribed to, or, of a cooperative assignor, gives
     away what another member still claims; the message begins with the assignor's name.
     """
+    if not callable(getattr(assignor, "assign", None)):
+        wanted = "give an object with `name`, `cooperative`, `assign` and `on_assignment`, such as rota.assign.BuiltIn"
+        raise InputError(f"the assignor is {assignor!r}: {wanted}")
     plan = assignor.assign(members, partitions)
     try:
         certificate = certify(members, partitions, plan, cooperative=assignor.cooperative)

@@ -228,7 +228,7 @@ def read_members(
     """The members of a group from the metadata they joined with. Raises InputError that names whose cannot be read."""
     statics = instance_ids or {}
     members = {}
-    for member, data in metadata.items():
+    for member, data in _mapped(metadata, "the metadata", "a mapping from member ids to bytes").items():
         try:
             read = decode_subscription(data)
         except EmbeddedError as error:

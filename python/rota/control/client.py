@@ -11,7 +11,9 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
-from rota.control.table import BY_NAME, GET, TABLE
+from rota._rota import nearest
+from rota.addresses import parsed
+from rota.control.table import BY_NAME, GET
 
 # A proxy that the environment names is not on the way to a server of a test.
 _OPENER = build_opener(ProxyHandler({}))
@@ -43,7 +45,10 @@ class Client:
     """
 
     def __init__(self, address: str, token: str | None = None, timeout: float = 120.0) -> None:
-        self._address = address
+        try:
+            self._address = parsed(address, 1)
+        except ValueError as error:
+            raise ValueError(f"the control address is {address!r}: {error}") from None
         self._headers = {"Content-Type": "application/json"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -54,11 +59,19 @@ class Client:
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
         if name not in BY_NAME:
-            raise AttributeError(f"there is no control {name!r}; there are {', '.join(row.name for row in TABLE)}")
-        return partial(self.call, name)
+            raise _unknown(name)
+        return partial(self._by_name, name)
+
+    def _by_name(self, name: str, /, *values: Any, **fields: Any) -> dict[str, Any]:
+        if values:
+            wanted = ", ".join(f"{param.name}=..." for param in BY_NAME[name].params)
+            raise TypeError(f"{name} is given {values[0]!r} without a name: fields are given by name, {name}({wanted})")
+        return self.call(name, **fields)
 
     def call(self, name: str, /, **fields: Any) -> dict[str, Any]:
         """One control by its name."""
+        if name not in BY_NAME:
+            raise _unknown(name)
         control = BY_NAME[name]
         where = f"http://{self._address}{control.path}"
         if control.method == GET:
@@ -78,6 +91,12 @@ class Client:
             reason = getattr(error, "reason", error)
             message = f"nothing answers at {where}: {reason}; is `rota serve --control {self._address}` running?"
             raise ControlError("ServerDown", message) from None
+
+
+def _unknown(name: str) -> AttributeError:
+    near = nearest(name, list(BY_NAME))
+    hint = f"there are {', '.join(BY_NAME)}" if near is None else f"the nearest one is {near}"
+    return AttributeError(f"there is no control {name!r}; {hint}")
 
 
 def _refused(error: HTTPError, where: str) -> ControlError:
