@@ -38,7 +38,7 @@ class Offset:
     metadata: str = ""
 
 
-def names(topics: Iterable[str], what: str) -> list[str]:
+def names(topics: Any, what: str) -> list[str]:
     """Names of topics; a single str is a mistake. Raises TypeError."""
     if isinstance(topics, str) or not isinstance(topics, Iterable):
         raise TypeError(f"{what} is {topics!r}: give a list of names")
@@ -49,7 +49,7 @@ def names(topics: Iterable[str], what: str) -> list[str]:
     return found
 
 
-def checked(partitions: Iterable[Partition]) -> list[Partition]:
+def checked(partitions: Any) -> list[Partition]:
     """Partitions that are (topic, index). Raises TypeError."""
     if isinstance(partitions, str) or not isinstance(partitions, Iterable):
         raise TypeError(f"partitions is {partitions!r}: give a list of (topic, partition)")
@@ -60,7 +60,7 @@ def checked(partitions: Iterable[Partition]) -> list[Partition]:
     return found
 
 
-def _fields(at: Partition, offset: Offset) -> tuple[int, int, str]:
+def _fields(at: Partition, offset: Any) -> tuple[int, int, str]:
     if not isinstance(offset, Offset):
         raise TypeError(f"the offset of {at!r} is {offset!r}: give a rota.member.Offset")
     return offset.offset, offset.leader_epoch, offset.metadata

@@ -340,8 +340,14 @@ def test_the_python_client_has_every_control_as_a_method(ask: Asking, member: st
     with pytest.raises(control.ControlError) as refused:
         client.advance(ms="soon")
     assert (refused.value.name, refused.value.field) == ("BadValue", "ms")
-    with pytest.raises(AttributeError, match="there is no control 'advanse'; there are clock, advance"):
+    with pytest.raises(AttributeError, match="there is no control 'advanse'; the nearest one is advance"):
         client.advanse(ms=1)
+    with pytest.raises(AttributeError, match="there is no control 'explain'; there are clock, advance"):
+        client.explain(group=GROUP)
+    with pytest.raises(TypeError, match=r"fields are given by name, expire\(member=..., group=...\)"):
+        client.expire(member)
+    with pytest.raises(ValueError, match="the control address is 'http://.*': leave out the scheme"):
+        control.Client(f"http://{ask.address}")
 
 
 def test_the_python_client_says_that_nothing_answers(ask: Asking) -> None:

@@ -278,7 +278,7 @@ class GroupMember:
                 return None
 
 
-def _offset(at: Partition, offset: int | Offset) -> Offset:
+def _offset(at: Partition, offset: Any) -> Offset:
     """The next offset to read of a partition."""
     if isinstance(offset, Offset):
         return offset
