@@ -264,7 +264,8 @@ def interrupt(case: Case, place: Place, seed: int) -> End | None:
 
         def has_come() -> bool:
             if kind == "early":
-                return started.is_watching() and started.cpu_s() >= early_s
+                is_working = case.is_at_work is not has_groups and case.is_at_work(place, started)
+                return started.is_watching() and (started.cpu_s() >= early_s or is_working)
             if case.is_at_work is has_groups:
                 return bool(set(place.server.groups()) - known)
             return case.is_at_work(place, started)

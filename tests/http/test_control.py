@@ -346,7 +346,7 @@ def test_the_python_client_has_every_control_as_a_method(ask: Asking, member: st
         client.explain(group=GROUP)
     with pytest.raises(TypeError, match=r"fields are given by name, expire\(member=..., group=...\)"):
         client.expire(member)
-    with pytest.raises(ValueError, match="the control address is 'http://.*': leave out the scheme"):
+    with pytest.raises(ValueError, match=r"the control address is 'http://.*': leave out the scheme"):
         control.Client(f"http://{ask.address}")
 
 
