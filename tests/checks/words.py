@@ -17,7 +17,7 @@ IDIOMS: dict[str, str] = {
     r"of which": "two sentences, or `whose`",
     r"comes? of (?:it|that)|came of it": "name the result",
     r"(?:can|cannot|could|must|may|to|not) be had": "is available",
-    r"so it is": "say what is the default",
+    r"so it is without": "say what is the default",
     r"(?:is|are|be|was) held to": "is compared with, is checked against",
     r"strangers?": "name who: a client without a member id, a new reader",
     r"elders": "earlier appends",
