@@ -55,22 +55,22 @@ impl Kind {
 }
 
 kinds! {
-    NodeCrash = "node-crash", "a node loses its memory, and comes back later; others take over its partitions";
+    NodeCrash = "node-crash", "a node loses its memory and comes back later; others take over its partitions";
     HandOver = "hand-over", "a partition moves: unloaded on one node, then loaded on another";
-    Zombie = "zombie", "a partition moves, and the node that had it does not hear of it for a while";
-    LoadFails = "load-fails", "a log cannot be read once, and is tried again later";
-    Compaction = "compaction", "only the newest record of each key stays in a log";
+    Zombie = "zombie", "a partition moves, and its old owner learns of it late";
+    LoadFails = "load-fails", "a log cannot be read once; the load is retried later";
+    Compaction = "compaction", "a log keeps only the newest record of each key";
     LogSlow = "log-slow", "appends of a partition take long, some longer than their deadline, and some reach the log twice";
     LogFails = "log-fails", "appends of a partition fail with an error of 6.6";
-    Cut = "cut", "the connections between a process and a node end, for both";
-    HalfOpen = "half-open", "the connections between a process and a node swallow what is sent, and nobody is told";
-    Delay = "delay", "what is sent between a process and a node arrives late, in order; new connections are not held up";
-    ClientCrash = "client-crash", "a process is gone without a word, and starts again later";
-    ClientAnew = "client-anew", "the same, but it comes back with another instance id, or without one";
+    Cut = "cut", "the connections between a process and a node break, for both";
+    HalfOpen = "half-open", "the connections between a process and a node drop all data, and neither side notices";
+    Delay = "delay", "data between a process and a node arrives late, in order; new connections are not delayed";
+    ClientCrash = "client-crash", "a process ends without leaving, and starts again later";
+    ClientAnew = "client-anew", "the same, but it returns with another instance id, or without one";
     ClientPause = "client-pause", "a process does nothing for a while, and then everything late";
     ClientClose = "client-close", "a process closes its member, and starts again later";
-    CrashLoop = "crash-loop", "a process is replaced by one that asks for a member id and is gone, again and again for a while";
-    Twin = "twin", "a second process starts with the instance id of one that runs";
+    CrashLoop = "crash-loop", "a process is replaced by one that asks for a member id and ends, repeatedly";
+    Twin = "twin", "a second process starts with the instance id of a running one";
     Busy = "busy", "an application works for longer than its poll interval";
     Subscribe = "subscribe", "an application subscribes to other topics";
     Growth = "growth", "a topic gets more partitions";
