@@ -136,7 +136,7 @@ def test_a_test_whose_journal_differs_fails(tmp_path: Path) -> None:
 
 def test_a_directory_without_a_journal_says_how_to_get_one(tmp_path: Path) -> None:
     ended = run("replay", tmp_path)
-    assert (ended.exit_code, "rota serve --journal" in ended.output) == (2, True)
+    assert (ended.exit_code, "rota serve --journal" in ended.output) == (3, True)
 
 
 def test_a_journal_needs_a_place(tmp_path: Path) -> None:

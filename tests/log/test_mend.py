@@ -100,7 +100,7 @@ def test_nothing_is_done_beside_a_server_or_where_nothing_of_ours_is(data: Path,
             assert (ended.exit_code, "in use by another process" in ended.output) == (1, True)
     kafkas = tmp_path / "kafkas"
     kafkas.mkdir()
-    assert run("repair", kafkas).exit_code == 1
+    assert run("repair", kafkas).exit_code == 2
     (kafkas / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=abc\n")
     for command in ("recover", "repair"):
         ended = run(command, kafkas)
