@@ -8,6 +8,8 @@ from tests.checks import words
 from tests.checks.tidy import ROOT, files, name_of
 
 PLAIN = (
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "README.md",
     "docs/README.md",
     "docs/any-language.md",
