@@ -11,21 +11,21 @@ from tests.checks.tidy import ROOT
 PAGE = ROOT / "docs/generated/planted.md"
 NOT_FOUND = "–"
 HEAD = """# Planted bugs
-A check that cannot fail is worth nothing. Here the engines that check the coordinator are checked: each row is a bug
-that was planted in a copy of its core (`tests/checks/bugs.toml`), and each cell says after how many steps an engine
-noticed, and how many events are left of them when what is not needed is left out. – is: not within its bounds.
+This page checks the engines that check the coordinator. Each row is a bug planted in a copy of its core
+(`tests/checks/bugs.toml`). Each cell has the steps after which an engine noticed it, and the events that remain after
+shrinking; – means not found within the bounds.
 
 | engine | what it is | bounds |
 |---|---|---|
 | transcripts | every scene (`tests/protocol`), played to the core | all, in three modes; the shortest that differs |
-| model | core and Python model in lock-step, seeded (`tests/checks/differential.md`) | 2,000 runs of 60 steps |
+| model | core and Python model in lockstep, seeded (`tests/checks/differential.md`) | 2,000 runs of 60 steps |
 | Hypothesis | the same, with steps that Hypothesis chooses; shortened as those of `model` | 1,000 runs of 40 steps |
-| naive | core and naive coordinator in lock-step, in Rust (`rust/sim`) | 60 walks of 3,000 steps |
+| naive | core and naive coordinator in lockstep, in Rust (`rust/sim`) | 60 walks of 3,000 steps |
 | exploration | every event in every state, breadth first; steps are events tried | 2,000 states of each of the bounds |
 | simulator | coordinators and members under faults (docs/simulate.md); steps are worlds, events faults | 1,000 worlds |
 
-No build of rota has these bugs: the core has no line for them, and the copy, which has, is built in `build/planted`
-by tests only. `make planted` makes this page, `python -m tests.checks.planted --engine NAME` one column of it.
+No build of rota has these bugs: only tests build the copy, in `build/planted`.
+`make planted` makes this page, `python -m tests.checks.planted --engine NAME` one column of it.
 
 """
 
