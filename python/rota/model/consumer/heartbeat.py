@@ -84,7 +84,7 @@ def _found(group: Group, r: ConsumerGroupHeartbeat, member_id: str) -> Work:
     if static is None or r.member_epoch > 0:
         member = static or group.members.get(member_id) or Member(member_id)
         return Work(group, member, member)
-    newcomer = replace(static, member_id=member_id, epoch=0, previous=0)
+    newcomer = replace(static, member_id=member_id, epoch=0, previous=0, target=static.target or frozenset())
     group = with_member(without_members(group, [static.member_id]), newcomer)
     records = (
         *log.tombstones(group.group_id, static.member_id),

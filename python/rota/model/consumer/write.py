@@ -47,7 +47,7 @@ def write(
     s = put(s, group_id, after)
     if records:
         return append(s, group_id, records, ConsumerWrite(answers, before))
-    earlier = [f for f in s.appends if f.group_id == group_id and isinstance(f.what, ConsumerWrite) and not f.late]
+    earlier = [f for f in s.appends if f.group_id == group_id and isinstance(f.what, ConsumerWrite)]
     if not earlier:
         for answer in answers:
             s = emit(s, answer)
@@ -55,7 +55,8 @@ def write(
     last = earlier[-1]
     assert isinstance(last.what, ConsumerWrite)
     waiting = replace(last, what=replace(last.what, answers=(*last.what.answers, *answers)))
-    return replace(s, appends=tuple(waiting if f is last else f for f in s.appends))
+    s = replace(s, appends=tuple(waiting if f is last else f for f in s.appends))
+    return arm(s, "Append", "", str(last.append_id), s.config.offsets_commit_timeout_ms) if last.late else s
 
 
 def durable(s: State, group_id: str) -> Group | None:
@@ -71,14 +72,17 @@ def write_ended(s: State, flying: InFlight, what: ConsumerWrite, error: str | No
     whoever waits for a later batch of the group hears of it (§4.4).
     """
     is_late_now = any(other.append_id == flying.append_id for other in s.appends)
-    for answer in () if flying.late else what.answers:
+    for answer in what.answers:
         s = emit(s, answer if error is None else _failed(answer, error))
-    if error is None or is_late_now:
+    if is_late_now:
+        told = replace(flying, what=replace(what, answers=()))
+        return replace(s, appends=tuple(told if f.append_id == flying.append_id else f for f in s.appends))
+    if error is None:
         return s
     kept = []
     for other in s.appends:
         if other.group_id == flying.group_id and isinstance(other.what, ConsumerWrite):
-            for answer in () if other.late else other.what.answers:
+            for answer in other.what.answers:
                 s = emit(s, _failed(answer, error))
             other = replace(other, what=ConsumerWrite((), what.before))
         kept.append(other)
