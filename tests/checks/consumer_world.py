@@ -154,7 +154,8 @@ class World:
             others = [(name, held) for name, held in self.granted.items() if name != answer.member_id]
             for name, held in others:
                 assert not held & set(answer.assignment), f"C2: {name} still uses {held & set(answer.assignment)}"
-            self.granted[answer.member_id] = self.granted.get(answer.member_id, frozenset()) | set(answer.assignment)
+            name = r.member_id
+            self.granted[name] = self.granted.get(name, frozenset()) | set(answer.assignment)
         client = self.clients.get(r.member_id)
         if client and not asked.is_lost:
             client.reports = answer.assignment is not None
