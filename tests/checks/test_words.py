@@ -7,19 +7,18 @@ import pytest
 from tests.checks import words
 from tests.checks.tidy import ROOT, files, name_of
 
-PLAIN = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs")
-"""Pages and folders in plain words."""
+PLAIN = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs", "tests")
+"""Pages in plain words, with live links."""
 GENERATED = ("docs/generated/conformance.md", "docs/generated/proved.md")
 """Their words are those of transcripts and specifications."""
-LINKED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs")
 
 
 def read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def pages(under: tuple[str, ...]) -> list[Path]:
-    return [path for path in files(".md") if name_of(path).startswith(under)] if under else []
+def pages() -> list[Path]:
+    return [path for path in files(".md") if name_of(path).startswith(PLAIN)]
 
 
 def report(breaches: list[str]) -> str:
@@ -29,7 +28,7 @@ def report(breaches: list[str]) -> str:
 def test_no_page_uses_a_banned_idiom() -> None:
     breaches = [
         breach
-        for path in pages(PLAIN)
+        for path in pages()
         if name_of(path) not in GENERATED
         for breach in words.breaches(name_of(path), words.prose_of_page(read(path)), words.IDIOMS)
     ]
@@ -39,7 +38,7 @@ def test_no_page_uses_a_banned_idiom() -> None:
 def test_each_term_has_one_spelling() -> None:
     breaches = [
         breach
-        for path in pages(PLAIN)
+        for path in pages()
         if name_of(path) not in GENERATED
         for breach in words.breaches(name_of(path), words.prose_of_page(read(path)), words.SPELLINGS)
     ]
@@ -80,7 +79,7 @@ def test_a_breach_names_the_line_and_what_to_write() -> None:
 
 
 def test_every_link_leads_to_a_file_and_an_anchor() -> None:
-    breaches = [breach for path in pages(LINKED) for breach in words.dead_links(name_of(path), read(path), ROOT)]
+    breaches = [breach for path in pages() for breach in words.dead_links(name_of(path), read(path), ROOT)]
     assert not breaches, report(breaches)
 
 

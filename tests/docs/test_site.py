@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -60,6 +61,26 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
     }
     assert len(public) > 70
     assert not [name for name in sorted(public) if f'id="{name}"' not in reference]
+
+
+def docstrings(path: str, names: set[str]) -> list[str]:
+    """How the docstrings of these classes and their public methods begin, up to the first mark-up."""
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name in names]
+    documented = [
+        each for one in classes for each in (one, *one.body) if isinstance(each, ast.ClassDef | ast.FunctionDef)
+    ]
+    texts = [ast.get_docstring(each) or "" for each in documented if not each.name.startswith("_")]
+    begins = [re.split(r"[^\w ,]", text)[0].strip() for text in texts]
+    return [begin for begin in begins if len(begin) > 12]
+
+
+def test_the_reference_has_the_docstrings(site: Path) -> None:
+    reference = "".join(page.read_text("utf-8") for page in (site / "reference").rglob("*.html"))
+    begins = docstrings("python/rota/server.py", {"Server"})
+    begins += docstrings("python/rota/_rota.pyi", {*coordinator.__all__, *protocol.__all__})
+    assert len(begins) > 100
+    assert not [begin for begin in begins if begin not in reference]
 
 
 def test_a_link_to_another_host_would_be_found() -> None:
