@@ -1,4 +1,4 @@
-# What a person can do here. Each target is the command that CI runs; `make` alone lists them.
+# The commands of this repository. CI runs the same targets; `make` alone lists them.
 .DEFAULT_GOAL := help
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -46,7 +46,7 @@ SEEDS ?= 10000
 export VIRTUAL_ENV := $(abspath $(VENV))
 # maturin sets what PyO3's build script looks at; in a directory of its own clippy does not undo that build each time.
 LINT_TARGET := $(or $(CARGO_TARGET_DIR),target)/lint
-# The binding crate holds conversions only; its tests are Python's.
+# The binding crate has conversions only; its tests are Python's.
 CARGO_TESTED := --workspace --exclude rota-python
 
 # Of `make check`: compare with where the branch left this commit.
@@ -83,13 +83,13 @@ format: develop ## let ruff and rustfmt rewrite what they can
 	$(BIN)/ruff format .
 	cargo fmt --all
 
-check: venv ## what changed since main: linters, unit tests of changed crates, transcripts, model (CHECK_SINCE=main); 2 minutes
+check: venv ## check what changed since main: linters, unit tests of changed crates, transcripts, model (CHECK_SINCE=main); 2 minutes
 	VENV=$(VENV) $(PYTHON) scripts/check --since $(CHECK_SINCE)
 
 test-rust: ## the Rust tests
 	cargo test --quiet $(CARGO_TESTED)
 
-kill: develop ## kill -9 of a server, 500 times, and look for what it had acknowledged (ROTA_KILLS=..., ROTA_SEED=...)
+kill: develop ## kill -9 a server 500 times and check that acknowledged data survives (ROTA_KILLS=..., ROTA_SEED=...)
 	ROTA_KILLS=$${ROTA_KILLS:-500} $(BIN)/python -m pytest -s tests/log/test_kill.py
 
 faults: ## crash and fail the log on disk at every operation of a workload, a dozen ways each (minutes)
@@ -98,17 +98,17 @@ faults: ## crash and fail the log on disk at every operation of a workload, a do
 interrupts: develop ## Ctrl-C on every long command, 100 times at random moments; a table of how each ended (hours; INTERRUPTS_ARGS='--times 5')
 	$(BIN)/python -m tests.commands.interrupted $(INTERRUPTS_ARGS)
 
-page: develop ## look at the page of --http in a headless Chromium, screenshots in build/page (needs chromium; it is no small download)
+page: develop ## open the page of --http in a headless Chromium, screenshots in build/page (downloads Chromium)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check playwright
 	$(BIN)/python -m tests.http.browse build/page
 
-monitoring: develop ## Prometheus reads the metrics, runs the alert rules and the dashboard's queries (apt-get install prometheus)
+monitoring: develop ## let Prometheus scrape the metrics, and run the alert rules and the dashboard's queries (apt-get install prometheus)
 	$(BIN)/python -m tests.http.monitoring
 
-soak: develop ## 20 minutes of 50,000 members: memory and descriptors stay as they are (SOAK_ARGS='--seconds 60 --members 5000')
+soak: develop ## 20 minutes of 50,000 members: memory and descriptors must not grow (SOAK_ARGS='--seconds 60 --members 5000')
 	$(BIN)/python -m tests.log.soak $(SOAK_ARGS)
 
-kafka-directory: develop ## what a new Kafka broker says of its groups beside what rota says of its directory (JDK, Maven)
+kafka-directory: develop ## compare a new Kafka broker's groups with rota's reading of its directory (JDK, Maven)
 	$(BIN)/python -m tests.log.record_kafka
 
 test-python: develop ## the Python tests: models, transcripts, real clients (PYTEST_ARGS='-k ...' narrows)
@@ -125,10 +125,10 @@ differential: wheel ## core against model, 1,000,000 steps with the release buil
 	build/differential/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	build/differential/bin/rota check differential --steps $(STEPS) --seed $(SEED) --processes $(WORKERS)
 
-planted: develop ## plant bugs in a copy of the core, let every engine look for each, write docs/generated/planted.md (an hour)
+planted: develop ## plant bugs in a copy of the core, run each engine on each, write docs/generated/planted.md (an hour)
 	$(BIN)/python -m tests.checks.planted --workers $(WORKERS)
 
-mutants: ## change the core a little, many times; the tests in Rust have to notice (SHARD=0/20; cargo install cargo-mutants)
+mutants: ## make many small changes of the core; the Rust tests must notice (SHARD=0/20; cargo install cargo-mutants)
 	scripts/mutants $(SHARD)
 
 wheel: venv ## sdist and wheel (release build) into dist/
@@ -136,57 +136,57 @@ wheel: venv ## sdist and wheel (release build) into dist/
 	$(BIN)/maturin sdist --out dist
 	$(BIN)/maturin build --release --out dist
 
-check-wheel: ## install dist/*.whl where there is no Rust toolchain, run its checks and the demo from it
+check-wheel: ## install dist/*.whl without a Rust toolchain, run its checks and the demo
 	PYTHON=$(PYTHON) scripts/check-wheel dist
 
-bench: wheel ## heartbeats and start-up, with the release build, beside their floors
+bench: wheel ## time heartbeats and the start with the release build, compared with their floors
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[bench]"
 	build/bench/bin/python -m pytest -c benches/pytest.ini benches
 	build/bench/bin/python benches/startup.py
 
-bench-gate: ## instructions of fixed workloads beside their baseline; 5 % more fails (BENCH_ARGS=--update; valgrind)
+bench-gate: ## count instructions of fixed workloads; 5 % above the baseline fails (BENCH_ARGS=--update; valgrind)
 	$(PYTHON) -m benches.gate $(BENCH_ARGS)
 
-ratios: wheel ## every goal beside its rival or floor as one table (20 min; BENCH_ARGS='--quick --json PERF-3'; JDK, Maven, Go)
+ratios: wheel ## measure every goal with its rival or floor (20 min; BENCH_ARGS='--quick --json PERF-3'; JDK, Maven, Go)
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
 	cargo build --quiet --release -p rota-benches --examples
 	build/bench/bin/python -m benches.ratios $(BENCH_ARGS)
 
-bench-growth: ## what a heartbeat takes from 1,000 to 10,000,000 members, without sockets (MEMBERS='1000 100000'; 10 GB)
+bench-growth: ## time a heartbeat with 1,000 to 10,000,000 members, without sockets (MEMBERS='1000 100000'; 10 GB)
 	cargo build --quiet --release -p rota-benches --example core_path
 	for members in $(MEMBERS); do \
 		took=$$(cargo run --quiet --release -p rota-benches --example core_path requests $$members 3) || exit 1; \
 		echo "$$members members: $$took"; \
 	done
 
-bench-churn: ## how long heartbeats of 100,000 members wait while 100 a second are replaced (CHURN='MEMBERS CHANGES SECONDS')
+bench-churn: ## time heartbeats of 100,000 members while 100 a second are replaced (CHURN='MEMBERS CHANGES SECONDS')
 	cargo run --quiet --release -p rota-benches --example churn $(CHURN)
 
-bench-durable: wheel ## durable commits and starts beside Kafka and the disk's own rate, release build (20 min; JDK, Maven)
+bench-durable: wheel ## time durable commits and starts, compared with Kafka and the disk, release build (20 min; JDK, Maven)
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
 	cargo build --quiet --release -p rota-benches --example commit_load
 	build/bench/bin/python -m benches.durable $(BENCH_ARGS)
 
-bench-assign: develop ## the assignors beside Kafka's classes in one run, release build (some minutes; needs a JDK and Maven)
+bench-assign: develop ## time the assignors, compared with Kafka's classes, release build (some minutes; needs a JDK and Maven)
 	$(BIN)/python -m benches.assignors $(BENCH_ARGS)
 
-compare-assignors: develop ## the assignors' plans beside those of Kafka's classes on 10,000 random groups (JDK, Maven)
+compare-assignors: develop ## compare the assignors' plans with Kafka's classes on 10,000 random groups (JDK, Maven)
 	$(BIN)/python -m tests.assign.differential $(COMPARE_ARGS)
 
-bench-hostile: wheel ## how long others wait while a hostile client is at work, release build (about 4 min; BENCH_ARGS=--first)
+bench-hostile: wheel ## time a client while a hostile one runs, release build (about 4 min; BENCH_ARGS=--first)
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)"
 	build/bench/bin/python -m benches.hostile $(BENCH_ARGS)
 
-bench-observing: wheel ## what metrics and causes cost a heartbeat in instructions, and --http in CPU, release build (valgrind)
+bench-observing: wheel ## count the cost of metrics and causes in instructions, and of --http in CPU, release build (valgrind)
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[http]"
 	build/bench/bin/python -m benches.observing $(BENCH_ARGS)
 
-fuzz: ## 10^8 damaged frames (FRAMES=..., SEED=... goes on where another run ended)
+fuzz: ## decode 10^8 damaged frames (FRAMES=..., SEED=... continues another run)
 	ROTA_FRAMES=$(FRAMES) ROTA_SEED=$(SEED) cargo test --release -p rota-wire --test damaged_frames a_million -- --nocapture
 
 fuzz-target: ## coverage-guided: TARGET=requests|batches|records|embedded for SECONDS=60 (nightly, cargo install cargo-fuzz)
@@ -194,12 +194,12 @@ fuzz-target: ## coverage-guided: TARGET=requests|batches|records|embedded for SE
 	cd rust && cargo +nightly fuzz run --fuzz-dir fuzz $(TARGET) -- -max_total_time=$(SECONDS) -rss_limit_mb=1024 \
 		-max_len=4096 -timeout=5
 
-bench-audit: wheel ## what the audit does in a second, beside one Rust thread (EVENTS=1000000,10000000; some minutes)
+bench-audit: wheel ## time the audit, compared with one Rust thread (EVENTS=1000000,10000000; some minutes)
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[audit]"
 	build/bench/bin/python benches/audit.py --events $(EVENTS)
 
-audit-worlds: wheel ## simulated worlds of 10^6 events, audited: nothing must be found (WORLDS=800; minutes)
+audit-worlds: wheel ## audit simulated worlds of 10^6 events: no violation may be found (WORLDS=800; minutes)
 	$(PYTHON) -m venv build/bench
 	build/bench/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[audit]"
 	rm -rf build/worlds
@@ -209,36 +209,36 @@ audit-worlds: wheel ## simulated worlds of 10^6 events, audited: nothing must be
 audit-long: ## bench-audit with 10^8 events: an hour, and 20 GB of disk
 	$(MAKE) bench-audit EVENTS=100000000
 
-simulate: ## worlds of coordinators and members under faults, release build (SEEDS=10000; 1000000 is the long run)
+simulate: ## run worlds of coordinators and members under faults, release build (SEEDS=10000; 1000000 is the long run)
 	cargo run --quiet --release -p rota-sim -- simulate $(SEEDS) $(SEED)
 
-differential-rust: ## the core beside the naive coordinator, step by step, release build, some minutes (WALKS=300)
+differential-rust: ## compare the core with the naive coordinator, step by step, release build, some minutes (WALKS=300)
 	cargo run --quiet --release -p rota-sim -- differential $(WALKS) 100000
 
-conform: ## ask the server of dist/*.whl whatever Apache Kafka was asked, and compare (about 1 min)
+conform: ## compare the answers of the server in dist/*.whl with those of Apache Kafka (about 1 min)
 	PYTHON=$(PYTHON) scripts/conform dist
 
-conformance: develop ## record Apache Kafka, rota and others anew, and write docs/generated/conformance.md (JDK, Maven; many minutes)
+conformance: develop ## record Apache Kafka, rota and others again, and write docs/generated/conformance.md (JDK, Maven; many minutes)
 	$(BIN)/python -m tests.conform.record $(SYSTEMS)
 
-conformance-check: develop ## Apache Kafka 4.4 and rota side by side, both asked now (JDK, Maven; about 5 min)
+conformance-check: develop ## compare Apache Kafka 4.4 and rota, both asked now (JDK, Maven; about 5 min)
 	$(BIN)/python -m tests.conform.record --check
 
-explore: ## every state of the core within small bounds, release build, some minutes (STATES=500000)
+explore: ## visit every state of the core within small bounds, release build, some minutes (STATES=500000)
 	cargo run --quiet --release -p rota-sim -- explore all $(or $(STATES),500000) $(WORKERS)
 
-conform-fuzz: develop ## random sessions on Apache Kafka and rota in lockstep (JDK, Maven; SECONDS_PLAYED=600, SEED=0)
+conform-fuzz: develop ## play random sessions to Apache Kafka and rota in lockstep (JDK, Maven; SECONDS_PLAYED=600, SEED=0)
 	$(BIN)/python -m tests.conform.fuzz --seconds $(SECONDS_PLAYED) --seed $(SEED)
 
-specs-inputs: develop ## the proved formulas of wheel and certifier beside Rust, 1,000,000 inputs each (INPUTS=...)
+specs-inputs: develop ## compare the proved formulas of wheel and certifier with Rust, 1,000,000 inputs each (INPUTS=...)
 	$(BIN)/python -m tests.checks.spec_inputs $(INPUTS)
 
-docs: venv ## build the site of docs/ with the API reference into build/site; broken links fail (no network once installed)
+docs: venv ## build the site of docs/ with the API reference into build/site; a broken link fails (no network once installed)
 	@test -x $(BIN)/mkdocs || $(MAKE) develop
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo build/site/index.html
 
-drawings: develop ## draw docs/architecture.md's crates and layers from the tree
+drawings: develop ## draw the crates and layers of docs/architecture.md from the tree
 	$(BIN)/python -m tests.checks.drawings
 
 picture: develop ## run the demo and write its last table as docs/generated/demo.svg
@@ -247,6 +247,6 @@ picture: develop ## run the demo and write its last table as docs/generated/demo
 demo: develop ## watch a group live, about 30 s (DEMO_ARGS=--json for a summary)
 	$(BIN)/rota demo $(DEMO_ARGS)
 
-clean: ## remove what the other targets made
+clean: ## remove the files that the other targets make
 	rm -rf $(VENV) dist build target .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,6 +14,9 @@ import pytest
 import rota
 from rota import coordinator, protocol
 
+# One worker builds the site.
+pytestmark = pytest.mark.xdist_group("site")
+
 ROOT = Path(__file__).parents[2]
 LOADED = re.compile(
     r"<(?:script|img|iframe|source)[^>]* src=\"?(https?:[^\s\">]+)|<link[^>]* href=\"?(https?:[^\s\">]+)"
