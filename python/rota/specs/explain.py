@@ -22,23 +22,22 @@ from rota.specs.planting import MUTANTS
 from rota.specs.slips import SLIPS
 
 ASSUMPTIONS = """\
-* One group of one coordinator partition; groups share nothing but the order of the log.
+* One group of one coordinator partition; groups share only the order of the log.
 * An event is atomic, as in the coordinator: one event, one step.
-* The log keeps the order of appends, takes no append of a fenced epoch, and reports ends in that order. An append that
-  is in the log stays there. A new epoch is fenced only when the old coordinator has been unloaded or has crashed.
-* Member ids are never handed out twice.
-* While a deletion is on its way, the group takes no member and no commit.
-* The record of a group that was written again after a replacement was undone, if it fails, is not followed further.
-* Left out: deleting a group whose creation is on its way, offsets that expire while their group stays, a commit of an
-  earlier life that lets a held join phase go.
-* What S1 and S9 say is said of one incarnation: a crash forgets whom the old coordinator named. What was told of
-  assignments, commits, replacements and deletions is kept across crashes.
+* The log keeps the order of appends, takes no append of a fenced epoch, and completes appends in that order. An append
+  that is in the log stays there. A new epoch is fenced only when the old coordinator has been unloaded or has crashed.
+* Member ids are unique.
+* While a deletion is in flight, the group takes no member and no commit.
+* If the record of a group that was written again after an undone replacement fails, the specification ends there.
+* Left out: deleting a group whose creation is in flight, offsets that expire while their group stays, a commit of an
+  earlier life that releases a held join phase.
+* S1 and S9 hold within one incarnation, because a crash forgets whom the old coordinator named. Answers about
+  assignments, commits, replacements and deletions are kept across crashes.
 
-`tests/checks/test_spec_refinement.py` follows runs of the Python model, with the core beside it, by these actions: each
-step must be accepted by an action, or by several in a row, give the state that the model's abstracts to, and tell what
-the answers said. The other way round, Z3 finds a run from the initial state in which every action happens
-(`rota.specs.runs`), and `tests/checks/test_spec_replay.py` plays each of these runs on the core, which does just that:
-none is left out.
+`tests/checks/test_spec_refinement.py` follows runs of the Python model, together with the core, by these actions. An
+action, or several in a row, must accept each step, give the state that the model's abstracts to, and give its answers.
+In the other direction, Z3 finds a run from the initial state in which every action happens (`rota.specs.runs`), and
+`tests/checks/test_spec_replay.py` plays each of these runs on the core, which does exactly that.
 """
 
 ARITHMETIC = (
@@ -52,36 +51,36 @@ ARITHMETIC = (
 )
 
 OPEN = """\
-| what | why not here | who covers it |
+| what | why not here | covered by |
 |---|---|---|
 | "+1 exactly", `group.max.size`, cached counts (S4's arithmetic, S21, S24) | counting is not first-order | explorer |
 | when timers fire (S20, S30, L1, L5; how long L2 to L4 take) | only the wheel has time here | explorer, model |
 | the vote (S10) | counting | model |
 | S12, S13 for sticky plans | depends on the plan: the certifier, proved here, runs on every plan | oracle |
-| S22 by member id, exactly | proved: the last record names nobody who fell; not if writing it again fails | model |
+| S22 by member id, exactly | proved: the last record names no undone member; not if writing it again fails | model |
 | S22 for protocol and leader | proved: a reload gives the last record's; not that memory still has them | model |
-| S18 but for deadlines, S23, S27, S32, S33 | answers, platforms, many generations, connections | simulator, clients |
+| S18 except deadlines, S23, S27, S32, S33 | answers, platforms, many generations, connections | simulator, clients |
 | the Rust code | the wheel's arithmetic is compared input by input, the protocol event by event | explorer, model |
 """
 
 FALSE = """\
 * **"A durable record of a replacement is enough; one that fails is just undone" (S22, by member id).** False: static
   members 1 and 2 are replaced in Stable, each with a record in flight; the second record names both newcomers; the
-  first append fails, and its replacement is undone; the second is durable. The log has the first newcomer, who was told
-  an error, and memory its predecessor. Found here; since then the group is written again in that case
-  (docs/protocol.md §9.3): S22: on its way, S22: members.
-* **"A replacement that fails gives back whom it replaced."** False for two in a row: 1 is replaced by 2, and 2 by 3, in
-  Stable, both records in flight; both fail. Kafka 4.4 would give back 2, which the log never had; here 1 is back, and
-  2 only if its record is durable. Found here besides: both fall by their deadline, 4 replaces 1, and only then is 2's
+  first append fails, and its replacement is undone; the second is durable. The log has the first newcomer, which got an
+  error, and memory its predecessor. Found here; the group is now written again in that case (docs/protocol.md §9.3):
+  S22: on its way, S22: members.
+* **"A failed replacement restores its predecessor."** False for two in a row: 1 is replaced by 2, and 2 by 3, in
+  Stable, both records in flight; both fail. Kafka 4.4 would restore 2, which the log never had; rota restores 1, and
+  2 only if its record is durable. Also found here: both fail by their deadline, 4 replaces 1, and only then is 2's
   record durable; the model would have fallen back to 2, the core wrote the group again, as docs/protocol.md §9.3 says.
 * **"A removed member does not come back by reload."** False across incarnations: joins and leaves that leave members
   behind are not written (docs/protocol.md §14). Events: A and B join, the plan is durable, B leaves, the coordinator
   crashes before the next plan, the log is folded: B is a member again. True within one incarnation (S29: member), and
-  for replacements that were told (S17: durable).
-* **"One leader per generation."** False by member id: a static replacement of the leader in Stable is told that it
-  leads the same generation (S1 speaks of replacement chains).
+  for answered replacements (S17: durable).
+* **"One leader per generation."** False by member id: a static replacement of the leader in Stable leads the same
+  generation (S1 speaks of replacement chains).
 * **"Nothing of an assignment is in memory before the plan is durable."** False: the assignments of the last round stay
-  until the next plan is installed (docs/protocol.md §5.1); what is true is S26, that nobody is told.
+  until the next plan is installed (docs/protocol.md §5.1). True is S26: no member gets it.
 """
 
 
@@ -166,12 +165,13 @@ def page() -> str:
     lines = [
         "# What is proved",
         "",
-        "Made by `python -m rota.specs.explain`; `docs/proofs.md` says how to read and run the proofs. All of it",
-        "holds for any number of members, instances, generations, appends, partitions, crashes and hand-overs.",
+        "Made by `python -m rota.specs.explain`; [proofs](../proofs.md) describes how to read and run them.",
+        "Everything here holds for any number of members, instances, generations, appends, partitions, crashes and",
+        "handovers.",
         "",
         "## The classic protocol",
         "",
-        f"{len(spec.actions)} actions, one for each event and each way in which it ends. What follows a colon is a",
+        f"{len(spec.actions)} actions, one for each event and each way in which it ends. The text after a colon is a",
         'part of that invariant. "Bugs" counts the planted bugs that break the property.',
         "",
         "| property | says | source | bugs |",
@@ -186,8 +186,8 @@ def page() -> str:
         "",
         "### Auxiliary",
         "",
-        "Only induction needs these; they are proved like the others. Each is needed: without it, and with all others,",
-        "the event breaks the property, in a state that `rota check proofs` finds.",
+        "Only induction needs these; they are proved like the others. Each one is needed: without it,",
+        "and with all others, the event breaks the property, in a state that `rota check proofs` finds.",
         "",
         "| name | says | without it | breaks |",
         "|---|---|---|---|",
