@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
-from rota.audit.audit import merged
+from rota.audit.audit import Merging, merged
 from rota.audit.command import told
 from rota.audit.folds import said_of
+from rota.audit.follow.query import kept
 from rota.audit.verdict import Verdict
 
 LINES_MAX, WIDTH_MAX = 10, 210
@@ -56,6 +59,25 @@ def test_what_the_journal_and_the_log_of_groups_both_show_is_one_finding() -> No
     assert merged([records, journal]) == [journal._replace(also="partition 3, offsets 4 to 4")]
     # Each counts once.
     assert merged([records, records, journal]) == [records, journal._replace(also="partition 3, offsets 4 to 4")]
+
+
+def test_verdicts_that_come_one_by_one_are_merged_like_those_of_a_whole_audit() -> None:
+    journal = verdict("journal", "data/journal")
+    records = verdict("offsets", "data", first_offset=4, last_offset=4)
+    other = verdict("offsets", "data", group="h")
+    for coming in ([records, journal], [journal, records], [records, records, journal], [journal, other, records]):
+        merging = Merging()
+        new = [one for one in coming if merging.is_new(one)]
+        assert new[0] == coming[0]
+        assert len(new) == len(merged(coming))
+
+
+def test_verdicts_before_a_checkpoint_count_as_told(tmp_path: Path) -> None:
+    journal = verdict("journal", "data/journal")
+    (tmp_path / "verdicts").mkdir()
+    lines = [json.dumps(journal._asdict()), json.dumps({"log": "data", "partition": 0, "kind": "unreadable"})]
+    (tmp_path / "verdicts" / "000000000001.jsonl").write_text("\n".join(lines) + "\n")
+    assert list(kept(tmp_path)) == [journal]
 
 
 def test_other_findings_stay_apart() -> None:

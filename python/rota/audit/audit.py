@@ -6,6 +6,7 @@ import datetime
 import json
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -278,21 +279,41 @@ def audit(
     return found
 
 
+def _finding(verdict: Verdict) -> tuple[Any, ...]:
+    """What a journal's verdict and one of the log of groups beside it have in common if they are one finding."""
+    log = Path(verdict.log)
+    data = log.parent if verdict.source == JOURNAL and log.name == JOURNAL_DIRECTORY else log
+    return data, verdict.name, verdict.group, verdict.generation, *verdict.members
+
+
+class Merging:
+    """`merged` for verdicts that come one by one: of a journal's and the log's, the one that comes first counts."""
+
+    def __init__(self) -> None:
+        self._alone: Counter[tuple[Any, ...]] = Counter()
+
+    def is_new(self, verdict: Verdict) -> bool:
+        """Whether this is the first verdict about its finding."""
+        if verdict.group is None:
+            return True
+        is_journal, finding = verdict.source == JOURNAL, _finding(verdict)
+        if self._alone[not is_journal, finding] > 0:
+            self._alone[not is_journal, finding] -= 1
+            return False
+        self._alone[is_journal, finding] += 1
+        return True
+
+
 def merged(verdicts: list[Verdict]) -> list[Verdict]:
     """Each finding once: what a journal and the log of groups beside it both show is told of the journal."""
-
-    def finding(verdict: Verdict) -> tuple[Any, ...]:
-        log = Path(verdict.log)
-        data = log.parent if verdict.source == JOURNAL and log.name == JOURNAL_DIRECTORY else log
-        return data, verdict.name, verdict.group, verdict.generation, *verdict.members
 
     recorded: dict[tuple[Any, ...], list[int]] = {}
     for at, verdict in enumerate(verdicts):
         if verdict.source != JOURNAL and verdict.group is not None:
-            recorded.setdefault(finding(verdict), []).append(at)
+            recorded.setdefault(_finding(verdict), []).append(at)
     found: dict[int, Verdict] = dict(enumerate(verdicts))
     for at, verdict in enumerate(verdicts):
-        if verdict.source == JOURNAL and (same := recorded.get(finding(verdict))):
+        if verdict.source == JOURNAL and (same := recorded.get(_finding(verdict))):
             one = found.pop(same.pop(0))
             where = f"partition {one.partition}, offsets {one.first_offset} to {one.last_offset}"
             found[at] = verdict._replace(also=where)

@@ -49,18 +49,18 @@ def checkpoint_of(checkpoint: Path | None, output: Path | None, scratch: str) ->
 def follow(wanted: Wanted, master: str, checkpoint: Path | None, output: Path | None, as_json: bool, once: bool) -> int:
     """Follow logs; gives the exit code."""
     from rota.audit import session
-    from rota.audit.audit import Audit, Unreadable, is_wanted
+    from rota.audit.audit import Audit, Merging, Unreadable, is_wanted
     from rota.audit.follow import query
 
     for path in wanted.paths:
         if not path.is_dir():
             fail(MISUSED, f"`{path}`: there is no such directory")
-    found = Audit()
+    found, merging = Audit(), Merging()
 
     def tell(one: Told) -> None:
         if isinstance(one, Unreadable):
             found.unreadable.append(one)
-        elif is_wanted(wanted, one):
+        elif is_wanted(wanted, one) and merging.is_new(one):
             found.verdicts.append(one)
         else:
             return
@@ -69,6 +69,8 @@ def follow(wanted: Wanted, master: str, checkpoint: Path | None, output: Path | 
 
     with tempfile.TemporaryDirectory(prefix="rota-follow-") as scratch, session.started(master) as spark:
         place = checkpoint_of(checkpoint, output, scratch)
+        for one in query.kept(place):
+            merging.is_new(one)
         with stopped() as stop:
             _run(query.started(spark, wanted.paths, place, tell, once), stop)
             if stop.is_set():

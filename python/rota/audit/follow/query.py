@@ -76,6 +76,15 @@ def told_of(row: Row) -> Told:
     return verdict_of(CHECK_OF[row.name], row)
 
 
+def kept(checkpoint: Path) -> Iterator[Verdict]:
+    """The verdicts that were found before a checkpoint."""
+    for path in sorted((checkpoint / "verdicts").glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            found = json.loads(line)
+            if found.keys() == set(Verdict._fields):
+                yield Verdict(**found)
+
+
 class Verdicts:
     """Files with a verdict a line, one for each batch that found something: each batch counts once."""
 
