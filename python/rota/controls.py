@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -36,7 +37,23 @@ class Injection:
         self._inner.cancel_injection(self._injection)
 
 
-class Pause:
+class Control(ABC):
+    """What lasts until `end`, or until the end of its `with` block."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end()
+
+    @abstractmethod
+    def end(self) -> None:
+        """End it. A second call does nothing."""
+
+
+class Pause(Control):
     """A member that its server does not listen to, as `Server.pause` gives it; at the end of a `with` block it does.
 
     group      the member's group.
@@ -52,12 +69,8 @@ class Pause:
     def __repr__(self) -> str:
         return f"Pause(group={self.group!r}, member_id={self.member_id!r})"
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def end(self) -> None:
+        """`resume`."""
         self.resume()
 
     def resume(self) -> None:
@@ -70,7 +83,7 @@ class Pause:
             self._inner.resume(self.group, self.member_id)
 
 
-class Fault:
+class Fault(Control):
     """A fault of the network, as `Server.delay_answers` and `Server.drop_answers` give it. A `with` block ends it."""
 
     def __init__(self, inner: _rota.Server, fault: int) -> None:
@@ -79,14 +92,6 @@ class Fault:
 
     def __repr__(self) -> str:
         return f"Fault(count={self.count}, left={self.left})"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.end()
 
     @property
     def count(self) -> int:
@@ -103,7 +108,7 @@ class Fault:
         self._inner.end_fault(self._fault)
 
 
-class Outage:
+class Outage(Control):
     """A node that is down, as `Server.stop_node` gives it; at the end of a `with` block it is started again.
 
     node  its id.
@@ -115,14 +120,6 @@ class Outage:
 
     def __repr__(self) -> str:
         return f"Outage(node={self.node})"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.end()
 
     def end(self) -> None:
         """Start the node again. A second call does nothing."""
