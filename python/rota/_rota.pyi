@@ -1622,10 +1622,12 @@ class Server:
         """
     def report(self) -> tuple[list[str], int, int, int, bool] | None:
         """Of a data directory: lines of what was found, groups, offsets, milliseconds, whether it is only read."""
-    def health(self) -> tuple[str | None, list[str], int, float, int, str | None, str | None] | None:
+    def health(
+        self,
+    ) -> tuple[str | None, list[str], int, float, int, str | None, str | None, int, str | None] | None:
         """Of a data directory: why it stopped, refused partitions, syncs and their seconds, compactions, its error.
 
-        Last why writes fail now.
+        Then why writes fail now, how many have failed since the start, and why the last of them did.
         """
     def journal(self) -> tuple[Path, int, int, int, str | None] | None:
         """Its directory, entries and bytes since the start, entries dropped, why the disk does not take it."""

@@ -57,6 +57,10 @@ class Health(NamedTuple):
     """Why the last one that was given up was."""
     failing: str | None = None
     """Why writes fail at the moment, and what to do: a full disk, for example. Each request tries again."""
+    failures: int = 0
+    """How many writes have failed since the start: a disk may be full for a moment only."""
+    last_failure: str | None = None
+    """Why the last of them did."""
 
 
 WITHOUT_GROUP = frozenset({"Fetch", "ListGroups", "Metadata", "Produce"})

@@ -17,6 +17,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import rota
 from rota import reporting
 from rota.reporting import Rebalances, as_text
+from rota.serve.ending import Ending
+from rota.server import Health
 
 WITHIN_S = 30
 FAST = ("--set", "group.initial.rebalance.delay.ms=0")
@@ -104,6 +106,21 @@ def test_of_many_groups_each_is_asked_after_a_few_looks(monkeypatch: pytest.Monk
     for _ in range(4):
         assert list(told.look(Groups())) == []  # type: ignore[arg-type]
     assert asked == ["a", "b", "c", "d", "e", "a", "b"]
+
+
+def test_a_disk_that_was_full_between_two_looks_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
+    class Mended:
+        """Writes succeed again when it is asked."""
+
+        def health(self) -> Health:
+            return Health(None, [], 0, 0.0, 0, None, None, failures=2, last_failure="`t-0`: No space left on device")
+
+    ending = Ending.__new__(Ending)  # without its signal handlers
+    ending._report = reporting.Report(None)
+    said: set[str] = set()
+    for _ in range(3):
+        ending._say(Mended(), said)  # type: ignore[arg-type]
+    assert capsys.readouterr().err == "rota: the log takes no writes: `t-0`: No space left on device\n"
 
 
 def test_what_a_client_says_cannot_forge_a_line() -> None:

@@ -52,8 +52,10 @@ class Ending:
         if health is None:
             return
         now = [] if health.stopped is None else [f"the log has stopped: {health.stopped}"]
-        if health.failing is not None:
-            now.append(f"the log takes no writes: {health.failing}")
+        reason = health.failing or health.last_failure
+        if reason is not None:
+            # Also of a disk that was full for a moment between two looks.
+            now.append(f"the log takes no writes: {reason}")
         now += health.refused
         if health.compaction_error is not None:
             now.append(f"a compaction was given up: {health.compaction_error}")

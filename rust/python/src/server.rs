@@ -232,12 +232,12 @@ impl Server {
     }
 
     /// Of a data directory: why it stopped, which partitions are refused, syncs and the seconds that those took,
-    /// compactions, the last one's error, why writes fail now.
+    /// compactions, the last one's error, why writes fail now, how many have failed, why the last of them did.
     #[expect(clippy::type_complexity, reason = "a row of plain values")]
     fn health(
         &self,
         py: Python<'_>,
-    ) -> Option<(Option<String>, Vec<String>, u64, f64, u64, Option<String>, Option<String>)> {
+    ) -> Option<(Option<String>, Vec<String>, u64, f64, u64, Option<String>, Option<String>, u64, Option<String>)> {
         let health = py.detach(|| self.running.health())?;
         Some((
             health.stopped,
@@ -247,6 +247,8 @@ impl Server {
             health.compactions,
             health.compaction_error,
             health.failing,
+            health.failures,
+            health.last_failure,
         ))
     }
 

@@ -6,11 +6,13 @@ mod scene;
 use std::{
     collections::BTreeMap,
     io,
+    net::TcpStream,
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use kafka_protocol::messages::{
@@ -28,13 +30,15 @@ use rota_log::{
 use rota_server::{DataConfig, Server, ServerConfig, Settings};
 use tempfile::TempDir;
 
-use scene::{Scene, answer, connected, group, send, text, topic};
+use scene::{PATIENCE, Scene, answer, connected, group, send, text, topic};
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 const NONE: i16 = 0;
 const NOT_COORDINATOR: i16 = 16;
 const KAFKA_STORAGE_ERROR: i16 = 56;
+const REQUEST_TIMED_OUT: i16 = 7;
+const PRODUCER_ID: i64 = 7;
 const PARTITIONS: i32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +62,8 @@ struct Rule {
 /// The machine's disk, until it is told to fail.
 #[derive(Clone, Debug, Default)]
 struct FailingFiles {
+    /// Syncs wait while this is locked.
+    syncing: Arc<Mutex<()>>,
     rule: Arc<Mutex<Option<Rule>>>,
     /// Operations that were asked for.
     asked: Arc<AtomicU64>,
@@ -109,6 +115,7 @@ impl File for FailingFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        drop(self.disk.syncing.lock().unwrap_or_else(PoisonError::into_inner));
         self.disk.check(Operation::Sync, &self.path)?;
         self.file.sync()
     }
@@ -186,6 +193,30 @@ fn group_in(scene: &Scene, partition: u32) -> String {
     (0..1_000).map(|at| format!("g{at}")).find(|id| scene.server.partition_of(id) == partition).unwrap()
 }
 
+/// The error and the offset in the answer to a Produce.
+fn produced(client: &mut TcpStream) -> (i16, i64) {
+    let partition = answer::<ProduceRequest>(client, 8).responses.remove(0).partition_responses.remove(0);
+    (partition.error_code, partition.base_offset)
+}
+
+/// Whether an answer has come, within a short while.
+fn has_answer(client: &TcpStream) -> bool {
+    client.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+    let has_come = client.peek(&mut [0]).is_ok();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    has_come
+}
+
+/// One message to partition 0 of `t`, with a sequence number of an idempotent producer.
+fn message(sequence: Option<i32>) -> ProduceRequest {
+    let mut writer = BatchWriter::default();
+    writer.producer = sequence.map(|sequence| (PRODUCER_ID, 0, sequence));
+    writer.push(0, None, Some(b"message"));
+    let data = PartitionProduceData::default().with_index(0).with_records(Some(writer.finish()));
+    let topics = vec![TopicProduceData::default().with_name(topic("t")).with_partition_data(vec![data])];
+    ProduceRequest::default().with_acks(-1).with_topic_data(topics)
+}
+
 impl Scene {
     fn commit(&mut self, id: &str, offset: i64) -> i16 {
         self.ask(7, &commit(id, offset)).topics[0].partitions[0].error_code
@@ -224,12 +255,23 @@ impl Scene {
     }
 
     fn produce(&mut self) -> i16 {
-        let mut writer = BatchWriter::default();
-        writer.push(0, None, Some(b"message"));
-        let data = PartitionProduceData::default().with_index(0).with_records(Some(writer.finish()));
-        let topics = vec![TopicProduceData::default().with_name(topic("t")).with_partition_data(vec![data])];
-        let request = ProduceRequest::default().with_acks(-1).with_topic_data(topics);
-        self.ask(8, &request).responses[0].partition_responses[0].error_code
+        self.ask(8, &message(None)).responses[0].partition_responses[0].error_code
+    }
+
+    /// The error and the offset of a batch of an idempotent producer, whose sequence numbers begin at `sequence`.
+    fn produce_once(&self, sequence: i32) -> (i16, i64) {
+        let mut client = connected(&self.server);
+        send(&mut client, 8, &message(Some(sequence)));
+        produced(&mut client)
+    }
+
+    fn log_end(&self) -> Option<i64> {
+        self.server.log_ends(vec![("t".to_owned(), 0)]).unwrap()[0]
+    }
+
+    fn failures(&self) -> (u64, Option<String>) {
+        let health = self.server.health().expect("it has a directory");
+        (health.failures, health.last_failure)
     }
 
     fn failing(&self) -> Option<String> {
@@ -323,6 +365,52 @@ fn a_full_disk_is_shown_until_there_is_room_and_then_messages_go_on() {
     let mut scene = served(&dir, &FailingFiles::default());
     assert_eq!(scene.server.log_ends(vec![("t".to_owned(), 0)]).unwrap(), [Some(2)], "what was acknowledged");
     assert_eq!(scene.produce(), NONE);
+}
+
+#[test]
+fn a_disk_that_was_full_for_one_write_is_in_the_health_although_it_takes_writes_again() {
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    let mut scene = served(&dir, &files);
+    assert_eq!((scene.produce(), scene.failures()), (NONE, (0, None)));
+    files.fail(Some(Rule { operation: Operation::Write, named: "/t-0/", after: 0, times: 1, errno: ENOSPC }));
+    assert_eq!([scene.produce(), scene.produce()], [KAFKA_STORAGE_ERROR, NONE]);
+    assert_eq!(scene.failing(), None);
+    let (failures, last) = scene.failures();
+    assert_eq!(failures, 1);
+    assert!(last.is_some_and(|why| why.contains("/t-0`") && why.contains("os error 28")));
+}
+
+#[test]
+fn a_repeated_batch_is_acknowledged_only_once_its_first_copy_is_durable() {
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    let mut scene = served(&dir, &files);
+    assert_eq!(scene.produce_once(0), (NONE, 0));
+
+    let held = files.syncing.lock().unwrap();
+    let mut clients = [connected(&scene.server), connected(&scene.server)];
+    clients.iter_mut().for_each(|client| send(client, 8, &message(Some(1))));
+    let refused = (0..1_000).find_map(|_| clients.iter().position(has_answer)).expect("the second copy is answered");
+    assert_eq!(produced(&mut clients[refused]).0, REQUEST_TIMED_OUT);
+    assert_eq!(scene.log_end(), Some(1));
+    drop(held);
+    assert_eq!(produced(&mut clients[1 - refused]), (NONE, 1));
+    assert_eq!(scene.produce_once(1), (NONE, 1), "it is durable now");
+    assert_eq!(scene.log_end(), Some(2));
+}
+
+#[test]
+fn a_batch_that_a_full_disk_refused_is_stored_when_it_is_sent_again() {
+    let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
+    let mut scene = served(&dir, &files);
+    assert_eq!(scene.produce_once(0), (NONE, 0));
+    files.fail(Some(Rule { operation: Operation::Write, named: "/t-0/", after: 0, times: 1, errno: ENOSPC }));
+    assert_eq!(scene.produce_once(1).0, KAFKA_STORAGE_ERROR);
+    assert_eq!(scene.produce_once(1), (NONE, 1), "the retry is no repetition");
+    assert_eq!(scene.produce_once(1), (NONE, 1), "this one is");
+    assert_eq!((scene.produce_once(2), scene.log_end()), ((NONE, 2), Some(3)));
+    drop(scene);
+    let mut scene = served(&dir, &FailingFiles::default());
+    assert_eq!((scene.produce_once(1), scene.log_end()), ((NONE, 1), Some(3)));
 }
 
 #[test]

@@ -143,6 +143,8 @@ pub struct Store {
     stopped: Option<Arc<str>>,
     /// Where writes fail now and why, the oldest first. `None`: what all partitions share.
     failing: Vec<(Option<PartitionHandle>, Arc<str>)>,
+    /// Writes that failed since the start, and why the last one did.
+    failures: (u64, Option<Arc<str>>),
     in_task: bool,
     compactions: u64,
     last_compaction_error: Option<String>,

@@ -136,6 +136,7 @@ impl Opening {
             leftovers: Vec::new(),
             stopped: None,
             failing: Vec::new(),
+            failures: (0, None),
             in_task: false,
             compactions: 0,
             last_compaction_error: None,

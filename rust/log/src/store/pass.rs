@@ -309,8 +309,10 @@ impl Store {
 
     /// Writes to a partition, or to what all share, fail from here on.
     fn fails(&mut self, place: Option<PartitionHandle>, error: LogError) -> LogError {
+        let reason: Arc<str> = error.to_string().into();
+        self.failures = (self.failures.0 + 1, Some(Arc::clone(&reason)));
         if !self.failing.iter().any(|(other, _)| *other == place) {
-            self.failing.push((place, error.to_string().into()));
+            self.failing.push((place, reason));
         }
         error
     }
@@ -318,6 +320,11 @@ impl Store {
     /// Why writes fail now, if they do: what failed first. The next append tries again.
     pub fn failing(&self) -> Option<Arc<str>> {
         self.failing.first().map(|(_, reason)| Arc::clone(reason))
+    }
+
+    /// How many writes have failed since the start, and why the last one did: also those that succeed again.
+    pub fn failures(&self) -> (u64, Option<Arc<str>>) {
+        self.failures.clone()
     }
 
     /// After failed writes, tries whether the directory takes some again: without appends nothing else would tell.

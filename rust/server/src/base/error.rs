@@ -245,7 +245,8 @@ impl fmt::Display for ServerError {
                 "{nodes} nodes need the ports from {port} on, but the last port is 65535: choose a lower one"
             ),
             ServerError::UnknownNode { node_id, nodes } => {
-                write!(out, "there is no node {node_id}: give 1 to {nodes}")
+                let ids = if *nodes == 1 { "1".to_owned() } else { format!("1 to {nodes}") };
+                write!(out, "there is no node {node_id}: give {ids}")
             }
             ServerError::UnknownPartition { partition, partitions } => {
                 let last = partitions.saturating_sub(1);

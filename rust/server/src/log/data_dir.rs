@@ -82,6 +82,10 @@ pub struct Health {
     pub compaction_error: Option<String>,
     /// Why writes fail at the moment, if they do, and what to do. Each append tries again.
     pub failing: Option<String>,
+    /// How many writes have failed since the start: a disk may be full for a moment only.
+    pub failures: u64,
+    /// Why the last of them did.
+    pub last_failure: Option<String>,
 }
 
 /// See the module.
@@ -208,10 +212,13 @@ impl DataDir {
                 Some(format!("partition {} of {}: {refusal}", info.partition, info.topic))
             });
             let (refused, failing) = (refusals.collect(), store.failing());
+            let (failures, last_failure) = store.failures();
             store.probe();
             Health {
                 stopped: None,
                 failing: failing.map(|reason| reason.to_string()),
+                failures,
+                last_failure: last_failure.map(|reason| reason.to_string()),
                 refused,
                 syncs: store.syncs().clone(),
                 compactions: store.compactions(),
