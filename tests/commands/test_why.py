@@ -7,13 +7,17 @@ import re
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib import resources
 
 import pytest
 from typer.testing import CliRunner, Result
 
 import rota
 from rota.cli import app
+from rota.pytest_plugin import told_of
 from tests.http.asking import GROUP, SETTINGS, busy, shown, stuck
+
+WIDE = {"COLUMNS": "400"}
 
 
 def call(*arguments: str) -> Result:
@@ -71,8 +75,19 @@ def test_a_member_that_is_busy_is_told_from_one_that_is_silent_wherever_a_group_
             assert re.search(beats, text, re.MULTILINE), text
             [row] = shown(server, "/groups", "groups")["groups"]
             assert stall in row["why"]
+            drawn = CliRunner().invoke(
+                app, ["top", "--http", server.http_address, "--count", "1"], env={"COLUMNS": "400"}
+            )
+            assert stall in drawn.stdout
+            reported = told_of(server)
+            assert [line for line in reported if stall in line and line.startswith(f"group {GROUP}: ")], reported
             described = shown(server, f"/groups/{GROUP}", "group")
             assert described["why"]["stalls"] == [stall]
+            assert stall in described["why"]["sentence"]
+            # The page shows this field and the row's.
+            page = resources.files("rota.http").joinpath("page.js").read_text()
+            assert '$("why").textContent = group.why.sentence' in page
+            assert re.search(r"write\(row\.why, group\.why\b", page)
             assert described["waiting"][0]["heartbeats"]
 
 
