@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -11,7 +12,8 @@ from typer.core import TyperGroup
 from typer.models import CommandInfo
 
 import rota
-from rota.exits import complain
+from rota import misuse
+from rota.exits import MISUSED, complain
 
 # Where each command is, in the order of `rota --help`.
 COMMANDS = {
@@ -105,6 +107,19 @@ def _hide_types(command: Any) -> None:
         _hide_types(below)
 
 
+@contextmanager
+def misused() -> Iterator[None]:
+    """A wrong command line is one line on stderr, and exit code 2."""
+    try:
+        yield
+    except misuse.UsageError as error:
+        # A command without words prints its help by an error of its own.
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        complain(misuse.line(error))
+        raise typer.Exit(MISUSED) from None
+
+
 class Rota(TyperGroup):
     """The group of all commands."""
 
@@ -114,7 +129,13 @@ class Rota(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See `renamed`."""
-        return super().parse_args(ctx, renamed(args))
+        with misused():
+            return super().parse_args(ctx, renamed(args))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Also reads the words of the commands below."""
+        with misused():
+            return super().invoke(ctx)
 
 
 app = typer.Typer(

@@ -19,6 +19,13 @@ INTERRUPTED = 130
 """SIGINT."""
 
 
+def reason_of(error: Exception) -> str:
+    """What is wrong with a file, without the number of the system's error; the text of any other error."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"`{error.filename}`: {error.strerror}"
+    return str(error)
+
+
 def on_stderr(line: str) -> None:
     """The line, if there is a stderr: `print` would take stdout for one that is closed."""
     if sys.stderr is not None:

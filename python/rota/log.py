@@ -111,6 +111,8 @@ def _entry_text(line: journal.Line) -> str:
 
 
 def _cannot_open(directory: Path, error: OSError) -> NoReturn:
+    if not directory.is_dir():
+        fail(MISUSED, f"`{directory}`: there is no such directory")
     fail(FAILED if (directory / META_PROPERTIES).exists() else MISUSED, str(error))
 
 

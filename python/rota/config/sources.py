@@ -97,7 +97,8 @@ def read_file(path: Path) -> dict[str, Told]:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{source}: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{source}: {reason}") from None
     found: dict[str, Told] = {}
     for table, content in tables.items():
         if table not in TABLES or not isinstance(content, Mapping):

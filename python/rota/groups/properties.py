@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rota.exits import reason_of
 from rota.groups.errors import misused, nearest
 
 # Java's names of what the library names otherwise. The stores must be PEM: the library reads no Java keystores.
@@ -53,7 +54,7 @@ def read_config(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise misused(f"--command-config {path}: {error}") from None
+        raise misused(f"--command-config {reason_of(error)}") from None
     settings: dict[str, Any] = {}
     for number, name, value in pairs(text):
         settings |= setting(f"{path}:{number}", name, value, known)

@@ -68,6 +68,8 @@ def started(
 ) -> Server:
     """A running server, or the reason why not as one line on stderr. `blame` says where a setting came from."""
     data = data or Data(None)
+    if data.journal is True and data.where is None:
+        fail(MISUSED, "--journal needs a directory: give --data DIR, or --journal-dir DIR")
     try:
         return Server(
             listen,
@@ -85,7 +87,8 @@ def started(
             clock=VirtualClock() if is_virtual else None,
         )
     except rota.ConfigError as error:
-        fail(MISUSED, f"{blame(str(error))}; `rota settings` lists the settings")
+        said = blame(str(error))
+        fail(MISUSED, said if "`rota settings`" in said else f"{said}; `rota settings` lists the settings")
     except ValueError as error:
         fail(MISUSED, str(error))
     except (rota.RotaError, OSError) as error:

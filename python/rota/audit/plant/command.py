@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rota.audit.plant import copying, journal, records
-from rota.exits import FAILED, MISUSED, complain, fail
+from rota.exits import FAILED, MISUSED, complain, fail, reason_of
 
 Source = Annotated[Path, typer.Argument(metavar="SRC", help="A data directory. Nothing in it is changed.")]
 Target = Annotated[Path, typer.Argument(metavar="DST", help="A directory that does not exist yet.")]
@@ -28,10 +28,12 @@ def plant(source: Source, target: Target, as_json: AsJson = False) -> None:
     Example:
       rota plant data planted && rota audit planted
     """
+    if not source.is_dir():
+        fail(MISUSED, f"`{source}`: there is no such directory")
     try:
         planted = copying.plant(source, target)
     except OSError as error:
-        fail(MISUSED, str(error))
+        fail(MISUSED, reason_of(error))
     missing = sorted((records.FAULTS.keys() | journal.FAULTS.keys()) - {fault.kind for fault in planted})
     if as_json:
         typer.echo(json.dumps({"planted": [fault._asdict() for fault in planted], "no_room": missing}, indent=2))

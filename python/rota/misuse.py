@@ -1,0 +1,69 @@
+"""A wrong command line as one line: which option, with which value, and what to give instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+# Typer brings its own copy of click, or imports it: its public exceptions lead to the class of both.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+NUMBERS = {int: "a whole number", float: "a number"}
+
+
+def line(error: Any) -> str:
+    """What to print after `rota: `."""
+    kind = type(error).__name__
+    known = _commands_help(error)
+    if kind == "MissingParameter":
+        return f"{_named(error.param)} is missing; {known}"
+    if kind == "NoSuchOption":
+        near = ", ".join(error.possibilities or ())
+        return f"there is no option {error.option_name}" + (f": did you mean {near}?" if near else f"; {known}")
+    said = _plain(error.message)
+    if isinstance(error, typer.BadParameter) and error.param is not None:
+        value = _value(error)
+        given = "" if value is None else f" is `{value}`"
+        return f"{_named(error.param)}{given}: {_wanted(error.param) or said}"
+    return said if said.endswith("?") else f"{said}; {known}"
+
+
+def _commands_help(error: Any) -> str:
+    return (
+        "`rota -h` lists what there is" if error.ctx is None else f"`{error.ctx.command_path} -h` lists what there is"
+    )
+
+
+def _named(param: Any) -> str:
+    """`--seed`, or `GROUP`."""
+    if param.param_type_name == "option":
+        return str(param.opts[0])
+    return str(param.metavar or param.name.upper())
+
+
+def _value(error: Any) -> object:
+    """The value as it was given, where the library says it."""
+    errors = getattr(error.__cause__, "errors", None)
+    return errors()[0].get("input") if callable(errors) else None
+
+
+def _wanted(param: Any) -> str:
+    """What a number has to be, from the option's own type and range; empty for other values."""
+    descriptor = getattr(param, "type_descriptor", None)
+    noun = NUMBERS.get(getattr(descriptor, "annotation", None))  # type: ignore[arg-type]
+    if noun is None:
+        return ""
+    low, high = getattr(param, "min", None), getattr(param, "max", None)
+    if low is not None and high is not None:
+        return f"give {noun} from {low} to {high}"
+    if low is not None:
+        return f"give {noun}, {low} or more"
+    return f"give {noun}"
+
+
+def _plain(message: str) -> str:
+    """Without the full stop, and beginning in lower case."""
+    text = message.strip().removesuffix(".").removeprefix("Value error, ").replace("'", "`")
+    text = text.replace(". Did you mean", ": did you mean")
+    return text[:1].lower() + text[1:]
