@@ -14,6 +14,9 @@ Graph = dict[str, set[str]]
 USE = re.compile(r"\buse\s+([^;]+);")
 PATH = re.compile(r"\b(?:crate|self|super)(?:::\w+)+")
 
+# What a `use` of everything in the root leads to.
+EVERYTHING = "*"
+
 
 def sources(crate: str) -> dict[str, str]:
     """The text of each module of the crate in this folder, without files of tests; the root has an empty name."""
@@ -30,7 +33,7 @@ def sources(crate: str) -> dict[str, str]:
 
 def graph(modules: Mapping[str, str]) -> Graph:
     """The modules that each module imports. What the root re-exports counts as its own module's; the root itself, which
-    declares all of them, is left out."""
+    declares all of them, is left out. `use crate::*` imports all other modules."""
     codes = {name: without_test_modules(rust_code(text)) for name, text in modules.items()}
     exports = {
         path.rsplit("::", 1)[-1]: path
@@ -40,8 +43,9 @@ def graph(modules: Mapping[str, str]) -> Graph:
     found: Graph = {}
     for name, code in codes.items():
         if name:
-            places = (_place(path, name, codes, exports) for path in _paths(code))
-            found[name] = {place for place in places if place and place != name}
+            places = {_place(path, name, codes, exports) for path in _paths(code)}
+            places |= codes.keys() if EVERYTHING in places else set()
+            found[name] = places - {"", EVERYTHING, name}
     return found
 
 
@@ -59,16 +63,23 @@ def _place(path: str, name: str, modules: Mapping[str, str], exports: Mapping[st
         base = []
     while parts[0] in ("crate", "self", "super"):
         if parts.pop(0) == "super":
-            base.pop()
+            base = base[:-1]
         if not parts:
             return "::".join(base)
     parts = base + parts
+    if parts == [EVERYTHING]:
+        return EVERYTHING
     if "::".join(parts[:1]) not in modules and parts[0] in exports:
         parts = exports[parts[0]].removeprefix("crate::").split("::")
     for length in range(len(parts), 0, -1):
         if (place := "::".join(parts[:length])) in modules:
             return place
     return ""
+
+
+def without_parents(imports: Graph) -> Graph:
+    """The same without imports of the modules that a module lies in: its file has methods of what is defined there."""
+    return {name: {other for other in others if not name.startswith(f"{other}::")} for name, others in imports.items()}
 
 
 def circles(imports: Graph) -> list[list[str]]:

@@ -126,53 +126,6 @@ def test_an_import_of_tests_is_found(planted: str) -> None:
     assert FROM_TESTS.search(planted)
 
 
-# ---- the layers of the server
-
-
-def test_imports_of_the_server_go_down_only() -> None:
-    sources = files(".rs", under=["rust/server/src"])
-    layers = {tidy.module_of(name_of(path))[0] for path in sources if tidy.module_of(name_of(path))}
-    assert layers == set(tidy.SERVER_LAYERS)
-    breaches = [
-        breach for path in sources for breach in tidy.layer_breaches(name_of(path), read(path), tidy.SERVER_LAYERS)
-    ]
-    assert not breaches, report(breaches)
-
-
-@pytest.mark.parametrize(
-    ("path", "planted"),
-    [
-        ("src/node/mod.rs", "use crate::net::connection::Connection;"),
-        ("src/node/tickets.rs", "use crate::{base::clock::Clock, apis::{self, Handled}};"),
-        ("src/node/tickets.rs", "use crate::{\n    base::clock::Clock,\n    server::Server as Running,\n};"),
-        ("src/base/place.rs", "fn host(client: &crate::client::Client) -> String { client.host() }"),
-        ("src/base/place.rs", "use super::super::topics::Cluster;"),
-        ("src/base/mod.rs", "pub use super::log::data_dir;"),
-        ("src/topics/table.rs", "mod inner {\n    use crate::node::Node;\n}"),
-        ("src/log/data_dir.rs", "use crate::Server;"),
-        ("src/log/data_dir.rs", "use crate::*;"),
-        ("src/helpers.rs", ""),
-        ("src/helpers/mod.rs", ""),
-    ],
-)
-def test_a_planted_import_of_a_higher_layer_is_found(path: str, planted: str) -> None:
-    assert tidy.layer_breaches(path, "//! A page.\n" + planted, tidy.SERVER_LAYERS)
-
-
-@pytest.mark.parametrize(
-    ("path", "harmless"),
-    [
-        ("src/net/connection.rs", "use super::event_loop::EventLoop;\nuse crate::{apis, node::{Node, handover}};"),
-        ("src/net/mod.rs", "//! See [`crate::server::Server`].\npub mod connection;\nuse self::connection::Channel;"),
-        ("src/base/clock.rs", "use std::time::Instant;\nuse rota_core::Now;\nuse super::owners::Owners;"),
-        ("src/node/mod.rs", "#[cfg(test)]\nmod tests {\n    use super::*;\n    use crate::apis;\n}"),
-        ("src/lib.rs", "pub use server::Server;\nuse crate::base::settings;"),
-    ],
-)
-def test_imports_of_lower_layers_are_left_alone(path: str, harmless: str) -> None:
-    assert not tidy.layer_breaches(path, harmless, tidy.SERVER_LAYERS)
-
-
 # ---- unsafe code
 
 

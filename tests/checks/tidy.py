@@ -49,10 +49,6 @@ FORBIDDEN_IN_CORE = (
 FORBIDDEN_WORDS_IN_CORE = ("Instant", "SystemTime", "RandomState", "unsafe")
 CORE_DEPENDENCIES = {"serde", "postcard", "hashbrown", "slab"}
 
-# The folders of `rust/server/src`, the highest first. A file imports its own folder and folders below it, so that there
-# is no cycle between folders.
-SERVER_LAYERS = ("server", "net", "apis", "node", "faults", "client", "topics", "log", "base")
-
 
 def files(*suffixes: str, under: Iterable[str] = (".",)) -> list[Path]:
     """The project's files with one of these suffixes, sorted."""
@@ -199,50 +195,6 @@ def unsafe_breaches(path: str, text: str) -> list[str]:
     """`unsafe` in Rust code."""
     code = rust_code(text)
     return [f"{path}:{line_of(code, match.start())}: unsafe code" for match in re.finditer(r"\bunsafe\b", code)]
-
-
-def crate_paths(module: tuple[str, ...], text: str) -> Iterator[tuple[int, str]]:
-    """(line, path from the root) of everything that a module names in its own crate, outside of its tests."""
-    code = without_test_modules(rust_code(text))
-    named: list[tuple[int, str]] = []
-
-    def take(match: re.Match[str]) -> str:
-        named.extend((line_of(code, match.start()), path) for path in imported(match[1]))
-        return re.sub(r"[^\n]", " ", match[0])
-
-    rest = re.sub(r"\buse\s+([^;]+);", take, code)
-    named += [(line_of(rest, match.start()), match[0]) for match in re.finditer(r"\b(?:crate|super)(?:::\w+)+", rest)]
-    for line, path in named:
-        first, *others = path.split("::")
-        if first == "crate":
-            yield line, "::".join(others)
-        elif first == "super":
-            ups = 1 + next((at for at, part in enumerate(others) if part != "super"), len(others))
-            yield line, "::".join((*module[: max(len(module) - ups, 0)], *others[ups - 1 :]))
-
-
-def module_of(path: str) -> tuple[str, ...]:
-    """The module that a file below `src` is: `src/node/mod.rs` is `node`, `src/node/tickets.rs` is `node::tickets`."""
-    parts = path.rsplit("src/", 1)[-1].removesuffix(".rs").split("/")
-    return tuple(parts[:-1] if parts[-1] in ("mod", "lib") else parts)
-
-
-def layer_breaches(path: str, text: str, layers: tuple[str, ...]) -> list[str]:
-    """Imports of a higher layer, or of something that is in no layer. The root of the crate, which is above all, may
-    import everything."""
-    module = module_of(path)
-    if not module:
-        return []
-    if module[0] not in layers:
-        return [f"{path}:1: `{module[0]}` is no layer, expected one of {', '.join(layers)}"]
-    found = []
-    for line, target in crate_paths(module, text):
-        layer = target.split("::")[0]
-        if layer not in layers:
-            found.append(f"{path}:{line}: `{target}` is in no layer: import it from where it is defined")
-        elif layers.index(layer) < layers.index(module[0]):
-            found.append(f"{path}:{line}: {module[0]} imports `{target}`, which is in a higher layer")
-    return found
 
 
 def length_breaches(path: str, text: str, long_files: Iterable[str], long_functions: Iterable[str]) -> list[str]:

@@ -4,8 +4,9 @@
 //! so nothing on the path of a heartbeat, join or sync is locked. The nodes share little
 //! ([`node::shared_state`]): who owns which partition, the topic table, the clock, the log.
 //!
-//! The folders are layers, the highest first. A file imports its own folder and folders below it, and a test holds that
-//! (`tests/checks/test_tidy.py`).
+//! The folders are layers, the highest first. A file imports its own folder and folders below it, and no files import
+//! each other in a circle; a folder's files have methods of what its `mod.rs` defines. `tests/checks/test_modules.py`
+//! holds that.
 //!
 //! | folder | what is there |
 //! |---|---|
@@ -19,7 +20,7 @@
 //! | `log/` | the log under `__consumer_offsets`, and the data directory |
 //! | `base/` | time, random bits, settings, errors, addresses, partition owners, metrics |
 //!
-//! The way of a request: a connection's task reads a frame (`net/connection.rs`), [`apis`] finds its handler, the handler
+//! The way of a request: a connection's task reads a frame (`net/channel.rs`), [`apis`] finds its handler, the handler
 //! submits a request to the coordinator of the group's partition ([`node::Node::submit`]), and the answer to its ticket is
 //! written straight into the client's buffer ([`client::reply`]), now or when the coordinator comes to it. Most heartbeats
 //! take a shorter way, [`node::heartbeats`]. One timer task of each node sleeps until the earliest deadline.
@@ -27,15 +28,24 @@
 //! A new API is a file in `apis/` and a line in its table. A new log under `__consumer_offsets` is made in `log/`, where
 //! `SharedState` gets it from. Limits are in `docs/limits.md`.
 
-mod apis;
+// Layers, the lowest first.
 mod base;
-mod client;
-mod faults;
+
 mod log;
-mod net;
-mod node;
-mod server;
+
 pub mod topics;
+
+mod client;
+
+mod faults;
+
+mod node;
+
+mod apis;
+
+mod net;
+
+mod server;
 
 pub use base::{
     error::ServerError,

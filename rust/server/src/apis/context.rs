@@ -13,7 +13,8 @@ use crate::{
     client::{
         Client,
         fan_out::{FanOut, throttled},
-        reply::{Beside, Reply, ReplyTo},
+        reply::{Beside, Reply},
+        reply_to::ReplyTo,
     },
     node::Node,
 };

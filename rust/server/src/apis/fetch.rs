@@ -12,7 +12,7 @@ use super::{
     Handled,
     context::{Context, Outcome},
 };
-use crate::{client::reply::ReplyTo, faults, node::Node, topics::WatchId};
+use crate::{client::reply_to::ReplyTo, faults, node::Node, topics::WatchId};
 
 /// Answers at once if there is enough, or an error; otherwise the request waits.
 pub fn handle(context: &mut Context<'_>) -> Outcome {

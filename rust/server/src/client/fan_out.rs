@@ -13,7 +13,7 @@ use rota_wire::{
     write::Writer,
 };
 
-use super::{Ending, reply::ReplyTo};
+use super::{Ending, reply_to::ReplyTo};
 use crate::log::newer_groups::Listed;
 
 /// Bytes of an answer that is put together from parts. A few bytes of a request can ask for all of a large group

@@ -19,6 +19,7 @@ use self::{trace::ConnectionTrace, wake::Wake};
 
 pub mod fan_out;
 pub mod reply;
+pub mod reply_to;
 pub mod trace;
 pub mod wake;
 

@@ -1,70 +1,17 @@
-//! Where a node listens: the task that accepts its connections, and the orders that stop and start it.
+//! The task that accepts the connections of a node.
 
-use std::{
-    cell::RefCell,
-    io,
-    net::{SocketAddr, TcpListener as StdListener},
-    rc::Rc,
-    time::Duration,
-};
+use std::{io, net::SocketAddr, rc::Rc, time::Duration};
 
 use tokio::{
     net::{TcpListener, TcpStream},
     select,
-    sync::Notify,
 };
 
-use super::{
-    connection::{Channel, Connection},
-    event_loop::EventLoop,
-};
+use super::{channel::Channel, connection::Connection, event_loop::EventLoop};
 use crate::client::Client;
 
 /// How long to wait before accepting again after an error, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// Where a node is to listen from now on.
-#[derive(Debug)]
-pub enum Listening {
-    /// Connections are refused.
-    Nowhere,
-    /// There.
-    On(StdListener),
-}
-
-/// The last order, until the task that accepts connections has followed it.
-#[derive(Debug, Default)]
-pub struct ListeningOrders {
-    order: RefCell<Option<Listening>>,
-    given: Notify,
-    followed: Notify,
-}
-
-impl ListeningOrders {
-    /// Gives an order, over one that has not been followed yet.
-    pub fn send(&self, order: Listening) {
-        self.order.replace(Some(order));
-        self.given.notify_one();
-    }
-
-    /// Waits until the last order has been followed.
-    pub async fn settled(&self) {
-        while self.order.borrow().is_some() {
-            self.followed.notified().await;
-        }
-    }
-
-    fn follow(&self, listener: &mut Option<TcpListener>) {
-        if let Some(order) = self.order.take() {
-            *listener = match order {
-                Listening::Nowhere => None,
-                // A socket that was bound on this machine can be watched on it.
-                Listening::On(bound) => TcpListener::from_std(bound).ok(),
-            };
-            self.followed.notify_one();
-        }
-    }
-}
 
 /// Accepts connections for as long as the node lives, where it listens.
 pub async fn accept(event_loop: Rc<EventLoop>, listener: TcpListener) {
@@ -74,7 +21,7 @@ pub async fn accept(event_loop: Rc<EventLoop>, listener: TcpListener) {
     loop {
         let accepted = select! {
             biased;
-            () = event_loop.listening.given.notified() => None,
+            () = event_loop.listening.given() => None,
             accepted = next(listener.as_ref()) => Some(accepted),
         };
         match accepted {

@@ -1,13 +1,13 @@
 //! What a test wants the network to do to the answers of a connection.
 
-use std::io;
+use std::{io, rc::Rc};
 
 use tokio::{
     select,
     time::{Instant, sleep_until},
 };
 
-use super::connection::Channel;
+use super::channel::Channel;
 use crate::{client::Ending, faults::Disturbance};
 
 impl Channel {
@@ -23,15 +23,16 @@ impl Channel {
     pub(super) async fn suffer(&mut self, disturbance: Disturbance) -> io::Result<()> {
         let Disturbance::Late(fault, delay) = disturbance else { return Err(io::ErrorKind::ConnectionAborted.into()) };
         let until = Instant::now() + delay;
-        while self.client.ending() == Ending::No && self.event_loop.fault_lasts(fault) {
-            let ahead = self.may_read_ahead();
-            select! {
-                () = sleep_until(until) => return Ok(()),
-                () = self.client.wake().told() => {}
-                ready = self.stream.readable(), if ahead => {
-                    ready?;
-                    self.read_ready()?;
+        let client = Rc::clone(&self.client);
+        while client.ending() == Ending::No && self.event_loop.fault_lasts(fault) {
+            let is_over = async {
+                select! {
+                    () = sleep_until(until) => true,
+                    () = client.wake().told() => false,
                 }
+            };
+            if self.read_ahead_until(is_over).await? {
+                break;
             }
         }
         Ok(())

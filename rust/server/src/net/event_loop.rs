@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{accept::ListeningOrders, connection::Connection};
+use super::{connection::Connection, listening_orders::ListeningOrders};
 use crate::{
     client::{Client, Ending, MemberKey},
     faults::FaultId,

@@ -5,9 +5,11 @@
 //! task.
 
 pub mod accept;
+pub mod channel;
 pub mod connection;
 mod disturbed;
 pub mod event_loop;
 pub mod listening;
+pub mod listening_orders;
 pub mod loading;
 pub mod node_thread;

@@ -296,7 +296,8 @@ mod tests {
         base::{clock::Clock, place::Place, settings::Settings},
         client::{
             Client,
-            reply::{Beside, Reply, ReplyTo},
+            reply::{Beside, Reply},
+            reply_to::ReplyTo,
             tests::nowhere,
         },
         log::offsets_log::tests::append_raw,

@@ -5,7 +5,7 @@ use std::sync::mpsc::SyncSender;
 use kafka_protocol::messages::ProduceResponse;
 
 use super::Node;
-use crate::{client::reply::ReplyTo, topics::ProduceOutcome};
+use crate::{client::reply_to::ReplyTo, topics::ProduceOutcome};
 
 /// A Produce that waits until all of its batches are durable, or failed.
 #[derive(Debug)]

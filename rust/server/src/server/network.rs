@@ -16,7 +16,7 @@ use crate::{
     base::{error::ServerError, names::Hint, owners::FIRST_NODE},
     client::Ending,
     faults::{FaultId, NetworkFault},
-    net::{accept::Listening, event_loop::EventLoop, listening::listen_all, loading},
+    net::{event_loop::EventLoop, listening::listen_all, listening_orders::Listening, loading},
     node::shared_state::SharedState,
 };
 

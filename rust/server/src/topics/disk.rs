@@ -20,7 +20,11 @@ use rota_log::{
 };
 use uuid::Uuid;
 
-use super::{CONSUMER_OFFSETS, configs::TopicConfigs, table::Table, table::Topic};
+use super::{
+    CONSUMER_OFFSETS,
+    configs::TopicConfigs,
+    snapshot::{Table, Topic},
+};
 use crate::base::owners::FIRST_NODE;
 
 /// The table's file in the data directory.

@@ -46,7 +46,8 @@ use self::{
     partition_data::{DiskRecords, Records},
     produce::Appends,
     producers::Producers,
-    table::{Change, Table, Topic},
+    snapshot::{Table, Topic},
+    table::Change,
 };
 use crate::base::{
     owners::{FIRST_NODE, Owners},
@@ -68,6 +69,7 @@ mod partition_data;
 mod produce;
 mod producers;
 pub(crate) mod retention;
+mod snapshot;
 mod table;
 
 pub use crate::base::place::{Cluster, Node};

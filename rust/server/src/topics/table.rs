@@ -5,7 +5,6 @@
 //! about topics.
 
 use std::{
-    collections::{BTreeMap, HashMap},
     mem,
     sync::{
         Arc, Mutex, PoisonError,
@@ -13,7 +12,6 @@ use std::{
     },
 };
 
-use kafka_protocol::protocol::StrBytes;
 use rota_core::error::ErrorCode;
 use rota_log::store::Command;
 use tokio::sync::Notify;
@@ -23,9 +21,9 @@ use super::{
     CONSUMER_OFFSETS, Entropy, TopicError, Topics,
     configs::TopicConfigs,
     disk::{Found, TOPICS_FILE, TopicDisk},
-    name::metric_name,
     partition_data::DiskRecords,
     settings::TopicSettings,
+    snapshot::{Table, Topic},
 };
 use crate::{
     base::{
@@ -34,68 +32,6 @@ use crate::{
     },
     log::data_dir::DataDir,
 };
-
-/// A topic, without its data.
-#[derive(Clone, Debug)]
-pub(super) struct Topic {
-    pub id: Uuid,
-    pub internal: bool,
-    pub configs: TopicConfigs,
-    /// Of each partition, the node that leads it.
-    pub leaders: Vec<i32>,
-}
-
-/// One snapshot.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Table {
-    pub by_name: BTreeMap<StrBytes, Arc<Topic>>,
-    pub name_by_id: HashMap<Uuid, StrBytes>,
-    /// Names with every `.` as `_`.
-    pub name_by_metric_name: HashMap<String, StrBytes>,
-    pub partition_total: usize,
-    /// Where the next topic's first partition goes.
-    next_leader: u32,
-}
-
-impl Table {
-    pub fn topic(&self, name: &str) -> Option<&Topic> {
-        self.by_name.get(name.as_bytes()).map(|topic| &**topic)
-    }
-
-    /// The leaders of `count` partitions of a new topic: they go round the nodes.
-    pub fn spread(&mut self, count: usize, nodes: u32) -> Vec<i32> {
-        let first = self.next_leader;
-        self.next_leader = first.wrapping_add(1);
-        (first..).take(count).map(|at| FIRST_NODE + (at % nodes) as i32).collect()
-    }
-
-    /// Adds a topic that has been checked.
-    pub fn insert(&mut self, name: &str, topic: Topic) {
-        // A copy: the name in the request keeps the whole request alive.
-        let name = StrBytes::from_string(name.to_owned());
-        self.partition_total += topic.leaders.len();
-        self.name_by_id.insert(topic.id, name.clone());
-        self.name_by_metric_name.insert(metric_name(&name), name.clone());
-        self.by_name.insert(name, Arc::new(topic));
-    }
-
-    pub fn remove(&mut self, name: &str) -> Option<Arc<Topic>> {
-        let topic = self.by_name.remove(name.as_bytes())?;
-        self.name_by_id.remove(&topic.id);
-        self.name_by_metric_name.remove(&metric_name(name));
-        self.partition_total -= topic.leaders.len();
-        Some(topic)
-    }
-
-    /// Adds partitions that have been checked; the default is to go on round the nodes.
-    pub fn grow(&mut self, name: &str, added: usize, leaders: Option<Vec<i32>>, nodes: u32) {
-        let Some(topic) = self.by_name.get_mut(name.as_bytes()).map(Arc::make_mut) else { return };
-        let last = topic.leaders.last().map_or(0, |leader| (leader - FIRST_NODE) as u32);
-        let round = || (last + 1..).take(added).map(|at| FIRST_NODE + (at % nodes) as i32).collect();
-        topic.leaders.extend(leaders.unwrap_or_else(round));
-        self.partition_total += added;
-    }
-}
 
 /// The owner of the table, and what else all nodes' topics share.
 #[derive(Debug)]
@@ -311,7 +247,10 @@ pub(super) enum Change {
 #[cfg(test)]
 mod tests {
     use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
-    use kafka_protocol::messages::{CreatePartitionsRequest, DeleteTopicsRequest, TopicName};
+    use kafka_protocol::{
+        messages::{CreatePartitionsRequest, DeleteTopicsRequest, TopicName},
+        protocol::StrBytes,
+    };
 
     use super::*;
     use crate::base::entropy::RandomBits;

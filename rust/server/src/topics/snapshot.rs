@@ -1,0 +1,74 @@
+//! The topic table as of one moment: what nodes read, and what the data directory keeps.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use kafka_protocol::protocol::StrBytes;
+use uuid::Uuid;
+
+use super::{configs::TopicConfigs, name::metric_name};
+use crate::base::owners::FIRST_NODE;
+
+/// A topic, without its data.
+#[derive(Clone, Debug)]
+pub(super) struct Topic {
+    pub id: Uuid,
+    pub internal: bool,
+    pub configs: TopicConfigs,
+    /// Of each partition, the node that leads it.
+    pub leaders: Vec<i32>,
+}
+
+/// All topics, as of one moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    pub by_name: BTreeMap<StrBytes, Arc<Topic>>,
+    pub name_by_id: HashMap<Uuid, StrBytes>,
+    /// Names with every `.` as `_`.
+    pub name_by_metric_name: HashMap<String, StrBytes>,
+    pub partition_total: usize,
+    /// Where the next topic's first partition goes.
+    pub next_leader: u32,
+}
+
+impl Table {
+    pub fn topic(&self, name: &str) -> Option<&Topic> {
+        self.by_name.get(name.as_bytes()).map(|topic| &**topic)
+    }
+
+    /// The leaders of `count` partitions of a new topic: they go round the nodes.
+    pub fn spread(&mut self, count: usize, nodes: u32) -> Vec<i32> {
+        let first = self.next_leader;
+        self.next_leader = first.wrapping_add(1);
+        (first..).take(count).map(|at| FIRST_NODE + (at % nodes) as i32).collect()
+    }
+
+    /// Adds a topic that has been checked.
+    pub fn insert(&mut self, name: &str, topic: Topic) {
+        // A copy: the name in the request keeps the whole request alive.
+        let name = StrBytes::from_string(name.to_owned());
+        self.partition_total += topic.leaders.len();
+        self.name_by_id.insert(topic.id, name.clone());
+        self.name_by_metric_name.insert(metric_name(&name), name.clone());
+        self.by_name.insert(name, Arc::new(topic));
+    }
+
+    pub fn remove(&mut self, name: &str) -> Option<Arc<Topic>> {
+        let topic = self.by_name.remove(name.as_bytes())?;
+        self.name_by_id.remove(&topic.id);
+        self.name_by_metric_name.remove(&metric_name(name));
+        self.partition_total -= topic.leaders.len();
+        Some(topic)
+    }
+
+    /// Adds partitions that have been checked; the default is to go on round the nodes.
+    pub fn grow(&mut self, name: &str, added: usize, leaders: Option<Vec<i32>>, nodes: u32) {
+        let Some(topic) = self.by_name.get_mut(name.as_bytes()).map(Arc::make_mut) else { return };
+        let last = topic.leaders.last().map_or(0, |leader| (leader - FIRST_NODE) as u32);
+        let round = || (last + 1..).take(added).map(|at| FIRST_NODE + (at % nodes) as i32).collect();
+        topic.leaders.extend(leaders.unwrap_or_else(round));
+        self.partition_total += added;
+    }
+}
