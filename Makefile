@@ -212,9 +212,6 @@ audit-long: ## bench-audit with 10^8 events: an hour, and 20 GB of disk
 simulate: ## run worlds of coordinators and members under faults, release build (SEEDS=10000; 1000000 is the long run)
 	cargo run --quiet --release -p rota-sim -- simulate $(SEEDS) $(SEED)
 
-differential-rust: ## compare the core with the naive coordinator, step by step, release build, some minutes (WALKS=300)
-	cargo run --quiet --release -p rota-sim -- differential $(WALKS) 100000
-
 conform: ## compare the answers of the server in dist/*.whl with those of Apache Kafka (about 1 min)
 	PYTHON=$(PYTHON) scripts/conform dist
 

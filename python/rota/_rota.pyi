@@ -60,7 +60,6 @@ __all__ = [
     "ListedGroup",
     "MemberMachine",
     "MemberValue",
-    "Naive",
     "NotFoundError",
     "OffsetCommit",
     "OffsetDelete",
@@ -2131,23 +2130,6 @@ def repair_log(
     (topic, partition, losses, batches that came from write-ahead files, files with what was there); a loss is (file,
     byte, bytes, from offset, to offset, reason). Raises as `recover_log`.
     """
-
-@final
-class Naive:
-    """The protocol page once more, in sorted maps and recounts: what `rota check` and the tests hold the core to.
-
-    The verbs are those of `Coordinator`. Member ids are its own.
-    """
-
-    def __new__(cls, config: Mapping[str, str | int] | None = None) -> Self: ...
-    def replay(self, record: Record, offset: int, timestamp_ms: int) -> None: ...
-    def loaded(self, now_ms: int) -> list[Effect]: ...
-    def submit(self, now_ms: int, ticket: int, request: Request, *, entropy: int) -> list[Effect]: ...
-    def advance(self, now_ms: int) -> list[Effect]: ...
-    def next_deadline(self) -> int | None: ...
-    def appended(self, append_id: int, result: int | ErrorCode, now_ms: int) -> list[Effect]: ...
-    def topics_deleted(self, topics: list[str], now_ms: int) -> list[Effect]: ...
-    def unload(self, now_ms: int) -> list[Effect]: ...
 
 def exploration_bounds() -> list[str]:
     """The names of the bounds that `explore` knows."""

@@ -22,11 +22,11 @@ def main() -> int:
     engines = options.engine or list(ENGINES)
     names = [options.bug] if options.bug else [bug.id for bug in bugs()]
     plant()
-    if {*engines} & {"naive", "exploration"}:
+    if "exploration" in engines:
         found.build()
     if "simulator" in engines:
         found.build_simulator()
-    if not {*engines} <= {"naive", "exploration", "simulator"}:
+    if not {*engines} <= {"exploration", "simulator"}:
         found.build_module()
     results: dict[str, dict[str, Found | None]] = {}
     with ThreadPoolExecutor(options.workers) as pool:

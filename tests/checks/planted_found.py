@@ -14,17 +14,14 @@ from typing import NamedTuple
 from tests.checks.planting import COPY, VARIABLE
 from tests.checks.tidy import ROOT
 
-WALKS, WALK_STEPS = 60, 3_000
 STATES = 2_000
 WORLDS = 1_000
 SECONDS_MAX = 300
-EVENTS = tuple(f"  {event}" for event in ("Request", "Tick", "End", "Forget", "Reload"))
 # Of each of the bounds: depth, states, whether those are all, events tried.
 EXPLORED = re.compile(r"^\w+ +\d+ +\d+ +(?:yes|no) +(\d+) ", re.MULTILINE)
 # The id of what the exploration shows, above its transcript.
-BROKEN = re.compile(r"^([SL]\d+|naive|panic): ", re.MULTILINE)
+BROKEN = re.compile(r"^([SL]\d+|panic): ", re.MULTILINE)
 WORLD_BROKEN = re.compile(r"^seed \d+ swarm \w+, after (\d+) worlds, (\d+) faults:", re.MULTILINE)
-NAIVE_FOUND = re.compile(r"seed (\d+), after (\d+) steps:")
 
 
 class Found(NamedTuple):
@@ -35,7 +32,7 @@ class Found(NamedTuple):
 
 
 def build() -> Path:
-    """Builds what compares the planted core with the naive coordinator, and gives it."""
+    """Builds the explorer of the planted core, and gives it."""
     target = COPY / "target"
     command = ["cargo", "build", "--quiet", "--package", "rota-sim", "--target-dir", str(target)]
     subprocess.run(command, cwd=COPY, check=True)
@@ -57,15 +54,6 @@ def build_module() -> None:
     module.write_bytes((COPY / "target/debug/lib_rota.so").read_bytes())
 
 
-def naive(bug: str) -> Found | None:
-    """The naive coordinator: 60 walks of 3,000 steps, up to the first difference, shrunk."""
-    said = _said([str(COPY / "target/debug/rota-sim"), "differential", str(WALKS), str(WALK_STEPS)], bug)
-    if not (found := NAIVE_FOUND.match(said)):
-        return None
-    events = sum(line.startswith(EVENTS) for line in said.splitlines())
-    return Found(int(found[1]) * WALK_STEPS + int(found[2]), events)
-
-
 def exploration(bug: str) -> Found | None:
     """Every state within each of the bounds until 2,000 are known, up to the first violation."""
     said = _explored(bug)
@@ -76,7 +64,7 @@ def exploration(bug: str) -> Found | None:
 
 
 def invariant(bug: str) -> str | None:
-    """What the exploration says that a bug breaks: an invariant's id, `naive` or `panic`."""
+    """What the exploration says that a bug breaks: an invariant's id, or `panic`."""
     found = BROKEN.search(_explored(bug))
     return found and found[1]
 
@@ -107,7 +95,7 @@ def _said(command: list[str], bug: str) -> str:
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX)
     except subprocess.TimeoutExpired:
         return ""
-    # 1 is what `rota-sim` says about a difference; whatever else goes wrong is no finding, and no lack of one.
+    # 1 is what `rota-sim` says when something does not hold; whatever else goes wrong is no finding, and no lack of one.
     if done.returncode not in (0, 1) or (done.returncode and not done.stdout):
         raise RuntimeError(f"{command} with {bug!r}: {done.stderr}")
     return done.stdout
@@ -117,7 +105,6 @@ ENGINES: dict[str, Callable[[str], Found | None]] = {
     "transcripts": _inside("transcripts"),
     "model": _inside("differential"),
     "Hypothesis": _inside("machine"),
-    "naive": naive,
     "exploration": exploration,
     "simulator": simulator,
 }

@@ -20,7 +20,6 @@ shrinking; – means not found within the bounds.
 | transcripts | every scene (`tests/protocol`), played to the core | all, in three modes; the shortest that differs |
 | model | core and Python model in lockstep, seeded (`tests/checks/differential.md`) | 2,000 runs of 60 steps |
 | Hypothesis | the same, with steps that Hypothesis chooses; shortened as those of `model` | 1,000 runs of 40 steps |
-| naive | core and naive coordinator in lockstep, in Rust (`rust/sim`) | 60 walks of 3,000 steps |
 | exploration | every event in every state, breadth first; steps are events tried | 2,000 states of each of the bounds |
 | simulator | coordinators and members under faults (docs/simulate.md); steps are worlds, events faults | 1,000 worlds |
 

@@ -213,7 +213,6 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "DataLog",
         "JournalReplay",
         "MemberMachine",
-        "Naive",
         "Server",
         "SimulatedJournal",
         "Summary",

@@ -12,7 +12,6 @@ import pytest
 from rota.transcript import runner
 from rota.transcript.core_subject import CoreSubject
 from rota.transcript.model_subject import ModelSubject
-from rota.transcript.naive_subject import NaiveSubject
 from rota.transcript.subject import Answer, Effect
 from rota.transcript.text import parse
 from tests.protocol.coverage import uncovered_rows
@@ -37,12 +36,6 @@ def test_the_core_does_what_the_transcript_says(run: runner.Run) -> None:
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name.replace(" ", "-"))
 def test_the_model_does_what_the_transcript_says(run: runner.Run) -> None:
     outcome = runner.play(run, ModelSubject(run.config))
-    assert outcome.matches, "\n" + runner.report(run, outcome)
-
-
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name.replace(" ", "-"))
-def test_the_naive_coordinator_does_what_the_transcript_says(run: runner.Run) -> None:
-    outcome = runner.play(run, NaiveSubject(run.config))
     assert outcome.matches, "\n" + runner.report(run, outcome)
 
 

@@ -1,9 +1,8 @@
-//! `rota-sim differential|explore|simulate ...`: the long runs, by hand.
+//! `rota-sim explore|simulate ...`: the long runs, by hand.
 
 use std::{process::ExitCode, time::Instant};
 
 use rota_sim::{
-    differential,
     explore::{self, Bounds, cells, witness},
     fleet::{Options, Report, minimise, seeds},
 };
@@ -16,11 +15,6 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     match arguments.first().map(String::as_str) {
-        Some("differential") => {
-            let [walks, steps, first] =
-                [(1, 100), (2, 100_000), (3, 0)].map(|(at, usual)| number(&arguments, at, usual));
-            compare(walks, steps, first, number(&arguments, 4, cores) as usize)
-        }
         Some("explore") => {
             let name = arguments.get(1).map_or("all", String::as_str);
             let chosen: Vec<Bounds> =
@@ -29,26 +23,11 @@ fn main() -> ExitCode {
         }
         Some("simulate") => simulate(number(&arguments, 1, 10_000), number(&arguments, 2, 0)),
         _ => {
-            eprintln!("usage: rota-sim differential [WALKS [STEPS [FIRST_SEED [WORKERS]]]]");
-            eprintln!("       rota-sim explore [all|NAME [STATES [WORKERS]]]");
+            eprintln!("usage: rota-sim explore [all|NAME [STATES [WORKERS]]]");
             eprintln!("       rota-sim simulate [SEEDS [FIRST_SEED]]");
             ExitCode::from(2)
         }
     }
-}
-
-fn compare(walks: u64, steps: u64, first: u64, workers: usize) -> ExitCode {
-    let began = Instant::now();
-    if let Err((seed, difference)) = differential::walks(first..first + walks, steps, workers) {
-        println!("seed {seed}, after {} steps:", difference.after);
-        difference.steps.iter().for_each(|step| println!("  {step:?}"));
-        println!("{}", difference.told);
-        return ExitCode::FAILURE;
-    }
-    let all = walks * steps;
-    let per_second = u128::from(all) * 1_000 / began.elapsed().as_millis().max(1);
-    println!("{all} steps, no difference, {per_second} steps/s");
-    ExitCode::SUCCESS
 }
 
 /// Explores within each of these bounds until so many states are known.

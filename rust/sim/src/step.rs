@@ -268,3 +268,17 @@ fn offset(topic: u8, index: u8, seed: u32, is_long: bool) -> CommitTopic<'static
     let partition = CommitPartition { index: i32::from(index), offset: i64::from(seed), leader_epoch: -1, metadata };
     CommitTopic { name: Text::Borrowed(TOPICS[usize::from(topic)]), topic_id: 0, partitions: vec![partition] }
 }
+
+/// The number of an instance id.
+pub fn index_of(name: &str) -> Option<u8> {
+    INSTANCES.iter().position(|instance| *instance == name).map(|at| at as u8)
+}
+
+/// The number of what a member offers.
+pub fn offer_of(protocols: &[(Arc<str>, Arc<[u8]>)]) -> Option<u8> {
+    let names = |offer: &&[&str]| {
+        let distinct = offer.chunk_by(|one, next| one == next).map(|same| same[0]);
+        distinct.eq(protocols.iter().map(|(name, _)| &**name))
+    };
+    OFFERS.iter().position(names).map(|offer| offer as u8)
+}

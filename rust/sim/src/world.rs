@@ -1,9 +1,8 @@
 //! One world of clients and a log around the real core, driven by steps that can be written down, replayed in a fresh
-//! world, and left out one by one. The naive coordinator goes along if it is wanted.
+//! world, and left out one by one.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
-    fmt::Write as _,
+    collections::BTreeMap,
     hash::{Hash, Hasher},
     sync::Arc,
 };
@@ -14,10 +13,10 @@ use rota_core::{
 };
 use rota_journal::owned;
 
-use crate::{
-    naive::{Naive, Text, id_without_slot},
-    step::{Step, Who},
-};
+use crate::step::{Step, Who};
+
+/// Shared text: ids and names.
+pub type Text = Arc<str>;
 
 /// The groups of a world.
 pub const GROUPS: [&str; 2] = ["g", "h"];
@@ -71,58 +70,24 @@ pub fn digest(of: &impl Hash) -> u64 {
     mixer.finish()
 }
 
-/// One event's effects, in order: as digests, and as words if somebody reads them.
+/// One event's effects.
 #[derive(Default)]
 pub struct Effects {
-    /// One per effect.
-    pub digests: Vec<u64>,
+    /// How many there were: answers and appends.
+    pub count: usize,
     /// The batches, for the log.
     pub appends: Vec<(AppendId, Batch)>,
     /// (kind, error) of each answer.
     pub answers: Vec<(Ticket, &'static str, ErrorCode)>,
-    /// Everything in words, if it is wanted.
-    pub words: Option<Vec<String>>,
-    /// Ids in refused joins: a member may come and go within one step.
-    pub refused_ids: Vec<String>,
     /// Answers that a history keeps, if it is wanted.
     pub told: Option<Vec<(Ticket, Told)>>,
-    /// What the naive coordinator did.
-    pub expected: Expected,
 }
 
 impl Effects {
-    /// Forgets the last event; lends the buffers for what is expected of the next one.
-    fn begin(&mut self) -> Expected {
-        self.digests.clear();
+    /// Forgets the last event.
+    fn begin(&mut self) {
+        self.count = 0;
         self.answers.clear();
-        self.refused_ids.clear();
-        let mut expected = std::mem::take(&mut self.expected);
-        expected.digests.clear();
-        expected.words = self.words.as_ref().map(|_| Vec::new());
-        expected
-    }
-}
-
-/// What the effects have to be: digests, and words where the effects have some.
-#[derive(Default)]
-pub struct Expected {
-    digests: Vec<u64>,
-    words: Option<Vec<String>>,
-}
-
-impl Sink for Expected {
-    fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
-        self.digests.push(digest(&(ticket, &answer)));
-        if let Some(words) = &mut self.words {
-            words.push(format!("answer {} {answer:?}", ticket.0));
-        }
-    }
-
-    fn append(&mut self, append_id: AppendId, records: &[Record]) {
-        self.digests.push(digest(&(append_id, records)));
-        if let Some(words) = &mut self.words {
-            words.push(format!("append {} {records:?}", append_id.0));
-        }
     }
 }
 
@@ -150,16 +115,8 @@ pub enum Told {
 
 impl Sink for Effects {
     fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
-        self.digests.push(digest(&(ticket, &answer)));
+        self.count += 1;
         self.answers.push((ticket, answer.name(), error(&answer)));
-        if let Some(words) = &mut self.words {
-            words.push(format!("answer {} {answer:?}", ticket.0));
-        }
-        if let Answer::JoinGroup(join) = &answer
-            && matches!(join.error, ErrorCode::FencedInstanceId | ErrorCode::NotCoordinator)
-        {
-            self.refused_ids.push(join.member_id.to_owned());
-        }
         if let Some(told) = &mut self.told {
             match &answer {
                 Answer::JoinGroup(join) if join.error == ErrorCode::None => {
@@ -182,10 +139,7 @@ impl Sink for Effects {
     }
 
     fn append(&mut self, append_id: AppendId, records: &[Record]) {
-        self.digests.push(digest(&(append_id, records)));
-        if let Some(words) = &mut self.words {
-            words.push(format!("append {} {records:?}", append_id.0));
-        }
+        self.count += 1;
         self.appends.push((append_id, records.into()));
     }
 }
@@ -226,9 +180,7 @@ type Stored = BTreeMap<(u32, AppendId), Batch>;
 pub struct World {
     /// The real one.
     pub core: Coordinator,
-    /// Goes along, and has to do the same.
-    pub naive: Option<Naive>,
-    /// Settings of both.
+    /// Its settings.
     pub config: Config,
     /// The time.
     pub now: Now,
@@ -240,8 +192,6 @@ pub struct World {
     pub ids: BTreeMap<u32, Text>,
     /// The seeds of ids.
     pub seeds: BTreeMap<Text, u32>,
-    /// The newest seeds, oldest first.
-    pub known: VecDeque<u32>,
     /// What the log has.
     pub log: Stored,
     /// Joins without an answer whose id nobody has seen yet.
@@ -255,25 +205,17 @@ pub struct World {
 /// When a world begins, in monotonic milliseconds.
 pub const START_MS: u64 = 1_000;
 
-/// After so many requests all groups are compared, and after every other event.
-const FULL_COMPARISON_EVERY: u64 = 16;
-
-/// Ids that the world remembers.
-const KNOWN_MAX: usize = 12;
-
 impl World {
     /// An empty log, loaded.
-    pub fn new(config: &Config, with_naive: bool) -> World {
+    pub fn new(config: &Config) -> World {
         let mut world = World {
             core: Coordinator::new(config.clone(), 0, 0),
-            naive: with_naive.then(|| Naive::new(config.clone())),
             config: config.clone(),
             now: Now { mono_ms: START_MS, wall_ms: 1_700_000_000_000 },
             views: [None, None],
             in_flight: Vec::new(),
             ids: BTreeMap::new(),
             seeds: BTreeMap::new(),
-            known: VecDeque::new(),
             log: BTreeMap::new(),
             unseen: Vec::new(),
             tickets: 0,
@@ -282,9 +224,6 @@ impl World {
         world.core.check_itself(SelfCheck::Never);
         let mut ignored = Effects::default();
         world.core.loaded(world.now, &mut ignored);
-        if let Some(naive) = &mut world.naive {
-            naive.loaded(world.now, &mut ignored);
-        }
         world
     }
 
@@ -305,25 +244,18 @@ impl World {
         self.views[group].as_ref().map_or(0, |view| view.generation).wrapping_add(delta)
     }
 
-    /// Does a step in both coordinators. `Err`: what differs, in words if `effects` has them.
-    pub fn apply(&mut self, step: &Step, effects: &mut Effects) -> Result<(), String> {
-        let mut expected = effects.begin();
-        // A request touches the group it is about; that it does not touch others is looked at now and then.
-        let mut touched = None;
+    /// Does a step.
+    pub fn apply(&mut self, step: &Step, effects: &mut Effects) {
+        effects.begin();
         match step {
             Step::Tick(ms) => {
                 self.now =
                     Now { mono_ms: self.now.mono_ms + u64::from(*ms), wall_ms: self.now.wall_ms + i64::from(*ms) };
-                let now = self.now;
-                self.core.advance(now, effects);
-                self.observe(effects, None);
-                if let Some(naive) = &mut self.naive {
-                    naive.advance(now, &mut expected);
-                }
+                self.core.advance(self.now, effects);
             }
             Step::End { at, error } => {
                 if self.in_flight.is_empty() {
-                    return Ok(());
+                    return;
                 }
                 let (append_id, records) = self.in_flight.remove(usize::from(*at) % self.in_flight.len());
                 let result = match error {
@@ -333,24 +265,11 @@ impl World {
                     }
                     Some(error) => Err(*error),
                 };
-                let now = self.now;
-                self.core.appended(append_id, result, now, effects);
-                self.observe(effects, None);
-                if let Some(naive) = &mut self.naive {
-                    naive.appended(append_id, result, now, &mut expected);
-                }
+                self.core.appended(append_id, result, self.now, effects);
             }
-            Step::Forget(topic) => {
-                let topics = [*topic];
-                let now = self.now;
-                self.core.topics_deleted(&topics, now, effects);
-                self.observe(effects, None);
-                if let Some(naive) = &mut self.naive {
-                    naive.topics_deleted(&topics, now, &mut expected);
-                }
-            }
-            Step::Reload { kept } => self.reload(*kept, effects, &mut expected),
-            Step::Request { group, seed, .. } => {
+            Step::Forget(topic) => self.core.topics_deleted(&[*topic], self.now, effects),
+            Step::Reload { kept } => self.reload(*kept, effects),
+            Step::Request { seed, .. } => {
                 let request = step.request(self).expect("a request");
                 if let owned::Request::JoinGroup(join) = &request
                     && join.member_id.is_empty()
@@ -358,29 +277,19 @@ impl World {
                     let prefix = join.instance_id.as_ref().unwrap_or(&join.client_id);
                     self.unseen.push((*seed, id_without_slot(prefix, entropy(*seed)), Ticket(self.tickets)));
                 }
-                touched = Some(usize::from(*group)).filter(|_| !self.tickets.is_multiple_of(FULL_COMPARISON_EVERY));
                 let (now, ticket) = (self.now, Ticket(self.tickets));
                 self.tickets += 1;
-                request.with(|request| {
-                    self.core.submit(now, ticket, entropy(*seed), request, effects);
-                    self.observe(effects, touched);
-                    if let Some(naive) = &mut self.naive {
-                        naive.submit(now, ticket, entropy(*seed), request, &mut expected);
-                    }
-                });
+                request.with(|request| self.core.submit(now, ticket, entropy(*seed), request, effects));
             }
         }
+        self.observe(effects);
         self.in_flight.append(&mut effects.appends);
-        effects.expected = expected;
-        self.compare(effects, touched)
     }
 
     /// Looks at the groups, and finds out which ids were minted.
-    fn observe(&mut self, effects: &mut Effects, touched: Option<usize>) {
-        for (at, (view, group)) in self.views.iter_mut().zip(GROUPS).enumerate() {
-            if touched.is_none_or(|touched| touched == at) {
-                self.core.project_into(group, view);
-            }
+    fn observe(&mut self, effects: &Effects) {
+        for (view, group) in self.views.iter_mut().zip(GROUPS) {
+            self.core.project_into(group, view);
         }
         if self.unseen.is_empty() {
             return;
@@ -394,48 +303,17 @@ impl World {
                     if is_it {
                         self.ids.insert(*seed, Arc::clone(id));
                         self.seeds.insert(Arc::clone(id), *seed);
-                        self.known.push_back(*seed);
-                        if let Some(naive) = &mut self.naive {
-                            naive.learn_id(id);
-                        }
                     }
                     !is_it
                 });
-            }
-        }
-        for id in effects.refused_ids.drain(..) {
-            if let Some(naive) = self.naive.as_mut().filter(|_| unseen.iter().any(|(_, stem, _)| id.starts_with(stem)))
-            {
-                naive.learn_id(&id);
             }
         }
         unseen.retain(|(_, _, ticket)| !effects.answers.iter().any(|(answered, _, _)| answered == ticket));
         self.unseen = unseen;
     }
 
-    /// Drops ids that are no longer in a group and that nobody will remember.
-    pub fn forget_old_ids(&mut self) {
-        while self.known.len() > KNOWN_MAX {
-            let seed = self.known.pop_front().expect("some are known");
-            let Some(id) = self.ids.get(&seed) else { continue };
-            let is_here = self.views.iter().flatten().any(|view| {
-                view.members.iter().any(|member| member.member_id == *id)
-                    || view.pending.iter().any(|(pending, _)| pending == id)
-            });
-            if is_here {
-                self.known.push_back(seed);
-                break;
-            }
-            self.seeds.remove(id);
-            self.ids.remove(&seed);
-        }
-        if let Some(naive) = &mut self.naive {
-            naive.forget_ids();
-        }
-    }
-
     /// A crash, and another incarnation from what the log has; of what was in flight, what `kept` says.
-    fn reload(&mut self, kept: u32, effects: &mut Effects, expected: &mut Expected) {
+    fn reload(&mut self, kept: u32, effects: &mut Effects) {
         for (at, (append_id, records)) in std::mem::take(&mut self.in_flight).into_iter().enumerate() {
             if kept >> (at % 32) & 1 == 1 {
                 self.log.insert((self.life, append_id), records);
@@ -445,7 +323,6 @@ impl World {
         self.core.unload(self.now, effects);
         let mut core = Coordinator::new(self.config.clone(), 0, self.life + 1);
         core.check_itself(SelfCheck::Never);
-        let mut naive = self.naive.is_some().then(|| Naive::new(self.config.clone()));
         let all = std::mem::take(&mut self.log);
         let mut newest: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
         let records: Vec<&Record> = all.values().flat_map(|batch| &**batch).collect();
@@ -453,20 +330,9 @@ impl World {
             newest.insert(record.key_bytes(), at);
             let entry = LogEntry { offset: at as u64, timestamp_ms: self.now.wall_ms, record: Record::clone(record) };
             core.replay(&entry);
-            if let Some(naive) = &mut naive {
-                naive.replay(&entry);
-            }
         }
         core.loaded(self.now, effects);
         self.core = core;
-        self.observe(effects, None);
-        if let Some(before) = &mut self.naive {
-            before.unload(self.now, expected);
-        }
-        if let Some(naive) = &mut naive {
-            naive.loaded(self.now, expected);
-        }
-        self.naive = naive;
         // Compacted, tombstones included: a load of the rest gives the same state but for groups that are forgotten.
         let is_newest = |at: usize, record: &Record| newest[&record.key_bytes()] == at;
         let rest: Batch = records
@@ -478,38 +344,24 @@ impl World {
         self.log.insert((self.life, AppendId(0)), rest);
         self.life += 1;
     }
-
-    fn compare(&self, effects: &Effects, touched: Option<usize>) -> Result<(), String> {
-        let Some(naive) = &self.naive else { return Ok(()) };
-        let expected = &effects.expected;
-        if effects.digests != expected.digests {
-            let mut told = "the effects differ\n".to_owned();
-            for (who, words) in [("core", &effects.words), ("naive", &expected.words)] {
-                for line in words.iter().flatten() {
-                    let _ = writeln!(told, "  {who}: {line}");
-                }
-            }
-            return Err(told);
-        }
-        for (at, (group, view)) in GROUPS.into_iter().zip(&self.views).enumerate() {
-            if touched.is_some_and(|touched| touched != at) {
-                continue;
-            }
-            let is_same = naive.projects_as(group, view.as_ref());
-            debug_assert_eq!(is_same, *view == naive.project(group), "the projection in place is the projection");
-            if !is_same {
-                let other = naive.project(group);
-                return Err(format!("the projections differ\n  core: {view:?}\n  naive: {other:?}"));
-            }
-        }
-        if self.core.next_deadline() > naive.next_deadline() {
-            return Err(format!("next_deadline {:?} {:?}", self.core.next_deadline(), naive.next_deadline()));
-        }
-        Ok(())
-    }
 }
 
 /// 128 bits of a seed.
 pub fn entropy(seed: u32) -> Entropy {
     Entropy(u128::from(seed).wrapping_add(1).wrapping_mul(SPREAD))
+}
+
+/// The text of a minted id, but for the eight digits that name its slot.
+fn id_without_slot(prefix: &str, entropy: Entropy) -> String {
+    let bits = entropy.0 & !(0xf_u128 << 76) & !(0x3_u128 << 62) | 4 << 76 | 2 << 62;
+    let mut id = String::with_capacity(prefix.len() + 36);
+    id.push_str(prefix);
+    for at in 0..24 {
+        if matches!(at, 0 | 8 | 12 | 16 | 20) {
+            id.push('-');
+        }
+        let digit = (bits >> (124 - 4 * at)) as u32 & 0xf;
+        id.push(char::from_digit(digit, 16).expect("four bits"));
+    }
+    id
 }

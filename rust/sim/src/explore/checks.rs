@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use rota_core::{Coordinator, ErrorCode, LogEntry, Projection, Record, State, Ticket, records::MemberValue};
+use rota_core::{
+    Coordinator, ErrorCode, LogEntry, Projection, Record, State, Ticket, projection::ProjectedMember,
+    records::MemberValue,
+};
 
 use crate::{
     explore::{
         bounds::{Bounds, REBALANCE, SESSION},
         canonical::Names,
     },
-    naive::Text,
     step::{Ask, REBALANCES_MS, SESSIONS_MS, Step, Who},
-    world::{Effects, Told, World, entropy},
+    world::{Effects, Text, Told, World, entropy},
 };
 
 /// A state, and what it is called by.
@@ -43,22 +45,27 @@ type Verdict = Option<Result<(), String>>;
 type Check = fn(&Taken<'_>) -> Verdict;
 
 /// Every check of a step, by the id of its invariant.
-pub const CHECKS: [(&str, Check); 15] = [
+pub const CHECKS: [(&str, Check); 20] = [
     ("S1", s1_one_leader),
+    ("S2", s2_leader_installs_once),
     ("S4", s4_generations_grow),
     ("S8", s8_join_barrier),
     ("S9", s9_told_what_is),
     ("S11", s11_relayed),
     ("S14", s14_fenced_noop),
+    ("S14", s14_other_generations_are_fenced),
     ("S15", s15_commit_fenced),
     ("S17", s17_replaced_is_fenced),
     ("S18", s18_answers_conserved),
     ("S20", s20_no_early_expiry),
+    ("S22", s22_leader_is_loaded),
     ("S26", s26_durable_before_told),
     ("S29", s29_no_resurrection),
+    ("S30", s30_heartbeats_keep_alive),
     ("L1", l1_join_phase_ends),
     ("L2", l2_sync_ends),
     ("L3", l3_silent_members_go),
+    ("L5", l5_members_hear_of_a_rebalance),
 ];
 
 /// Checks of a state in which nothing is on its way to the log.
@@ -153,6 +160,23 @@ fn s1_one_leader(taken: &Taken<'_>) -> Verdict {
     })
 }
 
+/// A plan goes to the log once for each generation, and only the leader's does.
+fn s2_leader_installs_once(taken: &Taken<'_>) -> Verdict {
+    let Some(Ask::Sync { who, .. }) = taken.ask() else { return None };
+    let before = taken.before.world.views[0].as_ref().filter(|view| view.state == State::CompletingRebalance)?;
+    if taken.after.world.in_flight.len() <= taken.before.world.in_flight.len() {
+        return None;
+    }
+    let id = taken.before.world.id_of(*who);
+    let is_planned = taken.before.world.in_flight.iter().flat_map(|(_, batch)| &**batch).any(|record| {
+        matches!(record, Record::Group { value: Some(value), .. }
+            if value.generation == before.generation && !value.members.is_empty())
+    });
+    holds(before.leader.as_deref() == Some(&*id) && !is_planned, || {
+        format!("a plan of `{id}` goes to the log, the leader is {:?}, a plan on its way: {is_planned}", before.leader)
+    })
+}
+
 fn s4_generations_grow(taken: &Taken<'_>) -> Verdict {
     let (before, after) = taken.views()?;
     let completed =
@@ -234,9 +258,50 @@ fn s14_fenced_noop(taken: &Taken<'_>) -> Verdict {
     let error = taken.answered()?;
     let refused =
         [ErrorCode::IllegalGeneration, ErrorCode::UnknownMemberId, ErrorCode::FencedInstanceId].contains(&error);
-    (refused && taken.effects.digests.len() == 1).then(|| {
+    (refused && taken.effects.count == 1).then(|| {
         let same = taken.before.fingerprint == taken.after.fingerprint;
         if same { Ok(()) } else { Err(format!("{error:?}, and the state changed")) }
+    })
+}
+
+/// The member that a heartbeat comes from by its own id and instance, as it was before, and the generation's distance.
+fn beating<'a>(taken: &Taken<'a>) -> Option<(&'a Projection, &'a ProjectedMember, i32)> {
+    let Ask::Heartbeat { who, instance, generation } = taken.ask()? else { return None };
+    let before = taken.before.world.views[0].as_ref()?;
+    let id = taken.before.world.id_of(*who);
+    let instance = instance.map(|instance| crate::step::INSTANCES[usize::from(instance)]);
+    let member = before.members.iter().find(|member| *member.member_id == *id)?;
+    (member.instance_id.as_deref() == instance).then_some((before, member, *generation))
+}
+
+fn s14_other_generations_are_fenced(taken: &Taken<'_>) -> Verdict {
+    let (_, member, generation) = beating(taken)?;
+    (generation != 0).then_some(())?;
+    holds(taken.answered() == Some(ErrorCode::IllegalGeneration), || {
+        format!("{} is answered {:?} in another generation", member.member_id, taken.answered())
+    })
+}
+
+fn s30_heartbeats_keep_alive(taken: &Taken<'_>) -> Verdict {
+    let (_, member, generation) = beating(taken)?;
+    let after = taken.after.world.views[0].as_ref()?;
+    let member = after.members.iter().find(|after| after.member_id == member.member_id)?;
+    if generation != 0 || member.is_new || member.awaits_join || member.awaits_sync {
+        return None;
+    }
+    let by_ms = taken.after.world.now.mono_ms + member.session_timeout_ms as u64;
+    holds(member.deadline_ms == Some(by_ms), || {
+        format!("{} goes at {:?}, not at {by_ms}", member.member_id, member.deadline_ms)
+    })
+}
+
+fn l5_members_hear_of_a_rebalance(taken: &Taken<'_>) -> Verdict {
+    let (before, member, generation) = beating(taken)?;
+    (generation == 0).then_some(())?;
+    let rebalances = before.state == State::PreparingRebalance;
+    let expected = if rebalances { ErrorCode::RebalanceInProgress } else { ErrorCode::None };
+    holds(taken.answered() == Some(expected), || {
+        format!("{} is answered {:?} in {:?}", member.member_id, taken.answered(), before.state)
     })
 }
 
@@ -307,6 +372,15 @@ fn s20_no_early_expiry(taken: &Taken<'_>) -> Verdict {
     let next_ms = taken.after.names.next_deadline_ms;
     holds(early.is_none() && next_ms.is_none_or(|next_ms| next_ms >= now_ms), || {
         format!("at {now_ms} {:?} is gone, the next deadline is {next_ms:?}", early.map(|member| &member.member_id))
+    })
+}
+
+/// Compared with the record itself, because a second load of it would repeat a mistake of the first.
+fn s22_leader_is_loaded(taken: &Taken<'_>) -> Verdict {
+    let loaded = taken.after.world.views[0].as_ref().filter(|view| view.state == State::Stable)?;
+    let stored = group_in_log(taken.after.world).filter(|_| matches!(taken.step, Step::Reload { .. }))?;
+    holds(loaded.leader == stored.leader, || {
+        format!("{:?} leads after the load, and the log has {:?}", loaded.leader, stored.leader)
     })
 }
 
@@ -435,12 +509,6 @@ pub fn of_state(place: &Place<'_>, bounds: &Bounds) -> Vec<(&'static str, Result
 /// What each check has to say of a step, if it has.
 pub fn of_step(taken: &Taken<'_>) -> impl Iterator<Item = (&'static str, Result<(), String>)> {
     CHECKS.iter().filter_map(|(id, check)| Some((*id, check(taken)?)))
-}
-
-/// The first that a step breaks, or the state after it.
-pub fn first_broken(taken: &Taken<'_>) -> Option<(&'static str, String)> {
-    let mut all = of_step(taken).chain(of_state(taken.after, taken.bounds));
-    all.find_map(|(id, verdict)| Some((id, verdict.err()?)))
 }
 
 fn same_as_log(live: Option<&Projection>, stored: Option<&Projection>) -> Result<(), String> {

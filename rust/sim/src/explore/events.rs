@@ -3,12 +3,11 @@
 use rota_core::{ErrorCode, State};
 
 use crate::{
-    differential::{index_of, offer_of},
     explore::{
         bounds::{Bounds, REBALANCE, SESSION},
         canonical::Names,
     },
-    step::{Ask, Step, Who},
+    step::{Ask, Step, Who, index_of, offer_of},
     world::World,
 };
 
@@ -132,7 +131,7 @@ fn askers(world: &World, names: &Names, bounds: &Bounds) -> Vec<Asker> {
             None if pending.iter().any(|(pending, _)| pending == id) => Validity::Pending,
             None => Validity::Former,
         };
-        let offer = member.and_then(|member| offer_of(&member.protocols)).map(|(offer, _)| offer);
+        let offer = member.and_then(|member| offer_of(&member.protocols));
         askers.push(Asker { who, instance, validity, offer });
         if bounds.invalid && bounds.instances > 0 && member.is_some() {
             askers.push(Asker { who, instance: Some(2), validity: Validity::Misnamed, offer });

@@ -1,6 +1,6 @@
 //! Every state that the real core can reach within bounds, breadth first.
 //!
-//! A state is a [`World`]: the core, the naive coordinator beside it, and the log. It is remembered by a fingerprint of
+//! A state is a [`World`]: the core and the log. It is remembered by a fingerprint of
 //! everything in it ([`canonical`], and the newest records of the log) and by how it was first reached: its
 //! parent and which of the parent's events led to it. To go on from a state its path is played again, from where it
 //! leaves the path played before, so that a state takes some twenty bytes however large it is.
@@ -13,6 +13,7 @@ pub mod events;
 pub mod witness;
 
 use std::{
+    any::Any,
     collections::{BTreeMap, HashSet},
     hash::{BuildHasherDefault, Hasher},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -26,7 +27,6 @@ use checks::{Place, Taken};
 use events::{Event, Validity, events, state_of};
 
 use crate::{
-    differential,
     step::Step,
     world::{Effects, Mixer, World},
 };
@@ -34,8 +34,7 @@ use crate::{
 /// Something that does not hold, and the shortest way to it.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The id of the invariant; if none names it, `naive` if the naive coordinator does something else, `panic` if the
-    /// core has panicked.
+    /// The id of the invariant; `panic` if none names it and the core has panicked.
     pub id: String,
     /// What is wrong.
     pub detail: String,
@@ -156,7 +155,7 @@ fn within(world: &World, names: &Names, bounds: &Bounds) -> bool {
 
 impl<'a> Path<'a> {
     fn new(bounds: &'a Bounds, states: &'a [Reached]) -> Path<'a> {
-        Path { bounds, states, played: vec![(0, World::new(&bounds.config, true))] }
+        Path { bounds, states, played: vec![(0, World::new(&bounds.config))] }
     }
 
     /// The state with this number.
@@ -173,8 +172,7 @@ impl<'a> Path<'a> {
             let (_, names) = fingerprint(&world, self.bounds);
             let by = usize::from(self.states[*number as usize].by);
             let event = events(&world, &names, self.bounds).swap_remove(by);
-            let played = world.apply(&event.step, &mut Effects::default());
-            debug_assert!(played.is_ok(), "a state that differs is not gone on from");
+            world.apply(&event.step, &mut Effects::default());
             self.played.push((*number, world));
         }
         &self.played.last().expect("the first state").1
@@ -202,27 +200,17 @@ impl<'a> Path<'a> {
     }
 }
 
-/// What a step has broken: says more than that the naive coordinator took it otherwise. `None` also if the state is in
-/// such a disorder that a check panics.
-fn broken_by(
-    before: &Place<'_>,
-    world: &World,
-    step: &Step,
-    effects: &Effects,
-    bounds: &Bounds,
-) -> Option<(&'static str, String)> {
-    let look = || {
-        let (fingerprint, names) = fingerprint(world, bounds);
-        let after = Place { world, names: &names, fingerprint };
-        checks::first_broken(&Taken { before, after: &after, step, effects, bounds })
-    };
-    catch_unwind(AssertUnwindSafe(look)).ok().flatten()
-}
-
 /// What is wrong with the state in which a panic has left the core. Nothing is said of the step, which did not end.
 fn left_broken(world: &World) -> Option<(&'static str, String)> {
     let look = || world.core.check_invariants().err().map(|violation| (violation.id, violation.detail));
     catch_unwind(AssertUnwindSafe(look)).ok().flatten()
+}
+
+/// What a panic says.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("the core panicked: {}", text.unwrap_or_default())
 }
 
 impl Share {
@@ -252,18 +240,13 @@ impl Share {
             after.tickets = world.tickets;
             effects.told = Some(Vec::new());
             let applied = catch_unwind(AssertUnwindSafe(|| {
-                let applied = after.apply(&step, &mut effects);
+                after.apply(&step, &mut effects);
                 if let Some(fault) = fault {
                     fault(world, &step, &mut effects);
                 }
-                applied
             }));
-            let went_wrong = match applied {
-                Ok(Ok(())) => None,
-                Ok(Err(told)) => Some(broken_by(&before, &after, &step, &effects, bounds).unwrap_or(("naive", told))),
-                Err(_) => Some(left_broken(&after).unwrap_or(("panic", "the core panicked".to_owned()))),
-            };
-            if let Some((id, detail)) = went_wrong {
+            if let Err(panic) = applied {
+                let (id, detail) = left_broken(&after).unwrap_or_else(|| ("panic", words(&*panic)));
                 self.violation.get_or_insert((reached, id.to_owned(), detail));
                 continue;
             }
@@ -293,7 +276,7 @@ pub fn explore(
     fault: Option<Fault>,
     progress: &mut dyn FnMut(&Found) -> bool,
 ) -> Found {
-    let root = World::new(&bounds.config, true);
+    let root = World::new(&bounds.config);
     let mut seen = Fingerprints::default();
     seen.insert(fingerprint(&root, bounds).0);
     let mut states = vec![Reached { from: 0, by: 0 }];
@@ -349,12 +332,6 @@ fn tell(bounds: &Bounds, states: &[Reached], reached: Reached, id: String, detai
     if reached.by != OF_THE_STATE {
         steps.push(path.event(reached.from, reached.by).step);
     }
-    let differs = differential::replay(&bounds.config, &steps, true).map(|(_, told)| told);
-    let detail = match differs {
-        Some(told) if matches!(&*id, "naive" | "panic") => told,
-        Some(told) => format!("{detail}\n{told}"),
-        None => detail,
-    };
     Violation { id, detail, steps }
 }
 

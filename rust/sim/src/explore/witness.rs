@@ -38,7 +38,7 @@ pub fn transcript(violation: &Violation, config: &rota_core::Config) -> String {
         ),
         "---".to_owned(),
     ];
-    let mut world = World::new(config, false);
+    let mut world = World::new(config);
     let mut cast = Cast { actors: BTreeMap::new(), waiting: BTreeMap::new() };
     for step in &violation.steps {
         lines.push(cast.line(&world, step));

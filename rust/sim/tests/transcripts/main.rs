@@ -1,5 +1,5 @@
-//! Every transcript of `python/rota/conform/vectors`, in every mode, on the core and on the naive coordinator, without
-//! Python. tests/protocol has the language, and plays the same files to the core through Python and to the model.
+//! Every transcript of `python/rota/conform/vectors`, in every mode, on the core, without Python. tests/protocol has the
+//! language, and plays the same files to the core through Python and to the model.
 
 mod cast;
 mod player;
@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use rota_core::Config;
 
-use player::{Player, Subject};
+use player::Player;
 use text::{Kind, Section, Transcript};
 
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../python/rota/conform/vectors");
@@ -34,9 +34,8 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// `Err`: where it left its text, and how. `loses`: an answer that does not arrive.
-    fn play(&self, subject: fn(Config) -> Subject, loses: Option<usize>) -> Result<(), String> {
-        let subject = subject(self.config.clone());
-        let mut player = Player::new(subject, self.transcript.is_loading, loses)?;
+    fn play(&self, loses: Option<usize>) -> Result<(), String> {
+        let mut player = Player::new(self.config.clone(), self.transcript.is_loading, loses)?;
         for (part, is_given) in self.given.map(|given| (given, true)).into_iter().chain([(self.part, false)]) {
             if !is_given && self.given.is_some() {
                 player.cast.rebase();
@@ -118,23 +117,13 @@ fn runs_of<'a>(transcript: &'a Transcript, all: &'a BTreeMap<String, Transcript>
     runs
 }
 
-fn differing(subject: fn(Config) -> Subject) -> String {
+#[test]
+fn the_core_does_what_the_transcripts_say() {
     let all = read_all();
     let played = runs(&all);
     assert!(played.len() > 700, "{} runs", played.len());
-    let told = played.iter().filter_map(|run| Some(format!("{}\n{}\n", run.name, run.play(subject, None).err()?)));
-    told.collect()
-}
-
-#[test]
-fn the_core_does_what_the_transcripts_say() {
-    let differing = differing(Subject::core);
-    assert!(differing.is_empty(), "{differing}");
-}
-
-#[test]
-fn the_naive_coordinator_does_what_the_transcripts_say() {
-    let differing = differing(Subject::naive);
+    let told = played.iter().filter_map(|run| Some(format!("{}\n{}\n", run.name, run.play(None).err()?)));
+    let differing: String = told.collect();
     assert!(differing.is_empty(), "{differing}");
 }
 
@@ -142,7 +131,7 @@ fn the_naive_coordinator_does_what_the_transcripts_say() {
 #[test]
 fn a_lost_answer_is_noticed_in_every_transcript() {
     let all = read_all();
-    let noticed = |run: &Run<'_>| run.play(Subject::core, Some(0)).is_err();
+    let noticed = |run: &Run<'_>| run.play(Some(0)).is_err();
     let unnoticed: Vec<String> = runs(&all).into_iter().filter(|run| !noticed(run)).map(|run| run.name).collect();
     assert!(unnoticed.is_empty(), "{unnoticed:#?}");
 }
@@ -151,7 +140,7 @@ fn a_lost_answer_is_noticed_in_every_transcript() {
 fn what_is_no_step_is_told() {
     for text in ["wait", "stored", "a Hertbeat", "a Heartbeat loudly", "a Heartbeat id=$z", "a Heartbeat generation=G"]
     {
-        let mut player = Player::new(Subject::core(Config::default()), false, None).expect("an empty log");
+        let mut player = Player::new(Config::default(), false, None).expect("an empty log");
         let step = text::Step { line: 1, text: text.to_owned(), is_probe: false, effects: Vec::new() };
         assert!(player.play(&step).is_err(), "`{text}`");
     }

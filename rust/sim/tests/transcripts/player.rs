@@ -1,11 +1,10 @@
-//! Plays the steps of a transcript to a subject, in virtual time.
+//! Plays the steps of a transcript to a coordinator, in virtual time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rota_core::{
     AppendId, Config, Coordinator, Entropy, ErrorCode, LogEntry, Now, Record, Sink, Ticket, response::Answer,
 };
-use rota_sim::Naive;
 
 use crate::{
     cast::{Cast, Told, duration_ms, duration_text},
@@ -18,32 +17,6 @@ const DEADLINES_AT_ONE_INSTANT_MAX: u32 = 100;
 
 /// Odd: distinct, deterministic, no bit constant.
 const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-
-/// What a transcript can drive.
-pub enum Subject {
-    Core(Box<Coordinator>),
-    Naive(Box<Naive>),
-}
-
-impl Subject {
-    pub fn core(config: Config) -> Subject {
-        Subject::Core(Box::new(Coordinator::new(config, 0, 0)))
-    }
-
-    pub fn naive(config: Config) -> Subject {
-        Subject::Naive(Box::new(Naive::new(config)))
-    }
-}
-
-/// Both have the same verbs.
-macro_rules! with {
-    ($subject:expr, $it:ident => $call:expr) => {
-        match $subject {
-            Subject::Core($it) => $call,
-            Subject::Naive($it) => $call,
-        }
-    };
-}
 
 /// What an answer to `JoinGroup` tells its actor, besides the line.
 struct Taught {
@@ -92,7 +65,7 @@ impl Sink for Effects {
 
 /// One run in progress.
 pub struct Player {
-    subject: Subject,
+    core: Coordinator,
     pub cast: Cast,
     now_ms: u64,
     /// (connection, api) of whatever has no answer yet.
@@ -107,9 +80,9 @@ pub struct Player {
 
 impl Player {
     /// `loses`: this answer, counted from 0, does not arrive.
-    pub fn new(subject: Subject, is_loading: bool, loses: Option<usize>) -> Told<Player> {
+    pub fn new(config: Config, is_loading: bool, loses: Option<usize>) -> Told<Player> {
         let mut player = Player {
-            subject,
+            core: Coordinator::new(config, 0, 0),
             cast: Cast::default(),
             now_ms: 0,
             tickets: BTreeMap::new(),
@@ -132,18 +105,16 @@ impl Player {
         let lines = match (*word, rest) {
             ("member", _) => requests::declare_member(&mut self.cast, rest).map(|()| Vec::new())?,
             ("stored" | "refused", _) => self.end_append(word, rest)?,
-            ("explain", _) => self.explain(rest.first().unwrap_or(&"g"), &step.effects),
+            ("explain", _) => self.explain(rest.first().unwrap_or(&"g")),
             ("replay", _) => {
                 let record = requests::build_record(&mut self.cast, rest, self.now_ms)?;
                 let entry = LogEntry { offset: self.next_offset, timestamp_ms: 0, record };
                 self.next_offset += 1;
-                with!(&mut self.subject, it => it.replay(&entry));
+                self.core.replay(&entry);
                 return Ok(Vec::new());
             }
             ("loaded", []) => self.loaded()?,
-            ("forget", _) => {
-                self.shown(|subject, now, sink| with!(subject, it => it.topics_deleted(rest, now, sink)))?
-            }
+            ("forget", _) => self.shown(|core, now, sink| core.topics_deleted(rest, now, sink))?,
             ("unload", []) => {
                 let lines = self.unload()?;
                 self.in_flight.clear();
@@ -171,30 +142,20 @@ impl Player {
     }
 
     fn check(&self) -> Told<()> {
-        match &self.subject {
-            Subject::Core(core) => core.check_invariants().map_err(|violation| format!("{violation:?}")),
-            // The core is compared with it state by state.
-            Subject::Naive(_) => Ok(()),
-        }
+        self.core.check_invariants().map_err(|violation| format!("{violation:?}"))
     }
 
     fn loaded(&mut self) -> Told<Vec<String>> {
-        self.shown(|subject, now, sink| with!(subject, it => it.loaded(now, sink)))
+        self.shown(|core, now, sink| core.loaded(now, sink))
     }
 
     fn unload(&mut self) -> Told<Vec<String>> {
-        self.shown(|subject, now, sink| with!(subject, it => it.unload(now, sink)))
+        self.shown(|core, now, sink| core.unload(now, sink))
     }
 
-    /// The naive coordinator does not explain itself: whatever is expected is taken for said.
-    fn explain(&self, group_id: &str, expected: &[String]) -> Vec<String> {
-        match &self.subject {
-            Subject::Core(core) => {
-                let lines = render::explanation(core.explain(group_id, self.now_ms).as_ref(), self.now_ms);
-                lines.iter().map(|line| line.shown(&self.cast)).collect()
-            }
-            Subject::Naive(_) => expected.to_vec(),
-        }
+    fn explain(&self, group_id: &str) -> Vec<String> {
+        let lines = render::explanation(self.core.explain(group_id, self.now_ms).as_ref(), self.now_ms);
+        lines.iter().map(|line| line.shown(&self.cast)).collect()
     }
 
     fn request(&mut self, connection: &str, api: &str, options: &[&str]) -> Told<Vec<String>> {
@@ -208,8 +169,8 @@ impl Player {
         let ticket = self.next_ticket;
         self.tickets.insert(ticket, (connection.to_owned(), request.name()));
         let entropy = Entropy(u128::from(ticket).wrapping_mul(SPREAD));
-        self.shown(|subject, now, sink| {
-            request.with(|request| with!(subject, it => it.submit(now, Ticket(ticket), entropy, request, sink)));
+        self.shown(|core, now, sink| {
+            request.with(|request| core.submit(now, Ticket(ticket), entropy, request, sink));
         })
     }
 
@@ -226,7 +187,7 @@ impl Player {
             let error = ErrorCode::ALL.iter().find(|error| error.name() == *name);
             Err(*error.ok_or_else(|| format!("`{name}` is no error"))?)
         };
-        self.shown(|subject, now, sink| with!(subject, it => it.appended(append_id, result, now, sink)))
+        self.shown(|core, now, sink| core.appended(append_id, result, now, sink))
     }
 
     /// Stops at every deadline on the way, as a driver with a timer would.
@@ -234,9 +195,7 @@ impl Player {
         let (start_ms, target_ms) = (self.now_ms, self.now_ms + span_ms);
         let mut lines = Vec::new();
         let mut stops = 0;
-        while let Some(deadline_ms) =
-            with!(&self.subject, it => it.next_deadline()).filter(|deadline_ms| *deadline_ms <= target_ms)
-        {
+        while let Some(deadline_ms) = self.core.next_deadline().filter(|deadline_ms| *deadline_ms <= target_ms) {
             stops = if deadline_ms <= self.now_ms { stops + 1 } else { 0 };
             if stops > DEADLINES_AT_ONE_INSTANT_MAX {
                 return Err(format!("next_deadline stays at {deadline_ms} ms although advance was called"));
@@ -252,16 +211,16 @@ impl Player {
     fn advance(&mut self, start_ms: u64, target_ms: u64, lines: &mut Vec<String>) -> Told<()> {
         let since = duration_text((self.now_ms - start_ms) as i64);
         let early = if self.now_ms < target_ms { format!("@{since} ") } else { String::new() };
-        let fired = self.shown(|subject, now, sink| with!(subject, it => it.advance(now, sink)))?;
+        let fired = self.shown(|core, now, sink| core.advance(now, sink))?;
         lines.extend(fired.into_iter().map(|line| format!("{early}{line}")));
         self.check()
     }
 
     /// Does it, then binds the ids that answers hand out, then shows: a list may name a member before it is told.
-    fn shown(&mut self, verb: impl FnOnce(&mut Subject, Now, &mut dyn Sink)) -> Told<Vec<String>> {
+    fn shown(&mut self, verb: impl FnOnce(&mut Coordinator, Now, &mut dyn Sink)) -> Told<Vec<String>> {
         let now = Now { mono_ms: self.now_ms, wall_ms: WALL_EPOCH_MS + self.now_ms as i64 };
         let mut effects = Effects { all: Vec::new(), answers_until_loss: self.answers_until_loss };
-        verb(&mut self.subject, now, &mut effects);
+        verb(&mut self.core, now, &mut effects);
         self.answers_until_loss = effects.answers_until_loss;
         for effect in &effects.all {
             if let Effect::Answer { ticket, taught: Some(taught), .. } = effect {
