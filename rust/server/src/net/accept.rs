@@ -16,7 +16,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Accepts connections for as long as the node lives, where it listens.
 pub async fn accept(event_loop: Rc<EventLoop>, listener: TcpListener) {
     let mut listener = Some(listener);
-    let max_connections = event_loop.shared.settings.max_connections();
+    let max_connections = event_loop.shared.settings().max_connections();
     let mut id = 0;
     loop {
         let accepted = select! {
@@ -48,7 +48,7 @@ fn admit(event_loop: &Rc<EventLoop>, id: u64, stream: TcpStream, peer: SocketAdd
     // Without it answers are late, not wrong.
     let _late = stream.set_nodelay(true);
     let Ok(local) = stream.local_addr() else { return };
-    let trace = event_loop.shared.trace.as_ref().map(|trace| trace.of(event_loop.node.borrow().place(), id, peer));
+    let trace = event_loop.shared.trace_of(event_loop.node.borrow().place(), id, peer);
     let connection = Rc::new(Connection::new(id, Client::new(peer, local, trace)));
     event_loop.remember(&connection);
     tokio::task::spawn_local(Channel::new(Rc::clone(event_loop), connection, stream).serve());

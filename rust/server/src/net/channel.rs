@@ -427,10 +427,7 @@ impl Drop for Channel {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        panic,
-        sync::{Arc, atomic::Ordering},
-    };
+    use std::{panic, sync::Arc};
 
     use super::*;
 
@@ -501,7 +498,7 @@ mod tests {
             panic!("as a handler would");
         }));
         assert!(outcome.is_err());
-        assert_eq!(shared.panics.load(Ordering::Relaxed), 1);
+        assert_eq!(shared.panics(), 1);
         assert_eq!(event_loop.connection_count(), 0);
     }
 }

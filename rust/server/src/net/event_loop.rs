@@ -4,7 +4,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     rc::Rc,
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -45,7 +45,7 @@ impl EventLoop {
     /// Around a node.
     pub fn new(shared: &Arc<SharedState>, node: Node) -> Rc<EventLoop> {
         Rc::new(EventLoop {
-            request_max_bytes: shared.settings.request_max_bytes(),
+            request_max_bytes: shared.settings().request_max_bytes(),
             shared: Arc::clone(shared),
             node: RefCell::new(node),
             scratch: RefCell::new(vec![0; READ_BYTES].into()),
@@ -70,9 +70,7 @@ impl EventLoop {
     /// A request of `connection` has made its handler panic. That costs nobody but its client, and it is a bug: the
     /// panic's own message is on standard error, and this says what it means.
     pub fn panicked(&self, client: &Client) {
-        self.shared.panics.fetch_add(1, Ordering::Relaxed);
-        // It may have asked the log for something and not taken it.
-        self.shared.bells.iter().for_each(|bell| bell.notify_one());
+        self.shared.request_panicked();
         let host = client.host();
         let handled = self.node.try_borrow().ok().and_then(|node| node.api_name());
         let what = handled.map_or_else(|| "a request".to_owned(), |api| format!("a request of {api}"));
@@ -119,7 +117,7 @@ impl EventLoop {
 
     /// Whether the delays of a network fault go on.
     pub fn fault_lasts(&self, fault: FaultId) -> bool {
-        self.shared.controls.fault_lasts(fault)
+        self.shared.controls().fault_lasts(fault)
     }
 
     /// Ends every connection.

@@ -90,7 +90,7 @@ fn run(
         let mut accepting = tokio::task::spawn_local(accept(Rc::clone(&event_loop), listener));
         let mut timing = tokio::task::spawn_local(run_timers(Rc::clone(&event_loop)));
         let mut listening = tokio::task::spawn_local(hear_bell(Rc::clone(&event_loop)));
-        let max_idle_ms = event_loop.shared.settings.max_idle_ms();
+        let max_idle_ms = event_loop.shared.settings().max_idle_ms();
         let sweeping = max_idle_ms.map(|max| tokio::task::spawn_local(Rc::clone(&event_loop).sweep_idle(max)));
         let retaining = keep_messages(&event_loop);
         let _waits = started.send(Ok(()));
@@ -116,11 +116,11 @@ fn run(
 /// One node looks for messages on disk that all nodes may drop.
 fn keep_messages(event_loop: &EventLoop) -> Option<tokio::task::JoinHandle<()>> {
     let shared = &event_loop.shared;
-    if event_loop.node.borrow().id() != FIRST_NODE || shared.data.is_none() {
+    if event_loop.node.borrow().id() != FIRST_NODE || shared.data().is_none() {
         return None;
     }
-    let interval = Duration::from_millis(shared.settings.retention_check_interval_ms());
-    Some(tokio::task::spawn_local(retention::run(Arc::clone(&shared.topics), shared.clock.clone(), interval)))
+    let interval = Duration::from_millis(shared.settings().retention_check_interval_ms());
+    Some(tokio::task::spawn_local(retention::run(Arc::clone(shared.topics()), shared.clock().clone(), interval)))
 }
 
 /// Looks around whenever another thread has left something for this node.

@@ -1,6 +1,13 @@
 //! What the nodes of one server share.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use rota_log::{FaultyLog, MemoryLog};
 use tokio::sync::Notify;
@@ -15,44 +22,45 @@ use crate::{
         place::Place,
         settings::Settings,
     },
-    client::trace::Trace,
+    client::trace::{ConnectionTrace, Trace},
     faults::{Controls, Outages},
     log::{data_dir::DataDir, offsets_log::SharedLog},
-    node::journal::Journal,
+    node::journal::{Journal, JournalConfig},
     topics::TopicTable,
 };
 
-/// See the module. Whatever changes in it is shared by design: nothing of it is on the path of a heartbeat.
+/// See the module. Only nodes use its fields; the layers above call its methods. What changes in it is shared by design:
+/// nothing of it is on the path of a heartbeat.
 #[derive(Debug)]
 pub struct SharedState {
     /// As the server was started with.
-    pub settings: Settings,
+    pub(super) settings: Settings,
     /// Where clients find the first node; the others' differ in their id and port.
-    pub place: Place,
+    pub(super) place: Place,
     /// The time of all coordinators.
-    pub clock: Clock,
+    pub(super) clock: Clock,
     /// Who coordinates what.
-    pub owners: Arc<Owners>,
+    pub(super) owners: Arc<Owners>,
     /// The owner of the topic table.
-    pub topics: Arc<TopicTable>,
+    pub(super) topics: Arc<TopicTable>,
     /// The log under all coordinators.
-    pub log: Arc<SharedLog>,
+    pub(super) log: Arc<SharedLog>,
     /// What a test has asked for.
-    pub controls: Controls,
+    pub(super) controls: Controls,
     /// Which nodes are down.
-    pub outages: Outages,
+    pub(super) outages: Outages,
     /// Wakes threads that wait for groups to change.
-    pub changes: Arc<Changes>,
+    pub(super) changes: Arc<Changes>,
     /// How many requests have made their handler panic.
-    pub panics: AtomicU64,
+    panics: AtomicU64,
     /// Of each node: rung when another thread has left something for it.
-    pub bells: Vec<Arc<Notify>>,
+    pub(super) bells: Vec<Arc<Notify>>,
     /// Who is shown every request and answer.
-    pub trace: Option<Trace>,
+    trace: Option<Trace>,
     /// Where everything that coordinators are told is written down.
-    pub journal: Option<Arc<Journal>>,
+    pub(super) journal: Option<Arc<Journal>>,
     /// Where everything is kept, unless it is in memory.
-    pub data: Option<DataDir>,
+    data: Option<DataDir>,
 }
 
 fn owners_and_bells(settings: &Settings, place: &Place) -> (Arc<Owners>, Vec<Arc<Notify>>) {
@@ -117,6 +125,86 @@ impl SharedState {
             journal,
             data,
         })
+    }
+
+    /// Shows every request and answer to `trace`.
+    pub fn traced(self, trace: Option<Trace>) -> SharedState {
+        SharedState { trace, ..self }
+    }
+
+    /// Writes every event of the coordinators into a journal. Errors: it cannot be opened.
+    pub fn journaled(self, journal: Option<JournalConfig>) -> Result<SharedState, ServerError> {
+        let (partitions, cluster_id) = (self.owners.partitions(), &self.place.cluster_id);
+        let beside = |journal| Journal::beside(&journal, self.data.as_ref(), partitions, cluster_id);
+        let journal = journal.map(beside).transpose()?;
+        Ok(SharedState { journal, ..self })
+    }
+
+    /// The settings of the server.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The time of all coordinators.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The owners of partitions.
+    pub fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
+    /// The topic table.
+    pub fn topics(&self) -> &Arc<TopicTable> {
+        &self.topics
+    }
+
+    /// The log under all coordinators, with the faults of tests.
+    pub fn log(&self) -> &SharedLog {
+        &self.log
+    }
+
+    /// What a test has asked for.
+    pub fn controls(&self) -> &Controls {
+        &self.controls
+    }
+
+    /// The nodes that are down.
+    pub fn outages(&self) -> &Outages {
+        &self.outages
+    }
+
+    /// The data directory; `None`: everything is in memory.
+    pub fn data(&self) -> Option<&DataDir> {
+        self.data.as_ref()
+    }
+
+    /// The journal; `None`: none is written.
+    pub fn journal(&self) -> Option<&Journal> {
+        self.journal.as_deref()
+    }
+
+    /// The trace of a connection, if there is one.
+    pub fn trace_of(&self, place: &Place, connection_id: u64, peer: SocketAddr) -> Option<ConnectionTrace> {
+        self.trace.as_ref().map(|trace| trace.of(place, connection_id, peer))
+    }
+
+    /// Counts a request whose handler has panicked. It may have asked the log for something and not taken the answer, so
+    /// that every node looks.
+    pub fn request_panicked(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+        self.bells.iter().for_each(|bell| bell.notify_one());
+    }
+
+    /// How many requests have made their handler panic.
+    pub fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
+    /// Waits until groups have changed since this returned `seen`, `timeout` at most.
+    pub fn wait_for_change(&self, seen: u64, timeout: Duration) -> u64 {
+        self.changes.wait_beyond(seen, timeout)
     }
 
     /// Where the bell of a node is.

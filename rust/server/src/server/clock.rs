@@ -17,7 +17,7 @@ impl Server {
     /// Moves a virtual clock by `delta_ms` and returns where it stands. Members whose clients are connected are kept,
     /// as if their heartbeats had come in time, except those in `expire`.
     pub fn advance(&self, delta_ms: u64, expire: Vec<String>) -> Result<u64, ServerError> {
-        let clock = self.shared.clock.clone();
+        let clock = self.shared.clock().clone();
         if !clock.is_virtual() {
             return Err(ServerError::ClockIsReal);
         }

@@ -150,22 +150,22 @@ impl Server {
     ) -> Result<InjectionId, ServerError> {
         let (api_key, error) = (injectable(api)?, error_named(error)?);
         self.check_running()?;
-        Ok(self.shared.controls.inject(api_key, error, times, group_id))
+        Ok(self.shared.controls().inject(api_key, error, times, group_id))
     }
 
     /// Of an injection how many requests have been answered with it, and how many are still to be.
     pub fn injection(&self, id: InjectionId) -> (u32, u32) {
-        self.shared.controls.count(id)
+        self.shared.controls().count(id)
     }
 
     /// No more requests are answered with it.
     pub fn cancel_injection(&self, id: InjectionId) {
-        self.shared.controls.cancel(id);
+        self.shared.controls().cancel(id);
     }
 
     /// How many requests have been answered with injected errors.
     pub fn injected(&self) -> u64 {
-        self.shared.controls.given()
+        self.shared.controls().given()
     }
 
     /// From now on nothing that this member says is handled and nothing more is said to it, on the connections over
@@ -173,7 +173,7 @@ impl Server {
     pub fn pause(&self, member: &str, group_id: Option<&str>) -> Result<MemberName, ServerError> {
         let name = self.member(member, group_id)?;
         let key: MemberKey = (name.group_id.clone(), name.member_id.clone());
-        self.shared.controls.pause(key.clone());
+        self.shared.controls().pause(key.clone());
         self.look_all(move |event_loop: &Rc<EventLoop>| event_loop.pause(&key, true))?;
         Ok(name)
     }
@@ -183,27 +183,27 @@ impl Server {
     pub fn lose_append_answers(&self, error_name: &str, times: u32) -> Result<(), ServerError> {
         let error = error_named(error_name)?;
         self.check_running()?;
-        self.shared.log.strike(Fault::LoseAnswer(LogError::Failed { code: error.code() }), u64::from(times));
+        self.shared.log().strike(Fault::LoseAnswer(LogError::Failed { code: error.code() }), u64::from(times));
         Ok(())
     }
 
     /// From now on the end of each append is told so many milliseconds after it came, on the coordinators' clock.
     pub fn delay_appends(&self, ms: u64) -> Result<(), ServerError> {
         self.check_running()?;
-        self.shared.log.delay(ms);
+        self.shared.log().delay(ms);
         Ok(())
     }
 
     /// From now on no append to `__consumer_offsets` ends.
     pub fn hold_appends(&self) -> Result<(), ServerError> {
         self.check_running()?;
-        self.shared.log.hold();
+        self.shared.log().hold();
         Ok(())
     }
 
     /// Appends end again, those that were held back first; returns how many those are.
     pub fn release_appends(&self) -> Result<usize, ServerError> {
-        let held = self.shared.log.release_all();
+        let held = self.shared.log().release_all();
         // Whoever waited has the answer when this returns.
         self.ask_all(Node::settle)?;
         Ok(held)
@@ -213,14 +213,14 @@ impl Server {
     pub fn fail_appends(&self, error_name: &str, times: u32) -> Result<(), ServerError> {
         let error = error_named(error_name)?;
         self.check_running()?;
-        self.shared.log.strike(Fault::Fail(LogError::Failed { code: error.code() }), u64::from(times));
+        self.shared.log().strike(Fault::Fail(LogError::Failed { code: error.code() }), u64::from(times));
         Ok(())
     }
 
     /// One pause of the member ends. With the last one it is heard again: what it has said meanwhile is handled now.
     pub fn resume(&self, group_id: &str, member_id: &str) -> Result<(), ServerError> {
         let key: MemberKey = (group_id.to_owned(), member_id.to_owned());
-        if self.shared.controls.resume(&key) {
+        if self.shared.controls().resume(&key) {
             self.look_all(move |event_loop: &Rc<EventLoop>| event_loop.pause(&key, false))?;
         }
         Ok(())

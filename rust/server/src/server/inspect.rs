@@ -1,11 +1,7 @@
 //! What operators look at: groups as they are, without changing any. Every look is an order to the nodes' threads, small
 //! enough that requests do not wait for it.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rota_core::{
     coordinator::Coordinator,
@@ -80,7 +76,7 @@ impl Server {
 
     /// How many requests have made their handler panic. Each is a bug, and has cost its client the connection.
     pub fn panics(&self) -> u64 {
-        self.shared.panics.load(Ordering::Relaxed)
+        self.shared.panics()
     }
 
     /// How many connections are open, and how many requests wait for their answer.
@@ -92,7 +88,7 @@ impl Server {
     /// All groups together. Partitions are asked one after the other, so that requests are handled in between.
     pub fn census(&self) -> Result<Census, ServerError> {
         let (mut census, mut offsets) = (Census::default(), Vec::new());
-        for partition in 0..self.shared.owners.partitions() {
+        for partition in 0..self.shared.owners().partitions() {
             let counted = self.ask_owner(partition, move |node| {
                 let coordinator = node.coordinator(partition)?;
                 let of = |(group, topic, index, offset): (&Arc<str>, &Arc<str>, i32, i64)| {
@@ -144,7 +140,7 @@ impl Server {
     /// The members of a group whose client has closed its connection or is paused, so that only their timeouts end a
     /// wait for them. Empty on the real clock, where those end by themselves, and if there is no such group.
     pub fn silent_members(&self, group_id: &str) -> Result<Vec<String>, ServerError> {
-        if !self.shared.clock.is_virtual() {
+        if !self.shared.clock().is_virtual() {
             return Ok(Vec::new());
         }
         let group_id = group_id.to_owned();
@@ -160,7 +156,7 @@ impl Server {
     /// Waits until groups have changed since this returned `seen`, `timeout` at most. Returns what to pass next; a look
     /// at a group after this returns includes every change that it counts. The first call passes a `timeout` of 0.
     pub fn wait_for_change(&self, seen: u64, timeout: Duration) -> Result<u64, ServerError> {
-        let count = self.shared.changes.wait_beyond(seen, timeout);
+        let count = self.shared.wait_for_change(seen, timeout);
         self.check_running()?;
         Ok(count)
     }

@@ -141,11 +141,8 @@ impl Server {
             None => SharedState::new(settings, place, clock),
             Some(data) => SharedState::on_disk(settings, place, clock, data)?,
         };
-        let (partitions, cluster_id) = (shared.owners.partitions(), &shared.place.cluster_id);
-        let beside = |journal| Journal::beside(&journal, shared.data.as_ref(), partitions, cluster_id);
-        let journal = config.journal.map(beside).transpose()?;
-        let shared = Arc::new(SharedState { trace: config.trace, journal, ..shared });
-        let (loads, loaded) = sync_channel(partitions as usize);
+        let shared = Arc::new(shared.traced(config.trace).journaled(config.journal)?);
+        let (loads, loaded) = sync_channel(shared.owners().partitions() as usize);
         let (mut nodes, mut running) = (Vec::new(), Vec::new());
         for ((node_id, listener), port) in (FIRST_NODE..).zip(listeners).zip(bound) {
             // A node that does not start ends those that have: nobody is left to give them orders.
@@ -176,7 +173,7 @@ impl Server {
 
     /// What the start has found in the data directory.
     fn start_report(&self, failed: Vec<String>) -> Result<Option<StartReport>, ServerError> {
-        let Some(data) = &self.shared.data else { return Ok(None) };
+        let Some(data) = self.shared.data() else { return Ok(None) };
         let count = |node: &mut Node| (node.group_count(), node.offset_count());
         let counts = self.ask_all(count)?;
         let (groups, offsets) = counts.iter().fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
@@ -191,12 +188,12 @@ impl Server {
 
     /// How the data directory is; `None`: everything is in memory.
     pub fn health(&self) -> Option<Health> {
-        self.shared.data.as_ref().map(DataDir::health)
+        self.shared.data().map(DataDir::health)
     }
 
     /// How the journal is; `None`: none is written.
     pub fn journal(&self) -> Option<JournalHealth> {
-        self.shared.journal.as_ref().map(|journal| journal.health())
+        self.shared.journal().map(Journal::health)
     }
 
     /// The host and port at which this machine reaches the first node.
@@ -217,7 +214,7 @@ impl Server {
 
     /// (name, Kafka's default, value) of every setting, by name.
     pub fn settings(&self) -> Vec<(&'static str, &'static str, String)> {
-        self.shared.settings.rows()
+        self.shared.settings().rows()
     }
 
     /// Stops the server: requests that wait are answered `NOT_COORDINATOR`, connections are closed, the threads end.
@@ -243,10 +240,10 @@ impl Server {
             outcome = outcome.and(of_this);
         }
         // Nobody appends any more: what there is becomes durable, and the directory is free.
-        if let Some(journal) = &self.shared.journal {
+        if let Some(journal) = self.shared.journal() {
             journal.close();
         }
-        if let Some(data) = &self.shared.data {
+        if let Some(data) = self.shared.data() {
             data.store.close();
         }
         outcome

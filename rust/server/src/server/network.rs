@@ -59,19 +59,19 @@ impl Server {
         let api_key = api.map(served).transpose()?;
         node_id.map(|node_id| self.place_of_node(node_id)).transpose()?;
         self.check_running()?;
-        Ok(self.shared.controls.begin_fault(NetworkFault { delay, api_key, node_id, times }))
+        Ok(self.shared.controls().begin_fault(NetworkFault { delay, api_key, node_id, times }))
     }
 
     /// Ends a fault of the network: answers that it delays are written now.
     pub fn end_fault(&self, id: FaultId) -> Result<(), ServerError> {
-        self.shared.controls.end_fault(id);
+        self.shared.controls().end_fault(id);
         self.look_all(|event_loop| event_loop.wake_all()).map(drop)
     }
 
     /// Of a fault of the network how many requests it has concerned, and how many it is still to, `None` without a
     /// limit.
     pub fn fault(&self, id: FaultId) -> (u32, Option<u32>) {
-        self.shared.controls.fault_count(id)
+        self.shared.controls().fault_count(id)
     }
 
     /// Closes all connections, or those of one node. Returns how many those were.
@@ -96,7 +96,7 @@ impl Server {
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         let at = self.place_of_node(node_id)?;
         self.check_running()?;
-        if !self.shared.outages.mark(node_id, true) {
+        if !self.shared.outages().mark(node_id, true) {
             return Ok(());
         }
         let (report, closed) = sync_channel(1);
@@ -123,7 +123,7 @@ impl Server {
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         let at = self.place_of_node(node_id)?;
         self.check_running()?;
-        if !self.shared.outages.is_down(node_id) {
+        if !self.shared.outages().is_down(node_id) {
             return Ok(());
         }
         let listener = listen_all(&self.listen_host, &[self.nodes[at].port])?.remove(0);
@@ -145,7 +145,7 @@ impl Server {
                 outcome = outcome.and(self.answered(&loaded)?);
             }
         }
-        self.shared.outages.mark(node_id, false);
+        self.shared.outages().mark(node_id, false);
         let listening = self.order(at, move |event_loop| event_loop.listening.send(Listening::On(listener)))?;
         self.answered(&listening)?;
         outcome
@@ -153,20 +153,20 @@ impl Server {
 
     /// The ids of the nodes that are down.
     pub fn down_nodes(&self) -> Vec<i32> {
-        self.shared.outages.ids()
+        self.shared.outages().ids()
     }
 
     /// Ends everything that a test has asked for: injected errors, pauses, faults of the network and of the log, loads
     /// that are held, nodes that are down. Topics, messages, groups and time stay.
     pub fn reset(&self) -> Result<(), ServerError> {
-        let paused = self.shared.controls.end_all();
+        let paused = self.shared.controls().end_all();
         self.look_all(move |event_loop| {
             for member in &paused {
                 event_loop.pause(member, false);
             }
             event_loop.wake_all();
         })?;
-        self.shared.log.forget_faults();
+        self.shared.log().forget_faults();
         self.delay_appends(0)?;
         self.release_appends()?;
         self.release_loads()?;

@@ -15,7 +15,7 @@ use crate::{
 impl Server {
     /// The partition of `__consumer_offsets` in which a group is.
     pub fn partition_of(&self, group_id: &str) -> u32 {
-        rota_core::partition_for(group_id, self.shared.owners.partitions())
+        rota_core::partition_for(group_id, self.shared.owners().partitions())
     }
 
     /// The id of the node that owns a partition of `__consumer_offsets`.
@@ -24,8 +24,8 @@ impl Server {
     }
 
     fn owned(&self, partition: u32) -> Result<Owner, ServerError> {
-        let partitions = self.shared.owners.partitions();
-        self.shared.owners.of(partition).ok_or(ServerError::UnknownPartition { partition, partitions })
+        let partitions = self.shared.owners().partitions();
+        self.shared.owners().of(partition).ok_or(ServerError::UnknownPartition { partition, partitions })
     }
 
     /// Hands a partition of `__consumer_offsets` to a node, while clients use it: the node that owns it unloads it,
@@ -35,7 +35,7 @@ impl Server {
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         let from = self.owned(partition)?;
         let to = self.place_of_node(node_id)?;
-        if self.shared.outages.is_down(node_id) {
+        if self.shared.outages().is_down(node_id) {
             return Err(ServerError::NodeIsDown { node_id });
         }
         let given = self.ask(SharedState::place_of(from.node_id), move |node| node.give_up(partition))?;
