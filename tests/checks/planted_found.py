@@ -95,7 +95,7 @@ def _said(command: list[str], bug: str) -> str:
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX)
     except subprocess.TimeoutExpired:
         return ""
-    # 1 is what `rota-sim` says when something does not hold; any other failure is neither a finding nor the lack of one.
+    # 1: something does not hold. Any other failure is neither a finding nor the lack of one.
     if done.returncode not in (0, 1) or (done.returncode and not done.stdout):
         raise RuntimeError(f"{command} with {bug!r}: {done.stderr}")
     return done.stdout
