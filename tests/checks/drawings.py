@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 
 from tests.checks import modules
-from tests.checks.tidy import ROOT, SERVER_LAYERS, rust_code, without_test_modules
+from tests.checks.tidy import ROOT, rust_code, without_test_modules
 
 FOLDER = ROOT / "docs/generated"
 Graph = Mapping[str, set[str]]
@@ -60,7 +60,8 @@ def crates() -> dict[str, set[str]]:
 def dataflow() -> dict[str, set[str]]:
     """The layers of the server and the crates that each layer calls, without `base`."""
     sources = modules.sources("rust/server")
-    found: dict[str, set[str]] = {layer: set() for layer in SERVER_LAYERS if layer != EVERYWHERE}
+    layers = [layer for declared in reversed(modules.declared_layers(sources[""])) for layer in declared]
+    found: dict[str, set[str]] = {layer: set() for layer in layers if layer != EVERYWHERE}
     for name, others in modules.graph(sources).items():
         found.get(name.split("::")[0], set()).update(other.split("::")[0] for other in others)
     for name, text in sources.items():
