@@ -19,6 +19,7 @@ _UInt32s: TypeAlias = NDArray[np.uint32] | Buffer
 __all__ = [
     "Answer",
     "Append",
+    "AssignedTopic",
     "Assignment",
     "AuditRows",
     "BenchCrowd",
@@ -26,6 +27,11 @@ __all__ = [
     "CommitAnswer",
     "CommittedPartition",
     "ConfigError",
+    "ConsumerDescribeAnswer",
+    "ConsumerGroupDescribe",
+    "ConsumerGroupHeartbeat",
+    "ConsumerHeartbeatAnswer",
+    "ConsumerMemberDescription",
     "Coordinator",
     "DataLog",
     "DeleteAnswer",
@@ -60,6 +66,7 @@ __all__ = [
     "ListedGroup",
     "MemberMachine",
     "MemberValue",
+    "NamedTopic",
     "NotFoundError",
     "OffsetCommit",
     "OffsetDelete",
@@ -424,7 +431,11 @@ class OffsetFetch:
     """Wait for commits that are in flight."""
     topic_ids: Final[tuple[tuple[str, int], ...]]
     """(topic, id) of the topics that are asked for by id: an offset of another topic of that name is not shown."""
-    __match_args__: Final = ("group_id", "partitions", "require_stable", "topic_ids")
+    member_id: Final[str | None]
+    """The member that asks; `None`: no member."""
+    member_epoch: Final[int]
+    """Its epoch; negative: no member."""
+    __match_args__: Final = ("group_id", "partitions", "require_stable", "topic_ids", "member_id", "member_epoch")
     def __new__(
         cls,
         group_id: str | None,
@@ -432,6 +443,8 @@ class OffsetFetch:
         require_stable: bool = False,
         *,
         topic_ids: Sequence[tuple[str, int]] = (),
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> Self: ...
 
 @final
@@ -476,6 +489,78 @@ class OffsetDelete:
     __match_args__: Final = ("group_id", "partitions")
     def __new__(cls, group_id: str | None, partitions: Sequence[tuple[str, int]]) -> Self: ...
 
+@final
+class ConsumerGroupHeartbeat:
+    """Join, stay in and leave a group of the consumer protocol."""
+
+    group_id: Final[str]
+    """The group."""
+    member_id: Final[str]
+    """The sender."""
+    member_epoch: Final[int]
+    """0 joins, -1 leaves, -2 leaves a static member's place open."""
+    instance_id: Final[str | None]
+    """`group.instance.id` of a static member."""
+    rack_id: Final[str | None]
+    """`client.rack`; `None`: unchanged."""
+    rebalance_timeout_ms: Final[int]
+    """How long the member may take to give partitions up, in ms; -1: unchanged."""
+    subscribed_topic_names: Final[tuple[str, ...] | None]
+    """`None`: unchanged."""
+    subscribed_topic_regex: Final[str | None]
+    """`None`: unchanged; empty: none."""
+    server_assignor: Final[str | None]
+    """`None`: unchanged."""
+    topic_partitions: Final[tuple[tuple[int, tuple[int, ...]], ...] | None]
+    """(topic id, partitions) that the member owns now; `None`: it does not say."""
+    client_id: Final[str]
+    """`client.id`"""
+    client_host: Final[str]
+    """As `/127.0.0.1`."""
+    version: Final[int]
+    """The wire version, 0 or 1. From v1 on the client makes its member id."""
+    __match_args__: Final = (
+        "group_id",
+        "member_id",
+        "member_epoch",
+        "instance_id",
+        "rack_id",
+        "rebalance_timeout_ms",
+        "subscribed_topic_names",
+        "subscribed_topic_regex",
+        "server_assignor",
+        "topic_partitions",
+        "client_id",
+        "client_host",
+        "version",
+    )
+    def __new__(
+        cls,
+        group_id: str,
+        member_id: str = "",
+        member_epoch: int = 0,
+        *,
+        instance_id: str | None = None,
+        rack_id: str | None = None,
+        rebalance_timeout_ms: int = -1,
+        subscribed_topic_names: Sequence[str] | None = None,
+        subscribed_topic_regex: str | None = None,
+        server_assignor: str | None = None,
+        topic_partitions: Sequence[tuple[int, Sequence[int]]] | None = None,
+        client_id: str = "client",
+        client_host: str = "/127.0.0.1",
+        version: int = 1,
+    ) -> Self: ...
+
+@final
+class ConsumerGroupDescribe:
+    """Show one group of the consumer protocol."""
+
+    group_id: Final[str]
+    """The group."""
+    __match_args__: Final = ("group_id",)
+    def __new__(cls, group_id: str) -> Self: ...
+
 Request: TypeAlias = (
     JoinGroup
     | SyncGroup
@@ -487,6 +572,8 @@ Request: TypeAlias = (
     | ListGroups
     | DeleteGroup
     | OffsetDelete
+    | ConsumerGroupHeartbeat
+    | ConsumerGroupDescribe
 )
 
 # ---- records of __consumer_offsets
@@ -991,6 +1078,168 @@ class DeletedPartition:
     __match_args__: Final = ("topic", "partition", "error")
     def __new__(cls, topic: str, partition: int, error: ErrorCode) -> Self: ...
 
+@final
+class ConsumerHeartbeatAnswer:
+    """Answer to `ConsumerGroupHeartbeat`."""
+
+    ticket: Final[int]
+    """The request's ticket."""
+    error: Final[ErrorCode]
+    """`ErrorCode.NONE` on success."""
+    error_message: Final[str | None]
+    """`None` on success, and where the code says everything."""
+    member_id: Final[str | None]
+    """`None` on an error."""
+    member_epoch: Final[int]
+    """The epoch to send with the next heartbeat."""
+    heartbeat_interval_ms: Final[int]
+    """When to send it, in ms."""
+    assignment: Final[tuple[AssignedTopic, ...] | None]
+    """What the member owns now; `None`: unchanged."""
+    __match_args__: Final = (
+        "ticket",
+        "error",
+        "error_message",
+        "member_id",
+        "member_epoch",
+        "heartbeat_interval_ms",
+        "assignment",
+    )
+    def __new__(
+        cls,
+        ticket: int,
+        error: ErrorCode,
+        error_message: str | None,
+        member_id: str | None,
+        member_epoch: int,
+        heartbeat_interval_ms: int,
+        assignment: Sequence[AssignedTopic] | None,
+    ) -> Self: ...
+
+@final
+class AssignedTopic:
+    """Partitions of one topic in the answer to a heartbeat."""
+
+    topic_id: Final[int]
+    """The topic."""
+    partitions: Final[tuple[int, ...]]
+    """Its partitions."""
+    __match_args__: Final = ("topic_id", "partitions")
+    def __new__(cls, topic_id: int, partitions: Sequence[int]) -> Self: ...
+
+@final
+class ConsumerDescribeAnswer:
+    """Answer to `ConsumerGroupDescribe`."""
+
+    ticket: Final[int]
+    """The request's ticket."""
+    error: Final[ErrorCode]
+    """The group's error."""
+    error_message: Final[str | None]
+    """`None` on success."""
+    group_id: Final[str]
+    """The group asked about."""
+    group_state: Final[str]
+    """Empty on an error."""
+    group_epoch: Final[int]
+    """The group epoch."""
+    assignment_epoch: Final[int]
+    """The epoch of the target assignment."""
+    assignor_name: Final[str]
+    """The assignor that most members name."""
+    members: Final[tuple[ConsumerMemberDescription, ...]]
+    """By member id."""
+    __match_args__: Final = (
+        "ticket",
+        "error",
+        "error_message",
+        "group_id",
+        "group_state",
+        "group_epoch",
+        "assignment_epoch",
+        "assignor_name",
+        "members",
+    )
+    def __new__(
+        cls,
+        ticket: int,
+        error: ErrorCode,
+        error_message: str | None,
+        group_id: str,
+        group_state: str,
+        group_epoch: int,
+        assignment_epoch: int,
+        assignor_name: str,
+        members: Sequence[ConsumerMemberDescription],
+    ) -> Self: ...
+
+@final
+class NamedTopic:
+    """Partitions of one topic in a description."""
+
+    topic_id: Final[int]
+    """The topic."""
+    topic: Final[str]
+    """Its name."""
+    partitions: Final[tuple[int, ...]]
+    """Its partitions."""
+    __match_args__: Final = ("topic_id", "topic", "partitions")
+    def __new__(cls, topic_id: int, topic: str, partitions: Sequence[int]) -> Self: ...
+
+@final
+class ConsumerMemberDescription:
+    """One member in the description of a consumer group."""
+
+    member_id: Final[str]
+    """The member."""
+    instance_id: Final[str | None]
+    """Static members only."""
+    rack_id: Final[str | None]
+    """`client.rack`"""
+    member_epoch: Final[int]
+    """The member epoch."""
+    client_id: Final[str]
+    """`client.id`"""
+    client_host: Final[str]
+    """As `/127.0.0.1`."""
+    subscribed_topic_names: Final[tuple[str, ...]]
+    """Sorted."""
+    subscribed_topic_regex: Final[str | None]
+    """Empty if it has none."""
+    assignment: Final[tuple[NamedTopic, ...]]
+    """What it owns."""
+    target_assignment: Final[tuple[NamedTopic, ...]]
+    """What it is to own."""
+    member_type: Final[int]
+    """0 classic, 1 consumer."""
+    __match_args__: Final = (
+        "member_id",
+        "instance_id",
+        "rack_id",
+        "member_epoch",
+        "client_id",
+        "client_host",
+        "subscribed_topic_names",
+        "subscribed_topic_regex",
+        "assignment",
+        "target_assignment",
+        "member_type",
+    )
+    def __new__(
+        cls,
+        member_id: str,
+        instance_id: str | None,
+        rack_id: str | None,
+        member_epoch: int,
+        client_id: str,
+        client_host: str,
+        subscribed_topic_names: Sequence[str],
+        subscribed_topic_regex: str | None,
+        assignment: Sequence[NamedTopic],
+        target_assignment: Sequence[NamedTopic],
+        member_type: int,
+    ) -> Self: ...
+
 Answer: TypeAlias = (
     JoinAnswer
     | SyncAnswer
@@ -1002,6 +1251,8 @@ Answer: TypeAlias = (
     | ListAnswer
     | DeleteAnswer
     | OffsetDeleteAnswer
+    | ConsumerHeartbeatAnswer
+    | ConsumerDescribeAnswer
 )
 Effect: TypeAlias = Answer | Append
 
@@ -1369,6 +1620,10 @@ class Coordinator:
         """The log made the append durable at this offset, or failed with this error (not `ErrorCode.NONE`)."""
     def topics_deleted(self, topics: Sequence[str], now_ms: int, wall_ms: int | None = None) -> list[Effect]:
         """These topics are gone, and so are their offsets in every group."""
+    def topics_changed(
+        self, topics: Sequence[tuple[str, int, int]], now_ms: int, wall_ms: int | None = None
+    ) -> list[Effect]:
+        """These topics are new, or have changed: (name, topic id, number of partitions). Consumer groups use them."""
     def unload(self, now_ms: int, wall_ms: int | None = None) -> list[Effect]:
         """Ownership is lost: whoever waits is answered NOT_COORDINATOR, and nothing is kept."""
     def explain(self, group_id: str, now_ms: int | None = None) -> Explanation | None:

@@ -47,7 +47,8 @@ FORBIDDEN_IN_CORE = (
     "tokio",
 )
 FORBIDDEN_WORDS_IN_CORE = ("Instant", "SystemTime", "RandomState", "unsafe")
-CORE_DEPENDENCIES = {"serde", "postcard", "hashbrown", "slab"}
+# The assignors are as pure as the core, and twox-hash has the metadata hash of consumer groups without std.
+CORE_DEPENDENCIES = {"serde", "postcard", "hashbrown", "slab", "rota-assign", "twox-hash"}
 
 
 def files(*suffixes: str, under: Iterable[str] = (".",)) -> list[Path]:

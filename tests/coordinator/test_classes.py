@@ -28,6 +28,10 @@ REQUESTS: dict[str, protocol.Request] = {
     "ListGroups": protocol.ListGroups(states=["Stable"]),
     "DeleteGroup": protocol.DeleteGroup("g"),
     "OffsetDelete": protocol.OffsetDelete("g", [("t", 0), ("u", 1)]),
+    "ConsumerGroupHeartbeat": protocol.ConsumerGroupHeartbeat(
+        "g", "m", 2, subscribed_topic_names=["t"], topic_partitions=[(2**127, [0, 1])]
+    ),
+    "ConsumerGroupDescribe": protocol.ConsumerGroupDescribe("g"),
 }
 
 VALUES: list[Any] = [
@@ -64,6 +68,34 @@ VALUES: list[Any] = [
     protocol.DeleteAnswer(1, protocol.ErrorCode.GROUP_ID_NOT_FOUND, "g"),
     protocol.OffsetDeleteAnswer(
         1, protocol.ErrorCode.NONE, [protocol.DeletedPartition("t", 0, protocol.ErrorCode.NONE)]
+    ),
+    protocol.ConsumerHeartbeatAnswer(
+        1, protocol.ErrorCode.NONE, None, "m", 2, 5_000, [protocol.AssignedTopic(2**127, [0, 1])]
+    ),
+    protocol.ConsumerDescribeAnswer(
+        1,
+        protocol.ErrorCode.NONE,
+        None,
+        "g",
+        "Stable",
+        2,
+        2,
+        "uniform",
+        [
+            protocol.ConsumerMemberDescription(
+                "m",
+                None,
+                None,
+                2,
+                "client",
+                "/127.0.0.1",
+                ["t"],
+                "",
+                [protocol.NamedTopic(1, "t", [0])],
+                [protocol.NamedTopic(1, "t", [0])],
+                1,
+            )
+        ],
     ),
     rota.coordinator.Append(0, [protocol.OffsetRecord("g", "t", 0, None)]),
     rota.coordinator.Wait("Pending", "m", 5),

@@ -22,11 +22,12 @@ MESSAGES: Table = {name: dict(fields) for name, fields in _rota.vocabulary()["me
 STUB = (ROOT / "python/rota/_rota.pyi").read_text(encoding="utf-8")
 
 KINDS = {"Text": "str", "Bytes": "bytes", "bool": "bool", "i16": "int", "i32": "int", "i64": "int", "u128": "int"}
+KINDS |= {"i8": "int", "Indexes": "tuple[int, ...]"}
 
 #: What Python has in place of `topics`: one entry for each partition, and the ids of the topics apart.
 FLAT = {
     "OffsetCommit": {"offsets", "topic_ids"},
-    "OffsetFetch": {"partitions", "topic_ids"},
+    "OffsetFetch": {"partitions", "topic_ids", "member_id", "member_epoch"},
     "OffsetDelete": {"partitions"},
     "CommitAnswer": {"partitions"},
     "FetchAnswer": {"partitions"},
@@ -34,7 +35,7 @@ FLAT = {
 }
 
 #: Elements that are tuples in Python. `rota.protocol.Assignment` is a message of the embedded protocol.
-TUPLES = {"Protocol", "Assignment", "LeaveIdentity"}
+TUPLES = {"Protocol", "Assignment", "LeaveIdentity", "TopicPartitions"}
 
 #: What the model has no use for: fields that are only shown.
 NOT_IN_THE_MODEL = {"JoinGroup": {"reason"}}

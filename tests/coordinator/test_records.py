@@ -43,9 +43,9 @@ def test_what_is_written_is_read_back(record: rota.protocol.OffsetRecord | rota.
 
 
 def test_a_key_of_another_type_is_kept_as_it_is() -> None:
-    record = rota.protocol.decode_record(b"\x00\x03abcd", b"value")
-    assert record == rota.protocol.UnknownRecord(b"\x00\x03abcd", b"value")
-    assert (record.key_bytes(), record.value_bytes()) == (b"\x00\x03abcd", b"value")
+    record = rota.protocol.decode_record(b"\x00\x09abcd", b"value")
+    assert record == rota.protocol.UnknownRecord(b"\x00\x09abcd", b"value")
+    assert (record.key_bytes(), record.value_bytes()) == (b"\x00\x09abcd", b"value")
 
 
 def test_a_tombstone_has_no_value() -> None:

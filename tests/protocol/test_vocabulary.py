@@ -14,6 +14,7 @@ VOCABULARY: dict[str, list[dict[str, Any]]] = tomllib.loads(
 )
 WORDS: Any = _rota.vocabulary()
 PAGE = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
+PAGES = {name: (ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("protocol", "consumer-protocol")}
 
 OWNERS = {"proof", "arithmetic", "explorer", "model", "oracle", "simulator", "clients"}
 
@@ -24,13 +25,14 @@ def names(kind: str, entries: dict[str, list[dict[str, Any]]] = VOCABULARY) -> l
 
 def unsourced(entries: dict[str, list[dict[str, Any]]]) -> list[str]:
     """The entries without a source that exists: a section of the page, or a class of Kafka."""
-    sections = sections_of(PAGE)
+    sections = {page: sections_of(text) for page, text in PAGES.items()}
     found = []
     for kind, listed in entries.items():
         for entry in listed:
             source = entry.get("source", "")
-            section = re.fullmatch(r"docs/protocol\.md §([\d.]+)", source)
-            if not (section and section[1] in sections) and not re.fullmatch(r"Kafka: (\w+\.)+\w+", source):
+            section = re.fullmatch(r"docs/([\w-]+)\.md §([\d.]+)", source)
+            is_section = section and section[2] in sections.get(section[1], ())
+            if not is_section and not re.fullmatch(r"Kafka: (\w+\.)+\w+", source):
                 found.append(f"{kind}: {entry.get('name', entry)} has the source {source!r}")
     return found
 

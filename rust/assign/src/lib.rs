@@ -23,6 +23,7 @@ pub mod balance;
 pub mod certify;
 pub mod claims;
 mod classes;
+pub mod embedded;
 mod equal;
 mod levels;
 mod moves;

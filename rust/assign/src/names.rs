@@ -6,12 +6,11 @@
 
 use std::{cmp::Ordering, fmt};
 
-use rota_core::embedded::{self, EmbeddedError, Subscription};
-
 use crate::{
     balance,
     certify::Violation,
     claims::Claims,
+    embedded::{self, EmbeddedError, Subscription},
     problem::{NOBODY, Problem, ProblemError, Racks, Scratch},
     range, roundrobin,
     user_data::{Remembered, decode_cooperative_sticky, decode_sticky},

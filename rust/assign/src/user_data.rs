@@ -1,6 +1,6 @@
 //! What the sticky assignors put into a subscription's user data: the last assignment, as the member remembers it.
 
-use rota_core::embedded::{EmbeddedError, TopicPartitions, read_topic_partitions, write_topic_partitions};
+use crate::embedded::{EmbeddedError, TopicPartitions, read_topic_partitions, write_topic_partitions};
 
 /// What a member remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -108,6 +108,12 @@ impl Rows<'_, '_> {
             OwnedEvent::Lapsed { member_id, .. } => self.push(Row { member: Some(member_id), ..mark("lapsed") }),
             OwnedEvent::Rebalanced { .. } => self.push(mark("rebalanced")),
             OwnedEvent::Gap { entries } => self.push(Row { count: Some(*entries as i64), ..mark("gap") }),
+            OwnedEvent::Configured { .. } => self.push(mark("configured")),
+            OwnedEvent::TopicsChanged { topics } => {
+                for topic in topics {
+                    self.push(Row { topic: Some(&topic.name), ..mark("topics_changed") });
+                }
+            }
         }
     }
 
@@ -292,6 +298,8 @@ fn error_of(answer: &Answer<'_>) -> ErrorCode {
         Answer::DescribeGroup(describe) => describe.error,
         Answer::ListGroups(list) => list.error,
         Answer::DeleteGroup(delete) => delete.error,
+        Answer::ConsumerGroupHeartbeat(heartbeat) => heartbeat.error,
+        Answer::ConsumerGroupDescribe(describe) => describe.error,
         Answer::OffsetDelete(delete) if delete.error != ErrorCode::None => delete.error,
         Answer::OffsetDelete(delete) => {
             first(Box::new(delete.topics.iter().flat_map(|topic| topic.partitions.iter().map(|(_, code)| *code))))

@@ -26,7 +26,9 @@ pub(crate) fn record_rows(position: &Position<'_>, filter: &Filter, columns: &mu
     };
     match &record {
         Record::Offset { group_id, .. } | Record::Group { group_id, .. } if !filter.wants_group(group_id) => {}
-        Record::Unknown { key, value } => newer_rows(base, key, value.as_deref(), filter, columns),
+        Record::Consumer { .. } | Record::Unknown { .. } => {
+            newer_rows(base, position.key, position.value, filter, columns);
+        }
         record => classic_rows(base, record, columns),
     }
     Ok(())
@@ -47,7 +49,9 @@ pub(crate) fn classic_rows(base: Row<'_>, record: &Record, columns: &mut Columns
         Record::Group { group_id, value: None } => {
             columns.push(&Row { kind: Some("group"), group: Some(group_id), ..base });
         }
-        Record::Unknown { key, .. } => columns.push(&Row { kind: Some("other"), payload: Some(key), ..base }),
+        Record::Consumer { .. } | Record::Unknown { .. } => {
+            columns.push(&Row { kind: Some("other"), payload: Some(&record.key_bytes()), ..base });
+        }
     }
 }
 

@@ -13,15 +13,21 @@ use crate::{
 /// From this version on a missing group is an error.
 const FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: i16 = 6;
 
-/// The only type of the groups that this coordinator has.
+/// Types of groups, and of a group of the consumer protocol also its protocol type.
 const GROUP_TYPE: &str = "classic";
+const CONSUMER_GROUP_TYPE: &str = "consumer";
 
 impl Coordinator {
     pub(crate) fn describe_group(&self, step: &mut Step<'_>, ticket: Ticket, request: &DescribeGroup<'_>) {
         let group_id = request.group_id.unwrap_or("");
+        if self.find_consumer_group(group_id).is_some() {
+            let message = format!("Group {group_id} is not a classic group.");
+            return answer_missing_group(step, ticket, request.version, group_id, &message);
+        }
         let group = self.find_group(group_id).map(|group| &self.groups[group]).filter(|group| group.is_visible());
         let Some(group) = group else {
-            return answer_missing_group(step, ticket, request.version, group_id);
+            let message = format!("Group {group_id} not found.");
+            return answer_missing_group(step, ticket, request.version, group_id, &message);
         };
         let chosen = match group.state {
             State::Stable => group.protocol_name.as_deref(),
@@ -56,11 +62,11 @@ impl Coordinator {
 
     pub(crate) fn list_groups(&self, step: &mut Step<'_>, ticket: Ticket, request: &ListGroups<'_>) {
         let wanted = |group: &&Group| request.takes(GROUP_TYPE, group.state.name());
-        let groups: Vec<ListedGroup<'_>> = self
+        let mut groups: Vec<ListedGroup<'_>> = self
             .group_ids
             .values()
             .map(|group| &self.groups[*group])
-            .filter(|group| group.is_visible())
+            .filter(|group| group.is_visible() && !self.consumer_groups.contains_key(&group.id))
             .filter(wanted)
             .map(|group| ListedGroup {
                 group_id: &group.id,
@@ -68,16 +74,26 @@ impl Coordinator {
                 state: group.state.name(),
             })
             .collect();
+        let consumer_groups = self.consumer_groups.values().filter(|group| !group.is_gone());
+        groups.extend(
+            consumer_groups
+                .map(|group| ListedGroup {
+                    group_id: &group.id,
+                    protocol_type: CONSUMER_GROUP_TYPE,
+                    state: group.state().name(),
+                })
+                .filter(|listed| request.takes(CONSUMER_GROUP_TYPE, listed.state)),
+        );
+        groups.sort_unstable_by_key(|listed| listed.group_id);
         step.sink.answer(ticket, Answer::ListGroups(ListAnswer { error: ErrorCode::None, groups: &groups }));
     }
 }
 
-fn answer_missing_group(step: &mut Step<'_>, ticket: Ticket, version: i16, group_id: &str) {
-    let message = format!("Group {group_id} not found.");
+fn answer_missing_group(step: &mut Step<'_>, ticket: Ticket, version: i16, group_id: &str, message: &str) {
     let says_so = version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND;
     let answer = DescribeAnswer {
         error: if says_so { ErrorCode::GroupIdNotFound } else { ErrorCode::None },
-        error_message: says_so.then_some(&*message),
+        error_message: says_so.then_some(message),
         group_id,
         state: State::Dead.name(),
         protocol_type: "",

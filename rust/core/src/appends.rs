@@ -113,6 +113,7 @@ impl Coordinator {
                     Self::answer_commit(step, ticket, topics, error.map(ErrorCode::for_offset_append));
                 }
             }
+            Purpose::Consumer => self.consumer_write_ended(step, append_id, &append.group_id, error),
             Purpose::Delete(group, ticket) => {
                 self.deletion_ended(append_id, group, error);
                 if let Some(ticket) = ticket {
@@ -158,6 +159,10 @@ impl Coordinator {
                 let replacement = Replacement::clone(replacement);
                 append.purpose = Purpose::Abandoned(replacement.predecessor.group);
                 self.replacement_stored(step, append_id, replacement, error);
+            }
+            Purpose::Consumer => {
+                let group_id = Arc::clone(&append.group_id);
+                self.consumer_write_late(step, append_id, &group_id);
             }
             Purpose::Commit(ticket, topics) => {
                 if let Some(ticket) = ticket.take() {
@@ -315,6 +320,7 @@ impl Coordinator {
     /// Everybody who waits for anything is told that this is not the coordinator any more (§15.2).
     pub(crate) fn unload_all(&mut self, step: &mut Step<'_>) {
         let error = ErrorCode::NotCoordinator;
+        self.unload_consumer_groups(step);
         let handles: Vec<GroupHandle> = self.group_ids.values().copied().collect();
         for handle in handles {
             self.dissolve(step, handle, error, true);

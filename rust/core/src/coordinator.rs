@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     config::Config,
+    consumer_group::{config::ConsumerConfig, group::ConsumerGroup, topics::Topics},
     effects::AppendId,
     error::ErrorCode,
     group::{Group, GroupHandle, Member, MemberHandle},
@@ -89,6 +90,12 @@ pub struct Coordinator {
     pub(crate) early_ends: BTreeMap<AppendId, Option<ErrorCode>>,
     /// Records that nobody waited for and whose append failed: they go before the next append.
     pub(crate) unsaved: BTreeMap<RecordKey, Record>,
+    /// Groups of the consumer protocol. Their offsets are in `groups`.
+    pub(crate) consumer_groups: BTreeMap<Arc<str>, ConsumerGroup>,
+    /// Settings of theirs.
+    pub(crate) consumer: ConsumerConfig,
+    /// The topics of the cluster; none while no one has said so.
+    pub(crate) topics: Topics,
     pub(crate) next_append: AppendId,
     pub(crate) cleaner: Cleaner,
     pub(crate) clock: Now,
@@ -116,6 +123,9 @@ impl Coordinator {
             appends: BTreeMap::new(),
             early_ends: BTreeMap::new(),
             unsaved: BTreeMap::new(),
+            consumer_groups: BTreeMap::new(),
+            consumer: ConsumerConfig::default(),
+            topics: Topics::default(),
             next_append: AppendId(0),
             cleaner: Cleaner::default(),
             clock: Now { mono_ms: 0, wall_ms: 0 },
@@ -189,7 +199,8 @@ impl Coordinator {
 
     /// The same coordinator as it was before it loaded anything.
     pub(crate) fn without_state(&self) -> Coordinator {
-        Coordinator { clock: self.clock, ..Coordinator::new(self.config.clone(), self.partition, self.epoch) }
+        let new = Coordinator::new(self.config.clone(), self.partition, self.epoch);
+        Coordinator { clock: self.clock, consumer: self.consumer.clone(), ..new }
     }
 
     /// The time never goes back, whatever the caller's clock does.

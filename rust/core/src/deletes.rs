@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
+    consumer_group::group::ConsumerGroup,
     coordinator::Coordinator,
     effects::{AppendId, Step},
     error::ErrorCode,
@@ -19,6 +20,9 @@ use crate::{
 impl Coordinator {
     pub(crate) fn delete_group(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &DeleteGroup<'_>) {
         let group_id = request.group_id.unwrap_or("");
+        if self.consumer_groups.contains_key(group_id) {
+            return self.delete_consumer_group(step, ticket, group_id);
+        }
         let Some(handle) = self.find_group(group_id) else {
             return answer_delete(step, ticket, group_id, ErrorCode::GroupIdNotFound);
         };
@@ -38,7 +42,11 @@ impl Coordinator {
     }
 
     pub(crate) fn offset_delete(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &OffsetDelete<'_>) {
+        let consumer_group = request.group_id.and_then(|group_id| self.find_consumer_group(group_id));
         let Some(handle) = self.find_group(request.group_id.unwrap_or("")) else {
+            if let Some(group) = consumer_group {
+                return answer_offset_delete(step, ticket, &nothing_deleted(group, request));
+            }
             return answer_offset_delete_error(step, ticket, ErrorCode::GroupIdNotFound);
         };
         let group = &self.groups[handle];
@@ -55,7 +63,9 @@ impl Coordinator {
         let mut doomed = BTreeSet::new();
         let mut results = Vec::with_capacity(request.topics.len());
         for topic in request.topics {
-            let error = if group.subscribes(topic.name) { ErrorCode::GroupSubscribedToTopic } else { ErrorCode::None };
+            let subscribes =
+                group.subscribes(topic.name) || consumer_group.is_some_and(|group| group.subscribes_to(topic.name));
+            let error = if subscribes { ErrorCode::GroupSubscribedToTopic } else { ErrorCode::None };
             if error == ErrorCode::None {
                 let name: Arc<str> = topic.name.into();
                 let places = topic.partitions.iter().map(|partition| (Arc::clone(&name), *partition));
@@ -140,6 +150,17 @@ impl Coordinator {
             self.remove_group(handle);
         }
     }
+}
+
+/// The results for a consumer group that has no offsets.
+fn nothing_deleted(group: &ConsumerGroup, request: &OffsetDelete<'_>) -> Vec<OffsetDeletedTopic> {
+    let result = |topic: &OffsetDeleteTopic<'_>| {
+        let subscribes = group.subscribes_to(topic.name);
+        let error = if subscribes { ErrorCode::GroupSubscribedToTopic } else { ErrorCode::None };
+        let partitions = topic.partitions.iter().map(|partition| (*partition, error)).collect();
+        OffsetDeletedTopic { name: topic.name.into(), partitions }
+    };
+    request.topics.iter().map(result).collect()
 }
 
 /// Tombstones for these offsets of a group.

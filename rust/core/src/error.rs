@@ -138,6 +138,16 @@ error_codes! {
     UnstableOffsetCommit = 88, "UNSTABLE_OFFSET_COMMIT";
     /// No topic has this id.
     UnknownTopicId = 100, "UNKNOWN_TOPIC_ID";
+    /// The member epoch is not the one that the coordinator has.
+    FencedMemberEpoch = 110, "FENCED_MEMBER_EPOCH";
+    /// Another member has this group instance id and has not left.
+    UnreleasedInstanceId = 111, "UNRELEASED_INSTANCE_ID";
+    /// The server has no assignor of this name.
+    UnsupportedAssignor = 112, "UNSUPPORTED_ASSIGNOR";
+    /// An offset request with an old member epoch.
+    StaleMemberEpoch = 113, "STALE_MEMBER_EPOCH";
+    /// A topic pattern that the server cannot use.
+    InvalidRegularExpression = 128, "INVALID_REGULAR_EXPRESSION";
 }
 
 /// Its number, or where a person reads it its name.

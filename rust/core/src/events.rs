@@ -29,6 +29,11 @@ impl Coordinator {
             Request::ListGroups(request) => self.list_groups(step, ticket, &request),
             Request::DeleteGroup(request) => self.delete_group(step, ticket, &request),
             Request::OffsetDelete(request) => self.offset_delete(step, ticket, &request),
+            Request::ConsumerGroupHeartbeat(request) => {
+                self.consumer_group_heartbeat(step, ticket, entropy, &request);
+            }
+            Request::ConsumerGroupDescribe(request) => self.consumer_group_describe(step, ticket, request.group_id),
+            Request::ConsumerOffsetFetch(request) => self.consumer_offset_fetch(step, ticket, &request),
         }
         self.debug_check(request.group_id());
     }
@@ -57,6 +62,11 @@ impl Coordinator {
                     refuse_deferred(step, &deferred, ErrorCode::CoordinatorNotAvailable);
                 }
                 Operation::Cleaner => self.clean(step),
+                Operation::ConsumerSession(name) => self.consumer_session_expired(step, &name.0, &name.1),
+                Operation::ConsumerRebalance(name) => {
+                    self.consumer_rebalance_expired(step, &name.0, &name.1, name.2);
+                }
+                Operation::ConsumerWait(wait) => self.consumer_wait_over(step, &wait.0, wait.1),
             }
         }
         if fired {
@@ -73,6 +83,9 @@ impl Coordinator {
             Operation::Append(append_id) => return self.append_group(*append_id),
             Operation::StableFetch(fetch) => return Some(&fetch.group_id),
             Operation::AfterDeletion(_) | Operation::Cleaner => return None,
+            Operation::ConsumerSession(name) => return Some(&name.0),
+            Operation::ConsumerRebalance(name) => return Some(&name.0),
+            Operation::ConsumerWait(wait) => return Some(&wait.0),
         };
         self.groups.get(group).map(|group| &*group.id)
     }
@@ -92,6 +105,7 @@ impl Coordinator {
         if self.phase == Phase::Active {
             self.forget_topics(step, topics);
         }
+        self.forget_topic_metadata(topics);
         self.debug_check(None);
     }
 

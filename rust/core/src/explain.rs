@@ -77,6 +77,10 @@ impl Coordinator {
     /// What a group is doing at `now_ms`, whom it waits for and until when, and why it rebalanced lately. `None`: no such
     /// group.
     pub fn explain(&self, group_id: &str, now_ms: u64) -> Option<Explanation> {
+        if self.find_consumer_group(group_id).is_some() {
+            // Its classic group only has its offsets.
+            return None;
+        }
         let group = &self.groups[self.find_group(group_id)?];
         Some(Explanation {
             state: group.state,

@@ -2,6 +2,7 @@
 
 use crate::{
     admin,
+    consumer::writes::{refuse_describe, refuse_heartbeat},
     coordinator::{Coordinator, Phase},
     deletes,
     effects::Step,
@@ -28,6 +29,9 @@ impl<'a> Request<'a> {
             Request::ListGroups(_) => Some(""),
             Request::DeleteGroup(request) => request.group_id,
             Request::OffsetDelete(request) => request.group_id,
+            Request::ConsumerGroupHeartbeat(request) => Some(request.group_id),
+            Request::ConsumerGroupDescribe(request) => Some(request.group_id),
+            Request::ConsumerOffsetFetch(request) => request.group_id,
         }
     }
 
@@ -40,6 +44,7 @@ impl<'a> Request<'a> {
                 | Request::Heartbeat(_)
                 | Request::LeaveGroup(_)
                 | Request::OffsetDelete(_)
+                | Request::ConsumerGroupDescribe(_)
         );
         self.group_id().is_some_and(|group_id| may_be_empty || !group_id.is_empty())
     }
@@ -54,6 +59,10 @@ pub fn refuse(coordinator: &Coordinator, step: &mut Step<'_>, ticket: Ticket, re
     {
         Coordinator::answer_sync_error(step, ticket, ErrorCode::InconsistentGroupProtocol);
         return true;
+    }
+    if let Request::ConsumerGroupHeartbeat(heartbeat) = request {
+        let refusal = coordinator.refuse_consumer_heartbeat(heartbeat);
+        return refusal.inspect(|refusal| refuse_heartbeat(step, ticket, refusal)).is_some();
     }
     let Some(error) = verdict(coordinator, request) else { return false };
     answer(step, ticket, request, error);
@@ -86,6 +95,13 @@ pub fn answer(step: &mut Step<'_>, ticket: Ticket, request: &Request<'_>, error:
             deletes::answer_delete(step, ticket, delete.group_id.unwrap_or(""), error);
         }
         Request::OffsetDelete(_) => deletes::answer_offset_delete_error(step, ticket, error),
+        Request::ConsumerGroupHeartbeat(_) => refuse_heartbeat(step, ticket, &error.into()),
+        Request::ConsumerGroupDescribe(describe) => {
+            refuse_describe(step, ticket, describe.group_id, error, None);
+        }
+        Request::ConsumerOffsetFetch(fetch) => {
+            Coordinator::answer_fetch_error(step, ticket, fetch.group_id.unwrap_or(""), error);
+        }
     }
 }
 
@@ -100,6 +116,9 @@ fn verdict(coordinator: &Coordinator, request: &Request<'_>) -> Option<ErrorCode
         if !legal.contains(&join.session_timeout_ms) {
             return Some(ErrorCode::InvalidSessionTimeout);
         }
+    }
+    if matches!(request, Request::ConsumerGroupDescribe(_)) && !coordinator.consumer_config().enabled {
+        return Some(ErrorCode::UnsupportedVersion);
     }
     match coordinator.phase {
         // It has answers of its own for the other phases.

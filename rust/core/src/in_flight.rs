@@ -34,6 +34,8 @@ pub enum Purpose {
     Retention(Vec<GroupHandle>),
     /// Nobody waits for it: a group that emptied, offsets of a deleted topic.
     Unattended,
+    /// A step of a consumer group, which knows what is to be answered.
+    Consumer,
 }
 
 /// An append in flight.
@@ -58,6 +60,8 @@ pub enum RecordKey {
     Offset(Arc<str>, Arc<str>, i32),
     /// Something of another type.
     Unknown(Box<[u8]>),
+    /// Something of a consumer group: key type and, of a member or pattern, its name.
+    Consumer(Arc<str>, i16, Option<Arc<str>>),
 }
 
 /// A replacement in Stable, on its way to the log.
@@ -89,6 +93,10 @@ impl RecordKey {
             Record::Group { group_id, .. } => RecordKey::Group(Arc::clone(group_id)),
             Record::Offset { group_id, topic, partition, .. } => {
                 RecordKey::Offset(Arc::clone(group_id), Arc::clone(topic), *partition)
+            }
+            Record::Consumer { group_id, about } => {
+                let (key_type, second) = about.key();
+                RecordKey::Consumer(Arc::clone(group_id), key_type, second.cloned())
             }
             Record::Unknown { key, .. } => RecordKey::Unknown(key.clone()),
         }

@@ -6,6 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
+    consumer_group::group::ConsumerGroup,
     coordinator::{Cleaner, Coordinator, Phase},
     effects::AppendId,
     error::ErrorCode,
@@ -44,6 +45,8 @@ pub struct Inside<'a> {
     pub early_ends: &'a BTreeMap<AppendId, Option<ErrorCode>>,
     /// Records of failed appends that go before the next append.
     pub unsaved: &'a BTreeMap<RecordKey, Record>,
+    /// Groups of the consumer protocol.
+    pub consumer_groups: &'a BTreeMap<Arc<str>, ConsumerGroup>,
     /// How far the cleaner is.
     pub cleaner: &'a Cleaner,
 }
@@ -63,6 +66,9 @@ impl Coordinator {
             appends,
             early_ends,
             unsaved,
+            consumer_groups,
+            consumer: _,
+            topics: _,
             next_append: _,
             cleaner,
             clock,
@@ -71,6 +77,18 @@ impl Coordinator {
             unchecked: _,
         } = self;
         let (phase, clock) = (*phase, *clock);
-        Inside { phase, clock, group_ids, groups, members, purgatory, appends, early_ends, unsaved, cleaner }
+        Inside {
+            phase,
+            clock,
+            group_ids,
+            groups,
+            members,
+            purgatory,
+            appends,
+            early_ends,
+            unsaved,
+            consumer_groups,
+            cleaner,
+        }
     }
 }

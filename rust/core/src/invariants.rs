@@ -67,7 +67,8 @@ impl Coordinator {
     /// Checks every group, and that everything names what names it; the first violation found.
     pub fn check_invariants(&self) -> Result<(), Violation> {
         self.group_ids.values().try_for_each(|handle| self.check_group(*handle))?;
-        self.check_references()
+        self.check_references()?;
+        self.check_consumer_groups()
     }
 
     /// If it checks itself: the group of this event, or all if it may have touched several.

@@ -59,6 +59,12 @@ impl Coordinator {
         request: &JoinGroup<'_>,
     ) {
         let is_new = request.member_id.is_empty();
+        if let Some(group_id) = request.group_id.filter(|group_id| self.consumer_groups.contains_key(*group_id)) {
+            if let Err(error) = self.join_consumer_group(step, ticket, entropy, group_id, request) {
+                refuse(step, ticket, error, request.member_id);
+            }
+            return;
+        }
         let group = match self.find_group(request.group_id.unwrap_or("")) {
             Some(group) => group,
             None if is_new => self.create_group(step, request.group_id.unwrap_or("")),

@@ -26,7 +26,8 @@ extern crate self as rota_core;
 
 // What the protocol and the log have: names, numbers, records.
 pub mod config;
-pub mod embedded;
+mod consumer_record_bytes;
+mod consumer_records;
 pub mod error;
 mod ids;
 mod java_hash;
@@ -46,6 +47,7 @@ mod slots;
 pub mod wheel;
 
 // The state, and what an event does to the outside.
+pub mod consumer_group;
 pub mod coordinator;
 pub mod effects;
 mod group;
@@ -60,6 +62,7 @@ mod vote;
 
 // One request, one file.
 mod admin;
+pub mod consumer;
 mod deletes;
 mod heartbeat;
 mod join;
@@ -77,6 +80,7 @@ mod replay;
 mod retention;
 
 // Views of the state.
+mod consumer_invariants;
 pub mod explain;
 pub mod inspect;
 pub mod invariants;
@@ -84,6 +88,8 @@ pub mod projection;
 mod references;
 pub mod snapshot;
 pub mod summary;
+
+pub use rota_assign::embedded;
 
 pub use config::Config;
 pub use coordinator::{Coordinator, LogEntry, Phase, SelfCheck};

@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `Text`, `Bytes` | `&str`, `&[u8]` |
 //! | `[Text]`, `[i32]`, `[Protocol]` | a slice of texts, of numbers, of the elements that the table describes |
+//! | `Indexes` | the same as `[i32]`; owned types can borrow it |
 //! | `[CommittedTopic]`, `[FetchedTopic]`, `[OffsetDeletedTopic]` | a slice of the types in [`response`](crate::response), which own their lists |
 //! | any other, such as `i16`, `bool`, `ErrorCode` | that type |
 
@@ -157,6 +158,57 @@ macro_rules! requests {
                     /// May be empty: the answer shows errors of the group all the same.
                     topics: [OffsetDeleteTopic],
                 }
+
+                /// Join, stay in and leave a group of the consumer protocol (docs/consumer-protocol.md §4.1).
+                ConsumerGroupHeartbeat {
+                    /// Wire version, 0 or 1. From v1 on the client makes its member id.
+                    version: i16,
+                    /// Empty is refused.
+                    group_id: Text,
+                    /// Empty only in v0, by a member that joins.
+                    member_id: Text,
+                    /// 0 joins, -1 leaves, -2 leaves a static member's place open.
+                    member_epoch: i32,
+                    /// `group.instance.id` of a static member.
+                    instance_id: Text or null,
+                    /// `client.rack`; null: unchanged.
+                    rack_id: Text or null,
+                    /// How long the member may take to give partitions up; -1: unchanged.
+                    rebalance_timeout_ms: i32,
+                    /// Null: unchanged.
+                    subscribed_topic_names: [Text] or null,
+                    /// Null: unchanged; "": none (v1+).
+                    subscribed_topic_regex: Text or null,
+                    /// Null: unchanged.
+                    server_assignor: Text or null,
+                    /// What the member owns now; null: it does not say.
+                    topic_partitions: [TopicPartitions] or null,
+                    /// From the request header.
+                    client_id: Text,
+                    /// As `/127.0.0.1`.
+                    client_host: Text,
+                }
+
+                /// Show one group of the consumer protocol (docs/consumer-protocol.md §13.1).
+                ConsumerGroupDescribe {
+                    /// Empty is refused.
+                    group_id: Text,
+                }
+
+                /// OffsetFetch of version 9 and later, which can say who asks (docs/consumer-protocol.md §12). Its answer is that of
+                /// `OffsetFetch`.
+                ConsumerOffsetFetch {
+                    /// As in `OffsetFetch`.
+                    group_id: Text or null,
+                    /// Null: no member.
+                    member_id: Text or null,
+                    /// Negative: no member.
+                    member_epoch: i32,
+                    /// As in `OffsetFetch`.
+                    require_stable: bool,
+                    /// As in `OffsetFetch`.
+                    topics: [FetchTopic] or null,
+                }
             }
 
             elements {
@@ -225,6 +277,14 @@ macro_rules! requests {
                     name: Text,
                     /// In the order of the request; repetitions are answered as often as sent.
                     partitions: [i32],
+                }
+
+                /// Partitions of one topic.
+                TopicPartitions {
+                    /// The topic.
+                    topic_id: u128,
+                    /// Its partitions.
+                    partitions: Indexes,
                 }
             }
         }
@@ -338,6 +398,42 @@ macro_rules! answers {
                     /// In request order; empty on an error of the group.
                     topics: [OffsetDeletedTopic],
                 }
+
+                /// Answer to `ConsumerGroupHeartbeat` (docs/consumer-protocol.md §4.2).
+                ConsumerGroupHeartbeat => ConsumerHeartbeatAnswer {
+                    /// `NONE` on success.
+                    error: ErrorCode,
+                    /// Null on success, and where the code says everything.
+                    error_message: Text or null,
+                    /// Null on an error.
+                    member_id: Text or null,
+                    /// The epoch to send with the next heartbeat; that of the request when the member left, 0 on an error.
+                    member_epoch: i32,
+                    /// 0 on an error and when the member left.
+                    heartbeat_interval_ms: i32,
+                    /// What the member owns now; null: unchanged.
+                    assignment: [AssignedTopic] or null,
+                }
+
+                /// Answer to `ConsumerGroupDescribe` (docs/consumer-protocol.md §13.1) for one group.
+                ConsumerGroupDescribe => ConsumerDescribeAnswer {
+                    /// The group's error.
+                    error: ErrorCode,
+                    /// Null on success.
+                    error_message: Text or null,
+                    /// The group asked about.
+                    group_id: Text,
+                    /// "" on an error.
+                    group_state: Text,
+                    /// The group epoch.
+                    group_epoch: i32,
+                    /// The epoch of the target assignment.
+                    assignment_epoch: i32,
+                    /// The assignor that most members name.
+                    assignor_name: Text,
+                    /// By member id.
+                    members: [ConsumerMemberDescription],
+                }
             }
 
             elements {
@@ -386,6 +482,50 @@ macro_rules! answers {
                     /// The group's state (v4+).
                     state: Text,
                 }
+
+                /// Partitions of one topic in the answer to a heartbeat.
+                AssignedTopic {
+                    /// The topic.
+                    topic_id: u128,
+                    /// Its partitions.
+                    partitions: Indexes,
+                }
+
+                /// Partitions of one topic in a description.
+                NamedTopic {
+                    /// The topic.
+                    topic_id: u128,
+                    /// Its name.
+                    topic: Text,
+                    /// Its partitions.
+                    partitions: Indexes,
+                }
+
+                /// One member in the description of a consumer group.
+                ConsumerMemberDescription {
+                    /// The member.
+                    member_id: Text,
+                    /// Static members only.
+                    instance_id: Text or null,
+                    /// `client.rack`
+                    rack_id: Text or null,
+                    /// The member epoch.
+                    member_epoch: i32,
+                    /// `client.id`
+                    client_id: Text,
+                    /// As `/127.0.0.1`.
+                    client_host: Text,
+                    /// Sorted.
+                    subscribed_topic_names: [Text],
+                    /// "" if it has none.
+                    subscribed_topic_regex: Text or null,
+                    /// What it owns.
+                    assignment: [NamedTopic],
+                    /// What it is to own.
+                    target_assignment: [NamedTopic],
+                    /// 0 classic, 1 consumer (v1+).
+                    member_type: i8,
+                }
             }
         }
     };
@@ -397,6 +537,7 @@ macro_rules! borrowed_type {
     ($a:lifetime Text) => { &$a str };
     ($a:lifetime Bytes) => { &$a [u8] };
     ($a:lifetime [i32]) => { &$a [i32] };
+    ($a:lifetime Indexes) => { &$a [i32] };
     ($a:lifetime [CommittedTopic]) => { &$a [CommittedTopic] };
     ($a:lifetime [OffsetDeletedTopic]) => { &$a [OffsetDeletedTopic] };
     ($a:lifetime [Text]) => { &$a [&$a str] };

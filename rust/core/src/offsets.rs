@@ -10,7 +10,7 @@ use crate::{
     in_flight::Purpose,
     operations::{Operation, WaitingFetch, WantedTopic, WatchKey},
     records::{OffsetValue, Record},
-    request::{CommitPartition, CommitTopic, FetchTopic, Now, OffsetCommit, OffsetFetch, Ticket},
+    request::{CommitPartition, CommitTopic, ConsumerOffsetFetch, FetchTopic, Now, OffsetCommit, OffsetFetch, Ticket},
     response::{Answer, CommitAnswer, CommittedTopic, FetchAnswer, FetchedOffset, FetchedTopic},
     states::State,
 };
@@ -59,6 +59,9 @@ impl Coordinator {
     /// Who may commit in which state (§10.1); gives the member whose session the commit extends. INVARIANT: S15.
     fn may_commit(&self, request: &OffsetCommit<'_>) -> Result<Option<MemberHandle>, ErrorCode> {
         let group_id = request.group_id.unwrap_or("");
+        if let Some(checked) = self.check_consumer_commit(request) {
+            return checked.map(|()| None);
+        }
         let anonymous = request.generation < 0;
         let Some(group) = self.find_group(group_id).map(|group| &self.groups[group]) else {
             return match (anonymous, request.version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND) {
@@ -194,6 +197,21 @@ impl Coordinator {
                 self.purgatory.watch(deadline, &[WatchKey::Append(append_id)], operation);
             }
             _ => self.answer_fetch(step, &fetch),
+        }
+    }
+
+    /// OffsetFetch of version 9 and later says who asks (docs/consumer-protocol.md §12).
+    pub(crate) fn consumer_offset_fetch(
+        &mut self,
+        step: &mut Step<'_>,
+        ticket: Ticket,
+        request: &ConsumerOffsetFetch<'_>,
+    ) {
+        let ConsumerOffsetFetch { group_id, require_stable, topics, .. } = *request;
+        let group = group_id.and_then(|group_id| self.find_consumer_group(group_id));
+        match group.map_or(Ok(()), |group| group.check_fetch(request)) {
+            Ok(()) => self.offset_fetch(step, ticket, &OffsetFetch { group_id, require_stable, topics }),
+            Err(error) => Self::answer_fetch_error(step, ticket, group_id.unwrap_or(""), error),
         }
     }
 

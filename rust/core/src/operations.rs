@@ -33,11 +33,17 @@ pub enum Operation {
     AfterDeletion(Box<Deferred>),
     /// The cleaner begins, or goes on (§13).
     Cleaner,
+    /// The session of a member of a consumer group ends: group and member.
+    ConsumerSession(Box<(Arc<str>, Arc<str>)>),
+    /// A member of a consumer group must have given its partitions up: group, member, and its epoch.
+    ConsumerRebalance(Box<(Arc<str>, Arc<str>, i32)>),
+    /// A request that waits for an append of its consumer group is given up.
+    ConsumerWait(Box<(Arc<str>, Ticket)>),
 }
 
 impl Operation {
     /// The names of all of them, as the vocabulary has them.
-    pub const NAMES: [&'static str; 10] = [
+    pub const NAMES: [&'static str; 13] = [
         "Session",
         "NewMember",
         "Pending",
@@ -48,6 +54,9 @@ impl Operation {
         "StableFetch",
         "AfterDeletion",
         "Cleaner",
+        "ConsumerSession",
+        "ConsumerRebalance",
+        "ConsumerWait",
     ];
 
     /// Its name.
@@ -63,6 +72,9 @@ impl Operation {
             Operation::StableFetch(_) => 7,
             Operation::AfterDeletion(_) => 8,
             Operation::Cleaner => 9,
+            Operation::ConsumerSession(_) => 10,
+            Operation::ConsumerRebalance(_) => 11,
+            Operation::ConsumerWait(_) => 12,
         };
         Operation::NAMES[at]
     }

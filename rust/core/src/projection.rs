@@ -206,7 +206,9 @@ impl Coordinator {
 
     fn appends_about(&self, group_id: &str) -> impl Iterator<Item = u64> {
         let about = move |record: &Record| match record {
-            Record::Group { group_id: about, .. } | Record::Offset { group_id: about, .. } => **about == *group_id,
+            Record::Group { group_id: about, .. }
+            | Record::Offset { group_id: about, .. }
+            | Record::Consumer { group_id: about, .. } => **about == *group_id,
             Record::Unknown { .. } => false,
         };
         let in_flight = self.appends.iter().filter(move |(_, append)| append.records.iter().any(about));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::records::{GroupValue, MemberValue, OffsetValue, Record, RecordError};
+use crate::records::{ConsumerRecord, GroupValue, MemberValue, OffsetValue, Record, RecordError};
 
 /// Key types. 0 is an old alias of 1.
 const KEY_OFFSET_OLD: i16 = 0;
@@ -58,6 +58,7 @@ impl Record {
                 put_i16(&mut bytes, KEY_GROUP);
                 put_string(&mut bytes, group_id);
             }
+            Record::Consumer { group_id, about } => about.write_key(&mut bytes, group_id),
             Record::Unknown { key, .. } => bytes.extend_from_slice(key),
         }
         bytes
@@ -68,6 +69,7 @@ impl Record {
         match self {
             Record::Offset { value, .. } => value.as_ref().map(offset_bytes),
             Record::Group { value, .. } => value.as_ref().map(group_bytes),
+            Record::Consumer { about, .. } => about.value_bytes(),
             Record::Unknown { value, .. } => value.as_ref().map(|value| value.to_vec()),
         }
     }
@@ -82,7 +84,10 @@ impl Record {
             KEY_GROUP => {
                 Ok(Record::Group { group_id: reader.string("group")?, value: value.map(decode_group).transpose()? })
             }
-            _ => Ok(Record::Unknown { key: key.into(), value: value.map(Box::from) }),
+            key_type => match ConsumerRecord::read(key_type, &mut reader, value)? {
+                Some((group_id, about)) => Ok(Record::Consumer { group_id, about }),
+                None => Ok(Record::Unknown { key: key.into(), value: value.map(Box::from) }),
+            },
         }
     }
 }
@@ -201,11 +206,11 @@ fn decode_member(reader: &mut Reader<'_>, version: i16, flexible: bool) -> Resul
     })
 }
 
-fn put_i16(bytes: &mut Vec<u8>, value: i16) {
+pub(crate) fn put_i16(bytes: &mut Vec<u8>, value: i16) {
     bytes.extend_from_slice(&value.to_be_bytes());
 }
 
-fn put_i32(bytes: &mut Vec<u8>, value: i32) {
+pub(crate) fn put_i32(bytes: &mut Vec<u8>, value: i32) {
     bytes.extend_from_slice(&value.to_be_bytes());
 }
 
@@ -213,7 +218,7 @@ fn put_i64(bytes: &mut Vec<u8>, value: i64) {
     bytes.extend_from_slice(&value.to_be_bytes());
 }
 
-fn put_string(bytes: &mut Vec<u8>, text: &str) {
+pub(crate) fn put_string(bytes: &mut Vec<u8>, text: &str) {
     put_i16(bytes, text.len() as i16);
     bytes.extend_from_slice(text.as_bytes());
 }
@@ -230,7 +235,7 @@ fn put_bytes(bytes: &mut Vec<u8>, data: &[u8]) {
     bytes.extend_from_slice(data);
 }
 
-fn put_varint(bytes: &mut Vec<u8>, mut value: u32) {
+pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u32) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
         value >>= 7;
@@ -239,8 +244,8 @@ fn put_varint(bytes: &mut Vec<u8>, mut value: u32) {
 }
 
 /// Takes fields off the front; every length is held against what is left before anything is allocated.
-struct Reader<'a> {
-    bytes: &'a [u8],
+pub(crate) struct Reader<'a> {
+    pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
@@ -250,17 +255,17 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], RecordError> {
+    pub(crate) fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], RecordError> {
         let (taken, rest) = self.bytes.split_first_chunk::<N>().ok_or(RecordError::Truncated { field })?;
         self.bytes = rest;
         Ok(*taken)
     }
 
-    fn i16(&mut self, field: &'static str) -> Result<i16, RecordError> {
+    pub(crate) fn i16(&mut self, field: &'static str) -> Result<i16, RecordError> {
         self.array(field).map(i16::from_be_bytes)
     }
 
-    fn i32(&mut self, field: &'static str) -> Result<i32, RecordError> {
+    pub(crate) fn i32(&mut self, field: &'static str) -> Result<i32, RecordError> {
         self.array(field).map(i32::from_be_bytes)
     }
 
@@ -268,7 +273,7 @@ impl<'a> Reader<'a> {
         self.array(field).map(i64::from_be_bytes)
     }
 
-    fn varint(&mut self, field: &'static str) -> Result<u32, RecordError> {
+    pub(crate) fn varint(&mut self, field: &'static str) -> Result<u32, RecordError> {
         let mut value: u32 = 0;
         for shift in (0..35).step_by(7) {
             let [byte] = self.array(field)?;
@@ -307,16 +312,20 @@ impl<'a> Reader<'a> {
     }
 
     /// What is empty takes no memory.
-    fn either_nullable_string(&mut self, flexible: bool, field: &'static str) -> Result<Option<Arc<str>>, RecordError> {
+    pub(crate) fn either_nullable_string(
+        &mut self,
+        flexible: bool,
+        field: &'static str,
+    ) -> Result<Option<Arc<str>>, RecordError> {
         let text = self.nullable_text(flexible, field)?;
         Ok(text.map(|text| if text.is_empty() { Arc::default() } else { text.into() }))
     }
 
-    fn either_string(&mut self, flexible: bool, field: &'static str) -> Result<Arc<str>, RecordError> {
+    pub(crate) fn either_string(&mut self, flexible: bool, field: &'static str) -> Result<Arc<str>, RecordError> {
         self.either_nullable_string(flexible, field)?.ok_or(RecordError::Malformed { field })
     }
 
-    fn string(&mut self, field: &'static str) -> Result<Arc<str>, RecordError> {
+    pub(crate) fn string(&mut self, field: &'static str) -> Result<Arc<str>, RecordError> {
         self.either_string(false, field)
     }
 
@@ -324,7 +333,7 @@ impl<'a> Reader<'a> {
         self.either_string(true, field)
     }
 
-    fn either_bytes(&mut self, flexible: bool, field: &'static str) -> Result<Arc<[u8]>, RecordError> {
+    pub(crate) fn either_bytes(&mut self, flexible: bool, field: &'static str) -> Result<Arc<[u8]>, RecordError> {
         let length = if flexible { i64::from(self.varint(field)?) - 1 } else { i64::from(self.i32(field)?) };
         self.data(length, field)?.map(Arc::from).ok_or(RecordError::Malformed { field })
     }
@@ -342,11 +351,14 @@ impl<'a> Reader<'a> {
         Ok(topic_id)
     }
 
-    fn skip_tags(&mut self) -> Result<(), RecordError> {
+    pub(crate) fn skip_tags(&mut self) -> Result<(), RecordError> {
         self.each_tag(|_, _| Ok(()))
     }
 
-    fn each_tag(&mut self, mut visit: impl FnMut(u32, &[u8]) -> Result<(), RecordError>) -> Result<(), RecordError> {
+    pub(crate) fn each_tag(
+        &mut self,
+        mut visit: impl FnMut(u32, &[u8]) -> Result<(), RecordError>,
+    ) -> Result<(), RecordError> {
         for _ in 0..self.varint("tags")? {
             let tag = self.varint("tag")?;
             let length = self.varint("tag length")? as usize;
@@ -550,8 +562,8 @@ mod tests {
 
     #[test]
     fn an_unknown_key_type_is_kept_and_an_unknown_value_version_is_an_error() {
-        let unknown = Record::decode(&hex("0003abcd"), Some(&[1])).unwrap();
-        assert_eq!((unknown.key_bytes(), unknown.value_bytes()), (hex("0003abcd"), Some(vec![1])));
+        let unknown = Record::decode(&hex("0009abcd"), Some(&[1])).unwrap();
+        assert_eq!((unknown.key_bytes(), unknown.value_bytes()), (hex("0009abcd"), Some(vec![1])));
         let error = RecordError::UnsupportedVersion { record: "group", version: 5 };
         assert_eq!(error.to_string(), "group value version 5 is not known");
         assert_eq!(Record::decode(&hex("0002000167"), Some(&hex("0005"))), Err(error));

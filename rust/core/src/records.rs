@@ -4,6 +4,11 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize, Serializer};
 
+pub use crate::consumer_records::{
+    ClassicMemberValue, ConsumerRecord, CurrentValue, EpochValue, EpochedIndexes, SubscriptionValue, TargetEpochValue,
+    TopicIndexes,
+};
+
 /// Bytes: hexadecimal where a person reads it.
 pub fn serialized_bytes<S: Serializer>(bytes: &impl AsRef<[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
     let bytes = bytes.as_ref();
@@ -49,6 +54,13 @@ pub enum Record {
         key: Box<[u8]>,
         /// As read; `None` is a tombstone.
         value: Option<Box<[u8]>>,
+    },
+    /// A record of a consumer group.
+    Consumer {
+        /// The group.
+        group_id: Arc<str>,
+        /// What it says.
+        about: ConsumerRecord,
     },
 }
 

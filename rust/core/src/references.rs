@@ -139,6 +139,18 @@ impl Coordinator {
             }
             Operation::StableFetch(_) | Operation::AfterDeletion(_) => true,
             Operation::Cleaner => self.cleaner.deadline == Some(operation),
+            Operation::ConsumerSession(name) => {
+                let member = self.consumer_groups.get(&name.0).and_then(|group| group.member(&name.1));
+                member.is_some_and(|member| member.session == Some(operation))
+            }
+            Operation::ConsumerRebalance(name) => {
+                let member = self.consumer_groups.get(&name.0).and_then(|group| group.member(&name.1));
+                member.is_some_and(|member| member.rebalance == Some(operation))
+            }
+            Operation::ConsumerWait(wait) => {
+                let group = self.consumer_groups.get(&wait.0);
+                group.is_some_and(|group| group.waiting.iter().any(|waiting| waiting.deadline == Some(operation)))
+            }
         }
     }
 }

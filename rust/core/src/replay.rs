@@ -25,6 +25,7 @@ impl Coordinator {
             }
             Record::Group { group_id, value: Some(value) } => self.replay_group(group_id, value),
             Record::Group { group_id, value: None } => self.replay_group_tombstone(group_id),
+            Record::Consumer { group_id, about } => self.replay_consumer(group_id, about),
             // Records of other types are the log's to keep; no state comes of them.
             Record::Unknown { .. } => {}
         }
@@ -129,6 +130,7 @@ impl Coordinator {
         let now = self.observe(now);
         self.purgatory.advance(now.mono_ms);
         let step = &mut Step { now, sink };
+        self.consumer_groups_loaded(step);
         let handles: Vec<GroupHandle> = self.group_ids.values().copied().collect();
         for handle in &handles {
             self.groups[*handle].since_ms = now.mono_ms;

@@ -105,7 +105,7 @@ impl Busy<'_> {
                     Record::Group { group_id, .. } => {
                         busy.groups.insert(group_id);
                     }
-                    Record::Unknown { .. } => {}
+                    Record::Consumer { .. } | Record::Unknown { .. } => {}
                 }
             }
         }
@@ -147,6 +147,9 @@ impl Coordinator {
         }
         drop(busy);
         at = rest;
+        if at.is_none() {
+            self.end_idle_consumer_groups(step);
+        }
         if !found.records.is_empty() {
             let removed = found.removed.clone();
             let append_id = self.append(step, "".into(), Purpose::Retention(removed), found.records);
@@ -177,7 +180,13 @@ impl Coordinator {
             return Err(begun.cloned());
         }
         found.left -= 1;
-        let Some(rule) = group.retention() else { return Ok(()) };
+        let consumer_group = self.find_consumer_group(&group.id);
+        let subscribed = consumer_group.map(|group| group.topic_names());
+        let rule = match &subscribed {
+            Some(topics) => Some(Rule { since_ms: None, subscribed: Some(topics) }),
+            None => group.retention(),
+        };
+        let Some(rule) = rule else { return Ok(()) };
         let retention_ms = i64::from(self.config.offsets_retention_minutes) * MS_PER_MINUTE;
         let mut expired = Vec::new();
         let mut expired_bytes = 0;
@@ -199,7 +208,8 @@ impl Coordinator {
         }
         // One that was split waits for the next run: until then nobody knows what becomes of its first part.
         let nothing_left = begun.is_none() && expired.len() + 1 == entries;
-        if group.state == State::Empty && nothing_left && !busy.groups.contains(&*group.id) {
+        let may_go = group.state == State::Empty && !self.consumer_groups.contains_key(&group.id);
+        if may_go && nothing_left && !busy.groups.contains(&*group.id) {
             expired.extend(tombstones(&group.id, self.unsaved_offsets(&group.id)));
             expired.push(Record::Group { group_id: Arc::clone(&group.id), value: None });
             found.removed.push(handle);

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::{coordinator::Coordinator, invariants::Violation};
 
 /// The first byte of a snapshot: what the rest is. Another for every change of what a coordinator keeps.
-const FORM: u8 = 1;
+const FORM: u8 = 2;
 
 /// Why bytes are not a coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -160,6 +160,8 @@ impl Sink for Told {
             }
             Answer::OffsetFetch(fetch) => Errors(vec![fetch.error], vec![]),
             Answer::DescribeGroup(describe) => Errors(vec![describe.error], vec![]),
+            Answer::ConsumerGroupHeartbeat(heartbeat) => Errors(vec![heartbeat.error], vec![]),
+            Answer::ConsumerGroupDescribe(describe) => Errors(vec![describe.error], vec![]),
             Answer::ListGroups(list) => Errors(vec![list.error], vec![]),
             Answer::DeleteGroup(delete) => Errors(vec![delete.error], vec![]),
             Answer::OffsetDelete(delete) => Errors(vec![delete.error], vec![]),

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use rota_core::{
-    AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Record, Request, Sink, Ticket, controls::NotDone,
+    AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Record, Request, Sink, Ticket,
+    consumer_group::{config::ConsumerConfig, topics::TopicMetadata},
+    controls::NotDone,
     records::serialized_bytes,
 };
 use serde::{Deserialize, Serialize};
@@ -78,6 +80,16 @@ pub enum Event<'a> {
         /// How many.
         entries: u64,
     },
+    /// The settings of consumer groups.
+    Configured {
+        /// All of them.
+        config: &'a ConsumerConfig,
+    },
+    /// Topics are new, or have changed.
+    TopicsChanged {
+        /// What they are now.
+        topics: &'a [TopicMetadata],
+    },
 }
 
 /// One of the deadlines that an advance fired.
@@ -117,6 +129,8 @@ impl<'a> Event<'a> {
             Event::Unloaded => coordinator.unload(now, sink),
             Event::Lapsed { group_id, member_id } => return coordinator.lapse(group_id, member_id, now, sink),
             Event::Rebalanced { group_id } => return coordinator.rebalance(group_id, now, sink),
+            Event::Configured { config } => coordinator.configure_consumer_groups(config.clone()),
+            Event::TopicsChanged { topics } => coordinator.topics_changed(topics, now),
             Event::Began { .. } | Event::Snapshot { .. } | Event::Gap { .. } => {}
         }
         Ok(())
@@ -145,6 +159,7 @@ fn member_of<'a>(request: &Request<'a>) -> &'a str {
         Request::SyncGroup(sync) => sync.member_id,
         Request::Heartbeat(heartbeat) => heartbeat.member_id,
         Request::OffsetCommit(commit) => commit.member_id,
+        Request::ConsumerGroupHeartbeat(heartbeat) => heartbeat.member_id,
         _ => "",
     }
 }
@@ -196,6 +211,12 @@ pub enum OwnedEvent<'a> {
     Gap {
         entries: u64,
     },
+    Configured {
+        config: ConsumerConfig,
+    },
+    TopicsChanged {
+        topics: Vec<TopicMetadata>,
+    },
 }
 
 /// A state is for machines: a person reads how large it is.
@@ -229,6 +250,8 @@ impl OwnedEvent<'_> {
             OwnedEvent::Rebalanced { group_id } => tell(Event::Rebalanced { group_id }),
             OwnedEvent::Snapshot { state } => tell(Event::Snapshot { state }),
             OwnedEvent::Gap { entries } => tell(Event::Gap { entries: *entries }),
+            OwnedEvent::Configured { config } => tell(Event::Configured { config }),
+            OwnedEvent::TopicsChanged { topics } => tell(Event::TopicsChanged { topics }),
         }
     }
 }

@@ -130,6 +130,7 @@ macro_rules! owned_type {
     ($a:lifetime Text) => { Text<$a> };
     ($a:lifetime Bytes) => { Bytes<$a> };
     ($a:lifetime [i32]) => { Vec<i32> };
+    ($a:lifetime Indexes) => { Cow<$a, [i32]> };
     ($a:lifetime [CommittedTopic]) => { Cow<$a, [CommittedTopic]> };
     ($a:lifetime [OffsetDeletedTopic]) => { Cow<$a, [OffsetDeletedTopic]> };
     ($a:lifetime [$element:ident]) => { Vec<$element<$a>> };
@@ -142,6 +143,7 @@ macro_rules! lent {
     ($arena:ident $value:expr => Text) => { &**$value };
     ($arena:ident $value:expr => Bytes) => { &**$value };
     ($arena:ident $value:expr => [i32]) => { &**$value };
+    ($arena:ident $value:expr => Indexes) => { &**$value };
     ($arena:ident $value:expr => [Text]) => { &*$arena.alloc_slice_fill_iter($value.iter().map(|text| &**text)) };
     ($arena:ident $value:expr => [$element:ident]) => {
         &*$arena.alloc_slice_fill_iter($value.iter().map(|element| element.lend($arena)))
@@ -155,6 +157,7 @@ macro_rules! copied {
     ($value:expr => Text) => { Text::Shared($value.into()) };
     ($value:expr => Bytes) => { Bytes::from($value.to_vec()) };
     ($value:expr => [i32]) => { $value.to_vec() };
+    ($value:expr => Indexes) => { Cow::Owned($value.to_vec()) };
     ($value:expr => [Text]) => { $value.iter().map(|text| Text::Shared((*text).into())).collect() };
     ($value:expr => [$element:ident]) => { $value.iter().map(Into::into).collect() };
     ($value:expr => $plain:ident) => { $value };

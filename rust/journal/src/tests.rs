@@ -273,6 +273,10 @@ fn entries_of_earlier_builds_are_read_and_written_as_they_were() {
     }
     for name in Request::NAMES {
         for place in ["request", "answer"] {
+            // Its answer is that of OffsetFetch.
+            if (place, *name) == ("answer", "ConsumerOffsetFetch") {
+                continue;
+            }
             assert!(VERSION_1.contains(&format!("\"{place}\":{{\"{name}\":")), "{place} {name}");
         }
     }

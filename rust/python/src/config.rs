@@ -5,7 +5,7 @@ use pyo3::{
     prelude::*,
     types::{PyBool, PyInt, PyMapping, PyString},
 };
-use rota_core::Config;
+use rota_core::{Config, consumer_group::config::ConsumerConfig};
 use rota_server::{SettingError, Settings, names::Hint};
 
 use crate::errors::ConfigError;
@@ -20,7 +20,12 @@ const OWN: [OwnSetting; 2] = [
 ];
 
 /// The server's settings that a coordinator has, too.
-const OF_THE_COORDINATOR: [&str; 8] = [
+const OF_THE_COORDINATOR: [&str; 13] = [
+    "group.consumer.assignment.interval.ms",
+    "group.consumer.heartbeat.interval.ms",
+    "group.consumer.max.size",
+    "group.consumer.session.timeout.ms",
+    "group.coordinator.rebalance.protocols",
     "group.initial.rebalance.delay.ms",
     "group.max.session.timeout.ms",
     "group.max.size",
@@ -33,6 +38,11 @@ const OF_THE_COORDINATOR: [&str; 8] = [
 
 /// Kafka's defaults with these changes.
 pub fn config_from(changes: Option<&Bound<'_, PyMapping>>) -> PyResult<Config> {
+    configs_from(changes).map(|(config, _)| config)
+}
+
+/// The same, with the settings of consumer groups.
+pub fn configs_from(changes: Option<&Bound<'_, PyMapping>>) -> PyResult<(Config, ConsumerConfig)> {
     let mut settings = Settings::default();
     let mut own = Vec::new();
     for pair in changes.map_or(Ok(Vec::new()), |changes| changes.items()?.extract())? {
@@ -61,7 +71,7 @@ pub fn config_from(changes: Option<&Bound<'_, PyMapping>>) -> PyResult<Config> {
             config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
         )));
     }
-    Ok(config)
+    Ok((config, settings.consumer_groups()))
 }
 
 fn text_of(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {

@@ -8,12 +8,14 @@ use pyo3::{
     sync::MutexExt,
     types::{PyBytes, PyMapping, PyType},
 };
-use rota_core::{AppendId, Entropy, ErrorCode, LogEntry, Now, Phase, Record, Ticket};
+use rota_core::{
+    AppendId, Entropy, ErrorCode, LogEntry, Now, Phase, Record, Ticket, consumer_group::topics::TopicMetadata,
+};
 
 use crate::{
     answers::{Effect, Effects},
     arrays::{Number, array, copied},
-    config::config_from,
+    config::configs_from,
     errors::{self, Code, InvariantViolation, RotaError, SnapshotError},
     explain::{Explanation, explanation},
     projection::Projection,
@@ -87,7 +89,9 @@ impl Coordinator {
     #[new]
     #[pyo3(signature = (config=None, *, partition=0, epoch=1))]
     fn new(config: Option<&Bound<'_, PyMapping>>, partition: u32, epoch: u32) -> PyResult<Self> {
-        let core = rota_core::Coordinator::new(config_from(config)?, partition, epoch);
+        let (config, consumer) = configs_from(config)?;
+        let mut core = rota_core::Coordinator::new(config, partition, epoch);
+        core.configure_consumer_groups(consumer);
         Ok(Coordinator { core: Mutex::new(core) })
     }
 
@@ -202,6 +206,28 @@ impl Coordinator {
         let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
         self.step(py, now_ms, wall_ms, |core, now, sink| {
             core.topics_deleted(&topics, now, sink);
+            Ok(())
+        })
+    }
+
+    /// These topics are new, or have changed: (name, id, number of partitions).
+    #[pyo3(signature = (topics, now_ms, wall_ms=None))]
+    fn topics_changed(
+        &self,
+        py: Python<'_>,
+        topics: Vec<(String, u128, i32)>,
+        now_ms: Millis,
+        wall_ms: Option<i64>,
+    ) -> PyResult<Vec<Effect>> {
+        let topic = |(name, topic_id, partitions): (String, u128, i32)| TopicMetadata {
+            name: name.into(),
+            topic_id,
+            partitions,
+            racks: Vec::new(),
+        };
+        let topics: Vec<TopicMetadata> = topics.into_iter().map(topic).collect();
+        self.step(py, now_ms, wall_ms, |core, now, _| {
+            core.topics_changed(&topics, now);
             Ok(())
         })
     }

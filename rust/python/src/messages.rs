@@ -13,6 +13,9 @@ macro_rules! python_type {
     ([Assignment]) => { $crate::values::Tuple<(String, $crate::values::Octets)> };
     // (member id, instance id, reason)
     ([LeaveIdentity]) => { $crate::values::Tuple<(String, Option<String>, Option<String>)> };
+    (Indexes) => { $crate::values::Tuple<i32> };
+    // (topic id, partitions)
+    ([TopicPartitions]) => { $crate::values::Tuple<(u128, $crate::values::Tuple<i32>)> };
     ([$element:ident]) => { $crate::values::Tuple<$element> };
     ($plain:ident) => { $plain };
 }
@@ -24,6 +27,8 @@ macro_rules! to_python {
     ($value:expr => Text) => { $value.to_owned() };
     ($value:expr => Bytes) => { $value.into() };
     ($value:expr => ErrorCode) => { $crate::errors::Code($value) };
+    ($value:expr => Indexes) => { $value.iter().copied().collect() };
+    ($value:expr => [Text]) => { $value.iter().map(ToString::to_string).collect() };
     ($value:expr => [$element:ident]) => { $value.iter().map($element::from).collect() };
     ($value:expr => $plain:ident) => { $value };
 }
@@ -50,6 +55,16 @@ macro_rules! from_python {
                 member_id: text(member_id),
                 instance_id: instance_id.as_deref().map(text),
                 reason: reason.as_deref().map(text),
+            })
+            .collect()
+    };
+    ($value:expr => [TopicPartitions]) => {
+        $value
+            .0
+            .iter()
+            .map(|(topic_id, partitions)| owned::TopicPartitions {
+                topic_id: *topic_id,
+                partitions: partitions.0.to_vec().into(),
             })
             .collect()
     };

@@ -241,6 +241,11 @@ impl From<&Record> for PyRecord {
             Record::Unknown { key, value } => {
                 PyRecord::Unknown(UnknownRecord { key: Octets(key.clone()), value: value.clone().map(Octets) })
             }
+            // Python has the bytes of what has no class.
+            Record::Consumer { .. } => PyRecord::Unknown(UnknownRecord {
+                key: Octets(record.key_bytes().into()),
+                value: record.value_bytes().map(|value| Octets(value.into())),
+            }),
         }
     }
 }
@@ -259,7 +264,12 @@ impl From<&PyRecord> for Record {
                 value: value.as_ref().map(records::GroupValue::from),
             },
             PyRecord::Unknown(UnknownRecord { key, value }) => {
-                Record::Unknown { key: key.0.clone(), value: value.as_ref().map(|value| value.0.clone()) }
+                let unknown =
+                    || Record::Unknown { key: key.0.clone(), value: value.as_ref().map(|value| value.0.clone()) };
+                match Record::decode(&key.0, value.as_ref().map(|value| &*value.0)) {
+                    Ok(record @ Record::Consumer { .. }) => record,
+                    _ => unknown(),
+                }
             }
         }
     }

@@ -95,6 +95,51 @@ macro_rules! arguments {
     ($(#[$doc:meta])* DeleteGroup $fields:tt) => {
         request_class! { $(#[$doc])* DeleteGroup $fields (group_id) }
     };
+    ($(#[$doc:meta])* ConsumerGroupHeartbeat $fields:tt) => {
+        request_class! {
+            $(#[$doc])*
+            ConsumerGroupHeartbeat $fields
+            (group_id, member_id, member_epoch, instance_id, rack_id, rebalance_timeout_ms, subscribed_topic_names,
+             subscribed_topic_regex, server_assignor, topic_partitions, client_id, client_host, version)
+            new {
+                #[new]
+                #[pyo3(signature = (
+                    group_id, member_id="", member_epoch=0, *, instance_id=None, rack_id=None, rebalance_timeout_ms=-1,
+                    subscribed_topic_names=None, subscribed_topic_regex=None, server_assignor=None,
+                    topic_partitions=None, client_id="client", client_host="/127.0.0.1", version=1
+                ), text_signature = "(group_id, member_id='', member_epoch=0, *, instance_id=None, rack_id=None, \
+                    rebalance_timeout_ms=-1, subscribed_topic_names=None, subscribed_topic_regex=None, \
+                    server_assignor=None, topic_partitions=None, client_id='client', client_host='/127.0.0.1', \
+                    version=1)")]
+                #[expect(clippy::too_many_arguments, reason = "a class has as many arguments as its message has fields")]
+                fn new(
+                    group_id: String,
+                    member_id: &str,
+                    member_epoch: i32,
+                    instance_id: Option<String>,
+                    rack_id: Option<String>,
+                    rebalance_timeout_ms: i32,
+                    subscribed_topic_names: Option<Tuple<String>>,
+                    subscribed_topic_regex: Option<String>,
+                    server_assignor: Option<String>,
+                    topic_partitions: Option<Tuple<(u128, Tuple<i32>)>>,
+                    client_id: &str,
+                    client_host: &str,
+                    version: i16,
+                ) -> Self {
+                    let (client_id, client_host) = (client_id.to_owned(), client_host.to_owned());
+                    ConsumerGroupHeartbeat {
+                        version, group_id, member_id: member_id.to_owned(), member_epoch, instance_id, rack_id,
+                        rebalance_timeout_ms, subscribed_topic_names, subscribed_topic_regex, server_assignor,
+                        topic_partitions, client_id, client_host
+                    }
+                }
+            }
+        }
+    };
+    ($(#[$doc:meta])* ConsumerGroupDescribe $fields:tt) => {
+        request_class! { $(#[$doc])* ConsumerGroupDescribe $fields (group_id) }
+    };
     // Flat in Python, and written below.
     ($(#[$doc:meta])* $flat:ident $fields:tt) => {};
 }
@@ -351,6 +396,9 @@ fn by_topic(partitions: &Tuple<TopicPartition>) -> impl Iterator<Item = (&str, V
     same_topic.map(|run| (run[0].0.as_str(), run.iter().map(|(_, index)| *index).collect()))
 }
 
+/// In Python it is an `OffsetFetch` that says who asks.
+type ConsumerOffsetFetch = OffsetFetch;
+
 plain! {
     /// Read offsets.
     OffsetFetch {
@@ -362,20 +410,30 @@ plain! {
         require_stable: bool,
         /// (topic, id) of the topics that are asked for by id: an offset of another topic of that name is not shown.
         topic_ids: Tuple<(String, u128)>,
+        /// The member that asks; `None`: no member.
+        member_id: Option<String>,
+        /// Its epoch; negative: no member.
+        member_epoch: i32,
     }
     methods new {
         #[new]
         #[pyo3(
-            signature = (group_id, partitions=None, require_stable=false, *, topic_ids=None),
-            text_signature = "(group_id, partitions=None, require_stable=False, *, topic_ids=())"
+            signature = (
+                group_id, partitions=None, require_stable=false, *, topic_ids=None, member_id=None, member_epoch=-1
+            ),
+            text_signature = "(group_id, partitions=None, require_stable=False, *, topic_ids=(), member_id=None, \
+                member_epoch=-1)"
         )]
         fn new(
             group_id: Option<String>,
             partitions: Option<Tuple<TopicPartition>>,
             require_stable: bool,
             topic_ids: Option<Tuple<(String, u128)>>,
+            member_id: Option<String>,
+            member_epoch: i32,
         ) -> Self {
-            OffsetFetch { group_id, partitions, require_stable, topic_ids: topic_ids.unwrap_or_default() }
+            let topic_ids = topic_ids.unwrap_or_default();
+            OffsetFetch { group_id, partitions, require_stable, topic_ids, member_id, member_epoch }
         }
     }
 }
@@ -387,10 +445,18 @@ impl OffsetFetch {
             topic_id: topic_id(&self.topic_ids, name),
             partitions,
         };
-        owned::Request::OffsetFetch(owned::OffsetFetch {
-            group_id: self.group_id.as_deref().map(text),
-            require_stable: self.require_stable,
-            topics: self.partitions.as_ref().map(|partitions| by_topic(partitions).map(topic).collect()),
+        let group_id = self.group_id.as_deref().map(text);
+        let require_stable = self.require_stable;
+        let topics = self.partitions.as_ref().map(|partitions| by_topic(partitions).map(topic).collect());
+        if self.member_id.is_none() && self.member_epoch < 0 {
+            return owned::Request::OffsetFetch(owned::OffsetFetch { group_id, require_stable, topics });
+        }
+        owned::Request::ConsumerOffsetFetch(owned::ConsumerOffsetFetch {
+            group_id,
+            member_id: self.member_id.as_deref().map(text),
+            member_epoch: self.member_epoch,
+            require_stable,
+            topics,
         })
     }
 }

@@ -58,7 +58,9 @@ fn vocabulary(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     words.set_item("causes", Cause::ALL.map(|cause| format!("{cause:?}")))?;
     words.set_item("waits", Waiting::NAMES)?;
     words.set_item("departures", Departed::ALL.map(Departed::name))?;
-    words.set_item("requests", Request::NAMES)?;
+    // Others know it as the OffsetFetch of a member.
+    let requests: Vec<&str> = Request::NAMES.iter().copied().filter(|name| *name != "ConsumerOffsetFetch").collect();
+    words.set_item("requests", requests)?;
     words.set_item("operations", Operation::NAMES)?;
     words.set_item("messages", [REQUESTS, ANSWERS].concat())?;
     Ok(words)

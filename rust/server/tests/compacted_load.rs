@@ -20,8 +20,8 @@ const PAGE_BYTES: usize = 64;
 const SLICE_BYTES: usize = 256;
 /// Tombstones stay so long; the loader of the test is faster.
 const TOMBSTONES_KEPT_MS: i64 = 1_000;
-/// Types of Kafka's newer groups: group, member.
-const NEWER: [i16; 2] = [3, 5];
+/// Types of records of share groups: group, member.
+const NEWER: [i16; 2] = [11, 10];
 
 struct Deaf;
 

@@ -164,6 +164,8 @@ pub fn to_member(answer: &CoreAnswer<'_>) -> Option<Answer> {
         CoreAnswer::DescribeGroup(_)
         | CoreAnswer::ListGroups(_)
         | CoreAnswer::DeleteGroup(_)
-        | CoreAnswer::OffsetDelete(_) => return None,
+        | CoreAnswer::OffsetDelete(_)
+        | CoreAnswer::ConsumerGroupHeartbeat(_)
+        | CoreAnswer::ConsumerGroupDescribe(_) => return None,
     })
 }

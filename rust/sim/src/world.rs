@@ -162,6 +162,8 @@ pub fn error(answer: &Answer<'_>) -> ErrorCode {
         Answer::DescribeGroup(describe) => describe.error,
         Answer::ListGroups(list) => list.error,
         Answer::DeleteGroup(delete) => delete.error,
+        Answer::ConsumerGroupHeartbeat(heartbeat) => heartbeat.error,
+        Answer::ConsumerGroupDescribe(describe) => describe.error,
         Answer::OffsetDelete(delete) => {
             let first = delete.topics.first().and_then(|topic| topic.partitions.first());
             first.map_or(delete.error, |(_, error)| *error)

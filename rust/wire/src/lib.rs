@@ -11,6 +11,7 @@
 pub mod answers;
 pub mod beat;
 pub mod body;
+pub mod consumer_groups;
 pub mod discovery;
 pub mod frame;
 pub mod header;

@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use rota_core::request::{
-    Assignment, CommitPartition, CommitTopic, FetchTopic, Heartbeat, JoinGroup, LeaveGroup, LeaveIdentity, ListGroups,
-    OffsetCommit, OffsetFetch, Protocol, SyncGroup,
+    Assignment, CommitPartition, CommitTopic, ConsumerOffsetFetch, FetchTopic, Heartbeat, JoinGroup, LeaveGroup,
+    LeaveIdentity, ListGroups, OffsetCommit, OffsetFetch, Protocol, Request, SyncGroup,
 };
 
 use crate::{
@@ -319,6 +319,8 @@ pub struct FetchGroupBody<'a> {
     pub group_id: &'a str,
     /// `None` asks for every partition with a committed offset. Ranges of [`OffsetFetchBody::partitions`].
     pub topics: FetchTopics<'a>,
+    /// v9+: the member that asks, and its epoch.
+    pub asker: Option<(Option<&'a str>, i32)>,
 }
 
 /// A decoded `OffsetFetch`, v1–10; up to v7 it names one group.
@@ -339,18 +341,18 @@ impl<'a> OffsetFetchBody<'a> {
         let groups = if version <= 7 {
             let group_id = reader.str("group_id")?;
             let topics = read_fetch_topics(&mut reader, version, &mut partitions)?;
-            vec![FetchGroupBody { group_id, topics }]
+            vec![FetchGroupBody { group_id, topics, asker: None }]
         } else {
             let count = reader.count("groups")?;
             limit_groups(count)?;
             elements(&mut reader, count, |reader| {
                 let group_id = reader.str("group_id")?;
-                if version >= 9 {
-                    // Only groups of the newer consumer protocol compare these two.
-                    reader.nullable_str("member_id")?;
-                    reader.i32("member_epoch")?;
-                }
-                Ok(FetchGroupBody { group_id, topics: read_fetch_topics(reader, version, &mut partitions)? })
+                let asker = if version >= 9 {
+                    Some((reader.nullable_str("member_id")?, reader.i32("member_epoch")?))
+                } else {
+                    None
+                };
+                Ok(FetchGroupBody { group_id, topics: read_fetch_topics(reader, version, &mut partitions)?, asker })
             })?
         };
         let require_stable = since(version, 7, || reader.bool("require_stable"))?;
@@ -361,6 +363,20 @@ impl<'a> OffsetFetchBody<'a> {
     /// The request about one group, as the core takes it.
     pub fn request<'r>(&self, group_id: &'r str, topics: Option<&'r [FetchTopic<'r>]>) -> OffsetFetch<'r> {
         OffsetFetch { group_id: Some(group_id), require_stable: self.require_stable, topics }
+    }
+
+    /// The same, as a member of a consumer group asks it; others have no id and no epoch.
+    pub fn request_of<'r>(&self, group: &FetchGroupBody<'r>, topics: Option<&'r [FetchTopic<'r>]>) -> Request<'r> {
+        match group.asker {
+            None | Some((None, i32::MIN..0)) => Request::OffsetFetch(self.request(group.group_id, topics)),
+            Some((member_id, member_epoch)) => Request::ConsumerOffsetFetch(ConsumerOffsetFetch {
+                group_id: Some(group.group_id),
+                member_id,
+                member_epoch,
+                require_stable: self.require_stable,
+                topics,
+            }),
+        }
     }
 }
 

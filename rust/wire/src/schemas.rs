@@ -178,6 +178,9 @@ static CONSUMER_GROUP_HEARTBEAT: [Field; 10] = [
 static CONSUMER_GROUP_HEARTBEAT_TOPIC: [Field; 2] =
     [Field::new("topic_id", UUID), Field::new("partitions", Kind::Array(&INT32S))];
 
+static CONSUMER_GROUP_DESCRIBE: [Field; 2] =
+    [Field::new("group_ids", Kind::Array(&STRS)), Field::new("include_authorized_operations", BOOL)];
+
 /// The schema of a request that `kafka-protocol` decodes.
 pub(crate) fn schema(api_key: i16) -> Option<&'static [Field]> {
     match api_key {
@@ -192,6 +195,7 @@ pub(crate) fn schema(api_key: i16) -> Option<&'static [Field]> {
         versions::DESCRIBE_CONFIGS => Some(&DESCRIBE_CONFIGS),
         versions::DESCRIBE_CLUSTER => Some(&DESCRIBE_CLUSTER),
         versions::CONSUMER_GROUP_HEARTBEAT => Some(&CONSUMER_GROUP_HEARTBEAT),
+        versions::CONSUMER_GROUP_DESCRIBE => Some(&CONSUMER_GROUP_DESCRIBE),
         versions::INIT_PRODUCER_ID => Some(&INIT_PRODUCER_ID),
         _ => None,
     }

@@ -46,8 +46,10 @@ pub const DELETE_GROUPS: i16 = 42;
 pub const OFFSET_DELETE: i16 = 47;
 /// Key of `DescribeCluster`.
 pub const DESCRIBE_CLUSTER: i16 = 60;
-/// Key of `ConsumerGroupHeartbeat`, whose only answer is that it is not there.
+/// Key of `ConsumerGroupHeartbeat`.
 pub const CONSUMER_GROUP_HEARTBEAT: i16 = 68;
+/// Key of `ConsumerGroupDescribe`.
+pub const CONSUMER_GROUP_DESCRIBE: i16 = 69;
 
 /// One API as it is served.
 #[derive(Debug, PartialEq, Eq)]
@@ -92,9 +94,9 @@ const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i1
 }
 
 /// Every API, by key. `Produce` is advertised from 0 because librdkafka looks for that, and served from 3.
-/// `ConsumerGroupHeartbeat` is advertised, as by a Kafka whose newer consumer protocol is switched off: without it
-/// librdkafka would ask for ever, with it the client is told.
-pub static APIS: [Api; 24] = [
+/// `ConsumerGroupHeartbeat` and `ConsumerGroupDescribe` are advertised also where the consumer protocol is switched off,
+/// as by Kafka: without them librdkafka would ask for ever, with them it gets an error.
+pub static APIS: [Api; 25] = [
     Api { served_from: 3, ..api(PRODUCE, "Produce", 0, 13, 9) },
     api(FETCH, "Fetch", 4, 18, 12),
     api(LIST_OFFSETS, "ListOffsets", 1, 10, 6),
@@ -119,6 +121,7 @@ pub static APIS: [Api; 24] = [
     api(OFFSET_DELETE, "OffsetDelete", 0, 0, NEVER),
     api(DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
     api(CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, 0),
+    api(CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, 0),
 ];
 
 /// The API with this key, if it is served.

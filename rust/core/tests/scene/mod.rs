@@ -66,6 +66,8 @@ impl Sink for Effects {
             Answer::ListGroups(list) => Reply { error: list.error, ..nothing },
             Answer::DeleteGroup(delete) => Reply { error: delete.error, ..nothing },
             Answer::OffsetDelete(delete) => Reply { error: delete.error, ..nothing },
+            Answer::ConsumerGroupHeartbeat(heartbeat) => Reply { error: heartbeat.error, ..nothing },
+            Answer::ConsumerGroupDescribe(describe) => Reply { error: describe.error, ..nothing },
         };
         self.replies.entry(ticket).or_default().push(reply);
     }

@@ -101,6 +101,8 @@ impl Sink for Effects {
             }
             Answer::OffsetFetch(fetch) => (fetch.error, None),
             Answer::DescribeGroup(describe) => (describe.error, None),
+            Answer::ConsumerGroupHeartbeat(heartbeat) => (heartbeat.error, None),
+            Answer::ConsumerGroupDescribe(describe) => (describe.error, None),
             Answer::ListGroups(list) => (list.error, None),
             Answer::DeleteGroup(delete) => (delete.error, (delete.error == ErrorCode::None).then_some(Told::Delete)),
             Answer::OffsetDelete(delete) => {

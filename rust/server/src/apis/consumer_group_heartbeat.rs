@@ -1,21 +1,36 @@
-//! `ConsumerGroupHeartbeat`.
+//! `ConsumerGroupHeartbeat` (docs/consumer-protocol.md).
 
-use kafka_protocol::{
-    messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse},
-    protocol::StrBytes,
-};
+use rota_core::{ErrorCode, request::Request, response::ConsumerHeartbeatAnswer};
+use rota_wire::consumer_groups::{self, HeartbeatBody};
 
 use super::context::{Context, Outcome};
+use crate::client::reply::Beside;
 
-const UNSUPPORTED_VERSION: i16 = 35;
+const SWITCHED_OFF: &str = "this server has the classic group protocol only: set group.protocol=classic, or start it with \
+                            group.coordinator.rebalance.protocols=classic,consumer";
 
-const NO_CONSUMER_PROTOCOL: &str = "this server has the classic group protocol only: set group.protocol=classic";
-
-/// A Kafka whose newer consumer protocol is switched off answers the same.
+/// Submits it to the coordinator of the group.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
-    let _refused: ConsumerGroupHeartbeatRequest = context.decode()?;
-    let response = ConsumerGroupHeartbeatResponse::default()
-        .with_error_code(UNSUPPORTED_VERSION)
-        .with_error_message(Some(StrBytes::from_static_str(NO_CONSUMER_PROTOCOL)));
-    Ok(context.answer(&response))
+    let body = HeartbeatBody::read(context.version(), context.body())?;
+    if !context.node.settings().consumer_groups().enabled {
+        return Ok(context.write(|out| consumer_groups::heartbeat(out, &switched_off())));
+    }
+    context.heard(Some(body.group_id()), body.member_id());
+    let client_id = context.header().client_id;
+    let host = context.client().host().to_owned();
+    Ok(body.with(client_id, &host, |request| {
+        context.submit(body.group_id(), Beside::Nothing, Request::ConsumerGroupHeartbeat(request))
+    }))
+}
+
+/// A Kafka whose consumer protocol is switched off answers the same, without a message.
+fn switched_off() -> ConsumerHeartbeatAnswer<'static> {
+    ConsumerHeartbeatAnswer {
+        error: ErrorCode::UnsupportedVersion,
+        error_message: Some(SWITCHED_OFF),
+        member_id: None,
+        member_epoch: 0,
+        heartbeat_interval_ms: 0,
+        assignment: None,
+    }
 }

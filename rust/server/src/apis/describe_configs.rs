@@ -119,6 +119,7 @@ fn broker_row(settings: &Settings, name: &str) -> Option<ConfigRow> {
     let value = settings.value(name)?;
     let config_type = match setting.kind {
         Kind::Bool => BOOLEAN,
+        Kind::Protocols => LIST,
         Kind::Int(_, high) if high > i64::from(i32::MAX) => LONG,
         Kind::Int(..) => INT,
     };

@@ -13,7 +13,7 @@ use crate::client::reply::Reply;
 
 /// The operations on a group, as bits: READ, DELETE, DESCRIBE, `DESCRIBE_CONFIGS`, `ALTER_CONFIGS`. Nobody is refused
 /// anything here.
-const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
+pub const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 /// One ticket per group, answers in the order of the request.
 pub fn handle(context: &mut Context<'_>) -> Outcome {

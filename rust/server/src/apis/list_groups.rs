@@ -19,6 +19,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     let Some(fan_out) = parts else { return Ok(Handled::Answered) };
     let request = body.request();
     fan_out.borrow_mut().beside_newer(context.node.newer_groups(&request));
+    fan_out.borrow_mut().beside_consumer(context.node.consumer_group_ids());
     for partition in 0..partitions {
         let reply = Reply::Part(Rc::clone(&fan_out), partition as usize);
         context.node.submit(partition, reply, Request::ListGroups(request));

@@ -5,6 +5,7 @@
 //! is a file with a function `handle`, a line in the table, and its versions in `rota_wire::versions`.
 
 mod api_versions;
+mod consumer_group_describe;
 mod consumer_group_heartbeat;
 pub mod context;
 mod create_partitions;
@@ -63,7 +64,7 @@ pub enum Handled {
 type Handler = fn(&mut Context<'_>) -> Outcome;
 
 /// Every API that is served, by key.
-static HANDLERS: [(i16, Handler); 24] = [
+static HANDLERS: [(i16, Handler); 25] = [
     (versions::PRODUCE, produce::handle),
     (versions::FETCH, fetch::handle),
     (versions::LIST_OFFSETS, list_offsets::handle),
@@ -88,6 +89,7 @@ static HANDLERS: [(i16, Handler); 24] = [
     (versions::OFFSET_DELETE, offset_delete::handle),
     (versions::DESCRIBE_CLUSTER, describe_cluster::handle),
     (versions::CONSUMER_GROUP_HEARTBEAT, consumer_group_heartbeat::handle),
+    (versions::CONSUMER_GROUP_DESCRIBE, consumer_group_describe::handle),
 ];
 
 /// These do not look at the topic table: what other nodes have done to it can wait for another request.

@@ -55,7 +55,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
         } else {
             (asked_by_name(&body, group), Reply::Part(Rc::clone(&fan_out), index))
         };
-        let request = Request::OffsetFetch(body.request(group.group_id, topics.as_deref()));
+        let request = body.request_of(group, topics.as_deref());
         context.submit_part(group.group_id, reply, request);
         if fan_out.borrow().is_too_large() {
             return Ok(Handled::Close);

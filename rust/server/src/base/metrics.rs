@@ -76,6 +76,8 @@ impl Tally {
             Answer::ListGroups(listed) => self.refused("ListGroups", listed.error),
             Answer::DeleteGroup(deleted) => self.refused("DeleteGroups", deleted.error),
             Answer::OffsetDelete(deleted) => self.refused("OffsetDelete", deleted.error),
+            Answer::ConsumerGroupHeartbeat(heartbeat) => self.refused("ConsumerGroupHeartbeat", heartbeat.error),
+            Answer::ConsumerGroupDescribe(described) => self.refused("ConsumerGroupDescribe", described.error),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rota_core::config::Config;
+use rota_core::{config::Config, consumer_group::config::ConsumerConfig};
 
 use super::{
     names::Hint,
@@ -16,6 +16,8 @@ pub enum Kind {
     Int(i64, i64),
     /// `true` or `false`.
     Bool,
+    /// Group protocols: `classic`, or `classic,consumer`.
+    Protocols,
 }
 
 /// One setting.
@@ -51,6 +53,16 @@ settings! {
         "whether Metadata creates the topics that it is asked about";
     CONNECTIONS_MAX_IDLE_MS = "connections.max.idle.ms", Kind::Int(-1, i64::MAX / 2), "600000",
         "a connection that is silent for so long, with no request waiting, is closed; -1: never";
+    GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS = "group.consumer.assignment.interval.ms", Kind::Int(0, 15_000), "1000",
+        "consumer groups: the shortest time between two target assignments of a group";
+    GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS = "group.consumer.heartbeat.interval.ms", Kind::Int(1, INT_MAX), "5000",
+        "consumer groups: how often members are to heartbeat";
+    GROUP_CONSUMER_MAX_SIZE = "group.consumer.max.size", Kind::Int(1, INT_MAX), "2147483647",
+        "consumer groups: how many members a group may have";
+    GROUP_CONSUMER_SESSION_TIMEOUT_MS = "group.consumer.session.timeout.ms", Kind::Int(1, INT_MAX), "45000",
+        "consumer groups: how long a member may be silent";
+    GROUP_COORDINATOR_REBALANCE_PROTOCOLS = "group.coordinator.rebalance.protocols", Kind::Protocols, "classic",
+        "the group protocols that are served: classic, or classic,consumer";
     GROUP_INITIAL_REBALANCE_DELAY_MS = "group.initial.rebalance.delay.ms", Kind::Int(0, INT_MAX), "3000",
         "how long an empty group waits for more members";
     GROUP_MAX_SESSION_TIMEOUT_MS = "group.max.session.timeout.ms", Kind::Int(0, INT_MAX), "1800000",
@@ -145,6 +157,7 @@ impl fmt::Display for Kind {
         match self {
             Kind::Int(low, high) => write!(out, "a whole number from {low} to {high}"),
             Kind::Bool => write!(out, "`true` or `false`"),
+            Kind::Protocols => write!(out, "`classic` or `classic,consumer`"),
         }
     }
 }
@@ -158,6 +171,7 @@ impl Kind {
             Kind::Bool if text.eq_ignore_ascii_case("true") => Some(1),
             Kind::Bool if text.eq_ignore_ascii_case("false") => Some(0),
             Kind::Bool => None,
+            Kind::Protocols => protocols(text),
         }
     }
 
@@ -165,7 +179,24 @@ impl Kind {
         match self {
             Kind::Int(..) => value.to_string(),
             Kind::Bool => (value != 0).to_string(),
+            Kind::Protocols if value == CONSUMER_PROTOCOL => "classic,consumer".to_owned(),
+            Kind::Protocols => "classic".to_owned(),
         }
+    }
+}
+
+/// The values of [`Kind::Protocols`].
+const CLASSIC_PROTOCOL: i64 = 0;
+const CONSUMER_PROTOCOL: i64 = 1;
+
+/// A list of group protocols; `classic` must be among them, as in Kafka.
+fn protocols(text: &str) -> Option<i64> {
+    let mut names: Vec<String> = text.split(',').map(|name| name.trim().to_ascii_lowercase()).collect();
+    names.sort_unstable();
+    match names.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["classic"] => Some(CLASSIC_PROTOCOL),
+        ["classic", "consumer"] => Some(CONSUMER_PROTOCOL),
+        _ => None,
     }
 }
 
@@ -234,6 +265,17 @@ impl Settings {
             offsets_retention_minutes: self.int(OFFSETS_RETENTION_MINUTES) as u32,
             offsets_retention_check_interval_ms: self.int(OFFSETS_RETENTION_CHECK_INTERVAL_MS) as u64,
             ..Config::default()
+        }
+    }
+
+    /// The settings of consumer groups.
+    pub fn consumer_groups(&self) -> ConsumerConfig {
+        ConsumerConfig {
+            enabled: self.int(GROUP_COORDINATOR_REBALANCE_PROTOCOLS) == CONSUMER_PROTOCOL,
+            session_timeout_ms: self.int(GROUP_CONSUMER_SESSION_TIMEOUT_MS) as i32,
+            heartbeat_interval_ms: self.int(GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS) as i32,
+            assignment_interval_ms: self.int(GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS) as i32,
+            max_size: self.int(GROUP_CONSUMER_MAX_SIZE) as u32,
         }
     }
 
@@ -311,6 +353,7 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_core_and_the_topics() {
         assert_eq!(Settings::default().coordinator(), Config::default());
+        assert_eq!(Settings::default().consumer_groups(), ConsumerConfig::default());
         assert_eq!(Settings::default().topics(), TopicSettings::default());
     }
 

@@ -1,6 +1,6 @@
 //! An answer that is put together from the answers of several coordinators, or of one about several groups.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc};
 
 use bytes::BytesMut;
 use rota_core::{
@@ -9,6 +9,7 @@ use rota_core::{
 };
 use rota_wire::{
     answers::{self, FetchIds},
+    consumer_groups,
     versions::{self, Api},
     write::Writer,
 };
@@ -20,8 +21,9 @@ use crate::log::newer_groups::Listed;
 /// again and again; beyond this the connection is closed.
 pub const PARTS_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// The type of all groups that are coordinated here, as a listing names it.
+/// The types of groups that are coordinated here, as a listing names them.
 const CLASSIC: &str = "classic";
+const CONSUMER: &str = "consumer";
 
 /// From this version on `DescribeGroups` has an error for a group that is not a classic one.
 const DESCRIBE_SAYS_WHY_SINCE: i16 = 6;
@@ -38,6 +40,8 @@ pub struct FanOut {
     authorized_operations: i32,
     /// Groups of newer protocols that the answer may be about.
     newer: Vec<Listed>,
+    /// Groups of the consumer protocol that are coordinated here.
+    consumer_groups: BTreeSet<Arc<str>>,
 }
 
 impl FanOut {
@@ -52,12 +56,18 @@ impl FanOut {
             list_error: ErrorCode::None,
             authorized_operations,
             newer: Vec::new(),
+            consumer_groups: BTreeSet::new(),
         }))
     }
 
     /// Says which groups are of newer protocols, as far as the coordinators know them for their offsets only.
     pub fn beside_newer(&mut self, newer: impl IntoIterator<Item = Listed>) {
         self.newer.extend(newer);
+    }
+
+    /// Says which groups are of the consumer protocol and are coordinated here.
+    pub fn beside_consumer(&mut self, group_ids: BTreeSet<Arc<str>>) {
+        self.consumer_groups = group_ids;
     }
 
     /// The parts are too large together: there will be no answer.
@@ -103,6 +113,11 @@ impl FanOut {
                 }
             }
             Answer::DeleteGroup(answer) => answers::deleted_group(out, version, answer),
+            Answer::ConsumerGroupDescribe(answer) => {
+                let failed = answer.error != ErrorCode::None;
+                let operations = if failed { answers::OPERATIONS_NOT_ASKED } else { self.authorized_operations };
+                consumer_groups::described_group(out, version, answer, operations);
+            }
             Answer::ListGroups(answer) => self.list_part(index, answer),
             _ => {}
         }
@@ -120,7 +135,8 @@ impl FanOut {
                     } else if self.newer.iter().any(|newer| newer.is(group.group_id)) {
                         continue;
                     }
-                    answers::listed_group(out, version, group, CLASSIC);
+                    let is_consumer = self.consumer_groups.contains(group.group_id);
+                    answers::listed_group(out, version, group, if is_consumer { CONSUMER } else { CLASSIC });
                     self.listed += 1;
                 }
             }

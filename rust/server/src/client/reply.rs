@@ -5,6 +5,7 @@ use std::{cell::RefCell, rc::Rc};
 use rota_core::response::{Answer, CommittedTopic};
 use rota_wire::{
     answers::{self, AskedTopic, FetchIds},
+    consumer_groups,
     write::Writer,
 };
 
@@ -66,6 +67,10 @@ fn write_answer(out: &mut Writer<'_>, version: i16, answer: &Answer<'_>, beside:
             answers::offset_delete(out, answer, refused);
         }
         // These are always parts of an answer.
-        Answer::DescribeGroup(_) | Answer::ListGroups(_) | Answer::DeleteGroup(_) => {}
+        Answer::DescribeGroup(_)
+        | Answer::ListGroups(_)
+        | Answer::DeleteGroup(_)
+        | Answer::ConsumerGroupDescribe(_) => {}
+        Answer::ConsumerGroupHeartbeat(answer) => consumer_groups::heartbeat(out, answer),
     }
 }

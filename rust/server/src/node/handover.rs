@@ -119,6 +119,7 @@ impl Node {
     /// an empty one is loaded then.
     pub fn take_over(&mut self, partition: u32, epoch: u32, voices: Vec<(MemberKey, Voice)>) {
         let mut coordinator = Coordinator::new(self.settings.coordinator(), partition, epoch);
+        coordinator.configure_consumer_groups(self.settings.consumer_groups());
         // Every event would be quadratic in a large group, and its members are to be answered in debug builds, too.
         coordinator.check_itself(if cfg!(debug_assertions) { SelfCheck::Sampled } else { SelfCheck::Never });
         // What is here until that is loaded has to know that it loads, and nothing else.
@@ -162,6 +163,10 @@ impl Node {
         self.coordinators[partition as usize] = Some(coordinator);
         let config = self.settings.coordinator();
         self.on_partition(partition, &Event::Began { config: &config, partition, epoch });
+        let consumer = self.settings.consumer_groups();
+        if consumer.enabled {
+            self.on_partition(partition, &Event::Configured { config: &consumer });
+        }
     }
 
     /// Replays the next slice of a partition that this node has taken over under `epoch`.
@@ -244,6 +249,7 @@ impl Node {
         self.coordinators[partition as usize] = Some(coordinator);
         self.newer.insert(partition, newer);
         self.on_partition(partition, &Event::Loaded { state: &[] });
+        self.tell_topics_to(partition);
         self.shared.changes.notify();
         if !deleted.is_empty() {
             let topics: Vec<&str> = deleted.iter().map(String::as_str).collect();

@@ -1,6 +1,6 @@
 //! What can be read of a node without changing it.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use rota_core::{coordinator::Coordinator, explain::Explanation, request::ListGroups};
 
@@ -55,6 +55,11 @@ impl Node {
     /// Whether loading stands still.
     pub fn holds_loads(&self) -> bool {
         self.loads_held
+    }
+
+    /// The groups of the consumer protocol that it coordinates.
+    pub fn consumer_group_ids(&self) -> BTreeSet<Arc<str>> {
+        self.coordinators.iter().flatten().flat_map(Coordinator::consumer_group_ids).cloned().collect()
     }
 
     /// The groups of newer protocols in its partitions, each with whether `request` asks for such a one.

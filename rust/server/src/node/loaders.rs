@@ -94,7 +94,7 @@ impl Fold {
         }
         let record = Record::decode(key, value)?;
         match &record {
-            Record::Unknown { key, value } => self.newer.replay(key, value.as_deref()),
+            Record::Consumer { .. } | Record::Unknown { .. } => self.newer.replay(key, value),
             Record::Group { group_id, value: Some(_) } => self.newer.is_classic(group_id),
             _ => {}
         }

@@ -14,6 +14,7 @@ mod members;
 mod produces;
 pub mod shared_state;
 mod tickets;
+mod topic_metadata;
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -71,6 +72,10 @@ pub struct Node {
     effects: Effects,
     /// Produce requests that wait until their batches are durable.
     produces: Vec<ProduceWait>,
+    /// The topics as the coordinators know them, by name: id and partitions; only for the consumer protocol.
+    known_topics: BTreeMap<String, (u128, i32)>,
+    /// The version of the topic table that they are from.
+    known_version: Option<u64>,
     /// Until when the timer task sleeps.
     armed_ms: u64,
     /// Wakes the timer task.
@@ -103,6 +108,8 @@ impl Node {
             produces: Vec::new(),
             members: Members::default(),
             handling: Handling::default(),
+            known_topics: BTreeMap::new(),
+            known_version: None,
             armed_ms: u64::MAX,
             timer: Rc::default(),
         };
@@ -206,7 +213,11 @@ impl Node {
     /// Hands a request to the coordinator of `partition`. It may be answered before this returns, or any time later.
     pub fn submit(&mut self, partition: u32, reply: Reply, request: Request<'_>) {
         // Only a joining member is given an id.
-        let entropy = if matches!(request, Request::JoinGroup(_)) { self.random.draw() } else { 0 };
+        let entropy = if matches!(request, Request::JoinGroup(_) | Request::ConsumerGroupHeartbeat(_)) {
+            self.random.draw()
+        } else {
+            0
+        };
         let ticket = self.effects.tickets.issue(reply);
         let now = self.clock.now();
         self.effects.metrics.asked(ticket, &request, now.mono_ms);
@@ -284,6 +295,7 @@ impl Node {
         if !deleted.is_empty() {
             self.topics_deleted(&deleted.iter().map(String::as_str).collect::<Vec<_>>());
         }
+        self.tell_topics();
     }
 
     /// What other threads ring when they have left something for this node.

@@ -219,6 +219,11 @@ impl Topics {
         self.topic(name).map(|topic| topic.leaders.len() as i32)
     }
 
+    /// Counts the changes of the table that this node has seen.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
     /// The id of topic `name`.
     pub fn topic_id(&self, name: &str) -> Option<Uuid> {
         self.topic(name).map(|topic| topic.id)

@@ -63,8 +63,20 @@ pub struct Canonical<'a, H> {
 /// cleaner never comes.
 pub fn canonical<'a, H: Hasher>(coordinator: &'a Coordinator, ages: bool, into: &'a mut H) -> Canonical<'a, H> {
     let core = coordinator.inspect();
-    let Inside { phase, clock: _, group_ids, groups, members: _, purgatory: _, appends, early_ends, unsaved, cleaner } =
-        core;
+    let Inside {
+        phase,
+        clock: _,
+        group_ids,
+        groups,
+        members: _,
+        purgatory: _,
+        appends,
+        early_ends,
+        unsaved,
+        consumer_groups,
+        cleaner,
+    } = core;
+    debug_assert!(consumer_groups.is_empty(), "only the classic protocol is explored");
     let mut state = Canonical { core, ages, generation: 0, names: Names::default(), into };
     state.put(phase as u8);
     for (group_id, handle) in group_ids {
@@ -111,6 +123,7 @@ impl<H: Hasher> Canonical<'_, H> {
                 }
             }
             Record::Unknown { key, value } => self.put((2_u8, key, value)),
+            Record::Consumer { group_id, about } => self.put((3_u8, group_id, about)),
         }
     }
 
@@ -362,6 +375,7 @@ impl<H: Hasher> Canonical<'_, H> {
                 }
             }
             Purpose::Unattended => self.put(8_u8),
+            Purpose::Consumer => self.put(9_u8),
         }
     }
 
@@ -459,6 +473,9 @@ impl<H: Hasher> Canonical<'_, H> {
                     self.deferred(deferred);
                 }
                 Operation::Cleaner => self.put(9_u8),
+                Operation::ConsumerSession(name) => self.put((10_u8, name)),
+                Operation::ConsumerRebalance(name) => self.put((11_u8, name)),
+                Operation::ConsumerWait(wait) => self.put((12_u8, wait)),
             }
         }
     }

@@ -175,7 +175,12 @@ impl Cast {
             Request::OffsetFetch(fetch) => {
                 format!("OffsetFetch {}all", if fetch.require_stable { "stable " } else { "" })
             }
-            Request::DescribeGroup(_) | Request::ListGroups(_) | Request::DeleteGroup(_) => request.name().to_owned(),
+            Request::DescribeGroup(_)
+            | Request::ListGroups(_)
+            | Request::DeleteGroup(_)
+            | Request::ConsumerGroupHeartbeat(_)
+            | Request::ConsumerGroupDescribe(_)
+            | Request::ConsumerOffsetFetch(_) => request.name().to_owned(),
             Request::OffsetDelete(delete) => {
                 let places = delete
                     .topics

@@ -120,6 +120,8 @@ pub fn answer(answer: &Answer<'_>) -> Line {
             }
         }
         Answer::DeleteGroup(delete) => line.word(delete.error.name()),
+        Answer::ConsumerGroupHeartbeat(heartbeat) => line.word(heartbeat.error.name()),
+        Answer::ConsumerGroupDescribe(describe) => line.word(describe.error.name()),
         Answer::OffsetDelete(delete) => {
             line.word(delete.error.name());
             for topic in delete.topics {
@@ -212,7 +214,7 @@ pub fn append(records: &[Record]) -> Line {
                     Some(value) => stored_group(&mut line, value),
                 }
             }
-            Record::Unknown { .. } => line.word("a record of another type"),
+            Record::Consumer { .. } | Record::Unknown { .. } => line.word("a record of another type"),
         }
     }
     line

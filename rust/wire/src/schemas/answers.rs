@@ -351,6 +351,39 @@ static CONSUMER_GROUP_HEARTBEAT: [Field; 7] = [
     Field::new("assignment", Kind::Struct(&CONSUMER_GROUP_HEARTBEAT_ASSIGNMENT)).nullable(0),
 ];
 
+static CONSUMER_GROUP_DESCRIBE_TOPIC_PARTITIONS: [Field; 3] =
+    [Field::new("topic_id", UUID), Field::new("topic_name", STR), Field::new("partitions", Kind::Array(&INT32S))];
+static CONSUMER_GROUP_DESCRIBE_ASSIGNMENT: [Field; 1] =
+    [Field::new("topic_partitions", Kind::Array(&Kind::Struct(&CONSUMER_GROUP_DESCRIBE_TOPIC_PARTITIONS)))];
+static CONSUMER_GROUP_DESCRIBE_MEMBERS: [Field; 11] = [
+    Field::new("member_id", STR),
+    Field::new("instance_id", STR).nullable(0),
+    Field::new("rack_id", STR).nullable(0),
+    Field::new("member_epoch", INT32),
+    Field::new("client_id", STR),
+    Field::new("client_host", STR),
+    Field::new("subscribed_topic_names", Kind::Array(&Kind::Str)),
+    Field::new("subscribed_topic_regex", STR).nullable(0),
+    Field::new("assignment", Kind::Struct(&CONSUMER_GROUP_DESCRIBE_ASSIGNMENT)),
+    Field::new("target_assignment", Kind::Struct(&CONSUMER_GROUP_DESCRIBE_ASSIGNMENT)),
+    Field::new("member_type", INT8).from(1),
+];
+static CONSUMER_GROUP_DESCRIBE_GROUPS: [Field; 9] = [
+    Field::new("error_code", INT16),
+    Field::new("error_message", STR).nullable(0),
+    Field::new("group_id", STR),
+    Field::new("group_state", STR),
+    Field::new("group_epoch", INT32),
+    Field::new("assignment_epoch", INT32),
+    Field::new("assignor_name", STR),
+    Field::new("members", Kind::Array(&Kind::Struct(&CONSUMER_GROUP_DESCRIBE_MEMBERS))),
+    Field::new("authorized_operations", INT32).hidden(),
+];
+static CONSUMER_GROUP_DESCRIBE: [Field; 2] = [
+    Field::new("throttle_time_ms", INT32),
+    Field::new("groups", Kind::Array(&Kind::Struct(&CONSUMER_GROUP_DESCRIBE_GROUPS))),
+];
+
 /// The fields of an answer.
 pub(crate) fn answer(api_key: i16) -> Option<&'static [Field]> {
     match api_key {
@@ -378,6 +411,7 @@ pub(crate) fn answer(api_key: i16) -> Option<&'static [Field]> {
         versions::OFFSET_DELETE => Some(&OFFSET_DELETE),
         versions::DESCRIBE_CLUSTER => Some(&DESCRIBE_CLUSTER),
         versions::CONSUMER_GROUP_HEARTBEAT => Some(&CONSUMER_GROUP_HEARTBEAT),
+        versions::CONSUMER_GROUP_DESCRIBE => Some(&CONSUMER_GROUP_DESCRIBE),
         _ => None,
     }
 }

@@ -1,0 +1,12 @@
+//! The state of a group of the consumer protocol, KIP-848, and what follows from it (docs/consumer-protocol.md).
+//!
+//! A [`group::ConsumerGroup`] is a fold of its records: each step computes records, [`group::ConsumerGroup::apply`] folds
+//! them into the state, and the same function replays a log. So memory and log cannot differ.
+
+pub mod config;
+pub mod group;
+pub mod partitions;
+pub mod reconcile;
+pub mod target;
+pub mod topics;
+pub mod waiting;

@@ -1,0 +1,106 @@
+//! The invariants that one state of a consumer group shows, each under its id (docs/consumer-protocol.md).
+
+use std::collections::BTreeMap;
+
+use crate::{
+    consumer_group::{
+        group::{AWAY, ConsumerGroup, Current, MemberState},
+        partitions::Partition,
+    },
+    coordinator::Coordinator,
+    in_flight::Purpose,
+    invariants::Violation,
+    operations::Operation,
+};
+
+type Check = fn(&ConsumerGroup) -> Result<(), String>;
+
+const CHECKS: [(&str, Check); 4] =
+    [("C1", one_owner), ("C3", epochs_in_order), ("C6", pending_where_unrevoked), ("C10", instances_mirror)];
+
+impl Coordinator {
+    /// Checks every consumer group.
+    pub(crate) fn check_consumer_groups(&self) -> Result<(), Violation> {
+        for (group_id, group) in &self.consumer_groups {
+            let violation = |id, detail| Violation { id, group_id: group_id.to_string(), detail };
+            CHECKS.iter().try_for_each(|(id, check)| check(group).map_err(|detail| violation(*id, detail)))?;
+            self.check_consumer_timers(group).map_err(|detail| violation("C16", detail))?;
+        }
+        Ok(())
+    }
+
+    /// Every member that is not leaving has the deadlines that it should have, and an append is in flight where the group
+    /// says so.
+    fn check_consumer_timers(&self, group: &ConsumerGroup) -> Result<(), String> {
+        let expires = |wanted: &str| {
+            let waits = group.waiting.iter();
+            waits.map(|waiting| format!("{:?}", waiting.what)).any(|what| what.contains(wanted))
+        };
+        if !self.is_active() {
+            return Ok(());
+        }
+        for (id, member, _) in group.members() {
+            let session = member.session.and_then(|session| self.purgatory.get(session));
+            let is_its_own = |operation: &Operation| matches!(operation, Operation::ConsumerSession(name) if name.0 == group.id && name.1 == *id);
+            if !session.is_some_and(is_its_own) && !expires("SessionEnded") {
+                return Err(format!("member {id} has no session deadline"));
+            }
+            let owes = member.current.as_ref().is_some_and(|current| current.state == MemberState::Unrevoked);
+            if member.rebalance.is_some() && !owes {
+                return Err(format!("member {id} has a rebalance deadline and nothing to give up"));
+            }
+        }
+        match &group.write {
+            Some(write)
+                if !self.appends.get(&write.append_id).is_some_and(|append| {
+                    matches!(append.purpose, Purpose::Consumer) && append.group_id == group.id
+                }) =>
+            {
+                Err("its append is not in flight".to_owned())
+            }
+            None if !group.waiting.is_empty() => Err("something waits for no append".to_owned()),
+            None if group.is_gone() => Err("nothing is left of it".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn one_owner(group: &ConsumerGroup) -> Result<(), String> {
+    let mut held: BTreeMap<Partition, &str> = BTreeMap::new();
+    for (id, member, _) in group.members() {
+        for (partition, _) in member.current.iter().flat_map(Current::held) {
+            if let Some(other) = held.insert(*partition, id) {
+                return Err(format!("{other} and {id} hold partition {} of topic {:032x}", partition.1, partition.0));
+            }
+        }
+    }
+    let owners = group.owners().iter().map(|(partition, owner)| (*partition, &**owner));
+    if owners.eq(held) { Ok(()) } else { Err("the table of owners differs from what members hold".to_owned()) }
+}
+
+fn epochs_in_order(group: &ConsumerGroup) -> Result<(), String> {
+    if group.target_epoch() > group.epoch() {
+        return Err(format!("the target is of epoch {}, the group at {}", group.target_epoch(), group.epoch()));
+    }
+    let ahead = group.members().find(|(_, member, _)| member.epoch() > group.target_epoch() || member.epoch() < AWAY);
+    ahead.map_or(Ok(()), |(id, member, _)| Err(format!("member {id} is at epoch {}", member.epoch())))
+}
+
+fn pending_where_unrevoked(group: &ConsumerGroup) -> Result<(), String> {
+    let fits = |current: &Current| match current.state {
+        MemberState::Unrevoked => !current.pending.is_empty() || current.epoch <= 0,
+        _ => current.pending.is_empty(),
+    };
+    let broken = group.members().find(|(_, member, _)| member.current.as_ref().is_some_and(|current| !fits(current)));
+    broken.map_or(Ok(()), |(id, ..)| Err(format!("member {id} has partitions to give up in the wrong state")))
+}
+
+fn instances_mirror(group: &ConsumerGroup) -> Result<(), String> {
+    let mut named: Vec<(&str, &str)> = group
+        .members()
+        .filter_map(|(id, _, subscription)| Some((subscription.instance_id.as_deref()?, &**id)))
+        .collect();
+    named.sort_unstable();
+    let mapped = group.instances().iter().map(|(instance, id)| (&**instance, &**id));
+    if mapped.eq(named) { Ok(()) } else { Err("the table of instances differs from the members".to_owned()) }
+}

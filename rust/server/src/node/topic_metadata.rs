@@ -1,0 +1,41 @@
+//! What coordinators of consumer groups know of topics: names, ids and partition counts.
+
+use std::sync::Arc;
+
+use rota_core::consumer_group::topics::TopicMetadata;
+use rota_journal::Event;
+
+use super::Node;
+
+impl Node {
+    /// Tells the coordinators of new topics and of those that have changed; `topics_deleted` tells them of those that are
+    /// gone.
+    pub(super) fn tell_topics(&mut self) {
+        if !self.settings.consumer_groups().enabled || self.known_version == Some(self.topics.version()) {
+            return;
+        }
+        self.known_version = Some(self.topics.version());
+        let known = self.topics.names().filter_map(|name| {
+            let id = self.topics.topic_id(name)?.as_u128();
+            Some((name.to_owned(), (id, self.topics.partition_count(name)?)))
+        });
+        let before = std::mem::replace(&mut self.known_topics, known.collect());
+        let changed = self.known_topics.iter().filter(|(name, topic)| before.get(*name) != Some(*topic));
+        let changed: Vec<TopicMetadata> = changed.map(metadata).collect();
+        if !changed.is_empty() {
+            self.each_partition(&Event::TopicsChanged { topics: &changed }, |_| true);
+        }
+    }
+
+    /// Tells a coordinator that has just loaded of all topics.
+    pub(super) fn tell_topics_to(&mut self, partition: u32) {
+        let topics: Vec<TopicMetadata> = self.known_topics.iter().map(metadata).collect();
+        if !topics.is_empty() {
+            self.on_partition(partition, &Event::TopicsChanged { topics: &topics });
+        }
+    }
+}
+
+fn metadata((name, (topic_id, partitions)): (&String, &(u128, i32))) -> TopicMetadata {
+    TopicMetadata { name: Arc::from(name.as_str()), topic_id: *topic_id, partitions: *partitions, racks: Vec::new() }
+}
