@@ -29,6 +29,7 @@ PATIENCE_S = 0.5
 """How long jobs that run are waited for when nothing needs their results any more."""
 LOOK_S = 0.2
 _asked = threading.Event()
+_watching = threading.Event()
 _grace_s = GRACE_S
 
 
@@ -40,10 +41,16 @@ def watch() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         return
+    _watching.set()
     heard, told = socket.socketpair()
     told.setblocking(False)
     signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=_end, args=(heard, told), name="interrupts", daemon=True).start()
+
+
+def are_watched() -> bool:
+    """Whether `watch` is in effect, as in every command but `rota serve`."""
+    return _watching.is_set()
 
 
 def were_asked() -> bool:

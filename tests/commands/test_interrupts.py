@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from rota import interrupts
+from rota import exits, interrupts
 from tests.commands.interrupted import CASES, ENDS_WITHIN_S, Case, interrupt, name_of, scene, simulate
 
 SEED = int(os.environ.get("ROTA_SEED", "0"))
@@ -42,6 +44,26 @@ def test_every_command_that_may_run_for_long_is_tried() -> None:
     short = {"assign", "settings", "config"}
     assert {case.words.split()[0] for case in CASES} == set(COMMANDS) - short
     assert {f"check {engine.name}" for engine in ENGINES} <= {" ".join(case.words.split()[:2]) for case in CASES}
+
+
+def test_a_check_that_is_interrupted_does_not_wait_for_a_thread_that_waits_for_ever() -> None:
+    script = """
+import threading
+from rota import interrupts
+from rota.check import cli, engines
+
+def run(effort, progress):
+    lock = threading.Lock()
+    lock.acquire()
+    threading.Thread(target=lock.acquire).start()
+    raise KeyboardInterrupt
+
+interrupts.watch()
+cli.checked("proofs", run, engines.Effort(), [])
+"""
+    command = [sys.executable, "-c", script]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_WITHIN_S, check=False)
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (exits.INTERRUPTED, "rota: proofs was interrupted")
 
 
 def test_an_error_of_the_work_is_raised_and_no_other_job_begins() -> None:

@@ -14,10 +14,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from rota import interrupts
 from rota.check import exploration, proofs
 from rota.check.engines import Effort, Engine, Progress, Report, table
 from rota.check.registry import ENGINES
-from rota.exits import FAILED, INTERRUPTED, MISUSED, fail
+from rota.exits import FAILED, INTERRUPTED, MISUSED, complain, fail
 
 app = typer.Typer(
     help="Check the protocol and this implementation of it.",
@@ -62,7 +63,13 @@ def checked(name: str, run: Run, effort: Effort, so_far: list[Report]) -> Report
             process.kill()
         if so_far:
             typer.echo(table(so_far))
-        fail(INTERRUPTED, f"{name} was interrupted")
+        complain(f"{name} was interrupted")
+        if interrupts.are_watched():
+            # An interrupt inside the pool can leave a lock held that its thread needs, and the interpreter's own end
+            # would wait for that thread.
+            sys.stdout.flush()
+            interrupts.end(INTERRUPTED)
+        raise SystemExit(INTERRUPTED) from None
 
 
 def effort(quick: bool, seed: int, steps: int | None, jobs: int | None) -> Effort:
