@@ -383,12 +383,14 @@ fn a_disk_that_was_full_for_one_write_is_in_the_health_although_it_takes_writes_
 #[test]
 fn a_repeated_batch_is_acknowledged_only_once_its_first_copy_is_durable() {
     let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
-    let mut scene = served(&dir, &files);
+    let scene = served(&dir, &files);
     assert_eq!(scene.produce_once(0), (NONE, 0));
 
     let held = files.syncing.lock().unwrap();
     let mut clients = [connected(&scene.server), connected(&scene.server)];
-    clients.iter_mut().for_each(|client| send(client, 8, &message(Some(1))));
+    for client in &mut clients {
+        send(client, 8, &message(Some(1)));
+    }
     let refused = (0..1_000).find_map(|_| clients.iter().position(has_answer)).expect("the second copy is answered");
     assert_eq!(produced(&mut clients[refused]).0, REQUEST_TIMED_OUT);
     assert_eq!(scene.log_end(), Some(1));
@@ -401,7 +403,7 @@ fn a_repeated_batch_is_acknowledged_only_once_its_first_copy_is_durable() {
 #[test]
 fn a_batch_that_a_full_disk_refused_is_stored_when_it_is_sent_again() {
     let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
-    let mut scene = served(&dir, &files);
+    let scene = served(&dir, &files);
     assert_eq!(scene.produce_once(0), (NONE, 0));
     files.fail(Some(Rule { operation: Operation::Write, named: "/t-0/", after: 0, times: 1, errno: ENOSPC }));
     assert_eq!(scene.produce_once(1).0, KAFKA_STORAGE_ERROR);
@@ -409,7 +411,7 @@ fn a_batch_that_a_full_disk_refused_is_stored_when_it_is_sent_again() {
     assert_eq!(scene.produce_once(1), (NONE, 1), "this one is");
     assert_eq!((scene.produce_once(2), scene.log_end()), ((NONE, 2), Some(3)));
     drop(scene);
-    let mut scene = served(&dir, &FailingFiles::default());
+    let scene = served(&dir, &FailingFiles::default());
     assert_eq!((scene.produce_once(1), scene.log_end()), ((NONE, 1), Some(3)));
 }
 
