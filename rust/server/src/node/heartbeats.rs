@@ -2,7 +2,7 @@
 //! without ticket, journal or allocation. It answers what `Coordinator::heartbeats` answers; everything else is left to
 //! [`apis`](crate::apis), one request later.
 
-use rota_core::{ErrorCode, Now, PREFETCHED, Phase, partition_of_bytes, prefetch};
+use rota_core::{Coordinator, ErrorCode, Now, PREFETCHED, Phase, partition_of_bytes, prefetch};
 use rota_wire::{
     beat::FramedBeat,
     frame::{LENGTH_BYTES, frame_length},
@@ -33,18 +33,25 @@ pub fn take(node: &mut Node, client: &Client, bytes: &[u8], request_max_bytes: u
     }
     let now = node.clock.now();
     let out = &mut *client.out();
-    while count > 0 {
+    // The partition of the heartbeats whose deadlines the timer task does not know yet. One look serves all of them.
+    let mut unarmed = None;
+    'batches: while count > 0 {
         let read = batch[..count].iter().flatten();
         if count > 1 {
             prefetch(read.clone().filter_map(|read| Some((node.coordinator(read.partition)?, read.framed.beat()))));
         }
         for read in read {
-            let Some(error) = (taken.count < max).then(|| node.beat(now, read)).flatten() else { return taken };
+            let Some(error) = (taken.count < max).then(|| node.beat(now, read)).flatten() else { break 'batches };
+            let before = unarmed.replace(read.partition);
+            if before != unarmed {
+                node.arm_for(before);
+            }
             read.framed.answer(out, error);
             taken = Taken { bytes: taken.bytes + read.bytes, count: taken.count + 1 };
         }
         count = node.read_batch(&bytes[taken.bytes..], request_max_bytes, &mut batch);
     }
+    node.arm_for(unarmed);
     taken
 }
 
@@ -97,10 +104,14 @@ impl Node {
         if error == ErrorCode::UnknownMemberId {
             return None;
         }
-        let deadline_ms = coordinator.next_deadline();
-        self.arm_earlier(deadline_ms);
         self.effects.metrics.refused("Heartbeat", error);
         Some(error)
+    }
+
+    /// Wakes the timer task if it sleeps beyond the next deadline of a partition.
+    fn arm_for(&mut self, partition: Option<u32>) {
+        let coordinator = partition.and_then(|partition| self.coordinator(partition));
+        self.arm_earlier(coordinator.and_then(Coordinator::next_deadline));
     }
 }
 
@@ -285,6 +296,20 @@ mod tests {
         let heard_ms = coordinator.now().mono_ms;
         assert!(heard_ms > before_ms);
         assert_eq!(coordinator.project("g").unwrap().members[0].deadline_ms, Some(heard_ms + 10_000));
+    }
+
+    #[test]
+    fn the_timer_task_is_woken_for_a_deadline_that_a_batch_has_made_earlier() {
+        let mut scene = Scene::new(Clock::real());
+        let good = heartbeat(2, "g", 1, &scene.member_id);
+        let far = heartbeat(2, "g", 7, &scene.member_id);
+        let partition = scene.node.partition_of("g");
+        scene.node.armed_ms = u64::MAX;
+        let pipeline = [&good[..], &good, &far, &heartbeat(2, "h", 1, "nobody")].concat();
+        assert_eq!(scene.take(&pipeline, u32::MAX).count, 3);
+        let deadline_ms = scene.node.coordinator(partition).unwrap().next_deadline();
+        assert!(deadline_ms.is_some());
+        assert_eq!(Some(scene.node.armed_ms), deadline_ms);
     }
 
     #[test]
