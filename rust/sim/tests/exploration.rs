@@ -71,7 +71,7 @@ fn every_state_within_the_bounds_holds_what_it_has_to() {
     assert!(open.is_empty(), "neither reached nor argued: {open:?}");
     assert!(both.is_empty(), "argued that it cannot be, and reached: {both:?}");
     let (all, reached) = (cells::all().len(), cells.len());
-    let told = [format!("There are {all}; {reached} come up"), format!("why the other {} cannot", all - reached)];
+    let told = [format!("Of {all} cells, {reached} occur"), format!("why the other {} cannot", all - reached)];
     assert!(told.iter().all(|told| PAGE.contains(told)), "the page should say {told:?}");
 }
 
