@@ -133,7 +133,9 @@ fn put_i64_tag(bytes: &mut Vec<u8>, value: i64) {
 
 fn put_indexes(bytes: &mut Vec<u8>, indexes: &[i32]) {
     put_length(bytes, indexes.len());
-    indexes.iter().for_each(|index| put_i32(bytes, *index));
+    for index in indexes {
+        put_i32(bytes, *index);
+    }
 }
 
 fn write_epoch(bytes: &mut Vec<u8>, value: &EpochValue) {
@@ -155,7 +157,9 @@ fn write_subscription(bytes: &mut Vec<u8>, value: &SubscriptionValue) {
     put_text(bytes, &value.client_id);
     put_text(bytes, &value.client_host);
     put_length(bytes, value.topic_names.len());
-    value.topic_names.iter().for_each(|name| put_text(bytes, name));
+    for name in &value.topic_names {
+        put_text(bytes, name);
+    }
     put_text_or_null(bytes, value.topic_regex.as_ref());
     put_i32(bytes, value.rebalance_timeout_ms);
     put_text_or_null(bytes, value.server_assignor.as_ref());

@@ -195,8 +195,8 @@ macro_rules! requests {
                     group_id: Text,
                 }
 
-                /// OffsetFetch of version 9 and later, which can say who asks (docs/consumer-protocol.md §12). Its answer is that of
-                /// `OffsetFetch`.
+                /// `OffsetFetch` of version 9 and later, which can say who asks (docs/consumer-protocol.md §12). Its answer
+                /// is that of `OffsetFetch`.
                 ConsumerOffsetFetch {
                     /// As in `OffsetFetch`.
                     group_id: Text or null,
@@ -407,7 +407,8 @@ macro_rules! answers {
                     error_message: Text or null,
                     /// Null on an error.
                     member_id: Text or null,
-                    /// The epoch to send with the next heartbeat; that of the request when the member left, 0 on an error.
+                    /// The epoch to send with the next heartbeat; that of the request when the member left, 0 on an
+                    /// error.
                     member_epoch: i32,
                     /// 0 on an error and when the member left.
                     heartbeat_interval_ms: i32,

@@ -1,4 +1,4 @@
-//! OffsetCommit and OffsetFetch (docs/protocol.md §10, §11).
+//! `OffsetCommit` and `OffsetFetch` (docs/protocol.md §10, §11).
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -200,7 +200,7 @@ impl Coordinator {
         }
     }
 
-    /// OffsetFetch of version 9 and later says who asks (docs/consumer-protocol.md §12).
+    /// `OffsetFetch` of version 9 and later says who asks (docs/consumer-protocol.md §12).
     pub(crate) fn consumer_offset_fetch(
         &mut self,
         step: &mut Step<'_>,

@@ -9,6 +9,7 @@ use std::{
 
 use crate::{
     appends::{UNATTENDED_BYTES_MAX, record_bytes},
+    consumer_group::group::ConsumerGroup,
     coordinator::{Cleaner, Coordinator, Place},
     deletes::tombstones,
     effects::Step,
@@ -181,7 +182,7 @@ impl Coordinator {
         }
         found.left -= 1;
         let consumer_group = self.find_consumer_group(&group.id);
-        let subscribed = consumer_group.map(|group| group.topic_names());
+        let subscribed = consumer_group.map(ConsumerGroup::topic_names);
         let rule = match &subscribed {
             Some(topics) => Some(Rule { since_ms: None, subscribed: Some(topics) }),
             None => group.retention(),

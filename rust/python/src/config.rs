@@ -36,12 +36,7 @@ const OF_THE_COORDINATOR: [&str; 13] = [
     "offsets.retention.minutes",
 ];
 
-/// Kafka's defaults with these changes.
-pub fn config_from(changes: Option<&Bound<'_, PyMapping>>) -> PyResult<Config> {
-    configs_from(changes).map(|(config, _)| config)
-}
-
-/// The same, with the settings of consumer groups.
+/// Kafka's defaults with these changes, and those of consumer groups.
 pub fn configs_from(changes: Option<&Bound<'_, PyMapping>>) -> PyResult<(Config, ConsumerConfig)> {
     let mut settings = Settings::default();
     let mut own = Vec::new();

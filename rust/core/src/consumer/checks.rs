@@ -1,4 +1,4 @@
-//! What is refused of a ConsumerGroupHeartbeat before any group is looked at, in the order of Kafka 4.4
+//! What is refused of a `ConsumerGroupHeartbeat` before any group is looked at, in the order of Kafka 4.4
 //! (docs/consumer-protocol.md §3.2).
 
 use crate::{

@@ -79,7 +79,7 @@ impl Coordinator {
         step.sink.answer(ticket, Answer::ConsumerGroupDescribe(answer));
     }
 
-    /// DeleteGroups of a consumer group.
+    /// `DeleteGroups` of a consumer group.
     pub(crate) fn delete_consumer_group(&mut self, step: &mut Step<'_>, ticket: Ticket, group_id: &str) {
         if self.is_writing(group_id) {
             return self.wait_for_write(step.now, group_id, Later::Delete(ticket));
@@ -92,7 +92,7 @@ impl Coordinator {
         self.end_consumer_group(step, &id, Some(Owed::Delete(ticket)), true);
     }
 
-    /// A classic JoinGroup for a consumer group: refused while it has members, else it ends, and the join goes on.
+    /// A classic `JoinGroup` for a consumer group: refused while it has members, else it ends, and the join goes on.
     pub(crate) fn join_consumer_group(
         &mut self,
         step: &mut Step<'_>,

@@ -1,4 +1,4 @@
-//! ConsumerGroupHeartbeat of a member that joins or stays (docs/consumer-protocol.md §4.3).
+//! `ConsumerGroupHeartbeat` of a member that joins or stays (docs/consumer-protocol.md §4.3).
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -201,12 +201,11 @@ impl Coordinator {
         let group_id = Arc::clone(&group.id);
         let Some(member) = group.member_mut(member_id) else { return };
         let session_ends = now.after_timeout(self.consumer.session_timeout_ms);
-        match member.session {
-            Some(session) => _ = self.purgatory.rearm(session, session_ends),
-            None => {
-                let what = Operation::ConsumerSession(Box::new((Arc::clone(&group_id), Arc::clone(member_id))));
-                member.session = Some(self.purgatory.watch(session_ends, &[], what));
-            }
+        if let Some(session) = member.session {
+            self.purgatory.rearm(session, session_ends);
+        } else {
+            let what = Operation::ConsumerSession(Box::new((Arc::clone(&group_id), Arc::clone(member_id))));
+            member.session = Some(self.purgatory.watch(session_ends, &[], what));
         }
         let Some(change) = rebalance else { return };
         if let Some(before) = member.rebalance.take() {
@@ -261,7 +260,7 @@ impl Beat<'_> {
     fn replace(&self, group: &mut ConsumerGroup, draft: &mut Draft, predecessor: &Arc<str>) {
         let Some(member) = group.member(predecessor) else { return };
         let (subscription, target) = (member.subscription.clone(), member.target.clone().unwrap_or_default());
-        let current = member.current.clone().unwrap_or_else(Current::new);
+        let current = member.current.clone().unwrap_or_else(Current::joining);
         let current = Current { epoch: 0, previous_epoch: 0, ..current };
         draft.put_tombstones(group, predecessor);
         let id = || Arc::clone(self.member_id);
@@ -348,7 +347,7 @@ impl Beat<'_> {
         let Some(member) = group.member(self.member_id) else { return Ok(None) };
         let names = member.subscription.as_ref().map_or(&[][..], |subscription| &subscription.topic_names);
         let timeout_ms = member.subscription.as_ref().map_or(0, |subscription| subscription.rebalance_timeout_ms);
-        let current = member.current.clone().unwrap_or_else(Current::new);
+        let current = member.current.clone().unwrap_or_else(Current::joining);
         let nothing = PartitionSet::new();
         let reconciliation = Reconciliation {
             target_epoch: group.target_epoch(),

@@ -34,7 +34,9 @@ impl Coordinator {
 
     /// These topics are gone.
     pub(crate) fn forget_topic_metadata(&mut self, topics: &[&str]) {
-        topics.iter().for_each(|name| self.topics.remove(name));
+        for name in topics {
+            self.topics.remove(name);
+        }
         self.expire_metadata(&|name| topics.contains(&name));
     }
 
@@ -93,7 +95,7 @@ impl Coordinator {
     pub(crate) fn drop_empty_shell(&mut self, group_id: &Arc<str>) {
         let Some(handle) = self.find_group(group_id) else { return };
         let group = &self.groups[handle];
-        let is_bare = group.protocol_type.is_none() && group.joined.len() == 0 && group.pending.is_empty();
+        let is_bare = group.protocol_type.is_none() && group.joined.is_empty() && group.pending.is_empty();
         if is_bare && group.offsets.is_empty() && group.deleting.is_none() && group.creating.is_none() {
             self.groups.release(handle);
             self.group_ids.remove(group_id);

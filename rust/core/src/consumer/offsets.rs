@@ -7,7 +7,7 @@ use crate::{
     request::{ConsumerOffsetFetch, OffsetCommit},
 };
 
-/// The first version of OffsetCommit that members of the consumer protocol may use.
+/// The first version of `OffsetCommit` that members of the consumer protocol may use.
 const FIRST_COMMIT_VERSION: i16 = 9;
 
 impl ConsumerGroup {

@@ -125,7 +125,7 @@ pub fn remove(group: &mut ConsumerGroup, draft: &mut Draft, topics: &Topics, mem
 fn put_away(group: &mut ConsumerGroup, draft: &mut Draft, member_id: &Arc<str>) {
     let Some(member) = group.member_mut(member_id) else { return };
     draft.ended.extend(member.rebalance.take());
-    let current = member.current.clone().unwrap_or_else(Current::new);
+    let current = member.current.clone().unwrap_or_else(Current::joining);
     let assigned: Granted = current.assigned.keys().map(|partition| (*partition, 0)).collect();
     let away = Current { epoch: AWAY, assigned, pending: Granted::new(), ..current };
     draft.put(group, ConsumerRecord::Current(Arc::clone(member_id), Some(Box::new(away.value()))));

@@ -194,7 +194,9 @@ impl Coordinator {
                 let waiting = std::mem::take(&mut group.waiting);
                 self.consumer_groups.remove(group_id);
                 self.drop_empty_shell(group_id);
-                waiting.into_iter().for_each(|waiting| self.resume_one(step, group_id, waiting));
+                for waiting in waiting {
+                    self.resume_one(step, group_id, waiting);
+                }
                 return;
             }
             let Some(waiting) = group.waiting.pop_front() else { return };
@@ -318,7 +320,7 @@ pub(crate) fn refuse_heartbeat(step: &mut Step<'_>, ticket: Ticket, refusal: &Re
     step.sink.answer(ticket, Answer::ConsumerGroupHeartbeat(answer));
 }
 
-/// Answers a ConsumerGroupDescribe with an error of the whole group.
+/// Answers a `ConsumerGroupDescribe` with an error of the whole group.
 pub(crate) fn refuse_describe(
     step: &mut Step<'_>,
     ticket: Ticket,

@@ -72,7 +72,7 @@ pub struct Current {
 
 impl Current {
     /// Of a member that has just joined.
-    pub fn new() -> Current {
+    pub fn joining() -> Current {
         let (assigned, pending) = (Granted::new(), Granted::new());
         Current { epoch: 0, previous_epoch: -1, state: MemberState::Stable, assigned, pending }
     }
@@ -321,7 +321,7 @@ impl ConsumerGroup {
                 ConsumerRecord::Pattern(Arc::clone(pattern), self.patterns.remove(pattern))
             }
             ConsumerRecord::Member(id, value) => {
-                let before = self.apply_member(id, value.as_ref());
+                let before = self.apply_member(id, value.as_deref());
                 ConsumerRecord::Member(Arc::clone(id), before)
             }
             ConsumerRecord::Target(id, value) => {
@@ -346,12 +346,9 @@ impl ConsumerGroup {
         result
     }
 
-    fn apply_member(
-        &mut self,
-        id: &Arc<str>,
-        value: Option<&Box<SubscriptionValue>>,
-    ) -> Option<Box<SubscriptionValue>> {
-        let before = self.change(id, |member| std::mem::replace(&mut member.subscription, value.cloned()));
+    fn apply_member(&mut self, id: &Arc<str>, value: Option<&SubscriptionValue>) -> Option<Box<SubscriptionValue>> {
+        let before =
+            self.change(id, |member| std::mem::replace(&mut member.subscription, value.cloned().map(Box::new)));
         if let Some(instance_id) = before.as_ref().and_then(|before| before.instance_id.as_ref())
             && self.instances.get(instance_id) == Some(id)
         {

@@ -15,8 +15,8 @@
 //! A report acknowledges a set if it names no partition of it; a request without a report acknowledges nothing.
 //!
 //! *Cut* takes what the member does not subscribe to any more out of its assignment. *Compute* keeps what assignment
-//! and target share. The rest of the assignment is to be revoked; once that is acknowledged, the free part of the target
-//! is granted. INVARIANTS: C5, nothing is granted while something is to be revoked; C6, only a report ends that.
+//! and target share. The rest of the assignment is to be revoked; once that is acknowledged, the free part of the
+//! target is granted. INVARIANTS: C5, nothing is granted while something is to be revoked; C6, only a report ends that.
 
 use super::{
     group::{Current, MemberState},
@@ -48,11 +48,9 @@ impl Reconciliation<'_> {
     pub fn next(&self, current: &Current) -> Result<Option<Current>, Fenced> {
         let next = match current.state {
             MemberState::Stable if current.epoch != self.target_epoch => self.compute(current, current.epoch),
-            MemberState::Stable if self.resubscribed => self.cut(current),
-            MemberState::Stable => return Ok(None),
             MemberState::Unrevoked if self.acknowledges(&current.pending) => self.compute(current, current.epoch),
-            MemberState::Unrevoked if self.resubscribed => self.cut(current),
-            MemberState::Unrevoked => return Ok(None),
+            MemberState::Stable | MemberState::Unrevoked if self.resubscribed => self.cut(current),
+            MemberState::Stable | MemberState::Unrevoked => return Ok(None),
             MemberState::Unreleased => self.compute(current, current.epoch),
             MemberState::Unknown(_) if self.owned.is_some_and(PartitionSet::is_empty) => {
                 self.compute(current, self.target_epoch)

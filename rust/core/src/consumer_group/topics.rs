@@ -100,7 +100,9 @@ mod tests {
 
     fn hashed(topics: &[TopicMetadata]) -> u64 {
         let mut all = Topics::default();
-        topics.iter().for_each(|topic| all.insert(topic.clone()));
+        for topic in topics {
+            all.insert(topic.clone());
+        }
         let mut names: Vec<&Arc<str>> = topics.iter().map(|topic| &topic.name).collect();
         names.sort_unstable();
         all.hash(names.into_iter()) as u64

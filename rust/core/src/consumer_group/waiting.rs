@@ -28,9 +28,9 @@ pub struct Write {
 /// An answer that waits for an append.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Owed {
-    /// To a ConsumerGroupHeartbeat.
+    /// To a `ConsumerGroupHeartbeat`.
     Heartbeat(Box<Reply>),
-    /// To a DeleteGroups.
+    /// To a `DeleteGroups`.
     Delete(Ticket),
 }
 
@@ -61,13 +61,13 @@ pub struct Waiting {
 /// What can wait.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Later {
-    /// A ConsumerGroupHeartbeat.
+    /// A `ConsumerGroupHeartbeat`.
     Heartbeat(Ticket, u128, Box<DeferredHeartbeat>),
-    /// A ConsumerGroupDescribe.
+    /// A `ConsumerGroupDescribe`.
     Describe(Ticket),
-    /// A DeleteGroups.
+    /// A `DeleteGroups`.
     Delete(Ticket),
-    /// A classic JoinGroup, for a group that is ending.
+    /// A classic `JoinGroup`, for a group that is ending.
     Join(Ticket, Box<DeferredJoin>),
     /// A member's session has ended.
     SessionEnded(Arc<str>),
@@ -87,7 +87,7 @@ impl Later {
     }
 }
 
-/// A ConsumerGroupHeartbeat that owns its strings.
+/// A `ConsumerGroupHeartbeat` that owns its strings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are those of the request")]
 pub struct DeferredHeartbeat {
