@@ -108,6 +108,10 @@ def stable(text: str, shown: dict[str, str]) -> str:
         text,
     )
     text = re.sub(r"0x[0-9a-f]{6,}", "0x...", text)
+    # How many there are changes with every error code, property and request that is added.
+    text = re.sub(r"there are \d+, such as", "there are <n>, such as", text)
+    text = re.sub(r"and \d+ is known", "and <n> is known", text)
+    text = re.sub(r"expected a request \([^)]*\)", "expected a request (...)", text)
     text = re.sub(r"conform-[0-9a-f]{8}…", "<member>…", text)
     return re.sub(r"/[\w./-]*?wrong-use-\w+", "<here>", text)
 
