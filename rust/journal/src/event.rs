@@ -170,6 +170,7 @@ fn member_of<'a>(request: &Request<'a>) -> &'a str {
 /// here.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are Event's")]
+#[expect(clippy::large_enum_variant, reason = "entries are read and folded one at a time")]
 pub enum OwnedEvent<'a> {
     Began {
         config: Config,
