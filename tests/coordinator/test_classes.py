@@ -271,6 +271,7 @@ def test_everything_compiled_is_exported_and_documented() -> None:
         "explore",
         "journal_entry",
         "journal_time",
+        "nearest",
         "recover_log",
         "repair_log",
         "simulate_faults",
