@@ -127,6 +127,7 @@ __all__ = [
     "explore",
     "journal_entry",
     "journal_time",
+    "nearest",
     "recover_log",
     "repair_log",
     "simulate_faults",
@@ -229,6 +230,11 @@ class ErrorCode(IntEnum):
     INVALID_RECORD = 87
     UNSTABLE_OFFSET_COMMIT = 88
     UNKNOWN_TOPIC_ID = 100
+    FENCED_MEMBER_EPOCH = 110
+    UNRELEASED_INSTANCE_ID = 111
+    UNSUPPORTED_ASSIGNOR = 112
+    STALE_MEMBER_EPOCH = 113
+    INVALID_REGULAR_EXPRESSION = 128
 
 # ---- requests
 

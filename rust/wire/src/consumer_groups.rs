@@ -221,6 +221,8 @@ fn assignment(out: &mut Writer<'_>, topics: &[NamedTopic<'_>]) {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use bytes::BytesMut;
     use rota_core::{
         ErrorCode,
@@ -245,7 +247,10 @@ mod tests {
     fn written(write: impl FnOnce(&mut Writer<'_>)) -> String {
         let mut out = BytesMut::new();
         write(&mut Writer::new(&mut out, true));
-        out.iter().map(|byte| format!("{byte:02x}")).collect()
+        out.iter().fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
     }
 
     /// Sent by a client of Kafka 4.4.0.
