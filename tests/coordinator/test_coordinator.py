@@ -302,5 +302,5 @@ def test_extreme_numbers_do_not_break_a_coordinator() -> None:
 
 def test_a_coordinators_repr_says_which_it_is() -> None:
     coordinator = rota.coordinator.Coordinator(partition=7, epoch=3)
-    assert repr(coordinator) == "<rota.coordinator.Coordinator of partition 7, epoch 3: Loading, 0 groups, 0 ms>"
+    assert repr(coordinator) == "<rota.Coordinator of partition 7, epoch 3: Loading, 0 groups, 0 ms>"
     assert (coordinator.partition, coordinator.epoch) == (7, 3)

@@ -53,7 +53,7 @@ def test_importing_a_moved_name_warns_at_the_import() -> None:
     program = "import warnings; warnings.simplefilter('error'); from rota import JoinGroup"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert 'File "<string>", line 1' in done.stderr
-    assert "rota.protocol.JoinGroup has moved to rota.protocol.JoinGroup" in done.stderr
+    assert "rota.JoinGroup has moved to rota.protocol.JoinGroup" in done.stderr
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

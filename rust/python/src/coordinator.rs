@@ -324,7 +324,7 @@ impl Coordinator {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let core = self.lock(py)?;
         Ok(format!(
-            "<rota.coordinator.Coordinator of partition {}, epoch {}: {:?}, {} groups, {} ms>",
+            "<rota.Coordinator of partition {}, epoch {}: {:?}, {} groups, {} ms>",
             core.partition(),
             core.epoch(),
             core.phase(),

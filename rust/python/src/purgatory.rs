@@ -98,7 +98,7 @@ impl Wheel {
     }
 
     fn __repr__(&self) -> String {
-        format!("<rota.coordinator.Wheel at {} ms, {} armed>", self.wheel.now_ms(), self.wheel.len())
+        format!("<rota.Wheel at {} ms, {} armed>", self.wheel.now_ms(), self.wheel.len())
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -189,7 +189,7 @@ impl Purgatory {
     }
 
     fn __repr__(&self) -> String {
-        format!("<rota.coordinator.Purgatory at {} ms, {} waiting>", self.purgatory.now_ms(), self.purgatory.len())
+        format!("<rota.Purgatory at {} ms, {} waiting>", self.purgatory.now_ms(), self.purgatory.len())
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
