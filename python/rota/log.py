@@ -21,9 +21,11 @@ META_PROPERTIES = "meta.properties"
 OFFSETS_TOPIC = "__consumer_offsets"
 RECORDS_AT_ONCE = 1_000
 
-app = typer.Typer(help="Look into a data directory: rota's or Kafka's.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Read and repair a data directory of rota or Kafka.", no_args_is_help=True, rich_markup_mode=None
+)
 
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory. Nothing in it is changed.")]
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory; it is not changed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 
 
@@ -174,7 +176,7 @@ def _journal_lines(log: _rota.DataLog, index: int, wanted: Selection, as_json: b
 
 
 FromOffset = Annotated[int, typer.Option("--from-offset", min=0, metavar="N", help="Start at offset N.")]
-ToOffset = Annotated[int | None, typer.Option("--to-offset", min=0, metavar="N", help="End with offset N.")]
+ToOffset = Annotated[int | None, typer.Option("--to-offset", min=0, metavar="N", help="Stop after offset N.")]
 
 
 @app.command()
@@ -189,11 +191,9 @@ def dump(
     to_offset: ToOffset = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the records of __consumer_offsets, and the entries of the journal if there is one, partition by partition,
-    in their order.
-
-    A server may write to the directory meanwhile. What is durable in its write-ahead file only is printed, too.
-    Exit code 1: something is damaged, the rest is printed. 2: DIR is no data directory. 3: it has no such partition.
+    """Print the records of __consumer_offsets and the entries of the journal, in order, partition by partition. A
+    server may write to the directory at the same time. Records that only the write-ahead file has are included.
+    Exit code 1: a file is damaged; the rest was printed. 2: DIR is not a data directory. 3: no such partition.
 
     \b
     Examples:
@@ -239,10 +239,9 @@ def _topics(source: Source | None) -> str:
 
 @app.command()
 def verify(directory: Directory, as_json: AsJson = False) -> None:
-    """Read every batch of every partition and check it.
-
-    A server may write to the directory meanwhile. What is durable in its write-ahead file only is read, too. A torn
-    tail, which a start cuts off, is no damage. Exit code 0: all well. 1: damaged. 2: DIR is no data directory.
+    """Check every batch of every partition. A server may write to the directory at the same time. Records that only
+    the write-ahead file has are included. A torn tail, which the next start cuts off, is not damage. Exit code 0: no
+    damage. 1: damage. 2: DIR is not a data directory.
 
     \b
     Example:
@@ -272,22 +271,22 @@ def verify(directory: Directory, as_json: AsJson = False) -> None:
         raise typer.Exit(FAILED)
 
 
-Mended = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory, which no server has open.")]
+Mended = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory; no server may have it open.")]
 
 
 @app.command()
 def recover(
     directory: Mended,
     give_up: Annotated[
-        bool, typer.Option("--give-up", help="Go on without what a damaged file that all partitions share had.")
+        bool, typer.Option("--give-up", help="Continue without the contents of a damaged shared file.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
 ) -> None:
-    """Do what a start does, without serving: complete segments from the write-ahead files, cut torn tails.
+    """Recover a data directory as a start does: complete segments from the write-ahead files, cut torn tails.
 
-    If `rota.checkpoint` or a write-ahead file is damaged or missing, neither a server nor this goes on, unless
-    --give-up is given: then what is in the segments counts, as far as it is whole, and what the write-ahead files still
-    have. Exit code 1: something is still damaged, and stderr says what to do.
+    If `rota.checkpoint` or a write-ahead file is damaged or missing, a server and this command refuse to continue.
+    With --give-up they keep the whole batches of the segments and of the write-ahead files. Exit code 1: some files are
+    still damaged; stderr says what to do.
 
     \b
     Examples:
@@ -309,10 +308,9 @@ def recover(
 
 @app.command()
 def repair(directory: Mended, as_json: AsJson = False) -> None:
-    """Take what cannot be read out of every partition: whole batches before and after it stay, with their offsets.
-
-    What was there is kept beside, as `.damaged` files. A record that is given up may have been acknowledged: restore
-    the partition's directory from a copy instead if there is one. Exit code 0: nothing is damaged any more.
+    """Remove unreadable bytes from every partition. Whole batches before and after keep their offsets. The removed
+    bytes stay in `.damaged` files. A removed record may have been acknowledged: if you have a copy of the partition's
+    directory, restore that instead. Exit code 0: no damage remains.
 
     \b
     Examples:
@@ -343,10 +341,10 @@ def repair(directory: Mended, as_json: AsJson = False) -> None:
 
 @app.command()
 def replay(directory: Directory, as_json: AsJson = False) -> None:
-    """Fold a journal through fresh coordinators, and compare every answer and digest with what they give.
+    """Replay a journal through new coordinators, and compare every answer and digest.
 
-    Exit code 0: no difference. 1: the first difference of each partition is printed: where, which event, what the
-    journal has and what the coordinator does. Entries that the journal says are missing are counted, not a difference.
+    Exit code 0: no difference. 1: differences; prints the first of each partition with its place, event and both
+    answers. Entries that the journal marks as lost are counted; they are not a difference.
 
     \b
     Examples:

@@ -20,12 +20,10 @@ def assign(
         str | None, typer.Option(metavar="NAME", help=f"{ASSIGNORS}; sticky unless the file says otherwise.")
     ] = None,
     add: Annotated[int, typer.Option(min=0, max=10_000, metavar="N", help="N members join.")] = 0,
-    remove: Annotated[
-        list[str] | None, typer.Option(metavar="MEMBER", help="This member leaves; may be given again.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, which --from reads again.")] = False,
+    remove: Annotated[list[str] | None, typer.Option(metavar="MEMBER", help="This member leaves; repeatable.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON that --from can read.")] = False,
 ) -> None:
-    """Plan who gets which partitions, and say what moves.
+    """Plan an assignment of partitions, and print what moves.
 
     \b
     The file:
@@ -33,8 +31,8 @@ def assign(
        "members": {"c1": ["orders"], "c2": {"topics": ["orders"], "owned": {"orders": [0, 1]}}}}
 
     A member is a list of topics, or has `topics` and any of `owned`, `generation`, `instance_id` and `rack`; `racks`
-    lists the racks of each partition's replicas by topic. If nobody owns anything, the group is planned first, and the
-    change then moves what it moves. Members that join subscribe to all topics of the group.
+    lists the racks of each partition's replicas by topic. If no member owns a partition, rota plans the group first,
+    then applies the change. Joining members subscribe to all topics of the group.
 
     \b
     Examples:

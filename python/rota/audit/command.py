@@ -30,22 +30,21 @@ Paths = Annotated[
         metavar="PATH...", help="Data directories of rota or Kafka, journals, or directories of partitions."
     ),
 ]
-GroupRegex = Annotated[str | None, typer.Option("--group", metavar="REGEX", help="Only groups of such names.")]
+GroupRegex = Annotated[str | None, typer.Option("--group", metavar="REGEX", help="Only groups whose id matches REGEX.")]
 Since = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Only verdicts from then on: 2026-01-31T13:30:20, UTC.")
+    str | None, typer.Option(metavar="TIME", help="Only verdicts from TIME on, such as 2026-01-31T13:30:20, UTC.")
 ]
-Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only verdicts up to then.")]
-Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the tables there, as Parquet.")]
+Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only verdicts up to TIME.")]
+Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Write the tables to DIR, as Parquet.")]
 Report = Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.")]
-Master = Annotated[str, typer.Option(metavar="URL", help="Of the Spark cluster.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; with --follow one for each verdict.")]
-Follow = Annotated[bool, typer.Option("--follow", help="Go on as the logs grow, until Ctrl-C.")]
-Once = Annotated[bool, typer.Option("--once", help="With --follow: end where the logs end now.")]
-Progress = Annotated[
-    bool, typer.Option("--progress", help="Print the steps on stderr, also where that is no terminal.")
-]
+Master = Annotated[str, typer.Option(metavar="URL", help="URL of the Spark cluster.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; with --follow one per verdict.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Audit new records as the logs grow, until Ctrl-C.")]
+Once = Annotated[bool, typer.Option("--once", help="With --follow: stop at the current end of the logs.")]
+Progress = Annotated[bool, typer.Option("--progress", help="Print the steps on stderr even if it is not a terminal.")]
 Checkpoint = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="With --follow: remember there what was seen; OUTPUT/checkpoint.")
+    Path | None,
+    typer.Option(metavar="DIR", help="With --follow: directory for its progress (default OUTPUT/checkpoint)."),
 ]
 
 
@@ -184,10 +183,10 @@ def audit(
     checkpoint: Checkpoint = None,
     shows_progress: Progress = False,
 ) -> None:
-    """Check what groups did against the invariants, from logs alone: journals, __consumer_offsets of rota or Kafka.
+    """Check logs of groups against the invariants: journals, and __consumer_offsets of rota or Kafka.
 
-    Exit code 0: clean. 1: something is there that must not be. 2: something could not be read; the rest was audited.
-    Needs Java 17 and `pip install 'rota[audit]'`. SPARK_DRIVER_MEMORY=4g gives Java such a heap.
+    Exit code 0: no violation. 1: violations were found. 2: something could not be read; the rest was audited.
+    Needs Java 17 and `pip install 'rota[audit]'`. SPARK_DRIVER_MEMORY=4g sets the size of its heap.
 
     \b
     Examples:

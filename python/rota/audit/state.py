@@ -14,9 +14,11 @@ from rota.exits import FAILED, MISUSED, NOT_FOUND, fail
 from rota.journal import journal_in
 from rota.why import explained
 
-Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group id.")]
 Directory = Annotated[Path, typer.Option("--from", metavar="DIR", help="A data directory or a journal.")]
-At = Annotated[str | None, typer.Option(metavar="TIME", help="Such as 2026-01-31T13:30:20, UTC; else the end.")]
+At = Annotated[
+    str | None, typer.Option(metavar="TIME", help="The time, such as 2026-01-31T13:30:20, UTC (default: the end).")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 
 
@@ -47,10 +49,10 @@ def why_then(group: str, directory: Path, at: str | None, as_json: bool) -> None
 
 
 def state(group: Group, directory: Directory, at: At = None, as_json: AsJson = False) -> None:
-    """Print a group as it was: all of it from a journal, what was durable from a log of groups.
+    """Print the past state of a group: its whole state from a journal, its durable state from __consumer_offsets.
 
-    Exit code 0: the state is printed. 1: a log is damaged. 2: called wrongly. 3: the logs have nothing about the group
-    at that time.
+    Exit code 0: the state was printed. 1: a log is damaged. 2: usage error. 3: the logs have no such group at that
+    time.
 
     \b
     Examples:

@@ -20,15 +20,14 @@ from rota.exits import FAILED, INTERRUPTED, MISUSED, fail
 GROUP_MEMBERS = 100
 
 app = typer.Typer(
-    help="Measure heartbeats, beside the floor of this machine. Figures are for the machine and the moment: compare "
-    "only what one run has measured.",
+    help="Measure heartbeats beside the floor of this machine. Compare only figures of one run.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table; times in seconds.")]
-Seconds = Annotated[float, typer.Option(min=0.01, max=3_600, metavar="SECONDS", help="Of each measurement.")]
-Rounds = Annotated[int, typer.Option(min=1, max=100, metavar="N", help="How often each is measured, in turns.")]
+Seconds = Annotated[float, typer.Option(min=0.01, max=3_600, metavar="SECONDS", help="Duration of each measurement.")]
+Rounds = Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Number of measurements, interleaved.")]
 
 
 def said() -> Say:
@@ -64,14 +63,15 @@ def written(as_json: bool, what: Any, text: str) -> None:
 
 @app.command("heartbeat")
 def heartbeat(
-    members: Annotated[int, typer.Option(min=1, max=20_000_000, metavar="N", help="In groups of 100.")] = 100_000,
+    members: Annotated[
+        int, typer.Option(min=1, max=20_000_000, metavar="N", help="Number of members, in groups of 100.")
+    ] = 100_000,
     seconds: Seconds = 2.0,
     rounds: Rounds = 3,
     as_json: AsJson = False,
 ) -> None:
-    """Heartbeats through the coordinator alone, without sockets, members in shuffled order.
-
-    Takes about 1 KiB of memory a member. The floor is a hit in a map of as many member ids.
+    """Measure heartbeats in the coordinator without sockets, members in shuffled order. A member takes about 1 KiB of
+    memory. The floor is a hit in a map of as many member ids.
 
     \b
     Example:
@@ -88,12 +88,18 @@ def heartbeat(
 def floors(
     directory: Annotated[
         Path | None,
-        typer.Option("--dir", metavar="DIR", exists=True, file_okay=False, help="Whose disk is synced; else TMPDIR's."),
+        typer.Option(
+            "--dir",
+            metavar="DIR",
+            exists=True,
+            file_okay=False,
+            help="Directory whose disk is synced (default TMPDIR).",
+        ),
     ] = None,
     seconds: Seconds = 1.0,
     as_json: AsJson = False,
 ) -> None:
-    """What this machine takes for the parts of a heartbeat and of a durable commit; nothing of rota runs.
+    """Measure this machine's cost of the parts of a heartbeat and of a durable commit, without rota.
 
     \b
     Example:
@@ -119,32 +125,35 @@ def named(servers: Sequence[str], pids: Sequence[int]) -> list[Served]:
 def serve(
     bootstrap_server: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST:PORT", help="A broker that is running; may come several times. Without it: a rota."),
+        typer.Option(metavar="HOST:PORT", help="A running broker; repeatable (default: start rota)."),
     ] = None,
-    pid: Annotated[
-        list[int] | None, typer.Option(metavar="PID", help="Its process, so that its CPU is measured, too.")
-    ] = None,
-    connections: Annotated[int, typer.Option(min=1, max=65_536, metavar="N", help="Connections.")] = 16,
-    depth: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="In flight on each.")] = 1,
+    pid: Annotated[list[int] | None, typer.Option(metavar="PID", help="Broker PID; measures its CPU time.")] = None,
+    connections: Annotated[int, typer.Option(min=1, max=65_536, metavar="N", help="Number of connections.")] = 16,
+    depth: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Requests in flight per connection.")] = 1,
     members: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, metavar="N", help="In all; one a connection if left out.")
+        int | None,
+        typer.Option(min=1, max=1_000_000, metavar="N", help="Number of members (default: one per connection)."),
     ] = None,
-    group_members: Annotated[int, typer.Option(min=1, max=1_000, metavar="N", help="Of a group.")] = GROUP_MEMBERS,
+    group_members: Annotated[
+        int, typer.Option(min=1, max=1_000, metavar="N", help="Members per group.")
+    ] = GROUP_MEMBERS,
     rate: Annotated[
-        float | None, typer.Option(min=1, metavar="N", help="Heartbeats a second, whether answers come or not.")
+        float | None,
+        typer.Option(min=1, metavar="N", help="Heartbeats per second, independent of answers (open loop)."),
     ] = None,
-    warm_up: Annotated[float, typer.Option(min=0, max=600, metavar="SECONDS", help="Before each measurement.")] = 1.0,
+    warm_up: Annotated[
+        float, typer.Option(min=0, max=600, metavar="SECONDS", help="Warm-up before each measurement.")
+    ] = 1.0,
     seconds: Seconds = 5.0,
     rounds: Rounds = 3,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw how long answers took.")] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the latencies as SVG.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Heartbeats of members in Stable groups over TCP, beside an echo that does nothing but answer.
+    """Measure heartbeats of stable groups over TCP, beside an echo server.
 
-    Works with any Kafka broker that leads all groups itself. The load runs on one core, what this command starts on
-    another. Without --rate the next heartbeat goes out when an answer has come (closed loop). With it heartbeats are
-    due at a steady rate, and each one's time counts from when it was due, so that a pause counts for all who would
-    have asked meanwhile. The members leave at the end.
+    Works with any Kafka broker that coordinates all groups. The load runs on one core, servers that this command
+    starts on another. Without --rate the next heartbeat follows an answer (closed loop). With --rate heartbeats are
+    due at a steady rate, and latency counts from when each was due (open loop). The members leave at the end.
 
     \b
     Examples:
@@ -171,18 +180,17 @@ def serve(
 def join(
     bootstrap_server: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST:PORT", help="A broker that is running; may come several times. Without it: a rota."),
+        typer.Option(metavar="HOST:PORT", help="A running broker; repeatable (default: start rota)."),
     ] = None,
-    groups: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="Groups.")] = 1,
-    members: Annotated[int, typer.Option(min=1, max=60_000, metavar="N", help="Of each group.")] = 1_000,
+    groups: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="Number of groups.")] = 1,
+    members: Annotated[int, typer.Option(min=1, max=60_000, metavar="N", help="Members per group.")] = 1_000,
     rounds: Rounds = 3,
     as_json: AsJson = False,
 ) -> None:
-    """All members of new groups join at once, each over a connection of its own, until every group is Stable.
-
-    Connections are open before the clock starts. A member joins, syncs, and heartbeats from time to time until its
-    group is complete: a broker tells only so of the next generation. The members leave at the end. Give the brokers
-    `group.initial.rebalance.delay.ms=0`, or that is what is measured.
+    """Measure how long all members of new groups take to join at once, each over its own connection, until every
+    group is Stable. Connections are open before the clock starts. A member joins, syncs, and sends heartbeats until
+    its group is complete, to learn of the next generation. The members leave at the end. Set
+    `group.initial.rebalance.delay.ms=0` on the brokers, or the result includes the delay.
 
     \b
     Examples:

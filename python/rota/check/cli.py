@@ -27,16 +27,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Quick = Annotated[bool, typer.Option("--quick", help="Leave out what takes long: seconds or a few minutes, not more.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Run the short checks only: a few minutes at most.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the first of the random runs.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the first random run.")]
 Steps = Annotated[
     int | None,
-    typer.Option("--steps", min=1, metavar="N", help="How many random steps; the engine's choice if left out."),
+    typer.Option("--steps", min=1, metavar="N", help="Number of random steps (default: the engine's choice)."),
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", min=1, max=256, metavar="N", help="Run N processes at once; one for each core if left out."),
+    typer.Option("--jobs", min=1, max=256, metavar="N", help="Number of processes; one per core by default."),
 ]
 Run = Callable[[Effort, Progress], Report]
 
@@ -153,15 +153,12 @@ def explore(
     as_json: AsJson = False,
     states: Annotated[
         int | None,
-        typer.Option(
-            "--states", min=1, metavar="N", help="Of each of the bounds: 500,000 if left out, 8,000 with --quick."
-        ),
+        typer.Option("--states", min=1, metavar="N", help="States per bound (default 500,000; 8,000 with --quick)."),
     ] = None,
     jobs: Jobs = None,
 ) -> None:
-    """Visit every state that the coordinator can reach within small bounds, and check each and every step.
-
-    To the end of a layer, which may be four times as many states; each takes some 45 bytes of memory.
+    """Visit every state that the coordinator can reach within small bounds, and check every state and step. A run
+    ends with a whole layer, which can be four times --states. A state takes about 45 bytes of memory.
 
     \b
     Examples:
@@ -176,14 +173,14 @@ def explore(
 def prove(
     quick: Quick = False,
     as_json: AsJson = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Compute everything anew, whatever the cache has.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ignore the cache.")] = False,
     jobs: Jobs = None,
-    explain: Annotated[str | None, typer.Option(metavar="ID", help="Say what a property means, and end.")] = None,
+    explain: Annotated[str | None, typer.Option(metavar="ID", help="Explain a property, and exit.")] = None,
 ) -> None:
-    """Prove the invariants of the classic protocol, of the timing wheel and of the assignors, without bounds.
+    """Prove the invariants of the classic protocol, the timing wheel and the assignors, without bounds.
 
-    Needs Z3: pip install 'rota[check]'. Results are kept in ~/.cache/rota by the content of the specifications. --quick
-    leaves out the planted bugs.
+    Needs Z3: pip install 'rota[check]'. Results are cached in ~/.cache/rota by the content of the specifications.
+    --quick leaves out the planted bugs.
 
     \b
     Examples:

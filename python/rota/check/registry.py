@@ -7,7 +7,7 @@ from rota.check.engines import Engine
 ENGINES = (
     Engine(
         "differential",
-        "Hold the coordinator to rota.model, step by step.",
+        "Compare the coordinator with rota.model, step by step.",
         "rota.check.differential.engine",
     ),
     Engine(
@@ -17,12 +17,12 @@ ENGINES = (
     ),
     Engine(
         "simulation",
-        "Run worlds of real coordinators and members under faults, and look whether they keep what they promise.",
+        "Run simulated worlds of coordinators and members under faults, and check their invariants.",
         "rota.check.simulation",
     ),
     Engine(
         "proofs",
-        "Prove the invariants of the classic protocol, of the timing wheel and of the assignors, without bounds.",
+        "Prove the invariants of the classic protocol, the timing wheel and the assignors, without bounds.",
         "rota.check.proofs",
     ),
 )

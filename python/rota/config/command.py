@@ -23,12 +23,12 @@ from rota.server import Server
 
 COMMAND_LINE = "COMMANDLINE"
 
-app = typer.Typer(help="What a server is run with, and why.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Show the settings of a server and their sources.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
 def main() -> None:
-    """What a server is run with, and why."""
+    """Show the settings of a server and their sources."""
 
 
 def read_flags(context: typer.Context, settings: Mapping[str, Told]) -> dict[str, Told]:
@@ -94,10 +94,8 @@ def show(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
 ) -> None:
-    """Show what `rota serve` would run with, given the same options: every value, and where it comes from.
-
-    Flags count more than the environment, which counts more than the file, which counts more than a default.
-    Exit code 2 says that something of it cannot be, and what.
+    """Show every value that `rota serve` would use with the same options, and its source. Flags override the
+    environment, which overrides the file, which overrides defaults. Exit code 2: a value is invalid; stderr names it.
 
     \b
     Examples:

@@ -55,48 +55,49 @@ def fail(message: str, code: int = MISUSED) -> NoReturn:
 
 def conform(
     bootstrap_server: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The broker to ask; it must lead all groups itself.")
+        str | None, typer.Option(metavar="HOST:PORT", help="The broker to test; it must coordinate all groups.")
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="ID", help="Only this row; `*` and `?` as in file names.")
+        list[str] | None,
+        typer.Option("--only", metavar="ID", help="Only rows with this name; `*` and `?` are wildcards."),
     ] = None,
-    list_rows: Annotated[bool, typer.Option("--list", help="List the rows, ask nobody.")] = False,
+    list_rows: Annotated[bool, typer.Option("--list", help="List the rows without connecting.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
     against: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Compare with this broker instead of what Apache Kafka answered."),
+        typer.Option(metavar="HOST:PORT", help="Compare with this broker instead of Apache Kafka's recorded answers."),
     ] = None,
     record: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write what was answered there, as NAME-VERSION.json.")
+        Path | None, typer.Option(metavar="FILE", help="Record the broker's answers in DIR, as NAME-VERSION.json.")
     ] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--setting", metavar="NAME=VALUE", help="Only rows for brokers set to this, as this one is."),
+        typer.Option("--setting", metavar="NAME=VALUE", help="Run the rows for brokers with this setting."),
     ] = None,
     at_most: Annotated[
         list[str] | None,
         typer.Option(
             "--at-most",
             metavar="API=VERSION",
-            help="Ask in no newer version of this API than that, but in rows about versions.",
+            help="Highest version of this API to send, except in rows about versions.",
         ),
     ] = None,
-    longest: Annotated[float, typer.Option(metavar="SECONDS", help="Leave out rows that wait longer.")] = LONGEST_S,
-    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="Begin no row after this time.")] = DEADLINE_S,
-    jobs: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="Play N rows at once.")] = WORKERS,
-    tries: Annotated[
-        int, typer.Option(min=1, max=100, metavar="N", help="Play a row so many times while it differs.")
-    ] = TRIES,
+    longest: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Skip rows that wait longer than SECONDS.")
+    ] = LONGEST_S,
+    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="Start no new row after SECONDS.")] = DEADLINE_S,
+    jobs: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="Run N rows in parallel.")] = WORKERS,
+    tries: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Attempts for a row that diverges.")] = TRIES,
 ) -> None:
     """Compare a broker with Apache Kafka, row by row, over the wire.
 
     Each row is a scripted session of a consumer group, a cell of state x request x identity, a version, a malformed
-    request, an order or a deadline. It is compared with what Apache Kafka 4.4.0 answered. Rows are played side by side,
-    in groups and topics of their own, which are removed at the end. Most rows need an initial rebalance delay of 0.2
-    to 1.5 s (group.initial.rebalance.delay.ms); others are left out, and the kit says so.
+    request, an order or a deadline. It is compared with what Apache Kafka 4.4.0 answered. Rows run in parallel, in
+    their own groups and topics, which the kit removes at the end. Most rows need an initial rebalance delay of 0.2
+    to 1.5 s (group.initial.rebalance.delay.ms); the kit leaves out the others and says so.
 
-    Exit code 0: no divergence, or only those that docs/departures.md explains. 1: others. 2: called wrongly. 5: nothing
-    that speaks the protocol is there. 130: interrupted, after cleaning up.
+    Exit code 0: no divergence, or only explained ones (docs/departures.md). 1: unexplained divergences. 2: usage
+    error. 5: no Kafka broker answered. 130: interrupted, after cleanup.
 
     \b
     Examples:

@@ -23,25 +23,26 @@ class Assignor(StrEnum):
 
 def demo(
     duration: Annotated[
-        float, typer.Option(min=0, max=3600, metavar="SECONDS", help="How long to take, if the group is not slower.")
+        float,
+        typer.Option(min=0, max=3600, metavar="SECONDS", help="Duration of the demo, unless the group is slower."),
     ] = 30.0,
     assignor: Annotated[Assignor, typer.Option(help="How the consumers share partitions.")] = (
         Assignor.COOPERATIVE_STICKY
     ),
     bootstrap_server: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Run it against this broker, Apache Kafka for one, instead of rota."),
+        typer.Option(metavar="HOST:PORT", help="Use this broker instead of rota."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines; the last one is the summary.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines; the last one is the summary.")] = False,
 ) -> None:
-    """Watch real consumers share 12 partitions while members come, go, die and change their mind.
+    """Watch real consumers share 12 partitions while members join, leave, crash and resubscribe.
 
     Four confluent-kafka consumers, each in its own process, join a group one by one; one leaves, one is killed with
     SIGKILL, one switches its subscription; all commit offsets throughout.
 
-    Exit code 0 means: no generation had two owners for a partition, every settled group owned all partitions,
-    and no acknowledged commit was lost, by the consumers' own word and by the coordinator's. Otherwise it is 1,
-    and the last lines say what went wrong.
+    Exit code 0: no generation had two owners of a partition, every stable group owned all partitions, and no
+    acknowledged commit was lost, by the records of consumers and coordinator. Exit code 1: the last lines name the
+    violation.
 
     \b
     Examples:

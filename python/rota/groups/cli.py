@@ -29,7 +29,7 @@ TYPES = ("classic", "consumer", "share", "streams")
 
 app = typer.Typer(
     cls=KafkaStyle,
-    help="Look at groups of any Kafka broker, and change them; Kafka's own options work, too.",
+    help="Show and change groups of any Kafka broker; Kafka's own options work, too.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -69,10 +69,10 @@ def describe(
     option_groups: options.OptionGroups = None,
     all_groups: options.AllGroups = False,
     regex: options.Regex = None,
-    offsets: Annotated[bool, typer.Option("--offsets", help="Offsets and lag; so it is without another.")] = False,
-    members: Annotated[bool, typer.Option("--members", help="Members instead of offsets.")] = False,
-    state: Annotated[bool, typer.Option("--state", help="State, strategy and number of members instead.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="More columns.")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Show offsets and lag (default).")] = False,
+    members: Annotated[bool, typer.Option("--members", help="Show members.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="Show state, assignor and number of members.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show more columns.")] = False,
     bootstrap_server: options.Bootstrap = None,
     command_config: options.CommandConfig = None,
     properties: options.Properties = None,
@@ -81,8 +81,8 @@ def describe(
 ) -> None:
     """Describe groups: offsets with lag in messages and seconds, or members, or the state.
 
-    LAG-SECONDS is the time from the next message to be read to the newest of the partition, by their timestamps;
-    `unknown` where that cannot be had. WAITING-SECONDS (--verbose) is how old the next message is.
+    LAG-SECONDS is the time between the next unread message and the newest one, by their timestamps, or `unknown`.
+    WAITING-SECONDS (--verbose) is the age of the next unread message.
 
     \b
     Examples:
@@ -117,31 +117,34 @@ def reset_offsets(
     all_topics: options.AllTopics = False,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first message.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
-    to_current: Annotated[
-        bool, typer.Option("--to-current", help="To where it is: the end, if it is nowhere.")
-    ] = False,
+    to_current: Annotated[bool, typer.Option("--to-current", help="To the committed offset, else the end.")] = False,
     to_offset: Annotated[str | None, typer.Option(metavar="N", help="To this offset.")] = None,
     shift_by: Annotated[str | None, typer.Option(metavar="N", help="By N messages, back if N is negative.")] = None,
     to_datetime: options.Datetime = None,
     by_duration: options.Duration = None,
-    from_file: Annotated[str | None, typer.Option(metavar="FILE", help="To what a plan or undo file says.")] = None,
-    from_group: Annotated[str | None, typer.Option(metavar="GROUP", help="To where another group is.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; so it is without --execute.")] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it.")] = False,
-    create: Annotated[bool, typer.Option("--create", help="The group need not exist.")] = False,
+    from_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="To the offsets of a plan or undo file.")
+    ] = None,
+    from_group: Annotated[
+        str | None, typer.Option(metavar="GROUP", help="To the committed offsets of another group.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan without changing anything (default).")
+    ] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Reset the offsets.")] = False,
+    create: Annotated[bool, typer.Option("--create", help="Create the group if it does not exist.")] = False,
     export: Annotated[bool, typer.Option("--export", help="Print the plan as CSV, for --from-file.")] = False,
-    plan: Annotated[Path | None, typer.Option(metavar="FILE", help="Write that to a new file.")] = None,
-    undo: Annotated[Path | None, typer.Option(metavar="FILE", help="Write where offsets were to a new file.")] = None,
+    plan: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the plan to a new file.")] = None,
+    undo: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the former offsets to a new file.")] = None,
     bootstrap_server: options.Bootstrap = None,
     command_config: options.CommandConfig = None,
     properties: options.Properties = None,
     timeout_ms: options.Timeout = TIMEOUT_MS,
     as_json: options.AsJson = False,
 ) -> None:
-    """Move the committed offsets of a group without members; a dry run without --execute.
-
-    An offset that a partition does not have is bent to its nearest end. If the broker refuses a partition, the others
-    are put back.
+    """Reset the committed offsets of a group without members; a dry run without --execute. An offset outside a
+    partition becomes the nearest existing one. If the broker refuses a partition, the other partitions get their
+    former offsets.
 
     \b
     Examples:
@@ -192,7 +195,7 @@ def delete(
     timeout_ms: options.Timeout = TIMEOUT_MS,
     as_json: options.AsJson = False,
 ) -> None:
-    """Delete groups and their offsets: all of those that are named, or, if one has members or is not there, none.
+    """Delete groups and their offsets. If one has members or does not exist, delete none.
 
     \b
     Example:
@@ -218,9 +221,7 @@ def delete_offsets(
     all_topics: options.AllTopics = False,
     undo: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Where the offsets are kept, a new file; rota-undo-TIME.csv here if left out."
-        ),
+        typer.Option(metavar="FILE", help="A new file for the offsets (default rota-undo-TIME.csv)."),
     ] = None,
     bootstrap_server: options.Bootstrap = None,
     command_config: options.CommandConfig = None,
@@ -228,7 +229,7 @@ def delete_offsets(
     timeout_ms: options.Timeout = TIMEOUT_MS,
     as_json: options.AsJson = False,
 ) -> None:
-    """Delete committed offsets of a group; they are written to an undo file before.
+    """Delete committed offsets of a group, after writing them to an undo file.
 
     \b
     Examples:
@@ -253,16 +254,18 @@ def delete_offsets(
 def remove_member(
     group: options.OneGroup = None,
     option_group: options.OptionOneGroup = None,
-    member: Annotated[str | None, typer.Option(metavar="ID", help="The member, by its id.")] = None,
-    instance: Annotated[str | None, typer.Option(metavar="ID", help="The member, by its group.instance.id.")] = None,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="What the broker logs.")] = "removed by rota groups",
+    member: Annotated[str | None, typer.Option(metavar="ID", help="The member id.")] = None,
+    instance: Annotated[str | None, typer.Option(metavar="ID", help="The member's group.instance.id.")] = None,
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="The reason that the broker logs.")
+    ] = "removed by rota groups",
     bootstrap_server: options.Bootstrap = None,
     command_config: options.CommandConfig = None,
     properties: options.Properties = None,
     timeout_ms: options.Timeout = TIMEOUT_MS,
     as_json: options.AsJson = False,
 ) -> None:
-    """Remove a member from its group, which rebalances. A client that still runs joins again.
+    """Remove a member from its group, which rebalances. A client that still runs rejoins.
 
     \b
     Examples:
@@ -291,19 +294,18 @@ def watch(
     all_groups: options.AllGroups = False,
     regex: options.Regex = None,
     interval_s: Annotated[
-        float, typer.Option("--interval", min=0.1, max=3600, metavar="SECONDS", help="From one look to the next.")
+        float, typer.Option("--interval", min=0.1, max=3600, metavar="SECONDS", help="Time between updates.")
     ] = 2.0,
-    count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N looks.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N updates.")] = None,
     bootstrap_server: options.Bootstrap = None,
     command_config: options.CommandConfig = None,
     properties: options.Properties = None,
     timeout_ms: options.Timeout = TIMEOUT_MS,
     as_json: options.AsJson = False,
 ) -> None:
-    """Look at groups again and again: state, members, lag and where it is going, one line a group and look.
-
-    With --json, each look is one line of JSON. It ends with Ctrl-C, or after --count looks; groups that come with
-    --regex or --all-groups are taken in, those that go are said to be gone.
+    """Print state, members, lag and its trend, one line per group and update. With --json, each update is one line of
+    JSON. Stops on Ctrl-C, or after --count updates. --regex and --all-groups include groups that appear later; a
+    group that disappears is reported.
 
     \b
     Example:

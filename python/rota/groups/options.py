@@ -19,43 +19,42 @@ if TYPE_CHECKING:
 
 TIMEOUT_MS = 10_000
 
-Groups = Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", help="Which groups.", show_default=False)]
-OptionGroups = Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help="The same, as an option.")]
-AllGroups = Annotated[bool, typer.Option("--all-groups", help="All groups that there are.")]
-Regex = Annotated[str | None, typer.Option(metavar="REGEX", help="Groups whose name it matches somewhere.")]
-OneGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="Which group.", show_default=False)]
-OptionOneGroup = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="The same, as an option.")]
+Groups = Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", help="Group ids.", show_default=False)]
+OptionGroups = Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help="A group id, as an option.")]
+AllGroups = Annotated[bool, typer.Option("--all-groups", help="All groups.")]
+Regex = Annotated[str | None, typer.Option(metavar="REGEX", help="Only groups whose id matches REGEX.")]
+OneGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="Group id.", show_default=False)]
+OptionOneGroup = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="A group id, as an option.")]
 Topics = Annotated[
     list[str] | None,
-    typer.Option("--topic", metavar="TOPIC[:N,N]", help="A topic, or some partitions of it; may be given again."),
+    typer.Option("--topic", metavar="TOPIC[:N,N]", help="A topic, or some of its partitions; repeatable."),
 ]
-AllTopics = Annotated[bool, typer.Option("--all-topics", help="All topics that the group has offsets of.")]
+AllTopics = Annotated[bool, typer.Option("--all-topics", help="All topics with committed offsets.")]
 Datetime = Annotated[
-    str | None, typer.Option(metavar="TIME", help="To the first message since then: 2026-03-01T13:30:00+01:00.")
+    str | None, typer.Option(metavar="TIME", help="To the first message since TIME, such as 2026-03-01T13:30:00+01:00.")
 ]
 Duration = Annotated[
-    str | None, typer.Option(metavar="DURATION", help="To the first message of the last ... P1DT6H, PT30M.")
+    str | None,
+    typer.Option(metavar="DURATION", help="To the first message of the last DURATION, such as P1DT6H or PT30M."),
 ]
 Bootstrap = Annotated[
     str | None,
     typer.Option(
-        "--bootstrap-server", metavar="HOST:PORT", envvar="ROTA_BOOTSTRAP_SERVER", help="Brokers to begin with."
+        "--bootstrap-server", metavar="HOST:PORT", envvar="ROTA_BOOTSTRAP_SERVER", help="Brokers to connect to."
     ),
 ]
 CommandConfig = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="A properties file as Kafka's clients have it: TLS, SASL, timeouts.")
+    Path | None, typer.Option(metavar="FILE", help="A properties file of Kafka clients: TLS, SASL, timeouts.")
 ]
 Properties = Annotated[
     list[str] | None,
-    typer.Option("--command-property", metavar="NAME=VALUE", help="One such property, over those of the file."),
+    typer.Option("--command-property", metavar="NAME=VALUE", help="A client property; overrides the file."),
 ]
 Timeout = Annotated[
     int,
-    typer.Option(
-        "--timeout-ms", "--timeout", min=1, max=3_600_000, metavar="MS", help="How long to wait for a broker."
-    ),
+    typer.Option("--timeout-ms", "--timeout", min=1, max=3_600_000, metavar="MS", help="Time to wait for a broker."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text, errors too.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text, also for errors.")]
 
 
 @contextlib.contextmanager

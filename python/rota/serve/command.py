@@ -36,10 +36,10 @@ class LogFormat(StrEnum):
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 
 
-Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 picks a free one.")]
+Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Address to listen on; port 0 picks a free port.")]
 Advertise = Annotated[
     str | None,
-    typer.Option(metavar="HOST:PORT", help="Where clients are told to connect to, if that is somewhere else."),
+    typer.Option(metavar="HOST:PORT", help="Address for clients, if it differs from --listen."),
 ]
 Nodes = Annotated[
     int,
@@ -47,36 +47,40 @@ Nodes = Annotated[
         min=1,
         max=1000,
         metavar="N",
-        help="How many brokers clients see: one thread each, on consecutive ports (free ones with port 0).",
+        help="Number of brokers, one thread each, on consecutive ports (with port 0: free ports).",
     ),
 ]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A Kafka broker setting; may be given again.")
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A Kafka broker setting; repeatable.")
 ]
 DataDirectory = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help="Keep topics, groups and offsets there; without it they are in memory."),
+    typer.Option("--data", metavar="DIR", help="Directory for topics, groups and offsets (default: in memory)."),
 ]
 Acknowledged = Annotated[
     Durability,
-    typer.Option("--durability", help="With --data: what is acknowledged survives power loss, or only this process."),
+    typer.Option(
+        "--durability", help="With --data: acknowledged data survives power loss (fsync), or the process only (os)."
+    ),
 ]
 TakeOver = Annotated[
-    bool, typer.Option("--take-over/--no-take-over", help="With --data: a directory that Kafka wrote becomes rota's.")
+    bool, typer.Option("--take-over/--no-take-over", help="With --data: convert a directory that Kafka wrote.")
 ]
 Tracing = Annotated[
-    bool, typer.Option("--trace/--no-trace", help="Print every request and every answer, decoded, one line each.")
+    bool, typer.Option("--trace/--no-trace", help="Print each request and answer, decoded, one per line.")
 ]
 ShownOn = Annotated[
     str | None,
-    typer.Option("--http", metavar="HOST:PORT", help="Show groups and health there; :PORT is on this machine only."),
+    typer.Option(
+        "--http", metavar="HOST:PORT", help="Serve groups, health and metrics over HTTP; :PORT is local only."
+    ),
 ]
 ControlledOn = Annotated[
     str | None,
     typer.Option(
         "--control",
         metavar="HOST:PORT",
-        help="Let tests control the server there over HTTP (docs/any-language.md); :PORT is on this machine only.",
+        help="Serve test controls over HTTP (docs/any-language.md); :PORT is local only.",
     ),
 ]
 ControlToken = Annotated[
@@ -84,8 +88,8 @@ ControlToken = Annotated[
     typer.Option(
         "--control-token",
         metavar="TEXT",
-        help="What --control requires of every request; needed where other machines can reach it. Better given as "
-        "ROTA_CONTROL_TOKEN: other users of this machine can read a command line.",
+        help="Token that --control requires; mandatory on non-local addresses."
+        " Prefer ROTA_CONTROL_TOKEN: other users can read a command line.",
     ),
 ]
 VirtualTime = Annotated[
@@ -94,23 +98,21 @@ VirtualTime = Annotated[
 ]
 Journal = Annotated[
     bool,
-    typer.Option("--journal/--no-journal", help="Write down every event of every coordinator, in the data directory."),
+    typer.Option("--journal/--no-journal", help="Write a journal of every coordinator event to the data directory."),
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", envvar=FILE_VARIABLE, help="Options and settings as TOML, under these."),
+    typer.Option("--config", metavar="FILE", envvar=FILE_VARIABLE, help="TOML file with options and settings."),
 ]
 Logging = Annotated[
     LogFormat | None,
-    typer.Option("--log-format", help="Log to stderr, one line an event: start, end, rebalances, what is wrong."),
+    typer.Option("--log-format", help="Log events to stderr, one per line: start, stop, rebalances, errors."),
 ]
 JournalDirectory = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Write the journal there; --data is not needed then.")
+    Path | None, typer.Option(metavar="DIR", help="Write the journal to DIR, with or without --data.")
 ]
-JournalRetentionBytes = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Bytes that each partition of the journal keeps.")
-]
-JournalRetentionMs = Annotated[int, typer.Option(min=1, metavar="MS", help="How long the journal is kept.")]
+JournalRetentionBytes = Annotated[int, typer.Option(min=1, metavar="N", help="Journal size per partition.")]
+JournalRetentionMs = Annotated[int, typer.Option(min=1, metavar="MS", help="Journal retention time.")]
 
 
 def told_by(context: typer.Context, pairs: list[str] | None, file: Path | None) -> Resolved:
@@ -146,14 +148,14 @@ def serve(
 ) -> None:
     """Run a server until SIGINT or SIGTERM.
 
-    Kafka clients connect to it as to any broker. Topics, messages, groups and offsets are in memory, or with --data in
-    a directory: what was acknowledged is there after any crash (docs/durability.md). A directory that Kafka wrote is
-    only read, unless --take-over is given. Exit code 1 says that the log stopped or a partition was refused meanwhile.
-    The first line on stdout says where it listens, once it does; with several nodes, where each of them does.
-    Every option can stand in a file and in the environment, too: flags count more than ROTA_ variables, these more than
-    --config (docs/operating.md). `rota config show` says which value came from where.
-    With --advertise, node 1 is advertised on the port that is given, the others on those that follow.
-    With --http, what the groups are doing can be read there (docs/http.md): by `rota why`, probes and Prometheus.
+    Kafka clients connect to it as to any broker. Topics, messages, groups and offsets are in memory, or with --data
+    in a directory, where acknowledged data survives any crash (docs/durability.md). A directory that Kafka wrote is
+    read-only without --take-over. Exit code 1: the log stopped or refused a partition while the server ran.
+    The first line on stdout is the address that it listens on; with several nodes, the address of each.
+    Options can also come from the environment and a file: flags override ROTA_ variables, which override --config
+    (docs/operating.md). `rota config show` prints the source of each value.
+    With --advertise, node 1 is advertised on the given port, the other nodes on the ports that follow. --http serves
+    the state of the groups to `rota why`, probes and Prometheus (docs/http.md).
 
     \b
     Examples:
@@ -173,7 +175,7 @@ def serve(
 
 
 def settings(as_json: AsJson = False) -> None:
-    """List the settings that `rota serve --set` takes, and Kafka's default for each."""
+    """List the settings of `rota serve --set` with Kafka's defaults."""
     with running.started("127.0.0.1:0", None, 1, {}, None, None) as server:
         table = server.settings()
     if as_json:

@@ -23,41 +23,40 @@ SEEDS = "0..200"
 
 
 def simulate(
-    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Run this world, one line per event.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Run the world of seed N, one line per event.")
+    ] = None,
     seeds: Annotated[
         str | None, typer.Option(metavar="A..B", help=f"Run the worlds of the seeds A to B - 1; {SEEDS} if left out.")
     ] = None,
     swarm: Annotated[
-        bool, typer.Option("--swarm", help="Only some kinds of faults in each world, which differ from seed to seed.")
+        bool, typer.Option("--swarm", help="Use a different subset of fault kinds in each world.")
     ] = False,
     minimise: Annotated[
-        bool, typer.Option("--minimise", help="Leave out the faults that are not needed to break the world.")
+        bool, typer.Option("--minimise", help="Reduce the faults to those that break the world.")
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            "--jobs", min=1, max=256, metavar="N", help="Run N threads at once; one for each core if left out."
-        ),
+        typer.Option("--jobs", min=1, max=256, metavar="N", help="Number of threads; one per core by default."),
     ] = None,
     plan: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What does this deploy cost this group? A plan as TOML.")
+        Path | None, typer.Option(metavar="FILE", help="Deployment plan (TOML): reports its cost for the group.")
     ] = None,
     draw: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --seed or --plan: draw the world as SVG.")
     ] = None,
     journal: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="With --seed or --seeds: write what the coordinators did, for rota audit."),
+        typer.Option(metavar="DIR", help="With --seed or --seeds: write the coordinators' journals, for rota audit."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
 ) -> None:
-    """Run whole worlds of coordinators and members under faults, and look whether they keep what they promise.
+    """Run simulated worlds of coordinators and members under faults, and check their invariants. A world has real
+    coordinators on several nodes, real members in processes, their connections, their logs, and its own clock. A seed
+    determines a world: the same seed prints the same lines. After 90 seconds the faults end, and every group has to
+    become stable. docs/simulate.md has the faults, the checks and the columns.
 
-    A world is real coordinators on several nodes, real members in processes, their connections and their logs, and a
-    time of its own. A seed is a world: the same seed gives the same lines, byte by byte. After 90 seconds of faults
-    everything heals, and every group has to settle. docs/simulate.md has the faults, the checks and the columns.
-
-    Exit code 1 says that something broke: what, and in the world of which seed.
+    Exit code 1: an invariant broke; the output names it and the seed.
 
     \b
     Examples:

@@ -24,24 +24,22 @@ ROWS_BESIDE = 4
 
 
 def top(
-    http: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where `rota serve --http` listens.")
-    ] = DEFAULT_ADDRESS,
+    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of `rota serve --http`.")] = DEFAULT_ADDRESS,
     interval_s: Annotated[
-        float, typer.Option("--interval", min=0.2, max=3600, metavar="SECONDS", help="From one look to the next.")
+        float, typer.Option("--interval", min=0.2, max=3600, metavar="SECONDS", help="Time between updates.")
     ] = 1.0,
     count: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="End after N looks; 1 where stdout is no terminal.")
+        int | None, typer.Option(min=1, metavar="N", help="Stop after N updates; 1 if stdout is not a terminal.")
     ] = None,
-    match: Annotated[str, typer.Option(metavar="TEXT", help="Only groups whose id has this in it.")] = "",
-    only_waiting: Annotated[bool, typer.Option("--waiting", help="Only groups that wait for something.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look, one a line.")] = False,
+    match: Annotated[str, typer.Option(metavar="TEXT", help="Only groups whose id contains TEXT.")] = "",
+    only_waiting: Annotated[bool, typer.Option("--waiting", help="Only groups that are waiting.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per update.")] = False,
 ) -> None:
-    """Watch the groups of a running server: those that wait first, then those that rebalanced last.
+    """Watch the groups of a running server: waiting groups first, then the most recently rebalanced.
 
-    `slack` is a histogram of how much of their session members have left: healthy ones are on the right, those about to
-    expire on the left, in red. Ctrl-C ends it. With --json it looks until Ctrl-C, or --count times. Exit code 5: the
-    server did not answer.
+    `slack` is a histogram of the session time that members have left: healthy members are on the right, members about
+    to expire on the left, in red. Ctrl-C stops it. With --json it prints until Ctrl-C, or --count times. Exit code 5:
+    the server did not answer.
 
     \b
     Examples:

@@ -16,23 +16,21 @@ DEFAULT_ADDRESS = "127.0.0.1:9644"
 
 
 def why(
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")],
-    http: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where `rota serve --http` listens.")
-    ] = DEFAULT_ADDRESS,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group id.")],
+    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of `rota serve --http`.")] = DEFAULT_ADDRESS,
     from_: Annotated[
-        Path | None, typer.Option("--from", metavar="DIR", help="Ask a data directory with a journal, not a server.")
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="Read a data directory with a journal instead of a server."),
     ] = None,
     at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="With --from: as it was then, 2026-01-31T13:30:20, UTC.")
+        str | None,
+        typer.Option(metavar="TIME", help="With --from: the time to explain, such as 2026-01-31T13:30:20, UTC."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
 ) -> None:
-    """Say why a group is where it is: since when, whom it waits for and until when, and what began that.
-
-    The first line is the sentence; below it are the members that hold the group up, and the last rebalances.
-    Exit code 0: the group is explained, whatever its state. 2: the command was called wrongly. 3: there is no such
-    group. 5: the server did not answer.
+    """Explain a group's state: since when, which members it waits for and until when, and what caused it. The first
+    line is a summary; below are the members that delay the group, and its last rebalances.
+    Exit code 0: the group was explained. 2: usage error. 3: no such group. 5: the server did not answer.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ import typer
 from rota.audit.plant import copying, journal, records
 from rota.exits import FAILED, MISUSED, complain, fail, reason_of
 
-Source = Annotated[Path, typer.Argument(metavar="SRC", help="A data directory. Nothing in it is changed.")]
+Source = Annotated[Path, typer.Argument(metavar="SRC", help="A data directory; it is not changed.")]
 Target = Annotated[Path, typer.Argument(metavar="DST", help="A directory that does not exist yet.")]
 
 
@@ -19,10 +19,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text
 
 
 def plant(source: Source, target: Target, as_json: AsJson = False) -> None:
-    """Write a copy of a directory's logs with one fault for each group, to see whether an audit notices.
-
-    Each kind goes into the first group that has room for it; a kind without such a group is named on standard error.
-    Exit code 1: no group has room for any. 2: SRC cannot be read, or DST is there already.
+    """Copy a directory's logs with one planted fault per group, to test the audit. Each kind of fault goes into the
+    first suitable group; stderr names the kinds without one.
+    Exit code 1: no group suits any fault. 2: SRC cannot be read, or DST exists.
 
     \b
     Example:
