@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -10,8 +9,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from rota import _rota
+from rota.arguments import INT32_MAX, node_id, partition_number, whole
 from rota.clock import VirtualClock
-from rota.controls import Fault, Injection, Outage, Pause
+from rota.faults import Faults
 from rota.trace import Sink, writer
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ __all__ = ["Health", "JournalHealth", "Message", "Server", "StartReport"]
 
 Durability = Literal["fsync", "os"]
 
-INT32_MAX = 2**31 - 1
 JOURNAL_RETENTION_BYTES = 1 << 30
 JOURNAL_RETENTION_MS = 7 * 24 * 3_600_000
 
@@ -63,10 +62,6 @@ class Health(NamedTuple):
     """Why the last of them did."""
 
 
-WITHOUT_GROUP = frozenset({"Fetch", "ListGroups", "Metadata", "Produce"})
-"""The APIs whose requests name no group."""
-
-
 class JournalHealth(NamedTuple):
     """How a journal is."""
 
@@ -92,7 +87,7 @@ class Message(NamedTuple):
     value: bytes | None
 
 
-class Server:
+class Server(Faults):
     """A Kafka-compatible server: topics, and the coordinator of every group that connects.
 
     It listens from the moment it is made until `stop()`, or until the end of its `with` block:
@@ -144,7 +139,7 @@ class Server:
         if clock is not None and not isinstance(clock, VirtualClock):
             raise TypeError(f"clock is {clock!r}: give a rota.VirtualClock")
         # What is within may still be more than there can be.
-        _whole(nodes, "nodes", 1, wanted="give 1 to 1000")
+        whole(nodes, "nodes", 1, wanted="give 1 to 1000")
         if durability not in ("fsync", "os"):
             raise ValueError(f'durability is {durability!r}: give "fsync" or "os"')
         for limit in (journal_retention_bytes, journal_retention_ms):
@@ -230,7 +225,7 @@ class Server:
 
         Raises ValueError if there is no such partition.
         """
-        return self._inner.owner(_partition(partition))
+        return self._inner.owner(partition_number(partition))
 
     def move_partition(self, partition: int, node: int) -> None:
         """Hand a partition of `__consumer_offsets` to another node, while clients use its groups.
@@ -242,16 +237,12 @@ class Server:
 
         Raises ValueError if there is no such partition or node.
         """
-        node_id = _whole(node, "node", -INT32_MAX, wanted="give the id of a node")
-        self._inner.move_partition(_partition(partition), node_id)
+        self._inner.move_partition(partition_number(partition), node_id(node))
 
-    def hold_loads(self) -> None:
-        """From now on a partition that is moved stays loading until `release_loads`: clients are told so."""
-        self._inner.hold_loads()
-
-    def release_loads(self) -> int:
-        """Load the partitions that were held, and hold no more; gives how many those were."""
-        return self._inner.release_loads()
+    @property
+    def faults(self) -> Faults:
+        """The faults that a test injects. Each is also a method of the server itself, as in earlier versions."""
+        return Faults(self._inner)
 
     @property
     def clock(self) -> VirtualClock | None:
@@ -291,14 +282,14 @@ class Server:
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Create a topic. Raises rota.RotaError if it exists, or its name or partitions cannot be."""
-        self._inner.create_topic(name, _whole(partitions, "partitions", -INT32_MAX, wanted="give 1 or more"))
+        self._inner.create_topic(name, whole(partitions, "partitions", -INT32_MAX, wanted="give 1 or more"))
 
     def add_partitions(self, topic: str, count: int) -> int:
         """Add `count` partitions to a topic; returns how many it has then.
 
         Raises rota.NotFoundError if there is no such topic, and rota.RotaError if it cannot have so many.
         """
-        return self._inner.add_partitions(topic, _whole(count, "count", 1))
+        return self._inner.add_partitions(topic, whole(count, "count", 1))
 
     def produce(
         self,
@@ -320,7 +311,7 @@ class Server:
         if len(named) != len(written):
             raise ValueError(f"keys has {len(named)}, and values has {len(written)}: give one key for each value")
         records = list(zip(named, written, strict=True))
-        return self._inner.produce(topic, _whole(partition, "partition"), records)
+        return self._inner.produce(topic, whole(partition, "partition"), records)
 
     def messages(self, topic: str) -> list[Message]:
         """Every message of a topic, by partition and offset. Raises rota.NotFoundError if there is no such topic."""
@@ -406,163 +397,11 @@ class Server:
         """
         self._inner.rebalance(group)
 
-    def inject_error(self, api: str, error: str, times: int = 1, group: str | None = None) -> Injection:
-        """Let the next `times` requests of an API be answered with an error. The coordinator never sees them.
-
-        `api` is a Kafka name such as "OffsetCommit": any API about groups, FindCoordinator, Metadata, Fetch or Produce.
-        `error` is a Kafka name such as "ILLEGAL_GENERATION"; it goes where the answer of that API, in the version of
-        the request, has room for it. With `group`, only requests about that group are concerned. An injection that
-        matches the same requests as an older one waits until that is used up. A request that Kafka refuses before its
-        coordinator sees it, such as a commit of which no topic exists, is refused as ever and uses nothing up.
-
-        Raises ValueError for a name that is none, with the nearest that is, if `times` is not 0 to 2,147,483,647, or if
-        `group` is given with an API whose requests name no group: Fetch, ListGroups, Metadata or Produce.
-        """
-        if group is not None and api in WITHOUT_GROUP:
-            raise ValueError(
-                f"{api} names no group, so an error for group {group!r} would never be answered: leave out group"
-            )
-        return Injection(self._inner, self._inner.inject_error(api, error, _whole(times, "times"), group))
-
-    def injected(self) -> int:
-        """How many requests have been answered with injected errors, of all injections."""
-        return self._inner.injected()
-
-    def pause(self, member: str, group: str | None = None) -> Pause:
-        """Stop listening to a member, and answering it: from outside it looks like a client that is frozen.
-
-        `member` is a member id; with `group` it may also be a `group.instance.id`. What stands still is every
-        connection that carries the member's group requests, new ones too; a client that fetches over another
-        connection goes on fetching. The session of a paused member runs out like that of any silent one, on a virtual
-        clock by `advance`.
-
-        It lasts until `resume` of what this returns, or until the end of its `with` block; of several pauses of one
-        member until each has ended:
-
-        >>> with server.pause(consumer.memberid()):
-        ...     clock.advance(45_000)
-
-        Raises ValueError if there is no such member.
-        """
-        return Pause(self._inner, *self._inner.pause(member, group))
-
-    def hold_appends(self) -> None:
-        """From now on the log makes nothing durable: what waits for an append waits until `release_appends`."""
-        self._inner.hold_appends()
-
-    def release_appends(self) -> int:
-        """Make durable what was held, in order, and hold no more; gives how many appends those were."""
-        return self._inner.release_appends()
-
-    def fail_appends(self, error: str, times: int = 1) -> None:
-        """Let the next `times` appends fail with a Kafka error by its name, such as "NOT_ENOUGH_REPLICAS".
-
-        Raises ValueError if no error has that name, or `times` is not 0 to 2,147,483,647.
-        """
-        self._inner.fail_appends(error, _whole(times, "times"))
-
-    def lose_append_answers(self, error: str, times: int = 1) -> None:
-        """Let the next `times` appends be stored, and report each as failed with a Kafka error by its name.
-
-        So a commit fails although a later start, or a move to another node, finds it. Raises as `fail_appends`.
-        """
-        self._inner.lose_append_answers(error, _whole(times, "times"))
-
-    def delay_appends(self, ms: int) -> None:
-        """From now on whoever waits for an append is told `ms` milliseconds after it was made, on the server's clock.
-
-        After `offsets.commit.timeout.ms` a commit fails all the same. 0 ends the delay for later appends, which still
-        wait behind older ones of their partition. Raises ValueError if `ms` is not 0 to 2,147,483,647.
-        """
-        self._inner.delay_appends(_whole(ms, "ms"))
-
-    def delay_answers(self, ms: int, api: str | None = None, node: int | None = None) -> Fault:
-        """From now on send answers `ms` milliseconds late: those to one API, and from one node, if they are given.
-
-        Requests are carried out at once. What follows on the same connection waits, too. The delay is in real time,
-        also on a virtual clock: it is the network's. `api` is a Kafka name such as "OffsetCommit". The delay lasts
-        until `end` of what this returns, or the end of its `with` block; answers that it holds back are sent then.
-
-        Raises ValueError for a name that is no API, with the nearest that is, or if `ms` is not 0 to 2,147,483,647,
-        and rota.NotFoundError if there is no such node.
-        """
-        return Fault(self._inner, self._inner.delay_answers(_whole(ms, "ms"), api, _node(node)))
-
-    def drop_answers(self, api: str | None = None, times: int = 1, node: int | None = None) -> Fault:
-        """Let the next `times` requests be carried out, and close their connections instead of answering.
-
-        So a client does not learn whether its commit was stored. With `api` only requests of that API are concerned,
-        with `node` only those to one node. Raises as `delay_answers`.
-        """
-        return Fault(self._inner, self._inner.drop_answers(api, _whole(times, "times"), _node(node)))
-
-    def drop_connections(self, node: int | None = None) -> int:
-        """Close every connection, or those of one node, without answering; returns how many those were.
-
-        Clients can connect again at once. Raises rota.NotFoundError if there is no such node.
-        """
-        return self._inner.drop_connections(_node(node))
-
-    def stop_node(self, node: int) -> Outage:
-        """Take a node down: it stops listening and closes its connections, and its groups are out of reach.
-
-        As when a broker with unreplicated partitions is down: the other nodes do not name it in their metadata, answer
-        COORDINATOR_NOT_AVAILABLE for its groups, and LEADER_NOT_AVAILABLE for its partitions. `move_partition` gives
-        its groups to another node. A second call does nothing.
-
-        It is down until `start_node`, `end` of what this returns, or the end of its `with` block:
-
-        >>> with server.stop_node(2):
-        ...     consumer.poll(1)
-
-        Raises rota.NotFoundError if there is no such node.
-        """
-        self._inner.stop_node(_whole(node, "node", -INT32_MAX, wanted="give the id of a node"))
-        return Outage(self._inner, node)
-
-    def start_node(self, node: int) -> None:
-        """Bring a node that is down back on its port, with the groups that its log has: sessions begin anew.
-
-        Raises rota.NotFoundError if there is no such node, and OSError if another program has taken its port.
-        """
-        self._inner.start_node(_whole(node, "node", -INT32_MAX, wanted="give the id of a node"))
-
-    def down_nodes(self) -> list[int]:
-        """The ids of the nodes that are down."""
-        return self._inner.down_nodes()
-
-    def reset(self) -> None:
-        """End everything that a test has asked for: pauses, injected errors, faults of log and network, held loads,
-        nodes that are down. Topics, messages, groups and the time stay.
-        """
-        self._inner.reset()
-
     def _advance(self, ms: int, expire: list[str]) -> None:
         self._inner.advance(ms, expire)
 
     def _member_ids(self) -> set[str]:
         return set(self._inner.member_ids())
-
-
-def _whole(value: int, name: str, lowest: int = 0, highest: int = INT32_MAX, wanted: str | None = None) -> int:
-    """An argument that is a whole number, within bounds."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}: give a whole number") from None
-    if not lowest <= number <= highest:
-        raise ValueError(f"{name} is {number}: {wanted or f'give {lowest} to {highest}'}")
-    return number
-
-
-def _node(node: int | None) -> int | None:
-    """The id of a node, or None."""
-    return None if node is None else _whole(node, "node", -INT32_MAX, wanted="give the id of a node")
-
-
-def _partition(partition: int) -> int:
-    """A partition of `__consumer_offsets` that is a number at all."""
-    return _whole(partition, "partition", wanted="give a partition of __consumer_offsets")
 
 
 def _several(values: Iterable[str | bytes | None], name: str) -> list[str | bytes | None]:

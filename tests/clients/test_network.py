@@ -62,7 +62,7 @@ def reading(server: rota.Server, family: Family, tmp_path: Path) -> Iterator[Rea
     try:
         yield Reading(server, scene, family)
     finally:
-        server.reset()
+        server.faults.reset()
         scene.close()
 
 
@@ -71,7 +71,7 @@ def reading(server: rota.Server, family: Family, tmp_path: Path) -> Iterator[Rea
 def test_a_member_whose_connections_are_dropped_stays_in_its_group(reading: Reading) -> None:
     before = reading.scene.generation()
     for _ in range(3):
-        assert reading.server.drop_connections() > 0
+        assert reading.server.faults.drop_connections() > 0
         reading.reads_on()
     assert reading.scene.generation() == before
 
@@ -80,7 +80,7 @@ def test_a_member_whose_connections_are_dropped_stays_in_its_group(reading: Read
 @every_family
 def test_a_commit_whose_answer_is_lost_is_made_again(reading: Reading) -> None:
     before = reading.scene.generation()
-    lost = reading.server.drop_answers("OffsetCommit")
+    lost = reading.server.faults.drop_answers("OffsetCommit")
     reading.reads_on()
     assert (lost.count, lost.left) == (1, 0)
     reading.reads_on()
@@ -91,7 +91,7 @@ def test_a_commit_whose_answer_is_lost_is_made_again(reading: Reading) -> None:
 @every_family
 def test_a_member_whose_answers_are_late_stays_in_its_group(reading: Reading) -> None:
     before = reading.scene.generation()
-    with reading.server.delay_answers(300) as late:
+    with reading.server.faults.delay_answers(300) as late:
         reading.reads_on()
         eventually(lambda: late.count > 10, SETTLE_WITHIN_S, "ten answers were late", reading.member.story)
     reading.reads_on()
@@ -102,8 +102,8 @@ def test_a_member_whose_answers_are_late_stays_in_its_group(reading: Reading) ->
 @every_family
 def test_a_member_whose_only_node_was_down_goes_on(reading: Reading) -> None:
     before = reading.scene.generation()
-    with reading.server.stop_node(1):
-        assert reading.server.down_nodes() == [1]
+    with reading.server.faults.stop_node(1):
+        assert reading.server.faults.down_nodes() == [1]
     reading.reads_on()
     # A client may join again, once, when its coordinator is back: Java was seen to.
     after = reading.scene.generation()

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 # Modules of rota that `import rota` loads.
-OF_ROTA = ["rota", "rota._rota", "rota.clock", "rota.controls", "rota.server", "rota.trace"]
+OF_ROTA = [
+    "rota",
+    "rota._rota",
+    "rota.arguments",
+    "rota.clock",
+    "rota.controls",
+    "rota.faults",
+    "rota.server",
+    "rota.trace",
+]
 # Modules of the standard library that it loads besides those of the interpreter's start.
 OF_THE_LIBRARY_MAX = 40
 # What it must not load: it takes time, or it is not installed everywhere.

@@ -68,3 +68,15 @@ def test_a_value_unpickles_without_a_warning() -> None:
         assert type(asked).__module__ == "rota.protocol"
         assert type(rota.protocol.ErrorCode.NONE).__module__ == "rota.protocol"
         assert pickle.loads(pickle.dumps(rota.protocol.ErrorCode.NONE)) is rota.protocol.ErrorCode.NONE
+
+
+def test_every_fault_is_under_faults_and_still_a_method_of_the_server() -> None:
+    with rota.Server() as server:
+        names = [name for name in vars(type(server.faults)) if not name.startswith("_")]
+        assert len(names) == 17
+        for name in names:
+            assert getattr(type(server), name) is getattr(type(server.faults), name)
+        server.hold_loads()
+        assert server.faults.release_loads() == 0
+        server.faults.hold_appends()
+        assert server.release_appends() == 0

@@ -136,7 +136,7 @@ def test_a_member_or_group_that_is_none_is_refused_with_the_nearest_that_is(serv
         with pytest.raises(ValueError, match=f"no group has a member `{member.id}x`; the nearest one is `{member.id}`"):
             server.expire(member.id + "x")
         with pytest.raises(ValueError, match=r"group `readers` has no member or instance `desk-2`; the nearest one is"):
-            server.pause("desk-2", group=GROUP)
+            server.faults.pause("desk-2", group=GROUP)
         with pytest.raises(ValueError, match="there is no group `writers`; there is only `readers`"):
             server.expire(member.id, group="writers")
         with pytest.raises(ValueError, match="there is no group `writers`"):
@@ -203,12 +203,12 @@ def test_a_group_rebalances_when_it_is_asked_to_and_everybody_rejoins(real_time_
 def test_a_commit_is_answered_with_the_injected_error_once(real_time_server: rota.Server) -> None:
     server = real_time_server
     with a_member(server) as member:
-        injection = server.inject_error("OffsetCommit", "GROUP_AUTHORIZATION_FAILED")
+        injection = server.faults.inject_error("OffsetCommit", "GROUP_AUTHORIZATION_FAILED")
         assert (injection.count, injection.left) == (0, 1)
         with pytest.raises(KafkaException) as refused:
             member.commit(5)
         assert refused.value.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED
-        assert (injection.count, injection.left, server.injected()) == (1, 0, 1)
+        assert (injection.count, injection.left, server.faults.injected()) == (1, 0, 1)
         assert repr(injection) == "Injection(count=1, left=0)"
         member.commit(7)
         committed = member.consumer.committed([TopicPartition("news", 0)], timeout=WITHIN_S)
@@ -217,18 +217,18 @@ def test_a_commit_is_answered_with_the_injected_error_once(real_time_server: rot
 
 def test_an_injection_for_another_group_or_one_that_was_cancelled_leaves_a_commit_alone(server: rota.Server) -> None:
     with a_member(server) as member:
-        other = server.inject_error("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", group="writers")
-        cancelled = server.inject_error("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", times=5)
+        other = server.faults.inject_error("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", group="writers")
+        cancelled = server.faults.inject_error("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", times=5)
         cancelled.cancel()
         member.commit(5)
-        assert (other.left, cancelled.count, server.injected()) == (1, 0, 0)
+        assert (other.left, cancelled.count, server.faults.injected()) == (1, 0, 0)
 
 
 def test_a_client_that_is_told_to_look_elsewhere_finds_its_coordinator_again(real_time_server: rota.Server) -> None:
     server = real_time_server
     with a_member(server) as member:
-        heartbeats = server.inject_error("Heartbeat", "NOT_COORDINATOR", times=2)
-        lookups = server.inject_error("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", times=1, group=GROUP)
+        heartbeats = server.faults.inject_error("Heartbeat", "NOT_COORDINATOR", times=2)
+        lookups = server.faults.inject_error("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", times=1, group=GROUP)
         member.poll_until(lambda: heartbeats.left == lookups.left == 0)
         member.commit(3)
         assert member.told == ["assigned"]
@@ -237,9 +237,9 @@ def test_a_client_that_is_told_to_look_elsewhere_finds_its_coordinator_again(rea
 @pytest.mark.parametrize("times", [-1, 2**31])
 def test_errors_are_injected_so_many_times_as_can_be_counted(server: rota.Server, times: int) -> None:
     with pytest.raises(ValueError, match=f"times is {times}"):
-        server.inject_error("Heartbeat", "NOT_COORDINATOR", times)
+        server.faults.inject_error("Heartbeat", "NOT_COORDINATOR", times)
     with pytest.raises(ValueError, match=f"ms is {times}"):
-        server.delay_appends(times)
+        server.faults.delay_appends(times)
 
 
 @pytest.mark.parametrize(
@@ -249,13 +249,16 @@ def test_errors_are_injected_so_many_times_as_can_be_counted(server: rota.Server
         (lambda server: server.move_partition(0, "1"), "node is '1': give a whole number"),
         (lambda server: server.owner(0.5), "partition is 0.5: give a whole number"),
         (lambda server: server.create_topic("more", "2"), "partitions is '2': give a whole number"),
-        (lambda server: server.inject_error("Heartbeat", "NOT_COORDINATOR", None), "times is None: give a whole"),
-        (lambda server: server.fail_appends("NOT_COORDINATOR", "1"), "times is '1': give a whole number"),
-        (lambda server: server.delay_appends(0.3), "ms is 0.3: give a whole number"),
-        (lambda server: server.expire(7), r"'int' object is not an instance of 'str'\s.*'member'"),
-        (lambda server: server.pause("m", 7), r"'int' object is not an instance of 'str'\s.*'group_id'"),
         (
-            lambda server: server.inject_error(12, "NOT_COORDINATOR"),
+            lambda server: server.faults.inject_error("Heartbeat", "NOT_COORDINATOR", None),
+            "times is None: give a whole",
+        ),
+        (lambda server: server.faults.fail_appends("NOT_COORDINATOR", "1"), "times is '1': give a whole number"),
+        (lambda server: server.faults.delay_appends(0.3), "ms is 0.3: give a whole number"),
+        (lambda server: server.expire(7), r"'int' object is not an instance of 'str'\s.*'member'"),
+        (lambda server: server.faults.pause("m", 7), r"'int' object is not an instance of 'str'\s.*'group_id'"),
+        (
+            lambda server: server.faults.inject_error(12, "NOT_COORDINATOR"),
             r"'int' object is not an instance of 'str'\s.*'api'",
         ),
     ],
@@ -286,7 +289,7 @@ def test_a_paused_member_loses_its_session_on_a_virtual_clock_and_is_told_when_i
         paused = member.id
         clock.advance(45_000)
         assert list(server.members(GROUP)) == [paused]
-        with server.pause(paused) as pause:
+        with server.faults.pause(paused) as pause:
             assert (pause.group, pause.member_id) == (GROUP, paused)
             clock.advance(45_000)
             assert server.members(GROUP) == {}
@@ -300,7 +303,7 @@ def test_a_paused_member_loses_its_session_in_real_time(real_time_server: rota.S
     settings: dict[str, Any] = {"session.timeout.ms": 1_000, "group.instance.id": "desk-1"}
     with (
         a_member(server, **settings) as member,
-        server.pause("desk-1", group=GROUP),
+        server.faults.pause("desk-1", group=GROUP),
     ):
         member.poll_until(lambda: not server.members(GROUP))
         assert last_rebalance(server).cause == "SessionExpired"
@@ -310,7 +313,7 @@ def test_what_a_paused_member_sends_is_handled_when_it_is_resumed_and_not_before
     done: list[KafkaError | None] = []
     settings: dict[str, Any] = {"on_commit": lambda error, _: done.append(error)}
     with a_member(server, **settings) as member, a_member(server, group="others") as other:
-        pause = server.pause(member.id)
+        pause = server.faults.pause(member.id)
         member.consumer.commit(offsets=[TopicPartition("news", 0, 9)], asynchronous=True)
         other.commit(1)
         member.consumer.poll(0.5)
@@ -326,7 +329,7 @@ def test_a_member_that_was_paused_twice_is_heard_when_both_pauses_have_ended(ser
     done: list[KafkaError | None] = []
     settings: dict[str, Any] = {"on_commit": lambda error, _: done.append(error)}
     with a_member(server, **settings) as member:
-        first, second = server.pause(member.id), server.pause(member.id)
+        first, second = server.faults.pause(member.id), server.faults.pause(member.id)
         member.consumer.commit(offsets=[TopicPartition("news", 0, 9)], asynchronous=True)
         first.resume()
         first.resume()
@@ -339,7 +342,7 @@ def test_a_member_that_was_paused_twice_is_heard_when_both_pauses_have_ended(ser
 
 def test_a_server_stops_although_a_member_is_paused(server: rota.Server) -> None:
     with a_member(server) as member:
-        server.pause(member.id)
+        server.faults.pause(member.id)
         server.stop()
 
 
@@ -349,7 +352,7 @@ def test_a_commit_on_a_slow_log_is_answered_when_the_clock_says_so(
     done: list[KafkaError | None] = []
     settings: dict[str, Any] = {"on_commit": lambda error, _: done.append(error)}
     with a_member(server, **settings) as member:
-        server.delay_appends(2_000)
+        server.faults.delay_appends(2_000)
         member.consumer.commit(offsets=[TopicPartition("news", 0, 9)], asynchronous=True)
         member.poll_until(lambda: server._inner.load()[1] == 1)
         clock.advance(1_999)
@@ -358,14 +361,14 @@ def test_a_commit_on_a_slow_log_is_answered_when_the_clock_says_so(
         clock.advance(1)
         member.poll_until(lambda: bool(done))
         assert done == [None]
-        server.delay_appends(0)
+        server.faults.delay_appends(0)
         member.commit(10)
 
 
 def test_a_commit_on_a_slow_log_takes_its_time_in_real_time(real_time_server: rota.Server) -> None:
     server = real_time_server
     with a_member(server) as member:
-        server.delay_appends(300)
+        server.faults.delay_appends(300)
         began_s = time.monotonic()
         member.commit(9)
         assert time.monotonic() - began_s >= 0.299  # the coordinators' clock counts whole milliseconds
@@ -373,7 +376,7 @@ def test_a_commit_on_a_slow_log_takes_its_time_in_real_time(real_time_server: ro
 
 def test_controls_follow_a_group_to_another_node(nodes: int, server: rota.Server, clock: rota.VirtualClock) -> None:
     with a_member(server) as member:
-        pause = server.pause(member.id)
+        pause = server.faults.pause(member.id)
         partition = server.partition_of(GROUP)
         server.move_partition(partition, server.owner(partition) % nodes + 1)
         assert list(server.members(GROUP)) == [member.id]
@@ -388,8 +391,6 @@ def test_controls_follow_a_group_to_another_node(nodes: int, server: rota.Server
 @pytest.mark.parametrize("api", ["Fetch", "ListGroups", "Metadata", "Produce"])
 def test_an_injection_for_a_group_into_an_api_without_groups_is_refused(api: str) -> None:
     with rota.Server() as server:
-        with pytest.raises(
-            ValueError, match=f"{api} names no group, so an error for group 'g' would never be answered"
-        ):
-            server.inject_error(api, "NOT_COORDINATOR", group="g")
-        server.inject_error(api, "NOT_COORDINATOR")
+        with pytest.raises(ValueError, match=f"group is 'g': {api} names no group, leave out group"):
+            server.faults.inject_error(api, "NOT_COORDINATOR", group="g")
+        server.faults.inject_error(api, "NOT_COORDINATOR")

@@ -60,14 +60,14 @@ def test_a_partition_can_be_loaded_anew_at_its_own_node(nodes: Nodes) -> None:
 def test_a_commit_in_flight_is_refused_and_never_counts(nodes: Nodes) -> None:
     member = Member(nodes, "g")
     assert member.commit({0: 1}) == {NONE}
-    nodes.server.hold_appends()
+    nodes.server.faults.hold_appends()
     with nodes.extra("g") as waiting:
         waiting.send(peer.commit("g", {0: 2}, member.generation, member.id))
         until_it_waits(nodes.server)
         nodes.move("g")
         assert peer.committed(answer_of(waiting)) == {NOT_COORDINATOR}
         assert offset_of(nodes) == 1
-        assert nodes.server.release_appends() == 1
+        assert nodes.server.faults.release_appends() == 1
         assert offset_of(nodes) == 1
         assert waiting.is_silent(0.1)
     assert member.commit({0: 3}) == {NONE}
@@ -77,7 +77,7 @@ def test_a_commit_in_flight_is_refused_and_never_counts(nodes: Nodes) -> None:
 
 def test_a_commit_to_the_new_node_waits_for_the_same_log_behind_what_was_fenced(nodes: Nodes) -> None:
     member = Member(nodes, "g")
-    nodes.server.hold_appends()
+    nodes.server.faults.hold_appends()
     with nodes.extra("g") as old:
         old.send(peer.commit("g", {0: 2}, member.generation, member.id))
         until_it_waits(nodes.server)
@@ -87,7 +87,7 @@ def test_a_commit_to_the_new_node_waits_for_the_same_log_behind_what_was_fenced(
         new.send(peer.commit("g", {1: 5}, member.generation, member.id))
         until_it_waits(nodes.server)
         assert new.is_silent(0.1)
-        assert nodes.server.release_appends() == 2
+        assert nodes.server.faults.release_appends() == 2
         assert peer.committed(answer_of(new)) == {NONE}
     assert (offset_of(nodes), offset_of(nodes, partition=1)) == (-1, 5)
 
@@ -95,7 +95,7 @@ def test_a_commit_to_the_new_node_waits_for_the_same_log_behind_what_was_fenced(
 def test_an_append_that_was_in_flight_when_its_partition_came_back_does_not_end_one_of_the_new_incarnation(
     nodes: Nodes,
 ) -> None:
-    nodes.server.hold_appends()
+    nodes.server.faults.hold_appends()
     with nodes.extra("g") as waiting:
         # Each is the first append of its incarnation.
         waiting.send(peer.commit("g", {0: 1}))
@@ -105,7 +105,7 @@ def test_an_append_that_was_in_flight_when_its_partition_came_back_does_not_end_
         assert peer.committed(answer_of(waiting)) == {NOT_COORDINATOR}
         waiting.send(peer.commit("g", {1: 2}))
         until_it_waits(nodes.server)
-        assert nodes.server.release_appends() == 2
+        assert nodes.server.faults.release_appends() == 2
         assert peer.committed(answer_of(waiting)) == {NONE}
     assert (offset_of(nodes), offset_of(nodes, partition=1)) == (-1, 2)
 
@@ -144,13 +144,13 @@ def test_a_plan_that_was_not_durable_is_forgotten(nodes: Nodes) -> None:
     member = Member(nodes, "g")
     rejoined = member.join(member.id)
     assert (rejoined.error, rejoined.generation) == (NONE, 2)
-    nodes.server.hold_appends()
+    nodes.server.faults.hold_appends()
     with nodes.extra("g") as waiting:
         waiting.send(peer.sync("g", 2, member.id, {member.id: b"lost"}))
         until_it_waits(nodes.server)
         nodes.move("g")
         assert peer.synced(answer_of(waiting)) == (NOT_COORDINATOR, b"")
-    assert nodes.server.release_appends() == 1
+    assert nodes.server.faults.release_appends() == 1
     assert member.sync({}) == (NONE, b"plan"), "the generation before is what is stored"
     assert member.heartbeat() == NONE
 
@@ -177,13 +177,13 @@ def test_a_static_member_that_was_replaced_stays_fenced(nodes: Nodes) -> None:
 
 def test_a_static_replacement_that_was_not_durable_has_not_happened(nodes: Nodes) -> None:
     first = Member(nodes, "g", instance="i1")
-    nodes.server.hold_appends()
+    nodes.server.faults.hold_appends()
     with nodes.extra("g") as waiting:
         waiting.send(peer.join("g", instance="i1"))
         until_it_waits(nodes.server)
         nodes.move("g")
         assert peer.joined(answer_of(waiting)).error == NOT_COORDINATOR
-    nodes.server.release_appends()
+    nodes.server.faults.release_appends()
     assert first.heartbeat() == NONE
 
 
@@ -202,22 +202,22 @@ def test_a_partition_with_many_records_is_loaded_whole(nodes: Nodes) -> None:
 
 def test_offsets_of_a_topic_that_goes_while_the_partition_is_loading_are_gone(nodes: Nodes) -> None:
     assert peer.committed(nodes.at("g").ask(peer.commit("g", {0: 7}))) == {NONE}
-    nodes.server.hold_loads()
+    nodes.server.faults.hold_loads()
     nodes.move("g")
     for node in (1, 2, 3):
         expected = NONE if node == 1 else peer.UNKNOWN_TOPIC_OR_PARTITION
         assert deleted(nodes[node].ask(delete_topic("orders"))) == expected
-    nodes.server.release_loads()
+    nodes.server.faults.release_loads()
     assert offset_of(nodes) == -1
 
 
 def test_a_partition_that_moves_again_while_its_loading_is_held_is_loaded_once_where_it_is_now(nodes: Nodes) -> None:
     assert peer.committed(nodes.at("g").ask(peer.commit("g", {0: 7}))) == {NONE}
-    nodes.server.hold_loads()
+    nodes.server.faults.hold_loads()
     nodes.move("g")
     nodes.move("g")
     nodes.move("g")
-    assert nodes.server.release_loads() == 1
+    assert nodes.server.faults.release_loads() == 1
     assert offset_of(nodes) == 7
 
 

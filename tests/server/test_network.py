@@ -46,7 +46,7 @@ def is_answered(connection: Connection) -> bool:
 
 def test_answers_of_one_api_from_one_node_are_late_until_the_fault_ends(server: rota.Server) -> None:
     with connected(server, 1) as here, connected(server, 2) as there:
-        late = server.delay_answers(LONG_MS, api="ApiVersions", node=1)
+        late = server.faults.delay_answers(LONG_MS, api="ApiVersions", node=1)
         ask_versions(here)
         assert is_answered(there)
         assert here.is_silent(SILENCE_S)
@@ -58,7 +58,7 @@ def test_answers_of_one_api_from_one_node_are_late_until_the_fault_ends(server: 
 
 
 def test_an_answer_is_late_by_as_much_as_was_asked_for(server: rota.Server) -> None:
-    with connected(server, 1) as connection, server.delay_answers(int(SILENCE_S * 2_000)) as late:
+    with connected(server, 1) as connection, server.faults.delay_answers(int(SILENCE_S * 2_000)) as late:
         ask_versions(connection)
         assert connection.is_silent(SILENCE_S)
         assert connection.receive()[:4] == (7).to_bytes(4)
@@ -66,14 +66,14 @@ def test_an_answer_is_late_by_as_much_as_was_asked_for(server: rota.Server) -> N
 
 
 def test_a_delay_of_another_api_delays_nothing(server: rota.Server) -> None:
-    with connected(server, 1) as connection, server.delay_answers(LONG_MS, api="Heartbeat") as late:
+    with connected(server, 1) as connection, server.faults.delay_answers(LONG_MS, api="Heartbeat") as late:
         assert is_answered(connection)
         assert late.count == 0
 
 
 def test_what_follows_a_late_answer_waits_behind_it(server: rota.Server) -> None:
     with connected(server, 1) as connection:
-        with server.delay_answers(LONG_MS):
+        with server.faults.delay_answers(LONG_MS):
             ask_versions(connection)
             assert connection.is_silent(SILENCE_S)
             ask_versions(connection)
@@ -84,16 +84,16 @@ def test_what_follows_a_late_answer_waits_behind_it(server: rota.Server) -> None
 
 def test_a_server_stops_while_answers_are_late() -> None:
     with rota.Server() as server, connected(server, 1) as connection:
-        server.delay_answers(LONG_MS)
+        server.faults.delay_answers(LONG_MS)
         ask_versions(connection)
         assert connection.is_silent(SILENCE_S)
         server.stop()
         with pytest.raises(rota.ServerError, match="has been stopped"):
-            server.delay_answers(1)
+            server.faults.delay_answers(1)
 
 
 def test_so_many_answers_are_lost_and_the_next_is_not(server: rota.Server) -> None:
-    lost = server.drop_answers("ApiVersions", times=2)
+    lost = server.faults.drop_answers("ApiVersions", times=2)
     for left in (1, 0):
         with connected(server, 1) as connection:
             ask_versions(connection)
@@ -108,12 +108,12 @@ def test_connections_of_one_node_or_of_all_are_dropped(server: rota.Server) -> N
     with connected(server, 1) as first, connected(server, 2) as second:
         assert is_answered(first)
         assert is_answered(second)
-        assert server.drop_connections(node=2) == 1
+        assert server.faults.drop_connections(node=2) == 1
         assert second.ends()
         assert is_answered(first)
         with connected(server, 3) as third:
             assert is_answered(third)
-            assert server.drop_connections() == 2
+            assert server.faults.drop_connections() == 2
             assert first.ends()
             assert third.ends()
         with connected(server, 2) as again:
@@ -124,17 +124,17 @@ def test_a_node_that_is_down_refuses_connections_and_comes_back_on_its_port(serv
     host, _, port = server.nodes()[2].rpartition(":")
     with connected(server, 2) as connection:
         assert is_answered(connection)
-        outage = server.stop_node(2)
+        outage = server.faults.stop_node(2)
         assert connection.ends()
-    assert server.down_nodes() == [2]
+    assert server.faults.down_nodes() == [2]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)))
-    server.stop_node(2)
+    server.faults.stop_node(2)
     with pytest.raises(rota.RotaError, match="node 2 is down: start it before you move a partition to it"):
         server.move_partition(0, 2)
     outage.end()
     outage.end()
-    assert server.down_nodes() == []
+    assert server.faults.down_nodes() == []
     with connected(server, 2) as connection:
         assert is_answered(connection)
 
@@ -150,7 +150,7 @@ def test_groups_of_a_node_that_was_down_are_as_the_log_has_them(server: rota.Ser
             consumer.poll(0.02)
         members = server.members(GROUP)
         consumer.commit(offsets=[TopicPartition("orders", 0, 7)], asynchronous=False)
-        with server.stop_node(node):
+        with server.faults.stop_node(node):
             assert GROUP not in server.groups()
         after = server.wait_until_stable(GROUP, members=1)
         assert (after.generation, server.members(GROUP)) == (before.generation, members)
@@ -166,7 +166,7 @@ def test_a_group_is_moved_off_a_node_that_is_down(server: rota.Server) -> None:
     settings = {"bootstrap.servers": server.bootstrap_servers, "group.id": GROUP, "enable.auto.commit": False}
     with closing(Consumer({**settings, "log_level": 0})) as consumer:
         consumer.commit(offsets=[TopicPartition("orders", 0, 7)], asynchronous=False)
-        with server.stop_node(node):
+        with server.faults.stop_node(node):
             server.move_partition(partition, node % 3 + 1)
             consumer.commit(offsets=[TopicPartition("orders", 0, 8)], asynchronous=False)
             assert server.committed(GROUP) == {("orders", 0): 8}
@@ -176,7 +176,7 @@ def test_a_group_is_moved_off_a_node_that_is_down(server: rota.Server) -> None:
 @pytest.mark.clients
 def test_the_other_nodes_do_not_name_one_that_is_down(server: rota.Server) -> None:
     consumer = Consumer({"bootstrap.servers": server.nodes()[1], "group.id": GROUP, "log_level": 0})
-    with closing(consumer), server.stop_node(3):
+    with closing(consumer), server.faults.stop_node(3):
         metadata = consumer.list_topics("orders", timeout=30)
         assert sorted(metadata.brokers) == [1, 2]
         leaders = {place.id: (place.leader, place.error) for place in metadata.topics["orders"].partitions.values()}
@@ -186,30 +186,30 @@ def test_the_other_nodes_do_not_name_one_that_is_down(server: rota.Server) -> No
 
 def test_time_moves_on_while_a_node_is_down() -> None:
     clock = rota.VirtualClock()
-    with rota.Server(nodes=2, clock=clock) as server, server.stop_node(2):
+    with rota.Server(nodes=2, clock=clock) as server, server.faults.stop_node(2):
         clock.advance(60_000)
         assert clock.now_ms == 60_000
 
 
 def test_loads_that_are_held_do_not_hold_up_a_node_that_comes_back(server: rota.Server) -> None:
-    server.hold_loads()
-    with server.stop_node(1):
+    server.faults.hold_loads()
+    with server.faults.stop_node(1):
         pass
     with connected(server, 1) as connection:
         assert is_answered(connection)
-    server.release_loads()
+    server.faults.release_loads()
 
 
 def test_a_port_that_was_taken_meanwhile_is_an_error_and_the_node_stays_down() -> None:
     with rota.Server() as server:
-        server.stop_node(1)
+        server.faults.stop_node(1)
         with socket.socket() as taken:
             taken.bind((server.host, server.port))
             taken.listen()
             with pytest.raises(OSError, match="is in use"):
-                server.start_node(1)
-            assert server.down_nodes() == [1]
-        server.start_node(1)
+                server.faults.start_node(1)
+            assert server.faults.down_nodes() == [1]
+        server.faults.start_node(1)
         with connected(server, 1) as connection:
             assert is_answered(connection)
 
@@ -219,11 +219,11 @@ def test_a_commit_whose_append_is_reported_as_failed_is_in_the_log(server: rota.
     settings = {"bootstrap.servers": server.bootstrap_servers, "group.id": GROUP, "log_level": 0}
     with closing(Consumer(settings)) as consumer:
         consumer.commit(offsets=[TopicPartition("orders", 0, 7)], asynchronous=False)
-        server.lose_append_answers("REQUEST_TIMED_OUT", times=100)
+        server.faults.lose_append_answers("REQUEST_TIMED_OUT", times=100)
         with pytest.raises(KafkaException):
             consumer.commit(offsets=[TopicPartition("orders", 0, 8)], asynchronous=False)
         assert server.committed(GROUP) == {("orders", 0): 7}
-        server.reset()
+        server.faults.reset()
         partition = server.partition_of(GROUP)
         server.move_partition(partition, server.owner(partition))
         assert server.committed(GROUP) == {("orders", 0): 8}
@@ -231,15 +231,15 @@ def test_a_commit_whose_append_is_reported_as_failed_is_in_the_log(server: rota.
 
 @pytest.mark.clients
 def test_everything_that_was_asked_for_ends_with_a_reset(server: rota.Server) -> None:
-    late, lost = server.delay_answers(LONG_MS), server.drop_answers(times=100)
-    injected = server.inject_error("Heartbeat", "NOT_COORDINATOR", times=5)
-    server.fail_appends("NOT_ENOUGH_REPLICAS", times=5)
-    server.delay_appends(LONG_MS)
-    server.hold_appends()
-    server.hold_loads()
-    server.stop_node(2)
-    server.reset()
-    assert (late.left, lost.left, injected.left, server.down_nodes()) == (0, 0, 0, [])
+    late, lost = server.faults.delay_answers(LONG_MS), server.faults.drop_answers(times=100)
+    injected = server.faults.inject_error("Heartbeat", "NOT_COORDINATOR", times=5)
+    server.faults.fail_appends("NOT_ENOUGH_REPLICAS", times=5)
+    server.faults.delay_appends(LONG_MS)
+    server.faults.hold_appends()
+    server.faults.hold_loads()
+    server.faults.stop_node(2)
+    server.faults.reset()
+    assert (late.left, lost.left, injected.left, server.faults.down_nodes()) == (0, 0, 0, [])
     server.move_partition(server.partition_of(GROUP), 2)
     settings = {"bootstrap.servers": server.bootstrap_servers, "group.id": GROUP, "log_level": 0}
     with closing(Consumer(settings)) as consumer:
@@ -274,5 +274,5 @@ def test_a_join_that_waits_is_closed_by_an_outage_and_not_answered() -> None:
     with rota.Server(settings=settings) as server, connected(server, 1) as connection:
         connection.send(join("g"))
         assert connection.is_silent(SILENCE_S)
-        server.stop_node(1)
+        server.faults.stop_node(1)
         assert connection.ends()

@@ -60,4 +60,4 @@ class Controlled:
     def reset(self) -> None:
         """End everything."""
         self._lasting.clear()
-        self.server.reset()
+        self.server.faults.reset()

@@ -146,13 +146,13 @@ def partition_of(subject: Controlled, group: str) -> Json:
 
 def pause(subject: Controlled, member: str, group: str | None) -> Json:
     """Pause a member."""
-    paused = subject.server.pause(member, group)
+    paused = subject.server.faults.pause(member, group)
     return subject.keep("pause", paused.resume, None) | {"group": paused.group, "member_id": paused.member_id}
 
 
 def inject_error(subject: Controlled, api: str, error: str, times: int, group: str | None) -> Json:
     """Answer requests with an error."""
-    injection = subject.server.inject_error(api, error, times, group)
+    injection = subject.server.faults.inject_error(api, error, times, group)
     return subject.keep("inject_error", injection.cancel, lambda: (injection.count, injection.left))
 
 
@@ -163,24 +163,24 @@ def end(subject: Controlled, **fields: int) -> None:
 
 def delay_answers(subject: Controlled, ms: int, api: str | None, node: int | None) -> Json:
     """Send answers late."""
-    fault = subject.server.delay_answers(ms, api, node)
+    fault = subject.server.faults.delay_answers(ms, api, node)
     return subject.keep("delay_answers", fault.end, lambda: (fault.count, fault.left))
 
 
 def drop_answers(subject: Controlled, api: str | None, times: int, node: int | None) -> Json:
     """Lose answers."""
-    fault = subject.server.drop_answers(api, times, node)
+    fault = subject.server.faults.drop_answers(api, times, node)
     return subject.keep("drop_answers", fault.end, lambda: (fault.count, fault.left))
 
 
 def stop_node(subject: Controlled, node: int) -> None:
     """Take a node down."""
-    subject.server.stop_node(node)
+    subject.server.faults.stop_node(node)
 
 
 def nodes(subject: Controlled) -> Json:
     """The nodes."""
-    down = subject.server.down_nodes()
+    down = subject.server.faults.down_nodes()
     found = subject.server.nodes().items()
     return {"nodes": [{"node": node, "address": address, "is_up": node not in down} for node, address in found]}
 
@@ -349,7 +349,7 @@ TABLE: tuple[Control, ...] = (
         "Let no append to `__consumer_offsets` end until `release_appends`.",
         (),
         {},
-        lambda s: s.server.hold_appends(),
+        lambda s: s.server.faults.hold_appends(),
     ),
     Control(
         "release_appends",
@@ -357,7 +357,7 @@ TABLE: tuple[Control, ...] = (
         "End the appends that were held, in order, and hold no more.",
         (),
         {"released": described(COUNT, "How many those were.")},
-        lambda s: {"released": s.server.release_appends()},
+        lambda s: {"released": s.server.faults.release_appends()},
     ),
     Control(
         "fail_appends",
@@ -365,7 +365,7 @@ TABLE: tuple[Control, ...] = (
         "Let the next appends to `__consumer_offsets` fail.",
         (ERROR, TIMES),
         {},
-        lambda s, error, times: s.server.fail_appends(error, times),
+        lambda s, error, times: s.server.faults.fail_appends(error, times),
     ),
     Control(
         "lose_append_answers",
@@ -373,7 +373,7 @@ TABLE: tuple[Control, ...] = (
         "Store the next appends to `__consumer_offsets`, and report them as failed.",
         (ERROR, TIMES),
         {},
-        lambda s, error, times: s.server.lose_append_answers(error, times),
+        lambda s, error, times: s.server.faults.lose_append_answers(error, times),
     ),
     Control(
         "delay_appends",
@@ -381,7 +381,7 @@ TABLE: tuple[Control, ...] = (
         "Let appends to `__consumer_offsets` take so long, on the server's clock.",
         (Param("ms", COUNT, "Milliseconds; 0 ends the delay."),),
         {},
-        lambda s, ms: s.server.delay_appends(ms),
+        lambda s, ms: s.server.faults.delay_appends(ms),
     ),
     Control(
         "nodes",
@@ -413,7 +413,7 @@ TABLE: tuple[Control, ...] = (
         "Let partitions that are moved stay loading until `release_loads`.",
         (),
         {},
-        lambda s: s.server.hold_loads(),
+        lambda s: s.server.faults.hold_loads(),
     ),
     Control(
         "release_loads",
@@ -421,7 +421,7 @@ TABLE: tuple[Control, ...] = (
         "Load the partitions that were held, and hold no more.",
         (),
         {"released": described(COUNT, "How many those were.")},
-        lambda s: {"released": s.server.release_loads()},
+        lambda s: {"released": s.server.faults.release_loads()},
     ),
     Control(
         "delay_answers",
@@ -445,7 +445,7 @@ TABLE: tuple[Control, ...] = (
         "Close connections without answering.",
         (ANY_NODE,),
         {"dropped": described(COUNT, "How many those were.")},
-        lambda s, node: {"dropped": s.server.drop_connections(node)},
+        lambda s, node: {"dropped": s.server.faults.drop_connections(node)},
     ),
     Control("stop_node", POST, "Take a node down until `start_node`.", (NODE,), {}, stop_node),
     Control(
@@ -454,7 +454,7 @@ TABLE: tuple[Control, ...] = (
         "Bring a node that is down back on its port.",
         (NODE,),
         {},
-        lambda s, node: s.server.start_node(node),
+        lambda s, node: s.server.faults.start_node(node),
     ),
     Control(
         "active",

@@ -1,0 +1,30 @@
+"""Checks of arguments: an error names the argument, its value, and what to give instead."""
+
+from __future__ import annotations
+
+import operator
+
+__all__ = ["node_id", "partition_number", "whole"]
+
+INT32_MAX = 2**31 - 1
+
+
+def whole(value: int, name: str, lowest: int = 0, highest: int = INT32_MAX, wanted: str | None = None) -> int:
+    """Return a whole number from `lowest` to `highest`. Raises TypeError or ValueError."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}: give a whole number") from None
+    if not lowest <= number <= highest:
+        raise ValueError(f"{name} is {number}: {wanted or f'give {lowest} to {highest}'}")
+    return number
+
+
+def node_id(node: int) -> int:
+    """Return the id of a node. The server checks that the node exists."""
+    return whole(node, "node", -INT32_MAX, wanted="give the id of a node")
+
+
+def partition_number(partition: int) -> int:
+    """Return a partition of `__consumer_offsets`. The server checks that it exists."""
+    return whole(partition, "partition", wanted="give a partition of __consumer_offsets")

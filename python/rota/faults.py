@@ -1,0 +1,178 @@
+"""Faults that a test injects into a server: errors, paused members, a failing log, a failing network, stopped nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.arguments import node_id, whole
+from rota.controls import Fault, Injection, Outage, Pause
+
+if TYPE_CHECKING:
+    from rota import _rota
+
+__all__ = ["Faults"]
+
+WITHOUT_GROUP = frozenset({"Fetch", "ListGroups", "Metadata", "Produce"})
+"""The APIs whose requests name no group."""
+
+
+class Faults:
+    """The faults of one server, as `Server.faults`. `reset` ends all of them.
+
+    `api` is the Kafka name of an API, such as "OffsetCommit". `error` is the Kafka name of an error, such as
+    "NOT_COORDINATOR". `node` is the id of a node; without it a fault concerns every node.
+    """
+
+    _inner: _rota.Server
+
+    def __init__(self, inner: _rota.Server) -> None:
+        self._inner = inner
+
+    def reset(self) -> None:
+        """End every fault: pauses, injected errors, faults of log and network, held loads, stopped nodes.
+
+        Topics, messages, groups and the clock stay.
+        """
+        self._inner.reset()
+
+    # ---- requests and members
+
+    def inject_error(self, api: str, error: str, times: int = 1, group: str | None = None) -> Injection:
+        """Answer the next `times` requests of an API with an error. The coordinator does not see these requests.
+
+        `api` is any API about groups, FindCoordinator, Metadata, Fetch or Produce. The error goes where the answer, in
+        the version of the request, has a field for it. With `group`, only requests about that group are answered so.
+        Injections that match the same requests are used up one after the other. A request that Kafka refuses before
+        the coordinator sees it, such as a commit to unknown topics, does not use up an injection.
+
+        Raises ValueError for an unknown name, with the nearest known one, if `times` is not 0 to 2,147,483,647, or if
+        `group` is given with an API whose requests name no group: Fetch, ListGroups, Metadata or Produce.
+        """
+        if group is not None and api in WITHOUT_GROUP:
+            raise ValueError(f"group is {group!r}: {api} names no group, leave out group")
+        return Injection(self._inner, self._inner.inject_error(api, error, whole(times, "times"), group))
+
+    def injected(self) -> int:
+        """The number of requests that all injections have answered."""
+        return self._inner.injected()
+
+    def pause(self, member: str, group: str | None = None) -> Pause:
+        """Stop reading a member's requests and stop answering them, as if its client were frozen.
+
+        `member` is a member id; with `group` it may also be a `group.instance.id`. The pause stops every connection
+        that carries the member's group requests, including new ones. A client that fetches over another connection
+        continues to fetch. The session of a paused member expires as that of any silent member; on a virtual clock
+        that takes `advance`.
+
+        The pause lasts until `resume` of the returned object, or until the end of its `with` block. A member with
+        several pauses resumes when all have ended:
+
+        >>> with server.faults.pause(consumer.memberid()):
+        ...     clock.advance(45_000)
+
+        Raises NotFoundError if there is no such member.
+        """
+        return Pause(self._inner, *self._inner.pause(member, group))
+
+    # ---- the log
+
+    def hold_appends(self) -> None:
+        """Make no append durable until `release_appends`: requests that need an append wait."""
+        self._inner.hold_appends()
+
+    def release_appends(self) -> int:
+        """Make held appends durable, in order, and hold no more. Returns their number."""
+        return self._inner.release_appends()
+
+    def fail_appends(self, error: str, times: int = 1) -> None:
+        """Fail the next `times` appends with a Kafka error, such as "NOT_ENOUGH_REPLICAS".
+
+        Raises ValueError for an unknown error, or if `times` is not 0 to 2,147,483,647.
+        """
+        self._inner.fail_appends(error, whole(times, "times"))
+
+    def lose_append_answers(self, error: str, times: int = 1) -> None:
+        """Store the next `times` appends, and report each as failed with a Kafka error.
+
+        A commit then fails, and a later start or a move to another node finds it. Raises as `fail_appends`.
+        """
+        self._inner.lose_append_answers(error, whole(times, "times"))
+
+    def delay_appends(self, ms: int) -> None:
+        """Complete each append `ms` milliseconds after it was made, on the server's clock. 0 ends the delay.
+
+        After `offsets.commit.timeout.ms` a commit fails all the same. Appends complete in order: later appends of a
+        partition wait for earlier, delayed ones. Raises ValueError if `ms` is not 0 to 2,147,483,647.
+        """
+        self._inner.delay_appends(whole(ms, "ms"))
+
+    # ---- the network
+
+    def delay_answers(self, ms: int, api: str | None = None, node: int | None = None) -> Fault:
+        """Send answers `ms` milliseconds late, of all APIs or of `api`.
+
+        Requests are handled at once. Later answers on the same connection wait, too. The delay is in real time, also
+        on a virtual clock. It lasts until `end` of the returned object, or until the end of its `with` block, which
+        send the delayed answers.
+
+        Raises ValueError for an unknown API, with the nearest known one, or if `ms` is not 0 to 2,147,483,647, and
+        NotFoundError if there is no such node.
+        """
+        return Fault(self._inner, self._inner.delay_answers(whole(ms, "ms"), api, _optional_node(node)))
+
+    def drop_answers(self, api: str | None = None, times: int = 1, node: int | None = None) -> Fault:
+        """Handle the next `times` requests, and close their connections instead of answering.
+
+        A client then cannot know whether its commit was stored. Raises as `delay_answers`.
+        """
+        return Fault(self._inner, self._inner.drop_answers(api, whole(times, "times"), _optional_node(node)))
+
+    def drop_connections(self, node: int | None = None) -> int:
+        """Close every open connection without an answer, and return their number. Clients can reconnect at once.
+
+        Raises NotFoundError if there is no such node.
+        """
+        return self._inner.drop_connections(_optional_node(node))
+
+    # ---- nodes
+
+    def stop_node(self, node: int) -> Outage:
+        """Stop a node: it closes its port and its connections, and its groups are unavailable.
+
+        The other nodes leave it out of their metadata, answer COORDINATOR_NOT_AVAILABLE for its groups and
+        LEADER_NOT_AVAILABLE for its partitions. `Server.move_partition` moves its groups to another node. A second call
+        does nothing. The node is down until `start_node`, `end` of the returned object, or the end of its `with` block:
+
+        >>> with server.faults.stop_node(2):
+        ...     consumer.poll(1)
+
+        Raises NotFoundError if there is no such node.
+        """
+        self._inner.stop_node(node_id(node))
+        return Outage(self._inner, node)
+
+    def start_node(self, node: int) -> None:
+        """Start a stopped node on its port, with the groups that its log has. Their sessions begin anew.
+
+        Raises NotFoundError if there is no such node, and OSError if another program has taken its port.
+        """
+        self._inner.start_node(node_id(node))
+
+    def down_nodes(self) -> list[int]:
+        """The ids of the nodes that are stopped."""
+        return self._inner.down_nodes()
+
+    def hold_loads(self) -> None:
+        """Keep each partition that moves in the loading state until `release_loads`.
+
+        Clients get COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        self._inner.hold_loads()
+
+    def release_loads(self) -> int:
+        """Load the held partitions, and hold no more. Returns their number."""
+        return self._inner.release_loads()
+
+
+def _optional_node(node: int | None) -> int | None:
+    return None if node is None else node_id(node)
