@@ -143,8 +143,7 @@ def reset_offsets(
     as_json: options.AsJson = False,
 ) -> None:
     """Reset the committed offsets of a group without members; a dry run without --execute. An offset outside a
-    partition becomes the nearest existing one. If the broker refuses a partition, the other partitions get their
-    former offsets.
+    partition becomes the nearest existing one. If the broker refuses a partition, rota restores the others.
 
     \b
     Examples:
