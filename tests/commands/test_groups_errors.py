@@ -54,7 +54,7 @@ SOMEWHERE = ("--bootstrap-server", "127.0.0.1:1")
         (("delete-offsets", "g", "--topic", "t", "--all-topics"), "--topic and --all-topics contradict each other"),
         (("list", "--command-property", "security.protocl=SSL"), "did you mean `security.protocol`?"),
         (("list", "--command-property", "retry.backoff.ms=soon"), "retry.backoff.ms is `soon`: give a whole number"),
-        (("list", "--command-config", "/no/such/file"), "--command-config /no/such/file: "),
+        (("list", "--command-config", "/no/such/file"), "--command-config `/no/such/file`: "),
     ],
 )
 def test_options_that_contradict_each_other_are_refused_before_a_broker_is_asked(

@@ -169,7 +169,7 @@ def test_every_call_about_a_group_that_is_not_there_raises_the_same_error(server
         (lambda server: server.drop_answers("Foo"), "no API of this server is named `Foo`; there are "),
         (lambda server: server.messages("foo"), "there is no topic `foo`; there "),
         (lambda _: rota.Server(settings={"foo": 1}), "unknown setting `foo`; there are "),
-        (lambda _: rota.Coordinator({"foo": 1}), "unknown setting `foo`; there are "),
+        (lambda _: rota.coordinator.Coordinator({"foo": 1}), "unknown setting `foo`; there are "),
     ],
 )
 def test_a_name_that_is_like_no_other_gets_no_suggestion(
