@@ -2,12 +2,14 @@
 
 use bytes::Bytes;
 use kafka_protocol::messages::{
-    ConsumerGroupHeartbeatRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest,
-    DescribeClusterRequest, DescribeConfigsRequest, FetchRequest, InitProducerIdRequest, ListOffsetsRequest,
-    MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+    CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
+    FetchRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest,
+    ProduceRequest,
 };
 use rota_wire::{
-    RequestHeader, WireError, decode_body,
+    RequestHeader, WireError,
+    consumer_groups::{DescribeBody, HeartbeatBody},
+    decode_body,
     discovery::{ApiVersionsBody, FindCoordinatorBody},
     requests::{
         DescribeGroupsBody, JoinGroupBody, LeaveGroupBody, ListGroupsBody, OffsetCommitBody, OffsetDeleteBody,
@@ -49,9 +51,8 @@ fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
         }
         versions::DESCRIBE_CONFIGS => decode_body::<DescribeConfigsRequest>(key, version, &bytes()).map(drop),
         versions::DESCRIBE_CLUSTER => decode_body::<DescribeClusterRequest>(key, version, &bytes()).map(drop),
-        versions::CONSUMER_GROUP_HEARTBEAT => {
-            decode_body::<ConsumerGroupHeartbeatRequest>(key, version, &bytes()).map(drop)
-        }
+        versions::CONSUMER_GROUP_HEARTBEAT => HeartbeatBody::read(version, body).map(drop),
+        versions::CONSUMER_GROUP_DESCRIBE => DescribeBody::read(body).map(drop),
         versions::INIT_PRODUCER_ID => decode_body::<InitProducerIdRequest>(key, version, &bytes()).map(drop),
         key => panic!("no decoder for API {key}"),
     }

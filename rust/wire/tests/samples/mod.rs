@@ -4,8 +4,8 @@
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
-        ApiVersionsRequest, ConsumerGroupHeartbeatRequest, CreatePartitionsRequest, CreateTopicsRequest,
-        DeleteGroupsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
+        ApiVersionsRequest, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, CreatePartitionsRequest,
+        CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
         DescribeGroupsRequest, FetchRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest, InitProducerIdRequest,
         JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest,
         OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
@@ -314,6 +314,12 @@ fn topics_body(key: i16, version: i16) -> Vec<u8> {
                 .with_subscribed_topic_names(Some(vec![topic(), topic()]))
                 .with_subscribed_topic_regex((version >= 1).then(|| text("o.*")))
                 .with_topic_partitions(Some(vec![owned]));
+            encoded(&request, version)
+        }
+        versions::CONSUMER_GROUP_DESCRIBE => {
+            let request = ConsumerGroupDescribeRequest::default()
+                .with_group_ids(vec![group(), group()])
+                .with_include_authorized_operations(true);
             encoded(&request, version)
         }
         versions::CREATE_PARTITIONS => {
