@@ -52,7 +52,7 @@ CARGO_TESTED := --workspace --exclude rota-python
 # Of `make check`: compare with where the branch left this commit.
 CHECK_SINCE ?= main
 
-.PHONY: check interrupts conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential differential-rust explore planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: check interrupts conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
