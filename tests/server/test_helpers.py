@@ -227,7 +227,7 @@ def test_a_message_that_cannot_be_is_refused(
 
 
 def test_every_message_has_one_key_or_none_has(server: rota.Server) -> None:
-    with pytest.raises(ValueError, match="keys has 1 of 2: give one key for each value"):
+    with pytest.raises(ValueError, match="keys has 1, and values has 2: give one key for each value"):
         server.produce("orders", ["a", "b"], keys=["k"])
 
 
