@@ -140,7 +140,7 @@ def test_a_directory_without_a_journal_says_how_to_get_one(tmp_path: Path) -> No
 
 
 def test_a_journal_needs_a_place(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="needs a directory for its journal"):
+    with pytest.raises(ValueError, match="there is no data directory to write it in"):
         rota.Server(journal=True)
     with journaled(tmp_path / "apart", settings=SETTINGS) as server:
         server.create_topic("orders", 1)

@@ -108,11 +108,11 @@ def test_a_dump_has_the_offsets_that_were_asked_for(written: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["verify", "nowhere"], 2, "rota: `nowhere` cannot be opened: No such file or directory"),
+        (["verify", "nowhere"], 2, "rota: `nowhere`: there is no such directory"),
         (["verify", "empty"], 2, "rota: `empty` is not a data directory: it has no `meta.properties`; give the"),
         (["dump", "empty"], 2, "rota: `empty` is not a data directory"),
         (["recover", "empty"], 2, "rota: `empty` is not a data directory"),
-        (["repair", "nowhere"], 2, "rota: `nowhere` is not a data directory"),
+        (["repair", "nowhere"], 2, "rota: `nowhere`: there is no such directory"),
         (["replay", "empty"], 3, "rota: `empty` has no journal"),
         (["dump", "new", "--partition", "3"], 3, "rota: `new` has no partition 3 of __consumer_offsets or"),
         (["dump", "new", "--source", "journal"], 3, "rota: `new` has no journal"),
