@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka.admin import (
     AdminClient,
@@ -13,12 +13,11 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
+import rota
+
 from .client import Client, Owned
 from .eventually import eventually
 from .family import Family
-
-if TYPE_CHECKING:
-    import rota
 
 SETTLE_WITHIN_S = 30
 SESSION_TIMEOUT_MS = 6_000
@@ -113,8 +112,13 @@ class Scene:
         )
 
     def generation(self) -> int | None:
-        """The group's generation; None on a broker that cannot be asked, because clients are not told of it."""
-        return self._server.explain(self.group).generation if self._server is not None else None
+        """The group's generation; None before the group exists, and on a broker that cannot be asked for it."""
+        if self._server is None:
+            return None
+        try:
+            return self._server.explain(self.group).generation
+        except rota.NotFoundError:
+            return None
 
     def story(self, members: list[Client]) -> str:
         owned = "\n".join(f"  {member!r} owns {sorted(member.owned)}" for member in members)
