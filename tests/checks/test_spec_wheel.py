@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rota import Wheel
+from rota.coordinator import Wheel
 from rota.specs import wheel
 
 Words = NDArray[np.uint64]
