@@ -13,9 +13,9 @@ from typing import Any
 from uuid import UUID
 
 from rota.codec import Fields
-from rota.conform import subject as classic
+from rota.conform.subject import BrokerSubject, error_name
 from rota.conform.wire import Address, Connection, Limits, WireError
-from rota.transcript.subject import Answer, Effect, Explanation, Request
+from rota.transcript.subject import Answer, Effect, Request
 
 ANSWERED_WITHIN_S = 10.0
 #: how long a pattern may take to be resolved: Kafka does it outside any request
@@ -26,24 +26,10 @@ GROUP_RESOURCE, SET = 32, 0
 TOPIC_EXISTS = 36
 WITHOUT_MEMBER = 8
 Partitions = list[tuple[str, list[int]]]
-ERRORS = {
-    110: "FENCED_MEMBER_EPOCH",
-    111: "UNRELEASED_INSTANCE_ID",
-    112: "UNSUPPORTED_ASSIGNOR",
-    113: "STALE_MEMBER_EPOCH",
-    128: "INVALID_REGULAR_EXPRESSION",
-}
 
 
-def error_name(code: int) -> str:
-    """The name of an error, those of the newer protocol included."""
-    return ERRORS.get(code) or classic.error_name(code)
-
-
-class ConsumerWire:
+class ConsumerWire(BrokerSubject):
     """One transcript's group on a broker."""
-
-    shows: frozenset[str] = frozenset()
 
     def __init__(self, address: Address, prefix: str) -> None:
         self.limits = Limits(time.monotonic() + 600.0, ANSWERED_WITHIN_S)
@@ -60,12 +46,6 @@ class ConsumerWire:
         while self.ask("FindCoordinator", 4, asked)["coordinators"][0]["error_code"]:
             self.limits.stopped.wait(self.limits.left_s(until))
 
-    def replay(self, record: dict[str, Any]) -> None:
-        raise NotImplementedError("a broker loads its own log")
-
-    def loaded(self, _now_ms: int) -> list[Effect]:
-        return []
-
     def submit(self, _now_ms: int, ticket: int, request: Request, _entropy: int) -> list[Effect]:
         fields = ASK[request.api](self, request.fields)
         return [Answer(ticket, request.api, fields)]
@@ -75,15 +55,6 @@ class ConsumerWire:
         if span_s:
             self.limits.stopped.wait(span_s + TIMER_S)
         return []
-
-    def next_deadline(self) -> int | None:
-        return None
-
-    def appended(self, append_id: int, error: str | None, now_ms: int) -> list[Effect]:
-        raise NotImplementedError("a broker keeps its log to itself")
-
-    def topics_deleted(self, topics: list[str], now_ms: int) -> list[Effect]:
-        raise NotImplementedError("all transcripts share the topics of a broker")
 
     def topics_changed(self, topics: list[tuple[str, int]], _now_ms: int) -> list[Effect]:
         """Create those that are missing."""
@@ -124,15 +95,6 @@ class ConsumerWire:
         """Give the broker time to resolve them."""
         self.limits.stopped.wait(RESOLVED_WITHIN_S)
         return []
-
-    def unload(self, now_ms: int) -> list[Effect]:
-        raise NotImplementedError("a broker is not unloaded from outside")
-
-    def explain(self, _group_id: str) -> Explanation | None:
-        return None
-
-    def check_invariants(self) -> None:
-        pass
 
     def close(self) -> None:
         """Hang up."""

@@ -42,10 +42,38 @@ class Asked:
     version: int
 
 
-class WireSubject:
-    """One transcript's groups on a broker, under names of their own."""
+class BrokerSubject:
+    """What a broker lets no transcript do from outside, and what it does not show."""
 
     shows: frozenset[str] = frozenset()
+
+    def replay(self, record: dict[str, Any]) -> None:
+        raise NotImplementedError("a broker loads its own log")
+
+    def loaded(self, _now_ms: int) -> list[Effect]:
+        return []
+
+    def next_deadline(self) -> int | None:
+        return None
+
+    def appended(self, append_id: int, error: str | None, now_ms: int) -> list[Effect]:
+        raise NotImplementedError("a broker keeps its log to itself")
+
+    def topics_deleted(self, topics: list[str], now_ms: int) -> list[Effect]:
+        raise NotImplementedError("the topics of a broker are not a transcript's to delete")
+
+    def unload(self, now_ms: int) -> list[Effect]:
+        raise NotImplementedError("a broker is not unloaded from outside")
+
+    def explain(self, _group_id: str) -> Explanation | None:
+        return None
+
+    def check_invariants(self) -> None:
+        pass
+
+
+class WireSubject(BrokerSubject):
+    """One transcript's groups on a broker, under names of their own."""
 
     def __init__(self, visit: Visit) -> None:
         self.visit = visit
@@ -62,12 +90,6 @@ class WireSubject:
         player = Player(self, loading)
         player.cast.any_ids = not self.visit.broker.has_usual_ids
         return player
-
-    def replay(self, record: dict[str, Any]) -> None:
-        raise NotImplementedError("a broker loads its own log")
-
-    def loaded(self, _now_ms: int) -> list[Effect]:
-        return []
 
     def submit(self, _now_ms: int, ticket: int, request: Request, _entropy: int) -> list[Effect]:
         connection = self.visit.borrow(request.fields.get("client_id", "x"))
@@ -115,24 +137,6 @@ class WireSubject:
     def advance(self, now_ms: int) -> list[Effect]:
         span_s, self.now_ms = (now_ms - self.now_ms) / 1_000, now_ms
         return self.collect(time.monotonic() + span_s + TIMER_S)
-
-    def next_deadline(self) -> int | None:
-        return None
-
-    def appended(self, append_id: int, error: str | None, now_ms: int) -> list[Effect]:
-        raise NotImplementedError("a broker keeps its log to itself")
-
-    def topics_deleted(self, topics: list[str], now_ms: int) -> list[Effect]:
-        raise NotImplementedError("the topics of a broker are not a group's to delete")
-
-    def unload(self, now_ms: int) -> list[Effect]:
-        raise NotImplementedError("a broker is not unloaded from outside")
-
-    def explain(self, _group_id: str) -> Explanation | None:
-        return None
-
-    def check_invariants(self) -> None:
-        pass
 
     def close(self) -> None:
         """Nothing more is read."""
