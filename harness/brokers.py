@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 import socket
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from harness.java import ROOT
+
 KAFKA = ROOT / "benches" / "kafka" / "kafka"
 KFAKE = ROOT / "tests" / "conform" / "kfake"
 
