@@ -69,7 +69,7 @@ def durable(s: State, group_id: str) -> Group | None:
 
 def write_ended(s: State, flying: InFlight, what: ConsumerWrite, error: str | None) -> State:
     """The batch is durable, is refused, or takes too long. After a refusal the group is as it was before the batch, and
-    whoever waits for a later batch of the group hears of it (§4.4).
+    requests that wait for a later batch of the group are answered (§4.4).
     """
     is_late_now = any(other.append_id == flying.append_id for other in s.appends)
     for answer in what.answers:

@@ -166,7 +166,7 @@ impl Coordinator {
         self.resume_waiting(step, group_id);
     }
 
-    /// It takes too long: who waits for the answer is told so. The append may still become durable, and then counts.
+    /// The append takes too long: the request is answered with an error. The append may still become durable.
     pub(crate) fn consumer_write_late(&mut self, step: &mut Step<'_>, append_id: AppendId, group_id: &Arc<str>) {
         let write = self.consumer_groups.get_mut(group_id).and_then(|group| group.write.as_mut());
         if let Some(owed) = write.filter(|write| write.append_id == append_id).and_then(|write| write.answer.take()) {

@@ -270,7 +270,7 @@ impl ConsumerGroup {
         &self.owners
     }
 
-    /// Whether nobody but `member_id` holds the partition.
+    /// Whether no member other than `member_id` holds the partition.
     pub fn is_free_for(&self, partition: Partition, member_id: &str) -> bool {
         self.owners.get(&partition).is_none_or(|owner| **owner == *member_id)
     }

@@ -35,7 +35,7 @@ pub struct Reconciliation<'a> {
     pub resubscribed: bool,
     /// Whether the member subscribes to a topic.
     pub subscribes: &'a dyn Fn(u128) -> bool,
-    /// Whether nobody else holds a partition.
+    /// Whether no other member holds a partition.
     pub is_free: &'a dyn Fn(Partition) -> bool,
 }
 

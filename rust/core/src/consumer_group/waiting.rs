@@ -21,7 +21,7 @@ pub struct Write {
     pub undo: Vec<ConsumerRecord>,
     /// Whether it ends a classic group without members.
     pub ends_classic: bool,
-    /// What is answered when it is durable; `None`: nobody waits, or the wait took too long.
+    /// The answer to send when it is durable; `None` if no request waits or the wait has timed out.
     pub answer: Option<Owed>,
 }
 

@@ -305,7 +305,7 @@ fn a_topic_that_grows_goes_or_is_made_again_changes_the_group() {
     g.change_topic("foo", 1, 8);
     assert_eq!(g.send(&beat("m", 2)), "3 [foo:01234567]");
     g.change_topic("one", 3, 2);
-    assert_eq!(g.send(&beat("m", 3)), "3 -", "nobody subscribes to it");
+    assert_eq!(g.send(&beat("m", 3)), "3 -", "no member subscribes to it");
     g.records();
     let now = g.now();
     g.coordinator.topics_deleted(&["foo"], now, &mut g.effects);
