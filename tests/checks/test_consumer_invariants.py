@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,8 +13,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from rota import model
 from rota.model.consumer import heartbeat, reconcile, removal
-from rota.model.consumer.data import UNREVOKED
+from rota.model.consumer.data import UNREVOKED, Group
+from rota.model.consumer.records import ConsumerRecord
 from tests.checks.consumer_world import GROUP, TOPICS, Client, World, states_seen
+
+Removed = tuple[Group, tuple[ConsumerRecord, ...]]
 
 NAMES = st.sampled_from(["m1", "m2", "m3", "s1", "s2"])
 INSTANCES = {"s1": "i", "s2": "i"}
@@ -173,14 +177,14 @@ def plant(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
             )
         case "keeps-epochs-on-removal":
 
-            def removed(group, gone, s):  # type: ignore[no-untyped-def]
+            def removed(group: Group, gone: Sequence[str], s: model.State) -> Removed:
                 after, records = true_removed(group, gone, s)
                 return replace(after, epoch=group.epoch - 1), records
 
             monkeypatch.setattr(removal, "removed", removed)
         case "skips-records":
 
-            def shorter(group, gone, s):  # type: ignore[no-untyped-def]
+            def shorter(group: Group, gone: Sequence[str], s: model.State) -> Removed:
                 after, records = true_removed(group, gone, s)
                 return after, records[:-1]
 

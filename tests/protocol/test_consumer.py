@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,7 @@ ROWS = recorded().rows
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_the_model_does_what_the_transcript_says(path) -> None:  # type: ignore[no-untyped-def]
+def test_the_model_does_what_the_transcript_says(path: Path) -> None:
     (run,) = runner.runs(parse(path))
     outcome = runner.play(run, ModelSubject(run.config))
     assert outcome.matches, "\n" + runner.report(run, outcome)

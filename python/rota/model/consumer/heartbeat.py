@@ -12,6 +12,7 @@ from rota.model.consumer.data import (
     ConsumerHeartbeatAnswer,
     Group,
     Member,
+    Metadata,
     Partition,
     holder,
     subscribed,
@@ -139,7 +140,7 @@ def _bumped(work: Work, s: State) -> Work:
     return replace(work, group=group, records=work.records + records)
 
 
-def metadata(group: Group, s: State) -> frozenset:  # type: ignore[type-arg]
+def metadata(group: Group, s: State) -> Metadata:
     """The topics of all members, as they are now (§19)."""
     return frozenset(t for member in group.members.values() for t in subscribed(group, member, s.topics))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from rota.model.consumer.data import NOTHING, STABLE, UNRELEASED, UNREVOKED, Held, Member, Partition
@@ -66,5 +66,5 @@ def _compute(member: Member, given: Inputs) -> Member:
     )
 
 
-def _only(held: Held, keep) -> Held:  # type: ignore[no-untyped-def]
+def _only(held: Held, keep: Callable[[Partition], bool]) -> Held:
     return {partition: epoch for partition, epoch in held.items() if keep(partition)}
