@@ -1,13 +1,13 @@
-//! The best plan there is: `sticky`, `cooperative_sticky` and `uniform`.
+//! The best plan: `sticky`, `cooperative_sticky` and `uniform`.
 //!
-//! Of all plans that give every partition of a subscribed topic to one subscriber, these are the ones with
-//! 1. the most even loads: the sorted list of loads, highest first, is the smallest there is. That one list has the
-//!    smallest maximum, the largest minimum and the smallest sum of differences at once;
+//! Among all plans that give every partition of a subscribed topic to one subscriber, these have
+//! 1. the most even loads: the sorted list of loads, highest first, is the smallest possible. This list has the
+//!    smallest maximum, the largest minimum and the smallest sum of differences;
 //! 2. where racks matter (as in Kafka: some member's rack is among the partitions' racks, and not every partition is
 //!    in all of them), the fewest partitions with a member whose rack has no replica;
 //! 3. the most partitions with their previous owner.
 //!
-//! A plan that is the best one already is not touched, so that a second call moves nothing.
+//! A plan that is already the best one does not change, so a second call moves nothing.
 
 use crate::{
     equal::{self, Dealer},
@@ -17,29 +17,29 @@ use crate::{
     range::rack_gate,
 };
 
-/// How partitions that stay with nobody are dealt to the members that still get some.
+/// How unassigned partitions are dealt to members with room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// One by one in a ring: as the sticky assignors do.
+    /// One by one in a ring, as the sticky assignors do.
     Ring,
-    /// One member after the other: as `uniform` does.
+    /// One member after the other, as `uniform` does.
     Runs,
 }
 
-/// The best plan, its new partitions dealt in a ring. `previous` has one owner for each partition, [`NOBODY`] or
-/// [`CONTESTED`]; `owners` is overwritten.
+/// Computes the best plan, with new partitions dealt in a ring. `previous` has one owner per partition, [`NOBODY`] or
+/// [`CONTESTED`]. Overwrites `owners`.
 pub fn sticky(problem: &Problem<'_>, previous: &[u32], scratch: &mut Scratch, owners: &mut Vec<u32>) {
     balance(problem, previous, Fill::Ring, scratch, owners);
 }
 
-/// The best plan of a server: racks play no role, new partitions are dealt in runs.
+/// Computes the best plan of a server: without racks, and with new partitions dealt in runs.
 pub fn uniform(problem: &Problem<'_>, previous: &[u32], scratch: &mut Scratch, owners: &mut Vec<u32>) {
     balance(&problem.without_racks(), previous, Fill::Runs, scratch, owners);
 }
 
-/// Takes back what somebody else still holds: a partition that changes owner, or that several members claim, belongs to
-/// nobody for this round. Returns how many. The next round, in which nobody claims them any more, gives them to whom
-/// they were meant for, and moves nothing else: what is left of the best plan is kept best by the best plan itself.
+/// Withholds partitions that another member still holds: a partition that changes its owner, or that several members
+/// claim, has no owner in this round. Returns their number. The next round, in which no member claims them, gives them
+/// to their new owners and moves nothing else.
 pub fn withhold(previous: &[u32], owners: &mut [u32]) -> u32 {
     let mut withheld = 0;
     for (owner, &had) in owners.iter_mut().zip(previous) {
@@ -51,16 +51,15 @@ pub fn withhold(previous: &[u32], owners: &mut [u32]) -> u32 {
     withheld
 }
 
-/// Writes the best plan into `owners`.
+/// Computes the best plan into `owners`.
 ///
-/// O(partitions + subscriptions) with equal subscriptions and no racks. Otherwise a flow problem whose size is that of
-/// the subscriptions, topics with the same subscribers counted once, and once for each set of racks where racks matter;
-/// partitions only count where they are read and dealt. Level by level the even loads take two maximum flows; the
-/// fewest moves take one for each number of moves on a way, and are given up after 2^30 looks at an edge, which leaves
-/// the loads and the rules as they are.
+/// O(partitions + subscriptions) with equal subscriptions and no racks. Otherwise a flow problem of the size of the
+/// subscriptions: topics with the same subscribers count once, or once per set of racks if racks matter; partitions
+/// only count when they are read and dealt. Even loads take two maximum flows per level. The fewest moves take one flow
+/// per length of a path; after 2^30 visited edges the search stops, with the same loads and rules but possibly more
+/// moves.
 ///
-/// # Panics
-/// If `previous` has not one element for each partition.
+/// # Panics If `previous` does not have one element per partition.
 pub fn balance(problem: &Problem<'_>, previous: &[u32], fill: Fill, scratch: &mut Scratch, owners: &mut Vec<u32>) {
     assert_eq!(previous.len(), problem.partitions() as usize, "one previous owner for each partition");
     owners.clear();
@@ -82,7 +81,7 @@ pub fn balance(problem: &Problem<'_>, previous: &[u32], fill: Fill, scratch: &mu
     deal(problem, previous, fill, scratch, owners);
 }
 
-/// Kafka's question for the whole group.
+/// Kafka's condition for the use of racks, for the whole group.
 fn racks_matter(problem: &Problem<'_>, scratch: &Scratch) -> bool {
     let Some(racks) = problem.racks() else { return false };
     let subscribed = |topic: &u32| !scratch.subscribers.of(*topic).is_empty();
@@ -91,10 +90,10 @@ fn racks_matter(problem: &Problem<'_>, scratch: &Scratch) -> bool {
     rack_gate(wanted, topics.flat_map(|topic| problem.partitions_of(topic)).map(|partition| racks.of(partition)))
 }
 
-/// Turns the numbers of the flow into owners: of each class first what stays, then what is new.
+/// Turns the flow into owners: per class, first kept partitions, then new ones.
 fn deal(problem: &Problem<'_>, previous: &[u32], fill: Fill, scratch: &mut Scratch, owners: &mut [u32]) {
     let Scratch { network, rooms, counts, open, .. } = scratch;
-    // By member: which edge of the present class is its own.
+    // By member: its edge of the current class.
     counts.clear();
     counts.resize(problem.members() as usize, NONE);
     rooms.clear();

@@ -1,4 +1,4 @@
-//! Checks any plan, whoever made it, in O(partitions + subscriptions + members log members).
+//! Checks any plan in O(partitions + subscriptions + members log members).
 
 use std::fmt;
 
@@ -7,68 +7,68 @@ use crate::{
     problem::{CONTESTED, NOBODY, Problem},
 };
 
-/// What a plan owes to those who carry it out.
+/// The rule that a plan must satisfy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Everybody has given up everything: each partition of a subscribed topic has an owner.
+    /// All partitions were revoked: each partition of a subscribed topic has an owner.
     Eager,
-    /// Members keep what they hold until they are told: a partition that anybody else holds or claims has no owner in
-    /// this round; every other one has.
+    /// Members keep their partitions until they are revoked: a partition that another member holds or claims has no
+    /// owner in this round; every other one has.
     Cooperative,
 }
 
-/// What makes a plan wrong.
+/// Why a plan is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// The plan has not one owner for each partition.
+    /// The plan does not have one owner per partition.
     Length {
-        /// How many it has.
+        /// Number of owners.
         found: usize,
-        /// How many partitions there are.
+        /// Number of partitions.
         expected: usize,
     },
-    /// Two members got the same partition, or one member got it twice.
+    /// A partition has two owners, or one owner twice.
     Twice {
         /// The partition.
         partition: u32,
-        /// Who got it first.
+        /// The first owner.
         first: u32,
-        /// Who got it, too.
+        /// The second owner.
         second: u32,
     },
-    /// A partition that does not exist.
+    /// The partition does not exist.
     NoPartition {
         /// The partition.
         partition: u32,
-        /// Who got it.
+        /// The owner.
         member: u32,
     },
-    /// An owner that is no member.
+    /// The owner is not a member.
     NoMember {
         /// The partition.
         partition: u32,
         /// The owner.
         member: u32,
     },
-    /// A member got a partition of a topic to which it does not subscribe.
+    /// The owner does not subscribe to the partition's topic.
     Unsubscribed {
         /// The partition.
         partition: u32,
-        /// Who got it.
+        /// The owner.
         member: u32,
     },
-    /// Nobody got a partition of a subscribed topic, and nobody had to give it up first.
+    /// A partition of a subscribed topic has no owner, although no member had to revoke it first.
     Missing {
         /// The partition.
         partition: u32,
     },
-    /// A member got a partition that another one still holds.
+    /// A partition has an owner while another member still holds it.
     HandOver {
         /// The partition.
         partition: u32,
-        /// Who holds it; [`CONTESTED`]: several claim to.
+        /// The holder; [`CONTESTED`]: several members claim it.
         from: u32,
-        /// Who got it.
+        /// The owner.
         to: u32,
     },
 }
@@ -89,7 +89,7 @@ impl fmt::Display for Violation {
             Violation::Unsubscribed { partition, member } => {
                 write!(f, "member {member} got partition {partition}, to whose topic it does not subscribe")
             }
-            Violation::Missing { partition } => write!(f, "nobody got partition {partition}"),
+            Violation::Missing { partition } => write!(f, "no member got partition {partition}"),
             Violation::HandOver { partition, from, to } => {
                 write!(f, "member {to} got partition {partition}, which member {from} still holds")
             }
@@ -99,34 +99,34 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// The figures of a plan that is complete, disjoint and gives nobody what it did not subscribe to.
+/// Measurements of a correct plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Certificate {
-    /// By member: how many partitions it got.
+    /// Number of partitions by member.
     pub loads: Vec<u32>,
-    /// The smallest and the largest load of a member that subscribes to anything; 0 if none does.
+    /// The smallest load of a member with a subscription; 0 if there is none.
     pub min_load: u32,
-    /// See `min_load`.
+    /// The largest load of a member with a subscription; 0 if there is none.
     pub max_load: u32,
-    /// The sum of the differences of all pairs of loads: 0 is perfectly even. What Kafka compares plans by.
+    /// Sum of the load differences of all pairs of members: 0 is perfectly even. Kafka compares plans by it.
     pub imbalance: u64,
     /// Partitions that stay with their previous owner.
     pub kept: u32,
-    /// Partitions that go from one member to another.
+    /// Partitions that move between members.
     pub moved: u32,
-    /// Partitions that go to a member and had no owner, or several.
+    /// Assigned partitions that had no owner, or several.
     pub fresh: u32,
-    /// Partitions that wait for somebody to give them up (only under [`Rule::Cooperative`]).
+    /// Partitions that wait until another member revokes them (only under [`Rule::Cooperative`]).
     pub withheld: u32,
     /// Partitions whose owner's rack has no replica; 0 without racks.
     pub away: u32,
-    /// No partition could go to another subscriber and make the two loads more even.
+    /// Whether no single move of a partition to another subscriber would make two loads more even.
     pub locally_balanced: bool,
-    /// No other plan has more even loads: no chain of such steps would help either.
+    /// Whether no other plan has more even loads: no chain of moves would help either.
     pub best_balance: bool,
 }
 
-/// Merges lists of partitions, one for each member, into one owner for each partition.
+/// Merges the members' lists of partitions into one owner per partition.
 pub fn merge(
     problem: &Problem<'_>,
     starts: &[u32],
@@ -149,11 +149,10 @@ pub fn merge(
     Ok(())
 }
 
-/// Checks a plan of one owner for each partition, and measures it against the previous owners (one for each
-/// partition, [`NOBODY`] or [`CONTESTED`]). The violation of the lowest partition is told.
+/// Checks a plan of one owner per partition, and compares it with the previous owners (one per partition, [`NOBODY`] or
+/// [`CONTESTED`]). Returns the violation of the lowest partition.
 ///
-/// # Panics
-/// If `previous` has not one element for each partition.
+/// # Panics If `previous` does not have one element per partition.
 pub fn certify(problem: &Problem<'_>, previous: &[u32], owners: &[u32], rule: Rule) -> Result<Certificate, Violation> {
     let expected = problem.partitions() as usize;
     assert_eq!(previous.len(), expected, "one previous owner for each partition");
@@ -163,7 +162,7 @@ pub fn certify(problem: &Problem<'_>, previous: &[u32], owners: &[u32], rule: Ru
     let mut subscribers = Subscribers::default();
     subscribers.fill(problem);
     let mut certificate = Certificate { loads: vec![0; problem.members() as usize], ..Certificate::default() };
-    // By member: the last topic that was seen to have it among its subscribers, and one more.
+    // By member: the last topic that has it as a subscriber, plus one.
     let mut last_topic = vec![0_u32; problem.members() as usize];
     for topic in 0..problem.topics() {
         let members = subscribers.of(topic);
@@ -245,8 +244,8 @@ impl Certificate {
         })
     }
 
-    /// Whether no chain of moves leads from a member to one with at least two partitions less. Members come by load,
-    /// so the first one that a member's partitions can reach is the one with the smallest load.
+    /// Whether no chain of moves leads from a member to one with at least two partitions less. Members are sorted by
+    /// load, so the first member reachable from a member's partitions has the smallest load.
     fn is_best(&self, problem: &Problem<'_>, owners: &[u32], order: &[u32]) -> bool {
         let mut seen_topic = vec![false; problem.topics() as usize];
         let mut seen_member = vec![false; problem.members() as usize];

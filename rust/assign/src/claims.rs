@@ -1,21 +1,21 @@
-//! What members say they own, and whom to believe.
+//! Claims of members about owned partitions, and their resolution.
 
 use crate::problem::{CONTESTED, NOBODY, Problem, ProblemError};
 
-/// The partitions that members claim, as flat arrays.
+/// Claimed partitions, as flat arrays.
 #[derive(Clone, Copy, Debug)]
 pub struct Claims<'a> {
-    /// By member, and one more: where its list in `partitions` starts.
+    /// By member, plus one element: start of its list in `partitions`.
     pub starts: &'a [u32],
-    /// Partitions that exist.
+    /// Existing partitions.
     pub partitions: &'a [u32],
-    /// By member: the generation in which it got them; -1 or less: it does not know.
+    /// By member: the generation of its claims; -1 or less: unknown.
     pub generations: &'a [i32],
 }
 
 impl Claims<'_> {
-    /// Decides who owned what, as one owner for each partition: who claims it in the newest generation. If several do
-    /// in that generation, nobody owns it ([`CONTESTED`]). The order of the members plays no role.
+    /// Resolves the claims to one owner per partition: the claim of the newest generation wins. Several claims of that
+    /// generation leave no owner ([`CONTESTED`]). The order of the members does not matter.
     pub fn resolve(&self, problem: &Problem<'_>, previous: &mut Vec<u32>) -> Result<(), ProblemError> {
         self.check(problem)?;
         previous.clear();
@@ -49,7 +49,7 @@ impl Claims<'_> {
         Ok(())
     }
 
-    /// Whether all members that claim anything do so in the same generation, as they do unless one missed a round.
+    /// Whether all claims are of one generation, as usual unless a member missed a round.
     fn is_of_one_generation(&self, problem: &Problem<'_>) -> bool {
         let claimants = (0..problem.members()).filter(|&member| !self.of(member).is_empty());
         let mut generations = claimants.map(|member| self.generations[member as usize].max(-1));

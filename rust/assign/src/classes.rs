@@ -1,30 +1,30 @@
-//! Who subscribes to a topic, and which topics have the same subscribers.
+//! Subscribers of topics, and topics with the same subscribers.
 
 use crate::problem::Problem;
 
-/// The subscribers of each topic, ascending. Topics may share one list.
+/// Subscribers of each topic, ascending. Topics may share a list.
 #[derive(Debug, Default)]
 pub struct Subscribers {
-    /// By topic: where its list is in `members`.
+    /// By topic: range of its list in `members`.
     spans: Vec<(u32, u32)>,
     members: Vec<u32>,
-    /// Whether all members with any subscription have the same one.
+    /// Whether all members with a subscription have the same one.
     equal: bool,
 }
 
 impl Subscribers {
-    /// The subscribers of one topic.
+    /// Returns the subscribers of one topic.
     pub fn of(&self, topic: u32) -> &[u32] {
         let (start, end) = self.spans[topic as usize];
         &self.members[start as usize..end as usize]
     }
 
-    /// All members with a subscription, if they all have the same one. A member without any does not count.
+    /// Returns all members with a subscription if these are the same. Members without one do not count.
     pub fn all_equal(&self) -> Option<&[u32]> {
         self.equal.then_some(&self.members)
     }
 
-    /// Turns the members' lists of topics into the topics' lists of members, in O(subscriptions).
+    /// Inverts the members' lists of topics into the topics' lists of members, in O(subscriptions).
     pub fn fill(&mut self, problem: &Problem<'_>) {
         self.spans.clear();
         self.spans.resize(problem.topics() as usize, (0, 0));
@@ -58,8 +58,8 @@ impl Subscribers {
         }
     }
 
-    /// Writes for each topic the first one with the same subscribers. Lists are compared after their fingerprints, so
-    /// it takes O(subscriptions + topics log topics) unless fingerprints collide; the result never depends on them.
+    /// Computes for each topic the first one with the same subscribers. Lists are compared by fingerprint first, in
+    /// O(subscriptions + topics log topics) unless fingerprints collide. Collisions do not change the result.
     pub fn alike(&self, alike: &mut Vec<u32>) {
         let mut order: Vec<(u32, u64, u32)> = Vec::with_capacity(self.spans.len());
         for topic in 0..self.spans.len() as u32 {

@@ -1,40 +1,40 @@
-//! The embedded consumer protocol: what consumers put into the bytes that the coordinator only relays
-//! (docs/protocol.md §18). Read for explanations and for the topics that a group consumes, never to decide a rebalance.
+//! The embedded consumer protocol: the bytes of consumers that the coordinator relays (docs/protocol.md §18). They are
+//! decoded for explanations and for the topics of a group, never for a decision about a rebalance.
 //!
-//! Both messages begin with a version. Newer versions may only append fields, so a version above [`NEWEST_VERSION`]
-//! is read as that one and the rest of the bytes is left alone. A length is checked against the bytes that are left
-//! before anything is allocated for it.
+//! Both messages start with a version. Newer versions may only append fields, so a version above [`NEWEST_VERSION`] is
+//! decoded as that one, and further bytes are ignored. A length is checked against the remaining bytes before memory is
+//! allocated for it.
 
 use std::fmt;
 
-/// The newest version whose every field is known here.
+/// The newest version with all its fields known here.
 pub const NEWEST_VERSION: i16 = 3;
 
-/// What a consumer says about itself in the metadata of `JoinGroup`.
+/// A consumer's metadata in `JoinGroup`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
-    /// As found in the bytes; may be above [`NEWEST_VERSION`].
+    /// The version in the bytes; may exceed [`NEWEST_VERSION`].
     pub version: i16,
-    /// In the writer's order.
+    /// Topics in the writer's order.
     pub topics: Vec<String>,
-    /// The assignor's own bytes.
+    /// User data of the assignor.
     pub user_data: Option<Vec<u8>>,
-    /// v1+: what the consumer holds, by topic in the writer's order.
+    /// v1+: owned partitions by topic, in the writer's order.
     pub owned_partitions: Vec<TopicPartitions>,
-    /// v2+: the generation in which it got them; -1: none.
+    /// v2+: the generation of the owned partitions; -1: none.
     pub generation: i32,
-    /// v3+: `client.rack`; the empty string counts as none.
+    /// v3+: `client.rack`; an empty string counts as none.
     pub rack: Option<String>,
 }
 
-/// What the leader gives one consumer in `SyncGroup`. The body is the same in every version.
+/// The leader's assignment for one consumer in `SyncGroup`. All versions have the same body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// As found in the bytes; may be above [`NEWEST_VERSION`].
+    /// The version in the bytes; may exceed [`NEWEST_VERSION`].
     pub version: i16,
-    /// By topic in the writer's order.
+    /// Partitions by topic, in the writer's order.
     pub partitions: Vec<TopicPartitions>,
-    /// The assignor's own bytes.
+    /// User data of the assignor.
     pub user_data: Option<Vec<u8>>,
 }
 
@@ -43,33 +43,34 @@ pub struct Assignment {
 pub struct TopicPartitions {
     /// The topic's name.
     pub topic: String,
-    /// In the writer's order.
+    /// Partition indexes in the writer's order.
     pub partitions: Vec<i32>,
 }
 
-/// Why bytes are not, or values cannot become, a message of the embedded protocol.
+/// Why bytes cannot be decoded, or values cannot be encoded, as a message of the embedded protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EmbeddedError {
-    /// The bytes end inside a field, or a length is larger than what is left.
+    /// The bytes end inside a field, or a length exceeds the remaining bytes.
     Truncated {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
-    /// A negative version.
+    /// The version is negative.
     Version(i16),
-    /// Null where the schema has no null.
+    /// A field is null that cannot be null.
     Null {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
-    /// A string that is not UTF-8.
+    /// A string is not UTF-8.
     NotUtf8 {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
-    /// A string of more than 32,767 bytes, or more than 2,147,483,647 elements: its length has no room in the message.
+    /// A string has more than 32,767 bytes, or a list more than 2,147,483,647 elements, so its length cannot be
+    /// encoded.
     TooLong {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
 }
@@ -88,7 +89,7 @@ impl fmt::Display for EmbeddedError {
 
 impl std::error::Error for EmbeddedError {}
 
-/// Reads the metadata that a consumer joins with. Fields that its version does not have get their defaults.
+/// Decodes a consumer's join metadata. Fields that the version does not have get their defaults.
 pub fn decode_subscription(bytes: &[u8]) -> Result<Subscription, EmbeddedError> {
     let (version, mut reader) = Reader::open(bytes)?;
     let topics = reader.array("topics", MIN_STRING_BYTES, |reader| reader.string("topics"))?;
@@ -106,7 +107,7 @@ pub fn decode_subscription(bytes: &[u8]) -> Result<Subscription, EmbeddedError> 
     })
 }
 
-/// Reads one member's part of the leader's plan. No bytes at all are not an assignment: ask before calling.
+/// Decodes a member's assignment. Empty bytes are not an assignment, so check for them before.
 pub fn decode_assignment(bytes: &[u8]) -> Result<Assignment, EmbeddedError> {
     let (version, mut reader) = Reader::open(bytes)?;
     let partitions = reader.topic_partitions("partitions")?;
@@ -114,8 +115,8 @@ pub fn decode_assignment(bytes: &[u8]) -> Result<Assignment, EmbeddedError> {
     Ok(Assignment { version, partitions, user_data })
 }
 
-/// The topics that a member's metadata names, read as version 0 whatever the version says, even a negative one (§13.2).
-/// `None` if there is no such prefix.
+/// Returns the topics in a member's metadata, decoded as version 0 whatever the version, even a negative one (§13.2).
+/// Returns `None` if that fails.
 pub fn topics(metadata: &[u8]) -> Option<Vec<&str>> {
     let mut reader = Reader { rest: metadata };
     reader.int16("version").ok()?;
@@ -124,7 +125,7 @@ pub fn topics(metadata: &[u8]) -> Option<Vec<&str>> {
     Some(topics)
 }
 
-/// Writes a subscription in its own version, every list in the order given. Above [`NEWEST_VERSION`] the body is that
+/// Encodes a subscription in its own version, with lists in the given order. Above [`NEWEST_VERSION`] the body is that
 /// of [`NEWEST_VERSION`].
 pub fn encode_subscription(subscription: &Subscription) -> Result<Vec<u8>, EmbeddedError> {
     let mut writer = Writer::open(subscription.version)?;
@@ -148,7 +149,7 @@ pub fn encode_subscription(subscription: &Subscription) -> Result<Vec<u8>, Embed
     Ok(writer.bytes)
 }
 
-/// Writes an assignment in its own version, every list in the order given.
+/// Encodes an assignment in its own version, with lists in the given order.
 pub fn encode_assignment(assignment: &Assignment) -> Result<Vec<u8>, EmbeddedError> {
     let mut writer = Writer::open(assignment.version)?;
     writer.topic_partitions("partitions", &assignment.partitions)?;
@@ -156,7 +157,8 @@ pub fn encode_assignment(assignment: &Assignment) -> Result<Vec<u8>, EmbeddedErr
     Ok(writer.bytes)
 }
 
-/// Reads a list of topics with their partitions, as assignors also put it into user data; what follows it comes back.
+/// Decodes a list of topics with partitions, which assignors also use in user data. Returns it with the remaining
+/// bytes.
 pub fn read_topic_partitions<'a>(
     bytes: &'a [u8],
     field: &'static str,
@@ -165,7 +167,7 @@ pub fn read_topic_partitions<'a>(
     Ok((reader.topic_partitions(field)?, reader.rest))
 }
 
-/// Appends a list of topics with their partitions, in the order given.
+/// Appends a list of topics with partitions, in the given order.
 pub fn write_topic_partitions(
     bytes: &mut Vec<u8>,
     field: &'static str,
@@ -177,9 +179,9 @@ pub fn write_topic_partitions(
     written
 }
 
-/// A string's length alone.
+/// Size of a string's length.
 const MIN_STRING_BYTES: usize = 2;
-/// A topic's name and the length of its list.
+/// Size of a topic's empty name and empty list.
 const MIN_TOPIC_PARTITIONS_BYTES: usize = MIN_STRING_BYTES + 4;
 
 struct Reader<'a> {
@@ -213,7 +215,7 @@ impl<'a> Reader<'a> {
         self.fixed(field).map(i32::from_be_bytes)
     }
 
-    /// Any negative length is null, as clients read it.
+    /// Reads a string; any negative length is null, as for clients.
     fn nullable_string(&mut self, field: &'static str) -> Result<Option<&'a str>, EmbeddedError> {
         let Ok(length) = usize::try_from(self.int16(field)?) else { return Ok(None) };
         let bytes = self.take(length, field)?;
@@ -317,7 +319,7 @@ mod tests {
         ]
     }
 
-    /// Topics a and b, owned a:{0,2} b:{1}, generation 5, rack r1, cut down to what `version` has.
+    /// Topics a and b, owned a:{0,2} b:{1}, generation 5, rack r1, limited to the fields of `version`.
     fn subscription(version: i16) -> Subscription {
         Subscription {
             version,

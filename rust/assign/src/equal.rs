@@ -1,15 +1,15 @@
-//! The closed form of [`balance`](crate::balance) where every subscriber subscribes to the same topics and racks do not
-//! matter: in O(partitions + members), the even loads that keep most.
+//! The closed form of [`balance`](crate::balance) if all subscribers have the same topics and racks do not matter: even
+//! loads with the most kept partitions in O(partitions + members).
 
 use crate::{
     balance::Fill,
     problem::{CONTESTED, NOBODY, Problem, Scratch},
 };
 
-/// Plans a group whose members all subscribe to the same topics. Of `N` partitions each of `n` members gets
-/// `q = N / n`, and `N mod n` members get one more: first those that had more than `q`, then those that had exactly
-/// `q`, then the others, each in order. So min(had, q) stay with each, and one more with as many as can be: no even
-/// plan keeps more. A member that has too many keeps the first ones.
+/// Plans a group whose members all subscribe to the same topics. Of `N` partitions, each of `n` members gets `q = N /
+/// n`, and `N mod n` members get one more: first those that had more than `q`, then those that had exactly `q`, then
+/// the others, each in order. So each member keeps min(had, q), and as many as possible keep one more; no even plan
+/// keeps more. A member with too many partitions keeps the first ones.
 pub(crate) fn equal(problem: &Problem<'_>, previous: &[u32], fill: Fill, scratch: &mut Scratch, owners: &mut [u32]) {
     let Scratch { subscribers, rooms, counts, open, .. } = scratch;
     let Some(members) = subscribers.all_equal().filter(|members| !members.is_empty()) else { return };
@@ -22,7 +22,7 @@ pub(crate) fn equal(problem: &Problem<'_>, previous: &[u32], fill: Fill, scratch
         return;
     }
 
-    // Members that subscribe to nothing have no room; the slots behind the last member are for whom nobody is.
+    // Members without a subscription have no room. The extra slots are for partitions without an owner.
     counts.clear();
     counts.resize(problem.members() as usize + 1, 0);
     let stranger = problem.members();
@@ -70,11 +70,11 @@ pub(crate) fn equal(problem: &Problem<'_>, previous: &[u32], fill: Fill, scratch
     }
 }
 
-/// Nobody had anything: the first members get one more.
+/// Plans without previous owners: the first members get one more.
 fn cold(problem: &Problem<'_>, topics: &[u32], members: &[u32], fill: Fill, owners: &mut [u32]) {
     let total: usize = topics.iter().map(|&topic| problem.partitions_of(topic).len()).sum();
     let (each, extra) = (total / members.len(), total % members.len());
-    // Whose turn it is, and how many more it gets in a run.
+    // The current member, and its remaining partitions in a run.
     let (mut at, mut room) = (0, each + usize::from(extra > 0));
     for &topic in topics {
         let partitions = problem.partitions_of(topic);
@@ -98,23 +98,23 @@ fn cold(problem: &Problem<'_>, topics: &[u32], members: &[u32], fill: Fill, owne
     }
 }
 
-/// Deals partitions to members that have room left: one by one in a ring, or one member after the other.
+/// Deals partitions to members with room: one by one in a ring, or one member after the other.
 pub(crate) struct Dealer<'a> {
     /// Members with room, in order.
     pub open: &'a mut Vec<u32>,
-    /// By member: how many it still gets.
+    /// By member: number of partitions it still gets.
     pub rooms: &'a mut [u32],
-    /// Whose turn it is, in `open`.
+    /// Index of the current member in `open`.
     pub at: usize,
-    /// In which manner.
+    /// The order of dealing.
     pub fill: Fill,
 }
 
 impl Dealer<'_> {
-    /// Who gets the next partition; [`NOBODY`] once all have what they should.
+    /// Returns the owner of the next partition; [`NOBODY`] once all members are full.
     pub fn next(&mut self) -> u32 {
         if self.at == self.open.len() {
-            // A lap of the ring is over: those that are full leave it. What a lap costs it has given away.
+            // After a lap of the ring, full members leave it. The lap has dealt as many partitions as it costs.
             self.at = 0;
             let rooms = &*self.rooms;
             self.open.retain(|&member| rooms[member as usize] > 0);

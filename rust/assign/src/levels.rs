@@ -1,14 +1,14 @@
-//! The most even loads: which members share what, and how many partitions each of them gets.
+//! The most even loads: blocks of members, and the number of partitions for each member.
 //!
-//! A block of `n` members and `N` partitions would best give each member `q = N / n`, and `N mod n` of them one more.
-//! Two maximum flows tell whether it can. If not, what cannot flow shows the cut: members that only lead to full ones
-//! hold more than the others can take from them. The block falls into an upper part (these members with all classes
-//! that lead only to them) and a lower part, and in no best plan does a class of one serve a member of the other:
-//! every upper member has at least what any lower one has. The parts are blocks again.
+//! A block of `n` members and `N` partitions ideally gives each member `q = N / n`, and `N mod n` of them one more. Two
+//! maximum flows show whether that is possible. If not, the partitions that cannot flow show a cut: members that only
+//! lead to full ones hold more than the others can take. The block splits into an upper part (these members with all
+//! classes that lead only to them) and a lower part. No best plan gives a partition of one part's classes to a member
+//! of the other, since every upper member has at least the load of any lower one. The parts are blocks again.
 
 use crate::network::{NONE, Network, Passage};
 
-/// Everything may flow within a block, up to the block's limit for each member.
+/// Unlimited flow within a block, up to the block's limit per member.
 struct Limits;
 
 impl Passage for Limits {
@@ -25,8 +25,8 @@ impl Passage for Limits {
     }
 }
 
-/// Finds the blocks, their quotas, and a flow in which every member has its block's quota or one more. Every round of
-/// two maximum flows either settles a block or cuts it; there are fewer than twice as many blocks as members.
+/// Finds the blocks, their quotas, and a flow in which every member has its block's quota or one more. Each round of
+/// two maximum flows settles or splits a block; there are fewer than twice as many blocks as members.
 pub(crate) fn settle(network: &mut Network) {
     network.quota.clear();
     network.limit.clear();
@@ -71,8 +71,8 @@ pub(crate) fn settle(network: &mut Network) {
     }
 }
 
-/// Lets flow what does not flow yet, by any ways: up to every block's quota first, then one more. What flows to a member
-/// stays as much, and a full flow exists, so the loads become those of [`settle`].
+/// Lets the remaining partitions flow along any path: up to every block's quota first, then one more. Loads never
+/// shrink and a full flow exists, so they become those of [`settle`].
 pub(crate) fn fill(network: &mut Network) {
     network.limit.clone_from(&network.quota);
     network.saturate(&Limits);
@@ -80,7 +80,7 @@ pub(crate) fn fill(network: &mut Network) {
     network.saturate(&Limits);
 }
 
-/// How many members and partitions each block has.
+/// Returns the number of members and partitions of each block.
 fn sizes(network: &Network, blocks: usize) -> (Vec<u64>, Vec<u64>) {
     let (mut members, mut partitions) = (vec![0; blocks], vec![0; blocks]);
     for &block in &network.member_block {
@@ -92,7 +92,7 @@ fn sizes(network: &Network, blocks: usize) -> (Vec<u64>, Vec<u64>) {
     (members, partitions)
 }
 
-/// Moves what the last search reached in some blocks into new ones.
+/// Moves the nodes that the last search reached in some blocks into new blocks.
 fn cut(network: &mut Network, open: &mut Vec<bool>, which: &[bool]) {
     let mut upper = vec![NONE; which.len()];
     for (block, _) in which.iter().enumerate().filter(|&(_, &cut)| cut) {
@@ -113,8 +113,8 @@ fn cut(network: &mut Network, open: &mut Vec<bool>, which: &[bool]) {
     }
 }
 
-/// A first flow: each class fills its members up to a common level, as far as the limit allows. It leaves little for
-/// the search to do.
+/// Computes a first flow: each class fills its members to a common level, as far as the limit allows. This leaves
+/// little for the search.
 fn pour(network: &mut Network, open: &[bool]) {
     for class in 0..network.classes() {
         let block = network.class_block[class as usize] as usize;

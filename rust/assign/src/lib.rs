@@ -1,22 +1,21 @@
-//! Partition assignors on flat arrays, and a certifier of any plan.
+//! Partition assignors on flat arrays, and a certifier of plans.
 //!
 //! # Theory of operation
 //!
-//! A [`Problem`] is a group as numbers: topics and members are indices, the partitions of all topics are numbered
-//! through, a plan is one `u32` a partition: its owner. The order of the indices is the only order there is, so equal
-//! input gives an equal plan on every machine; [`names`] chooses the canonical one (static members by instance id, then
-//! dynamic ones by member id; topics by name).
+//! A [`Problem`] is a group as numbers: members and topics are indices, the partitions of all topics are numbered
+//! consecutively, and a plan has one `u32` per partition, its owner. The only order is that of the indices, so equal
+//! input gives an equal plan on every machine. [`names`] defines the canonical order: static members by instance id,
+//! then dynamic members by member id; topics by name.
 //!
-//! [`range()`](range::range) and [`roundrobin()`](roundrobin::roundrobin) give Kafka's answer. [`balance`] gives the best
-//! there is, in this order: loads as even as the subscriptions allow, then as few partitions as possible away from
-//! their members' racks (where racks count), then as few moves as possible. Sticky, cooperative-sticky and uniform are
-//! that plan with different fillings and a different hand-over. With equal subscriptions it has a closed form
-//! (`equal`); otherwise a maximum flow finds the best loads (`levels`) and a flow of minimum cost the fewest moves
-//! (`moves`) on the network of `network`.
+//! [`range()`](range::range) and [`roundrobin()`](roundrobin::roundrobin) compute Kafka's plan. [`balance`] computes
+//! the best plan in this order: the most even loads that the subscriptions allow, the fewest partitions outside of
+//! their members' racks (if racks matter), the fewest moves. Sticky, cooperative-sticky and uniform are this plan with
+//! different dealing and handover. Equal subscriptions have a closed form (`equal`). Otherwise a maximum flow finds the
+//! loads (`levels`), and a flow of minimum cost the moves (`moves`), on the network of `network`.
 //!
-//! [`certify`] checks any plan in linear time, without knowing how it was made.
+//! [`certify`] checks any plan in linear time, independently of its construction.
 //!
-//! No IO, no clock, no randomness, no hash tables. Scratch memory is reused from call to call.
+//! The crate has no IO, clock, randomness or hash tables. Calls reuse scratch memory.
 #![forbid(unsafe_code)]
 
 pub mod balance;

@@ -1,9 +1,9 @@
-//! The fewest moves for the most even loads: a flow of minimum cost, by successive shortest ways.
+//! The fewest moves for the most even loads: a minimum-cost flow by successive shortest paths.
 //!
-//! A partition with its previous owner costs nothing, with another member one move; with a member whose rack has no
-//! replica it costs more than all moves on any way; the partition that lifts a member above its block's quota costs more
-//! than that. Ways of equal cost are used all at once, so there are as many rounds as there are different costs; every
-//! round lets at least one partition flow.
+//! A partition with its previous owner costs nothing, with another member one move. With a member whose rack has no
+//! replica it costs more than all moves of any path. A partition that lifts a member above its block's quota costs more
+//! than that. Paths of equal cost are used together, so there are as many rounds as distinct costs, and each lets at
+//! least one partition flow.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -12,11 +12,11 @@ use crate::{
     network::{Network, Passage},
 };
 
-/// How often edges are looked at before the fewest moves are given up: some seconds. Only groups of more than a
-/// million subscriptions that have to move nearly everything come near it.
+/// Number of visited edges after which the search for the fewest moves stops, after some seconds. Only groups with more
+/// than a million subscriptions that move nearly everything reach it.
 pub(crate) const VISITS_MAX: u64 = 1 << 30;
 
-/// What a node costs to reach; along the arcs that may be used the difference is just their price.
+/// The cost of reaching each node. Along usable arcs the difference is their price.
 struct Prices {
     of_classes: Vec<i64>,
     of_members: Vec<i64>,
@@ -26,21 +26,21 @@ struct Prices {
 }
 
 impl Prices {
-    /// What one more partition along an edge costs, and how many at that price.
+    /// Returns the cost of one more partition along an edge, and the number available at that price.
     fn forward(&self, network: &Network, edge: u32) -> (i64, u32) {
         let (flow, held) = (network.flow(edge), network.held(edge));
         let away = if network.is_away(edge) { self.away } else { 0 };
         if flow < held { (away, held - flow) } else { (away + 1, u32::MAX - flow) }
     }
 
-    /// What one partition less along an edge saves, and how many at that price.
+    /// Returns the saving of one partition less along an edge, and the number available at that price.
     fn backward(&self, network: &Network, edge: u32) -> (i64, u32) {
         let (flow, held) = (network.flow(edge), network.held(edge));
         let away = if network.is_away(edge) { self.away } else { 0 };
         if flow > held { (away + 1, flow - held) } else { (away, flow) }
     }
 
-    /// What one more partition costs a member, and how many at that price.
+    /// Returns the cost of one more partition for a member, and the number available at that price.
     fn out(&self, network: &Network, member: u32) -> (i64, u32) {
         let quota = network.quota[network.member_block[member as usize] as usize];
         let load = network.load[member as usize];
@@ -67,14 +67,14 @@ impl Passage for Prices {
     }
 }
 
-/// Makes the flow that [`settle`](crate::levels::settle) found the one of least cost. After `visits_max` looks at edges
-/// what does not flow yet takes any way: the loads are the same, the moves perhaps not the fewest.
+/// Turns the flow of [`settle`](crate::levels::settle) into the cheapest one. After `visits_max` visited edges,
+/// remaining partitions take any path: the loads are the same, the moves possibly not the fewest.
 pub(crate) fn minimise(network: &mut Network, visits_max: u64) {
     network.visits = 0;
     network.drain(|_, _| true);
     keep(network);
     let (classes, members) = (network.supply.len(), network.load.len());
-    // More than a way has arcs, and the square of it: so costs compare like digits.
+    // More than the arcs of a path, and its square, so that costs compare like digits.
     let away = 4 * (classes + members) as i64 + 8;
     let mut prices =
         Prices { of_classes: vec![0; classes], of_members: vec![0; members], out: 0, away, above_quota: away * away };
@@ -91,7 +91,7 @@ pub(crate) fn minimise(network: &mut Network, visits_max: u64) {
     }
 }
 
-/// What costs nothing needs no search: every member keeps what it had in its rack, up to its quota.
+/// Moves that cost nothing need no search: every member keeps its partitions in its rack, up to its quota.
 fn keep(network: &mut Network) {
     for class in 0..network.classes() {
         for edge in network.edges_of(class) {
@@ -106,14 +106,14 @@ fn keep(network: &mut Network) {
 
 #[derive(Default)]
 struct Distances {
-    /// By node, classes first: how much more it costs to reach than its price says.
+    /// By node, classes first: the excess of its cost over its price.
     found: Vec<i64>,
     heap: BinaryHeap<Reverse<(i64, u32)>>,
 }
 
 impl Distances {
-    /// Raises the prices to the costs of the shortest ways from what is left, up to the cheapest way out. False if
-    /// there is no way out.
+    /// Raises the prices to the costs of the shortest paths from the remaining partitions, up to the cheapest exit.
+    /// Returns false if there is no exit.
     fn raise(&mut self, network: &mut Network, prices: &mut Prices) -> bool {
         let classes = network.supply.len();
         network.visits += network.edges();
@@ -132,7 +132,7 @@ impl Distances {
         true
     }
 
-    /// Dijkstra's algorithm on prices that no usable arc undercuts.
+    /// Dijkstra's algorithm on reduced prices, which are not negative.
     fn search(&mut self, network: &Network, prices: &Prices) {
         let classes = network.supply.len() as u32;
         self.found.clear();
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::{classes::Subscribers, problem::Problem};
 
-    /// The settled network of three members on two of three topics each, the first of which had everything.
+    /// The settled network of three members with two of three topics each; the first member had everything.
     fn settled() -> Network {
         let problem = Problem::new(&[0, 9, 11, 14], &[0, 2, 4, 6], &[0, 1, 0, 2, 1, 2], None).unwrap();
         let (mut subscribers, mut alike, mut network) = (Subscribers::default(), Vec::new(), Network::default());

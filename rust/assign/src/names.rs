@@ -1,8 +1,7 @@
-//! Groups by name: the canonical order, and the way from names to numbers and back.
+//! Groups by name: the canonical order, and the mapping between names and numbers.
 //!
-//! Members: static ones first, by instance id, then dynamic ones by member id; topics by name; all in Java's order of
-//! strings. So a static member that comes back under another member id, or another order of the same members, changes
-//! nothing.
+//! Static members come first, by instance id, then dynamic members by member id; topics by name; all in Java's string
+//! order. So a new member id of a static member, or another order of the same members, changes nothing.
 
 use std::{cmp::Ordering, fmt};
 
@@ -16,25 +15,25 @@ use crate::{
     user_data::{Remembered, decode_cooperative_sticky, decode_sticky},
 };
 
-/// The assignors by name.
+/// The assignors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assignor {
-    /// Kafka's clients: topic by topic in ranges.
+    /// Range of Kafka's clients: ranges per topic.
     Range,
-    /// Kafka's clients: dealt in a ring.
+    /// Round-robin of Kafka's clients: dealt in a ring.
     RoundRobin,
-    /// Kafka's clients, eager: the most even loads with the fewest moves.
+    /// Sticky of Kafka's clients, eager: the most even loads with the fewest moves.
     Sticky,
-    /// Kafka's clients, cooperative: the same, handed over in two rounds.
+    /// Cooperative-sticky of Kafka's clients: like sticky, handed over in two rounds.
     CooperativeSticky,
-    /// Kafka's servers: the most even loads with the fewest moves, whatever the racks.
+    /// Uniform of Kafka's servers: the most even loads with the fewest moves, without racks.
     Uniform,
-    /// Kafka's servers: ranges, whatever the racks.
+    /// Range of Kafka's servers, without racks.
     ServerRange,
 }
 
 impl Assignor {
-    /// All of them.
+    /// All assignors.
     pub const ALL: [Assignor; 6] = [
         Assignor::Range,
         Assignor::RoundRobin,
@@ -44,7 +43,7 @@ impl Assignor {
         Assignor::ServerRange,
     ];
 
-    /// The name in this project; unlike the protocol's it is the name of one assignor.
+    /// Returns rota's name, which is unique, unlike the protocol's.
     pub fn name(self) -> &'static str {
         match self {
             Assignor::Range => "range",
@@ -56,55 +55,55 @@ impl Assignor {
         }
     }
 
-    /// The name in the protocol.
+    /// Returns the protocol's name.
     pub fn wire_name(self) -> &'static str {
         if self == Assignor::ServerRange { "range" } else { self.name() }
     }
 
-    /// The assignor of this name, with hyphens or underscores.
+    /// Returns the assignor of this name, with hyphens or underscores.
     pub fn named(name: &str) -> Option<Assignor> {
         let name = name.replace('_', "-");
         Assignor::ALL.into_iter().find(|assignor| assignor.name() == name)
     }
 
-    /// Whether it runs in a server, which refuses topics that do not exist; clients leave them out.
+    /// Whether the assignor runs in servers. A server refuses topics that do not exist; clients ignore them.
     pub fn is_servers(self) -> bool {
         matches!(self, Assignor::Uniform | Assignor::ServerRange)
     }
 }
 
-/// A member as it is known by name.
+/// A member by name.
 #[derive(Clone, Debug, Default)]
 pub struct Member<'a> {
     /// The member id.
     pub id: &'a str,
     /// `group.instance.id` of a static member.
     pub instance_id: Option<&'a str>,
-    /// What it subscribes to; repetition does not count.
+    /// Subscribed topics; repetitions do not count.
     pub topics: Vec<&'a str>,
-    /// What it says it owns: topics with partitions.
+    /// Owned partitions (topic, index), as the member claims.
     pub owned: Vec<(&'a str, i32)>,
-    /// In which generation it got that; -1: it does not say.
+    /// The generation of the claims; -1: unknown.
     pub generation: i32,
-    /// `client.rack`; empty: none.
+    /// `client.rack`; an empty string counts as none.
     pub rack: Option<&'a str>,
-    /// The assignor's own bytes. Those of `sticky` replace `owned` and `generation`; those of `cooperative-sticky` give
-    /// the generation if there is no other.
+    /// User data of the assignor. That of `sticky` replaces `owned` and `generation`; that of `cooperative-sticky` is
+    /// the default for the generation.
     pub user_data: Option<&'a [u8]>,
 }
 
-/// A topic as it is known by name.
+/// A topic by name.
 #[derive(Clone, Debug, Default)]
 pub struct Topic<'a> {
-    /// Its name.
+    /// The topic name.
     pub name: &'a str,
-    /// How many partitions it has.
+    /// Number of partitions.
     pub partitions: i64,
-    /// The racks of each partition's replicas; empty: unknown.
+    /// Racks of each partition's replicas; empty if unknown.
     pub racks: Vec<Vec<&'a str>>,
 }
 
-/// What is wrong with the input, and whose it is.
+/// Why input is invalid, with the names concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the message says what each field is")]
 pub enum InputError {
@@ -112,23 +111,23 @@ pub enum InputError {
     DuplicateMember { member: String },
     /// Two members have the same instance id.
     DuplicateInstance { member: String, other: String, instance_id: String },
-    /// A topic comes twice.
+    /// A topic is listed twice.
     DuplicateTopic { topic: String },
-    /// A topic has fewer than no partitions, or more than 2^31 - 1.
+    /// The number of partitions is negative or above 2^31 - 1.
     PartitionCount { topic: String, partitions: i64 },
-    /// Racks for more or fewer partitions than the topic has.
+    /// The number of rack lists differs from the number of partitions.
     RackCount { topic: String, found: usize, partitions: i64 },
-    /// A member subscribes to a topic that a server does not know.
+    /// A member subscribes to a topic that the server does not know.
     UnknownTopic { member: String, topic: String },
     /// A member's metadata is not a subscription.
     Metadata { member: String, error: EmbeddedError },
-    /// More partitions than a plan by name can have.
+    /// There are more partitions than a plan by name may have.
     TooManyPartitions { partitions: u64 },
     /// More than 2^32 - 3 members or subscriptions.
     TooLarge,
 }
 
-/// How many partitions a group can have by name: told before anything is allocated for them. Arrays take more.
+/// Maximum partitions of a group by name, checked before memory is allocated for them. Arrays may have more.
 pub const PARTITIONS_MAX: u32 = 1 << 24;
 
 impl fmt::Display for InputError {
@@ -161,7 +160,7 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
-/// Reads the metadata that members joined with. The first one that cannot be read is named.
+/// Decodes the members' join metadata. The error names the first member whose metadata cannot be decoded.
 pub fn read_subscriptions<'a>(
     metadata: impl IntoIterator<Item = (&'a str, &'a [u8])>,
 ) -> Result<Vec<Subscription>, InputError> {
@@ -171,12 +170,12 @@ pub fn read_subscriptions<'a>(
     metadata.into_iter().map(read).collect()
 }
 
-/// Java's order of strings: by UTF-16 units.
+/// Compares strings in Java's order: by UTF-16 code units.
 fn java_order(one: &str, other: &str) -> Ordering {
     if one.is_ascii() && other.is_ascii() { one.cmp(other) } else { one.encode_utf16().cmp(other.encode_utf16()) }
 }
 
-/// The canonical order of members.
+/// Compares members in the canonical order.
 fn member_order(one: &Member<'_>, other: &Member<'_>) -> Ordering {
     match (one.instance_id, other.instance_id) {
         (Some(one), Some(other)) => java_order(one, other),
@@ -186,12 +185,12 @@ fn member_order(one: &Member<'_>, other: &Member<'_>) -> Ordering {
     }
 }
 
-/// A group as numbers, with the way back to its names.
+/// A group as numbers, with the mapping to its names.
 #[derive(Debug)]
 pub struct Group {
-    /// By canonical index: the place in the input.
+    /// Position in the input by canonical index of the member.
     pub members: Vec<usize>,
-    /// See `members`.
+    /// Position in the input by canonical index of the topic.
     pub topics: Vec<usize>,
     topic_starts: Vec<u32>,
     member_starts: Vec<u32>,
@@ -204,15 +203,15 @@ pub struct Group {
     generations: Vec<i32>,
 }
 
-/// What a member claims, from where its assignor keeps it.
+/// A member's claims, from the place where its assignor stores them.
 enum Claim<'a> {
-    Told(&'a [(&'a str, i32)], i32),
+    Reported(&'a [(&'a str, i32)], i32),
     Remembered(Remembered),
 }
 
 impl Group {
-    /// Puts members and topics in order and numbers them. What members claim is read as the assignor reads it; claims
-    /// of partitions that do not exist do not count.
+    /// Sorts and numbers members and topics. Claims are decoded as the assignor does; claims of partitions that do not
+    /// exist are ignored.
     pub fn new(members: &[Member<'_>], topics: &[Topic<'_>], assignor: Assignor) -> Result<Group, InputError> {
         let order_of_topics = ordered_topics(topics)?;
         let partitions = topics.iter().map(|topic| topic.partitions.unsigned_abs()).sum();
@@ -277,7 +276,7 @@ impl Group {
             group.claims.extend(claimed.filter(|claimed| partitions.contains(claimed)));
         };
         match claim {
-            Claim::Told(owned, generation) => {
+            Claim::Reported(owned, generation) => {
                 self.generations.push(*generation);
                 let mut last: Option<(&str, Option<u32>)> = None;
                 for &(name, partition) in *owned {
@@ -301,7 +300,7 @@ impl Group {
         Ok(())
     }
 
-    /// Racks become numbers in the order of their names.
+    /// Numbers the racks in the order of their names.
     fn intern_racks(&mut self, members: &[Member<'_>], topics: &[Topic<'_>]) {
         let rack_of = |place: &usize| members[*place].rack.filter(|rack| !rack.is_empty());
         let mut names: Vec<&str> = self.members.iter().filter_map(rack_of).collect();
@@ -328,7 +327,7 @@ impl Group {
         }
     }
 
-    /// The group as numbers.
+    /// Returns the group as numbers.
     pub fn problem(&self) -> Result<Problem<'_>, ProblemError> {
         let racks = (!self.member_racks.is_empty()).then_some(Racks {
             members: &self.member_racks,
@@ -338,7 +337,7 @@ impl Group {
         Problem::new(&self.topic_starts, &self.member_starts, &self.subscriptions, racks)
     }
 
-    /// Who owned what, as the claims say.
+    /// Returns the previous owners, from the claims.
     pub fn previous(&self, problem: &Problem<'_>) -> Result<Vec<u32>, ProblemError> {
         let mut previous = Vec::new();
         let claims = Claims { starts: &self.claim_starts, partitions: &self.claims, generations: &self.generations };
@@ -346,7 +345,7 @@ impl Group {
         Ok(previous)
     }
 
-    /// The plan of one owner for each partition.
+    /// Computes the plan of one owner per partition.
     pub fn assign(&self, assignor: Assignor, scratch: &mut Scratch) -> Result<Vec<u32>, ProblemError> {
         let problem = self.problem()?;
         let mut owners = Vec::new();
@@ -355,7 +354,7 @@ impl Group {
         Ok(owners)
     }
 
-    /// A violation in the group's own names.
+    /// Describes a violation with the group's names.
     pub fn explain(&self, violation: &Violation, members: &[Member<'_>], topics: &[Topic<'_>]) -> String {
         let member = |member: &u32| match self.members.get(*member as usize) {
             Some(&place) => format!("member `{}`", members[place].id),
@@ -375,7 +374,7 @@ impl Group {
             Violation::Unsubscribed { partition, member: to } => {
                 format!("{} got {}, to which it does not subscribe", member(to), one(partition))
             }
-            Violation::Missing { partition } => format!("nobody got {}", one(partition)),
+            Violation::Missing { partition } => format!("no member got {}", one(partition)),
             Violation::HandOver { partition, from, to } => {
                 format!("{} got {}, which {} still claims", member(to), one(partition), member(from))
             }
@@ -385,13 +384,13 @@ impl Group {
         }
     }
 
-    /// The topic (canonical index) and index of a partition.
+    /// Returns the topic (canonical index) and index of a partition.
     pub fn locate(&self, partition: u32) -> (usize, u32) {
         let topic = self.topic_starts.partition_point(|&start| start <= partition) - 1;
         (topic, partition - self.topic_starts[topic])
     }
 
-    /// The number of a partition, if it exists. `topics` are those that the group was made of.
+    /// Returns the number of a partition, if it exists. `topics` are those of the group.
     pub fn number(&self, topics: &[Topic<'_>], topic: &str, index: i64) -> Option<u32> {
         let topic = self.topics.binary_search_by(|&place| java_order(topics[place].name, topic)).ok()?;
         let (start, end) = (self.topic_starts[topic], self.topic_starts[topic + 1]);
@@ -399,7 +398,7 @@ impl Group {
     }
 }
 
-/// Runs one assignor on numbers. `previous` has one owner for each partition.
+/// Runs one assignor on numbers. `previous` has one owner per partition.
 pub fn plan(assignor: Assignor, problem: &Problem<'_>, previous: &[u32], scratch: &mut Scratch, owners: &mut Vec<u32>) {
     match assignor {
         Assignor::Range => range::range(problem, scratch, owners),
@@ -418,9 +417,9 @@ fn claim_of<'a>(member: &'a Member<'a>, assignor: Assignor) -> Claim<'a> {
     match (assignor, member.user_data) {
         (Assignor::Sticky, Some(bytes)) => Claim::Remembered(decode_sticky(bytes)),
         (Assignor::CooperativeSticky, Some(bytes)) if member.generation < 0 => {
-            Claim::Told(&member.owned, decode_cooperative_sticky(bytes))
+            Claim::Reported(&member.owned, decode_cooperative_sticky(bytes))
         }
-        _ => Claim::Told(&member.owned, member.generation),
+        _ => Claim::Reported(&member.owned, member.generation),
     }
 }
 

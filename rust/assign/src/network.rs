@@ -1,4 +1,4 @@
-//! The group as a flow: partitions flow from classes to members.
+//! The group as a flow network: partitions flow from classes to members.
 //!
 //! A class is a set of partitions that the rules cannot tell apart: those of all topics with the same subscribers and,
 //! where racks matter, with replicas in the same racks. An edge leads from a class to each subscriber; its flow is how
@@ -12,62 +12,62 @@ use crate::{
     problem::{CONTESTED, Problem, Racks},
 };
 
-/// No edge, no level, no block.
+/// No edge, level or block.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Classes, members, edges, and what flows.
+/// Classes, members, edges and the flow.
 #[derive(Debug, Default)]
 pub struct Network {
-    /// By class: where its edges start, and their number at the end.
+    /// By class, plus one element: start of its edges.
     edge_starts: Vec<u32>,
-    /// By edge, ascending within a class.
+    /// Member by edge, ascending within a class.
     edge_member: Vec<u32>,
     edge_class: Vec<u32>,
-    /// By member: where the edges along which anything flowed at the last search start in `member_edges`.
+    /// By member: start in `member_edges` of the edges that had a flow at the last search.
     member_starts: Vec<u32>,
     member_edges: Vec<u32>,
-    /// By class: where its topics (or, if racks matter, its partitions) start in `contents`.
+    /// By class: start in `contents` of its topics, or of its partitions if racks matter.
     content_starts: Vec<u32>,
     contents: Vec<u32>,
     by_partition: bool,
     /// By edge: whether the member's rack has no replica. Empty if racks do not matter.
     away: Vec<bool>,
-    /// By class: how many partitions there are, and how many do not flow yet.
+    /// By class: number of partitions, and number of those without a flow.
     pub supply: Vec<u32>,
     pub left: Vec<u32>,
     held: Vec<u32>,
     flow: Vec<u32>,
-    /// By member: what flows to it.
+    /// Load by member.
     pub load: Vec<u32>,
     pub class_block: Vec<u32>,
     pub member_block: Vec<u32>,
-    /// By block: how many partitions each of its members gets at least, and at present at most.
+    /// By block: minimum partitions per member, and the current maximum.
     pub quota: Vec<u32>,
     pub limit: Vec<u32>,
-    /// By node, classes first: its distance in the last search, and which of its arcs to try next.
+    /// By node, classes first: its distance in the last search, and its next arc to try.
     pub level: Vec<u32>,
     arc: Vec<u32>,
     queue: Vec<u32>,
     path: Vec<(u32, bool)>,
-    /// How many edges all searches since [`build`](Network::build) looked at, at most.
+    /// Upper bound of the edges visited by all searches since [`build`](Network::build).
     pub visits: u64,
 }
 
-/// Which arcs of the residual network may be used, and how much they still carry.
+/// The usable arcs of the residual network and their capacity.
 pub(crate) trait Passage {
-    /// From an edge's class to its member.
+    /// Returns the capacity from an edge's class to its member.
     fn forward(&self, network: &Network, edge: u32) -> u32;
-    /// From an edge's member back to its class.
+    /// Returns the capacity from an edge's member back to its class.
     fn backward(&self, network: &Network, edge: u32) -> u32;
-    /// Out of the network at a member.
+    /// Returns the capacity out of the network at a member.
     fn out(&self, network: &Network, member: u32) -> u32;
 }
 
 impl Network {
-    /// Builds the classes and edges of a group. `racks` only if they matter.
+    /// Builds the classes and edges of a group. `racks` is `None` unless racks matter.
     pub fn build(&mut self, problem: &Problem<'_>, subscribers: &Subscribers, alike: &[u32], racks: Option<Racks<'_>>) {
         self.by_partition = racks.is_some();
-        // What a class has in common: its first topic, and its racks; in the order of the topics.
+        // The key of a class: its first topic and its racks, in topic order.
         let keys_max = if self.by_partition { problem.partitions() } else { problem.topics() };
         let mut keys: Vec<(u32, u32, u32)> = Vec::with_capacity(keys_max as usize);
         let mut known: Vec<u32> = Vec::new();
@@ -110,7 +110,7 @@ impl Network {
         self.empty(problem.members() as usize);
     }
 
-    /// Nothing flows.
+    /// Resets the flow.
     fn empty(&mut self, members: usize) {
         let (classes, edges) = (self.supply.len(), self.edge_member.len());
         for (list, length) in [
@@ -127,8 +127,8 @@ impl Network {
         self.visits = 0;
     }
 
-    /// Lists for each member the edges along which anything flows. Only these lead back from it, and there are never
-    /// more of them than partitions, however many it subscribes to.
+    /// Lists for each member its edges with a flow. Only these lead back from it, and there are never more of them than
+    /// partitions, whatever its subscriptions.
     fn list_carrying(&mut self) {
         self.member_starts.clear();
         self.member_starts.resize(self.load.len() + 1, 0);
@@ -171,7 +171,7 @@ impl Network {
         }
     }
 
-    /// Whether any member had anything that it may keep.
+    /// Whether any member had a partition that it may keep.
     pub fn holds_any(&self) -> bool {
         self.held.iter().any(|&held| held > 0)
     }
@@ -188,44 +188,44 @@ impl Network {
         }
     }
 
-    /// How many classes.
+    /// Returns the number of classes.
     pub fn classes(&self) -> u32 {
         self.supply.len() as u32
     }
 
-    /// How many edges.
+    /// Returns the number of edges.
     pub fn edges(&self) -> u64 {
         self.edge_member.len() as u64
     }
 
-    /// The edges of one class.
+    /// Returns the edges of one class.
     pub fn edges_of(&self, class: u32) -> Range<u32> {
         self.edge_starts[class as usize]..self.edge_starts[class as usize + 1]
     }
 
-    /// The edges of one member along which anything flowed when [`saturate`](Network::saturate) began its last search:
-    /// once it is done, those along which anything flows.
+    /// Returns the edges of one member that had a flow when the last search of [`saturate`](Network::saturate) began:
+    /// after it, those with a flow.
     pub fn edges_to(&self, member: u32) -> &[u32] {
         let (start, end) = (self.member_starts[member as usize], self.member_starts[member as usize + 1]);
         &self.member_edges[start as usize..end as usize]
     }
 
-    /// Where an edge leads.
+    /// Returns the member of an edge.
     pub fn member_of(&self, edge: u32) -> u32 {
         self.edge_member[edge as usize]
     }
 
-    /// Where an edge comes from.
+    /// Returns the class of an edge.
     pub fn class_of(&self, edge: u32) -> u32 {
         self.edge_class[edge as usize]
     }
 
-    /// How many partitions of the edge's class its member gets.
+    /// Returns how many partitions of the edge's class its member gets.
     pub fn flow(&self, edge: u32) -> u32 {
         self.flow[edge as usize]
     }
 
-    /// How many of them it had.
+    /// Returns how many of them the member had.
     pub fn held(&self, edge: u32) -> u32 {
         self.held[edge as usize]
     }
@@ -235,12 +235,12 @@ impl Network {
         !self.away.is_empty() && self.away[edge as usize]
     }
 
-    /// Whether class and member of an edge are planned together.
+    /// Whether class and member of an edge are in the same block.
     pub fn is_open(&self, edge: u32) -> bool {
         self.class_block[self.class_of(edge) as usize] == self.member_block[self.member_of(edge) as usize]
     }
 
-    /// Lets `count` more partitions flow along an edge.
+    /// Adds a flow of `count` partitions to an edge.
     pub fn give(&mut self, edge: u32, count: u32) {
         let (class, member) = (self.class_of(edge) as usize, self.member_of(edge) as usize);
         self.flow[edge as usize] += count;
@@ -248,7 +248,7 @@ impl Network {
         self.left[class] -= count;
     }
 
-    /// Stops what flows out of some classes.
+    /// Removes the flow out of some classes.
     pub fn drain(&mut self, mut which: impl FnMut(&Network, u32) -> bool) {
         for class in 0..self.classes() {
             if which(self, class) {
@@ -261,8 +261,8 @@ impl Network {
         }
     }
 
-    /// Pushes as much through the network as the passage allows, along shortest ways first. Afterwards `level` says
-    /// which nodes can be reached from what is left.
+    /// Maximizes the flow that the passage allows, along shortest paths first. Afterwards `level` shows the nodes that
+    /// remaining partitions can reach.
     pub fn saturate(&mut self, passage: &impl Passage) {
         while self.search(passage) {
             self.arc.clear();
@@ -276,7 +276,7 @@ impl Network {
         }
     }
 
-    /// Finds the distance of every node from the classes that have something left, up to the nearest way out.
+    /// Computes the distance of every node from the classes with remaining partitions, up to the nearest exit.
     fn search(&mut self, passage: &impl Passage) -> bool {
         self.list_carrying();
         self.visits += self.edges();
@@ -326,9 +326,9 @@ impl Network {
         self.member_starts[member as usize] as usize..self.member_starts[member as usize + 1] as usize
     }
 
-    /// Finds a way from a class out of the network, each step one level deeper, and leaves it in `path`. What begins to
-    /// flow on such a way cannot flow back before the next search: that would be a step up. Arcs that lead nowhere are
-    /// not tried again before the next search.
+    /// Finds a path from a class out of the network, one level deeper with each step, and stores it in `path`. New flow
+    /// on such a path cannot flow back before the next search. Arcs that lead nowhere are not tried again before the
+    /// next search.
     fn find(&mut self, from: u32, passage: &impl Passage) -> bool {
         let classes = self.classes();
         let mut path = std::mem::take(&mut self.path);
@@ -343,7 +343,7 @@ impl Network {
                 node = if forward { classes + self.member_of(edge) } else { self.class_of(edge) };
                 continue;
             }
-            // A dead end: back, and on with the next arc.
+            // A dead end: back to the previous node and its next arc.
             self.level[node as usize] = NONE;
             let Some((edge, forward)) = path.pop() else { break false };
             node = if forward { self.class_of(edge) } else { classes + self.member_of(edge) };
@@ -353,7 +353,7 @@ impl Network {
         found
     }
 
-    /// The next arc from a node that leads one level deeper.
+    /// Returns the next arc from a node that leads one level deeper.
     fn step(&mut self, node: u32, passage: &impl Passage) -> Option<(u32, bool)> {
         let classes = self.classes();
         let deeper = self.level[node as usize].checked_add(1)?;
@@ -380,7 +380,7 @@ impl Network {
         None
     }
 
-    /// Pushes as much as the way in `path` carries.
+    /// Pushes as much flow as the path in `path` carries.
     fn push(&mut self, from: u32, passage: &impl Passage) {
         let path = std::mem::take(&mut self.path);
         let end = path.last().map_or(0, |&(edge, _)| self.member_of(edge));
@@ -399,7 +399,7 @@ impl Network {
     }
 }
 
-/// The first partition that was asked about with the same racks. `known`: one for each list, in the order of the lists.
+/// Returns the first partition with the same racks. `known` has one partition per rack list, in the order of the lists.
 fn first_alike(racks: &Racks<'_>, partition: u32, known: &mut Vec<u32>) -> u32 {
     match known.binary_search_by(|&other| racks.of(other).cmp(racks.of(partition))) {
         Ok(place) => known[place],

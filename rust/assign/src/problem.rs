@@ -1,15 +1,15 @@
-//! A group as numbers, and the memory that assignors work in.
+//! A group as numbers, and the scratch memory of assignors.
 
 use std::fmt;
 
 use crate::{classes::Subscribers, network::Network};
 
-/// In a plan: nobody owns the partition. In previous owners: nobody claimed it. As a rack: none.
+/// In a plan: the partition has no owner. In previous owners: no member claimed it. As a rack: none.
 pub const NOBODY: u32 = u32::MAX;
-/// In previous owners: several members claimed the partition in the same generation, so none of them owns it.
+/// In previous owners: several members claimed the partition in the same generation, so it has no owner.
 pub const CONTESTED: u32 = u32::MAX - 1;
 
-/// Who subscribes to what, as flat arrays. Lists are compressed: the list of `i` is `values[starts[i]..starts[i + 1]]`.
+/// The subscriptions of a group as flat arrays. Lists are compressed: list `i` is `values[starts[i]..starts[i + 1]]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
     topic_starts: &'a [u32],
@@ -18,54 +18,54 @@ pub struct Problem<'a> {
     racks: Option<Racks<'a>>,
 }
 
-/// Where members and replicas are. Racks are small numbers.
+/// Racks of members and replicas, as small numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Racks<'a> {
-    /// By member; [`NOBODY`]: it has none.
+    /// Rack by member; [`NOBODY`]: none.
     pub members: &'a [u32],
-    /// By partition, and one more: where its list in `replicas` starts.
+    /// By partition, plus one element: start of its list in `replicas`.
     pub starts: &'a [u32],
-    /// The racks of each partition's replicas, ascending and without repetition.
+    /// Racks of each partition's replicas, ascending and without repetition.
     pub replicas: &'a [u32],
 }
 
 impl Racks<'_> {
-    /// The racks of one partition's replicas.
+    /// Returns the racks of one partition's replicas.
     pub fn of(&self, partition: u32) -> &[u32] {
         &self.replicas[self.starts[partition as usize] as usize..self.starts[partition as usize + 1] as usize]
     }
 
-    /// Whether a member can read a partition in its own rack; a member without a rack is at home everywhere.
+    /// Whether a member's rack has a replica of a partition. True for a member without a rack.
     pub fn matches(&self, member: u32, partition: u32) -> bool {
         let rack = self.members[member as usize];
         rack == NOBODY || self.of(partition).contains(&rack)
     }
 }
 
-/// Why arrays are not a problem.
+/// Why arrays are not a valid problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProblemError {
-    /// A list of starts is empty, does not begin with 0, falls, or does not end where its values do.
+    /// A list of starts is empty, does not begin with 0, decreases, or does not end where its values do.
     Starts {
-        /// Which array.
+        /// Name of the array.
         array: &'static str,
-        /// Where in it.
+        /// Index in the array.
         at: usize,
     },
     /// An array has the wrong length.
     Length {
-        /// Which array.
+        /// Name of the array.
         array: &'static str,
-        /// How long it is.
+        /// Its length.
         found: usize,
-        /// How long it should be.
+        /// The expected length.
         expected: usize,
     },
     /// A member's topics are not ascending, repeat, or do not exist.
     Subscription {
         /// The member.
         member: u32,
-        /// What it names.
+        /// The topic.
         topic: u32,
     },
     /// A partition's racks are not ascending, or repeat.
@@ -73,7 +73,7 @@ pub enum ProblemError {
         /// The partition.
         partition: u32,
     },
-    /// A partition has an owner that is no member.
+    /// A partition's owner is not a member.
     Owner {
         /// The partition.
         partition: u32,
@@ -109,7 +109,7 @@ impl fmt::Display for ProblemError {
 
 impl std::error::Error for ProblemError {}
 
-/// Checks compressed starts against the number of values, where that is known.
+/// Checks compressed starts against the number of values, if known.
 fn check_starts(array: &'static str, starts: &[u32], values: Option<usize>) -> Result<(), ProblemError> {
     if starts.first() != Some(&0) {
         return Err(ProblemError::Starts { array, at: 0 });
@@ -133,8 +133,8 @@ fn ascends(values: &[u32]) -> bool {
 }
 
 impl<'a> Problem<'a> {
-    /// `topic_starts`: where each topic's partitions start, and the number of all partitions. `member_starts`: where
-    /// each member's list in `subscriptions` starts. Every list ascends.
+    /// Creates a problem. `topic_starts` has the start of each topic's partitions and the number of all partitions;
+    /// `member_starts` the start of each member's list in `subscriptions`. Every list ascends.
     pub fn new(
         topic_starts: &'a [u32],
         member_starts: &'a [u32],
@@ -171,49 +171,49 @@ impl<'a> Problem<'a> {
         Ok(problem)
     }
 
-    /// How many members.
+    /// Returns the number of members.
     pub fn members(&self) -> u32 {
         self.member_starts.len() as u32 - 1
     }
 
-    /// How many topics.
+    /// Returns the number of topics.
     pub fn topics(&self) -> u32 {
         self.topic_starts.len() as u32 - 1
     }
 
-    /// How many partitions in all topics.
+    /// Returns the number of partitions of all topics.
     pub fn partitions(&self) -> u32 {
         self.topic_starts[self.topic_starts.len() - 1]
     }
 
-    /// The partitions of one topic.
+    /// Returns the partitions of one topic.
     pub fn partitions_of(&self, topic: u32) -> std::ops::Range<u32> {
         self.topic_starts[topic as usize]..self.topic_starts[topic as usize + 1]
     }
 
-    /// The topics of one member, ascending.
+    /// Returns the topics of one member, ascending.
     pub fn topics_of(&self, member: u32) -> &'a [u32] {
         let (start, end) = (self.member_starts[member as usize], self.member_starts[member as usize + 1]);
         &self.subscriptions[start as usize..end as usize]
     }
 
-    /// All subscriptions, member by member.
+    /// Returns all subscriptions, member by member.
     pub fn subscriptions(&self) -> &'a [u32] {
         self.subscriptions
     }
 
-    /// Where members and replicas are, if anybody said so.
+    /// Returns the racks, if any are known.
     pub fn racks(&self) -> Option<Racks<'a>> {
         self.racks
     }
 
-    /// The same group without racks.
+    /// Returns the same group without racks.
     #[must_use]
     pub fn without_racks(self) -> Problem<'a> {
         Problem { racks: None, ..self }
     }
 
-    /// Checks that owners are members, [`NOBODY`] or [`CONTESTED`], one for each partition.
+    /// Checks that `owners` has one element per partition, each a member, [`NOBODY`] or [`CONTESTED`].
     pub fn check_owners(&self, array: &'static str, owners: &[u32]) -> Result<(), ProblemError> {
         check_length(array, owners.len(), self.partitions() as usize)?;
         let stranger = |&owner: &u32| owner >= self.members() && owner < CONTESTED;
@@ -224,15 +224,15 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Memory that every call uses again. One for each thread that assigns.
+/// Memory that calls reuse. Each thread needs its own.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(crate) subscribers: Subscribers,
     /// By topic: the first topic with the same subscribers.
     pub(crate) alike: Vec<u32>,
-    /// By member, for whatever an assignor counts.
+    /// Counters by member.
     pub(crate) counts: Vec<u32>,
-    /// By member, for whatever an assignor still has to give.
+    /// Remaining partitions by member.
     pub(crate) rooms: Vec<u32>,
     pub(crate) open: Vec<u32>,
     pub(crate) network: Network,

@@ -1,15 +1,15 @@
-//! Kafka's `range`, of its clients (with racks) and of its servers (without): topic by topic, neighbours to neighbours.
+//! Kafka's `range`, of its clients (with racks) and of its servers (without): consecutive partitions per topic.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::problem::{NOBODY, Problem, Scratch};
 
-/// Gives every topic's subscribers, in order, ranges of its partitions; the first ones get one more where it does not
-/// come out even. If racks matter to some topic, members first get what is in their own rack: topics with the same
-/// subscribers and as many partitions together, index by index, and single topics range by range.
+/// Gives each topic's subscribers, in order, ranges of its partitions; the first ones get one more if they do not
+/// divide evenly. If racks matter for some topic, members first get partitions in their own rack: topics with the same
+/// subscribers and the same number of partitions together, index by index, and other topics range by range.
 ///
-/// Exactly Kafka's answer, if members come in canonical order and topics in Java's order of names. `owners` is
-/// overwritten. O(partitions + subscriptions) without racks.
+/// Computes exactly Kafka's plan if members are in canonical order and topics in Java's order of names. Overwrites
+/// `owners`. O(partitions + subscriptions) without racks.
 pub fn range(problem: &Problem<'_>, scratch: &mut Scratch, owners: &mut Vec<u32>) {
     owners.clear();
     owners.resize(problem.partitions() as usize, NOBODY);
@@ -31,12 +31,12 @@ pub fn range(problem: &Problem<'_>, scratch: &mut Scratch, owners: &mut Vec<u32>
     }
 }
 
-/// The range of a server: racks play no role.
+/// Computes the range of a server, without racks.
 pub fn server_range(problem: &Problem<'_>, scratch: &mut Scratch, owners: &mut Vec<u32>) {
     range(&problem.without_racks(), scratch, owners);
 }
 
-/// One topic without racks.
+/// Splits one topic without racks.
 fn split(members: &[u32], mut owners: &mut [u32]) {
     let Some(each) = owners.len().checked_div(members.len()) else { return };
     let longer = owners.len() % members.len();
@@ -51,7 +51,7 @@ fn split(members: &[u32], mut owners: &mut [u32]) {
     }
 }
 
-/// Whether racks make a difference among these members and a topic's partitions: some member's rack is among the
+/// Whether racks make a difference for these members and a topic's partitions: some member's rack is among the
 /// partitions' racks, and not every partition is in all of them.
 fn gate(problem: &Problem<'_>, members: &[u32], topic: u32) -> bool {
     let Some(racks) = problem.racks() else { return false };
@@ -59,7 +59,7 @@ fn gate(problem: &Problem<'_>, members: &[u32], topic: u32) -> bool {
     rack_gate(wanted, problem.partitions_of(topic).map(|partition| racks.of(partition)))
 }
 
-/// The same question about any members' racks and any partitions' racks.
+/// The same condition for any racks of members and partitions.
 pub(crate) fn rack_gate<'a>(
     members: impl Iterator<Item = u32>,
     partitions: impl Iterator<Item = &'a [u32]> + Clone,
@@ -81,7 +81,7 @@ pub(crate) fn rack_gate<'a>(
     wanted.iter().any(|rack| all.binary_search(rack).is_ok()) && partitions.into_iter().any(|racks| racks != all)
 }
 
-/// What a member may still get of a topic: as many as everybody, one more while there are extra ones.
+/// Remaining partitions of a topic for a member: the common number, plus one while extra ones remain.
 struct Quota {
     each: u32,
     extra: u32,
@@ -104,8 +104,8 @@ impl Quota {
     }
 }
 
-/// Every member in order takes the first unowned partitions that it may have, which depends on its rack alone.
-/// `owners` are those of one topic. O(members log racks + partitions * racks).
+/// Every member in order takes the first unowned partitions that it may have, which depends on its rack alone. `owners`
+/// are those of one topic. O(members log racks + partitions * racks).
 fn sweep(
     members: &[u32],
     owners: &mut [u32],
@@ -127,7 +127,7 @@ fn sweep(
     for &owner in owners.iter().filter(|&&owner| owner != NOBODY) {
         quota.give(&mut has[owner as usize], 1);
     }
-    // By rack: what comes before is owned, or no member of the rack may have it.
+    // By rack: earlier partitions have an owner, or no member of the rack may have them.
     let mut next: BTreeMap<u32, usize> = BTreeMap::new();
     for &member in members {
         let (mut room, mut got) = (quota.room(has[member as usize]), 0);
@@ -145,10 +145,10 @@ fn sweep(
     }
 }
 
-/// The first pass of `range` where racks matter.
+/// The first pass of `range` if racks matter.
 fn match_racks(problem: &Problem<'_>, scratch: &mut Scratch, owners: &mut [u32]) {
     let Some(racks) = problem.racks() else { return };
-    // Topics of one class are neighbours: the same subscribers, and as many partitions that anybody asks the rack of.
+    // Topics of one class are adjacent: the same subscribers, and the same number of partitions with known racks.
     let mut order: Vec<(u32, u32, u32)> = Vec::new();
     for topic in 0..problem.topics() {
         let members = scratch.subscribers.of(topic);
@@ -178,13 +178,13 @@ fn match_racks(problem: &Problem<'_>, scratch: &mut Scratch, owners: &mut [u32])
     }
 }
 
-/// Topics of one class: index by index to the first member that is in the rack of all its partitions and has room in
-/// all topics. O(members log racks + partitions * racks).
+/// Assigns topics of one class, index by index, to the first member that is in the racks of all its partitions and has
+/// room in all topics. O(members log racks + partitions * racks).
 fn together(problem: &Problem<'_>, members: &[u32], entries: u32, starts: &[u32], owners: &mut [u32]) {
     let Some(racks) = problem.racks() else { return };
-    // All topics of the class have the same number of partitions and get the same indices: one count serves for all.
+    // All topics of the class have the same number of partitions and get the same indices, so one count serves for all.
     let mut quota = Quota::of(entries, members.len());
-    // By rack: its members that have room, with what they have. Who has no room now never has any again.
+    // By rack: its members with room, and their counts. A member without room never gets any again.
     let mut open: BTreeMap<u32, VecDeque<(u32, u32)>> = BTreeMap::new();
     for &member in members {
         open.entry(racks.members[member as usize]).or_default().push_back((member, 0));

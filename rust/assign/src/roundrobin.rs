@@ -1,12 +1,12 @@
-//! Kafka's `roundrobin`: all partitions in a row, dealt to the members in a ring.
+//! Kafka's `roundrobin`: all partitions in order, dealt to the members in a ring.
 
 use crate::problem::{NOBODY, Problem, Scratch};
 
-/// Deals the partitions in order; each goes to the next member in the ring that subscribes to its topic. The ring is
-/// not turned back between topics.
+/// Deals the partitions in order. Each goes to the next member in the ring that subscribes to its topic. The ring
+/// continues from topic to topic.
 ///
-/// Exactly Kafka's answer, if members come in canonical order and topics in Java's order of names. `owners` is
-/// overwritten. O(partitions + subscriptions + topics log members), however few subscribe.
+/// Computes exactly Kafka's plan if members are in canonical order and topics in Java's order of names. Overwrites
+/// `owners`. O(partitions + subscriptions + topics log members), even with few subscribers.
 pub fn roundrobin(problem: &Problem<'_>, scratch: &mut Scratch, owners: &mut Vec<u32>) {
     owners.clear();
     owners.resize(problem.partitions() as usize, NOBODY);

@@ -1,17 +1,17 @@
-//! What the sticky assignors put into a subscription's user data: the last assignment, as the member remembers it.
+//! User data of the sticky assignors in a subscription: the member's last assignment.
 
 use crate::embedded::{EmbeddedError, TopicPartitions, read_topic_partitions, write_topic_partitions};
 
-/// What a member remembers.
+/// A member's last assignment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
-    /// What it was given last.
+    /// The assigned partitions.
     pub partitions: Vec<TopicPartitions>,
-    /// In which generation; -1: it does not say.
+    /// The generation of the assignment; -1: unknown.
     pub generation: i32,
 }
 
-/// The user data of `sticky`: partitions by topic, then the generation.
+/// Encodes the user data of `sticky`: partitions by topic, then the generation.
 pub fn encode_sticky(remembered: &Remembered) -> Result<Vec<u8>, EmbeddedError> {
     let mut bytes = Vec::new();
     write_topic_partitions(&mut bytes, "user_data", &remembered.partitions)?;
@@ -19,8 +19,8 @@ pub fn encode_sticky(remembered: &Remembered) -> Result<Vec<u8>, EmbeddedError> 
     Ok(bytes)
 }
 
-/// Reads the user data of `sticky`. The first version had no generation. What cannot be read claims nothing: in a group
-/// that changes its assignor, these are the bytes of another one.
+/// Decodes the user data of `sticky`. Its first version had no generation. Undecodable bytes claim nothing: after a
+/// change of assignors they are those of another one.
 pub fn decode_sticky(bytes: &[u8]) -> Remembered {
     let Ok((partitions, rest)) = read_topic_partitions(bytes, "user_data") else {
         return Remembered { partitions: Vec::new(), generation: -1 };
@@ -29,12 +29,12 @@ pub fn decode_sticky(bytes: &[u8]) -> Remembered {
     Remembered { partitions, generation: generation.max(-1) }
 }
 
-/// The user data of `cooperative_sticky`: the generation, -1 before the first assignment.
+/// Encodes the user data of `cooperative_sticky`: the generation, -1 before the first assignment.
 pub fn encode_cooperative_sticky(generation: i32) -> Vec<u8> {
     generation.to_be_bytes().to_vec()
 }
 
-/// Reads the user data of `cooperative_sticky`; -1 if there is no generation in it.
+/// Decodes the user data of `cooperative_sticky`; -1 if it has no generation.
 pub fn decode_cooperative_sticky(bytes: &[u8]) -> i32 {
     bytes.first_chunk().map_or(-1, |bytes| i32::from_be_bytes(*bytes).max(-1))
 }
