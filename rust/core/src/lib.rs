@@ -2,29 +2,28 @@
 //!
 //! # Theory of operation
 //!
-//! A [`Coordinator`] owns one partition of `__consumer_offsets`: its groups, their members, their offsets, their
-//! deadlines. It is a fold: `(state, now, event) -> (state', effects)`. Events are [`submit`](Coordinator::submit) (a
-//! request came), [`advance`](Coordinator::advance) (time passed), [`appended`](Coordinator::appended) (the log made
-//! something durable, or did not), [`topics_deleted`](Coordinator::topics_deleted) and
-//! [`unload`](Coordinator::unload); effects go to a [`Sink`]: answers, each ticket exactly once, and appends.
+//! A [`Coordinator`] owns one partition of `__consumer_offsets`: its groups, members, offsets and deadlines. It is a
+//! fold: `(state, now, event) -> (state', effects)`. The events are [`submit`](Coordinator::submit) (a request
+//! arrives), [`advance`](Coordinator::advance) (time passes), [`appended`](Coordinator::appended) (an append succeeds
+//! or fails), [`topics_deleted`](Coordinator::topics_deleted) and [`unload`](Coordinator::unload). Effects go to a
+//! [`Sink`]: appends, and exactly one answer per ticket.
 //!
-//! No IO, no clock, no thread, no randomness, no dependence on hash order: the same events give the same effects and
-//! the same digest on every platform. What an answer promises is durable before it is told.
+//! The core has no IO, clock, threads, randomness or dependence on hash order. The same events give the same effects
+//! and the same digest on every platform. What an answer promises is durable before the answer is sent.
 //!
-//! The rules are in `docs/protocol.md`; a comment such as §5.4 is a section of it. One request, one file: [`join`],
-//! [`sync`], [`heartbeat`], [`leave`], [`offsets`], [`deletes`], [`admin`]; what nobody asks for but time is in
-//! [`retention`]; what they share is in [`rebalance`] (the join phase),
-//! [`sessions`] (who is alive), [`statics`] (static membership) and [`appends`] (what is in flight).
+//! `docs/protocol.md` states the rules; comments cite its sections as §5.4. Each request has one file: `join`, `sync`,
+//! `heartbeat`, `leave`, `offsets`, `deletes`, `admin`. `retention` has what only time causes. They share `rebalance`
+//! (the join phase), `sessions` (expiry), `statics` (static membership) and `appends` (appends in flight).
 #![forbid(unsafe_code)]
 
-// Tests in here set the scene of those in tests/, which name the crate.
+// Unit tests share the scene of tests/, which names the crate.
 #[cfg(test)]
 extern crate self as rota_core;
 
-// Layers, the lowest first: a module imports from its own layer and from those above it in this list
-// (tests hold it). Methods of `Coordinator` are in the file of what they handle, whoever calls them.
+// Layers, lowest first. A module imports from its own layer and from the layers above it in this list; a test checks
+// this. Methods of `Coordinator` are in the file of their subject, not of their caller.
 
-// What the protocol and the log have: names, numbers, records.
+// Names, numbers and records of the protocol and the log.
 pub mod config;
 mod consumer_record_bytes;
 mod consumer_records;
@@ -38,7 +37,7 @@ pub mod request;
 pub mod response;
 pub mod states;
 
-// Structures that know nothing of groups.
+// Data structures without knowledge of groups.
 mod joining_order;
 mod member_id;
 mod pages;
@@ -46,7 +45,7 @@ pub mod purgatory;
 mod slots;
 pub mod wheel;
 
-// The state, and what an event does to the outside.
+// The state, and the effects of an event.
 pub mod consumer_group;
 pub mod coordinator;
 pub mod effects;
@@ -55,14 +54,14 @@ mod history;
 mod in_flight;
 pub mod operations;
 
-// What several requests share.
+// Shared by several requests.
 mod rebalance;
 mod sessions;
 mod vote;
 
 // One request, one file.
 mod admin;
-pub mod consumer;
+pub mod consumer_requests;
 mod deletes;
 mod heartbeat;
 mod join;
@@ -71,7 +70,7 @@ mod offsets;
 mod statics;
 mod sync;
 
-// Events: requests, time, and what the log has done.
+// Events: requests, time, and results of appends.
 mod appends;
 pub mod controls;
 mod events;
@@ -81,6 +80,7 @@ mod retention;
 
 // Views of the state.
 mod consumer_invariants;
+pub mod consumer_view;
 pub mod explain;
 pub mod inspect;
 pub mod invariants;
@@ -103,5 +103,5 @@ pub use record_bytes::OffsetRecord;
 pub use records::Record;
 pub use request::{Entropy, Now, Request, Ticket};
 pub use response::Answer;
-pub use snapshot::RestoreError;
+pub use snapshot::{RestoreError, SNAPSHOT_FORMAT};
 pub use states::State;

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use crate::{
-    consumer_group::{config::ConsumerConfig, group::ConsumerGroup, topics::TopicMetadata},
+    consumer_group::{
+        config::{ConsumerConfig, GroupSettings, Timing},
+        group::ConsumerGroup,
+        topics::TopicMetadata,
+    },
     coordinator::{Coordinator, Phase},
     effects::Step,
     group::Group,
@@ -17,6 +21,21 @@ impl Coordinator {
         self.consumer = config;
     }
 
+    /// Changes the settings that one group has of its own, whether the group exists or not. They apply from the next
+    /// heartbeat of each member on.
+    pub fn configure_group(&mut self, group_id: &str, settings: GroupSettings) {
+        if settings == GroupSettings::default() {
+            self.group_settings.remove(group_id);
+        } else {
+            self.group_settings.insert(group_id.into(), settings);
+        }
+    }
+
+    /// The timing of a group.
+    pub fn timing_of(&self, group_id: &str) -> Timing {
+        self.consumer.of_group(self.group_settings.get(group_id))
+    }
+
     /// The settings of consumer groups.
     pub fn consumer_config(&self) -> &ConsumerConfig {
         &self.consumer
@@ -26,8 +45,14 @@ impl Coordinator {
     /// look at them again with the next heartbeat.
     pub fn topics_changed(&mut self, topics: &[TopicMetadata], now: Now) {
         self.observe(now);
+        let is_new = topics
+            .iter()
+            .any(|topic| self.topics.get(&topic.name).is_none_or(|known| known.topic_id != topic.topic_id));
         for topic in topics {
             self.topics.insert(topic.clone());
+        }
+        for group in self.consumer_groups.values_mut() {
+            group.topics_are_new |= is_new;
         }
         self.expire_metadata(&|name| topics.iter().any(|topic| *topic.name == *name));
     }
@@ -67,7 +92,8 @@ impl Coordinator {
             if group.is_gone() {
                 continue;
             }
-            self.arm_missing(step.now, &mut group);
+            group.begin_history(step.now.mono_ms);
+            self.arm_missing(step.now, &mut group, true);
             self.end_classic(&id);
             self.consumer_groups.insert(id, group);
         }
@@ -86,7 +112,7 @@ impl Coordinator {
             self.remove_member(member);
         }
         let offsets = std::mem::take(&mut self.groups[handle].offsets);
-        let simple = Group { offsets, durable: true, ..Group::new(Arc::clone(group_id), self.clock) };
+        let simple = Group { offsets, ..self.simple_group(self.clock, group_id) };
         self.groups[handle] = simple;
         self.drop_empty_shell(group_id);
     }

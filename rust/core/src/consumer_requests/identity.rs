@@ -15,7 +15,7 @@ use crate::{
 /// Whose heartbeat it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// Nobody's yet: the member joins.
+    /// No member has this id yet: it joins.
     New,
     /// The group has this member.
     Known,
@@ -49,7 +49,7 @@ impl ConsumerGroup {
             None if joins => Ok(Identity::New),
             None => Err(no_instance(instance_id)),
             Some(owner) if joins => match self.member(owner) {
-                Some(member) if member.epoch() != AWAY => {
+                Some(member) if member.epoch() != AWAY && !member.is_classic() => {
                     let message = format!(
                         "Static member {member_id} with instance id {instance_id} cannot join the group because the \
                          instance id is owned by {owner} member."
@@ -58,6 +58,27 @@ impl ConsumerGroup {
                 }
                 _ => Ok(Identity::Replaces(Arc::clone(owner))),
             },
+            Some(owner) if **owner == *member_id => Ok(Identity::Known),
+            Some(owner) => Err(fenced(member_id, instance_id, owner)),
+        }
+    }
+
+    /// Who sends this JoinGroup (docs/consumer-protocol.md §18.2). `has_id`: whether the request has a member id, or
+    /// `member_id` is a new one.
+    pub fn identify_classic(
+        &self,
+        member_id: &str,
+        instance_id: Option<&str>,
+        has_id: bool,
+    ) -> Result<Identity, Refusal> {
+        let Some(instance_id) = instance_id else {
+            let is_known = self.member(member_id).is_some();
+            return Ok(if is_known { Identity::Known } else { Identity::New });
+        };
+        match self.instance(instance_id) {
+            None if has_id => Err(no_instance(instance_id)),
+            None => Ok(Identity::New),
+            Some(owner) if !has_id => Ok(Identity::Replaces(Arc::clone(owner))),
             Some(owner) if **owner == *member_id => Ok(Identity::Known),
             Some(owner) => Err(fenced(member_id, instance_id, owner)),
         }

@@ -79,17 +79,7 @@ pub fn check(config: &ConsumerConfig, request: &ConsumerGroupHeartbeat<'_>) -> R
         let message = format!("ServerAssignor {assignor} is not supported. Supported assignors: {supported}.");
         return Err(Refusal::new(ErrorCode::UnsupportedAssignor, message));
     }
-    // A departure: Kafka resolves patterns (§15).
-    match request.subscribed_topic_regex.filter(|regex| !regex.is_empty()) {
-        None => Ok(()),
-        Some(regex) => {
-            let message = format!(
-                "SubscribedTopicRegex `{regex}` cannot be used: this server does not resolve patterns. Subscribe to \
-                 topics by name."
-            );
-            Err(Refusal::new(ErrorCode::InvalidRegularExpression, message))
-        }
-    }
+    Ok(())
 }
 
 /// Whether the request says everything that a member can say: its answer then has the assignment.

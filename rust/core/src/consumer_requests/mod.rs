@@ -7,10 +7,13 @@
 //! The offsets of a consumer group are those of the simple classic group of the same id.
 
 pub mod checks;
+mod classic_members;
+mod conversion;
 mod describe;
 mod heartbeat;
 pub mod identity;
 mod load;
 mod offsets;
+mod patterns;
 mod removal;
 pub mod writes;

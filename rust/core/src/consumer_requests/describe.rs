@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::writes::{Draft, refuse_describe};
 use crate::{
     consumer_group::{
-        group::{ConsumerGroup, ConsumerMember, GroupState},
-        partitions::Partition,
+        group::{ConsumerGroup, ConsumerMember, Current, GroupState},
+        partitions::{Partition, PartitionSet},
         topics::Topics,
         waiting::{Later, Owed},
     },
@@ -14,9 +14,8 @@ use crate::{
     deletes::{answer_delete, tombstones},
     effects::Step,
     error::ErrorCode,
-    operations::DeferredJoin,
     records::{ConsumerRecord, SubscriptionValue},
-    request::{Entropy, JoinGroup, Ticket},
+    request::Ticket,
     response::{Answer, ConsumerDescribeAnswer, ConsumerMemberDescription, NamedTopic},
 };
 
@@ -92,28 +91,6 @@ impl Coordinator {
         self.end_consumer_group(step, &id, Some(Owed::Delete(ticket)), true);
     }
 
-    /// A classic `JoinGroup` for a consumer group: refused while it has members, else it ends, and the join goes on.
-    pub(crate) fn join_consumer_group(
-        &mut self,
-        step: &mut Step<'_>,
-        ticket: Ticket,
-        entropy: Entropy,
-        group_id: &str,
-        request: &JoinGroup<'_>,
-    ) -> Result<(), ErrorCode> {
-        let group = self.consumer_groups.get_mut(group_id).ok_or(ErrorCode::UnknownServerError)?;
-        let later = Later::Join(ticket, Box::new(DeferredJoin::new(entropy, request)));
-        if group.write.is_none() {
-            if group.state() != GroupState::Empty {
-                return Err(ErrorCode::InconsistentGroupProtocol);
-            }
-            let id = Arc::clone(&group.id);
-            self.end_consumer_group(step, &id, None, false);
-        }
-        self.wait_for_write(step.now, group_id, later);
-        Ok(())
-    }
-
     /// Ends the groups that have neither members nor offsets, at the end of a run of the cleaner.
     pub(crate) fn end_idle_consumer_groups(&mut self, step: &mut Step<'_>) {
         let is_idle = |(id, group): &(&Arc<str>, &ConsumerGroup)| {
@@ -154,21 +131,21 @@ impl Coordinator {
 }
 
 fn lists_of<'a>(topics: &'a Topics, member: &'a ConsumerMember, value: &'a SubscriptionValue) -> Lists<'a> {
-    let assigned = member.current.iter().flat_map(|current| current.assigned.keys());
+    let held: PartitionSet = member.current.iter().flat_map(Current::held).map(|(partition, _)| *partition).collect();
     Lists {
         names: value.topic_names.iter().map(|name| &**name).collect(),
-        assigned: by_name(topics, assigned),
-        target: by_name(topics, member.target.iter().flatten()),
+        assigned: by_name(topics, held.into_iter()),
+        target: by_name(topics, member.target.iter().flatten().copied()),
     }
 }
 
 /// Partitions by topic; topics that are gone are left out.
-fn by_name<'a>(topics: &'a Topics, partitions: impl Iterator<Item = &'a Partition>) -> Vec<(&'a str, u128, Vec<i32>)> {
+fn by_name(topics: &Topics, partitions: impl Iterator<Item = Partition>) -> Vec<(&str, u128, Vec<i32>)> {
     let mut named: Vec<(&str, u128, Vec<i32>)> = Vec::new();
     for (topic_id, index) in partitions {
-        match named.last_mut().filter(|(_, last, _)| last == topic_id) {
-            Some((_, _, indexes)) => indexes.push(*index),
-            None => named.extend(topics.name_of(*topic_id).map(|name| (&**name, *topic_id, vec![*index]))),
+        match named.last_mut().filter(|(_, last, _)| *last == topic_id) {
+            Some((_, _, indexes)) => indexes.push(index),
+            None => named.extend(topics.name_of(topic_id).map(|name| (&**name, topic_id, vec![index]))),
         }
     }
     named
