@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     partitions::{Granted, Partition, PartitionSet, by_topic, granted_of, set_of, with_epochs},
-    waiting::{Waiting, Write},
+    waiting::{Later, OnEnd, Waiting, Write},
 };
 use crate::{
+    history::Rebalance,
     purgatory::OpId,
-    records::{ConsumerRecord, CurrentValue, EpochValue, SubscriptionValue, TargetEpochValue},
+    records::{ConsumerRecord, CurrentValue, EpochValue, PatternValue, SubscriptionValue, TargetEpochValue},
 };
 
 /// The epochs of a group without records of them.
@@ -117,11 +118,26 @@ pub struct ConsumerMember {
     pub session: Option<OpId>,
     /// Until when it may take to give partitions up.
     pub rebalance: Option<OpId>,
+    /// Until when a classic member has to join again.
+    pub join: Option<OpId>,
+    /// Until when a classic member has to send `SyncGroup`.
+    pub sync: Option<OpId>,
 }
 
 impl ConsumerMember {
     fn is_forgotten(&self) -> bool {
         self.subscription.is_none() && self.target.is_none() && self.current.is_none()
+    }
+
+    /// Whether it speaks the classic protocol.
+    pub fn is_classic(&self) -> bool {
+        self.subscription.as_ref().is_some_and(|value| value.classic.is_some())
+    }
+
+    /// Its deadlines, which it does not have any more.
+    pub fn take_deadlines(&mut self) -> impl Iterator<Item = OpId> + use<> {
+        let deadlines = [self.session.take(), self.rebalance.take(), self.join.take(), self.sync.take()];
+        deadlines.into_iter().flatten()
     }
 
     /// Its member epoch.
@@ -137,9 +153,10 @@ impl ConsumerMember {
 }
 
 /// The state of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GroupState {
     /// It has no members.
+    #[default]
     Empty,
     /// The target is older than the group epoch.
     Assigning,
@@ -150,6 +167,10 @@ pub enum GroupState {
 }
 
 impl GroupState {
+    /// All states, in declaration order.
+    pub const ALL: [GroupState; 4] =
+        [GroupState::Empty, GroupState::Assigning, GroupState::Reconciling, GroupState::Stable];
+
     /// The name on the wire.
     pub fn name(self) -> &'static str {
         match self {
@@ -159,6 +180,21 @@ impl GroupState {
             GroupState::Stable => "Stable",
         }
     }
+}
+
+/// The durable state of a group, without what an append in flight would change, and its history since the load.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GroupHistory {
+    /// The state.
+    pub state: GroupState,
+    /// The group epoch.
+    pub epoch: i32,
+    /// The epoch of the target assignment.
+    pub target_epoch: i32,
+    /// Start of the state in monotonic milliseconds.
+    pub since_ms: u64,
+    /// The last rebalances, oldest first.
+    pub rebalances: VecDeque<Rebalance>,
 }
 
 /// A group.
@@ -173,14 +209,25 @@ pub struct ConsumerGroup {
     instances: BTreeMap<Arc<str>, Arc<str>>,
     /// Who holds a partition.
     owners: BTreeMap<Partition, Arc<str>>,
-    /// Topics by pattern, as bytes.
-    patterns: BTreeMap<Arc<str>, Box<[u8]>>,
+    /// Resolved patterns.
+    pub(super) patterns: BTreeMap<Arc<str>, PatternValue>,
+    /// How many members have a pattern.
+    pub(super) pattern_members: BTreeMap<Arc<str>, usize>,
+    /// Whether there are topics that the patterns have not been compared with. Not in the log: true after a load.
+    pub topics_are_new: bool,
+    /// The deadline of the next resolution, from its arming to its end.
+    pub resolution: Option<OpId>,
     /// Until when the metadata hash needs no check, monotonic milliseconds. Not in the log: 0 after a load.
     pub metadata_until_ms: u64,
     /// The append in flight.
     pub write: Option<Write>,
     /// What waits for its end, in order of arrival.
     pub waiting: VecDeque<Waiting>,
+    /// Its durable state, and its recent rebalances.
+    pub history: GroupHistory,
+    /// With this many members the group cannot become a classic group: one batch would be larger than the log accepts.
+    /// Not in the log: `None` after a load.
+    pub too_many_to_downgrade: Option<usize>,
 }
 
 impl ConsumerGroup {
@@ -194,9 +241,14 @@ impl ConsumerGroup {
             instances: BTreeMap::new(),
             owners: BTreeMap::new(),
             patterns: BTreeMap::new(),
+            pattern_members: BTreeMap::new(),
+            topics_are_new: true,
+            resolution: None,
             metadata_until_ms: 0,
             write: None,
             waiting: VecDeque::new(),
+            history: GroupHistory::default(),
+            too_many_to_downgrade: None,
         }
     }
 
@@ -235,6 +287,25 @@ impl ConsumerGroup {
         self.members.get_mut(member_id)
     }
 
+    /// Whether a member leaves with the append in flight, which makes a classic group of the others.
+    pub fn is_leaving(&self, member_id: &str) -> bool {
+        let end = self.write.as_ref().map(|write| &write.end);
+        matches!(end, Some(OnEnd::Downgraded(image, _)) if image.members.iter().all(|member| *member.id != *member_id))
+    }
+
+    /// Whether the end of a member's time to give partitions up waits for the append in flight.
+    pub fn is_revocation_over(&self, member_id: &str) -> bool {
+        let is_its_end =
+            |waiting: &Waiting| matches!(&waiting.what, Later::RebalanceEnded(id, _) if **id == *member_id);
+        self.waiting.iter().any(is_its_end)
+    }
+
+    /// All deadlines of the group, which has none any more.
+    pub fn take_deadlines(&mut self) -> Vec<OpId> {
+        let of_members = self.members.values_mut().flat_map(ConsumerMember::take_deadlines);
+        of_members.chain(self.resolution.take()).collect()
+    }
+
     /// All members with their subscriptions, by id.
     pub fn members(&self) -> impl Iterator<Item = (&Arc<str>, &ConsumerMember, &SubscriptionValue)> {
         self.members.iter().filter_map(|(id, member)| Some((id, member, member.subscription.as_deref()?)))
@@ -250,9 +321,31 @@ impl ConsumerGroup {
         self.members().next().is_none()
     }
 
+    /// The state without the append in flight; `None`: the log has no group yet. A group that this append converts is a
+    /// consumer group already.
+    pub fn durable_state(&self) -> Option<GroupState> {
+        let undo = match &self.write {
+            Some(Write { end: OnEnd::Upgraded(_), .. }) => return Some(self.state()),
+            Some(write) => write.undo.as_slice(),
+            None => &[],
+        };
+        // The last record that undoes an epoch has its durable value.
+        let mut has_epoch = [self.epoch.is_some(), self.target.is_some()];
+        for record in undo {
+            match record {
+                ConsumerRecord::Epoch(value) => has_epoch[0] = value.is_some(),
+                ConsumerRecord::TargetEpoch(value) => has_epoch[1] = value.is_some(),
+                _ => {}
+            }
+        }
+        // A group without epochs, which wrote only members, is not Empty.
+        let exists = has_epoch.contains(&true) || self.history.state != GroupState::Empty;
+        exists.then_some(self.history.state)
+    }
+
     /// Whether no record of it is left.
     pub fn is_gone(&self) -> bool {
-        self.epoch.is_none() && self.target.is_none() && self.members.is_empty()
+        self.epoch.is_none() && self.target.is_none() && self.members.is_empty() && self.patterns.is_empty()
     }
 
     /// The static member of an instance id.
@@ -294,14 +387,14 @@ impl ConsumerGroup {
         }
     }
 
-    /// The names of the topics that members subscribe to.
+    /// The names of the topics that members subscribe to, by name or by pattern.
     pub fn topic_names(&self) -> BTreeSet<Arc<str>> {
-        self.members().flat_map(|(_, _, subscription)| subscription.topic_names.iter().cloned()).collect()
+        self.members().flat_map(|(_, _, subscription)| self.subscribed(subscription).cloned()).collect()
     }
 
     /// Whether some member subscribes to the topic.
     pub fn subscribes_to(&self, topic: &str) -> bool {
-        self.members().any(|(_, _, subscription)| subscription.topic_names.iter().any(|name| **name == *topic))
+        self.members().any(|(_, _, subscription)| self.is_subscribed(subscription, topic))
     }
 
     /// Folds a record into the group, and returns the record that undoes it.
@@ -311,14 +404,14 @@ impl ConsumerGroup {
             ConsumerRecord::TargetEpoch(value) => {
                 ConsumerRecord::TargetEpoch(std::mem::replace(&mut self.target, *value))
             }
-            // No state comes of it.
+            // It changes no state.
             ConsumerRecord::Metadata(_) => ConsumerRecord::Metadata(None),
             ConsumerRecord::Pattern(pattern, Some(value)) => {
-                let before = self.patterns.insert(Arc::clone(pattern), value.clone());
-                ConsumerRecord::Pattern(Arc::clone(pattern), before)
+                let before = self.patterns.insert(Arc::clone(pattern), (**value).clone());
+                ConsumerRecord::Pattern(Arc::clone(pattern), before.map(Box::new))
             }
             ConsumerRecord::Pattern(pattern, None) => {
-                ConsumerRecord::Pattern(Arc::clone(pattern), self.patterns.remove(pattern))
+                ConsumerRecord::Pattern(Arc::clone(pattern), self.patterns.remove(pattern).map(Box::new))
             }
             ConsumerRecord::Member(id, value) => {
                 let before = self.apply_member(id, value.as_deref());
@@ -349,6 +442,12 @@ impl ConsumerGroup {
     fn apply_member(&mut self, id: &Arc<str>, value: Option<&SubscriptionValue>) -> Option<Box<SubscriptionValue>> {
         let before =
             self.change(id, |member| std::mem::replace(&mut member.subscription, value.cloned().map(Box::new)));
+        if let Some(pattern) = before.as_deref().and_then(ConsumerGroup::pattern_of) {
+            self.count_pattern(pattern, |count| count.saturating_sub(1));
+        }
+        if let Some(pattern) = value.and_then(ConsumerGroup::pattern_of) {
+            self.count_pattern(pattern, |count| count + 1);
+        }
         if let Some(instance_id) = before.as_ref().and_then(|before| before.instance_id.as_ref())
             && self.instances.get(instance_id) == Some(id)
         {
@@ -360,7 +459,7 @@ impl ConsumerGroup {
         before
     }
 
-    /// INVARIANT: C1. In a compacted log an older record may name a partition that a later one gave to somebody else:
+    /// INVARIANT: C1. In a compacted log an older record may name a partition that a later one gave to another member:
     /// the later record wins.
     fn apply_current(&mut self, id: &Arc<str>, current: Option<Current>) -> Option<Current> {
         let held: Vec<Partition> = current.iter().flat_map(Current::held).map(|(partition, _)| *partition).collect();
@@ -376,7 +475,15 @@ impl ConsumerGroup {
         before
     }
 
-    /// Ends a load: forgets what has no subscription, which only a damaged log leaves behind.
+    fn count_pattern(&mut self, pattern: &Arc<str>, counted: impl FnOnce(usize) -> usize) {
+        match counted(self.pattern_members.get(pattern).copied().unwrap_or(0)) {
+            0 => drop(self.pattern_members.remove(pattern)),
+            count => drop(self.pattern_members.insert(Arc::clone(pattern), count)),
+        }
+    }
+
+    /// Ends a load: forgets members without a subscription and patterns without a member, which only a damaged log leaves
+    /// behind.
     pub fn finish_replay(&mut self) {
         let strays: Vec<Arc<str>> = self
             .members
@@ -387,6 +494,9 @@ impl ConsumerGroup {
         for id in strays {
             self.apply_current(&id, None);
             self.members.remove(&id);
+        }
+        for pattern in self.unused_patterns() {
+            self.patterns.remove(&pattern);
         }
     }
 }

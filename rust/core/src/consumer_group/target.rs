@@ -14,7 +14,7 @@ use super::{
     config::ASSIGNORS,
     group::ConsumerGroup,
     partitions::{PartitionSet, by_topic},
-    topics::Topics,
+    topics::{TopicMetadata, Topics},
 };
 use crate::{
     error::ErrorCode,
@@ -63,29 +63,35 @@ impl ConsumerGroup {
 
     fn plan(&self, topics: &Topics) -> Option<BTreeMap<Arc<str>, PartitionSet>> {
         let names: BTreeSet<Arc<str>> = self.topic_names();
-        let known: Vec<_> = names.iter().filter_map(|name| topics.get(name)).collect();
+        // Assignors take topics in the order of their names: here that of their ids (docs/consumer-protocol.md §21).
+        let known: BTreeMap<&str, (&TopicMetadata, String)> = (names.iter())
+            .filter_map(|name| topics.get(name))
+            .map(|topic| (&*topic.name, (topic, format!("{:032x}", topic.topic_id))))
+            .collect();
+        let key = |name: &str| known.get(name).map(|(_, key)| &**key);
         let assignor = match self.preferred_assignor(None) {
             "range" => Assignor::ServerRange,
             _ => Assignor::Uniform,
         };
-        let described: Vec<Topic<'_>> = known
-            .iter()
-            .map(|topic| Topic { name: &topic.name, partitions: i64::from(topic.partitions), racks: Vec::new() })
+        let topic_ids: Vec<u128> = known.values().map(|(topic, _)| topic.topic_id).collect();
+        let described: Vec<Topic<'_>> = (known.values())
+            .map(|(topic, key)| Topic { name: key, partitions: i64::from(topic.partitions), racks: Vec::new() })
             .collect();
         let members: Vec<_> = self.members().collect();
         let offered: Vec<Member<'_>> = members
             .iter()
             .map(|(id, member, subscription)| Member {
                 id,
-                instance_id: subscription.instance_id.as_deref(),
-                topics: subscription
-                    .topic_names
-                    .iter()
-                    .filter(|name| topics.get(name).is_some())
-                    .map(|name| &**name)
+                // `uniform` takes members by their ids (docs/consumer-protocol.md §21).
+                instance_id: subscription.instance_id.as_deref().filter(|_| assignor == Assignor::ServerRange),
+                topics: self
+                    .subscribed(subscription)
+                    .filter_map(|name| key(name))
+                    .collect::<BTreeSet<_>>()
+                    .into_iter()
                     .collect(),
                 owned: (member.target.iter().flatten())
-                    .filter_map(|(topic_id, index)| Some((&**topics.name_of(*topic_id)?, *index)))
+                    .filter_map(|(topic_id, index)| Some((key(topics.name_of(*topic_id)?)?, *index)))
                     .collect(),
                 generation: ANY_GENERATION,
                 rack: None,
@@ -98,7 +104,7 @@ impl ConsumerGroup {
         for (number, owner) in (0..).zip(owners) {
             let Some(place) = group.members.get(owner as usize) else { continue };
             let (topic, index) = group.locate(number);
-            let partition = (known[group.topics[topic]].topic_id, index as i32);
+            let partition = (topic_ids[group.topics[topic]], index as i32);
             plan.entry(Arc::clone(members[*place].0)).or_default().insert(partition);
         }
         Some(plan)

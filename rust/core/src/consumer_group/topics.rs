@@ -76,6 +76,11 @@ impl Topics {
         self.by_name.get(name)
     }
 
+    /// All names, in ascending order.
+    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.by_name.keys()
+    }
+
     /// The name of the topic with this id.
     pub fn name_of(&self, topic_id: u128) -> Option<&Arc<str>> {
         self.names.get(&topic_id)

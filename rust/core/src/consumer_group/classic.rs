@@ -1,0 +1,150 @@
+//! A classic group as data: what a consumer group becomes, and what it was (docs/consumer-protocol.md §16, §17).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+pub use super::image::{CONSUMER, ClassicImage};
+use super::{
+    group::{ConsumerGroup, Current, MemberState},
+    partitions::{Granted, PartitionSet},
+    topics::Topics,
+};
+use crate::{
+    embedded::{self, Assignment, EmbeddedError, Subscription, TopicPartitions},
+    records::{ClassicMemberValue, ConsumerRecord, CurrentValue, Record, SubscriptionValue},
+};
+
+/// A list of partitions as the embedded protocol has it: by topic name. Topics that are gone are left out.
+pub fn named(partitions: impl Iterator<Item = (u128, i32)>, topics: &Topics) -> Vec<TopicPartitions> {
+    let mut by_name: BTreeMap<&Arc<str>, Vec<i32>> = BTreeMap::new();
+    for (topic_id, partition) in partitions {
+        if let Some(name) = topics.name_of(topic_id) {
+            by_name.entry(name).or_default().push(partition);
+        }
+    }
+    by_name.into_iter().map(|(name, partitions)| TopicPartitions { topic: name.to_string(), partitions }).collect()
+}
+
+/// The inverse: partitions of topics that exist.
+pub fn identified(partitions: &[TopicPartitions], topics: &Topics) -> PartitionSet {
+    let known = partitions.iter().filter_map(|named| Some((topics.get(&named.topic)?.topic_id, &named.partitions)));
+    known.flat_map(|(topic_id, partitions)| partitions.iter().map(move |partition| (topic_id, *partition))).collect()
+}
+
+impl ClassicMemberValue {
+    /// The subscription in the metadata of the first protocol.
+    pub fn subscription(&self) -> Result<Subscription, EmbeddedError> {
+        let missing = EmbeddedError::Truncated { field: "protocols" };
+        self.protocols.first().map_or(Err(missing), |(_, metadata)| embedded::decode_subscription(metadata))
+    }
+
+    /// The name of the first protocol.
+    pub fn protocol_name(&self) -> &str {
+        self.protocols.first().map_or("", |(name, _)| name)
+    }
+
+    /// An assignment for this member, in the version of its subscription.
+    pub fn encode(&self, partitions: Vec<TopicPartitions>) -> Result<Vec<u8>, EmbeddedError> {
+        let version = self.subscription()?.version;
+        embedded::encode_assignment(&Assignment { version, partitions, user_data: None })
+    }
+}
+
+/// The members of a classic group as members of a consumer group.
+#[derive(Default)]
+pub struct UpgradedMembers {
+    /// Record 5 of each member.
+    pub subscriptions: Vec<ConsumerRecord>,
+    /// What each member owns. INVARIANT: C1, no partition twice.
+    pub assignments: Vec<(Arc<str>, PartitionSet)>,
+}
+
+/// Converts the members of a classic group (docs/consumer-protocol.md §16.2).
+///
+/// # Errors
+/// The metadata or the assignment of a member is not of the consumer embedded protocol.
+pub fn upgrade_members(image: &ClassicImage, topics: &Topics) -> Result<UpgradedMembers, EmbeddedError> {
+    let mut upgraded = UpgradedMembers::default();
+    let mut taken = PartitionSet::new();
+    for member in &image.members {
+        let offered = member.protocols.iter();
+        let chosen = image.protocol_name.as_deref().and_then(|name| member.metadata(name));
+        let metadata = chosen.or_else(|| offered.clone().next().map(|offer| &offer.metadata));
+        let subscription = embedded::decode_subscription(metadata.map_or(&[], |metadata| metadata))?;
+        let value = SubscriptionValue {
+            instance_id: member.client.instance_id.clone(),
+            rack_id: subscription.rack.map(Arc::from),
+            client_id: Arc::clone(&member.client.id),
+            client_host: Arc::clone(&member.client.host),
+            topic_names: sorted(&subscription.topics),
+            topic_regex: Some("".into()),
+            rebalance_timeout_ms: member.rebalance_timeout_ms,
+            server_assignor: None,
+            classic: Some(ClassicMemberValue {
+                session_timeout_ms: member.session_timeout_ms,
+                protocols: offered.map(|offer| (Arc::clone(&offer.name), Arc::clone(&offer.metadata))).collect(),
+            }),
+        };
+        let id = member.id.shared();
+        upgraded.subscriptions.push(ConsumerRecord::Member(Arc::clone(&id), Some(Box::new(value))));
+        let given = match &*member.assignment {
+            [] => PartitionSet::new(),
+            bytes => identified(&embedded::decode_assignment(bytes)?.partitions, topics),
+        };
+        // Where the leader gave a partition to two members, the first of them has it.
+        let own: PartitionSet = given.difference(&taken).copied().collect();
+        taken.extend(&own);
+        upgraded.assignments.push((id, own));
+    }
+    Ok(upgraded)
+}
+
+/// Record 8 of a member that comes from a classic group of this generation.
+pub fn stable_at(generation: i32, assigned: &PartitionSet) -> CurrentValue {
+    let granted: Granted = assigned.iter().map(|partition| (*partition, generation)).collect();
+    let pending = Granted::new();
+    Current { epoch: generation, previous_epoch: generation, state: MemberState::Stable, assigned: granted, pending }
+        .value()
+}
+
+/// Names in ascending order, each once.
+pub fn sorted(names: &[String]) -> Vec<Arc<str>> {
+    names.iter().map(String::as_str).collect::<BTreeSet<&str>>().into_iter().map(Arc::from).collect()
+}
+
+impl ConsumerGroup {
+    /// The members that a classic group does not take over.
+    pub fn members_without(&self, image: &ClassicImage) -> BTreeSet<Arc<str>> {
+        let kept: BTreeSet<Arc<str>> = image.members.iter().map(|member| member.id.shared()).collect();
+        self.members().map(|(id, ..)| Arc::clone(id)).filter(|id| !kept.contains(id)).collect()
+    }
+
+    /// Whether the records of this many members were too large for one batch.
+    pub fn is_too_large_to_downgrade(&self, members: usize) -> bool {
+        self.too_many_to_downgrade.is_some_and(|too_many| members >= too_many)
+    }
+
+    /// Whether every member but these speaks the classic protocol.
+    pub fn is_classic_without(&self, members: &BTreeSet<Arc<str>>) -> bool {
+        self.members().all(|(id, _, value)| value.classic.is_some() || members.contains(id))
+    }
+
+    /// The tombstones of everything that the log has of the group (docs/consumer-protocol.md §14.3), and then the classic group.
+    pub fn tombstones_and(&self, image: &ClassicImage, wall_ms: i64) -> Vec<Record> {
+        let ids: Vec<Arc<str>> = self.members().map(|(id, ..)| Arc::clone(id)).collect();
+        let all = |record: fn(Arc<str>) -> ConsumerRecord| ids.iter().map(move |id| record(Arc::clone(id)));
+        let patterns = self.patterns().map(|pattern| ConsumerRecord::Pattern(Arc::clone(pattern), None));
+        let mut records: Vec<ConsumerRecord> = all(|id| ConsumerRecord::Current(id, None)).collect();
+        records.extend(all(|id| ConsumerRecord::Target(id, None)));
+        records.push(ConsumerRecord::TargetEpoch(None));
+        records.extend(all(|id| ConsumerRecord::Member(id, None)));
+        records.extend(patterns);
+        records.extend([ConsumerRecord::Metadata(None), ConsumerRecord::Epoch(None)]);
+        let own = |about| Record::Consumer { group_id: Arc::clone(&self.id), about };
+        let mut records: Vec<Record> = records.into_iter().map(own).collect();
+        records.push(Record::Group { group_id: Arc::clone(&self.id), value: Some(image.value(wall_ms)) });
+        records
+    }
+}
