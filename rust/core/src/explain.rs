@@ -1,4 +1,4 @@
-//! What a group is doing, what it waits for, and why it rebalanced.
+//! Explains what a group is doing, what it waits for, and why it rebalanced.
 
 use std::sync::Arc;
 
@@ -11,80 +11,127 @@ use crate::{
 
 pub use crate::history::{Cause, Departed, Departure, Rebalance};
 
-/// Kafka advises a heartbeat interval of at most a third of the session timeout: a member that was not heard for half of it
-/// has missed one.
+/// Kafka recommends a heartbeat interval of at most a third of the session timeout. A member silent for half of it has
+/// missed one.
 const SILENT_PART: u64 = 2;
 
-/// What keeps a group from going on.
+/// What delays the next step of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// The initial delay gives other members time to join (§5.3).
     InitialDelay,
-    /// This member has not joined the new round.
+    /// This member has not joined the new generation.
     Rejoin(Arc<str>),
-    /// This id was handed out and has not joined.
+    /// This member id is pending and has not joined.
     Pending(Arc<str>),
-    /// The leader has not sent its plan.
+    /// The leader has not sent the assignment.
     LeaderSync(Arc<str>),
     /// This member has not sent SyncGroup.
     Sync(Arc<str>),
     /// The log has not made the group's record durable.
     Append,
+    /// The next target assignment of a consumer group is not due yet (docs/consumer-protocol.md §7).
+    Target,
+    /// This member has not given up partitions that are not in its target.
+    Revoke(Arc<str>),
+    /// This member waits for partitions of its target that other members hold.
+    Release(Arc<str>),
+    /// This member has not sent a heartbeat since the target changed.
+    Reconcile(Arc<str>),
+    /// This static member is away, and its partitions are kept for it.
+    Return(Arc<str>),
 }
 
 impl Waiting {
-    /// The names of all of them, as the vocabulary has them.
-    pub const NAMES: [&'static str; 6] = ["InitialDelay", "Rejoin", "Pending", "LeaderSync", "Sync", "Append"];
+    /// The names of all variants, as in the vocabulary.
+    pub const NAMES: [&'static str; 11] = [
+        "InitialDelay",
+        "Rejoin",
+        "Pending",
+        "LeaderSync",
+        "Sync",
+        "Append",
+        "Target",
+        "Revoke",
+        "Release",
+        "Reconcile",
+        "Return",
+    ];
 }
 
-/// One thing waited for, and until when at the latest.
+/// One wait, and its latest end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// What.
+    /// The event that the group waits for.
     pub what: Waiting,
-    /// Monotonic milliseconds at which the coordinator stops waiting for it: for a member that heartbeats the end of the
-    /// phase, for a silent one the end of its session if that comes first.
+    /// End of the wait in monotonic milliseconds. For a member that sends heartbeats this is the end of the phase; for
+    /// a silent one, the end of its session if that comes first.
     pub until_ms: u64,
-    /// Whether the member has been heard since the phase began, and within the last half of its session timeout.
+    /// Whether the member sent a request since the phase began and within the last half of its session timeout.
     pub heartbeats: bool,
-    /// Whether it is a static member, which stays in the group when a join phase ends without it.
+    /// Whether it is a static member. A static member stays in the group when a join phase ends without it.
     pub is_static: bool,
 }
 
 impl Wait {
-    /// A wait for no member in particular.
-    fn plain(what: Waiting, until_ms: u64) -> Wait {
+    /// A wait that is not for a member.
+    pub(crate) fn plain(what: Waiting, until_ms: u64) -> Wait {
         Wait { what, until_ms, heartbeats: false, is_static: false }
     }
 }
 
-/// The answer to "what is this group doing".
+/// The protocol of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GroupProtocol {
+    /// `JoinGroup` and `SyncGroup` (docs/protocol.md).
+    Classic,
+    /// `ConsumerGroupHeartbeat` (docs/consumer-protocol.md).
+    Consumer,
+}
+
+impl GroupProtocol {
+    /// Returns the name, which is also that of the group type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GroupProtocol::Classic => "classic",
+            GroupProtocol::Consumer => "consumer",
+        }
+    }
+}
+
+/// The state of a group, its waits and its recent rebalances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The group's state.
-    pub state: State,
-    /// Its generation.
+    /// The group's protocol.
+    pub protocol: GroupProtocol,
+    /// Name of the group's state in its protocol.
+    pub state: &'static str,
+    /// Its generation, or the group epoch of a consumer group.
     pub generation: i32,
-    /// Since when it is in this state, monotonic milliseconds.
+    /// The epoch of a consumer group's target assignment.
+    pub target_epoch: Option<i32>,
+    /// Start of this state in monotonic milliseconds.
     pub since_ms: u64,
-    /// What it waits for; empty while nothing is missing.
+    /// What the group waits for; empty if nothing delays it.
     pub waiting: Vec<Wait>,
     /// The last rebalances, oldest first.
     pub rebalances: Vec<Rebalance>,
 }
 
 impl Coordinator {
-    /// What a group is doing at `now_ms`, whom it waits for and until when, and why it rebalanced lately. `None`: no such
-    /// group.
+    /// Explains what a group is doing at `now_ms`, what it waits for and until when, and why it rebalanced lately.
+    /// Returns `None` if there is no such group.
     pub fn explain(&self, group_id: &str, now_ms: u64) -> Option<Explanation> {
-        if self.find_consumer_group(group_id).is_some() {
-            // Its classic group only has its offsets.
-            return None;
+        if let Some(group) = self.find_consumer_group(group_id) {
+            // The classic group of the same id only holds its offsets.
+            return Some(self.explain_consumer_group(group, now_ms));
         }
         let group = &self.groups[self.find_group(group_id)?];
         Some(Explanation {
-            state: group.state,
+            protocol: GroupProtocol::Classic,
+            state: group.state.name(),
             generation: group.generation,
+            target_epoch: None,
             since_ms: group.since_ms,
             waiting: self.waits(group, now_ms),
             rebalances: group.rebalances.iter().cloned().collect(),
@@ -102,12 +149,13 @@ impl Coordinator {
         }
     }
 
-    fn wait_for_append(&self, append_id: AppendId) -> Option<Wait> {
+    pub(crate) fn wait_for_append(&self, append_id: AppendId) -> Option<Wait> {
         let deadline = self.appends.get(&append_id)?.deadline?;
         Some(Wait::plain(Waiting::Append, self.purgatory.deadline(deadline)?))
     }
 
-    /// A member or id is waited for until its own deadline or the phase's, whichever comes first.
+    /// Returns the waits of a join phase. A member or pending id is waited for until its own deadline or that of the
+    /// phase, whichever is earlier.
     fn waits_of_join(&self, group: &Group, now_ms: u64) -> Vec<Wait> {
         let phase_ends = group.join_deadline.and_then(|deadline| self.purgatory.deadline(deadline)).unwrap_or(u64::MAX);
         if group.initial.is_some() {
@@ -143,16 +191,23 @@ impl Coordinator {
 
     fn wait_for_member(&self, group: &Group, member: &Member, what: Waiting, phase_ends: u64, now_ms: u64) -> Wait {
         let session_ends = member.session.and_then(|session| self.purgatory.deadline(session));
-        let timeout_ms = u64::from(member.session_timeout_ms.max(0).unsigned_abs());
-        // A new member's deadline is not that of its session (§4.7), so it does not show when it was heard.
-        let heard_ms = session_ends.filter(|_| !member.is_new).and_then(|ends| ends.checked_sub(timeout_ms));
-        let heartbeats = heard_ms.is_some_and(|heard_ms| {
-            heard_ms > group.since_ms && now_ms.saturating_sub(heard_ms) <= timeout_ms / SILENT_PART
-        });
+        // The deadline of a new member is not that of its session (§4.7), so it does not show the time of the last
+        // request.
+        let heartbeats = session_ends
+            .filter(|_| !member.is_new)
+            .is_some_and(|ends| is_heard(ends, member.session_timeout_ms, group.since_ms, now_ms));
         let until_ms = match session_ends {
             Some(session_ends) if !heartbeats => session_ends.min(phase_ends),
             _ => phase_ends,
         };
         Wait { what, until_ms, heartbeats, is_static: member.client.instance_id.is_some() }
     }
+}
+
+/// Whether a member whose session ends at `ends_ms` sent a request after `since_ms` and within the last half of its
+/// session timeout.
+pub(crate) fn is_heard(ends_ms: u64, session_timeout_ms: i32, since_ms: u64, now_ms: u64) -> bool {
+    let timeout_ms = u64::from(session_timeout_ms.max(0).unsigned_abs());
+    let recent = |heard_ms: u64| heard_ms > since_ms && now_ms.saturating_sub(heard_ms) <= timeout_ms / SILENT_PART;
+    ends_ms.checked_sub(timeout_ms).is_some_and(recent)
 }

@@ -1,21 +1,23 @@
 //! The rebalances that a group remembers.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use serde::{Deserialize, Serialize};
+
+use crate::request::Now;
 
 /// Why a rebalance began (docs/protocol.md §5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
     /// A member joined.
     MemberJoined,
-    /// A member came back with other protocols or another subscription.
+    /// A member rejoined with other protocols or another subscription.
     MetadataChanged,
-    /// The leader joined again in a Stable group.
+    /// The leader rejoined a Stable group.
     LeaderRejoined,
     /// A member left.
     MemberLeft,
-    /// An id that was handed out but never joined left.
+    /// A pending member id left before it joined.
     PendingLeft,
     /// A member was silent for its session timeout.
     SessionExpired,
@@ -27,15 +29,31 @@ pub enum Cause {
     AssignmentNotStored,
     /// A static member was replaced by a new process.
     StaticReplaced,
-    /// More members were loaded than the group may have.
+    /// Loading found more members than the group may have.
     OverCapacity,
-    /// A test asked for it.
+    /// A test requested it.
     Requested,
+    /// A member of a consumer group changed its subscription, or the assignor that most members prefer.
+    SubscriptionChanged,
+    /// Topics that a consumer group subscribes to were created, changed or deleted.
+    TopicsChanged,
+    /// The topics of a new pattern of a member of a consumer group were looked up.
+    PatternResolved,
+    /// A member of a consumer group did not give partitions up in time.
+    RevocationExpired,
+    /// A classic member of a consumer group did not join again in time.
+    RejoinExpired,
+    /// A member of the consumer protocol joined a classic group, which became a consumer group.
+    Upgraded,
+    /// The last member of the consumer protocol went, and the group became a classic group.
+    Downgraded,
+    /// A classic group could not be stored as a consumer group, and stayed a classic group.
+    UpgradeFailed,
 }
 
 impl Cause {
-    /// All causes, by name.
-    pub const ALL: [Cause; 12] = [
+    /// All causes, in declaration order.
+    pub const ALL: [Cause; 20] = [
         Cause::MemberJoined,
         Cause::MetadataChanged,
         Cause::LeaderRejoined,
@@ -48,9 +66,17 @@ impl Cause {
         Cause::StaticReplaced,
         Cause::OverCapacity,
         Cause::Requested,
+        Cause::SubscriptionChanged,
+        Cause::TopicsChanged,
+        Cause::PatternResolved,
+        Cause::RevocationExpired,
+        Cause::RejoinExpired,
+        Cause::Upgraded,
+        Cause::Downgraded,
+        Cause::UpgradeFailed,
     ];
 
-    /// The name, as the vocabulary has it.
+    /// Returns the name, as in the vocabulary.
     pub const fn name(self) -> &'static str {
         match self {
             Cause::MemberJoined => "MemberJoined",
@@ -65,22 +91,30 @@ impl Cause {
             Cause::StaticReplaced => "StaticReplaced",
             Cause::OverCapacity => "OverCapacity",
             Cause::Requested => "Requested",
+            Cause::SubscriptionChanged => "SubscriptionChanged",
+            Cause::TopicsChanged => "TopicsChanged",
+            Cause::PatternResolved => "PatternResolved",
+            Cause::RevocationExpired => "RevocationExpired",
+            Cause::RejoinExpired => "RejoinExpired",
+            Cause::Upgraded => "Upgraded",
+            Cause::Downgraded => "Downgraded",
+            Cause::UpgradeFailed => "UpgradeFailed",
         }
     }
 }
 
-/// How a member went while a rebalance was running.
+/// How a member left the group during a rebalance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departed {
     /// It left, or an administrator removed it.
     Left,
-    /// An id that was handed out but never joined left.
+    /// A pending member id left before it joined.
     PendingLeft,
     /// It was silent for its session timeout.
     SessionExpired,
     /// A new member did not finish its first join in time.
     NewMemberExpired,
-    /// An id that was handed out did not join in time.
+    /// A pending member id did not join in time.
     PendingExpired,
     /// It did not rejoin within the rebalance timeout.
     RejoinExpired,
@@ -89,7 +123,7 @@ pub enum Departed {
 }
 
 impl Departed {
-    /// All of them, by name.
+    /// All variants, in declaration order.
     pub const ALL: [Departed; 7] = [
         Departed::Left,
         Departed::PendingLeft,
@@ -100,7 +134,7 @@ impl Departed {
         Departed::SyncExpired,
     ];
 
-    /// The name, as the vocabulary has it.
+    /// Returns the name, as in the vocabulary.
     pub const fn name(self) -> &'static str {
         match self {
             Departed::Left => "Left",
@@ -114,42 +148,102 @@ impl Departed {
     }
 }
 
-/// A member that went while a rebalance was running, and therefore began no other one.
+/// A member that left during a rebalance, and therefore began no other rebalance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// The member, or the id that was handed out.
+    /// The member id, or the pending member id.
     pub member_id: Arc<str>,
-    /// How it went.
+    /// The kind of departure.
     pub how: Departed,
-    /// The reason that the request gave, or "".
+    /// The reason in the request; "" if none.
     pub reason: Arc<str>,
-    /// Monotonic milliseconds.
+    /// Time in monotonic milliseconds.
     pub at_ms: u64,
 }
 
-/// One rebalance.
+/// One rebalance. In a consumer group it begins with a new group epoch, which is the generation; its join phase ends
+/// with the target assignment of that epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rebalance {
-    /// What began it.
+    /// The cause.
     pub cause: Cause,
-    /// Whose event that was; "" if nobody's in particular.
+    /// The member whose event began the rebalance; "" if none.
     pub member_id: Arc<str>,
-    /// What the client said about it, "" if nothing.
+    /// The reason in the client's request; "" if none.
     pub reason: Arc<str>,
     /// The generation that it ended.
     pub from_generation: i32,
-    /// The generation that came of it, once its join phase completed.
+    /// The generation after the join phase; `None` until it completes.
     pub to_generation: Option<i32>,
-    /// Monotonic milliseconds.
+    /// Start in monotonic milliseconds.
     pub began_ms: u64,
-    /// Wall milliseconds.
+    /// Start in wall milliseconds.
     pub began_wall_ms: i64,
-    /// When its join phase completed.
+    /// End of the join phase in monotonic milliseconds.
     pub joined_ms: Option<u64>,
-    /// When the group was Stable, or Empty, again.
+    /// Time when the group became Stable or Empty, in monotonic milliseconds.
     pub settled_ms: Option<u64>,
-    /// The members that went while it ran, the last `rebalance_history` of them, oldest first. Snapshots leave them out:
-    /// their form is that of journals written before.
+    /// Departures during the rebalance, the last `rebalance_history` of them, oldest first. Snapshots leave them out,
+    /// so that the format of earlier journals stays.
     #[serde(skip)]
     pub departures: Vec<Departure>,
+}
+
+impl Rebalance {
+    /// A rebalance that begins now.
+    pub(crate) fn beginning(now: Now, trigger: &Trigger, from_generation: i32) -> Rebalance {
+        Rebalance {
+            cause: trigger.cause,
+            member_id: Arc::clone(&trigger.member_id),
+            reason: Arc::clone(&trigger.reason),
+            from_generation,
+            to_generation: None,
+            began_ms: now.mono_ms,
+            began_wall_ms: now.wall_ms,
+            joined_ms: None,
+            settled_ms: None,
+            departures: Vec::new(),
+        }
+    }
+
+    /// The same as one that is over at once.
+    pub(crate) fn settled(self, generation: i32) -> Rebalance {
+        let at_ms = Some(self.began_ms);
+        Rebalance { to_generation: Some(generation), joined_ms: at_ms, settled_ms: at_ms, ..self }
+    }
+}
+
+/// The group is settled: the last rebalance is over, if it is not yet.
+pub(crate) fn settle_last(rebalances: &mut VecDeque<Rebalance>, now_ms: u64, generation: i32) {
+    if let Some(last) = rebalances.back_mut().filter(|last| last.settled_ms.is_none()) {
+        last.to_generation.get_or_insert(generation);
+        last.joined_ms.get_or_insert(now_ms);
+        last.settled_ms = Some(now_ms);
+    }
+}
+
+/// What begins a rebalance.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Trigger {
+    /// The cause.
+    pub cause: Cause,
+    /// The member; "" if none.
+    pub member_id: Arc<str>,
+    /// The reason; "" if none.
+    pub reason: Arc<str>,
+}
+
+impl Trigger {
+    /// An event without a reason.
+    pub fn new(cause: Cause, member_id: &Arc<str>) -> Trigger {
+        Trigger { cause, member_id: Arc::clone(member_id), reason: "".into() }
+    }
+}
+
+/// Adds a rebalance; the last `kept` are kept.
+pub(crate) fn remember(rebalances: &mut VecDeque<Rebalance>, kept: u32, rebalance: Rebalance) {
+    while rebalances.len() >= kept.max(1) as usize {
+        rebalances.pop_front();
+    }
+    rebalances.push_back(rebalance);
 }

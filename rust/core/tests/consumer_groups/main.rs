@@ -1,5 +1,10 @@
 //! Groups of the consumer protocol, by the traces of a Kafka 4.4.0 node (docs/consumer-protocol.md).
 
+mod classic;
+mod conversion;
+mod explain;
 mod failures;
+mod patterns;
 mod scene;
 mod traces;
+mod waiting;

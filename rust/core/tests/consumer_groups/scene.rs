@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use rota_core::{
     AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Record, Request, Sink, Ticket,
     consumer_group::{config::ConsumerConfig, topics::TopicMetadata},
+    embedded,
     records::{ConsumerRecord, EpochedIndexes, TopicIndexes},
     request::{ConsumerGroupHeartbeat, TopicPartitions},
     response::Answer,
@@ -26,6 +27,7 @@ pub struct Beat<'a> {
     pub rack_id: Option<&'a str>,
     pub rebalance_timeout_ms: i32,
     pub names: Option<&'a [&'a str]>,
+    pub pattern: Option<&'a str>,
     pub assignor: Option<&'a str>,
     /// As `foo:012 bar:1`.
     pub owned: Option<&'a str>,
@@ -42,6 +44,7 @@ pub fn beat(member_id: &str, epoch: i32) -> Beat<'_> {
         rack_id: None,
         rebalance_timeout_ms: -1,
         names: None,
+        pattern: None,
         assignor: None,
         owned: None,
     }
@@ -52,7 +55,16 @@ pub fn join<'a>(member_id: &'a str, names: &'a [&'a str]) -> Beat<'a> {
     Beat { rebalance_timeout_ms: 60_000, names: Some(names), owned: Some(""), ..beat(member_id, 0) }
 }
 
+/// A full join with a pattern and no names.
+pub fn join_by<'a>(member_id: &'a str, pattern: &'a str) -> Beat<'a> {
+    Beat { rebalance_timeout_ms: 60_000, owned: Some(""), ..beat(member_id, 0) }.pattern(pattern)
+}
+
 impl<'a> Beat<'a> {
+    pub fn pattern(self, pattern: &'a str) -> Beat<'a> {
+        Beat { pattern: Some(pattern), ..self }
+    }
+
     pub fn of(self, instance_id: &'a str) -> Beat<'a> {
         Beat { instance_id: Some(instance_id), ..self }
     }
@@ -101,7 +113,19 @@ impl Sink for Effects {
                 let codes: Vec<String> = partitions.map(|(_, error)| error.code().to_string()).collect();
                 format!("{}: {}", answer.error.code(), codes.join(" "))
             }
-            Answer::JoinGroup(answer) => answer.error.code().to_string(),
+            Answer::JoinGroup(answer) if answer.error == ErrorCode::None => {
+                format!("{} leader={} of {}", answer.generation, answer.leader, answer.members.len())
+            }
+            Answer::JoinGroup(answer) => format!("{} {}", answer.error.code(), answer.member_id).trim_end().to_owned(),
+            Answer::SyncGroup(answer) if answer.error == ErrorCode::None => {
+                format!("[{}]", assigned(answer.assignment))
+            }
+            Answer::SyncGroup(answer) => answer.error.code().to_string(),
+            Answer::Heartbeat(error) => error.code().to_string(),
+            Answer::LeaveGroup(answer) => {
+                let codes: Vec<String> = answer.members.iter().map(|left| left.error.code().to_string()).collect();
+                format!("{}: {}", answer.error.code(), codes.join(" "))
+            }
             Answer::DescribeGroup(answer) => format!("{} {}", answer.error.code(), answer.error_message.unwrap_or("-")),
             Answer::ConsumerGroupDescribe(answer) if answer.error != ErrorCode::None => {
                 format!("{} {}", answer.error.code(), answer.error_message.unwrap_or("-"))
@@ -111,7 +135,7 @@ impl Sink for Effects {
                     answer.groups.iter().map(|group| format!("{} {}", group.group_id, group.state)).collect();
                 lines.join(", ")
             }
-            other => format!("{other:?}"),
+            Answer::ConsumerGroupDescribe(answer) => format!("{answer:?}"),
         };
         let before = self.answers.insert(ticket, text);
         assert_eq!(before, None, "one answer to {ticket:?}");
@@ -146,7 +170,12 @@ impl Scene {
 
     /// A coordinator that has read these records.
     pub fn from_log(config: ConsumerConfig, log: &[Record]) -> Scene {
-        let mut coordinator = Coordinator::new(Config::default(), 0, 0);
+        Scene::with_classic(Config::default(), config, log)
+    }
+
+    /// The same with settings of classic groups.
+    pub fn with_classic(classic: Config, config: ConsumerConfig, log: &[Record]) -> Scene {
+        let mut coordinator = Coordinator::new(classic, 0, 0);
         coordinator.configure_consumer_groups(config);
         for (offset, record) in (0..).zip(log) {
             coordinator.replay(&rota_core::LogEntry { offset, timestamp_ms: 0, record: record.clone() });
@@ -224,13 +253,20 @@ impl Scene {
             rack_id: beat.rack_id,
             rebalance_timeout_ms: beat.rebalance_timeout_ms,
             subscribed_topic_names: beat.names,
-            subscribed_topic_regex: None,
+            subscribed_topic_regex: beat.pattern,
             server_assignor: beat.assignor,
             topic_partitions: topics.as_deref(),
             client_id: "c",
             client_host: "/127.0.0.1",
         };
         send(self, Request::ConsumerGroupHeartbeat(request))
+    }
+
+    /// Time does not pass, but what is due fires.
+    pub fn tick(&mut self) {
+        let now = self.now();
+        self.coordinator.advance(now, &mut self.effects);
+        self.settle();
     }
 
     /// Time passes, in steps of at most a second, and what is due fires.
@@ -242,6 +278,12 @@ impl Scene {
             self.coordinator.advance(now, &mut self.effects);
             self.settle();
         }
+    }
+
+    pub fn delete_topic(&mut self, name: &str) {
+        let now = self.now();
+        self.coordinator.topics_deleted(&[name], now, &mut self.effects);
+        self.settle();
     }
 
     /// The records written since the last call.
@@ -264,6 +306,13 @@ impl Scene {
             format!("{} G{} T{}", group.state().name(), group.epoch(), group.target_epoch())
         })
     }
+}
+
+/// An assignment of the embedded protocol, as `foo:012`.
+fn assigned(bytes: &[u8]) -> String {
+    let assignment = embedded::decode_assignment(bytes).unwrap();
+    let topics = assignment.partitions.iter();
+    topics.map(|topic| format!("{}:{}", topic.topic, digits(&topic.partitions))).collect::<Vec<_>>().join(" ")
 }
 
 fn name_of(topic_id: u128) -> &'static str {
@@ -324,6 +373,7 @@ fn render(record: &Record) -> String {
             let pending = if pending == "0" { String::new() } else { format!(" V {pending}") };
             format!("8({id} e{} prev {} {state} {assigned}{pending})", value.epoch, value.previous_epoch)
         }
+        ConsumerRecord::Pattern(pattern, Some(value)) => format!("16({pattern} {})", value.topics.join(",")),
         other => {
             let (key, id) = other.key();
             tombstone(key, id)
