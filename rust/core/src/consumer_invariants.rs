@@ -42,7 +42,7 @@ impl Coordinator {
         for (id, member, _) in group.members() {
             let session = member.session.and_then(|session| self.purgatory.get(session));
             let is_its_own = |operation: &Operation| matches!(operation, Operation::ConsumerSession(name) if name.0 == group.id && name.1 == *id);
-            if !session.is_some_and(is_its_own) && !expires("SessionEnded") {
+            if !session.is_some_and(is_its_own) && !expires("SessionEnded") && !group.is_leaving(id) {
                 return Err(format!("member {id} has no session deadline"));
             }
             let owes = member.current.as_ref().is_some_and(|current| current.state == MemberState::Unrevoked);

@@ -1,7 +1,7 @@
-//! The invariants that one state can show, each under its id (docs/protocol.md, python/rota/specs/vocabulary.toml).
+//! Invariants of a single state, each with its id (docs/protocol.md, python/rota/specs/vocabulary.toml).
 //!
-//! They are checked after every event in debug builds and tests. What needs two states or the history of answers is
-//! checked elsewhere: S4 and S5 where a group changes state, S14 by digests, S18 by whoever hands out tickets.
+//! Debug builds and tests check them after every event. Invariants over two states or a history are checked elsewhere:
+//! S4 and S5 at state changes, S14 by digests, S18 by the code that issues tickets.
 
 use std::fmt;
 
@@ -14,14 +14,14 @@ use crate::{
     vote,
 };
 
-/// What a check found.
+/// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Such as `S3`.
+    /// The id of the invariant, such as `S3`.
     pub id: &'static str,
-    /// The group.
+    /// The group id.
     pub group_id: String,
-    /// What is wrong.
+    /// The broken condition and the values.
     pub detail: String,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// One group seen from outside, as the checks need it.
+/// One group as the checks see it.
 struct View<'a> {
     coordinator: &'a Coordinator,
     handle: GroupHandle,
@@ -43,7 +43,7 @@ struct View<'a> {
 
 type Check = fn(&View<'_>) -> Result<(), String>;
 
-/// Every check, by the id of its invariant.
+/// Every check with the id of its invariant.
 const CHECKS: [(&str, Check); 13] = [
     ("S3", s3_leader_live),
     ("S6", s6_state_shape),
@@ -60,18 +60,20 @@ const CHECKS: [(&str, Check); 13] = [
     ("L4", l4_parked_is_watched),
 ];
 
-/// Members and groups that [`SelfCheck::Sampled`] looks at after every event; of more, in so many events as often.
+/// Members and groups that [`SelfCheck::Sampled`] checks after every event. Larger states are checked in a
+/// proportionate share of events.
 const SAMPLE: usize = 256;
 
 impl Coordinator {
-    /// Checks every group, and that everything names what names it; the first violation found.
+    /// Checks every group, and all references between parts of the state. Returns the first violation.
     pub fn check_invariants(&self) -> Result<(), Violation> {
         self.group_ids.values().try_for_each(|handle| self.check_group(*handle))?;
         self.check_references()?;
         self.check_consumer_groups()
     }
 
-    /// If it checks itself: the group of this event, or all if it may have touched several.
+    /// Checks the group of this event if the coordinator checks itself; all groups if the event may have touched
+    /// several.
     pub(crate) fn debug_check(&mut self, group_id: Option<&str>) {
         if self.self_check == SelfCheck::Never {
             return;
@@ -264,7 +266,7 @@ fn s24_bounded(view: &View<'_>) -> Result<(), String> {
     })
 }
 
-/// A group whose end is on its way is Empty until that is decided, so that nobody is in a group that is gone.
+/// A group that is being deleted is Empty until the append completes, so that no member is in a deleted group.
 fn s29_end_on_its_way(view: &View<'_>) -> Result<(), String> {
     let Some(append_id) = view.group.deleting else { return Ok(()) };
     let ends_it = view.coordinator.appends.get(&append_id).is_some_and(|append| match &append.purpose {

@@ -77,10 +77,10 @@ fn change_session(coordinator: &mut Coordinator, at: usize, operation: Operation
     member(coordinator, at).session = Some(deadline);
 }
 
-/// An append in flight that nobody watches.
+/// An append in flight without an observer.
 fn forget_deadline(coordinator: &mut Coordinator, append_id: AppendId) {
     let append = coordinator.appends.get_mut(&append_id).expect("it is in flight");
-    let deadline = append.deadline.take().expect("somebody waits for it");
+    let deadline = append.deadline.take().expect("a request waits for it");
     coordinator.purgatory.complete(deadline);
 }
 
@@ -418,7 +418,7 @@ fn counts_that_are_not_what_is_counted_are_found() {
             ("S21", "0 await (cached 1)", |damaged| group(damaged).awaiting_join = 1),
             ("S21", "the table of ids", |damaged| {
                 let second = member_handle(damaged, 1);
-                group(damaged).strangers.insert("another".into(), second);
+                group(damaged).members_by_id.insert("another".into(), second);
             }),
             ("S21", "1 by id, 2 by order", |damaged| member(damaged, 1).id = "another".into()),
             ("S21", "pending disjoint false", |damaged| {
@@ -546,7 +546,7 @@ fn slots_and_tables_that_do_not_name_each_other_are_found() {
             }),
             ("S21", "the table of ids", |damaged| {
                 let [first, second] = [0, 1].map(|at| (member(damaged, at).id.shared(), member_handle(damaged, at)));
-                group(damaged).strangers = [first, second].into();
+                group(damaged).members_by_id = [first, second].into();
             }),
         ],
     );
@@ -579,7 +579,7 @@ fn deadlines_that_are_nobodys_are_found() {
                 let deadline = damaged.cleaner.deadline.take().expect("it runs");
                 damaged.purgatory.complete(deadline);
             }),
-            ("S19", "nobody owns", |damaged| {
+            ("S19", "has no owner", |damaged| {
                 let second = member_handle(damaged, 1);
                 damaged.purgatory.watch(1, &[], Operation::Session(second));
             }),
@@ -596,13 +596,13 @@ fn deadlines_that_are_nobodys_are_found() {
     each_is_found(
         &planned(),
         &[
-            ("S19", "somebody else's", |damaged| {
+            ("S19", "another owner's", |damaged| {
                 let plan = only_append(damaged);
                 forget_deadline(damaged, plan);
                 let cleaner = damaged.cleaner.deadline;
                 damaged.appends.get_mut(&plan).expect("it is in flight").deadline = cleaner;
             }),
-            ("S19", "somebody else's", |damaged| damaged.next_append = AppendId(0)),
+            ("S19", "another owner's", |damaged| damaged.next_append = AppendId(0)),
         ],
     );
 }
