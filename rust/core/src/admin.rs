@@ -1,6 +1,9 @@
-//! Describing and listing groups (docs/protocol.md §12).
+//! Describes and lists groups (docs/protocol.md §12).
+
+use std::collections::BTreeMap;
 
 use crate::{
+    consumer_group::group::GroupState,
     coordinator::Coordinator,
     effects::Step,
     error::ErrorCode,
@@ -10,17 +13,17 @@ use crate::{
     states::State,
 };
 
-/// From this version on a missing group is an error.
+/// The first version that answers a missing group with an error.
 const FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: i16 = 6;
 
-/// Types of groups, and of a group of the consumer protocol also its protocol type.
+/// The group type of the classic protocol.
 const GROUP_TYPE: &str = "classic";
 const CONSUMER_GROUP_TYPE: &str = "consumer";
 
 impl Coordinator {
     pub(crate) fn describe_group(&self, step: &mut Step<'_>, ticket: Ticket, request: &DescribeGroup<'_>) {
         let group_id = request.group_id.unwrap_or("");
-        if self.find_consumer_group(group_id).is_some() {
+        if self.durable_consumer_state(group_id).is_some() {
             let message = format!("Group {group_id} is not a classic group.");
             return answer_missing_group(step, ticket, request.version, group_id, &message);
         }
@@ -60,13 +63,23 @@ impl Coordinator {
         step.sink.answer(ticket, Answer::DescribeGroup(answer));
     }
 
+    /// The state of a consumer group as far as the log has it. INVARIANT: C9.
+    fn durable_consumer_state(&self, group_id: &str) -> Option<GroupState> {
+        self.consumer_groups.get(group_id)?.durable_state()
+    }
+
     pub(crate) fn list_groups(&self, step: &mut Step<'_>, ticket: Ticket, request: &ListGroups<'_>) {
+        let consumer_groups: BTreeMap<&str, GroupState> = self
+            .consumer_groups
+            .keys()
+            .filter_map(|group_id| Some((&**group_id, self.durable_consumer_state(group_id)?)))
+            .collect();
         let wanted = |group: &&Group| request.takes(GROUP_TYPE, group.state.name());
         let mut groups: Vec<ListedGroup<'_>> = self
             .group_ids
             .values()
             .map(|group| &self.groups[*group])
-            .filter(|group| group.is_visible() && !self.consumer_groups.contains_key(&group.id))
+            .filter(|group| group.is_visible() && !consumer_groups.contains_key(&*group.id))
             .filter(wanted)
             .map(|group| ListedGroup {
                 group_id: &group.id,
@@ -74,13 +87,13 @@ impl Coordinator {
                 state: group.state.name(),
             })
             .collect();
-        let consumer_groups = self.consumer_groups.values().filter(|group| !group.is_gone());
         groups.extend(
             consumer_groups
-                .map(|group| ListedGroup {
-                    group_id: &group.id,
+                .iter()
+                .map(|(group_id, state)| ListedGroup {
+                    group_id,
                     protocol_type: CONSUMER_GROUP_TYPE,
-                    state: group.state().name(),
+                    state: state.name(),
                 })
                 .filter(|listed| request.takes(CONSUMER_GROUP_TYPE, listed.state)),
         );
@@ -103,7 +116,7 @@ fn answer_missing_group(step: &mut Step<'_>, ticket: Ticket, version: i16, group
     step.sink.answer(ticket, Answer::DescribeGroup(answer));
 }
 
-/// A gate error: no state, no message.
+/// Answers with an error of the gate, without state or message.
 pub(crate) fn answer_describe_error(step: &mut Step<'_>, ticket: Ticket, group_id: &str, error: ErrorCode) {
     let answer = DescribeAnswer {
         error,

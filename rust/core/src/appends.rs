@@ -1,4 +1,5 @@
-//! Appends in flight: what each is for, and what its end, failure or delay means (docs/protocol.md §6.4, §10.3).
+//! Appends in flight: what each is for, and the effect of its completion, failure or delay (docs/protocol.md §6.4,
+//! §10.3).
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -13,21 +14,26 @@ use crate::{
     operations::{Operation, WatchKey},
     records::Record,
     request::Now,
+    states::State,
 };
 
-/// Appends that nobody waits for stay below this size, so that they fit any log that takes ordinary ones.
+/// Size limit of appends without a waiting request, in bytes. Every log that accepts ordinary appends accepts these.
 pub const UNATTENDED_BYTES_MAX: usize = 256 * 1024;
 
-/// What a record is besides its strings, generously.
+/// Upper estimate of a record's size without its strings, in bytes.
 const RECORD_OVERHEAD_BYTES: usize = 128;
 
-/// About how much a tombstone takes.
+/// Returns the approximate size of an offset, a tombstone or a group without members, in bytes.
 pub fn record_bytes(record: &Record) -> usize {
-    record.key_bytes().len() + RECORD_OVERHEAD_BYTES
+    let metadata_bytes = match record {
+        Record::Offset { value: Some(value), .. } => value.metadata.len(),
+        _ => 0,
+    };
+    record.key_bytes().len() + metadata_bytes + RECORD_OVERHEAD_BYTES
 }
 
 impl Coordinator {
-    /// Sends records to the log as one batch, behind those that an earlier append failed to store.
+    /// Appends records as one batch, after the records that an earlier append failed to store.
     pub(crate) fn append(
         &mut self,
         step: &mut Step<'_>,
@@ -35,12 +41,12 @@ impl Coordinator {
         purpose: Purpose,
         records: Vec<Record>,
     ) -> AppendId {
-        let unsaved = self.take_unsaved();
+        let unsaved = self.take_unsaved(&records);
         self.append_unattended(step, unsaved);
         self.append_batch(step, group_id, purpose, records)
     }
 
-    /// Sends records that nobody waits for, in batches of a bounded size: each stands or fails for itself.
+    /// Appends records without a waiting request, in batches of a bounded size. Each batch succeeds or fails alone.
     pub(crate) fn append_unattended(&mut self, step: &mut Step<'_>, records: Vec<Record>) {
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -76,14 +82,14 @@ impl Coordinator {
         append_id
     }
 
-    /// The log has spoken. INVARIANT: S31, ends count in the order of the appends, whatever order they come in.
-    pub(crate) fn append_ended(&mut self, step: &mut Step<'_>, append_id: AppendId, error: Option<ErrorCode>) {
+    /// Applies the result of an append. INVARIANT: S31, completions apply in append order.
+    pub(crate) fn complete_append(&mut self, step: &mut Step<'_>, append_id: AppendId, error: Option<ErrorCode>) {
         if !self.appends.contains_key(&append_id) {
             return;
         }
-        self.early_ends.insert(append_id, error);
+        self.early_completions.insert(append_id, error);
         while let Some(oldest) = self.appends.keys().next().copied()
-            && let Some(error) = self.early_ends.remove(&oldest)
+            && let Some(error) = self.early_completions.remove(&oldest)
             && let Some(append) = self.appends.remove(&oldest)
         {
             self.end_append(step, oldest, append, error);
@@ -138,7 +144,8 @@ impl Coordinator {
         self.end_waits(step, append_id, error);
     }
 
-    /// It takes too long: whoever waits is told so. It may still become durable, and then counts (§10.3).
+    /// Times out an append: every waiting request gets an error. The append may still become durable and then applies
+    /// (§10.3).
     pub(crate) fn append_deadline_passed(&mut self, step: &mut Step<'_>, append_id: AppendId) {
         let append = self.appends.get_mut(&append_id).expect("an append in flight has the deadline");
         append.deadline = None;
@@ -184,27 +191,52 @@ impl Coordinator {
         }
     }
 
-    /// What earlier appends failed to store, but for what an append in flight speaks of: written after that, it would
-    /// undo it.
-    pub(crate) fn take_unsaved(&mut self) -> Vec<Record> {
+    /// Takes the records that earlier appends failed to store. Records that an append in flight supersedes, or that `next`
+    /// is about to delete, stay: written after that append, they would undo it.
+    pub(crate) fn take_unsaved(&mut self, next: &[Record]) -> Vec<Record> {
         if self.unsaved.is_empty() {
             return Vec::new();
         }
-        let in_flight: BTreeSet<RecordKey> =
-            self.appends.values().flat_map(|append| &append.records).map(RecordKey::of).collect();
-        let ready = self.unsaved.extract_if(.., |key, _| !in_flight.contains(key));
+        let in_flight = self.appends.values().flat_map(|append| &append.records);
+        let deleted = next.iter().filter(|record| record.is_tombstone());
+        let newer: BTreeSet<RecordKey> = in_flight.chain(deleted).map(RecordKey::of).collect();
+        let ready = self.unsaved.extract_if(.., |key, _| !newer.contains(key));
         ready.map(|(_, record)| record).collect()
     }
 
-    /// Keeps what nobody waits for and the log refused, for the next append.
+    /// Keeps for the next append what the log may lack after this one failed. An error does not prove that the log
+    /// stored nothing: it may have each tombstone, while memory still has what the tombstone deletes.
     fn keep_unsaved(&mut self, append: &Append) {
         if matches!(append.purpose, Purpose::Unattended) {
             self.unsaved.extend(append.records.iter().map(|record| (RecordKey::of(record), record.clone())));
+            return;
+        }
+        let behind: Vec<Record> = append.records.iter().filter_map(|record| self.record_behind(record)).collect();
+        for record in behind {
+            self.unsaved.entry(RecordKey::of(&record)).or_insert(record);
         }
     }
 
-    /// Durable offsets and tombstones are seen from now on; what they speak of need not be written again. Returns the
-    /// groups whose join phase waited for just this: that the log has anything of them.
+    /// Returns what memory has under the key of a tombstone whose append failed.
+    fn record_behind(&self, tombstone: &Record) -> Option<Record> {
+        match tombstone {
+            Record::Offset { group_id, topic, partition, value: None } => {
+                let group = &self.groups[self.find_group(group_id)?];
+                let value = group.offsets.get(topic)?.get(partition)?.clone();
+                let (group_id, topic) = (Arc::clone(group_id), Arc::clone(topic));
+                Some(Record::Offset { group_id, topic, partition: *partition, value: Some(value) })
+            }
+            Record::Group { group_id, value: None } => {
+                let group = &self.groups[self.find_group(group_id)?];
+                let is_settled = group.durable && group.state == State::Empty;
+                is_settled.then(|| Record::Group { group_id: Arc::clone(group_id), value: Some(group.empty_record()) })
+            }
+            _ => None,
+        }
+    }
+
+    /// Applies durable offsets and tombstones, and drops unsaved records that they supersede. Returns the groups whose
+    /// join phase waited for their first durable record.
     fn apply_offsets(&mut self, now: Now, records: &[Record]) -> Vec<GroupHandle> {
         let mut released = Vec::new();
         for record in records {
@@ -225,7 +257,7 @@ impl Coordinator {
         group.and_then(|group| group.assigning.as_ref()).is_some_and(|assigning| assigning.append_id == append_id)
     }
 
-    /// The record of a new group is in the log, or is not (§4.10).
+    /// Applies the result of the record of a new group (§4.10).
     fn group_created(
         &mut self,
         step: &mut Step<'_>,
@@ -236,8 +268,8 @@ impl Coordinator {
     ) {
         let Some(group) = self.groups.get_mut(handle).filter(|group| group.creating == Some(append_id)) else {
             if error.is_none() {
-                // A group whose creation took too long is in the log after all: it exists, without members, and if it was
-                // made again meanwhile, the log has something of it (S22).
+                // The record of a group whose creation timed out became durable: the group exists without members. If
+                // it was created again meanwhile, it is durable now (S22).
                 let handle = self.find_or_insert_simple(step.now, group_id);
                 self.groups[handle].durable = true;
                 if self.groups[handle].join_held {
@@ -248,7 +280,7 @@ impl Coordinator {
         };
         group.creating = None;
         match error {
-            // Its deletion, on the way, decides what becomes of it.
+            // The deletion in flight decides about the group.
             Some(_) if group.deleting.is_some() => {}
             Some(error) if !group.durable => self.dissolve(step, handle, error.for_group_append(), false),
             _ => {
@@ -260,7 +292,8 @@ impl Coordinator {
         }
     }
 
-    /// Takes a group out of memory; whoever is parked in it gets `error`, with its own id if it is to come back.
+    /// Removes a group from memory and answers its parked requests with `error`. A sender that is to retry gets its own
+    /// id back.
     fn dissolve(&mut self, step: &mut Step<'_>, handle: GroupHandle, error: ErrorCode, echo: bool) {
         for member in self.remove_group(handle) {
             match member.parked {
@@ -274,8 +307,8 @@ impl Coordinator {
         }
     }
 
-    /// Removes a group with its members, pending ids and deadlines, and returns its members in joining order, with what
-    /// they had parked.
+    /// Removes a group with its members, pending ids and deadlines. Returns its members in joining order, with their
+    /// parked requests.
     pub(crate) fn remove_group(&mut self, handle: GroupHandle) -> Vec<Member> {
         self.end_join_deadline(handle);
         let pending: Vec<Arc<str>> = self.groups[handle].pending.keys().cloned().collect();
@@ -289,7 +322,7 @@ impl Coordinator {
         removed
     }
 
-    /// Goes on with what waited for the end of this append: fetches (§11.3), and what met a deletion (§12.3).
+    /// Resumes the requests that waited for this append: fetches (§11.3) and requests that met a deletion (§12.3).
     fn end_waits(&mut self, step: &mut Step<'_>, append_id: AppendId, error: Option<ErrorCode>) {
         for operation in self.purgatory.check(&WatchKey::Append(append_id)) {
             match (self.purgatory.complete(operation), error) {
@@ -303,7 +336,7 @@ impl Coordinator {
         }
     }
 
-    /// The same when ownership is lost.
+    /// Refuses the requests that waited for this append, when ownership is lost.
     fn refuse_waits(&mut self, step: &mut Step<'_>, append_id: AppendId) {
         let error = ErrorCode::NotCoordinator;
         for operation in self.purgatory.check(&WatchKey::Append(append_id)) {
@@ -317,7 +350,7 @@ impl Coordinator {
         }
     }
 
-    /// Everybody who waits for anything is told that this is not the coordinator any more (§15.2).
+    /// Answers every waiting request with `NOT_COORDINATOR` (§15.2).
     pub(crate) fn unload_all(&mut self, step: &mut Step<'_>) {
         let error = ErrorCode::NotCoordinator;
         self.unload_consumer_groups(step);

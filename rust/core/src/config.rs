@@ -2,31 +2,32 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How long a new member may take to finish its first join, whatever its session timeout (docs/protocol.md §4.7).
+/// Time that a new member has for its first join, whatever its session timeout, in milliseconds (docs/protocol.md
+/// §4.7).
 pub const NEW_MEMBER_JOIN_TIMEOUT_MS: u64 = 300_000;
 
 /// Settings of one coordinator partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
-    /// `group.min.session.timeout.ms`
+    /// `group.min.session.timeout.ms`, in milliseconds.
     pub group_min_session_timeout_ms: i32,
-    /// `group.max.session.timeout.ms`
+    /// `group.max.session.timeout.ms`, in milliseconds.
     pub group_max_session_timeout_ms: i32,
-    /// `group.initial.rebalance.delay.ms`
+    /// `group.initial.rebalance.delay.ms`, in milliseconds.
     pub group_initial_rebalance_delay_ms: u32,
-    /// `group.max.size`
+    /// `group.max.size`, in members.
     pub group_max_size: u32,
-    /// `offset.metadata.max.bytes`, in UTF-16 code units
+    /// `offset.metadata.max.bytes`, in UTF-16 code units.
     pub offset_metadata_max_bytes: u32,
-    /// `offsets.commit.timeout.ms`
+    /// `offsets.commit.timeout.ms`, in milliseconds.
     pub offsets_commit_timeout_ms: u32,
-    /// `offsets.retention.minutes`
+    /// `offsets.retention.minutes`, in minutes.
     pub offsets_retention_minutes: u32,
-    /// `offsets.retention.check.interval.ms`
+    /// `offsets.retention.check.interval.ms`, in milliseconds.
     pub offsets_retention_check_interval_ms: u64,
-    /// Ours, Kafka has no such limit: how many ids a group may have handed out that have not joined (S24).
+    /// Limit of pending member ids per group (S24). Kafka has no such setting.
     pub group_max_pending_members: u32,
-    /// Ours: how many of the last rebalances `explain` remembers per group.
+    /// Number of rebalances per group that `explain` remembers. Kafka has no such setting.
     pub rebalance_history: u32,
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
-    record_bytes::{Reader, put_i16, put_i32, put_string, put_varint},
+    record_bytes::{Reader, put_i16, put_i32, put_i64, put_string, put_varint},
     records::{
-        ClassicMemberValue, ConsumerRecord, CurrentValue, EpochValue, EpochedIndexes, RecordError, SubscriptionValue,
-        TargetEpochValue, TopicIndexes,
+        ClassicMemberValue, ConsumerRecord, CurrentValue, EpochValue, EpochedIndexes, PatternValue, RecordError,
+        SubscriptionValue, TargetEpochValue, TopicIndexes,
     },
 };
 
@@ -52,14 +52,13 @@ impl ConsumerRecord {
     pub(crate) fn value_bytes(&self) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         match self {
-            ConsumerRecord::Metadata(value) | ConsumerRecord::Pattern(_, value) => {
-                return value.as_deref().map(Into::into);
-            }
+            ConsumerRecord::Metadata(value) => return value.as_deref().map(Into::into),
             ConsumerRecord::Epoch(value) => write_epoch(&mut bytes, value.as_ref()?),
             ConsumerRecord::Member(_, value) => write_subscription(&mut bytes, value.as_deref()?),
             ConsumerRecord::TargetEpoch(value) => write_target_epoch(&mut bytes, value.as_ref()?),
             ConsumerRecord::Target(_, value) => write_target(&mut bytes, value.as_ref()?),
             ConsumerRecord::Current(_, value) => write_current(&mut bytes, value.as_deref()?),
+            ConsumerRecord::Pattern(_, value) => write_pattern(&mut bytes, value.as_deref()?),
         }
         Some(bytes)
     }
@@ -90,7 +89,10 @@ impl ConsumerRecord {
                 let value = read_value(reader, "current assignment", read_current)?;
                 ConsumerRecord::Current(second()?, value.map(Box::new))
             }
-            _ => ConsumerRecord::Pattern(second()?, value.map(Box::from)),
+            _ => {
+                let value = read_value(reader, "topic pattern", read_pattern)?;
+                ConsumerRecord::Pattern(second()?, value.map(Box::new))
+            }
         };
         Ok(Some((group_id, record)))
     }
@@ -209,6 +211,17 @@ fn write_current(bytes: &mut Vec<u8>, value: &CurrentValue) {
             }
         }
     }
+    put_varint(bytes, 0);
+}
+
+fn write_pattern(bytes: &mut Vec<u8>, value: &PatternValue) {
+    put_i16(bytes, VERSION);
+    put_length(bytes, value.topics.len());
+    for topic in &value.topics {
+        put_text(bytes, topic);
+    }
+    put_i64(bytes, value.version);
+    put_i64(bytes, value.timestamp_ms);
     put_varint(bytes, 0);
 }
 
@@ -332,6 +345,15 @@ fn read_current(reader: &mut Reader<'_>) -> Result<CurrentValue, RecordError> {
     Ok(CurrentValue { epoch, previous_epoch, state: state as i8, assigned, pending_revocation })
 }
 
+fn read_pattern(reader: &mut Reader<'_>) -> Result<PatternValue, RecordError> {
+    let mut topics = read_list(reader, "topic names", |reader| reader.either_string(true, "topic name"))?;
+    topics.sort_unstable();
+    let version = reader.i64("metadata version")?;
+    let timestamp_ms = reader.i64("resolution timestamp")?;
+    reader.skip_tags()?;
+    Ok(PatternValue { topics, version, timestamp_ms })
+}
+
 fn read_epoched(reader: &mut Reader<'_>) -> Result<EpochedIndexes, RecordError> {
     let (topic_id, partitions) = (read_id(reader)?, read_indexes(reader, "partitions")?);
     let mut epochs = Vec::new();
@@ -379,6 +401,10 @@ mod tests {
             vec![EpochedIndexes { topic_id: ONE, partitions: partitions.to_vec(), epochs: vec![2; partitions.len()] }]
         };
         CurrentValue { epoch: 2, previous_epoch: 0, state: 0, assigned, pending_revocation: Vec::new() }
+    }
+
+    fn pattern() -> PatternValue {
+        PatternValue { topics: vec!["one".into()], version: 0x8ab, timestamp_ms: 0x01a2_0441_c5ec }
     }
 
     /// Written by Kafka 4.4.0.
@@ -432,10 +458,7 @@ mod tests {
                 "0000000000020000000000010100",
             ),
             (
-                ConsumerRecord::Pattern(
-                    "on.".into(),
-                    Some(hex("000002046f6e6500000000000008ab000001a20441c5ec00").into()),
-                ),
+                ConsumerRecord::Pattern("on.".into(), Some(Box::new(pattern()))),
                 "0010000367343100036f6e2e",
                 "000002046f6e6500000000000008ab000001a20441c5ec00",
             ),

@@ -19,8 +19,8 @@ pub enum ConsumerRecord {
     Target(Arc<str>, Option<Vec<TopicIndexes>>),
     /// Key type 8: the current assignment of a member.
     Current(Arc<str>, Option<Box<CurrentValue>>),
-    /// Key type 16: the topics that a pattern matches. Kept as bytes.
-    Pattern(Arc<str>, Option<Box<[u8]>>),
+    /// Key type 16: the topics that a pattern matches.
+    Pattern(Arc<str>, Option<Box<PatternValue>>),
 }
 
 /// Partitions of one topic, by its id.
@@ -80,6 +80,17 @@ pub struct ClassicMemberValue {
     pub session_timeout_ms: i32,
     /// (name, metadata), in order of preference.
     pub protocols: Vec<(Arc<str>, Arc<[u8]>)>,
+}
+
+/// The value of key type 16.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PatternValue {
+    /// The topics, sorted.
+    pub topics: Vec<Arc<str>>,
+    /// The version of the cluster's metadata that was searched; rota writes 0.
+    pub version: i64,
+    /// When it was searched, wall milliseconds.
+    pub timestamp_ms: i64,
 }
 
 /// The value of key type 8.

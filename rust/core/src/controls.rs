@@ -1,6 +1,6 @@
-//! What a test may make a coordinator do that otherwise only time, or its own judgement, brings about.
+//! Controls for tests: end a session or begin a rebalance without waiting for time or a member.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use crate::{
     coordinator::{Coordinator, Phase},
@@ -14,18 +14,18 @@ use crate::{
     states::State,
 };
 
-/// Why a coordinator did not do what a test asked for. Nothing has changed then.
+/// Why a coordinator refused a control. It has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotDone {
-    /// It is loading, or has lost its partition.
+    /// The coordinator is loading or has lost its partition.
     NotActive,
-    /// It has no such group.
+    /// The group does not exist.
     NoGroup,
     /// The group has no such member.
     NoMember,
-    /// The member waits for an answer, and a member that waits has no session that could lapse (§7.2).
+    /// The member has a parked request, and therefore no session that could expire (§7.2).
     Waits,
-    /// A group without members has nobody to rebalance.
+    /// The group has no members to rebalance.
     NoMembers,
 }
 
@@ -44,17 +44,25 @@ impl fmt::Display for NotDone {
     }
 }
 
-/// The errors of one leaver, which from version 3 on have a place of their own (§8.1).
+/// Errors that belong to one leaver, from version 3 on (§8.1).
 const OF_ONE_LEAVER: [ErrorCode; 2] = [ErrorCode::UnknownMemberId, ErrorCode::FencedInstanceId];
 
 const FIRST_VERSION_WITH_LEAVERS: i16 = 3;
 
 impl Coordinator {
-    /// The session of a member ends now, with all that its deadline would have brought about (§7.3).
+    /// Expires the session of a member now, as its deadline would (§7.3).
     pub fn lapse(&mut self, group_id: &str, member_id: &str, now: Now, sink: &mut dyn Sink) -> Result<(), NotDone> {
         let step = &mut Step { now: self.observe(now), sink };
         if self.phase != Phase::Active {
             return Err(NotDone::NotActive);
+        }
+        if let Some(group) = self.find_consumer_group(group_id) {
+            let (id, member) = group.member_entry(member_id).ok_or(NotDone::NoMember)?;
+            let (group_id, id, session) = (Arc::clone(&group.id), Arc::clone(id), member.session);
+            self.purgatory.complete(session.ok_or(NotDone::Waits)?);
+            self.consumer_session_expired(step, &group_id, &id);
+            self.debug_check(None);
+            return Ok(());
         }
         if self.find_group(group_id).is_none() {
             return Err(NotDone::NoGroup);
@@ -69,12 +77,15 @@ impl Coordinator {
         Ok(())
     }
 
-    /// A rebalance begins (§5.1), as one does when a member expires, though nobody has. While a join phase runs
-    /// already, nothing changes.
+    /// Begins a rebalance (§5.1), as the expiry of a member does, without removing a member. Changes nothing while a
+    /// join phase runs, or while an append of a consumer group is in flight.
     pub fn rebalance(&mut self, group_id: &str, now: Now, sink: &mut dyn Sink) -> Result<(), NotDone> {
         let step = &mut Step { now: self.observe(now), sink };
         if self.phase != Phase::Active {
             return Err(NotDone::NotActive);
+        }
+        if self.find_consumer_group(group_id).is_some() {
+            return if self.request_epoch(step, group_id) { Ok(()) } else { Err(NotDone::NoMembers) };
         }
         let group = self.find_group(group_id).ok_or(NotDone::NoGroup)?;
         match self.groups[group].state {
@@ -89,7 +100,8 @@ impl Coordinator {
     }
 }
 
-/// Answers a request with `error`, in its place in the answer of that API, without asking any coordinator.
+/// Answers a request with `error`, at the position that the answer of its API has for that error. No coordinator is
+/// asked.
 pub fn answer_error(now: Now, ticket: Ticket, request: &Request<'_>, error: ErrorCode, sink: &mut dyn Sink) {
     match request {
         Request::LeaveGroup(leave) if leave.version >= FIRST_VERSION_WITH_LEAVERS && OF_ONE_LEAVER.contains(&error) => {

@@ -1,12 +1,19 @@
-//! The state of one partition of `__consumer_offsets`, and what finds groups and members in it.
+//! The state of one partition of `__consumer_offsets`, and the lookup of groups and members.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     config::Config,
-    consumer_group::{config::ConsumerConfig, group::ConsumerGroup, topics::Topics},
+    consumer_group::{
+        config::{ConsumerConfig, GroupSettings},
+        group::ConsumerGroup,
+        topics::Topics,
+    },
     effects::AppendId,
     error::ErrorCode,
     group::{Group, GroupHandle, Member, MemberHandle},
@@ -19,58 +26,58 @@ use crate::{
     slots::Slots,
 };
 
-/// One committed log entry, as `replay` takes it.
+/// One committed log entry, the argument of `replay`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Its offset in the partition.
+    /// The offset in the partition of `__consumer_offsets`.
     pub offset: u64,
-    /// Wall milliseconds.
+    /// Append time in wall milliseconds.
     pub timestamp_ms: i64,
-    /// What it says.
+    /// The decoded record.
     pub record: Record,
 }
 
-/// What the coordinator can do at the moment (docs/protocol.md §3, §15).
+/// The life cycle of a coordinator (docs/protocol.md §3, §15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// From `new` to `loaded`.
+    /// Replays the log, from `new` to `loaded`.
     Loading,
     /// Answers requests.
     Active,
     /// Loading failed: `NOT_COORDINATOR` until a new incarnation.
     Failed,
-    /// Ownership is lost.
+    /// The node has lost ownership of the partition.
     Unloaded,
 }
 
 /// When a coordinator checks its own invariants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SelfCheck {
-    /// Only when it is asked to.
+    /// Only when the caller calls `check_invariants`.
     #[default]
     Never,
-    /// After every event, as long as what it touched is small; what is large once in so many events that a check takes
-    /// bounded time of each.
+    /// After every event, as long as what it touched is small. Large groups are checked once in so many events that the
+    /// cost per event is bounded.
     Sampled,
     /// After every event.
     EveryEvent,
 }
 
-/// The cleaner's timer, and how far its run has come.
+/// The cleaner's timer, and the progress of its run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cleaner {
-    /// When it goes on; none while the coordinator is not active.
+    /// Deadline of the next step; `None` while the coordinator is not active.
     pub deadline: Option<OpId>,
-    /// Where it goes on; none between runs.
+    /// Position of the next step; `None` between runs.
     pub at: Option<Place>,
 }
 
-/// A group, and the offset of it behind which the run goes on; none: from its first.
+/// A group, and the last offset of it that the run has checked; `None` before the first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// The group.
+    /// The group id.
     pub group_id: Arc<str>,
-    /// The last offset that was looked at.
+    /// Topic and partition of the last offset that was checked.
     pub after: Option<(Arc<str>, i32)>,
 }
 
@@ -86,30 +93,32 @@ pub struct Coordinator {
     pub(crate) members: Slots<Member>,
     pub(crate) purgatory: Purgatory<WatchKey, Operation>,
     pub(crate) appends: BTreeMap<AppendId, Append>,
-    /// Ends that came before those of older appends.
-    pub(crate) early_ends: BTreeMap<AppendId, Option<ErrorCode>>,
-    /// Records that nobody waited for and whose append failed: they go before the next append.
+    /// Results of appends that arrived before those of older appends. Completions apply in append order.
+    pub(crate) early_completions: BTreeMap<AppendId, Option<ErrorCode>>,
+    /// Records that the log may lack because an append failed. They go before the next append.
     pub(crate) unsaved: BTreeMap<RecordKey, Record>,
     /// Groups of the consumer protocol. Their offsets are in `groups`.
     pub(crate) consumer_groups: BTreeMap<Arc<str>, ConsumerGroup>,
-    /// Settings of theirs.
+    /// Settings of the consumer protocol.
     pub(crate) consumer: ConsumerConfig,
-    /// The topics of the cluster; none while no one has said so.
+    /// Settings of single groups. They outlive their groups.
+    pub(crate) group_settings: BTreeMap<Arc<str>, GroupSettings>,
+    /// The topics of the cluster; empty until the caller reports them.
     pub(crate) topics: Topics,
     pub(crate) next_append: AppendId,
     pub(crate) cleaner: Cleaner,
     pub(crate) clock: Now,
     pub(crate) self_check: SelfCheck,
-    /// The group whose offset was set last: that of the next one mostly is the same.
+    /// The group whose offset was set last. The next offset mostly belongs to the same group.
     #[serde(skip)]
     pub(crate) last_set: Option<GroupHandle>,
-    /// Events since something large was checked.
+    /// Events since the last check of something large.
     #[serde(skip)]
     pub(crate) unchecked: usize,
 }
 
 impl Coordinator {
-    /// Starts loading: until `loaded`, every request gets the gate's answer (§3).
+    /// Creates a coordinator that is loading. Until `loaded`, every request gets the gate's answer (§3).
     pub fn new(config: Config, partition: u32, epoch: u32) -> Coordinator {
         Coordinator {
             config,
@@ -121,10 +130,11 @@ impl Coordinator {
             members: Slots::default(),
             purgatory: Purgatory::new(0),
             appends: BTreeMap::new(),
-            early_ends: BTreeMap::new(),
+            early_completions: BTreeMap::new(),
             unsaved: BTreeMap::new(),
             consumer_groups: BTreeMap::new(),
             consumer: ConsumerConfig::default(),
+            group_settings: BTreeMap::new(),
             topics: Topics::default(),
             next_append: AppendId(0),
             cleaner: Cleaner::default(),
@@ -135,106 +145,115 @@ impl Coordinator {
         }
     }
 
-    /// The partition of `__consumer_offsets` that it owns.
+    /// Returns the partition of `__consumer_offsets` that this coordinator owns.
     pub fn partition(&self) -> u32 {
         self.partition
     }
 
-    /// The epoch of its ownership.
+    /// Returns the epoch of its ownership.
     pub fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// When it checks its invariants; it panics if one is broken. By default in debug builds: after every event.
+    /// Sets when the coordinator checks its invariants. It panics if one is broken. The default in debug builds is
+    /// every event.
     pub fn check_itself(&mut self, when: SelfCheck) {
         self.self_check = when;
     }
 
-    /// The latest time that an event brought along; the monotonic part is 0 before the first.
+    /// Returns the latest time of an event. Its monotonic part is 0 before the first event.
     pub fn now(&self) -> Now {
         self.clock
     }
 
-    /// What it can do at the moment.
+    /// Returns the phase of the life cycle.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// The group that an append in flight is about; "" if it is about several. `None`: it is not in flight.
+    /// Returns the group id of an append in flight, "" for an append about several groups, `None` if it is not in
+    /// flight.
     pub fn append_group(&self, append_id: AppendId) -> Option<&str> {
         self.appends.get(&append_id).map(|append| &*append.group_id)
     }
 
-    /// When `advance` has something to do, in monotonic milliseconds: a lower bound, never late.
+    /// Returns when to call `advance` next, in monotonic milliseconds. This is a lower bound: no deadline is earlier.
     pub fn next_deadline(&self) -> Option<u64> {
         self.purgatory.next_deadline()
     }
 
-    /// Ids of all groups, sorted.
+    /// Returns the ids of all groups, sorted.
     pub fn group_ids(&self) -> Vec<Arc<str>> {
-        self.group_ids.keys().cloned().collect()
+        let consumer_groups = self.consumer_groups.iter().filter(|(_, group)| !group.is_gone()).map(|(id, _)| id);
+        let ids: BTreeSet<&Arc<str>> = self.group_ids.keys().chain(consumer_groups).collect();
+        ids.into_iter().cloned().collect()
     }
 
-    /// How many durable offsets all groups have.
+    /// Counts the durable offsets of all groups.
     pub fn offset_count(&self) -> usize {
         let groups = self.group_ids.values().map(|group| &self.groups[*group]);
         groups.flat_map(|group| group.offsets.values()).map(BTreeMap::len).sum()
     }
 
-    /// How many members all groups have.
+    /// Counts the members of all groups.
     pub fn member_count(&self) -> usize {
-        self.group_ids.values().map(|group| self.groups[*group].joined.len()).sum()
+        let of_consumer_groups: usize = self.consumer_groups.values().map(ConsumerGroup::size).sum();
+        self.group_ids.values().map(|group| self.groups[*group].joined.len()).sum::<usize>() + of_consumer_groups
     }
 
-    /// Ids of all members of all groups, by group and joining order.
+    /// Iterates over the ids of all members: those of classic groups by group and joining order, then the others by
+    /// group and id.
     pub fn member_ids(&self) -> impl Iterator<Item = &str> {
         let groups = self.group_ids.values().map(|group| &self.groups[*group]);
-        groups.flat_map(|group| group.joined.values().map(|member| &*self.members[*member].id))
+        let classic = groups.flat_map(|group| group.joined.values().map(|member| &*self.members[*member].id));
+        classic.chain(self.consumer_groups.values().flat_map(|group| group.members().map(|(id, ..)| &**id)))
     }
 
-    /// A number for a member that finds it without its name; stale numbers are unknown members.
+    /// Returns a number that identifies a member in later calls without its name. The number of a removed member is
+    /// stale, and its calls get `UNKNOWN_MEMBER_ID`.
     pub fn member_handle(&self, group_id: &str, member_id: &str) -> Option<u64> {
         self.find_member(group_id, member_id).map(MemberHandle::to_bits)
     }
 
-    /// The same coordinator as it was before it loaded anything.
+    /// Returns a new coordinator of the same partition, epoch, settings and time, without groups.
     pub(crate) fn without_state(&self) -> Coordinator {
         let new = Coordinator::new(self.config.clone(), self.partition, self.epoch);
-        Coordinator { clock: self.clock, consumer: self.consumer.clone(), ..new }
+        let (consumer, group_settings) = (self.consumer.clone(), self.group_settings.clone());
+        Coordinator { clock: self.clock, consumer, group_settings, ..new }
     }
 
-    /// The time never goes back, whatever the caller's clock does.
+    /// Records the time of an event. The monotonic time never goes back, whatever the caller's clock does.
     #[inline]
     pub(crate) fn observe(&mut self, now: Now) -> Now {
         self.clock = Now { mono_ms: now.mono_ms.max(self.clock.mono_ms), wall_ms: now.wall_ms };
         self.clock
     }
 
-    /// The group with this id.
+    /// Finds a group by id.
     pub(crate) fn find_group(&self, group_id: &str) -> Option<GroupHandle> {
         self.group_ids.get(group_id).copied()
     }
 
-    /// The member in the slot that an id names, if it is the one with this id.
+    /// Finds the member in the slot that an id names, if the whole id matches.
     fn hinted(&self, member_id: &str) -> Option<(MemberHandle, &Member)> {
         let hinted = ids::hinted_slot(member_id.as_bytes()).and_then(|slot| self.members.at(slot));
         hinted.filter(|(_, member)| member.id.as_bytes() == member_id.as_bytes())
     }
 
-    /// The member with this id: by the slot that the id names, else by the group's table. The whole id is compared, so
-    /// a forged hint is just unknown (§4.5).
+    /// Finds a member by the slot that its id names, or by the group's table. The whole id is compared, so a forged
+    /// hint is an unknown member (§4.5).
     pub(crate) fn find_member(&self, group_id: &str, member_id: &str) -> Option<MemberHandle> {
         match self.hinted(member_id) {
             Some((handle, member)) if *self.groups[member.group].id == *group_id => Some(handle),
-            _ => self.groups[self.find_group(group_id)?].strangers.get(member_id).copied(),
+            _ => self.groups[self.find_group(group_id)?].members_by_id.get(member_id).copied(),
         }
     }
 
-    /// The same, of a group that is known.
+    /// Finds a member of a known group, like `find_member`.
     pub(crate) fn member_of(&self, group: GroupHandle, member_id: &str) -> Option<MemberHandle> {
         match self.hinted(member_id) {
             Some((handle, member)) if member.group == group => Some(handle),
-            _ => self.groups[group].strangers.get(member_id).copied(),
+            _ => self.groups[group].members_by_id.get(member_id).copied(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `DeleteGroups` and `OffsetDelete` (docs/protocol.md §12.3, §12.4): tombstones, and who waits for their end.
+//! `DeleteGroups` and `OffsetDelete` (docs/protocol.md §12.3, §12.4): tombstones, and the requests that wait for them.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -81,8 +81,8 @@ impl Coordinator {
         self.append(step, group_id, Purpose::OffsetDelete(Some(ticket), results), records);
     }
 
-    /// Every offset of the group that the log has, or gets by an append in flight, or still has because its tombstone
-    /// could not be stored. INVARIANT: S29, what is deleted does not come back with any of them.
+    /// Returns every offset of the group that is durable, in an append in flight, or still in the log because its
+    /// tombstone was not stored. INVARIANT: S29, none of them returns after a deletion.
     pub(crate) fn offsets_in_log(&self, group: &Group) -> BTreeSet<(Arc<str>, i32)> {
         let stored = group
             .offsets
@@ -100,7 +100,7 @@ impl Coordinator {
         places
     }
 
-    /// Offsets of a group that the log may still have, because their tombstones could not be stored.
+    /// Returns offsets of a group about which the log may differ from memory, because an append failed.
     pub(crate) fn unsaved_offsets(&self, group_id: &Arc<str>) -> impl Iterator<Item = (Arc<str>, i32)> {
         let first = RecordKey::Offset(Arc::clone(group_id), "".into(), i32::MIN);
         self.unsaved.range(first..).map_while(move |(key, _)| match key {
@@ -109,14 +109,14 @@ impl Coordinator {
         })
     }
 
-    /// Keeps a request until the deletion of its group has ended.
+    /// Keeps a request until the deletion of its group completes.
     pub(crate) fn defer(&mut self, step: &Step<'_>, deletion: AppendId, deferred: Deferred) {
         let deadline = step.now.after(u64::from(self.config.offsets_commit_timeout_ms));
         let operation = Operation::AfterDeletion(Box::new(deferred));
         self.purgatory.watch(deadline, &[WatchKey::Append(deletion)], operation);
     }
 
-    /// The deletion has ended: the request is handled as if it came now.
+    /// Handles a deferred request again after the deletion completed, as if it arrived now.
     pub(crate) fn resume(&mut self, step: &mut Step<'_>, deferred: &Deferred) {
         let group_id = &*deferred.group_id;
         match &deferred.asked {
@@ -137,14 +137,14 @@ impl Coordinator {
         }
     }
 
-    /// A deletion became durable: the group is gone, and so is each of its offsets that was before it in the log. Or it
-    /// failed, and nothing has happened.
+    /// Completes a deletion. On success the group and all offsets before the tombstones are gone; on failure nothing
+    /// changes.
     pub(crate) fn deletion_ended(&mut self, append_id: AppendId, handle: GroupHandle, error: Option<ErrorCode>) {
         let Some(group) = self.groups.get_mut(handle).filter(|group| group.deleting == Some(append_id)) else {
             return;
         };
         group.deleting = None;
-        // A group whose own creation failed meanwhile was only kept for the deletion's sake.
+        // The creation of this group failed meanwhile. Only the deletion kept it in memory.
         let never_was = !group.durable && group.creating.is_none();
         if error.is_none() || never_was {
             self.remove_group(handle);
@@ -152,7 +152,7 @@ impl Coordinator {
     }
 }
 
-/// The results for a consumer group that has no offsets.
+/// The results for a consumer group without offsets.
 fn nothing_deleted(group: &ConsumerGroup, request: &OffsetDelete<'_>) -> Vec<OffsetDeletedTopic> {
     let result = |topic: &OffsetDeleteTopic<'_>| {
         let subscribes = group.subscribes_to(topic.name);
@@ -163,14 +163,14 @@ fn nothing_deleted(group: &ConsumerGroup, request: &OffsetDelete<'_>) -> Vec<Off
     request.topics.iter().map(result).collect()
 }
 
-/// Tombstones for these offsets of a group.
+/// Returns tombstones for these offsets of a group.
 pub(crate) fn tombstones(group_id: &Arc<str>, places: impl IntoIterator<Item = (Arc<str>, i32)>) -> Vec<Record> {
     let tombstone =
         |(topic, partition)| Record::Offset { group_id: Arc::clone(group_id), topic, partition, value: None };
     places.into_iter().map(tombstone).collect()
 }
 
-/// A request that waited for a deletion gets an error: it waited for too long, or ownership is lost.
+/// Refuses a request that waited for a deletion: it timed out, or ownership is lost.
 pub(crate) fn refuse_deferred(step: &mut Step<'_>, deferred: &Deferred, error: ErrorCode) {
     match &deferred.asked {
         Asked::Join(join) => JoinRefusal { error, member_id: &join.member_id }.answer(step, deferred.ticket),

@@ -4,13 +4,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 macro_rules! error_codes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal, $name:literal;)+) => {
-        /// An error code of the Kafka protocol, by the protocol's own name and number.
+        /// An error code of the Kafka protocol, with the protocol's name and number.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(i16)]
         pub enum ErrorCode { $($(#[$doc])* $variant = $code,)+ }
 
         impl ErrorCode {
-            /// Every code that the coordinator or the server can answer, or be made to answer by a test, in the order of their numbers.
+            /// Every code that the coordinator or the server can answer, or that a test can inject, by number.
             pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$variant,)+];
 
             /// The protocol's name, such as `UNKNOWN_MEMBER_ID`.
@@ -58,7 +58,7 @@ error_codes! {
     NotEnoughReplicas = 19, "NOT_ENOUGH_REPLICAS";
     /// Too few replicas after the append.
     NotEnoughReplicasAfterAppend = 20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND";
-    /// `acks` is none of -1, 0 and 1.
+    /// `acks` is not -1, 0 or 1.
     InvalidRequiredAcks = 21, "INVALID_REQUIRED_ACKS";
     /// Not the group's current generation.
     IllegalGeneration = 22, "ILLEGAL_GENERATION";
@@ -150,7 +150,7 @@ error_codes! {
     InvalidRegularExpression = 128, "INVALID_REGULAR_EXPRESSION";
 }
 
-/// Its number, or where a person reads it its name.
+/// Serializes as the number, or as the name in human-readable formats.
 impl Serialize for ErrorCode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
@@ -164,22 +164,22 @@ impl Serialize for ErrorCode {
 impl<'de> Deserialize<'de> for ErrorCode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ErrorCode, D::Error> {
         let code = i16::deserialize(deserializer)?;
-        ErrorCode::from_code(code).ok_or_else(|| D::Error::custom(format!("no error has the code {code}")))
+        ErrorCode::from_code(code).ok_or_else(|| D::Error::custom(format!("unknown error code {code}")))
     }
 }
 
 impl ErrorCode {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn code(self) -> i16 {
         self as i16
     }
 
-    /// The error with this number, if it is one that this server uses.
+    /// Returns the error with this number; `None` if the server does not use it.
     pub fn from_code(code: i16) -> Option<ErrorCode> {
         ErrorCode::ALL.iter().copied().find(|error| error.code() == code)
     }
 
-    /// What a failed append of a *group* record is answered as (§6.6).
+    /// Maps the error of a failed append of a *group* record to the answer's error (§6.6).
     #[must_use]
     pub fn for_group_append(self) -> ErrorCode {
         match self {
@@ -192,7 +192,7 @@ impl ErrorCode {
         }
     }
 
-    /// What a failed append of *offset* records, or any other write, is answered as (§6.6).
+    /// Maps the error of a failed append of *offset* records, or of any other write, to the answer's error (§6.6).
     #[must_use]
     pub fn for_offset_append(self) -> ErrorCode {
         match self {
@@ -201,7 +201,7 @@ impl ErrorCode {
         }
     }
 
-    /// What an `OffsetFetch` that waits for an append answers when that append failed (§11.3).
+    /// Maps the error of a failed append to the answer of an `OffsetFetch` that waited for it (§11.3).
     #[must_use]
     pub fn for_stable_fetch(self) -> ErrorCode {
         match self.for_offset_append() {

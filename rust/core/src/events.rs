@@ -1,4 +1,4 @@
-//! The events: what a coordinator can be told, and who handles it (docs/protocol.md §3, §16).
+//! The events of a coordinator and their handlers (docs/protocol.md §3, §16).
 
 use crate::{
     coordinator::{Coordinator, Phase},
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Coordinator {
-    /// One request. It is answered exactly once, now or later (S18).
+    /// Handles one request. Its ticket is answered exactly once, now or later (S18).
     pub fn submit(&mut self, now: Now, ticket: Ticket, entropy: Entropy, request: Request<'_>, sink: &mut dyn Sink) {
         let step = &mut Step { now: self.observe(now), sink };
         if gate::refuse(self, step, ticket, &request) {
@@ -20,7 +20,7 @@ impl Coordinator {
         match request {
             Request::JoinGroup(request) => self.join_group(step, ticket, entropy, &request),
             Request::SyncGroup(request) => self.sync_group(step, ticket, &request),
-            // It checks itself.
+            // Heartbeats check invariants themselves.
             Request::Heartbeat(request) => return self.heartbeat_request(step, ticket, &request),
             Request::LeaveGroup(request) => self.leave_group(step, ticket, &request),
             Request::OffsetCommit(request) => self.offset_commit(step, ticket, &request),
@@ -38,8 +38,8 @@ impl Coordinator {
         self.debug_check(request.group_id());
     }
 
-    /// Fires every deadline <= now that was armed before this call, by (deadline, arming order); emits nothing if none
-    /// is due. What is armed meanwhile waits for the next call.
+    /// Fires every deadline <= `now` that was armed before this call, by (deadline, arming order). Emits nothing if
+    /// none is due. Deadlines armed during the call wait for the next one.
     pub fn advance(&mut self, now: Now, sink: &mut dyn Sink) {
         let step = &mut Step { now: self.observe(now), sink };
         let mut due = self.purgatory.advance(step.now.mono_ms);
@@ -66,6 +66,9 @@ impl Coordinator {
                 Operation::ConsumerRebalance(name) => {
                     self.consumer_rebalance_expired(step, &name.0, &name.1, name.2);
                 }
+                Operation::ConsumerJoin(name) => self.consumer_join_expired(step, &name.0, &name.1),
+                Operation::ConsumerSync(name) => self.consumer_sync_expired(step, &name.0, &name.1),
+                Operation::ConsumerPatterns(group_id) => self.resolution_due(step, &group_id),
                 Operation::ConsumerWait(wait) => self.consumer_wait_over(step, &wait.0, wait.1),
             }
         }
@@ -74,7 +77,7 @@ impl Coordinator {
         }
     }
 
-    /// The group that a deadline is about.
+    /// Returns the group of a deadline.
     fn subject<'a>(&'a self, operation: &'a Operation) -> Option<&'a str> {
         let group = match operation {
             Operation::Session(member) | Operation::NewMember(member) => self.members.get(*member)?.group,
@@ -83,23 +86,26 @@ impl Coordinator {
             Operation::Append(append_id) => return self.append_group(*append_id),
             Operation::StableFetch(fetch) => return Some(&fetch.group_id),
             Operation::AfterDeletion(_) | Operation::Cleaner => return None,
-            Operation::ConsumerSession(name) => return Some(&name.0),
+            Operation::ConsumerSession(name) | Operation::ConsumerJoin(name) | Operation::ConsumerSync(name) => {
+                return Some(&name.0);
+            }
             Operation::ConsumerRebalance(name) => return Some(&name.0),
+            Operation::ConsumerPatterns(group_id) => return Some(group_id),
             Operation::ConsumerWait(wait) => return Some(&wait.0),
         };
         self.groups.get(group).map(|group| &*group.id)
     }
 
-    /// The log made an append durable, at this offset, or did not (§6.4, §10.3). The end of an append whose elders are
-    /// still in flight counts when theirs have come.
+    /// Reports the result of an append: the offset of its first record, or the error (§6.4, §10.3). Results apply in
+    /// append order: a result waits for those of earlier appends in flight.
     pub fn appended(&mut self, append_id: AppendId, result: Result<u64, ErrorCode>, now: Now, sink: &mut dyn Sink) {
         let step = &mut Step { now: self.observe(now), sink };
-        self.append_ended(step, append_id, result.err());
+        self.complete_append(step, append_id, result.err());
         self.debug_check(None);
     }
 
-    /// These topics are gone, and so are their offsets, in every group and state. A coordinator that is loading knows
-    /// no offsets yet: it has to be told once it has loaded.
+    /// Removes the offsets of deleted topics from every group, in any state. A loading coordinator has no offsets yet,
+    /// so the caller repeats this after `loaded`.
     pub fn topics_deleted(&mut self, topics: &[&str], now: Now, sink: &mut dyn Sink) {
         let step = &mut Step { now: self.observe(now), sink };
         if self.phase == Phase::Active {
@@ -109,7 +115,7 @@ impl Coordinator {
         self.debug_check(None);
     }
 
-    /// Ownership is lost: whoever waits is answered `NOT_COORDINATOR`, and nothing is kept (§15.2).
+    /// Gives up ownership: answers every waiting request with `NOT_COORDINATOR` and drops the state (§15.2).
     pub fn unload(&mut self, now: Now, sink: &mut dyn Sink) {
         let step = &mut Step { now: self.observe(now), sink };
         self.unload_all(step);

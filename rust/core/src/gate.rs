@@ -1,8 +1,8 @@
-//! The gate: what is refused before any group is looked at (docs/protocol.md §3).
+//! The gate: requests that are refused before any group is looked up (docs/protocol.md §3).
 
 use crate::{
     admin,
-    consumer::writes::{refuse_describe, refuse_heartbeat},
+    consumer_requests::writes::{refuse_describe, refuse_heartbeat},
     coordinator::{Coordinator, Phase},
     deletes,
     effects::Step,
@@ -12,11 +12,11 @@ use crate::{
     response::{Answer, LeaveAnswer, ListAnswer},
 };
 
-/// A `JoinGroup` that gets one of these is not told its member id again.
+/// Errors whose `JoinGroup` answers do not repeat the member id.
 const WITHOUT_ECHO: [ErrorCode; 2] = [ErrorCode::CoordinatorLoadInProgress, ErrorCode::NotCoordinator];
 
 impl<'a> Request<'a> {
-    /// The group that it is about, if it is about one.
+    /// Returns the group of the request; `None` if it has none.
     pub fn group_id(&self) -> Option<&'a str> {
         match self {
             Request::JoinGroup(request) => request.group_id,
@@ -50,9 +50,9 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Answers a request that may not pass, and says whether it did so.
+/// Answers a request that the gate refuses. Returns whether it refused the request.
 pub fn refuse(coordinator: &Coordinator, step: &mut Step<'_>, ticket: Ticket, request: &Request<'_>) -> bool {
-    // The front-end of Kafka looks at this before the coordinator is asked at all (§6.1).
+    // Kafka checks this before its coordinator sees the request (§6.1).
     if let Request::SyncGroup(sync) = request
         && sync.version >= 5
         && (sync.protocol_type.is_none() || sync.protocol_name.is_none())
@@ -69,7 +69,7 @@ pub fn refuse(coordinator: &Coordinator, step: &mut Step<'_>, ticket: Ticket, re
     true
 }
 
-/// Answers a request with an error for all of it, where its answer has room for that.
+/// Answers a request with an error for the whole request, at the position that its answer has for that.
 pub fn answer(step: &mut Step<'_>, ticket: Ticket, request: &Request<'_>, error: ErrorCode) {
     match request {
         Request::JoinGroup(join) => {
@@ -105,7 +105,7 @@ pub fn answer(step: &mut Step<'_>, ticket: Ticket, request: &Request<'_>, error:
     }
 }
 
-/// The gate's checks, in order.
+/// Runs the gate's checks, in order.
 fn verdict(coordinator: &Coordinator, request: &Request<'_>) -> Option<ErrorCode> {
     if !request.has_legal_group_id() {
         return Some(ErrorCode::InvalidGroupId);
@@ -121,7 +121,7 @@ fn verdict(coordinator: &Coordinator, request: &Request<'_>) -> Option<ErrorCode
         return Some(ErrorCode::UnsupportedVersion);
     }
     match coordinator.phase {
-        // It has answers of its own for the other phases.
+        // Heartbeats have their own answers in the other phases.
         _ if matches!(request, Request::Heartbeat(_)) => None,
         Phase::Active => None,
         Phase::Loading => Some(ErrorCode::CoordinatorLoadInProgress),

@@ -20,33 +20,33 @@ use crate::{
     states::State,
 };
 
-/// Names a member.
+/// Identifies a member.
 pub type MemberHandle = Handle<Member>;
-/// Names a group.
+/// Identifies a group.
 pub type GroupHandle = Handle<Group>;
 
 /// A protocol that a member offers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnedProtocol {
-    /// Such as `range`.
+    /// The protocol's name, such as `range`.
     pub name: Arc<str>,
-    /// Opaque.
+    /// The member's metadata; opaque to the coordinator.
     pub metadata: Arc<[u8]>,
 }
 
-/// Who joined a member: `client.id`, host and `group.instance.id`, as of its first join.
+/// The client of a member: `client.id`, host and `group.instance.id`, as of its first join.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Client {
-    /// `client.id`
+    /// `client.id`.
     pub id: Arc<str>,
-    /// As Kafka writes it: `/127.0.0.1`.
+    /// Host in Kafka's notation: `/127.0.0.1`.
     pub host: Arc<str>,
-    /// Static members only.
+    /// `group.instance.id` of a static member.
     pub instance_id: Option<Arc<str>>,
 }
 
 impl Client {
-    /// The client with these names; the other's memory, as far as that is the same.
+    /// Creates a client with these names. Shares memory with the client of `other` if both are equal.
     pub fn like(other: Option<&Member>, id: &str, host: &str, instance_id: Option<Arc<str>>) -> Arc<Client> {
         let other = other.map(|other| &other.client);
         let shared = |text: &str, other: Option<&Arc<str>>| {
@@ -68,25 +68,25 @@ impl Client {
 /// A `JoinGroup` that waits for the end of the join phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParkedJoin {
-    /// Whom to answer.
+    /// The ticket to answer.
     pub ticket: Ticket,
-    /// The request's version: what a static leader is told depends on it (§9).
+    /// The request's version. The answer of a static leader depends on it (§9).
     pub version: i16,
 }
 
-/// What of a member waits for its answer.
+/// The parked request of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Parked {
-    /// Its `JoinGroup`, see [`ParkedJoin`].
+    /// A `JoinGroup`, see `ParkedJoin`.
     Join {
-        /// Whom to answer.
+        /// The ticket to answer.
         ticket: Ticket,
         /// The request's version.
         version: i16,
     },
-    /// Its `SyncGroup`, that waits for the leader's plan.
+    /// A `SyncGroup` that waits for the leader's assignment.
     Sync {
-        /// Whom to answer.
+        /// The ticket to answer.
         ticket: Ticket,
     },
 }
@@ -97,42 +97,42 @@ impl From<ParkedJoin> for Parked {
     }
 }
 
-/// A member. What a heartbeat reads comes first, so that it lies on two lines of cache with the number of its slot.
+/// A member. The fields that a heartbeat reads come first, so that they share two cache lines with the slot number.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[repr(C)]
 pub struct Member {
-    /// Its id.
+    /// The member id.
     pub id: MemberId,
     /// Its group.
     pub group: GroupHandle,
-    /// Its session or new-member deadline; none while it is parked and not new (S19). Whether a slot is full is told by
-    /// its tag.
+    /// The session or new-member deadline; `None` while the member is parked and not new (S19). The tag shows whether a
+    /// slot is full.
     pub session: Option<OpId>,
-    /// How long it may be silent.
+    /// `session.timeout.ms`, in milliseconds.
     pub session_timeout_ms: i32,
-    /// How long a rebalance waits for it.
+    /// `rebalance.timeout.ms`, in milliseconds.
     pub rebalance_timeout_ms: i32,
-    /// It has not sent `SyncGroup` for this generation.
+    /// Whether `SyncGroup` of this generation is missing.
     pub owes_sync: bool,
-    /// It has never seen a join phase complete.
+    /// Whether the member has never seen a join phase complete.
     pub is_new: bool,
-    /// Its request that waits. INVARIANT: S18, one at most.
+    /// The parked request. INVARIANT: S18, at most one.
     pub parked: Option<Parked>,
-    /// As it joined first.
+    /// The client of the first join.
     pub client: Arc<Client>,
-    /// In order of preference, each name once.
+    /// The offered protocols in order of preference, each name once.
     pub protocols: Arc<[OwnedProtocol]>,
-    /// The leader's bytes for it.
+    /// The assignment that the leader sent for this member.
     pub assignment: Arc<[u8]>,
 }
 
 impl Member {
-    /// Parked members do not expire, unless they are new.
+    /// Whether a request is parked. Parked members do not expire, unless they are new.
     pub fn is_parked(&self) -> bool {
         self.parked.is_some()
     }
 
-    /// Its `JoinGroup`, parked.
+    /// Returns the parked `JoinGroup`.
     pub fn parked_join(&self) -> Option<ParkedJoin> {
         match self.parked {
             Some(Parked::Join { ticket, version }) => Some(ParkedJoin { ticket, version }),
@@ -140,7 +140,7 @@ impl Member {
         }
     }
 
-    /// Its `SyncGroup`, parked: whom to answer.
+    /// Returns the ticket of the parked `SyncGroup`.
     pub fn parked_sync(&self) -> Option<Ticket> {
         match self.parked {
             Some(Parked::Sync { ticket }) => Some(ticket),
@@ -148,41 +148,41 @@ impl Member {
         }
     }
 
-    /// Its parked `JoinGroup`, which waits no more.
+    /// Takes the parked `JoinGroup`.
     pub fn take_join(&mut self) -> Option<ParkedJoin> {
         let join = self.parked_join()?;
         self.parked = None;
         Some(join)
     }
 
-    /// Its parked `SyncGroup`, which waits no more.
+    /// Takes the parked `SyncGroup`.
     pub fn take_sync(&mut self) -> Option<Ticket> {
         let sync = self.parked_sync()?;
         self.parked = None;
         Some(sync)
     }
 
-    /// Whether its `JoinGroup` is parked.
+    /// Whether a `JoinGroup` is parked.
     pub fn awaits_join(&self) -> bool {
         self.parked_join().is_some()
     }
 
-    /// Whether its `SyncGroup` is parked.
+    /// Whether a `SyncGroup` is parked.
     pub fn awaits_sync(&self) -> bool {
         self.parked_sync().is_some()
     }
 
-    /// Its metadata for a protocol; none if it does not list it.
+    /// Returns the metadata for a protocol; `None` if the member does not offer it.
     pub fn metadata(&self, protocol: &str) -> Option<&Arc<[u8]>> {
         self.protocols.iter().find(|offer| &*offer.name == protocol).map(|offer| &offer.metadata)
     }
 
-    /// The same as bytes; none of them if it does not list the protocol.
+    /// Returns the metadata for a protocol as bytes; empty if the member does not offer it.
     pub fn metadata_bytes(&self, protocol: &str) -> &[u8] {
         self.metadata(protocol).map_or(&[], |metadata| metadata)
     }
 
-    /// Whether a request offers just what the member offered before: same names, same order, same bytes (§4.2).
+    /// Whether a request offers the same as the member before: same names, same order, same bytes (§4.2).
     pub fn offers_the_same(&self, protocols: &[Protocol<'_>]) -> bool {
         let offered = distinct(protocols);
         offered.len() == self.protocols.len()
@@ -193,101 +193,101 @@ impl Member {
     }
 }
 
-/// A name that is listed twice counts once, with its first metadata (departure D4).
+/// Drops repeated names. The first metadata of a name counts (departure D4).
 pub fn distinct<'a>(protocols: &[Protocol<'a>]) -> Vec<Protocol<'a>> {
     let mut seen = BTreeSet::new();
     protocols.iter().filter(|protocol| seen.insert(protocol.name)).copied().collect()
 }
 
-/// An id that was handed out and has not joined (§4.6).
+/// A member id that was handed out and has not joined (§4.6).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PendingMember {
-    /// The slot that its member will have.
+    /// The slot reserved for the member.
     pub slot: MemberHandle,
-    /// Its deadline.
+    /// The deadline of the id.
     pub expiry: OpId,
 }
 
 /// The initial delay of a rebalance that began from Empty (§5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InitialDelay {
-    /// The delay that runs now.
+    /// The current delay in milliseconds.
     pub delay_ms: u64,
-    /// How much may still be added.
+    /// The remaining budget for extensions, in milliseconds.
     pub remaining_ms: u64,
 }
 
-/// The leader's plan on its way to the log (§6.3).
+/// The leader's assignment in flight (§6.3).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Assigning {
-    /// Its append.
+    /// The append in flight.
     pub append_id: AppendId,
     /// One entry per member, in joining order.
     pub plan: Vec<(MemberHandle, Arc<[u8]>)>,
 }
 
-/// A group. What a heartbeat reads comes first, on one line of cache.
+/// A group. The fields that a heartbeat reads come first, on one cache line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[repr(C)]
 pub struct Group {
-    /// Its id.
+    /// The group id.
     pub id: Arc<str>,
-    /// +1 whenever a join phase completes.
+    /// The generation: grows by 1 whenever a join phase completes.
     pub generation: i32,
     /// Its state.
     pub state: State,
-    /// Somebody joined during the initial delay.
+    /// Whether a member joined during the initial delay.
     pub new_member_added: bool,
-    /// The join phase is over but for the record of the new group (§4.10).
+    /// Whether the join phase only waits for the record of the new group (§4.10).
     pub join_held: bool,
-    /// The log has something of this group.
+    /// Whether the log has a record of this group.
     pub durable: bool,
-    /// How many members have a parked join (S21).
+    /// Members with a parked join (S21).
     pub awaiting_join: u32,
-    /// How many members owe a SyncGroup (S21).
+    /// Members whose `SyncGroup` is missing (S21).
     pub owing_sync: u32,
-    /// Since when, monotonic milliseconds.
+    /// Start of the state in monotonic milliseconds.
     pub since_ms: u64,
-    /// Since when, wall milliseconds; absent in groups loaded from old records.
+    /// Start of the state in wall milliseconds; `None` in groups loaded from old records.
     pub state_timestamp_ms: Option<i64>,
-    /// From the first member of a member-less group; kept when the group empties.
+    /// Set by the first member of an empty group, and kept when the group becomes empty again.
     pub protocol_type: Option<Arc<str>>,
-    /// Chosen at join completion.
+    /// The protocol that the join phase chose.
     pub protocol_name: Option<Arc<str>>,
-    /// Present iff there is a member (S3).
+    /// The leader; present exactly if there is a member (S3).
     pub leader: Option<MemberHandle>,
-    /// All members, by joining order.
+    /// All members in joining order.
     pub joined: JoiningOrder<MemberHandle>,
-    /// By id, those whose id does not name their slot: they came from another incarnation, or another coordinator.
-    pub strangers: BTreeMap<Arc<str>, MemberHandle>,
-    /// The members that have an instance id, by it (S16).
+    /// Members whose id does not name their slot, by id. Another incarnation or another coordinator minted these ids.
+    pub members_by_id: BTreeMap<Arc<str>, MemberHandle>,
+    /// Static members by instance id (S16).
     pub instances: BTreeMap<Arc<str>, MemberHandle>,
     /// Ids handed out with `MEMBER_ID_REQUIRED`.
     pub pending: BTreeMap<Arc<str>, PendingMember>,
-    /// How many members list each name.
+    /// Number of members that offer each protocol name.
     pub support: BTreeMap<Arc<str>, u32>,
-    /// Set while the rebalance began from Empty.
+    /// The initial delay; set while a rebalance that began from Empty runs.
     pub initial: Option<InitialDelay>,
-    /// The join or initial-delay deadline.
+    /// The deadline of the join phase or the initial delay.
     pub join_deadline: Option<OpId>,
-    /// The sync deadline.
+    /// The deadline of the sync phase.
     pub sync_deadline: Option<OpId>,
-    /// The record of the new group, in flight.
+    /// The append of the new group's record, in flight.
     pub creating: Option<AppendId>,
-    /// The end of this group, in flight (§12.3, §13.3): until then nobody joins.
+    /// The append that deletes this group, in flight (§12.3, §13.3). No member joins until it completes.
     pub deleting: Option<AppendId>,
-    /// The leader's plan, in flight.
+    /// The leader's assignment, in flight.
     pub assigning: Option<Assigning>,
-    /// Topics that members subscribe to; `None` is unknown.
+    /// Topics that members subscribe to; `None` if unknown.
     pub subscribed_topics: Option<BTreeSet<Arc<str>>>,
     /// Durable offsets by topic and partition.
     pub offsets: BTreeMap<Arc<str>, BTreeMap<i32, OffsetValue>>,
-    /// The last rebalances.
+    /// The latest rebalances, oldest first.
     pub rebalances: VecDeque<Rebalance>,
 }
 
 impl Group {
-    /// A new, Empty group.
+    /// Creates an Empty group.
     pub fn new(id: Arc<str>, now: Now) -> Group {
         Group {
             id,
@@ -299,7 +299,7 @@ impl Group {
             protocol_name: None,
             leader: None,
             joined: JoiningOrder::default(),
-            strangers: BTreeMap::new(),
+            members_by_id: BTreeMap::new(),
             instances: BTreeMap::new(),
             pending: BTreeMap::new(),
             support: BTreeMap::new(),
@@ -320,27 +320,27 @@ impl Group {
         }
     }
 
-    /// "All joined": every member is parked and no id is pending; true without members (§5.2).
+    /// Whether every member has a parked join and no id is pending (§5.2). True without members.
     pub fn all_joined(&self) -> bool {
         self.joined.len() == self.awaiting_join as usize && self.pending.is_empty()
     }
 
-    /// Whether the bytes of its members are the embedded consumer protocol (§18).
+    /// Whether members use the embedded consumer protocol (§18).
     pub fn is_consumer(&self) -> bool {
         self.protocol_type.as_deref() == Some("consumer")
     }
 
-    /// Whether a member subscribes to the topic, as far as is known; what is unknown counts as all topics (§12.4).
+    /// Whether a member subscribes to the topic. An unknown subscription counts as all topics (§12.4).
     pub fn subscribes(&self, topic: &str) -> bool {
         self.is_consumer() && self.subscribed_topics.as_ref().is_none_or(|topics| topics.contains(topic))
     }
 
-    /// Whether the outside can see it: a group whose first record is in flight is still "Dead" (§12.1).
+    /// Whether clients can see the group. A group whose first record is in flight is still "Dead" (§12.1).
     pub fn is_visible(&self) -> bool {
         self.durable && self.state != State::Dead
     }
 
-    /// Goes to `state`. INVARIANT: S5, only legal edges.
+    /// Enters `state`. INVARIANT: S5, only legal transitions.
     pub fn enter(&mut self, state: State, now: Now) {
         assert!(self.state.may_become(state), "group {:?} cannot go from {:?} to {state:?}", self.id, self.state);
         self.state = state;
@@ -348,7 +348,7 @@ impl Group {
         self.state_timestamp_ms = Some(now.wall_ms);
     }
 
-    /// An offset, in place of the one before.
+    /// Sets an offset.
     pub fn put_offset(&mut self, topic: &str, partition: i32, value: OffsetValue) {
         self.durable = true;
         if let Some(partitions) = self.offsets.get_mut(topic) {
@@ -358,7 +358,7 @@ impl Group {
         }
     }
 
-    /// Takes an offset away, and with the last of its topic the topic.
+    /// Removes an offset, and its topic with the last offset.
     pub fn remove_offset(&mut self, topic: &str, partition: i32) {
         let Some(partitions) = self.offsets.get_mut(topic) else { return };
         partitions.remove(&partition);
@@ -367,20 +367,20 @@ impl Group {
         }
     }
 
-    /// A member joins: it comes last, and there is a way to it by its id.
+    /// Adds a member at the end of the joining order and indexes its id.
     pub fn enlist(&mut self, member_id: &str, handle: MemberHandle) {
         self.joined.push(handle);
         self.name(member_id, handle);
     }
 
-    /// Has a way lead from a member's id to it, if the id does not name its slot itself.
+    /// Indexes a member's id, unless the id names the member's slot.
     pub fn name(&mut self, member_id: &str, handle: MemberHandle) {
         if !is_native(member_id, handle) {
-            self.strangers.insert(member_id.into(), handle);
+            self.members_by_id.insert(member_id.into(), handle);
         }
     }
 
-    /// Counts a member's protocols in, or out again.
+    /// Adds a member's protocols to `support`, or removes them.
     pub fn count_protocols(&mut self, protocols: &[OwnedProtocol], joining: bool) {
         for protocol in protocols {
             let count = self.support.entry(Arc::clone(&protocol.name)).or_insert(0);
@@ -395,7 +395,7 @@ impl Group {
         }
     }
 
-    /// The join phase of the rebalance that is going on is complete: `generation` has come of it.
+    /// Records in the history that the join phase of the current rebalance completed with `generation`.
     pub(crate) fn rebalance_joined(&mut self, step: &mut Step<'_>, generation: i32) {
         if let Some(rebalance) = open(&mut self.rebalances) {
             rebalance.to_generation = Some(generation);
@@ -404,7 +404,7 @@ impl Group {
         }
     }
 
-    /// The rebalance that is going on is over.
+    /// Records in the history that the current rebalance is over.
     pub(crate) fn rebalance_settled(&mut self, step: &mut Step<'_>) {
         if let Some(rebalance) = open(&mut self.rebalances) {
             rebalance.settled_ms = Some(step.now.mono_ms);
@@ -412,7 +412,7 @@ impl Group {
         }
     }
 
-    /// Adds a member that went to the history of the latest rebalance, of which it keeps the last `kept` departures.
+    /// Adds a departure to the history of the latest rebalance, which keeps the last `kept` departures.
     pub(crate) fn note_departure(&mut self, now: Now, kept: u32, member_id: Arc<str>, how: Departed, reason: &str) {
         let Some(rebalance) = self.rebalances.back_mut() else { return };
         if rebalance.departures.len() >= kept.max(1) as usize {
@@ -421,7 +421,7 @@ impl Group {
         rebalance.departures.push(Departure { member_id, how, reason: reason.into(), at_ms: now.mono_ms });
     }
 
-    /// The group as a record without members: new, or emptied (§14).
+    /// Returns the group without members as a record: new, or empty again (§14).
     pub fn empty_record(&self) -> GroupValue {
         GroupValue {
             protocol_type: self.protocol_type.clone().unwrap_or_else(|| "".into()),
@@ -434,17 +434,17 @@ impl Group {
     }
 }
 
-/// Whether a member's id names its slot, so that no table is needed to find it.
+/// Whether a member id names the member's slot. Such a member needs no table entry.
 pub fn is_native(member_id: &str, handle: MemberHandle) -> bool {
     ids::hinted_slot(member_id.as_bytes()) == Some(handle.index())
 }
 
-/// The rebalance that is going on.
+/// Returns the current rebalance.
 fn open(rebalances: &mut VecDeque<Rebalance>) -> Option<&mut Rebalance> {
     rebalances.back_mut().filter(|rebalance| rebalance.settled_ms.is_none())
 }
 
-/// A member as part of a group record.
+/// Returns a member as part of a group record.
 pub fn member_record(member: &Member, protocol: &str, assignment: &Arc<[u8]>) -> MemberValue {
     MemberValue {
         member_id: member.id.shared(),

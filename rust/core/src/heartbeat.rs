@@ -1,11 +1,10 @@
 //! Heartbeat (docs/protocol.md §7.1), and the identity check that it shares with other requests (§9.1).
 //!
-//! [`Coordinator::heartbeats`] is the one operation. A request is a batch of one, and so is a single heartbeat of the
-//! server's fast path.
+//! [`Coordinator::heartbeats`] is the one operation. A request and a heartbeat of the server's fast path are batches of
+//! one.
 //!
-//! A member's id or handle leads to its slot, and all else that a heartbeat reads is one load away from there: the
-//! group, and the session's deadline. [`prefetch`] starts these loads for a whole batch before the first heartbeat is
-//! handled.
+//! A member's id or handle leads to its slot. All that a heartbeat reads besides is one load away: the group and the
+//! session's deadline. [`prefetch`] starts these loads for a whole batch before the first heartbeat is handled.
 
 use std::{cell::Cell, hint::black_box, iter};
 
@@ -16,18 +15,18 @@ use crate::{
     group::{Group, GroupHandle, Member, MemberHandle},
     ids,
     purgatory::OpId,
-    request::{Beat, Heartbeat, Now, Sender, Ticket},
+    request::{BatchedHeartbeat, Heartbeat, Now, Sender, Ticket},
     response::Answer,
     states::State,
 };
 
-/// Heartbeats that are prefetched at once: about as many as a processor core has loads in flight.
+/// Heartbeats per prefetch: about as many as a processor core has loads in flight.
 pub const PREFETCHED: usize = 16;
 
-/// Up to so many members stay in the caches of a processor core; prefetching them costs more than it saves.
+/// Up to this number, members stay in the caches of a processor core, and prefetching costs more than it saves.
 const CACHED_MEMBERS: usize = 4_096;
 
-/// What a heartbeat reads of its member, in the member's two cache lines.
+/// The fields that a heartbeat reads of its member, in the member's two cache lines.
 #[derive(Clone, Copy)]
 struct Located {
     member: MemberHandle,
@@ -37,11 +36,12 @@ struct Located {
     session_timeout_ms: i32,
 }
 
-/// Loads what these heartbeats read, at most [`PREFETCHED`] of them, each with the coordinator that will handle it.
+/// Loads what these heartbeats read, at most [`PREFETCHED`] of them. Each comes with the coordinator that will handle
+/// it.
 ///
-/// The loops do nothing but load, all members before the first group and deadline: a processor core that decodes the
-/// next request in between does not reach the next load while it waits for this one.
-pub fn prefetch<'c, 'b>(beats: impl Iterator<Item = (&'c Coordinator, Beat<'b>)>) {
+/// The loops only load, all members before the first group and deadline. A core that decodes the next request in
+/// between would not reach the next load while it waits for this one.
+pub fn prefetch<'c, 'b>(beats: impl Iterator<Item = (&'c Coordinator, BatchedHeartbeat<'b>)>) {
     let mut found = [None; PREFETCHED];
     for (found, (coordinator, beat)) in found.iter_mut().zip(beats) {
         if coordinator.is_crowded() {
@@ -57,39 +57,40 @@ pub fn prefetch<'c, 'b>(beats: impl Iterator<Item = (&'c Coordinator, Beat<'b>)>
 }
 
 impl Coordinator {
-    /// Handles a request.
+    /// Handles a `Heartbeat` request.
     pub(crate) fn heartbeat_request(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &Heartbeat<'_>) {
-        let error = self.heartbeat(step.now, Beat::from(request));
+        let error = self.heartbeat(step.now, BatchedHeartbeat::from(request));
         step.sink.answer(ticket, Answer::Heartbeat(error));
     }
 
     /// Handles one heartbeat, and returns its error code.
     #[inline]
-    pub fn heartbeat(&mut self, now: Now, beat: Beat<'_>) -> ErrorCode {
+    pub fn heartbeat(&mut self, now: Now, beat: BatchedHeartbeat<'_>) -> ErrorCode {
         let mut error = ErrorCode::None;
         self.heartbeats(now, iter::once((beat, ())), |(), code| error = code);
         error
     }
 
-    /// Handles heartbeats by handle, for callers that keep members in arrays: `codes[i]` becomes the error code of the
-    /// heartbeat of `handles[i]` in `generations[i]`. The three have one length.
+    /// Handles heartbeats by handle, for callers that keep members in arrays. `codes[i]` becomes the error code of the
+    /// heartbeat of `handles[i]` in `generations[i]`. The three slices have the same length.
     pub fn heartbeats_by_handle(&mut self, now: Now, handles: &[u64], generations: &[i32], codes: &mut [i16]) {
         assert!(handles.len() == generations.len() && handles.len() == codes.len(), "arrays of one length");
         let beats = handles.iter().zip(generations);
-        let beats = beats.map(|(handle, generation)| Beat { sender: Sender::Handle(*handle), generation: *generation });
+        let beats = beats
+            .map(|(handle, generation)| BatchedHeartbeat { sender: Sender::Handle(*handle), generation: *generation });
         let codes = Cell::from_mut(codes).as_slice_of_cells();
         self.heartbeats(now, beats.zip(codes), |code, error| code.set(error.code()));
     }
 
-    /// Handles heartbeats in their order, and passes the error code of each to `answer`, with what stood beside it.
+    /// Handles heartbeats in order, and passes the error code of each to `answer`, with the value given beside it.
     ///
-    /// Equivalent to a request for each, but for the checks of the ids: the gate refuses an empty group id, and the
-    /// codec an id that is not UTF-8. Here such a member is unknown.
+    /// Equivalent to one request each, except for the checks of ids: the gate refuses an empty group id, and the codec
+    /// an id that is not UTF-8. Here such a member is unknown.
     #[inline]
     pub fn heartbeats<'a, T>(
         &mut self,
         now: Now,
-        beats: impl ExactSizeIterator<Item = (Beat<'a>, T)> + Clone,
+        beats: impl ExactSizeIterator<Item = (BatchedHeartbeat<'a>, T)> + Clone,
         mut answer: impl FnMut(T, ErrorCode),
     ) {
         let now = self.observe(now);
@@ -99,15 +100,15 @@ impl Coordinator {
         let mut rest = beats.clone();
         while self.gains_by_prefetch(rest.len()) {
             prefetch(rest.clone().map(|(beat, _)| (&*self, beat)));
-            rest.by_ref().take(PREFETCHED).for_each(|(beat, beside)| answer(beside, self.beat(now, beat)));
+            rest.by_ref().take(PREFETCHED).for_each(|(beat, beside)| answer(beside, self.handle_one(now, beat)));
         }
-        rest.for_each(|(beat, beside)| answer(beside, self.beat(now, beat)));
+        rest.for_each(|(beat, beside)| answer(beside, self.handle_one(now, beat)));
         if self.self_check != SelfCheck::Never {
             self.check_after(beats.map(|(beat, _)| beat));
         }
     }
 
-    /// What a coordinator that is not active answers (§3): members whose group is loading are told that all is well.
+    /// Returns the answer of a coordinator that is not active (§3). Members of a loading group get `NONE`.
     #[inline]
     fn refuse_heartbeats(&self) -> Option<ErrorCode> {
         match self.phase {
@@ -117,10 +118,10 @@ impl Coordinator {
         }
     }
 
-    /// Checks the group of a single heartbeat by ids, else all groups.
-    fn check_after<'a>(&mut self, mut beats: impl Iterator<Item = Beat<'a>>) {
+    /// Checks the invariants of the group of a single heartbeat by ids, or of all groups.
+    fn check_after<'a>(&mut self, mut beats: impl Iterator<Item = BatchedHeartbeat<'a>>) {
         match (beats.next(), beats.next()) {
-            (Some(Beat { sender: Sender::Ids { group_id, .. }, .. }), None) => {
+            (Some(BatchedHeartbeat { sender: Sender::Ids { group_id, .. }, .. }), None) => {
                 if let Ok(group_id) = str::from_utf8(group_id) {
                     self.debug_check(Some(group_id));
                 }
@@ -131,12 +132,12 @@ impl Coordinator {
 
     #[expect(clippy::inline_always, reason = "called, it takes half as many instructions again")]
     #[inline(always)]
-    fn beat(&mut self, now: Now, beat: Beat<'_>) -> ErrorCode {
+    fn handle_one(&mut self, now: Now, beat: BatchedHeartbeat<'_>) -> ErrorCode {
         let Some((located, group)) = self.recognize(beat.sender) else {
             return match beat.sender {
                 Sender::Handle(_) => ErrorCode::UnknownMemberId,
                 Sender::Ids { group_id, member_id, instance_id } => {
-                    self.beat_by_tables(now, (group_id, member_id, instance_id), beat.generation)
+                    self.heartbeat_by_tables(now, (group_id, member_id, instance_id), beat.generation)
                 }
             };
         };
@@ -145,12 +146,17 @@ impl Coordinator {
         error
     }
 
-    /// A heartbeat of a member that is not in the slot that its id names, or that names its instance.
-    fn beat_by_tables(&mut self, now: Now, ids: (&[u8], &[u8], Option<&str>), generation: i32) -> ErrorCode {
+    /// Handles a heartbeat whose member is not in the slot that its id names, or that carries an instance id.
+    fn heartbeat_by_tables(&mut self, now: Now, ids: (&[u8], &[u8], Option<&str>), generation: i32) -> ErrorCode {
         let (group_id, member_id, instance_id) = ids;
         let (Ok(group_id), Ok(member_id)) = (str::from_utf8(group_id), str::from_utf8(member_id)) else {
             return ErrorCode::UnknownMemberId;
         };
+        if !self.consumer_groups.is_empty()
+            && let Some(error) = self.heartbeat_in_consumer_group(now, (group_id, member_id, instance_id), generation)
+        {
+            return error;
+        }
         let handle = match self.identify(group_id, member_id, instance_id) {
             Ok(handle) => handle,
             Err(error) => return error,
@@ -161,7 +167,7 @@ impl Coordinator {
         error
     }
 
-    /// A known member is told `error`, and has a whole session from now on.
+    /// Answers a known member with `error`, and restarts its session.
     #[inline]
     fn extend_session(&mut self, now: Now, located: Located, error: ErrorCode) {
         match located.session {
@@ -175,7 +181,7 @@ impl Coordinator {
         }
     }
 
-    /// The sender and its group, if it is the member in the slot that it names.
+    /// Finds the sender in the slot that it names, with its group.
     #[expect(clippy::inline_always, reason = "called, it takes half as many instructions again")]
     #[inline(always)]
     fn recognize(&self, sender: Sender<'_>) -> Option<(Located, &Group)> {
@@ -190,7 +196,7 @@ impl Coordinator {
         is_sender.then(|| (Located::of((handle, member)), group))
     }
 
-    /// The member in the slot that a handle or an id names, whoever it is.
+    /// Returns the member in the slot that a handle or an id names, whichever member that is.
     #[expect(clippy::inline_always, reason = "called, it takes half as many instructions again")]
     #[inline(always)]
     fn slot_of(&self, sender: Sender<'_>) -> Option<(MemberHandle, &Member)> {
@@ -208,13 +214,13 @@ impl Coordinator {
         beats > 1 && self.is_crowded()
     }
 
-    /// Whether there are so many members that they do not stay in the caches of a processor core.
+    /// Whether there are too many members for the caches of a processor core.
     #[inline]
     fn is_crowded(&self) -> bool {
         self.members.places() > CACHED_MEMBERS
     }
 
-    /// Loads the group and the deadline.
+    /// Loads the group and the deadline into the cache.
     #[inline]
     fn load(&self, located: Located) -> u64 {
         let generation = self.groups.get(located.group).map_or(0, |group| group.generation);
@@ -222,13 +228,14 @@ impl Coordinator {
         deadline.unwrap_or(0) ^ u64::from(generation.cast_unsigned())
     }
 
-    /// Loads the group's id, which lies elsewhere.
+    /// Loads the group's id, which is stored apart.
     #[inline]
     fn load_group_id(&self, located: Located) -> u64 {
         self.groups.get(located.group).and_then(|group| group.id.as_bytes().first()).map_or(0, |byte| u64::from(*byte))
     }
 
-    /// The member that a request is from: instance unmapped, instance mapped elsewhere, not a member, in this order.
+    /// Identifies the sender of a request. Checks in this order: instance id unknown, instance id of another member,
+    /// member id unknown.
     pub(crate) fn identify(
         &self,
         group_id: &str,
@@ -255,7 +262,7 @@ impl Located {
 }
 
 impl Group {
-    /// The error code of a heartbeat in this generation.
+    /// Compares the generation of a heartbeat with the group's.
     #[inline]
     fn check_generation(&self, generation: i32) -> ErrorCode {
         if generation != self.generation {

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use crate::request::Entropy;
 
-/// A version-4 UUID has these bits fixed: version 4, variant 10.
+/// The fixed bits of a version-4 UUID: version 4, variant 10.
 const VERSION_AND_VARIANT_MASK: u128 = 0xf000 << 64 | 0xc000 << 48;
 const VERSION_AND_VARIANT: u128 = 0x4000 << 64 | 0x8000 << 48;
 const SLOT_DIGITS: usize = 8;
 
-/// `prefix-UUID`; the prefix is the client id, or the instance id of a static member.
+/// Makes a member id of the form `prefix-UUID`. The prefix is the client id, or the instance id of a static member.
 pub fn mint(prefix: &str, entropy: Entropy, slot: u32) -> Arc<str> {
     let random = entropy.0 & !VERSION_AND_VARIANT_MASK & !u128::from(u32::MAX);
     let hex = format!("{:032x}", random | VERSION_AND_VARIANT | u128::from(slot));
     format!("{prefix}-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]).into()
 }
 
-/// The slot that the last digits of an id name. Any bytes name one: whoever goes there compares the whole id.
+/// Returns the slot that the last digits of an id name. Any bytes name some slot, so the caller compares the whole id.
 #[inline]
 pub fn hinted_slot(member_id: &[u8]) -> Option<u32> {
     /// As many bytes of ones.

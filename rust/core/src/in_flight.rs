@@ -1,4 +1,4 @@
-//! An append in flight: what it is for, and what it is the newest word on.
+//! An append in flight: its purpose, and the keys of its records.
 
 use std::sync::Arc;
 
@@ -12,82 +12,83 @@ use crate::{
     response::{CommittedTopic, OffsetDeletedTopic},
 };
 
-/// What an append is for.
+/// The purpose of an append.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Purpose {
-    /// The record of a group that came into being (§4.10).
+    /// The record of a new group (§4.10).
     NewGroup(GroupHandle),
-    /// The leader's plan (§6.3).
+    /// The leader's assignment (§6.3).
     Assignment(GroupHandle),
     /// A static replacement in Stable (§9.3).
     Replacement(Box<Replacement>),
-    /// A static replacement that a rebalance overtook, or that took too long and was undone.
+    /// A static replacement that a rebalance overtook, or that timed out and was undone.
     Abandoned(GroupHandle),
-    /// Offsets; the ticket is gone once it was answered (§10.3).
+    /// Offsets; the ticket is `None` after it was answered (§10.3).
     Commit(Option<Ticket>, Vec<CommittedTopic>),
-    /// The end of a group, asked for (§12.3).
+    /// A requested deletion of a group (§12.3).
     Delete(GroupHandle, Option<Ticket>),
-    /// The end of some offsets, asked for (§12.4).
+    /// A requested deletion of offsets (§12.4).
     OffsetDelete(Option<Ticket>, Vec<OffsetDeletedTopic>),
-    /// What was kept long enough, and the groups that go with it (§13); nobody waits for it, and the next run finds it
-    /// again.
+    /// Expired offsets, and the groups that end with them (§13). No request waits; after a failure the next run finds
+    /// them again.
     Retention(Vec<GroupHandle>),
-    /// Nobody waits for it: a group that emptied, offsets of a deleted topic.
+    /// No request waits: a group became empty, or a topic was deleted.
     Unattended,
-    /// A step of a consumer group, which knows what is to be answered.
+    /// A step of a consumer group, which keeps the waiting answers itself.
     Consumer,
 }
 
 /// An append in flight.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Append {
-    /// The group it is about; "" if several.
+    /// The group id; "" for several groups.
     pub group_id: Arc<str>,
-    /// What it is for.
+    /// The purpose.
     pub purpose: Purpose,
-    /// What is written.
+    /// The records of the batch.
     pub records: Vec<Record>,
-    /// When whoever waits for it is told that it takes too long; none if nobody waits.
+    /// The timeout for waiting requests; `None` without them.
     pub deadline: Option<OpId>,
 }
 
-/// What a record is the newest word on.
+/// The key of a record: a later record of the same key supersedes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RecordKey {
     /// A group.
     Group(Arc<str>),
     /// An offset.
     Offset(Arc<str>, Arc<str>, i32),
-    /// Something of another type.
+    /// A record of another type, by key bytes.
     Unknown(Box<[u8]>),
-    /// Something of a consumer group: key type and, of a member or pattern, its name.
+    /// A record of a consumer group: key type, and the name of a member or pattern.
     Consumer(Arc<str>, i16, Option<Arc<str>>),
 }
 
-/// A replacement in Stable, on its way to the log.
+/// A static replacement in Stable, in flight.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Replacement {
-    /// The newcomer.
+    /// The new member.
     pub member: MemberHandle,
-    /// The newcomer's id.
+    /// The id of the new member.
     pub member_id: Arc<str>,
-    /// What it replaced, to be put back if the append fails.
+    /// The replaced member, restored if the append fails.
     pub predecessor: Member,
-    /// Who led when the replacement began.
+    /// The leader's member id when the replacement began.
     pub leader_id: Arc<str>,
-    /// When the session of the newcomer ends if it stays silent: the predecessor's timeout from the replacement on.
+    /// End of the new member's session if it stays silent, in monotonic milliseconds: the predecessor's timeout after
+    /// the replacement.
     pub session_deadline_ms: u64,
 }
 
 impl Purpose {
-    /// Whether somebody waits, who has to be told if it takes too long.
+    /// Whether a request waits for this append and needs a timeout.
     pub(crate) fn is_awaited(&self) -> bool {
         !matches!(self, Purpose::Unattended | Purpose::Retention(_))
     }
 }
 
 impl RecordKey {
-    /// The key of a record.
+    /// Returns the key of a record.
     pub fn of(record: &Record) -> RecordKey {
         match record {
             Record::Group { group_id, .. } => RecordKey::Group(Arc::clone(group_id)),

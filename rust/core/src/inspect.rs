@@ -1,7 +1,7 @@
-//! The whole state, read-only, for tools that compare states: `rota_sim` tells by it whether two states are the same.
+//! Read-only access to the whole state, for tools that compare states such as `rota_sim`.
 //!
-//! All fields are public, so that a reader can take every struct apart by name: a new field does not compile until the
-//! reader says what it means. Nothing here changes a coordinator.
+//! All fields are public, so that a reader can destructure every struct by name: code for a new field does not compile
+//! until it handles the field. Nothing here changes a coordinator.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,35 +24,35 @@ pub use crate::{
     operations::{Asked, Deferred, DeferredJoin, Operation, WaitingFetch, WatchKey},
 };
 
-/// The state of a coordinator, without its settings, its numbers and what only makes it faster.
+/// The state of a coordinator, without settings, counters and caches.
 #[derive(Clone, Copy, Debug)]
 pub struct Inside<'a> {
-    /// What the coordinator can do at the moment.
+    /// The phase of the life cycle.
     pub phase: Phase,
-    /// The latest time that an event brought along.
+    /// The time of the latest event.
     pub clock: Now,
-    /// The groups by id.
+    /// Handles of the groups by id.
     pub group_ids: &'a BTreeMap<Arc<str>, GroupHandle>,
-    /// The groups by handle.
+    /// The groups.
     pub groups: &'a Slots<Group>,
     /// The members of all groups.
     pub members: &'a Slots<Member>,
-    /// Every deadline, and what waits for an append.
+    /// Every deadline, and the operations that wait for an append.
     pub purgatory: &'a Purgatory<WatchKey, Operation>,
     /// Appends in flight.
     pub appends: &'a BTreeMap<AppendId, Append>,
-    /// Ends that came before those of older appends.
-    pub early_ends: &'a BTreeMap<AppendId, Option<ErrorCode>>,
-    /// Records of failed appends that go before the next append.
+    /// Results of appends that arrived before those of older appends.
+    pub early_completions: &'a BTreeMap<AppendId, Option<ErrorCode>>,
+    /// Records of failed appends, which go before the next append.
     pub unsaved: &'a BTreeMap<RecordKey, Record>,
     /// Groups of the consumer protocol.
     pub consumer_groups: &'a BTreeMap<Arc<str>, ConsumerGroup>,
-    /// How far the cleaner is.
+    /// Progress of the cleaner.
     pub cleaner: &'a Cleaner,
 }
 
 impl Coordinator {
-    /// The whole state, to be read.
+    /// Returns a view of the whole state.
     pub fn inspect(&self) -> Inside<'_> {
         let Coordinator {
             config: _,
@@ -64,10 +64,11 @@ impl Coordinator {
             members,
             purgatory,
             appends,
-            early_ends,
+            early_completions,
             unsaved,
             consumer_groups,
             consumer: _,
+            group_settings: _,
             topics: _,
             next_append: _,
             cleaner,
@@ -85,7 +86,7 @@ impl Coordinator {
             members,
             purgatory,
             appends,
-            early_ends,
+            early_completions,
             unsaved,
             consumer_groups,
             cleaner,

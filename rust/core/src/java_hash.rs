@@ -1,19 +1,19 @@
-//! Java's string hash, and the partition that it gives a group (docs/protocol.md §19).
+//! Java's string hash, and the partition of a group (docs/protocol.md §19).
 
-/// Java's string hash: 31·h + c over UTF-16 units, wrapping (§19).
+/// Java's string hash: 31·h + c over UTF-16 code units, wrapping (§19).
 pub fn java_hash(text: &str) -> i32 {
     text.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
 }
 
-/// The partition of `__consumer_offsets` that owns a group (§19).
+/// Returns the partition of `__consumer_offsets` that owns a group (§19).
 pub fn partition_for(group_id: &str, partitions: u32) -> u32 {
     positive(java_hash(group_id)) % partitions
 }
 
-/// The same for an id that is still bytes of a request; `None`: not all of it is ASCII.
+/// Like [`partition_for`] for the bytes of an id in a request. Returns `None` if they are not all ASCII.
 pub fn partition_of_bytes(group_id: &[u8], partitions: u32) -> Option<u32> {
     const POWERS: [u32; 4] = [31 * 31 * 31 * 31, 31 * 31 * 31, 31 * 31, 31];
-    // Four at a time, so that one multiplication waits for another a quarter as often.
+    // Four at a time shortens the chain of dependent multiplications to a quarter.
     let (fours, rest) = group_id.as_chunks::<4>();
     let hash = fours.iter().fold(0_u32, |hash, [a, b, c, d]| {
         let four = POWERS[1] * u32::from(*a) + POWERS[2] * u32::from(*b) + POWERS[3] * u32::from(*c) + u32::from(*d);

@@ -22,13 +22,13 @@ use crate::{
     vote,
 };
 
-/// From this version on a member without an id is sent away with one first (§4.6).
+/// The first version that answers a join without a member id with `MEMBER_ID_REQUIRED` (§4.6).
 const FIRST_VERSION_WITH_MEMBER_ID_REQUIRED: i16 = 4;
 
-/// A join that is refused: every other field has its "nothing" value (§4.9).
+/// A refused join. Every other field of the answer has its null value (§4.9).
 pub(crate) struct JoinRefusal<'a> {
     pub error: ErrorCode,
-    /// Echoed, minted, or "".
+    /// The id in the answer: echoed, minted, or "".
     pub member_id: &'a str,
 }
 
@@ -60,8 +60,8 @@ impl Coordinator {
     ) {
         let is_new = request.member_id.is_empty();
         if let Some(group_id) = request.group_id.filter(|group_id| self.consumer_groups.contains_key(*group_id)) {
-            if let Err(error) = self.join_consumer_group(step, ticket, entropy, group_id, request) {
-                refuse(step, ticket, error, request.member_id);
+            if let Err((error, member_id)) = self.join_consumer_group(step, ticket, entropy, group_id, request) {
+                refuse(step, ticket, error, &member_id);
             }
             return;
         }
@@ -89,7 +89,7 @@ impl Coordinator {
         }
     }
 
-    /// A group comes into being with the first join that has no member id, even if that join is then refused (§4.10).
+    /// Creates a group. The first join without a member id creates it, even if that join is then refused (§4.10).
     fn create_group(&mut self, step: &mut Step<'_>, group_id: &str) -> GroupHandle {
         let group_id: Arc<str> = group_id.into();
         let group = Group::new(Arc::clone(&group_id), step.now);
@@ -102,7 +102,7 @@ impl Coordinator {
         handle
     }
 
-    /// Whether the group takes this sender in (§4.4). INVARIANT: S24.
+    /// Whether the group has room for this sender (§4.4). INVARIANT: S24.
     fn has_room(&self, handle: GroupHandle, member_id: &str) -> bool {
         let group = &self.groups[handle];
         let member = self.member_of(handle, member_id).map(|member| &self.members[member]);
@@ -116,7 +116,7 @@ impl Coordinator {
         }
     }
 
-    /// A refusal for lack of room removes its sender, and that may have been whom everybody waited for (L6).
+    /// Refuses a join for lack of room and removes its sender. The group may have waited for that sender only (L6).
     fn refuse_for_capacity(&mut self, step: &mut Step<'_>, ticket: Ticket, group: GroupHandle, member_id: &str) {
         refuse(step, ticket, ErrorCode::GroupMaxSizeReached, "");
         let member = self.member_of(group, member_id);
@@ -149,7 +149,7 @@ impl Coordinator {
         }
     }
 
-    /// Hands out an id that the client has to come back with (§4.6).
+    /// Hands out a member id that the client must rejoin with (§4.6).
     fn require_member_id(
         &mut self,
         step: &mut Step<'_>,
@@ -170,7 +170,7 @@ impl Coordinator {
         refuse(step, ticket, ErrorCode::MemberIdRequired, member_id);
     }
 
-    /// Inserts a member, parks its request, and rebalances (§4.7).
+    /// Adds a member, parks its request, and rebalances (§4.7).
     fn add_member(
         &mut self,
         step: &mut Step<'_>,
@@ -180,7 +180,7 @@ impl Coordinator {
         member_id: &Arc<str>,
         request: &JoinGroup<'_>,
     ) {
-        // Who joined last may have said the same, and memory is shared with it.
+        // The previous member often has the same client and protocols. Then both share the memory.
         let last = self.groups[handle].joined.values().next_back().map(|member| &self.members[*member]);
         let protocols = owned_protocols(request, last);
         let instance_id: Option<Arc<str>> = request.instance_id.map(Arc::from);
@@ -222,7 +222,7 @@ impl Coordinator {
     fn join_with_id(&mut self, step: &mut Step<'_>, ticket: Ticket, handle: GroupHandle, request: &JoinGroup<'_>) {
         if let Some(pending) = self.groups[handle].pending.get(request.member_id) {
             if request.instance_id.is_some() {
-                // An id that was handed out to a dynamic member cannot become a static one (row J15).
+                // An id handed out to a dynamic member cannot become a static member (row J15).
                 return refuse(step, ticket, ErrorCode::UnknownServerError, "");
             }
             let slot = pending.slot;
@@ -243,7 +243,7 @@ impl Coordinator {
         let cause = if same { Cause::LeaderRejoined } else { Cause::MetadataChanged };
         match group.state {
             State::CompletingRebalance if same => self.answer_join(step, member, parked, JoinTerms::default()),
-            // Its replacement is on its way to the log: this request takes the place of the one that waits for it.
+            // The replacement of this member is in flight. This request takes the place of the parked one.
             State::Stable if same && self.members[member].awaits_join() => {
                 self.update_member(step, member, parked, request);
             }
@@ -255,7 +255,7 @@ impl Coordinator {
         }
     }
 
-    /// Parks the request of a member, with what it offers now (§4.7).
+    /// Parks the request of a member, with its new protocols (§4.7).
     fn rejoin(
         &mut self,
         step: &mut Step<'_>,
@@ -266,8 +266,8 @@ impl Coordinator {
     ) {
         let group = self.members[member].group;
         if self.groups[group].state == State::CompletingRebalance {
-            // INVARIANT: S18, a member has one request parked. Whoever waits for the plan hears that it will not come,
-            // this member among them, before its join takes that place.
+            // INVARIANT: S18, a member has one parked request. Parked syncs are answered before this join takes the
+            // place of one: the assignment will not arrive.
             self.answer_parked_syncs_with(step, group, ErrorCode::RebalanceInProgress);
         }
         self.update_member(step, member, parked, request);
@@ -292,7 +292,7 @@ impl Coordinator {
         member.session_timeout_ms = request.session_timeout_ms;
         member.rebalance_timeout_ms = rebalance_timeout_ms(request);
         match member.parked.replace(parked.into()) {
-            // A request that a newer one of the same member overtook is answered too (S18, departure D1).
+            // A request that a newer one of the same member supersedes is answered, too (S18, departure D1).
             Some(Parked::Join { ticket, .. }) => {
                 JoinRefusal { error: ErrorCode::NotCoordinator, member_id: &member.id }.answer(step, ticket);
             }
@@ -304,7 +304,7 @@ impl Coordinator {
         }
     }
 
-    /// After a member was added or updated (§4.7).
+    /// Begins or completes a rebalance after a member was added or updated (§4.7).
     fn rebalance_or_complete(
         &mut self,
         step: &mut Step<'_>,
@@ -320,8 +320,7 @@ impl Coordinator {
         }
     }
 
-    /// Removes a member whose session ended or who leaves, and answers what it had parked: it will not hear of the group
-    /// again (departure D2).
+    /// Removes a member that leaves or whose session expired, and answers its parked request (departure D2).
     pub(crate) fn expel_member(&mut self, step: &mut Step<'_>, handle: MemberHandle) -> Member {
         let removed = self.remove_member(handle);
         match removed.parked {
@@ -332,14 +331,15 @@ impl Coordinator {
         removed
     }
 
-    /// Takes a member out of its group: its deadlines, its votes, its lead. What it had parked comes back with it.
+    /// Removes a member from its group with its deadlines and votes; the lead passes on. Returns the member with its
+    /// parked request.
     pub(crate) fn remove_member(&mut self, handle: MemberHandle) -> Member {
         self.end_session(handle);
         self.set_owes_sync(handle, false);
         let member = self.members.release(handle).expect("only a live member is removed");
         let group = &mut self.groups[member.group];
         group.count_protocols(&member.protocols, false);
-        group.strangers.remove(&*member.id);
+        group.members_by_id.remove(&*member.id);
         group.joined.remove(handle);
         if let Some(instance_id) = &member.client.instance_id {
             group.instances.remove(instance_id);
@@ -348,7 +348,7 @@ impl Coordinator {
             group.awaiting_join -= 1;
         }
         if group.leader == Some(handle) {
-            // INVARIANT: S3; the lead goes to the first in joining order (§5.6).
+            // INVARIANT: S3; the first member in joining order becomes the leader (§5.6).
             group.leader = group.joined.values().next().copied();
         }
         member
@@ -359,12 +359,12 @@ fn refuse(step: &mut Step<'_>, ticket: Ticket, error: ErrorCode, member_id: &str
     JoinRefusal { error, member_id }.answer(step, ticket);
 }
 
-/// Version 0 has no rebalance timeout: the session's stands in for it (§4.1).
+/// Returns the rebalance timeout. Version 0 has none and uses the session timeout (§4.1).
 fn rebalance_timeout_ms(request: &JoinGroup<'_>) -> i32 {
     if request.version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms }
 }
 
-/// What a request offers; the member's own memory, if that offers the same.
+/// Returns the protocols of a request; shares the memory of the member's own if they are equal.
 fn owned_protocols(request: &JoinGroup<'_>, other: Option<&Member>) -> Arc<[OwnedProtocol]> {
     if let Some(other) = other.filter(|other| other.offers_the_same(request.protocols)) {
         return Arc::clone(&other.protocols);

@@ -13,10 +13,10 @@ use crate::{
     states::State,
 };
 
-/// Up to this version the single leaver's error is the top-level one.
+/// The last version whose answer has the single leaver's error at the top level.
 const LAST_VERSION_WITH_ONE_LEAVER: i16 = 2;
 
-/// Who left, how, and the reason that the request gives.
+/// A member that left, how, and the reason in the request.
 struct Leaver<'a> {
     member_id: Arc<str>,
     how: Departed,
@@ -25,6 +25,9 @@ struct Leaver<'a> {
 
 impl Coordinator {
     pub(crate) fn leave_group(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &LeaveGroup<'_>) {
+        if request.group_id.is_some_and(|group_id| self.consumer_groups.contains_key(group_id)) {
+            return self.leave_consumer_group(step, ticket, request);
+        }
         let group = self.find_group(request.group_id.unwrap_or(""));
         let mut gone: Vec<Leaver<'_>> = Vec::new();
         let mut members = Vec::with_capacity(request.members.len());
@@ -49,7 +52,7 @@ impl Coordinator {
         step.sink.answer(ticket, Answer::LeaveGroup(LeaveAnswer { error, members: &members }));
     }
 
-    /// One identity (§8.1).
+    /// Removes one identity (§8.1).
     fn leave<'a>(
         &mut self,
         step: &mut Step<'_>,
@@ -73,8 +76,8 @@ impl Coordinator {
         Ok(Leaver { member_id: removed.id.shared(), how: Departed::Left, reason })
     }
 
-    /// Once per request, after all of its identities (§8.2). The first of them that left is the cause of a rebalance that
-    /// this begins.
+    /// Completes the request after all of its identities (§8.2). The first member that left is the cause of a rebalance
+    /// that begins here.
     fn after_departures(&mut self, step: &mut Step<'_>, group: GroupHandle, gone: &[Leaver<'_>]) {
         match self.groups[group].state {
             State::Stable | State::CompletingRebalance => {

@@ -1,25 +1,25 @@
-//! A member's id, kept in the member itself: whoever compares it has it as soon as it has the member.
+//! A member's id, stored within the member, so that a comparison needs no further load.
 
 use std::{fmt, ops::Deref, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Room for an id in its member: a client id of 25 bytes, a hyphen and a UUID. Longer ones lie elsewhere.
+/// Bytes for an id within its member: a client id of 25 bytes, a hyphen and a UUID. Longer ids are on the heap.
 const ROOM_BYTES: usize = 62;
 
-/// The id.
+/// A member id.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MemberId(Place);
 
 #[derive(Clone, PartialEq, Eq)]
 enum Place {
-    /// Its length, and its bytes; 0 behind them.
+    /// Length and bytes, padded with 0.
     Here(u8, [u8; ROOM_BYTES]),
     Elsewhere(Arc<str>),
 }
 
 impl MemberId {
-    /// Its bytes.
+    /// Returns the bytes of the id.
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
             Place::Here(length, bytes) => &bytes[..usize::from(*length)],
@@ -27,7 +27,7 @@ impl MemberId {
         }
     }
 
-    /// The id for those who keep it longer than the member lives.
+    /// Returns the id as shared memory that may outlive the member.
     pub fn shared(&self) -> Arc<str> {
         match &self.0 {
             Place::Here(..) => (**self).into(),
@@ -72,7 +72,7 @@ impl fmt::Display for MemberId {
     }
 }
 
-/// As any other text.
+/// Serializes as a string.
 impl Serialize for MemberId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self)

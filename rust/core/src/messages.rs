@@ -1,7 +1,7 @@
-//! The one description of every request and answer: names, order and kinds of their fields.
+//! One description of every request and answer: names, order and kinds of their fields.
 //!
-//! A description is a macro that hands its table to the macro it is given. Each user of the table makes its own types
-//! from it, so a field that is added here appears in all of them:
+//! A description is a macro that passes its table to another macro. Each user makes its own types from the table, so a
+//! new field appears in all of them:
 //!
 //! | user | makes |
 //! |---|---|
@@ -25,13 +25,13 @@ use serde::{Serialize, Serializer};
 
 use crate::records::serialized_bytes;
 
-/// Hands the description of the requests, and of the elements of their lists, to the macro `$apply`.
+/// Passes the description of the requests, and of their list elements, to the macro `$apply`.
 #[macro_export]
 macro_rules! requests {
     ($apply:path) => {
         $apply! {
             requests {
-                /// Become, or stay, a member (§4).
+                /// Joins a group or rejoins it (§4).
                 JoinGroup {
                     /// Wire version, 0 to 9. v0 has no rebalance timeout, v4 asks for a member id first, v9 knows
                     /// `skip_assignment`.
@@ -46,43 +46,43 @@ macro_rules! requests {
                     client_id: Text,
                     /// As `/127.0.0.1`.
                     client_host: Text,
-                    /// How long the member may be silent.
+                    /// `session.timeout.ms`, in milliseconds.
                     session_timeout_ms: i32,
-                    /// How long a rebalance waits for the member (ignored in v0).
+                    /// `rebalance.timeout.ms`, in milliseconds; ignored in v0.
                     rebalance_timeout_ms: i32,
                     /// `consumer` for consumers.
                     protocol_type: Text,
                     /// (name, metadata), in order of preference.
                     protocols: [Protocol],
-                    /// Why the client joins (v8+); only shown.
+                    /// Reason for the join (v8+); shown to operators only.
                     reason: Text or null,
                 }
 
-                /// Receive, and as the leader hand in, the assignment (§6).
+                /// Receives the assignment, and hands it in as the leader (§6).
                 SyncGroup {
                     /// Wire version, 0 to 5. v5+ must carry the protocol type and name.
                     version: i16,
                     /// `None` is a null group id.
                     group_id: Text or null,
-                    /// The generation that the member believes in.
+                    /// The generation that the client knows.
                     generation: i32,
                     /// The sender.
                     member_id: Text,
                     /// `group.instance.id` of a static member.
                     instance_id: Text or null,
-                    /// Compared if present.
+                    /// Compared with the group's if present.
                     protocol_type: Text or null,
-                    /// Compared if present.
+                    /// Compared with the group's if present.
                     protocol_name: Text or null,
-                    /// (member id, assignment): the leader's plan; ignored from any other member.
+                    /// (member id, assignment): the leader's assignment; ignored from other members.
                     assignments: [Assignment],
                 }
 
-                /// Show that the member is alive (§7).
+                /// Keeps a member's session alive (§7).
                 Heartbeat {
                     /// `None` is a null group id.
                     group_id: Text or null,
-                    /// The generation that the member believes in.
+                    /// The generation that the client knows.
                     generation: i32,
                     /// The sender.
                     member_id: Text,
@@ -90,8 +90,7 @@ macro_rules! requests {
                     instance_id: Text or null,
                 }
 
-                /// Stop being a member, one or several at once (§8). Versions 0 to 2 arrive as one identity without an
-                /// instance id.
+                /// Removes one or several members (§8). Versions 0 to 2 arrive as one identity without an instance id.
                 LeaveGroup {
                     /// Wire version, 0 to 5. Up to v2 the single member's error becomes the top-level one.
                     version: i16,
@@ -101,35 +100,35 @@ macro_rules! requests {
                     members: [LeaveIdentity],
                 }
 
-                /// Store offsets (§10).
+                /// Stores offsets (§10).
                 OffsetCommit {
                     /// Wire version, 2 to 10. v9+ answers `GROUP_ID_NOT_FOUND` where older ones answer `ILLEGAL_GENERATION`.
                     version: i16,
                     /// `None` is a null group id; the empty string is legal here.
                     group_id: Text or null,
-                    /// Negative: not from a member.
+                    /// Negative if the sender is not a member.
                     generation: i32,
-                    /// Empty: not from a member.
+                    /// Empty if the sender is not a member.
                     member_id: Text,
                     /// `group.instance.id` of a static member.
                     instance_id: Text or null,
-                    /// Retention that the request asks for (v2 to v4), relative to now.
+                    /// Requested retention (v2 to v4) in milliseconds from now.
                     retention_time_ms: i64 or null,
-                    /// What to store.
+                    /// The offsets to store.
                     topics: [CommitTopic],
                 }
 
-                /// Read offsets (§11).
+                /// Reads offsets (§11).
                 OffsetFetch {
                     /// `None` is a null group id; the empty string is legal here.
                     group_id: Text or null,
-                    /// Wait for commits that are in flight (v7+).
+                    /// Waits for commits in flight (v7+).
                     require_stable: bool,
                     /// `None`: every partition that has a committed offset.
                     topics: [FetchTopic] or null,
                 }
 
-                /// Show one group (§12.1).
+                /// Describes one group (§12.1).
                 DescribeGroup {
                     /// Wire version, 0 to 6. v6+ answers `GROUP_ID_NOT_FOUND` for a missing group.
                     version: i16,
@@ -137,7 +136,7 @@ macro_rules! requests {
                     group_id: Text or null,
                 }
 
-                /// List the groups of one coordinator partition (§12.2).
+                /// Lists the groups of one coordinator partition (§12.2).
                 ListGroups {
                     /// Only groups in these states; case-insensitive, trimmed; empty means all.
                     states: [Text],
@@ -145,35 +144,36 @@ macro_rules! requests {
                     types: [Text],
                 }
 
-                /// Remove one group with its offsets (§12.3).
+                /// Deletes one group with its offsets (§12.3).
                 DeleteGroup {
                     /// `None` is a null group id; the empty string is legal here.
                     group_id: Text or null,
                 }
 
-                /// Remove some offsets of one group (§12.4).
+                /// Deletes some offsets of one group (§12.4).
                 OffsetDelete {
                     /// `None` is a null group id.
                     group_id: Text or null,
-                    /// May be empty: the answer shows errors of the group all the same.
+                    /// May be empty: the answer still has errors of the group.
                     topics: [OffsetDeleteTopic],
                 }
 
-                /// Join, stay in and leave a group of the consumer protocol (docs/consumer-protocol.md §4.1).
+                /// Joins, keeps and leaves a membership in a group of the consumer protocol (docs/consumer-protocol.md
+                /// §4.1).
                 ConsumerGroupHeartbeat {
-                    /// Wire version, 0 or 1. From v1 on the client makes its member id.
+                    /// Wire version, 0 or 1. From v1 on the client generates its member id. -1 renews the session only.
                     version: i16,
-                    /// Empty is refused.
+                    /// An empty id is refused.
                     group_id: Text,
-                    /// Empty only in v0, by a member that joins.
+                    /// Empty only in v0, from a joining member.
                     member_id: Text,
-                    /// 0 joins, -1 leaves, -2 leaves a static member's place open.
+                    /// 0 joins, -1 leaves, -2 leaves and keeps a static member's place.
                     member_epoch: i32,
                     /// `group.instance.id` of a static member.
                     instance_id: Text or null,
                     /// `client.rack`; null: unchanged.
                     rack_id: Text or null,
-                    /// How long the member may take to give partitions up; -1: unchanged.
+                    /// Time that the member has to revoke partitions, in milliseconds; -1: unchanged.
                     rebalance_timeout_ms: i32,
                     /// Null: unchanged.
                     subscribed_topic_names: [Text] or null,
@@ -181,7 +181,7 @@ macro_rules! requests {
                     subscribed_topic_regex: Text or null,
                     /// Null: unchanged.
                     server_assignor: Text or null,
-                    /// What the member owns now; null: it does not say.
+                    /// Partitions that the member owns; null: not reported.
                     topic_partitions: [TopicPartitions] or null,
                     /// From the request header.
                     client_id: Text,
@@ -189,20 +189,20 @@ macro_rules! requests {
                     client_host: Text,
                 }
 
-                /// Show one group of the consumer protocol (docs/consumer-protocol.md §13.1).
+                /// Describes one group of the consumer protocol (docs/consumer-protocol.md §13.1).
                 ConsumerGroupDescribe {
-                    /// Empty is refused.
+                    /// An empty id is refused.
                     group_id: Text,
                 }
 
-                /// `OffsetFetch` of version 9 and later, which can say who asks (docs/consumer-protocol.md §12). Its answer
-                /// is that of `OffsetFetch`.
+                /// `OffsetFetch` of version 9 and later, which can identify its sender (docs/consumer-protocol.md §12).
+                /// Its answer is that of `OffsetFetch`.
                 ConsumerOffsetFetch {
                     /// As in `OffsetFetch`.
                     group_id: Text or null,
-                    /// Null: no member.
+                    /// Null: not from a member.
                     member_id: Text or null,
-                    /// Negative: no member.
+                    /// Negative: not from a member.
                     member_epoch: i32,
                     /// As in `OffsetFetch`.
                     require_stable: bool,
@@ -212,7 +212,7 @@ macro_rules! requests {
             }
 
             elements {
-                /// One protocol that a joining member offers.
+                /// A protocol that a joining member offers.
                 Protocol {
                     /// Such as `range`.
                     name: Text,
@@ -220,21 +220,21 @@ macro_rules! requests {
                     metadata: Bytes,
                 }
 
-                /// One member's part of the leader's plan.
+                /// The part of the leader's assignment for one member.
                 Assignment {
-                    /// The member.
+                    /// The member id.
                     member_id: Text,
                     /// Relayed byte for byte (S11).
                     assignment: Bytes,
                 }
 
-                /// One leaver.
+                /// A member that leaves.
                 LeaveIdentity {
                     /// Empty for an administrative removal by instance id.
                     member_id: Text,
                     /// `group.instance.id` of a static member.
                     instance_id: Text or null,
-                    /// Why the client leaves (v5+); only shown.
+                    /// Reason for leaving (v5+); shown to operators only.
                     reason: Text or null,
                 }
 
@@ -242,21 +242,21 @@ macro_rules! requests {
                 CommitTopic {
                     /// The topic's name.
                     name: Text,
-                    /// The topic's id; 0 when it is not known. Goes into the record.
+                    /// The topic id, 0 if unknown. The record stores it.
                     topic_id: u128,
-                    /// In the order of the request; repetitions are answered as often as sent.
+                    /// In request order. The answer repeats repeated partitions.
                     partitions: [CommitPartition],
                 }
 
                 /// One offset of a commit.
                 CommitPartition {
-                    /// The partition.
+                    /// The partition index.
                     index: i32,
-                    /// Stored as it is; not range-checked.
+                    /// The offset; any value is stored.
                     offset: i64,
-                    /// -1: unknown.
+                    /// The leader epoch; -1: unknown.
                     leader_epoch: i32,
-                    /// Null is stored as "".
+                    /// Metadata of the client; null is stored as "".
                     metadata: Text or null,
                 }
 
@@ -264,26 +264,26 @@ macro_rules! requests {
                 FetchTopic {
                     /// The topic's name.
                     name: Text,
-                    /// The topic's id if the request named the topic by it (v10), else 0. Offsets of a topic with
-                    /// another id are not shown.
+                    /// The topic id if the request named the topic by it (v10), else 0. Offsets of a topic with another
+                    /// id are left out.
                     topic_id: u128,
                     /// In the order of the request.
                     partitions: [i32],
                 }
 
-                /// The partitions of one topic whose offsets are to go.
+                /// The partitions of one topic whose offsets to delete.
                 OffsetDeleteTopic {
                     /// The topic's name.
                     name: Text,
-                    /// In the order of the request; repetitions are answered as often as sent.
+                    /// In request order. The answer repeats repeated partitions.
                     partitions: [i32],
                 }
 
                 /// Partitions of one topic.
                 TopicPartitions {
-                    /// The topic.
+                    /// The topic id.
                     topic_id: u128,
-                    /// Its partitions.
+                    /// Partition indexes.
                     partitions: Indexes,
                 }
             }
@@ -291,8 +291,8 @@ macro_rules! requests {
     };
 }
 
-/// Hands the description of the answers, and of the elements of their lists, to the macro `$apply`. A row is
-/// `REQUEST => ANSWER`.
+/// Passes the description of the answers, and of their list elements, to the macro `$apply`. A row is `REQUEST =>
+/// ANSWER`.
 #[macro_export]
 macro_rules! answers {
     ($apply:path) => {
@@ -312,9 +312,9 @@ macro_rules! answers {
                     leader: Text,
                     /// v9+: the leader receives the members but need not compute a plan.
                     skip_assignment: bool,
-                    /// The receiver's own id, or "".
+                    /// The member id of the receiver, or "".
                     member_id: Text,
-                    /// Only for the leader.
+                    /// Filled in for the leader only.
                     members: [JoinedMember],
                 }
 
@@ -326,7 +326,7 @@ macro_rules! answers {
                     protocol_type: Text or null,
                     /// v5+; null on an error.
                     protocol_name: Text or null,
-                    /// The leader's bytes for this member, or empty.
+                    /// The leader's bytes for this member; empty on an error.
                     assignment: Bytes,
                 }
 
@@ -335,9 +335,9 @@ macro_rules! answers {
 
                 /// Answer to `LeaveGroup` (§8).
                 LeaveGroup => LeaveAnswer {
-                    /// Top level; up to v2 the single member's error.
+                    /// Error of the request. Up to v2 it is the single member's error.
                     error: ErrorCode,
-                    /// In request order, identities as requested; empty on a top-level error of the gate.
+                    /// In request order, with the identities of the request; empty after an error of the gate.
                     members: [LeftMember],
                 }
 
@@ -349,9 +349,9 @@ macro_rules! answers {
 
                 /// Answer to `OffsetFetch` (§11) for one group.
                 OffsetFetch => FetchAnswer {
-                    /// The group's.
+                    /// Error of the group.
                     error: ErrorCode,
-                    /// The group asked about.
+                    /// The group of the request.
                     group_id: Text,
                     /// Empty on an error.
                     topics: [FetchedTopic],
@@ -359,17 +359,17 @@ macro_rules! answers {
 
                 /// Answer to `DescribeGroups` (§12.1) for one group.
                 DescribeGroup => DescribeAnswer {
-                    /// The gate's, or from v6 on `GROUP_ID_NOT_FOUND`.
+                    /// Error of the gate, or from v6 on `GROUP_ID_NOT_FOUND`.
                     error: ErrorCode,
-                    /// v6+: only with `GROUP_ID_NOT_FOUND`.
+                    /// v6+: set with `GROUP_ID_NOT_FOUND` only.
                     error_message: Text or null,
-                    /// The group asked about.
+                    /// The group of the request.
                     group_id: Text,
-                    /// `Dead` for a missing group; "" when the gate refused.
+                    /// The state; `Dead` for a missing group, "" after an error of the gate.
                     state: Text,
                     /// "" if the group has none.
                     protocol_type: Text,
-                    /// Only while Stable.
+                    /// Set in Stable only.
                     protocol_name: Text,
                     /// In joining order.
                     members: [DescribedMember],
@@ -377,25 +377,25 @@ macro_rules! answers {
 
                 /// Answer to `ListGroups` (§12.2) for one coordinator partition.
                 ListGroups => ListAnswer {
-                    /// The gate's.
+                    /// Error of the gate.
                     error: ErrorCode,
-                    /// By group id.
+                    /// Sorted by group id.
                     groups: [ListedGroup],
                 }
 
                 /// Answer to `DeleteGroups` (§12.3) for one group. It never has a message (v3+).
                 DeleteGroup => DeleteAnswer {
-                    /// `NONE` when the group is gone for good.
+                    /// `NONE` when the deletion is durable.
                     error: ErrorCode,
-                    /// The group asked about.
+                    /// The group of the request.
                     group_id: Text,
                 }
 
                 /// Answer to `OffsetDelete` (§12.4).
                 OffsetDelete => OffsetDeleteAnswer {
-                    /// The group's error.
+                    /// Error of the group.
                     error: ErrorCode,
-                    /// In request order; empty on an error of the group.
+                    /// In request order; empty after an error of the group.
                     topics: [OffsetDeletedTopic],
                 }
 
@@ -403,26 +403,25 @@ macro_rules! answers {
                 ConsumerGroupHeartbeat => ConsumerHeartbeatAnswer {
                     /// `NONE` on success.
                     error: ErrorCode,
-                    /// Null on success, and where the code says everything.
+                    /// Null on success, and if the code says everything.
                     error_message: Text or null,
                     /// Null on an error.
                     member_id: Text or null,
-                    /// The epoch to send with the next heartbeat; that of the request when the member left, 0 on an
-                    /// error.
+                    /// The epoch for the next heartbeat. The epoch of the request if the member left, 0 on an error.
                     member_epoch: i32,
-                    /// 0 on an error and when the member left.
+                    /// In milliseconds; 0 on an error and when the member left.
                     heartbeat_interval_ms: i32,
-                    /// What the member owns now; null: unchanged.
+                    /// The member's new assignment; null: unchanged.
                     assignment: [AssignedTopic] or null,
                 }
 
                 /// Answer to `ConsumerGroupDescribe` (docs/consumer-protocol.md §13.1) for one group.
                 ConsumerGroupDescribe => ConsumerDescribeAnswer {
-                    /// The group's error.
+                    /// Error of the group.
                     error: ErrorCode,
                     /// Null on success.
                     error_message: Text or null,
-                    /// The group asked about.
+                    /// The group of the request.
                     group_id: Text,
                     /// "" on an error.
                     group_state: Text,
@@ -430,17 +429,17 @@ macro_rules! answers {
                     group_epoch: i32,
                     /// The epoch of the target assignment.
                     assignment_epoch: i32,
-                    /// The assignor that most members name.
+                    /// The assignor that most members prefer.
                     assignor_name: Text,
-                    /// By member id.
+                    /// Sorted by member id.
                     members: [ConsumerMemberDescription],
                 }
             }
 
             elements {
-                /// One line of the list that the leader gets.
+                /// One member in the leader's list.
                 JoinedMember {
-                    /// The member.
+                    /// The member id.
                     member_id: Text,
                     /// Static members only (v5+).
                     instance_id: Text or null,
@@ -448,35 +447,35 @@ macro_rules! answers {
                     metadata: Bytes,
                 }
 
-                /// One leaver's result.
+                /// The result for one leaver.
                 LeftMember {
-                    /// As requested.
+                    /// The member id of the request.
                     member_id: Text,
-                    /// As requested.
+                    /// The instance id of the request.
                     instance_id: Text or null,
                     /// `NONE` when it left.
                     error: ErrorCode,
                 }
 
-                /// One member in a description.
+                /// One member of a description.
                 DescribedMember {
-                    /// The member.
+                    /// The member id.
                     member_id: Text,
                     /// Static members only (v4+).
                     instance_id: Text or null,
-                    /// As it joined first.
+                    /// `client.id` of the first join.
                     client_id: Text,
-                    /// As it joined first.
+                    /// Host of the first join.
                     client_host: Text,
-                    /// For the chosen protocol while Stable, else empty.
+                    /// Metadata for the chosen protocol in Stable, else empty.
                     metadata: Bytes,
-                    /// The assignment in memory.
+                    /// The current assignment.
                     assignment: Bytes,
                 }
 
-                /// One line of a listing. The group type is always `classic`.
+                /// One group of a list. Its type is `classic`.
                 ListedGroup {
-                    /// The group.
+                    /// The group id.
                     group_id: Text,
                     /// "" if it has none.
                     protocol_type: Text,
@@ -486,45 +485,45 @@ macro_rules! answers {
 
                 /// Partitions of one topic in the answer to a heartbeat.
                 AssignedTopic {
-                    /// The topic.
+                    /// The topic id.
                     topic_id: u128,
-                    /// Its partitions.
+                    /// Partition indexes.
                     partitions: Indexes,
                 }
 
                 /// Partitions of one topic in a description.
                 NamedTopic {
-                    /// The topic.
+                    /// The topic id.
                     topic_id: u128,
-                    /// Its name.
+                    /// The topic name.
                     topic: Text,
-                    /// Its partitions.
+                    /// Partition indexes.
                     partitions: Indexes,
                 }
 
                 /// One member in the description of a consumer group.
                 ConsumerMemberDescription {
-                    /// The member.
+                    /// The member id.
                     member_id: Text,
                     /// Static members only.
                     instance_id: Text or null,
-                    /// `client.rack`
+                    /// `client.rack`; null if unknown.
                     rack_id: Text or null,
                     /// The member epoch.
                     member_epoch: i32,
-                    /// `client.id`
+                    /// `client.id`.
                     client_id: Text,
                     /// As `/127.0.0.1`.
                     client_host: Text,
-                    /// Sorted.
+                    /// Topic names, sorted.
                     subscribed_topic_names: [Text],
                     /// "" if it has none.
                     subscribed_topic_regex: Text or null,
-                    /// What it owns.
+                    /// The partitions that the member owns.
                     assignment: [NamedTopic],
-                    /// What it is to own.
+                    /// The partitions of the target assignment.
                     target_assignment: [NamedTopic],
-                    /// 0 classic, 1 consumer (v1+).
+                    /// 0: classic, 1: consumer (v1+).
                     member_type: i8,
                 }
             }
@@ -547,7 +546,7 @@ macro_rules! borrowed_type {
 }
 pub(crate) use borrowed_type;
 
-/// One borrowed struct of the table; none for an answer that is a plain type.
+/// Generates one borrowed struct of the table; nothing for an answer of a plain type.
 macro_rules! borrowed_struct {
     ($(#[$doc:meta])* $plain:ident) => {};
     ($(#[$doc:meta])* $name:ident {
@@ -572,7 +571,7 @@ macro_rules! borrowed_struct {
 }
 pub(crate) use borrowed_struct;
 
-/// A field as serde takes it.
+/// Converts a field for serde.
 macro_rules! serialized {
     (Bytes $value:expr) => {
         &$crate::messages::SerializedBytes($value)

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
-    coordinator::Coordinator,
+    coordinator::{Coordinator, Phase},
     effects::{AppendId, Step},
     error::ErrorCode,
     group::{Group, GroupHandle, MemberHandle},
@@ -15,7 +15,7 @@ use crate::{
     states::State,
 };
 
-/// From this version on a commit to a missing group says that it is missing.
+/// The first version that answers a commit to a missing group with `GROUP_ID_NOT_FOUND`.
 const FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: i16 = 9;
 
 const NO_OFFSET: i64 = -1;
@@ -56,7 +56,8 @@ impl Coordinator {
         }
     }
 
-    /// Who may commit in which state (§10.1); gives the member whose session the commit extends. INVARIANT: S15.
+    /// Checks whether the sender may commit in this state (§10.1). Returns the member whose session the commit extends.
+    /// INVARIANT: S15.
     fn may_commit(&self, request: &OffsetCommit<'_>) -> Result<Option<MemberHandle>, ErrorCode> {
         let group_id = request.group_id.unwrap_or("");
         if let Some(checked) = self.check_consumer_commit(request) {
@@ -86,7 +87,7 @@ impl Coordinator {
         Ok(Some(member))
     }
 
-    /// The limit counts UTF-16 units, as Java's strings do.
+    /// Checks the size of commit metadata in UTF-16 code units, as Java does.
     fn check_metadata(&self, partition: &CommitPartition<'_>) -> ErrorCode {
         let units = partition.metadata.map_or(0, |metadata| metadata.encode_utf16().count());
         if units > self.config.offset_metadata_max_bytes as usize {
@@ -96,7 +97,7 @@ impl Coordinator {
         }
     }
 
-    /// Sets or removes one offset. The first offset of a group without members brings it into being.
+    /// Sets or removes one offset. The first offset of a missing group creates it.
     pub(crate) fn set_offset(
         &mut self,
         now: Now,
@@ -116,21 +117,25 @@ impl Coordinator {
         }
     }
 
-    /// The group, or a new one that only stores offsets.
+    /// Finds a group, or creates one that only stores offsets.
     pub(crate) fn find_or_insert_simple(&mut self, now: Now, group_id: &str) -> GroupHandle {
         if let Some(handle) = self.find_group(group_id) {
             return handle;
         }
         let group_id: Arc<str> = group_id.into();
-        let mut group = Group::new(Arc::clone(&group_id), now);
-        group.durable = true;
-        let handle = self.groups.insert(group);
+        let handle = self.groups.insert(self.simple_group(now, &group_id));
         self.group_ids.insert(group_id, handle);
         handle
     }
 
-    /// The offsets of topics that are gone go too, in any state, and tombstones say so; commits that are in flight get
-    /// theirs behind them in the log.
+    /// Returns a group that has only offsets. While the log is replayed, it has no state timestamp yet (§15.1).
+    pub(crate) fn simple_group(&self, now: Now, group_id: &Arc<str>) -> Group {
+        let state_timestamp_ms = (self.phase != Phase::Loading).then_some(now.wall_ms);
+        Group { durable: true, state_timestamp_ms, ..Group::new(Arc::clone(group_id), now) }
+    }
+
+    /// Removes the offsets of deleted topics in any state, with tombstones. Commits in flight get tombstones that
+    /// follow them in the log.
     pub(crate) fn forget_topics(&mut self, step: &mut Step<'_>, topics: &[&str]) {
         let gone = |topic: &Arc<str>| topics.contains(&&**topic);
         let mut keys = BTreeSet::new();
@@ -147,14 +152,16 @@ impl Coordinator {
             }
         }
         let tombstone = |(group_id, topic, partition)| Record::Offset { group_id, topic, partition, value: None };
-        if !keys.is_empty() {
-            let unsaved = self.take_unsaved();
-            self.append_unattended(step, unsaved);
+        if keys.is_empty() {
+            return;
         }
-        self.append_unattended(step, keys.into_iter().map(tombstone).collect());
+        let tombstones: Vec<Record> = keys.into_iter().map(tombstone).collect();
+        let unsaved = self.take_unsaved(&tombstones);
+        self.append_unattended(step, unsaved);
+        self.append_unattended(step, tombstones);
     }
 
-    /// Every partition gets the same error.
+    /// Answers every partition with the same error.
     pub(crate) fn answer_commit_error(
         step: &mut Step<'_>,
         ticket: Ticket,
@@ -172,7 +179,7 @@ impl Coordinator {
         step.sink.answer(ticket, Answer::OffsetCommit(CommitAnswer { topics: &topics }));
     }
 
-    /// The results; a failed append fails every partition of its request.
+    /// Answers with the results. A failed append fails every partition of its request.
     pub(crate) fn answer_commit(
         step: &mut Step<'_>,
         ticket: Ticket,
@@ -200,7 +207,7 @@ impl Coordinator {
         }
     }
 
-    /// `OffsetFetch` of version 9 and later says who asks (docs/consumer-protocol.md §12).
+    /// Handles `OffsetFetch` of version 9 and later, which identifies its sender (docs/consumer-protocol.md §12).
     pub(crate) fn consumer_offset_fetch(
         &mut self,
         step: &mut Step<'_>,
@@ -215,7 +222,7 @@ impl Coordinator {
         }
     }
 
-    /// The newest append in flight that somebody asked for and that changes offsets of the group.
+    /// Returns the newest requested append in flight that changes offsets of the group.
     fn newest_write_in_flight(&self, group_id: &str) -> Option<AppendId> {
         let writes = |purpose: &Purpose| {
             matches!(purpose, Purpose::Commit(..) | Purpose::Delete(..) | Purpose::OffsetDelete(..))
@@ -225,7 +232,7 @@ impl Coordinator {
         of_group.map(|(append_id, _)| *append_id)
     }
 
-    /// What is durable now. INVARIANT: S25.
+    /// Answers with durable offsets. INVARIANT: S25.
     pub(crate) fn answer_fetch(&self, step: &mut Step<'_>, fetch: &WaitingFetch) {
         let offsets = self.find_group(&fetch.group_id).map(|group| &self.groups[group].offsets);
         let topics: Vec<FetchedTopic<'_>> = match (&fetch.topics, offsets) {
@@ -261,7 +268,7 @@ fn wanted(topic: &FetchTopic<'_>) -> WantedTopic {
     (topic.name.into(), topic.topic_id, topic.partitions.to_vec())
 }
 
-/// A topic that was asked for by its id is another one than that of an offset whose id differs; 0 is not known (§11.1).
+/// Whether the topic id of a request matches the id stored with an offset; 0 is unknown and matches (§11.1).
 fn is_same_topic(asked: u128, stored: u128) -> bool {
     asked == 0 || stored == 0 || asked == stored
 }
@@ -276,7 +283,8 @@ fn offset_value(
     let has_room = retention_ms.is_none();
     OffsetValue {
         offset: partition.offset,
-        // A record with an expire timestamp has no place for these two (§14): what a load would lose is not kept.
+        // A record with an expire timestamp cannot store these two (§14). They would be lost on load, so they are
+        // dropped now.
         leader_epoch: if has_room { partition.leader_epoch } else { NO_EPOCH },
         topic_id: if has_room { topic.topic_id } else { 0 },
         metadata: partition.metadata.unwrap_or("").into(),

@@ -1,4 +1,4 @@
-//! What has a deadline, and what is watched (docs/protocol.md §16.2).
+//! Operations with a deadline, and the keys that watch them (docs/protocol.md §16.2).
 
 use std::sync::Arc;
 
@@ -10,40 +10,46 @@ use crate::{
     request::{Entropy, JoinGroup, Protocol, Ticket},
 };
 
-/// Every deadline that the coordinator knows (S19).
+/// Every kind of deadline (S19).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Operation {
-    /// A member's session ends (§7.3).
+    /// A member's session expires (§7.3).
     Session(MemberHandle),
-    /// A new member's first join must have ended (§4.7).
+    /// A new member has not completed its first join (§4.7).
     NewMember(MemberHandle),
-    /// An id that was handed out is dropped (§4.6).
+    /// A pending member id expires (§4.6).
     Pending(Box<(GroupHandle, Arc<str>)>),
-    /// The initial delay, or one of its extensions, is over (§5.3).
+    /// The initial delay, or its extension, ends (§5.3).
     InitialDelay(GroupHandle),
-    /// The join phase ends with whoever is there (§5.4).
+    /// The join phase ends with the members that have joined (§5.4).
     Join(GroupHandle),
-    /// Who has not sent `SyncGroup` by now is removed (§6.5).
+    /// Removes members whose `SyncGroup` is missing (§6.5).
     Sync(GroupHandle),
-    /// Whoever waits for this append is told that it takes too long (§10.3).
+    /// An append times out for waiting requests (§10.3).
     Append(AppendId),
-    /// A fetch that waits for commits in flight is given up (§11.3).
+    /// A fetch that waits for commits in flight times out (§11.3).
     StableFetch(Box<WaitingFetch>),
-    /// A request to a group that is being deleted is given up (§12.3).
+    /// A request to a group that is being deleted times out (§12.3).
     AfterDeletion(Box<Deferred>),
-    /// The cleaner begins, or goes on (§13).
+    /// The cleaner starts or continues (§13).
     Cleaner,
-    /// The session of a member of a consumer group ends: group and member.
+    /// The session of a consumer-group member expires: group and member id.
     ConsumerSession(Box<(Arc<str>, Arc<str>)>),
-    /// A member of a consumer group must have given its partitions up: group, member, and its epoch.
+    /// A consumer-group member has not revoked its partitions in time: group id, member id and member epoch.
     ConsumerRebalance(Box<(Arc<str>, Arc<str>, i32)>),
-    /// A request that waits for an append of its consumer group is given up.
+    /// A request that waits for an append of its consumer group times out.
     ConsumerWait(Box<(Arc<str>, Ticket)>),
+    /// A classic member of a consumer group must have joined again: group and member.
+    ConsumerJoin(Box<(Arc<str>, Arc<str>)>),
+    /// A classic member of a consumer group must have sent `SyncGroup`: group and member.
+    ConsumerSync(Box<(Arc<str>, Arc<str>)>),
+    /// The topic patterns of a consumer group are resolved.
+    ConsumerPatterns(Box<Arc<str>>),
 }
 
 impl Operation {
-    /// The names of all of them, as the vocabulary has them.
-    pub const NAMES: [&'static str; 13] = [
+    /// The names of all variants, as in the vocabulary.
+    pub const NAMES: [&'static str; 16] = [
         "Session",
         "NewMember",
         "Pending",
@@ -57,9 +63,12 @@ impl Operation {
         "ConsumerSession",
         "ConsumerRebalance",
         "ConsumerWait",
+        "ConsumerJoin",
+        "ConsumerSync",
+        "ConsumerPatterns",
     ];
 
-    /// Its name.
+    /// Returns the name of the variant.
     pub fn name(&self) -> &'static str {
         let at = match self {
             Operation::Session(_) => 0,
@@ -75,6 +84,9 @@ impl Operation {
             Operation::ConsumerSession(_) => 10,
             Operation::ConsumerRebalance(_) => 11,
             Operation::ConsumerWait(_) => 12,
+            Operation::ConsumerJoin(_) => 13,
+            Operation::ConsumerSync(_) => 14,
+            Operation::ConsumerPatterns(_) => 15,
         };
         Operation::NAMES[at]
     }
@@ -83,70 +95,70 @@ impl Operation {
 /// A fetch that waits for an append.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WaitingFetch {
-    /// Whom to answer.
+    /// The ticket to answer.
     pub ticket: Ticket,
-    /// The group asked about.
+    /// The group of the request.
     pub group_id: Arc<str>,
-    /// What was asked for; `None` is everything.
+    /// Requested topics; `None`: all.
     pub topics: Option<Vec<WantedTopic>>,
 }
 
-/// A topic of a fetch: its name, the id that it was asked by (0: by name), partitions.
+/// A topic of a fetch: its name, its id (0 if requested by name), and partitions.
 pub type WantedTopic = (Arc<str>, u128, Vec<i32>);
 
-/// What an operation can watch besides its deadline.
+/// A key that watches an operation besides its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum WatchKey {
-    /// The end of an append.
+    /// The result of an append.
     Append(AppendId),
 }
 
-/// A request that waits until the deletion of its group has ended, one way or the other (§12.3).
+/// A request that waits for the deletion of its group to complete (§12.3).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Deferred {
-    /// Whom to answer.
+    /// The ticket to answer.
     pub ticket: Ticket,
     /// The group that is being deleted.
     pub group_id: Arc<str>,
-    /// What was asked.
+    /// The deferred request.
     pub asked: Asked,
 }
 
-/// What a request asked that has to wait.
+/// The content of a deferred request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Asked {
-    /// `JoinGroup`.
+    /// A `JoinGroup`.
     Join(Box<DeferredJoin>),
-    /// `DeleteGroup`.
+    /// A `DeleteGroups`.
     DeleteGroup,
-    /// `OffsetDelete`, with the partitions by topic.
+    /// An `OffsetDelete` with its partitions by topic.
     OffsetDelete(Vec<(Arc<str>, Vec<i32>)>),
 }
 
-/// A `JoinGroup` with strings of its own.
+/// A `JoinGroup` that owns its strings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeferredJoin {
-    /// Of the request.
+    /// The request version.
     pub version: i16,
-    /// The bits that the new member id is made of.
+    /// Random bits for a new member id.
     pub entropy: u128,
-    /// Empty on the first join.
+    /// The member id; empty on the first join.
     pub member_id: Arc<str>,
-    /// Static members only.
+    /// `group.instance.id` of a static member.
     pub instance_id: Option<Arc<str>>,
-    /// `client.id`
+    /// `client.id`.
     pub client_id: Arc<str>,
-    /// As `/127.0.0.1`.
+    /// Host in Kafka's notation: `/127.0.0.1`.
     pub client_host: Arc<str>,
-    /// How long the member may be silent.
+    /// `session.timeout.ms`, in milliseconds.
     pub session_timeout_ms: i32,
-    /// How long a rebalance waits for the member.
+    /// `rebalance.timeout.ms`, in milliseconds.
     pub rebalance_timeout_ms: i32,
-    /// Such as `consumer`.
+    /// The protocol type, such as `consumer`.
     pub protocol_type: Arc<str>,
-    /// In order of preference.
+    /// The offered protocols, in order of preference.
     pub protocols: Vec<OwnedProtocol>,
-    /// Why the client joins.
+    /// Reason for the join.
     pub reason: Option<Arc<str>>,
 }
 
@@ -168,13 +180,13 @@ impl DeferredJoin {
             reason: request.reason.map(Arc::from),
         }
     }
-    /// What it offers, as in a request.
+    /// Borrows the offered protocols.
     pub(crate) fn offers(&self) -> Vec<Protocol<'_>> {
         let offers = self.protocols.iter();
         offers.map(|offer| Protocol { name: &offer.name, metadata: &offer.metadata }).collect()
     }
 
-    /// The request again.
+    /// Borrows the request.
     pub(crate) fn request<'a>(&'a self, group_id: &'a str, offers: &'a [Protocol<'a>]) -> JoinGroup<'a> {
         JoinGroup {
             version: self.version,

@@ -1,17 +1,17 @@
-//! A list that grows by pages. A full page stays where it is: growing takes no pause that grows with the list, and no
-//! more room lies unused than one page has.
+//! A list that grows by pages. Full pages never move, so growth has no pause that depends on the length, and at most
+//! one page of memory is unused.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bits of an index that say where in its page it is.
+/// Bits of an index that select a position within its page.
 const PAGE_BITS: u32 = 12;
-/// Places of a page.
+/// Positions per page.
 const PAGE: usize = 1 << PAGE_BITS;
 
-/// The list.
+/// A list in pages.
 #[derive(Clone, Debug)]
 pub(crate) struct Pages<T> {
-    /// All of them full but the last.
+    /// Pages; all but the last are full.
     pages: Vec<Vec<T>>,
 }
 
@@ -22,12 +22,12 @@ impl<T> Default for Pages<T> {
 }
 
 impl<T> Pages<T> {
-    /// How many there are.
+    /// Counts the elements.
     pub fn len(&self) -> usize {
         self.pages.last().map_or(0, |last| (self.pages.len() - 1) * PAGE + last.len())
     }
 
-    /// Behind all others.
+    /// Appends an element.
     pub fn push(&mut self, value: T) {
         match self.pages.last_mut() {
             Some(last) if last.len() < PAGE => last.push(value),
@@ -35,17 +35,17 @@ impl<T> Pages<T> {
         }
     }
 
-    /// The one with this index.
+    /// Returns the element at this index.
     pub fn get(&self, index: usize) -> Option<&T> {
         self.pages.get(index >> PAGE_BITS)?.get(index % PAGE)
     }
 
-    /// The one with this index, to be changed.
+    /// Returns the element at this index, mutably.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         self.pages.get_mut(index >> PAGE_BITS)?.get_mut(index % PAGE)
     }
 
-    /// All of them in their order.
+    /// Iterates in index order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.pages.iter().flatten()
     }
@@ -73,7 +73,7 @@ impl<T> FromIterator<T> for Pages<T> {
     }
 }
 
-/// As any other list.
+/// Serializes as a plain list.
 impl<T: Serialize> Serialize for Pages<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeSeq as _;

@@ -1,4 +1,4 @@
-//! One group's state in the vocabulary's terms, for comparison with a model, and its digest.
+//! One group's state in the terms of the vocabulary, for comparison with a model, and its digest.
 
 use std::sync::Arc;
 
@@ -15,36 +15,36 @@ use crate::{
     states::State,
 };
 
-/// One group as plain data; every list is in a stated order, every deadline is the logical one.
+/// One group as plain data. Every list has a documented order; every deadline is the logical one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Projection {
-    /// The group.
+    /// The group id.
     pub group_id: Arc<str>,
     /// Its state.
     pub state: State,
-    /// Since when, monotonic milliseconds.
+    /// Start of the state in monotonic milliseconds.
     pub since_ms: u64,
     /// Its generation.
     pub generation: i32,
-    /// Kept when the group empties.
+    /// The protocol type; kept when the group becomes empty.
     pub protocol_type: Option<Arc<str>>,
     /// The chosen protocol.
     pub protocol_name: Option<Arc<str>>,
     /// The leader's member id.
     pub leader: Option<Arc<str>>,
-    /// In joining order.
+    /// Members in joining order.
     pub members: Vec<ProjectedMember>,
-    /// Ids handed out, with their deadlines, by id.
+    /// Pending member ids with their deadlines in milliseconds, by id.
     pub pending: Vec<(Arc<str>, u64)>,
-    /// The initial-delay, join and sync deadlines that are armed, by name.
+    /// The armed initial-delay, join and sync deadlines in milliseconds, by name.
     pub timers: Vec<(&'static str, u64)>,
-    /// Appends about this group that are in flight, by number.
+    /// Ids of the group's appends in flight, ascending.
     pub in_flight: Vec<u64>,
-    /// The append that ends this group, if it is on its way.
+    /// Id of the append that deletes this group, in flight.
     pub deleting: Option<u64>,
-    /// Whether the log has something of this group.
+    /// Whether the log has a record of this group.
     pub durable: bool,
-    /// Topics that members subscribe to, sorted; `None` is unknown.
+    /// Topics that members subscribe to, sorted; `None` if unknown.
     pub subscribed_topics: Option<Vec<Arc<str>>>,
     /// Durable offsets by topic and partition.
     pub offsets: Vec<(Arc<str>, i32, OffsetValue)>,
@@ -54,32 +54,32 @@ pub struct Projection {
 #[expect(clippy::struct_excessive_bools, reason = "four independent facts, compared field by field")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct ProjectedMember {
-    /// The member.
+    /// The member id.
     pub member_id: Arc<str>,
-    /// Static members only.
+    /// `group.instance.id` of a static member.
     pub instance_id: Option<Arc<str>>,
-    /// How long it may be silent.
+    /// `session.timeout.ms`, in milliseconds.
     pub session_timeout_ms: i32,
-    /// How long a rebalance waits for it.
+    /// `rebalance.timeout.ms`, in milliseconds.
     pub rebalance_timeout_ms: i32,
-    /// (name, metadata), in order of preference.
+    /// (name, metadata) in order of preference.
     pub protocols: Vec<(Arc<str>, Arc<[u8]>)>,
-    /// The leader's bytes for it.
+    /// The assignment that the leader sent for this member.
     pub assignment: Arc<[u8]>,
-    /// It has a parked `JoinGroup`.
+    /// Whether a `JoinGroup` is parked.
     pub awaits_join: bool,
-    /// It has a parked `SyncGroup`.
+    /// Whether a `SyncGroup` is parked.
     pub awaits_sync: bool,
-    /// It has not sent `SyncGroup` for this generation.
+    /// Whether `SyncGroup` of this generation is missing.
     pub owes_sync: bool,
-    /// It has never seen a join phase complete.
+    /// Whether the member has never seen a join phase complete.
     pub is_new: bool,
-    /// Its session or new-member deadline.
+    /// The session or new-member deadline in monotonic milliseconds.
     pub deadline_ms: Option<u64>,
 }
 
 impl Projection {
-    /// Of a group of which nothing is known but its id.
+    /// Creates a projection of an otherwise unknown group.
     fn new(group_id: &Arc<str>) -> Projection {
         Projection {
             group_id: Arc::clone(group_id),
@@ -101,7 +101,7 @@ impl Projection {
     }
 }
 
-/// Makes both the same, and counts nothing if they are.
+/// Points `seen` to the memory of `own`; does not touch reference counts if they already share it.
 fn share<T: ?Sized>(seen: &mut Arc<T>, own: &Arc<T>) {
     if !Arc::ptr_eq(seen, own) {
         seen.clone_from(own);
@@ -125,7 +125,7 @@ fn show_offset(view: &mut (Arc<str>, i32, OffsetValue), (topic, partition, value
     (seen.commit_timestamp_ms, seen.expire_timestamp_ms) = (*commit_timestamp_ms, *expire_timestamp_ms);
 }
 
-/// Lets a list show these: what is in it already is changed, what is not is made.
+/// Fills a list in place: changes existing elements and makes missing ones.
 fn refill<T, O>(list: &mut Vec<T>, own: impl Iterator<Item = O>, make: impl Fn(O) -> T, change: impl Fn(&mut T, O)) {
     let mut length = 0;
     for one in own {
@@ -139,21 +139,20 @@ fn refill<T, O>(list: &mut Vec<T>, own: impl Iterator<Item = O>, make: impl Fn(O
 }
 
 impl Coordinator {
-    /// One group as plain data. `None`: no such group.
+    /// Returns one group as plain data; `None` if there is no such group.
     pub fn project(&self, group_id: &str) -> Option<Projection> {
         let mut view = None;
         self.project_into(group_id, &mut view);
         view
     }
 
-    /// The same into a view that was taken before, of whatever group: its memory is used again, and what has not
-    /// changed stays where it is.
+    /// Like [`Coordinator::project`], into an existing view of any group, whose memory is reused.
     pub fn project_into(&self, group_id: &str, view: &mut Option<Projection>) {
         let Some(group) = self.find_group(group_id).map(|group| &self.groups[group]) else {
             *view = None;
             return;
         };
-        // Taken apart, so that no field can be forgotten.
+        // Destructured, so that a new field does not compile until it is handled here.
         let Projection {
             group_id: id,
             state,
@@ -276,14 +275,14 @@ impl Coordinator {
         [group.join_deadline, group.sync_deadline].into_iter().flatten().filter_map(named)
     }
 
-    /// 64 bits that differ when a group's projection differs (but for a collision). `None`: no such group.
+    /// Returns a 64-bit hash of a group's projection; `None` if there is no such group.
     pub fn digest(&self, group_id: &str) -> Option<u64> {
         let bytes = postcard::to_allocvec(&self.project(group_id)?).expect("plain data can be written");
         Some(fnv_1a(&bytes))
     }
 }
 
-/// What of a group a step can change besides its members and offsets, and the member that the step was about.
+/// What a step can change in a group besides its members and offsets, and the member of the step.
 #[derive(Serialize)]
 struct Outline<'a> {
     state: State,
@@ -306,9 +305,9 @@ struct Outline<'a> {
 }
 
 impl Coordinator {
-    /// 64 bits over a group as a whole and one of its members, in time that does not grow with the group: what a
-    /// journal notes of every event. What it leaves out, the other members and the offsets, [`Coordinator::snapshot`]
-    /// has. 0: no such group.
+    /// Returns a 64-bit hash of a group as a whole and one of its members, in time independent of the group's size. A
+    /// journal stores it with every event. It leaves out other members and offsets; [`Coordinator::snapshot`] has them.
+    /// Returns 0 if there is no such group.
     pub fn outline_digest(&self, group_id: &str, member_id: &str) -> u64 {
         let Some(handle) = self.find_group(group_id) else { return 0 };
         let group = &self.groups[handle];
@@ -336,7 +335,7 @@ impl Coordinator {
     }
 }
 
-/// FNV-1a, 64 bits: the same everywhere, which a standard hasher does not promise.
+/// FNV-1a with 64 bits, the same on every platform; a standard hasher does not guarantee that.
 fn fnv_1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -1,9 +1,9 @@
 //! The purgatory: operations that wait for a condition or for their deadline (`docs/protocol.md` §16).
 //!
-//! An operation is watched under any number of keys. Whoever changes something under a key asks [`Purgatory::check`]
-//! which operations wait there, tests them, and [`completes`](Purgatory::complete) those that are done; an operation
-//! that nobody completes expires at its deadline. Either way it leaves the purgatory once: the first caller gets it, and
-//! its deadline and all its watches go with it. There are no callbacks and no threads.
+//! An operation is registered under any number of keys. Code that changes something under a key asks [`Purgatory::check`]
+//! which operations wait there, tests them, and [`completes`](Purgatory::complete) those that are done. An operation
+//! that is not completed expires at its deadline. It leaves the purgatory once, with its deadline and watches: the
+//! first caller gets it. There are no callbacks and no threads.
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 pub use crate::wheel::Due;
 use crate::wheel::{TimerId, Wheel};
 
-/// Names one operation of a purgatory; dead once it was completed or expired.
+/// Identifies one operation of a purgatory. The id is stale after the operation completed or expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OpId(TimerId);
 
 impl OpId {
-    /// The id as one number, never zero.
+    /// Returns the id as a number, never zero.
     pub const fn number(self) -> u64 {
         self.0.number()
     }
 
-    /// The id with that [`number`](Self::number); `None` for a number that no id has.
+    /// Returns the id with this [`number`](Self::number); `None` if no id has it.
     pub const fn from_number(number: u64) -> Option<Self> {
         match TimerId::from_number(number) {
             Some(id) => Some(Self(id)),
@@ -30,10 +30,10 @@ impl OpId {
     }
 }
 
-/// An operation, and what watches it. What nothing watches takes no room for that.
+/// An operation and its watches. Without watches it takes no memory for them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Watched<K, T> {
-    /// It has nothing but a deadline, as most have.
+    /// An operation with a deadline only, as most have.
     ByNobody(T),
     ByKeys(Box<Watch<K, T>>),
 }
@@ -65,11 +65,11 @@ impl<K, T> Watched<K, T> {
     }
 }
 
-/// An operation that is watched.
+/// An operation with watches.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Watch<K, T> {
     operation: T,
-    /// The operation's place in the watching order.
+    /// The position in the watching order.
     watching: u64,
     keys: Vec<K>,
 }
@@ -81,37 +81,37 @@ struct Watch<K, T> {
 #[serde(bound(deserialize = "K: Ord + Clone + Deserialize<'de>, T: Deserialize<'de>"))]
 pub struct Purgatory<K: Ord + Clone, T> {
     wheel: Wheel<Watched<K, T>>,
-    /// Watchings so far: the last place in the watching order given.
+    /// The last position given in the watching order.
     watchings: u64,
-    /// Per key the operations in watching order; a key that nothing watches is absent.
+    /// Operations by key, in watching order. A key without operations is absent.
     #[serde(skip)]
     watchers: BTreeMap<K, BTreeMap<u64, OpId>>,
 }
 
 impl<K: Ord + Clone, T> Purgatory<K, T> {
-    /// An empty purgatory whose time is `now_ms`.
+    /// Creates an empty purgatory at time `now_ms`.
     pub fn new(now_ms: u64) -> Self {
         Self { wheel: Wheel::new(now_ms), watchings: 0, watchers: BTreeMap::new() }
     }
 
-    /// The time of the last advance that moved it, in ms.
+    /// Returns the time of the last advance in milliseconds.
     pub fn now_ms(&self) -> u64 {
         self.wheel.now_ms()
     }
 
-    /// Operations that wait.
+    /// Counts the waiting operations.
     pub fn len(&self) -> usize {
         self.wheel.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether no operation waits.
     pub fn is_empty(&self) -> bool {
         self.wheel.is_empty()
     }
 
-    /// Lets `operation` wait until `deadline_ms`, watched under `keys`; a key named twice counts once.
+    /// Adds an `operation` that waits until `deadline_ms`, watched under `keys`. A repeated key counts once.
     ///
-    /// Without keys it only has its deadline, which can be re-armed or cancelled by its id.
+    /// An operation without keys only has its deadline. Its id can rearm or cancel it.
     pub fn watch(&mut self, deadline_ms: u64, keys: &[K], operation: T) -> OpId {
         if keys.is_empty() {
             return OpId(self.wheel.arm(deadline_ms, Watched::ByNobody(operation)));
@@ -126,65 +126,66 @@ impl<K: Ord + Clone, T> Purgatory<K, T> {
         id
     }
 
-    /// The operations that `key` watches, in watching order: for the caller to test, and to complete where done.
+    /// Returns the operations registered under `key`, in the order of registration. The caller tests them and completes
+    /// those that are done.
     pub fn check(&self, key: &K) -> Vec<OpId> {
         self.watchers.get(key).map_or_else(Vec::new, |operations| operations.values().copied().collect())
     }
 
-    /// How many operations `key` watches.
+    /// Counts the operations that `key` watches.
     pub fn watched(&self, key: &K) -> usize {
         self.watchers.get(key).map_or(0, BTreeMap::len)
     }
 
-    /// An operation that waits; `None` if it is gone.
+    /// Returns a waiting operation; `None` if it is gone.
     pub fn get(&self, id: OpId) -> Option<&T> {
         self.wheel.get(id.0).map(Watched::operation)
     }
 
-    /// An operation that waits, to be changed; `None` if it is gone.
+    /// Returns a waiting operation mutably; `None` if it is gone.
     pub fn get_mut(&mut self, id: OpId) -> Option<&mut T> {
         self.wheel.get_mut(id.0).map(Watched::operation_mut)
     }
 
-    /// The operation's deadline in ms; `None` if it is gone.
+    /// Returns an operation's deadline in milliseconds; `None` if it is gone.
     pub fn deadline(&self, id: OpId) -> Option<u64> {
         self.wheel.deadline(id.0)
     }
 
-    /// Every operation with its deadline, in no meaningful but in a deterministic order.
+    /// Iterates over every operation with its deadline, in an arbitrary but deterministic order.
     pub fn iter(&self) -> impl Iterator<Item = (OpId, u64, &T)> {
         self.wheel.iter().map(|(id, deadline_ms, watched)| (OpId(id), deadline_ms, watched.operation()))
     }
 
-    /// Every operation with its deadline and its keys, in the order in which they would expire.
+    /// Iterates over every operation with its deadline and keys, in expiry order.
     pub fn in_firing_order(&self) -> impl Iterator<Item = (u64, &[K], &T)> {
         let firing = self.wheel.in_firing_order().into_iter();
         firing.map(|(deadline_ms, watched)| (deadline_ms, watched.keys(), watched.operation()))
     }
 
-    /// Gives the operation a new deadline, in O(1) and without allocation; false if it is gone.
+    /// Sets a new deadline in O(1), without allocation. Returns false if the operation is gone.
     pub fn rearm(&mut self, id: OpId, deadline_ms: u64) -> bool {
         self.wheel.rearm(id.0, deadline_ms)
     }
 
-    /// Takes the operation out, with its deadline and its watches; `None` if someone did before, or it expired.
+    /// Removes an operation with its deadline and watches. Returns `None` if it was completed before or expired.
     pub fn complete(&mut self, id: OpId) -> Option<T> {
         let watched = self.wheel.cancel(id.0)?;
         Some(self.unwatch(watched))
     }
 
-    /// Moves time to `now_ms` and finds the operations that expired, by (deadline, arming); see [`Wheel::advance`].
+    /// Advances to `now_ms` and finds the expired operations, by (deadline, arming order); see [`Wheel::advance`].
     pub fn advance(&mut self, now_ms: u64) -> Due {
         self.wheel.advance(now_ms)
     }
 
-    /// Takes the next expired operation out, with its watches; those completed or re-armed meanwhile are skipped.
+    /// Removes the next expired operation with its watches. Skips operations completed or rearmed since.
     pub fn take_expired(&mut self, due: &mut Due) -> Option<(OpId, u64, T)> {
         let (id, deadline_ms, watched) = self.wheel.take_due(due)?;
         Some((OpId(id), deadline_ms, self.unwatch(watched)))
     }
 
-    /// When to advance next, in ms: at or before every deadline; `None` when nothing waits.
+    /// Returns when to advance next, in milliseconds: at or before every deadline. `None` if nothing waits.
     pub fn next_deadline(&self) -> Option<u64> {
         self.wheel.next_deadline()
     }
@@ -206,7 +207,7 @@ impl<K: Ord + Clone, T> Purgatory<K, T> {
     }
 }
 
-/// A purgatory as it is stored: the watchers are left out, and made again from each operation's keys.
+/// The serialized form: without watchers, which are rebuilt from each operation's keys.
 #[derive(Deserialize)]
 struct Stored<K, T> {
     wheel: Wheel<Watched<K, T>>,

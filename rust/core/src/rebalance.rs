@@ -8,7 +8,7 @@ use crate::{
     embedded,
     error::ErrorCode,
     group::{Group, GroupHandle, InitialDelay, Member, MemberHandle, ParkedJoin},
-    history::{Cause, Departed, Rebalance},
+    history::{Cause, Departed, Rebalance, Trigger, remember},
     in_flight::Purpose,
     operations::Operation,
     records::Record,
@@ -18,12 +18,12 @@ use crate::{
     vote,
 };
 
-/// How long a join phase that found only absent static members waits at least before it looks again. Their own timeout
-/// may be 0, and a coordinator that does nothing but look is of no use to other groups (departure D12).
+/// Minimum wait of a join phase that found only absent static members before it checks again, in milliseconds. Their
+/// own timeout may be 0, and checking in a loop would block other groups (departure D12).
 const AGAIN_MS_MIN: i32 = 100;
 
 impl Coordinator {
-    /// Begins a rebalance: parked syncs are sent back, then either the initial delay or the join phase runs (§5.1).
+    /// Begins a rebalance: refuses parked syncs, then starts the initial delay or the join phase (§5.1).
     pub(crate) fn begin_rebalance(
         &mut self,
         step: &mut Step<'_>,
@@ -68,25 +68,12 @@ impl Coordinator {
         member_id: &Arc<str>,
         reason: &str,
     ) {
-        let kept = self.config.rebalance_history as usize;
+        let kept = self.config.rebalance_history;
         let group = &mut self.groups[handle];
-        while group.rebalances.len() >= kept.max(1) {
-            group.rebalances.pop_front();
-        }
-        let rebalance = Rebalance {
-            cause,
-            member_id: Arc::clone(member_id),
-            reason: reason.into(),
-            from_generation: group.generation,
-            to_generation: None,
-            began_ms: step.now.mono_ms,
-            began_wall_ms: step.now.wall_ms,
-            joined_ms: None,
-            settled_ms: None,
-            departures: Vec::new(),
-        };
+        let trigger = Trigger { cause, member_id: Arc::clone(member_id), reason: reason.into() };
+        let rebalance = Rebalance::beginning(step.now, &trigger, group.generation);
         step.sink.rebalance(&group.id, Moment::Began, &rebalance);
-        group.rebalances.push_back(rebalance);
+        remember(&mut group.rebalances, kept, rebalance);
     }
 
     fn arm_join_deadline(&mut self, step: &Step<'_>, handle: GroupHandle, wait_ms: i32) {
@@ -101,13 +88,14 @@ impl Coordinator {
         }
     }
 
-    /// R: how long a join phase or a sync phase that begins now may take.
+    /// Returns R: the time limit of a join or sync phase that begins now.
     pub(crate) fn longest_rebalance_timeout(&self, handle: GroupHandle) -> i32 {
         let group = &self.groups[handle];
         group.joined.values().map(|member| self.members[*member].rebalance_timeout_ms).max().unwrap_or(0)
     }
 
-    /// After a join or a leave: the phase is over if nobody is missing, but an initial delay runs its course (§5.2).
+    /// After a join or a departure: completes the join phase if no member is missing. An initial delay continues
+    /// (§5.2).
     pub(crate) fn complete_join_unless_initial(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
         let group = &self.groups[handle];
         if group.state == State::PreparingRebalance && group.initial.is_none() {
@@ -115,7 +103,7 @@ impl Coordinator {
         }
     }
 
-    /// After an expiry: the phase is over if nobody is missing, even within an initial delay (§5.2).
+    /// After an expiry: completes the join phase if no member is missing, even during an initial delay (§5.2).
     pub(crate) fn complete_join_if_all_joined(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
         if self.groups[handle].all_joined() {
             self.complete_join(step, handle);
@@ -127,7 +115,7 @@ impl Coordinator {
         self.complete_join(step, handle);
     }
 
-    /// Extends the initial delay if somebody joined during it and the budget allows (§5.3).
+    /// Extends the initial delay if a member joined during it and the budget allows (§5.3).
     pub(crate) fn initial_delay_over(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
         let group = &mut self.groups[handle];
         group.join_deadline = None;
@@ -144,10 +132,10 @@ impl Coordinator {
         group.join_deadline = Some(self.purgatory.watch(deadline, &[], Operation::InitialDelay(handle)));
     }
 
-    /// Ends the join phase with whoever is there (§5.4).
+    /// Completes the join phase with the members that have joined (§5.4).
     pub(crate) fn complete_join(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
         if self.groups[handle].creating.is_some() && !self.groups[handle].durable {
-            // INVARIANT: S26, nobody is told of a group that the log does not have (departure D9).
+            // INVARIANT: S26, no answer mentions a group that is not durable (departure D9).
             self.end_join_deadline(handle);
             self.groups[handle].join_held = true;
             return;
@@ -190,7 +178,7 @@ impl Coordinator {
         }
     }
 
-    /// Keeps a leader that has joined, else gives the lead to the first in joining order that has (§5.6).
+    /// Keeps a leader that has joined; otherwise the first joined member in joining order becomes the leader (§5.6).
     fn elect_joined_leader(&mut self, handle: GroupHandle) -> bool {
         let group = &mut self.groups[handle];
         let has_joined = |member: &MemberHandle| self.members[*member].awaits_join();
@@ -222,8 +210,8 @@ impl Coordinator {
         let group = &self.groups[handle];
         let members: Vec<MemberHandle> = group.joined.values().copied().collect();
         let states: Vec<&Member> = members.iter().map(|member| &self.members[*member]).collect();
-        // Joins are only let in when a common name remains, so there is one; a group that was loaded from a record
-        // keeps its own.
+        // A join is only accepted if a common protocol remains, so one exists. A group loaded from a record keeps its
+        // own.
         let protocol =
             vote::select(&group.support, states.iter().copied()).expect("members of a group have a protocol in common");
         let group = &mut self.groups[handle];
@@ -246,7 +234,7 @@ impl Coordinator {
         self.groups[handle].sync_deadline = Some(self.purgatory.watch(deadline, &[], Operation::Sync(handle)));
     }
 
-    /// Takes a member's parked join, and keeps the count of parked joins (S21).
+    /// Takes a member's parked join and updates the count of parked joins (S21).
     pub(crate) fn take_parked_join(&mut self, handle: MemberHandle) -> Option<ParkedJoin> {
         let member = &mut self.members[handle];
         let parked = member.take_join()?;
@@ -254,7 +242,7 @@ impl Coordinator {
         Some(parked)
     }
 
-    /// Marks whether a member still has to send `SyncGroup`; the deadline goes with the last that does (§6.5).
+    /// Marks whether a member's `SyncGroup` is missing. The sync deadline ends with the last missing one (§6.5).
     pub(crate) fn set_owes_sync(&mut self, handle: MemberHandle, owes: bool) {
         let member = &mut self.members[handle];
         if member.owes_sync == owes {
@@ -284,7 +272,7 @@ impl Coordinator {
         }
     }
 
-    /// Tells a member that it is in: the leader with the list of members (S9).
+    /// Answers a completed join. The leader gets the list of members (S9).
     pub(crate) fn answer_join(
         &self,
         step: &mut Step<'_>,
@@ -318,14 +306,14 @@ impl Coordinator {
     }
 }
 
-/// How an answer to a join differs from the usual one: only static replacements need it (§9.3).
+/// Differences of a join answer for static replacements (§9.3).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct JoinTerms<'a> {
-    /// Told as the leader instead of the group's.
+    /// The leader in the answer, instead of the group's.
     pub leader: Option<&'a str>,
-    /// The leader gets no list.
+    /// Leaves out the leader's list of members.
     pub without_list: bool,
-    /// The leader need not compute a plan.
+    /// Tells the leader to skip computing an assignment.
     pub skip_assignment: bool,
 }
 
@@ -337,7 +325,8 @@ fn joined_member<'a>(member: &'a Member, protocol: &str) -> JoinedMember<'a> {
     }
 }
 
-/// The topics that a consumer group's members subscribe to; unknown for other types and for unreadable metadata (§13.2).
+/// Returns the topics that a consumer group's members subscribe to; `None` for other types and unreadable metadata
+/// (§13.2).
 pub(crate) fn subscribed_topics(group: &Group, members: &[&Member]) -> Option<BTreeSet<Arc<str>>> {
     if !group.is_consumer() {
         return None;

@@ -1,4 +1,5 @@
-//! Records as bytes, and back: the versions that Kafka 4.4 writes, and every one that it can read (docs/protocol.md §14).
+//! Encodes and decodes records: writes the versions of Kafka 4.4, and reads every version that it reads
+//! (docs/protocol.md §14).
 
 use std::sync::Arc;
 
@@ -9,26 +10,26 @@ const KEY_OFFSET_OLD: i16 = 0;
 const KEY_OFFSET: i16 = 1;
 const KEY_GROUP: i16 = 2;
 
-/// What is written: offsets in version 4, or 1 if they carry an expiry; groups in version 3.
+/// Versions written: offsets in version 4, or 1 with an expiry; groups in version 3.
 const OFFSET_VERSION: i16 = 4;
 const OFFSET_VERSION_WITH_EXPIRY: i16 = 1;
 const GROUP_VERSION: i16 = 3;
 
-/// The record of an offset, whose names lie in the record's key.
+/// An offset record that borrows its names from the record's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetRecord<'a> {
-    /// The group.
+    /// The group id.
     pub group_id: &'a str,
-    /// The topic.
+    /// The topic name.
     pub topic: &'a str,
-    /// The partition.
+    /// The partition index.
     pub partition: i32,
-    /// `None` is a tombstone.
+    /// The offset; `None` is a tombstone.
     pub value: Option<OffsetValue>,
 }
 
 impl<'a> OffsetRecord<'a> {
-    /// `None`: these bytes are a record of another type.
+    /// Decodes an offset record. Returns `Ok(None)` for a record of another type.
     pub fn read(key: &'a [u8], value: Option<&[u8]>) -> Result<Option<OffsetRecord<'a>>, RecordError> {
         let mut reader = Reader { bytes: key };
         if !matches!(reader.i16("key type")?, KEY_OFFSET_OLD | KEY_OFFSET) {
@@ -44,7 +45,12 @@ impl<'a> OffsetRecord<'a> {
 const TAG_TOPIC_ID: u32 = 0;
 
 impl Record {
-    /// The record's key. Ids and names are at most 32,767 bytes long, as on the wire; longer ones do not get here.
+    /// Returns whether the record deletes an offset or a group.
+    pub fn is_tombstone(&self) -> bool {
+        matches!(self, Record::Offset { value: None, .. } | Record::Group { value: None, .. })
+    }
+
+    /// Encodes the key. Ids and names are at most 32,767 bytes long, as on the wire.
     pub fn key_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         match self {
@@ -64,7 +70,7 @@ impl Record {
         bytes
     }
 
-    /// The record's value; `None` is a tombstone.
+    /// Encodes the value; `None` is a tombstone.
     pub fn value_bytes(&self) -> Option<Vec<u8>> {
         match self {
             Record::Offset { value, .. } => value.as_ref().map(offset_bytes),
@@ -74,7 +80,7 @@ impl Record {
         }
     }
 
-    /// The record that these bytes are. Unknown key types are records too; unknown value versions are errors.
+    /// Decodes a record. An unknown key type becomes `Record::Unknown`; an unknown value version is an error.
     pub fn decode(key: &[u8], value: Option<&[u8]>) -> Result<Record, RecordError> {
         if let Some(OffsetRecord { group_id, topic, partition, value }) = OffsetRecord::read(key, value)? {
             return Ok(Record::Offset { group_id: group_id.into(), topic: topic.into(), partition, value });
@@ -214,7 +220,7 @@ pub(crate) fn put_i32(bytes: &mut Vec<u8>, value: i32) {
     bytes.extend_from_slice(&value.to_be_bytes());
 }
 
-fn put_i64(bytes: &mut Vec<u8>, value: i64) {
+pub(crate) fn put_i64(bytes: &mut Vec<u8>, value: i64) {
     bytes.extend_from_slice(&value.to_be_bytes());
 }
 
@@ -243,7 +249,7 @@ pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u32) {
     bytes.push(value as u8);
 }
 
-/// Takes fields off the front; every length is held against what is left before anything is allocated.
+/// Reads fields from the front. Every length is checked against the remaining bytes before anything is allocated.
 pub(crate) struct Reader<'a> {
     pub(crate) bytes: &'a [u8],
 }
@@ -269,7 +275,7 @@ impl<'a> Reader<'a> {
         self.array(field).map(i32::from_be_bytes)
     }
 
-    fn i64(&mut self, field: &'static str) -> Result<i64, RecordError> {
+    pub(crate) fn i64(&mut self, field: &'static str) -> Result<i64, RecordError> {
         self.array(field).map(i64::from_be_bytes)
     }
 
@@ -289,7 +295,7 @@ impl<'a> Reader<'a> {
         Err(RecordError::Malformed { field })
     }
 
-    /// `None` for a length of -1, which stands for null.
+    /// Reads data of a length; returns `None` for length -1, which is null.
     fn data(&mut self, length: i64, field: &'static str) -> Result<Option<&'a [u8]>, RecordError> {
         match length {
             -1 => Ok(None),
@@ -311,7 +317,7 @@ impl<'a> Reader<'a> {
         self.nullable_text(false, field)?.ok_or(RecordError::Malformed { field })
     }
 
-    /// What is empty takes no memory.
+    /// An empty string takes no memory.
     pub(crate) fn either_nullable_string(
         &mut self,
         flexible: bool,
@@ -338,7 +344,7 @@ impl<'a> Reader<'a> {
         self.data(length, field)?.map(Arc::from).ok_or(RecordError::Malformed { field })
     }
 
-    /// The tag section of an offset value: the topic id if it is there, tags of later versions skipped.
+    /// Reads the tag section of an offset value: returns the topic id if present, and skips unknown tags.
     fn topic_id_tag(&mut self) -> Result<u128, RecordError> {
         let mut topic_id = 0;
         self.each_tag(|tag, data| {

@@ -1,15 +1,15 @@
-//! The records of `__consumer_offsets` (docs/protocol.md §14). Their bytes are `record_bytes`'s affair.
+//! The records of `__consumer_offsets` (docs/protocol.md §14). `record_bytes` encodes and decodes them.
 
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use crate::consumer_records::{
-    ClassicMemberValue, ConsumerRecord, CurrentValue, EpochValue, EpochedIndexes, SubscriptionValue, TargetEpochValue,
-    TopicIndexes,
+    ClassicMemberValue, ConsumerRecord, CurrentValue, EpochValue, EpochedIndexes, PatternValue, SubscriptionValue,
+    TargetEpochValue, TopicIndexes,
 };
 
-/// Bytes: hexadecimal where a person reads it.
+/// Serializes bytes; as hexadecimal in human-readable formats.
 pub fn serialized_bytes<S: Serializer>(bytes: &impl AsRef<[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
     let bytes = bytes.as_ref();
     if serializer.is_human_readable() {
@@ -27,39 +27,39 @@ impl fmt::Display for Hexadecimal<'_> {
     }
 }
 
-/// One record to append, or one that was read back.
+/// One record to append or to replay.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Record {
-    /// The newest offset of (group, topic, partition); `None` is a tombstone.
+    /// The latest offset of (group, topic, partition); `None` is a tombstone.
     Offset {
-        /// The group.
+        /// The group id.
         group_id: Arc<str>,
-        /// The topic.
+        /// The topic name.
         topic: Arc<str>,
-        /// The partition.
+        /// The partition index.
         partition: i32,
         /// `None` is a tombstone.
         value: Option<OffsetValue>,
     },
     /// A whole group; `None` is a tombstone.
     Group {
-        /// The group.
+        /// The group id.
         group_id: Arc<str>,
         /// `None` is a tombstone.
         value: Option<GroupValue>,
     },
-    /// A record of another type: kept, never interpreted.
+    /// A record of another type: kept, but not interpreted.
     Unknown {
-        /// As read.
+        /// The key bytes.
         key: Box<[u8]>,
-        /// As read; `None` is a tombstone.
+        /// The value bytes; `None` is a tombstone.
         value: Option<Box<[u8]>>,
     },
     /// A record of a consumer group.
     Consumer {
-        /// The group.
+        /// The group id.
         group_id: Arc<str>,
-        /// What it says.
+        /// The content.
         about: ConsumerRecord,
     },
 }
@@ -67,24 +67,24 @@ pub enum Record {
 /// A committed offset.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OffsetValue {
-    /// As committed; not range-checked.
+    /// The offset as committed; any value is allowed.
     pub offset: i64,
-    /// -1: none.
+    /// The leader epoch; -1: none.
     pub leader_epoch: i32,
-    /// "" if none.
+    /// Metadata of the client; "" if none.
     pub metadata: Arc<str>,
-    /// Wall milliseconds.
+    /// Commit time in wall milliseconds.
     pub commit_timestamp_ms: i64,
-    /// Only when the commit carried a retention time.
+    /// Expiry in wall milliseconds; set if the commit carried a retention time.
     pub expire_timestamp_ms: Option<i64>,
-    /// 0: not known.
+    /// The topic id; 0 if unknown.
     pub topic_id: u128,
 }
 
 /// A group as one record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GroupValue {
-    /// "" if none.
+    /// The protocol type; "" if none.
     pub protocol_type: Arc<str>,
     /// The generation.
     pub generation: i32,
@@ -92,53 +92,53 @@ pub struct GroupValue {
     pub protocol_name: Option<Arc<str>>,
     /// The leader's member id.
     pub leader: Option<Arc<str>>,
-    /// When the group entered its state, wall milliseconds; -1 in records before version 2.
+    /// Time when the group entered its state, in wall milliseconds; -1 in records before version 2.
     pub state_timestamp_ms: i64,
-    /// In joining order.
+    /// Members in joining order.
     pub members: Vec<MemberValue>,
 }
 
 /// One member inside a group record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemberValue {
-    /// The member.
+    /// The member id.
     pub member_id: Arc<str>,
-    /// Static members only.
+    /// `group.instance.id` of a static member.
     pub instance_id: Option<Arc<str>>,
-    /// As it joined first.
+    /// `client.id` of the first join.
     pub client_id: Arc<str>,
-    /// As it joined first.
+    /// Host of the first join.
     pub client_host: Arc<str>,
-    /// How long a rebalance waits for it.
+    /// `rebalance.timeout.ms`, in milliseconds.
     pub rebalance_timeout_ms: i32,
-    /// How long it may be silent.
+    /// `session.timeout.ms`, in milliseconds.
     pub session_timeout_ms: i32,
-    /// Its metadata for the chosen protocol.
+    /// Metadata for the chosen protocol.
     #[serde(serialize_with = "serialized_bytes")]
     pub subscription: Arc<[u8]>,
-    /// The leader's bytes for it.
+    /// The assignment that the leader sent for this member.
     #[serde(serialize_with = "serialized_bytes")]
     pub assignment: Arc<[u8]>,
 }
 
-/// Why bytes are not a record.
+/// Why bytes cannot be decoded as a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordError {
     /// The bytes end inside a field.
     Truncated {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
     /// A length or string that no writer produces.
     Malformed {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
-    /// A value version that this reader does not know.
+    /// A value version that this decoder does not know.
     UnsupportedVersion {
         /// `offset` or `group`.
         record: &'static str,
-        /// The version found.
+        /// The version in the record.
         version: i16,
     },
 }

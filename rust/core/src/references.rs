@@ -1,9 +1,10 @@
-//! Whether everything that is named is there, and names what names it: deadlines and their owners (S19, L7), members
-//! and their groups (S21). A snapshot that was tampered with fails here before it can do harm.
+//! Checks references in both directions: deadlines and their owners (S19, L7), members and their groups (S21). A
+//! damaged snapshot fails here before it is used.
 
 use std::sync::Arc;
 
 use crate::{
+    consumer_group::group::ConsumerMember,
     coordinator::{Coordinator, Phase},
     group::{Group, GroupHandle, MemberHandle, is_native},
     in_flight::Purpose,
@@ -12,7 +13,7 @@ use crate::{
     purgatory::OpId,
 };
 
-/// Counting goes on from a snapshot's numbers, and comes to no end.
+/// Limit for counters in a snapshot, so that counting on from them cannot overflow.
 const COUNTED_MAX: u64 = u64::MAX / 2;
 
 impl Coordinator {
@@ -33,7 +34,8 @@ impl Coordinator {
             let group = group.ok_or_else(|| broken("S21", group_id, "the table names another group"))?;
             self.check_group_references(*handle, group).map_err(|detail| broken("S21", group_id, detail))?;
         }
-        if self.groups.full() != self.group_ids.len() || self.members.full() != self.member_count() {
+        let enlisted: usize = self.group_ids.values().map(|group| self.groups[*group].joined.len()).sum();
+        if self.groups.full() != self.group_ids.len() || self.members.full() != enlisted {
             return Err(broken("S21", "", "a group or member is in no table"));
         }
         let cleans =
@@ -43,13 +45,13 @@ impl Coordinator {
         }
         for (operation, _, what) in self.purgatory.iter() {
             if !self.is_owned(operation, what) {
-                return Err(broken("S19", "", &format!("nobody owns the deadline of {what:?}")));
+                return Err(broken("S19", "", &format!("the deadline of {what:?} has no owner")));
             }
         }
         for (append_id, append) in &self.appends {
             let armed = append.deadline.is_none_or(|deadline| self.is_append_deadline(deadline, *append_id));
             if !armed || *append_id >= self.next_append {
-                return Err(broken("S19", &append.group_id, "an append in flight has somebody else's deadline"));
+                return Err(broken("S19", &append.group_id, "an append in flight has another owner's deadline"));
             }
             self.check_purpose(*append_id, &append.purpose)
                 .map_err(|detail| broken("S21", &append.group_id, detail))?;
@@ -68,20 +70,20 @@ impl Coordinator {
                 return Err("a member is in another's place, or in another group's");
             }
         }
-        let is_stranger = |(member_id, member): (&Arc<str>, &MemberHandle)| {
+        let is_indexed = |(member_id, member): (&Arc<str>, &MemberHandle)| {
             let named =
                 self.members.get(*member).is_some_and(|state| state.group == handle && *state.id == **member_id);
             named && !is_native(member_id, *member)
         };
-        if !group.strangers.iter().all(is_stranger) {
-            return Err("the table of ids names somebody who needs no place there");
+        if !group.members_by_id.iter().all(is_indexed) {
+            return Err("the table of ids names a member whose id holds its place");
         }
         if group.leader.is_some_and(|leader| !self.belongs(handle, leader)) {
             return Err("the leader is no member");
         }
         let assigned = group.assigning.iter().flat_map(|assigning| &assigning.plan);
         if assigned.into_iter().any(|(member, _)| !self.belongs(handle, *member)) {
-            return Err("the plan names somebody who is no member");
+            return Err("the plan names an id that is no member");
         }
         if group.pending.values().any(|pending| !self.members.is_reserved(pending.slot)) {
             return Err("a pending id has no slot");
@@ -104,11 +106,11 @@ impl Coordinator {
             Purpose::Replacement(replacement) => replacement,
             _ => return Ok(()),
         };
-        // Who comes back, now or as the predecessor of a later replacement, was put away with nothing that runs.
+        // A predecessor that returns after a failed append was stored without a parked request or session.
         if replacement.predecessor.is_parked() || replacement.predecessor.session.is_some() {
             return Err("who was replaced waits for an answer, or has a session");
         }
-        // Once the newcomer is gone, its place does not matter.
+        // Once the new member is gone, its position does not matter.
         let Some(member) = self.members.get(replacement.member) else { return Ok(()) };
         let fits = *member.id == *replacement.member_id && member.group == replacement.predecessor.group;
         let same_place = member.client.instance_id == replacement.predecessor.client.instance_id;
@@ -119,7 +121,7 @@ impl Coordinator {
         matches!(self.purgatory.get(deadline), Some(Operation::Append(owner)) if *owner == append_id)
     }
 
-    /// Whether the owner of a deadline knows of it.
+    /// Whether the owner of a deadline refers to it.
     fn is_owned(&self, operation: OpId, what: &Operation) -> bool {
         let group = |handle: &GroupHandle| self.groups.get(*handle);
         match what {
@@ -140,17 +142,33 @@ impl Coordinator {
             Operation::StableFetch(_) | Operation::AfterDeletion(_) => true,
             Operation::Cleaner => self.cleaner.deadline == Some(operation),
             Operation::ConsumerSession(name) => {
-                let member = self.consumer_groups.get(&name.0).and_then(|group| group.member(&name.1));
-                member.is_some_and(|member| member.session == Some(operation))
+                self.is_deadline_of(&name.0, &name.1, |member| member.session, operation)
             }
+            Operation::ConsumerJoin(name) => self.is_deadline_of(&name.0, &name.1, |member| member.join, operation),
+            Operation::ConsumerSync(name) => self.is_deadline_of(&name.0, &name.1, |member| member.sync, operation),
             Operation::ConsumerRebalance(name) => {
-                let member = self.consumer_groups.get(&name.0).and_then(|group| group.member(&name.1));
-                member.is_some_and(|member| member.rebalance == Some(operation))
+                self.is_deadline_of(&name.0, &name.1, |member| member.rebalance, operation)
+            }
+            Operation::ConsumerPatterns(group_id) => {
+                let group = self.consumer_groups.get::<str>(group_id);
+                group.is_some_and(|group| group.resolution == Some(operation))
             }
             Operation::ConsumerWait(wait) => {
                 let group = self.consumer_groups.get(&wait.0);
                 group.is_some_and(|group| group.waiting.iter().any(|waiting| waiting.deadline == Some(operation)))
             }
         }
+    }
+
+    /// Whether a member of a consumer group has this deadline.
+    fn is_deadline_of(
+        &self,
+        group_id: &str,
+        member_id: &str,
+        of: fn(&ConsumerMember) -> Option<OpId>,
+        operation: OpId,
+    ) -> bool {
+        let member = self.consumer_groups.get(group_id).and_then(|group| group.member(member_id));
+        member.is_some_and(|member| of(member) == Some(operation))
     }
 }

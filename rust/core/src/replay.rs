@@ -1,4 +1,4 @@
-//! From records to state (docs/protocol.md §15.1).
+//! Replays the log into the state (docs/protocol.md §15.1).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Coordinator {
-    /// Folds one committed log entry; only before `loaded`. Can be called in slices.
+    /// Applies one committed log entry. Allowed before `loaded` only. The caller may replay in slices.
     pub fn replay(&mut self, entry: &LogEntry) {
         assert!(self.phase == Phase::Loading, "replay belongs between `new` and `loaded`");
         match &entry.record {
@@ -26,19 +26,19 @@ impl Coordinator {
             Record::Group { group_id, value: Some(value) } => self.replay_group(group_id, value),
             Record::Group { group_id, value: None } => self.replay_group_tombstone(group_id),
             Record::Consumer { group_id, about } => self.replay_consumer(group_id, about),
-            // Records of other types are the log's to keep; no state comes of them.
+            // Records of other types stay in the log and have no effect here.
             Record::Unknown { .. } => {}
         }
     }
 
-    /// The same for the record of an offset, whose names still lie where it was read: most of a log is those.
+    /// Like [`Coordinator::replay`] for an offset record that borrows its names: most of a log is such records.
     pub fn replay_offset(&mut self, record: OffsetRecord<'_>) {
         assert!(self.phase == Phase::Loading, "replay belongs between `new` and `loaded`");
         let OffsetRecord { group_id, topic, partition, value } = record;
         self.set_offset(self.clock, group_id, topic, partition, value);
     }
 
-    /// A group record replaces the whole group but for its offsets.
+    /// Replaces a group with a group record, except for its offsets.
     fn replay_group(&mut self, group_id: &Arc<str>, value: &GroupValue) {
         let handle = self.reset_group(group_id);
         let group = &mut self.groups[handle];
@@ -57,13 +57,14 @@ impl Coordinator {
         }
         let named = value.leader.as_ref().and_then(|leader| self.member_of(handle, leader));
         let group = &mut self.groups[handle];
-        // INVARIANT: S3, also for a record whose leader is none of its members.
+        // INVARIANT: S3, also for a record whose leader is not among its members.
         group.leader = named.or_else(|| group.joined.values().next().copied());
         let states: Vec<&Member> = group.joined.values().map(|member| &self.members[*member]).collect();
         group.subscribed_topics = subscribed_topics(group, &states);
     }
 
-    /// Only the chosen protocol is known after a load: a member that comes back with its full list differs (§15.1).
+    /// Adds a member of a group record. Only the chosen protocol is known after a load, so a member that rejoins with
+    /// its full list differs (§15.1).
     fn replay_member(&mut self, handle: GroupHandle, value: &MemberValue, protocol: &Arc<str>) {
         let group = &self.groups[handle];
         let repeated_instance = value.instance_id.as_ref().is_some_and(|id| group.instances.contains_key(id));
@@ -111,7 +112,7 @@ impl Coordinator {
         }
     }
 
-    /// The group without anything but its offsets.
+    /// Resets a group to its offsets.
     fn reset_group(&mut self, group_id: &Arc<str>) -> GroupHandle {
         let handle = self.find_or_insert_simple(self.clock, group_id);
         let members: Vec<MemberHandle> = self.groups[handle].joined.values().copied().collect();
@@ -119,11 +120,11 @@ impl Coordinator {
             self.members.release(member);
         }
         let offsets = std::mem::take(&mut self.groups[handle].offsets);
-        self.groups[handle] = Group { offsets, durable: true, ..Group::new(Arc::clone(group_id), self.clock) };
+        self.groups[handle] = Group { offsets, ..self.simple_group(self.clock, group_id) };
         handle
     }
 
-    /// Loading is over: every member gets a full session, and groups with too many members rebalance (§15.1).
+    /// Completes loading: every member gets a full session, and groups with too many members rebalance (§15.1).
     pub fn loaded(&mut self, now: Now, sink: &mut dyn Sink) {
         assert!(self.phase == Phase::Loading, "`loaded` ends the loading");
         self.phase = Phase::Active;
@@ -133,7 +134,11 @@ impl Coordinator {
         self.consumer_groups_loaded(step);
         let handles: Vec<GroupHandle> = self.group_ids.values().copied().collect();
         for handle in &handles {
-            self.groups[*handle].since_ms = now.mono_ms;
+            let group = &mut self.groups[*handle];
+            group.since_ms = now.mono_ms;
+            if group.protocol_type.is_none() {
+                group.state_timestamp_ms.get_or_insert(now.wall_ms);
+            }
             let members: Vec<MemberHandle> = self.groups[*handle].joined.values().copied().collect();
             for member in members {
                 self.refresh_session(now, member);
@@ -148,7 +153,7 @@ impl Coordinator {
         self.debug_check(None);
     }
 
-    /// The log could not be read: `NOT_COORDINATOR` until another incarnation.
+    /// Fails loading: requests get `NOT_COORDINATOR` until another incarnation.
     pub fn load_failed(&mut self) {
         assert!(self.phase == Phase::Loading, "`load_failed` ends the loading");
         *self = Coordinator { phase: Phase::Failed, ..self.without_state() };
@@ -176,7 +181,7 @@ mod tests {
         }
     }
 
-    /// The group of the last offset is remembered; what is remembered may have gone.
+    /// The coordinator caches the group of the last offset; that group may be gone.
     #[test]
     fn an_offset_behind_the_end_of_its_group_is_of_a_new_group() {
         let mut core = Coordinator::new(Config::default(), 0, 0);

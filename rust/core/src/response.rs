@@ -1,11 +1,11 @@
-//! Answers of the coordinator. Views into its state: the server encodes them straight into a connection's buffer. Their
-//! fields are described in [`messages`](crate::messages); here are the elements that own their lists.
+//! Answers of the coordinator. They borrow from its state, and the server encodes them into a connection's buffer.
+//! [`messages`](crate::messages) describes their fields; this module has the elements that own their lists.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{error::ErrorCode, messages::borrowed_struct};
 
-/// What a request gets: an [`ErrorCode`], or a borrowed struct.
+/// The answer type of a request: an [`ErrorCode`], or a borrowed struct.
 macro_rules! answer_type {
     ($a:lifetime ErrorCode) => { ErrorCode };
     ($a:lifetime $answer:ident) => { $answer<$a> };
@@ -23,7 +23,7 @@ macro_rules! borrowed_answers {
         }
 
         impl Answer<'_> {
-            /// The name of the request, such as `JoinGroup`.
+            /// Returns the name of the request, such as `JoinGroup`.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Answer::$api(_) => stringify!($api),)+
@@ -53,7 +53,7 @@ pub struct CommittedTopic {
 pub struct FetchedTopic<'a> {
     /// The topic's name.
     pub name: &'a str,
-    /// In request order; for the all-topics form by partition.
+    /// In request order; sorted by partition if all topics were requested.
     #[serde(borrow)]
     pub partitions: Vec<FetchedOffset<'a>>,
 }
@@ -61,17 +61,17 @@ pub struct FetchedTopic<'a> {
 /// One committed offset; -1, -1, "" when there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FetchedOffset<'a> {
-    /// The partition.
+    /// The partition index.
     pub index: i32,
     /// -1: none.
     pub offset: i64,
     /// -1: none.
     pub leader_epoch: i32,
-    /// As committed.
+    /// Metadata as committed.
     pub metadata: &'a str,
     /// The topic id that the commit carried, 0 if none.
     pub topic_id: u128,
-    /// `None`, or why this partition could not be read.
+    /// `None`, or the reason why this partition cannot be read.
     pub error: ErrorCode,
 }
 

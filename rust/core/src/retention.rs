@@ -1,5 +1,5 @@
 //! The cleaner: offsets and groups that have been kept long enough (docs/protocol.md §13). One run looks at every group,
-//! a bounded number of offsets per step, so that it stalls nobody.
+//! a bounded number of offsets per step, so that no request waits long.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -207,11 +207,14 @@ impl Coordinator {
                 expired.extend(ended);
             }
         }
-        // One that was split waits for the next run: until then nobody knows what becomes of its first part.
+        // One that was split waits for the next run: the result of its first part is unknown until then.
         let nothing_left = begun.is_none() && expired.len() + 1 == entries;
         let may_go = group.state == State::Empty && !self.consumer_groups.contains_key(&group.id);
         if may_go && nothing_left && !busy.groups.contains(&*group.id) {
-            expired.extend(tombstones(&group.id, self.unsaved_offsets(&group.id)));
+            let is_gone = |(topic, partition): &(Arc<str>, i32)| {
+                !group.offsets.get(topic).is_some_and(|partitions| partitions.contains_key(partition))
+            };
+            expired.extend(tombstones(&group.id, self.unsaved_offsets(&group.id).filter(is_gone)));
             expired.push(Record::Group { group_id: Arc::clone(&group.id), value: None });
             found.removed.push(handle);
         }

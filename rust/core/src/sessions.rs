@@ -1,4 +1,4 @@
-//! Who is still alive: session, new-member and pending deadlines (docs/protocol.md §7.2, §7.3).
+//! Expiry: session, new-member and pending deadlines (docs/protocol.md §7.2, §7.3).
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::{
 };
 
 impl Coordinator {
-    /// Gives a member a full session from now, unless it is parked. A new member that beats while it is parked trades
-    /// its five minutes for its session timeout.
+    /// Starts a full session for a member, unless it is parked. A new member that sends a heartbeat while parked gets
+    /// its session timeout instead of the five minutes.
     pub(crate) fn refresh_session(&mut self, now: Now, handle: MemberHandle) {
         let member = &mut self.members[handle];
         let deadline = now.after_timeout(member.session_timeout_ms);
         match member.session {
-            // Parked members have none, unless they are new.
+            // Parked members have no session, unless they are new.
             Some(operation) => {
                 self.purgatory.rearm(operation, deadline);
             }
@@ -29,13 +29,13 @@ impl Coordinator {
         }
     }
 
-    /// A new member has five minutes for its first join, whatever its session timeout (§4.7).
+    /// Starts the five minutes that a new member has for its first join, whatever its session timeout (§4.7).
     pub(crate) fn begin_new_member(&mut self, now: Now, handle: MemberHandle) {
         let deadline = now.after(NEW_MEMBER_JOIN_TIMEOUT_MS);
         self.members[handle].session = Some(self.purgatory.watch(deadline, &[], Operation::NewMember(handle)));
     }
 
-    /// No deadline until the next `refresh_session`.
+    /// Removes the session's deadline, until the next `refresh_session`.
     pub(crate) fn end_session(&mut self, handle: MemberHandle) {
         if let Some(operation) = self.members[handle].session.take() {
             self.purgatory.complete(operation);
@@ -77,7 +77,7 @@ impl Coordinator {
         }
     }
 
-    /// Forgets an id that was handed out; says whether there was one.
+    /// Removes a pending member id. Returns whether it existed.
     pub(crate) fn remove_pending(&mut self, group: GroupHandle, member_id: &str) -> bool {
         let Some(pending) = self.groups[group].pending.remove(member_id) else { return false };
         self.purgatory.complete(pending.expiry);

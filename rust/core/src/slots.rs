@@ -1,7 +1,7 @@
 //! A slab with generation-checked handles.
 //!
-//! A slot can be *reserved* before anything lives in it: an id that is handed out with `MEMBER_ID_REQUIRED` carries the
-//! number of the slot that its member will have (docs/protocol.md §4.5).
+//! A slot can be *reserved* before it is filled: an id that is handed out with `MEMBER_ID_REQUIRED` carries the number
+//! of the slot that its member will have (docs/protocol.md §4.5).
 
 use std::marker::PhantomData;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::pages::Pages;
 
-/// Names a slot at one time of its life; stale handles find nothing.
+/// Identifies one use of a slot. A stale handle finds nothing.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Handle<T> {
     index: u32,
@@ -18,7 +18,7 @@ pub struct Handle<T> {
     kind: PhantomData<fn() -> T>,
 }
 
-// Derives would ask for `T: Clone` and so on, which a handle does not need.
+// Derives would require `T: Clone` and others, which a handle does not need.
 impl<T> Clone for Handle<T> {
     fn clone(&self) -> Self {
         *self
@@ -43,17 +43,17 @@ impl<T> Ord for Handle<T> {
 }
 
 impl<T> Handle<T> {
-    /// The slot's number, which member ids carry as a hint.
+    /// Returns the slot's number, which member ids carry as a hint.
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// As one number, for callers that keep handles in arrays.
+    /// Returns the handle as a number, for callers that keep handles in arrays.
     pub fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
-    /// The inverse of `to_bits`; any number gives a handle, if perhaps a stale one.
+    /// The inverse of `to_bits`. Any number gives a handle, possibly a stale one.
     pub fn from_bits(bits: u64) -> Self {
         Handle { index: bits as u32, generation: (bits >> 32) as u32, kind: PhantomData }
     }
@@ -66,7 +66,8 @@ enum Slot<T> {
     Full(T),
 }
 
-/// Begins in the middle of a line of cache at most: what a value has first is on the same line, or on the next.
+/// Starts in the middle of a cache line at the latest, so that the first fields of a value are on this line or the
+/// next.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[repr(C, align(32))]
 struct Entry<T> {
@@ -74,7 +75,7 @@ struct Entry<T> {
     slot: Slot<T>,
 }
 
-/// The slab.
+/// A slab of `T`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Slots<T> {
     entries: Pages<Entry<T>>,
@@ -88,7 +89,7 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Takes a slot that `fill` will use later.
+    /// Reserves a slot, for `fill` later.
     pub fn reserve(&mut self) -> Handle<T> {
         let index = self.free.pop().unwrap_or_else(|| {
             self.entries.push(Entry { generation: 0, slot: Slot::Free });
@@ -99,7 +100,7 @@ impl<T> Slots<T> {
         Handle { index, generation: entry.generation, kind: PhantomData }
     }
 
-    /// Puts a value into a reserved slot.
+    /// Fills a reserved slot.
     pub fn fill(&mut self, handle: Handle<T>, value: T) {
         let entry = &mut self.entries[handle.index as usize];
         assert!(
@@ -109,14 +110,14 @@ impl<T> Slots<T> {
         entry.slot = Slot::Full(value);
     }
 
-    /// Takes a slot and fills it.
+    /// Reserves and fills a slot.
     pub fn insert(&mut self, value: T) -> Handle<T> {
         let handle = self.reserve();
         self.fill(handle, value);
         handle
     }
 
-    /// Frees a slot, full or reserved; every handle to it becomes stale.
+    /// Frees a full or reserved slot. Every handle to it becomes stale.
     pub fn release(&mut self, handle: Handle<T>) -> Option<T> {
         let entry = self.entries.get_mut(handle.index as usize)?;
         if entry.generation != handle.generation || matches!(entry.slot, Slot::Free) {
@@ -130,7 +131,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The value, if the handle is not stale.
+    /// Returns the value; `None` for a stale handle.
     pub fn get(&self, handle: Handle<T>) -> Option<&T> {
         match self.entries.get(handle.index as usize) {
             Some(Entry { generation, slot: Slot::Full(value) }) if *generation == handle.generation => Some(value),
@@ -138,7 +139,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The value, if the handle is not stale.
+    /// Returns the value mutably; `None` for a stale handle.
     pub fn get_mut(&mut self, handle: Handle<T>) -> Option<&mut T> {
         match self.entries.get_mut(handle.index as usize) {
             Some(Entry { generation, slot: Slot::Full(value) }) if *generation == handle.generation => Some(value),
@@ -146,23 +147,23 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Whether the handle names a slot that waits to be filled.
+    /// Whether the handle's slot is reserved and not filled.
     pub fn is_reserved(&self, handle: Handle<T>) -> bool {
         let entry = self.entries.get(handle.index as usize);
         entry.is_some_and(|entry| entry.generation == handle.generation && matches!(entry.slot, Slot::Reserved))
     }
 
-    /// How many slots there are, whatever is in them.
+    /// Counts all slots, full or free.
     pub fn places(&self) -> usize {
         self.entries.len()
     }
 
-    /// How many slots are full.
+    /// Counts the full slots.
     pub fn full(&self) -> usize {
         self.entries.iter().filter(|entry| matches!(entry.slot, Slot::Full(_))).count()
     }
 
-    /// Whether the list of free slots is just the free slots.
+    /// Whether the list of free slots has exactly the free slots.
     pub fn is_sound(&self) -> bool {
         let free: std::collections::BTreeSet<u32> = self.free.iter().copied().collect();
         let is_free = |index: usize| matches!(self.entries[index].slot, Slot::Free);
@@ -171,7 +172,7 @@ impl<T> Slots<T> {
             && (0..self.entries.len()).all(|index| free.contains(&(index as u32)) == is_free(index))
     }
 
-    /// Whatever lives in a slot now, with its current handle.
+    /// Returns the value in a slot with its current handle.
     pub fn at(&self, index: u32) -> Option<(Handle<T>, &T)> {
         match self.entries.get(index as usize) {
             Some(Entry { generation, slot: Slot::Full(value) }) => {

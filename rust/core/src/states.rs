@@ -2,22 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A group's state. `name` is the word on the wire.
+/// A group's state. [`State::name`] is its spelling on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum State {
-    /// No member; offsets may be stored.
+    /// Has no member; may have offsets.
     Empty,
-    /// Collecting JoinGroup requests.
+    /// Collects `JoinGroup` requests.
     PreparingRebalance,
-    /// Collecting SyncGroup requests, waiting for the leader's plan.
+    /// Collects `SyncGroup` requests and waits for the leader's assignment.
     CompletingRebalance,
-    /// Every member can have its assignment.
+    /// Every member can fetch its assignment.
     Stable,
-    /// Unloaded or deleted; accepts nothing.
+    /// Unloaded or deleted; refuses every request.
     Dead,
 }
 
-/// The legal transitions, (from, to). Everything else is a bug (S5).
+/// The legal transitions, (from, to). Every other one is a bug (S5).
 pub const TRANSITIONS: &[(State, State)] = &[
     (State::Empty, State::PreparingRebalance),
     (State::PreparingRebalance, State::CompletingRebalance),
@@ -33,11 +33,11 @@ pub const TRANSITIONS: &[(State, State)] = &[
 ];
 
 impl State {
-    /// All five, in the order of the protocol page.
+    /// All states, in the order of docs/protocol.md.
     pub const ALL: [State; 5] =
         [State::Empty, State::PreparingRebalance, State::CompletingRebalance, State::Stable, State::Dead];
 
-    /// The word on the wire.
+    /// Returns the spelling on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             State::Empty => "Empty",
@@ -48,12 +48,12 @@ impl State {
         }
     }
 
-    /// Whether `next` may follow.
+    /// Whether `next` may follow this state.
     pub fn may_become(self, next: State) -> bool {
         TRANSITIONS.contains(&(self, next))
     }
 
-    /// Whether a rebalance can begin here.
+    /// Whether a rebalance can begin in this state.
     pub const fn can_rebalance(self) -> bool {
         matches!(self, State::Empty | State::CompletingRebalance | State::Stable)
     }
@@ -63,7 +63,7 @@ impl State {
 mod tests {
     use super::State;
 
-    /// The table of §2: a row is what a state may become, in the order of `ALL`.
+    /// The table of §2. A row has the states that may follow, in the order of `ALL`.
     #[test]
     fn a_state_may_become_what_the_table_says_and_nothing_else() {
         let table = ["-P--D", "E-C-D", "-P-SD", "-P--D", "----D"];

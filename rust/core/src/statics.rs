@@ -1,4 +1,4 @@
-//! Static membership: a new process takes the place of the one that had its `group.instance.id` (docs/protocol.md §9).
+//! Static membership: a new process replaces the member with the same `group.instance.id` (docs/protocol.md §9).
 
 use std::{ops::Bound, sync::Arc};
 
@@ -20,11 +20,11 @@ use crate::{
     vote,
 };
 
-/// From this version on a static leader may be told the list and that it need not compute a plan.
+/// The first version whose answer can give a static leader the list and let it skip computing an assignment.
 const FIRST_VERSION_WITH_SKIP_ASSIGNMENT: i16 = 9;
 
 impl Coordinator {
-    /// A join without a member id whose instance id is taken (§9.3).
+    /// Handles a join without a member id whose instance id belongs to a member (§9.3).
     pub(crate) fn replace_static_member(
         &mut self,
         step: &mut Step<'_>,
@@ -72,7 +72,7 @@ impl Coordinator {
         }
     }
 
-    /// Puts another member into a member's place: its order, its lead, its instance id, its owed sync (departure D6).
+    /// Replaces a member: the successor gets its position, leadership, instance id and missing sync (departure D6).
     fn exchange(&mut self, from: MemberHandle, to: MemberHandle, successor: impl FnOnce(&Member) -> Member) -> Member {
         self.end_session(from);
         let old = self.members.release(from).expect("only a live member is replaced");
@@ -80,7 +80,7 @@ impl Coordinator {
         let group = &mut self.groups[old.group];
         group.count_protocols(&old.protocols, false);
         group.count_protocols(&new.protocols, true);
-        group.strangers.remove(&*old.id);
+        group.members_by_id.remove(&*old.id);
         group.joined.replace(from, to);
         group.name(&new.id, to);
         if let Some(instance_id) = &new.client.instance_id {
@@ -102,7 +102,7 @@ impl Coordinator {
         vote::select(&group.support, members) == group.protocol_name
     }
 
-    /// The group goes to the log with its generation and assignments unchanged, and nobody rebalances.
+    /// Appends the group with its generation and assignments unchanged. No rebalance begins.
     fn store_replacement(&mut self, step: &mut Step<'_>, handle: GroupHandle, replacement: Replacement) {
         let group_id = Arc::clone(&self.groups[handle].id);
         let record = self.stable_record(handle);
@@ -116,8 +116,8 @@ impl Coordinator {
         Record::Group { group_id: Arc::clone(&group.id), value: Some(self.group_record(handle, &plan)) }
     }
 
-    /// A rebalance overtakes replacements that are in flight: they stand whatever the log says, as they would in any
-    /// state but Stable, and their requests join the rebalance by coming back (departure D3).
+    /// Completes replacements in flight that a rebalance overtakes: they stay whatever the log says, as in any state
+    /// but Stable. Their requests are answered so that the clients rejoin (departure D3).
     pub(crate) fn answer_overtaken_replacements(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
         let group_id = Arc::clone(&self.groups[handle].id);
         let mut overtaken = Vec::new();
@@ -130,7 +130,7 @@ impl Coordinator {
                 }
             }
         }
-        // In joining order, as everything that one step answers (§21).
+        // In joining order, as all answers of one step (§21).
         let in_order = self.groups[handle].joined.values().copied().filter(|member| overtaken.contains(member));
         for member in in_order.collect::<Vec<_>>() {
             if let Some(parked) = self.take_parked_join(member) {
@@ -140,7 +140,8 @@ impl Coordinator {
         }
     }
 
-    /// A replacement that was undone because it took too long is in the log after all: the group is written as it is.
+    /// Handles a record of an undone replacement that became durable: writes the current group, so that the log ends with
+    /// it.
     pub(crate) fn abandoned_replacement_ended(
         &mut self,
         step: &mut Step<'_>,
@@ -153,7 +154,7 @@ impl Coordinator {
         }
     }
 
-    /// The append of a replacement ended, or took too long.
+    /// Applies the result or the timeout of a replacement's append.
     pub(crate) fn replacement_stored(
         &mut self,
         step: &mut Step<'_>,
@@ -171,7 +172,7 @@ impl Coordinator {
         match error {
             None => {
                 let Some(parked) = self.take_parked_join(member) else { return };
-                // An expiry while it was parked does not count (§7.3).
+                // An expiry while the member was parked does not count (§7.3).
                 let deadline = match replacement.session_deadline_ms {
                     passed if passed <= step.now.mono_ms => {
                         step.now.after_timeout(self.members[member].session_timeout_ms)
@@ -189,8 +190,8 @@ impl Coordinator {
         }
     }
 
-    /// A newer record of the group, on its way, names the newcomer that was just undone: should it become durable, the
-    /// log must not end with it (S22).
+    /// A later record of the group in flight names the new member that was just undone. The group is written again, so
+    /// that the log does not end with that record (S22).
     fn write_if_named_later(&mut self, step: &mut Step<'_>, handle: GroupHandle, undone: AppendId) {
         let key = RecordKey::Group(Arc::clone(&self.groups[handle].id));
         let mut later = self.appends.range((Bound::Excluded(undone), Bound::Unbounded));
@@ -200,7 +201,8 @@ impl Coordinator {
         }
     }
 
-    /// The newcomer was itself replaced meanwhile: should that fail too, what comes back is what was there before both.
+    /// Handles a failed replacement whose member was replaced meanwhile. If that replacement fails, too, the original
+    /// member returns.
     fn skip_failed_link(&mut self, failed: Replacement) {
         for append in self.appends.values_mut() {
             if let Purpose::Replacement(later) = &mut append.purpose
@@ -217,18 +219,20 @@ impl Coordinator {
         let terms = if parked.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT {
             JoinTerms { skip_assignment: leads, ..JoinTerms::default() }
         } else {
-            // An older client that hears it leads would compute a plan: it is told of its predecessor.
+            // An older client that reads that it leads would compute an assignment, so its answer names the predecessor
+            // as the leader.
             JoinTerms { leader: leads.then_some(leader_id), without_list: true, skip_assignment: false }
         };
         self.answer_join(step, member, parked, terms);
     }
 
-    /// The predecessor is back, with its timeouts and protocols, and the newcomer is told (S17).
+    /// Restores the predecessor with its timeouts and protocols, and answers the new member (S17).
     fn revert_replacement(&mut self, step: &mut Step<'_>, replacement: Replacement, error: ErrorCode) {
         let owes_sync = self.members[replacement.member].owes_sync;
         let restored = self.members.reserve();
         let predecessor = replacement.predecessor;
-        // Nothing of the predecessor waits and it has no session since it was replaced; in Stable no assignment changes.
+        // The predecessor has had no parked request and no session since it was replaced. In Stable, no assignment
+        // changes.
         let new = self.exchange(replacement.member, restored, |_| Member { owes_sync, ..predecessor });
         self.refresh_session(step.now, restored);
         let Some(parked) = new.parked_join() else { return };

@@ -1,4 +1,4 @@
-//! SyncGroup (docs/protocol.md §6): the leader's plan is durable before anybody is told of it.
+//! SyncGroup (docs/protocol.md §6): the leader's assignment is durable before any member receives it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,6 +17,9 @@ use crate::{
 
 impl Coordinator {
     pub(crate) fn sync_group(&mut self, step: &mut Step<'_>, ticket: Ticket, request: &SyncGroup<'_>) {
+        if request.group_id.is_some_and(|group_id| self.consumer_groups.contains_key(group_id)) {
+            return self.sync_consumer_group(step, ticket, request);
+        }
         let member = match self.may_sync(request) {
             Ok(member) => member,
             Err(error) => return Self::answer_sync_error(step, ticket, error),
@@ -27,7 +30,7 @@ impl Coordinator {
             State::PreparingRebalance => Self::answer_sync_error(step, ticket, ErrorCode::RebalanceInProgress),
             State::CompletingRebalance => {
                 self.park_sync(step, ticket, member);
-                // INVARIANT: S2, the first plan of a generation wins (departure D5).
+                // INVARIANT: S2, the first assignment of a generation counts (departure D5).
                 if self.groups[handle].leader == Some(member) && self.groups[handle].assigning.is_none() {
                     self.store_plan(step, handle, request);
                 }
@@ -39,7 +42,7 @@ impl Coordinator {
         }
     }
 
-    /// The guards, in order (§6.1). Type and name are compared only where both sides have one.
+    /// Checks a request, in order (§6.1). Type and name are compared only if both sides have one.
     fn may_sync(&self, request: &SyncGroup<'_>) -> Result<MemberHandle, ErrorCode> {
         let member = self.identify(request.group_id.unwrap_or(""), request.member_id, request.instance_id)?;
         let group = &self.groups[self.members[member].group];
@@ -63,8 +66,8 @@ impl Coordinator {
         self.set_owes_sync(member, false);
     }
 
-    /// Appends the group with the leader's plan: a member that it leaves out gets empty bytes, ids that are no members
-    /// are ignored, of repeated ids the last counts (§6.3).
+    /// Appends the group with the leader's assignment. Members without an entry get empty bytes, unknown ids are
+    /// ignored, and the last of repeated ids counts (§6.3).
     fn store_plan(&mut self, step: &mut Step<'_>, handle: GroupHandle, request: &SyncGroup<'_>) {
         let entries: BTreeMap<MemberHandle, &[u8]> = request
             .assignments
@@ -84,7 +87,7 @@ impl Coordinator {
         self.groups[handle].assigning = Some(Assigning { append_id, plan });
     }
 
-    /// The group with its members as one record.
+    /// Returns the group with its members as one record.
     pub(crate) fn group_record(&self, handle: GroupHandle, plan: &[(MemberHandle, Arc<[u8]>)]) -> GroupValue {
         let group = &self.groups[handle];
         let protocol = group.protocol_name.as_deref().unwrap_or("");
@@ -97,7 +100,7 @@ impl Coordinator {
         }
     }
 
-    /// The plan's append ended; it counts only if the group still waits for it (§6.4).
+    /// Applies the result of the assignment's append, if the group still waits for it (§6.4).
     pub(crate) fn plan_stored(&mut self, step: &mut Step<'_>, handle: GroupHandle, error: Option<ErrorCode>) {
         let group = &mut self.groups[handle];
         let assigning = group.assigning.take().expect("the caller found this append");
@@ -120,7 +123,7 @@ impl Coordinator {
         }
     }
 
-    /// The sync deadline: whoever has not sent `SyncGroup` is removed, static members too (§6.5).
+    /// Removes every member whose `SyncGroup` is missing at the sync deadline, static members too (§6.5).
     pub(crate) fn sync_deadline_passed(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
         let group = &mut self.groups[handle];
         group.sync_deadline = None;
@@ -142,7 +145,7 @@ impl Coordinator {
         }
     }
 
-    /// Sends every parked `SyncGroup` back, and gives its sender a full session (§7.2).
+    /// Answers every parked `SyncGroup` with an error, and restarts the senders' sessions (§7.2).
     pub(crate) fn answer_parked_syncs_with(&mut self, step: &mut Step<'_>, handle: GroupHandle, error: ErrorCode) {
         let members: Vec<MemberHandle> = self.groups[handle].joined.values().copied().collect();
         for member in members {

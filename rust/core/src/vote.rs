@@ -1,4 +1,4 @@
-//! Which protocol a generation uses, and which offers a group can accept (docs/protocol.md §4.3, §5.5).
+//! Chooses the protocol of a generation, and checks which joins a group can accept (docs/protocol.md §4.3, §5.5).
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,8 +7,8 @@ use crate::{
     java_hash::java_hash,
 };
 
-/// Whether a member that offers this may join `group`: in Empty anything but nothing, else the group's type and a name
-/// that every member lists. The sender's own old list still counts (row J24).
+/// Whether a member with these protocols may join `group`. An Empty group accepts any non-empty list. Otherwise the
+/// type must match, and a protocol must be common to all members. The sender's own old list still counts (row J24).
 pub fn acceptable<'a>(group: &Group, protocol_type: &str, mut names: impl Iterator<Item = &'a str>) -> bool {
     if group.state == crate::State::Empty {
         return !protocol_type.is_empty() && names.next().is_some();
@@ -18,11 +18,11 @@ pub fn acceptable<'a>(group: &Group, protocol_type: &str, mut names: impl Iterat
         && names.any(|name| group.support.get(name).copied().unwrap_or(0) as usize == members)
 }
 
-/// The protocol that most members vote for among those that all of them list. `None` if there is no such protocol.
+/// Returns the protocol with most votes among those that all members list; `None` if there is none.
 pub fn select<'a>(support: &BTreeMap<Arc<str>, u32>, members: impl Iterator<Item = &'a Member>) -> Option<Arc<str>> {
     let members: Vec<&Member> = members.collect();
     let common = |name: &str| support.get(name).is_some_and(|count| *count as usize == members.len());
-    // In the order in which each name was voted for first, the last resort among ties.
+    // In the order of the first vote for each name, which breaks remaining ties.
     let mut ballots: Vec<(&Arc<str>, u32)> = Vec::new();
     for member in &members {
         let choice = member.protocols.iter().find(|protocol| common(&protocol.name))?;
@@ -40,13 +40,13 @@ pub fn select<'a>(support: &BTreeMap<Arc<str>, u32>, members: impl Iterator<Item
         .map(|(name, _)| Arc::clone(name))
 }
 
-/// Kafka keeps the ballots in a hash table and takes the first of the winners it meets: the one in the lowest bucket.
+/// Returns the bucket of Kafka's hash table of votes. Kafka takes the first winner in bucket order.
 fn bucket(name: &str, buckets: u32) -> u32 {
     let hash = java_hash(name).cast_unsigned();
     (hash ^ hash >> 16) & (buckets - 1)
 }
 
-/// The size of such a table: 16 buckets, doubled while it is more than three quarters full.
+/// Returns the size of that table: 16 buckets, doubled while it is more than three quarters full.
 fn bucket_count(names: usize) -> u32 {
     let mut buckets = 16;
     while names > buckets as usize / 4 * 3 {

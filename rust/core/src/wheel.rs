@@ -1,4 +1,5 @@
-//! A hierarchical timing wheel: deadlines in, due entries out (`docs/protocol.md` §16).
+//! A hierarchical timing wheel: entries are armed with deadlines, and an advance returns those that are due
+//! (`docs/protocol.md` §16).
 //!
 //! One tick is 1 ms. Each level is a ring of slots that goes round the wheel's time: of level 0 a slot spans 1 ms, of each
 //! level as much as all slots of the level below. Ten levels cover every `u64` and no deadline is ever clamped. An entry
@@ -6,41 +7,42 @@
 //! time, and time that reaches a slot's start empties it: its entries are due, or find a lower level. Each slot has one
 //! bit of occupancy, so a jump of any length costs the entries it touches and next to nothing for the time it skips.
 //!
-//! Level 1 is wide: 1,024 slots of 64 ms, which is longer than sessions mostly are. So what is emptied at once are the
-//! entries of 64 ms, and not those of a slot of seconds, which would be most of all sessions.
+//! Level 1 is wide: 1,024 slots of 64 ms, longer than most sessions. So the entries of 64 ms come due at once, not
+//! those of a slot of seconds, which would be most of all sessions.
 //!
-//! Re-arming is lazy. A deadline that is not before the start of the entry's slot is only written into the entry, and
-//! the entry finds its new slot when the old one comes due: a heartbeat costs two stores. An earlier deadline relinks.
+//! Re-arming is lazy. A deadline that is not before the start of the entry's slot is only written into the entry, which
+//! finds its new slot when the old one comes due. So a heartbeat costs two stores. An earlier deadline relinks the
+//! entry.
 //!
-//! The wheel has no clock, no hash order and no callback: [`Wheel::advance`] is told the time, and what is due is
-//! sorted by (deadline, arming number).
+//! The wheel has no clock, hash order or callbacks. The caller passes the time to [`Wheel::advance`], and due entries
+//! are sorted by (deadline, arming number).
 use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-/// Levels of the wheel: enough that every deadline has a slot.
+/// Number of levels: every deadline has a slot.
 pub const LEVELS: u32 = 10;
-/// The level that has more slots than others.
+/// The level with more slots than others.
 const WIDE: u32 = 1;
-/// Bits of a deadline that choose the slot within the wide level, and within any other.
+/// Bits of a deadline that select the slot within the wide level, and within any other.
 const WIDE_BITS: u32 = 10;
 const LEVEL_BITS: u32 = 6;
-/// Slots that share one word of occupancy: all of a level, but of the wide one.
+/// Slots per word of occupancy: all of a level, except for the wide one.
 const WORD: u32 = u64::BITS;
 /// Words of occupancy.
 const WORDS: u32 = place_of(LEVELS, 0) as u32 / WORD;
-/// The place of entries that were armed for a time that has passed.
+/// The place of entries armed for a time that has passed.
 const OVERDUE: u16 = place_of(LEVELS, 0);
-/// The place of entries that an advance has found due and that nobody has taken. It is no list: to take one touches no
+/// The place of entries that an advance found due and that are not taken yet. It is no list: taking one touches no
 /// other.
 const FOUND: u16 = OVERDUE + 1;
-/// The place of cells that are not in use.
+/// The place of unused cells.
 const VACANT: u16 = FOUND + 1;
 /// All lists: one for each slot, and the overdue one.
 const LISTS: usize = OVERDUE as usize + 1;
-/// Lists that an advance goes through side by side: about as many as a core has loads in flight.
+/// Lists that an advance processes at once: about as many as a core has loads in flight.
 const ABREAST: usize = 8;
-/// The end of a list. No entry has this index.
+/// The end of a list, not an index of an entry.
 const NIL: u32 = u32::MAX;
 
 /// Slots of one level.
@@ -61,7 +63,7 @@ pub const fn slot_of(time_ms: u64, level: u32) -> u32 {
     (time_ms >> shift(level)) as u32 & (slots(level) - 1)
 }
 
-/// The level for a deadline later than `now_ms`: the first that has a slot for it after the one of now.
+/// Returns the level for a deadline later than `now_ms`: the first with a slot for it after the current one.
 pub const fn level_of(now_ms: u64, deadline_ms: u64) -> u32 {
     let highest = u64::BITS - 1 - (deadline_ms.wrapping_sub(now_ms) | 1).leading_zeros();
     if highest < shift(WIDE) {
@@ -76,18 +78,19 @@ pub const fn level_of(now_ms: u64, deadline_ms: u64) -> u32 {
 /// The first instant of slot `slot` of level `level` that is later than `now_ms`.
 pub const fn slot_start(now_ms: u64, level: u32, slot: u32) -> u64 {
     let here = now_ms >> shift(level);
-    // A slot that now is in comes again when the level has gone round.
+    // The current slot comes again after a full round of the level.
     let before = (slot as u64).wrapping_sub(here).wrapping_sub(1) & (slots(level) as u64 - 1);
     here.wrapping_add(1).wrapping_add(before) << shift(level)
 }
 
-/// When the next slot of a level starts, or 0 if none does any more: no slot of it or of a coarser level starts earlier.
+/// Returns when the next slot of a level starts, or 0 if none starts any more. No slot of this or a coarser level
+/// starts earlier.
 pub const fn next_start(now_ms: u64, level: u32) -> u64 {
     (now_ms >> shift(level)).wrapping_add(1) << shift(level)
 }
 
-/// The slots of word `word` of `level` whose start is passed or reached when time moves from `from_ms` to the later
-/// `to_ms`, as bits.
+/// Returns, as bits, the slots of word `word` of `level` whose start is reached when time moves from `from_ms` to the
+/// later `to_ms`.
 pub const fn slots_reached(from_ms: u64, to_ms: u64, level: u32, word: u32) -> u64 {
     let count = (to_ms >> shift(level)) - (from_ms >> shift(level));
     if count == 0 {
@@ -101,7 +104,7 @@ pub const fn slots_reached(from_ms: u64, to_ms: u64, level: u32, word: u32) -> u
     if first <= last { from_first & to_last } else { from_first | to_last }
 }
 
-/// The slots of a word that are not before `slot`, as bits.
+/// Returns, as bits, the slots of a word from `slot` on.
 const fn slots_from(slot: u32, word: u32) -> u64 {
     match slot.saturating_sub(word * WORD) {
         bit @ 0..WORD => u64::MAX << bit,
@@ -109,7 +112,7 @@ const fn slots_from(slot: u32, word: u32) -> u64 {
     }
 }
 
-/// Names one armed entry; dead once the entry fired or was cancelled, even when its memory is used again.
+/// Identifies one armed entry. The id is stale after the entry fired or was cancelled, even if its memory is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TimerId {
     index: u32,
@@ -117,12 +120,12 @@ pub struct TimerId {
 }
 
 impl TimerId {
-    /// The id as one number, never zero; small for the first entries of a wheel.
+    /// Returns the id as a number, never zero; small for the first entries of a wheel.
     pub const fn number(self) -> u64 {
         ((self.generation as u64) << 32) | (self.index as u64 + 1)
     }
 
-    /// The id with that [`number`](Self::number); `None` for a number that no id has.
+    /// Returns the id with this [`number`](Self::number); `None` if no id has it.
     pub const fn from_number(number: u64) -> Option<Self> {
         match (number as u32).checked_sub(1) {
             Some(index) => Some(Self { index, generation: (number >> 32) as u32 }),
@@ -131,15 +134,15 @@ impl TimerId {
     }
 }
 
-/// When an entry is due and where it lies: all that a re-arming touches, and no more than half a cache line. What the
-/// entry carries lies elsewhere.
+/// The deadline and place of an entry: all that re-arming touches, in at most half a cache line. The payload is stored
+/// apart.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[repr(align(32))]
 struct Timer {
     deadline_ms: u64,
     arming: u64,
     generation: u32,
-    /// That of a level's slot ([`place_of`]), [`OVERDUE`], [`FOUND`] or [`VACANT`].
+    /// A slot of a level ([`place_of`]), [`OVERDUE`], [`FOUND`] or [`VACANT`].
     place: u16,
     #[serde(skip)]
     next: u32,
@@ -148,13 +151,13 @@ struct Timer {
 }
 
 impl Timer {
-    /// Whether this is the entry that `id` names.
+    /// Whether this is the entry of `id`.
     fn is(&self, id: TimerId) -> bool {
         self.generation == id.generation && self.place != VACANT
     }
 }
 
-/// What one [`Wheel::advance`] found due, earliest first; taken with [`Wheel::take_due`].
+/// The entries that one [`Wheel::advance`] found due, earliest first. [`Wheel::take_due`] takes them.
 #[derive(Clone, Debug, Default)]
 pub struct Due {
     /// (deadline, arming number, id), latest first, so that the next is popped from the end.
@@ -162,30 +165,30 @@ pub struct Due {
 }
 
 impl Due {
-    /// How many may still be taken: some may have been cancelled or re-armed since.
+    /// Returns an upper bound of the entries left: some may have been cancelled or rearmed since.
     pub fn len(&self) -> usize {
         self.pending.len()
     }
 
-    /// Whether nothing is left to take.
+    /// Whether no entry is left.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 }
 
-/// The timing wheel; `T` is what an entry carries.
+/// A timing wheel whose entries carry a payload `T`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Stored<T>")]
 pub struct Wheel<T> {
     now_ms: u64,
-    /// Armings so far: the last arming number given.
+    /// The last arming number given.
     armings: u64,
-    /// No entry that is overdue or found due has a deadline before this; `u64::MAX` when there is none.
+    /// Lower bound of the deadlines of overdue and found entries; `u64::MAX` without any.
     overdue_from_ms: u64,
     timers: Vec<Timer>,
-    /// What each carries; `None` where the cell is vacant.
+    /// Payloads by index; `None` in a vacant cell.
     payloads: Vec<Option<T>>,
-    /// Vacant cells, the next to be used last.
+    /// Vacant cells; the last is used next.
     free: Vec<u32>,
     #[serde(skip)]
     armed: usize,
@@ -194,22 +197,22 @@ pub struct Wheel<T> {
     /// The first entry of each list.
     #[serde(skip)]
     heads: Vec<u32>,
-    /// Room for the lists that an advance reaches.
+    /// A buffer for the lists that an advance reaches.
     #[serde(skip)]
     reached: Vec<u32>,
-    /// The entries that the last advance has found due, whatever has become of them.
+    /// The entries that the last advance found due, taken or not.
     #[serde(skip)]
     found: Vec<u32>,
-    /// Room for the next.
+    /// A buffer for the next `found`.
     #[serde(skip)]
     found_before: Vec<u32>,
-    /// How many are overdue or found due.
+    /// Number of overdue and found entries.
     #[serde(skip)]
     overdue: usize,
 }
 
 impl<T> Wheel<T> {
-    /// An empty wheel whose time is `now_ms`.
+    /// Creates an empty wheel at time `now_ms`.
     pub fn new(now_ms: u64) -> Self {
         Self {
             now_ms,
@@ -228,22 +231,22 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// The time of the last advance that moved it, in ms.
+    /// Returns the time of the last advance in milliseconds.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
-    /// Entries armed, including those due and not taken.
+    /// Counts the armed entries, with due ones that are not taken yet.
     pub fn len(&self) -> usize {
         self.armed
     }
 
-    /// Whether nothing is armed.
+    /// Whether no entry is armed.
     pub fn is_empty(&self) -> bool {
         self.armed == 0
     }
 
-    /// Arms `payload` for `deadline_ms` with the next arming number; a deadline in the past fires at the next advance.
+    /// Arms `payload` for `deadline_ms` with the next arming number. A deadline in the past fires at the next advance.
     ///
     /// # Panics
     /// With more than 2^32 - 2 entries.
@@ -268,13 +271,14 @@ impl<T> Wheel<T> {
         TimerId { index, generation: self.timers[index as usize].generation }
     }
 
-    /// Gives an entry a new deadline and the next arming number, in O(1) and without allocation; false if it is dead.
+    /// Sets a new deadline and the next arming number, in O(1) and without allocation. Returns false if the id is
+    /// stale.
     pub fn rearm(&mut self, id: TimerId, deadline_ms: u64) -> bool {
         let now_ms = self.now_ms;
         let arming = self.armings + 1;
         let Some(timer) = self.timers.get_mut(id.index as usize).filter(|timer| timer.is(id)) else { return false };
         let place = timer.place;
-        // Its slot does not start after its deadline, so it may be too late only for an earlier one.
+        // The entry's slot starts no later than its deadline, so only an earlier deadline may need another slot.
         let is_earlier = deadline_ms < timer.deadline_ms;
         timer.deadline_ms = deadline_ms;
         timer.arming = arming;
@@ -288,14 +292,14 @@ impl<T> Wheel<T> {
         true
     }
 
-    /// Disarms an entry and returns what it carried; `None` if it is dead.
+    /// Cancels an entry and returns its payload; `None` if the id is stale.
     pub fn cancel(&mut self, id: TimerId) -> Option<T> {
         self.timer(id)?;
         self.unlink(id.index);
         self.armed -= 1;
         let timer = &mut self.timers[id.index as usize];
         timer.place = VACANT;
-        // A cell whose generations are used up is never used again, so that no id is given twice.
+        // A cell whose generations are used up is not reused, so that no id is given twice.
         if let Some(generation) = timer.generation.checked_add(1) {
             timer.generation = generation;
             self.free.push(id.index);
@@ -303,24 +307,24 @@ impl<T> Wheel<T> {
         self.payloads[id.index as usize].take()
     }
 
-    /// The deadline of the entry's last arming, in ms; `None` if it is dead.
+    /// Returns the entry's deadline in milliseconds; `None` if the id is stale.
     pub fn deadline(&self, id: TimerId) -> Option<u64> {
         self.timer(id).map(|timer| timer.deadline_ms)
     }
 
-    /// What the entry carries; `None` if it is dead.
+    /// Returns the entry's payload; `None` if the id is stale.
     pub fn get(&self, id: TimerId) -> Option<&T> {
         self.timer(id)?;
         self.payloads[id.index as usize].as_ref()
     }
 
-    /// What the entry carries, to be changed; `None` if it is dead.
+    /// Returns the entry's payload mutably; `None` if the id is stale.
     pub fn get_mut(&mut self, id: TimerId) -> Option<&mut T> {
         self.timer(id)?;
         self.payloads[id.index as usize].as_mut()
     }
 
-    /// Every armed entry with its deadline, in no meaningful but in a deterministic order.
+    /// Iterates over every armed entry with its deadline, in an arbitrary but deterministic order.
     pub fn iter(&self) -> impl Iterator<Item = (TimerId, u64, &T)> {
         self.timers.iter().zip(&self.payloads).enumerate().filter_map(|(index, (timer, payload))| {
             let id = TimerId { index: index as u32, generation: timer.generation };
@@ -328,7 +332,7 @@ impl<T> Wheel<T> {
         })
     }
 
-    /// Every armed entry with its deadline, by (deadline, arming number).
+    /// Returns every armed entry with its deadline, by (deadline, arming number).
     pub fn in_firing_order(&self) -> Vec<(u64, &T)> {
         let armed = self.timers.iter().zip(&self.payloads);
         let armed = armed.filter_map(|(timer, payload)| Some((timer.deadline_ms, timer.arming, payload.as_ref()?)));
@@ -337,16 +341,16 @@ impl<T> Wheel<T> {
         armed.into_iter().map(|(deadline_ms, _, payload)| (deadline_ms, payload)).collect()
     }
 
-    /// Moves time to `now_ms` and collects every entry whose deadline it reached, by (deadline, arming number).
+    /// Advances to `now_ms` and collects every entry that is due, by (deadline, arming number).
     ///
-    /// A `now_ms` before the wheel's time counts as the wheel's time. The entries stay armed until they are taken; what
-    /// is not taken is collected again by the next advance.
+    /// A `now_ms` before the wheel's time counts as the wheel's time. The entries stay armed until they are taken; the
+    /// next advance collects the others again.
     pub fn advance(&mut self, now_ms: u64) -> Due {
         let now_ms = now_ms.max(self.now_ms);
-        // All reached lists are taken off before any entry is placed again: no entry is touched twice.
+        // All reached lists are removed before any entry is placed again, so that no entry is touched twice.
         let mut lists = std::mem::take(&mut self.reached);
         lists.push(std::mem::replace(&mut self.heads[OVERDUE as usize], NIL));
-        // Where a level does not move, none above it does.
+        // If a level does not move, no coarser level moves.
         let moves = |level: &u32| now_ms >> shift(*level) != self.now_ms >> shift(*level);
         for level in (0..LEVELS).take_while(moves) {
             let first = u32::from(place_of(level, 0)) / WORD;
@@ -367,7 +371,7 @@ impl<T> Wheel<T> {
         self.now_ms = now_ms;
         let mut due = Due::default();
         (self.overdue, self.overdue_from_ms) = (0, u64::MAX);
-        // What is still due is found again, into the other of two memories that take turns.
+        // Entries that are still due are found again, into the other of two buffers.
         let mut found = std::mem::replace(&mut self.found, std::mem::take(&mut self.found_before));
         for index in found.drain(..) {
             if self.timers[index as usize].place == FOUND {
@@ -375,7 +379,7 @@ impl<T> Wheel<T> {
             }
         }
         self.found_before = found;
-        // Where the next entry of a list lies is not known before the one before it has been loaded.
+        // The position of the next entry of a list is known only after the previous one is loaded.
         for abreast in lists.chunks_mut(ABREAST) {
             while abreast.iter().any(|head| *head != NIL) {
                 for head in abreast.iter_mut().filter(|head| **head != NIL) {
@@ -391,10 +395,10 @@ impl<T> Wheel<T> {
         due
     }
 
-    /// Takes the next due entry off the wheel: its id (now dead), its deadline in ms and what it carried.
+    /// Takes the next due entry: its id (stale from now on), its deadline in milliseconds and its payload.
     ///
-    /// Entries cancelled or re-armed since the advance are skipped. One that was re-armed waits for the next advance,
-    /// even with a deadline that has passed.
+    /// Skips entries that were cancelled or rearmed since the advance. A rearmed entry waits for the next advance, even
+    /// with a deadline that has passed.
     pub fn take_due(&mut self, due: &mut Due) -> Option<(TimerId, u64, T)> {
         while let Some((deadline_ms, arming, id)) = due.pending.pop() {
             if self.timer(id).is_some_and(|timer| timer.arming == arming) {
@@ -404,9 +408,9 @@ impl<T> Wheel<T> {
         None
     }
 
-    /// When to advance next, in ms: at or before every deadline; `None` when nothing is armed.
+    /// Returns when to advance next, in milliseconds: at or before every deadline. `None` if nothing is armed.
     ///
-    /// It reads the occupancy only, so it may be early: advancing to it then moves entries nearer to their deadlines.
+    /// It reads the occupancy only and may be early. Advancing then moves entries nearer to their deadlines.
     pub fn next_deadline(&self) -> Option<u64> {
         if self.overdue > 0 {
             return Some(self.overdue_from_ms);
@@ -422,7 +426,7 @@ impl<T> Wheel<T> {
         first_ms
     }
 
-    /// The occupied slot of a level that starts first.
+    /// Returns the occupied slot of a level that starts first.
     fn first_occupied(&self, level: u32) -> Option<u32> {
         let words = &self.occupied[word_and_bit(place_of(level, 0)).0..][..(slots(level) / WORD) as usize];
         let next = (slot_of(self.now_ms, level) + 1) & (slots(level) - 1);
@@ -430,7 +434,7 @@ impl<T> Wheel<T> {
             return (*word != 0).then(|| (next + word.rotate_right(next).trailing_zeros()) % WORD);
         }
         let first_of = |word: u32, bits: u64| (bits != 0).then(|| word * WORD + bits.trailing_zeros());
-        // From the next slot to the last, and round to those before it.
+        // From the next slot to the last, then from the first.
         let (begin, count) = (next / WORD, words.len() as u32);
         let after = slots_from(next, begin);
         let on = (begin + 1..begin + count).map(|word| word % count);
@@ -443,7 +447,7 @@ impl<T> Wheel<T> {
         self.timers.get(id.index as usize).filter(|timer| timer.is(id))
     }
 
-    /// Places an entry anew that time has reached.
+    /// Places an entry again after its slot was reached.
     fn settle(&mut self, index: u32, due: &mut Due) {
         let timer = &self.timers[index as usize];
         if timer.deadline_ms > self.now_ms {
@@ -453,13 +457,13 @@ impl<T> Wheel<T> {
         self.link_at(index, FOUND);
     }
 
-    /// Puts an unlinked entry where its deadline belongs.
+    /// Links an unlinked entry into the slot of its deadline.
     fn link(&mut self, index: u32) {
         let deadline_ms = self.timers[index as usize].deadline_ms;
         let place = if deadline_ms <= self.now_ms {
             OVERDUE
         } else {
-            // Most sessions are of level 1, and there all but the deadline is known beforehand.
+            // Most sessions are on level 1, where all but the deadline is known at compile time.
             match level_of(self.now_ms, deadline_ms) {
                 WIDE => place_of(WIDE, slot_of(deadline_ms, WIDE)),
                 level => place_of(level, slot_of(deadline_ms, level)),
@@ -515,12 +519,12 @@ impl<T> Wheel<T> {
     }
 }
 
-/// What is due comes by its deadline, then by its arming; one number, so that sorting need not branch.
+/// Returns the sort key of a due entry: deadline, then arming number, as one number to sort without branches.
 fn order(deadline_ms: u64, arming: u64) -> u128 {
     u128::from(deadline_ms) << u64::BITS | u128::from(arming)
 }
 
-/// The place of a level's slot: those of all levels one behind the other.
+/// Returns the place of a level's slot; the slots of all levels are numbered consecutively.
 const fn place_of(level: u32, slot: u32) -> u16 {
     let first = match level {
         0 => 0,
@@ -530,7 +534,7 @@ const fn place_of(level: u32, slot: u32) -> u16 {
     (first + slot) as u16
 }
 
-/// Where a place has its bit of occupancy.
+/// Returns the word and bit of occupancy of a place.
 const fn word_and_bit(place: u16) -> (usize, u64) {
     (place as usize / WORD as usize, 1 << (place as u32 % WORD))
 }
@@ -551,7 +555,7 @@ const fn place_start(now_ms: u64, place: u16) -> u64 {
     slot_start(now_ms, level, slot)
 }
 
-/// A wheel as it is stored: the lists are left out, and made again from each entry's place.
+/// The serialized form: without lists, which are rebuilt from each entry's place.
 #[derive(Deserialize)]
 struct Stored<T> {
     now_ms: u64,
@@ -608,7 +612,7 @@ impl<T> TryFrom<Stored<T>> for Wheel<T> {
 }
 
 impl<T> Wheel<T> {
-    /// Whether an entry with that deadline may lie at `place` now: it starts after now and not after the deadline.
+    /// Whether an entry with this deadline may be at `place` now: the slot starts after now and not after the deadline.
     fn belongs(&self, place: u16, deadline_ms: u64) -> bool {
         if place == OVERDUE || place == FOUND {
             return true;
@@ -617,7 +621,7 @@ impl<T> Wheel<T> {
         if level >= LEVELS {
             return false;
         }
-        // The coarsest level ends with time itself: some of its slots never start again.
+        // The coarsest level ends with the range of time: some of its slots never start again.
         let start_ms = slot_start(self.now_ms, level, slot);
         self.now_ms < start_ms && start_ms <= deadline_ms
     }
@@ -636,7 +640,7 @@ mod tests {
         }
     }
 
-    /// Heartbeats come every three seconds, a fiftieth of a percent of them in each millisecond.
+    /// Heartbeats arrive every three seconds, 0.02 % of them in each millisecond.
     #[test]
     fn no_millisecond_has_to_place_more_than_the_sessions_of_64() {
         const TURN_MS: u64 = 3_000;
@@ -655,7 +659,7 @@ mod tests {
         }
     }
 
-    /// The wheel stored and restored, after it has been tampered with.
+    /// Stores the wheel, tampers with it and restores it.
     fn restored(tamper: impl Fn(&mut Wheel<u32>)) -> Option<Wheel<u32>> {
         let mut wheel = Wheel::new(70);
         wheel.arm(5_000, 7);
