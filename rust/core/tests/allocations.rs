@@ -72,7 +72,7 @@ fn an_advance_that_finds_nothing_due_allocates_nothing() {
     assert_eq!(counted, 0);
 }
 
-/// Answers nobody.
+/// Discards all answers.
 struct Nowhere;
 
 impl rota_core::Sink for Nowhere {
@@ -128,7 +128,7 @@ fn stable_group() -> (rota_core::Coordinator, String) {
 
 #[test]
 fn a_heartbeat_through_the_coordinator_allocates_nothing() {
-    use rota_core::request::{Beat, Heartbeat, Sender};
+    use rota_core::request::{BatchedHeartbeat, Heartbeat, Sender};
     use rota_core::{Entropy, Now, Request, Ticket};
 
     let (mut coordinator, member_id) = stable_group();
@@ -137,7 +137,7 @@ fn a_heartbeat_through_the_coordinator_allocates_nothing() {
     let handle = coordinator.member_handle("g", &member_id).expect("the member exists");
     let mut codes = [-1; 64];
     let sender = Sender::Ids { group_id: b"g", member_id: member_id.as_bytes(), instance_id: None };
-    let by_ids = Beat { sender, generation: 1 };
+    let by_ids = BatchedHeartbeat { sender, generation: 1 };
     let counted = allocations(|| {
         for beat in 0..1_000 {
             let now = Now { mono_ms: 3_000 + beat, wall_ms: 0 };
@@ -148,6 +148,86 @@ fn a_heartbeat_through_the_coordinator_allocates_nothing() {
         }
     });
     assert_eq!((counted, codes), (0, [0; 64]));
+}
+
+/// Counts appends, and keeps the epoch of the last answer.
+#[derive(Default)]
+struct Epoch {
+    appends: Vec<rota_core::AppendId>,
+    epoch: i32,
+}
+
+impl rota_core::Sink for Epoch {
+    fn answer(&mut self, _: rota_core::Ticket, answer: rota_core::Answer<'_>) {
+        if let rota_core::Answer::ConsumerGroupHeartbeat(answer) = answer {
+            assert_eq!(answer.error, rota_core::ErrorCode::None);
+            self.epoch = answer.member_epoch;
+        }
+    }
+
+    fn append(&mut self, id: rota_core::AppendId, _: &[rota_core::Record]) {
+        self.appends.push(id);
+    }
+}
+
+#[test]
+fn a_heartbeat_of_a_consumer_group_that_changes_nothing_allocates_and_appends_nothing() {
+    use rota_core::consumer_group::{config::ConsumerConfig, topics::TopicMetadata};
+    use rota_core::request::{ConsumerGroupHeartbeat, TopicPartitions};
+    use rota_core::{Config, Coordinator, Entropy, Now, Request, SelfCheck, Ticket};
+
+    let now = |mono_ms| Now { mono_ms, wall_ms: 0 };
+    let mut coordinator = Coordinator::new(Config::default(), 0, 0);
+    coordinator.check_itself(SelfCheck::Never);
+    coordinator.configure_consumer_groups(ConsumerConfig { enabled: true, ..ConsumerConfig::default() });
+    let topic = TopicMetadata { name: "orders".into(), topic_id: 1, partitions: 3, racks: Vec::new() };
+    coordinator.topics_changed(&[topic], now(0));
+    let mut sink = Epoch::default();
+    coordinator.loaded(now(0), &mut sink);
+    let delta = ConsumerGroupHeartbeat {
+        version: 1,
+        group_id: "g",
+        member_id: "m",
+        member_epoch: 0,
+        instance_id: None,
+        rack_id: None,
+        rebalance_timeout_ms: -1,
+        subscribed_topic_names: None,
+        subscribed_topic_regex: None,
+        server_assignor: None,
+        topic_partitions: None,
+        client_id: "c",
+        client_host: "/127.0.0.1",
+    };
+    let names = Some(&["orders"][..]);
+    let join = ConsumerGroupHeartbeat {
+        rebalance_timeout_ms: 60_000,
+        subscribed_topic_names: names,
+        topic_partitions: Some(&[]),
+        ..delta
+    };
+    coordinator.submit(now(0), Ticket(0), Entropy(0), Request::ConsumerGroupHeartbeat(join), &mut sink);
+    coordinator.appended(sink.appends[0], Ok(0), now(0), &mut sink);
+    let owned = [TopicPartitions { topic_id: 1, partitions: &[0, 1, 2] }];
+    let (current, full) = (
+        ConsumerGroupHeartbeat { member_epoch: sink.epoch, ..delta },
+        ConsumerGroupHeartbeat {
+            member_epoch: sink.epoch,
+            rebalance_timeout_ms: 60_000,
+            subscribed_topic_names: names,
+            topic_partitions: Some(&owned),
+            ..delta
+        },
+    );
+    let counted = allocations(|| {
+        for beat in 1..1_000 {
+            let asked = Request::ConsumerGroupHeartbeat(current);
+            coordinator.submit(now(beat), Ticket(beat), Entropy(0), asked, &mut sink);
+        }
+    });
+    assert_eq!(counted, 0);
+    coordinator.submit(now(1_000), Ticket(1_000), Entropy(0), Request::ConsumerGroupHeartbeat(full), &mut sink);
+    assert_eq!(sink.appends.len(), 1);
 }
 
 #[test]

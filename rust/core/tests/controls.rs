@@ -82,7 +82,7 @@ fn a_new_member_that_is_made_to_lapse_is_gone_as_if_its_first_join_had_taken_too
     let lapsing = scene.member_ids()[0].clone();
     lapse(&mut scene, &lapsing).unwrap();
     let told = [first, second].map(|join| scene.reply(join).error);
-    assert_eq!(told, [ErrorCode::UnknownMemberId, ErrorCode::None], "whoever was waited for is gone");
+    assert_eq!(told, [ErrorCode::UnknownMemberId, ErrorCode::None], "the member that was waited for is gone");
     assert!(scene.member_ids().len() == 1 && !scene.member_ids().contains(&lapsing));
 }
 
@@ -144,9 +144,9 @@ fn a_rebalance_that_is_asked_for_while_members_sync_answers_those_that_wait() {
 struct Errors(Vec<ErrorCode>, Vec<ErrorCode>);
 
 #[derive(Default)]
-struct Told(Vec<Errors>);
+struct Sent(Vec<Errors>);
 
-impl Sink for Told {
+impl Sink for Sent {
     fn answer(&mut self, _ticket: Ticket, answer: Answer<'_>) {
         self.0.push(match answer {
             Answer::JoinGroup(join) => Errors(vec![join.error], vec![]),
@@ -169,12 +169,12 @@ impl Sink for Told {
     }
 
     fn append(&mut self, _append_id: rota_core::AppendId, _records: &[rota_core::Record]) {
-        panic!("nobody was asked to store anything");
+        panic!("no append was sent");
     }
 }
 
 fn told(request: &Request<'_>, error: ErrorCode) -> Errors {
-    let mut told = Told::default();
+    let mut told = Sent::default();
     answer_error(Now { mono_ms: 0, wall_ms: 0 }, Ticket(1), request, error, &mut told);
     assert_eq!(told.0.len(), 1);
     told.0.remove(0)
@@ -252,6 +252,6 @@ fn what_is_wrong_with_one_leaver_is_said_of_each_from_version_3_on() {
 
 #[test]
 fn what_is_not_done_says_why() {
-    let why = rebalance(&mut Scene::new(config())).expect_err("nobody has joined");
+    let why = rebalance(&mut Scene::new(config())).expect_err("no member has joined");
     assert_eq!((why, &*why.to_string()), (NotDone::NoGroup, "there is no such group"));
 }

@@ -123,5 +123,9 @@ fn a_refusal_says_what_is_wrong() {
     let followed = [mid_walk(0).coordinator.snapshot(), vec![0]].concat();
     assert_eq!(refusal(&followed), "not a snapshot of this version: 1 bytes follow it");
     let other: Vec<u8> = std::iter::once(0).chain(followed.into_iter().skip(1)).collect();
-    assert_eq!(refusal(&other), "not a snapshot of this version: it has form 0, and 2 is known");
+    assert_eq!(
+        refusal(&other),
+        "the snapshot has format 0, and this release of rota knows format 6; restore it with the release that wrote it, or \
+         load the coordinator from its log"
+    );
 }

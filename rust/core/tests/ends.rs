@@ -6,9 +6,9 @@ mod scene;
 use std::collections::BTreeSet;
 
 use rota_core::{
-    AppendId, Config, Coordinator, ErrorCode, LogEntry, Record, Request, State, Ticket,
+    AppendId, Config, Coordinator, ErrorCode, LogEntry, Now, Record, Request, State, Ticket,
     records::OffsetValue,
-    request::{DeleteGroup, DescribeGroup},
+    request::{DeleteGroup, DescribeGroup, OffsetDelete, OffsetDeleteTopic},
 };
 use scene::{Joining, Scene, config, joining};
 
@@ -58,7 +58,7 @@ fn a_group_whose_creation_fails_under_its_deletion_is_gone_whatever_becomes_of_t
         assert!(ends_group(scene.records(deletion)));
         scene.fail(creation);
         let join = scene.join(&joining("i0"));
-        assert!(scene.is_open(join), "nobody is let into a group whose end is undecided");
+        assert!(scene.is_open(join), "no member joins a group whose end is undecided");
         let result = if deletion_fails { Err(ErrorCode::KafkaStorageError) } else { Ok(2) };
         scene.end(deletion, result);
         let expected = if deletion_fails { ErrorCode::NotCoordinator } else { ErrorCode::None };
@@ -142,7 +142,7 @@ fn with_old_topics(topics: &[(&str, &str, i32)]) -> Scene {
     scene
 }
 
-/// One call of `advance` at this moment; gives the append that came of it, if any did.
+/// One call of `advance` at this moment; returns the append that it made, if any.
 fn advance_once(scene: &mut Scene, now_ms: u64) -> Option<AppendId> {
     let before = scene.effects.appends.len();
     scene.step(now_ms);
@@ -271,4 +271,121 @@ fn the_offsets_of_a_topic_that_is_deleted_go_in_one_batch_if_there_is_room() {
     scene.delete_topic("t");
     assert_eq!(scene.effects.appends.len() - before, 1);
     assert_eq!(scene.records(scene.newest()).len(), 100);
+}
+
+/// A scene with one offset of a consumer group that is Empty since the start, and the appends that the log has stored.
+fn with_an_old_offset() -> (Scene, Vec<AppendId>) {
+    let mut scene = Scene::new(hour());
+    let join = scene.join(&joining("i0"));
+    let mut stored = vec![scene.newest()];
+    scene.store();
+    scene.until(0);
+    let member_id = scene.reply(join).member_id.clone();
+    scene.sync(&member_id, 1, &[(&member_id, b"A")]);
+    stored.push(scene.newest());
+    scene.store();
+    scene.leave(&[&member_id]);
+    scene.until(60_000);
+    assert_eq!(scene.group().state, State::Empty);
+    stored.push(scene.newest());
+    scene.store();
+    scene.commit("g", "t", 1);
+    stored.push(scene.newest());
+    scene.store();
+    (scene, stored)
+}
+
+/// Stores every append that is new since the last one of `stored`.
+fn store_the_rest(scene: &mut Scene, stored: &mut Vec<AppendId>) {
+    let last = stored.last().copied();
+    let new: Vec<AppendId> = scene.effects.appends.iter().map(|(id, _)| *id).filter(|id| Some(*id) > last).collect();
+    for append_id in new {
+        scene.end(append_id, Ok(0));
+        stored.push(append_id);
+    }
+}
+
+#[test]
+fn offsets_outlive_a_load_when_their_tombstones_are_stored_and_answered_with_an_error() {
+    let (mut scene, mut stored) = with_an_old_offset();
+    scene.until(2 * HOUR_MS);
+    let tombstones = scene.newest();
+    assert!(ends_group(scene.records(tombstones)), "the run ends the group with its offset");
+    scene.end(tombstones, Err(ErrorCode::RequestTimedOut));
+    stored.push(tombstones);
+    assert!(loaded_again(&scene, &stored).group_ids().is_empty(), "the log has stored them nonetheless");
+
+    let join = scene.join(&joining("i0"));
+    scene.until(2 * HOUR_MS);
+    let (member_id, generation) = (scene.reply(join).member_id.clone(), scene.reply(join).generation);
+    let sync = scene.sync(&member_id, generation, &[(&member_id, b"A")]);
+    store_the_rest(&mut scene, &mut stored);
+    assert_eq!(scene.reply(sync).error, ErrorCode::None);
+    assert_eq!(scene.group().offsets.len(), 1, "the member reads the offset");
+
+    let loaded = loaded_again(&scene, &stored).project("g").expect("the group");
+    assert_eq!((loaded.generation, loaded.offsets), (generation, scene.group().offsets));
+}
+
+#[test]
+fn a_deletion_that_failed_and_is_in_the_log_is_undone_by_the_next_append() {
+    for of_offsets in [false, true] {
+        let (mut scene, mut stored) = with_an_old_offset();
+        let ticket = if of_offsets { delete_offset(&mut scene) } else { delete(&mut scene, "g") };
+        let deletion = scene.newest();
+        scene.fail(deletion);
+        stored.push(deletion);
+        assert_ne!(scene.reply(ticket).error, ErrorCode::None);
+        scene.commit("h", "t", 1);
+        store_the_rest(&mut scene, &mut stored);
+        let loaded = loaded_again(&scene, &stored).project("g").expect("the group");
+        assert_eq!((loaded.generation, loaded.offsets), (scene.group().generation, scene.group().offsets));
+    }
+}
+
+#[test]
+fn a_deletion_that_is_tried_again_does_not_write_first_what_it_deletes() {
+    let (mut scene, mut stored) = with_an_old_offset();
+    delete(&mut scene, "g");
+    scene.fail(scene.newest());
+    let before = scene.newest();
+    let ticket = delete(&mut scene, "g");
+    assert_eq!(scene.newest(), AppendId(before.0 + 1));
+    stored.push(scene.newest());
+    scene.store();
+    assert_eq!(scene.reply(ticket).error, ErrorCode::None);
+    scene.commit("h", "t", 1);
+    store_the_rest(&mut scene, &mut stored);
+    assert_eq!(loaded_again(&scene, &stored).group_ids(), vec!["h".into()], "nothing brings the group back");
+}
+
+fn delete_offset(scene: &mut Scene) -> Ticket {
+    let topics = [OffsetDeleteTopic { name: "t", partitions: &[0] }];
+    scene.send(Request::OffsetDelete(OffsetDelete { group_id: Some("g"), topics: &topics }))
+}
+
+#[test]
+fn a_group_of_which_the_log_has_only_offsets_is_written_with_the_time_of_its_load() {
+    let value = OffsetValue {
+        offset: 7,
+        leader_epoch: -1,
+        metadata: "".into(),
+        commit_timestamp_ms: 1,
+        expire_timestamp_ms: None,
+        topic_id: 0,
+    };
+    let record = Record::Offset { group_id: "g".into(), topic: "t".into(), partition: 0, value: Some(value) };
+    let mut coordinator = Coordinator::new(config(), 0, 0);
+    coordinator.replay(&LogEntry { offset: 0, timestamp_ms: 0, record });
+    let mut scene = Scene::around(coordinator);
+    let loaded_at = Now { mono_ms: 0, wall_ms: 90_000 };
+    scene.coordinator.loaded(loaded_at, &mut scene.effects);
+    delete(&mut scene, "g");
+    scene.fail(scene.newest());
+    scene.commit("h", "t", 1);
+    let written = scene.effects.appends.iter().flat_map(|(_, records)| records).find_map(|record| match record {
+        Record::Group { value: Some(value), .. } => Some(value.state_timestamp_ms),
+        _ => None,
+    });
+    assert_eq!(written, Some(90_000));
 }

@@ -1,4 +1,4 @@
-//! Whoever listens is told which deadline fires, and which group it is about.
+//! The observer receives each deadline that fires, with its group.
 
 #[expect(dead_code, reason = "other tests need the rest of it")]
 mod scene;

@@ -240,7 +240,7 @@ fn a_tombstone_that_fails_before_its_commit_ends_is_written_again() {
     scene.end(commit, Ok(0));
     scene.commit("h", "u", 1);
     let again = AppendId(scene.newest().0 - 1);
-    assert!(scene.records(again).iter().all(is_tombstone), "before the append of whoever comes next");
+    assert!(scene.records(again).iter().all(is_tombstone), "before the next append");
     scene.end(again, Ok(2));
     assert!(scene.group().offsets.is_empty());
 }
@@ -294,7 +294,7 @@ fn tombstones_that_do_not_fit_fail_alone_and_other_appends_go_on() {
         assert!(bytes <= UNATTENDED_BYTES_MAX && records.iter().all(is_tombstone));
         scene.end(*append_id, Err(ErrorCode::MessageTooLarge));
     }
-    // For whoever comes next they are tried again, and nothing of his depends on it.
+    // The next request tries them again, and its result does not depend on them.
     for _ in 0..3 {
         let ticket = scene.commit("innocent", "u", 1);
         let (commit, tried): (AppendId, Vec<_>) = (scene.newest(), scene.effects.appends.drain(before..).collect());

@@ -6,7 +6,7 @@ mod scene;
 use rota_core::{
     Config, Coordinator, ErrorCode, LogEntry, OffsetRecord, Record, Request, State,
     records::{GroupValue, MemberValue, OffsetValue},
-    request::{Beat, Heartbeat, Sender},
+    request::{BatchedHeartbeat, Heartbeat, Sender},
 };
 use scene::{Joining, Scene, config, joining};
 
@@ -100,6 +100,6 @@ fn a_member_whose_id_names_no_slot_is_found_by_its_ids() {
     let mut scene = loaded(config(), stable(&["i0"]));
     let sender = Sender::Ids { group_id: b"g", member_id: b"i0-id", instance_id: None };
     let now = scene.now();
-    let codes = [3, 2].map(|generation| scene.coordinator.heartbeat(now, Beat { sender, generation }));
+    let codes = [3, 2].map(|generation| scene.coordinator.heartbeat(now, BatchedHeartbeat { sender, generation }));
     assert_eq!(codes, [ErrorCode::None, ErrorCode::IllegalGeneration]);
 }

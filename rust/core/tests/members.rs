@@ -1,4 +1,4 @@
-//! What members are told, and heartbeats by handle: docs/protocol.md §4.9, §7.1.
+//! What members receive, and heartbeats by handle: docs/protocol.md §4.9, §7.1.
 
 #[expect(dead_code, reason = "other tests need the rest of it")]
 mod scene;
@@ -6,7 +6,7 @@ mod scene;
 use rota_core::{
     Coordinator, ErrorCode, Record,
     effects::Moment,
-    request::{Beat, Sender},
+    request::{BatchedHeartbeat, Sender},
 };
 use scene::{Joining, Scene, config, joining};
 
@@ -31,7 +31,7 @@ fn everybody_is_named_in_joining_order() {
     assert_eq!(scene.coordinator.member_ids().collect::<Vec<_>>(), [leader, follower]);
 }
 
-/// The codes of heartbeats by handle: of i0, of i0 in the next generation, and of nobody.
+/// The codes of heartbeats by handle: of i0, of i0 in the next generation, and of an unknown member.
 fn codes(scene: &mut Scene, handle: u64) -> [i16; 3] {
     let (now, mut codes) = (scene.now(), [-1; 3]);
     scene.coordinator.heartbeats_by_handle(now, &[handle, handle, u64::MAX], &[1, 2, 1], &mut codes);
@@ -63,7 +63,7 @@ fn a_heartbeat_by_ids_finds_the_member_only_if_both_ids_are_its_own() {
     let (mut forged, mut longer) = (leader.clone().into_bytes(), leader.clone().into_bytes());
     forged[0] ^= 1;
     longer.insert(0, 0xff);
-    let ids = |group_id, member_id, instance_id| Beat {
+    let ids = |group_id, member_id, instance_id| BatchedHeartbeat {
         sender: Sender::Ids { group_id, member_id, instance_id },
         generation: 1,
     };
@@ -145,12 +145,12 @@ fn the_moments_of_a_rebalance_are_told_as_they_come() {
     assert_eq!(scene.effects.moments, [(began, None), (joined, generation), (settled, generation), (began, None)],);
 }
 
-/// Whoever changes this number has changed what a coordinator keeps: snapshots need another form then (snapshot.rs).
+/// A change of this number is a change of what a coordinator keeps: give snapshots another form (snapshot.rs).
 #[test]
 fn what_a_coordinator_keeps_has_the_form_that_its_snapshots_say() {
     let mut scene = Scene::new(config());
     scene.two_stable(&joining("i0"), &joining("i1"));
     let snapshot = scene.coordinator.snapshot();
     let digest = snapshot.iter().fold(0_u32, |digest, byte| digest.wrapping_mul(31).wrapping_add(u32::from(*byte)));
-    assert_eq!((snapshot[0], snapshot.len(), digest), (2, 413, 326_073_282));
+    assert_eq!((snapshot[0], snapshot.len(), digest), (4, 430, 2_351_928_572));
 }

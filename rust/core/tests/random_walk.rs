@@ -11,7 +11,7 @@ use rota_core::Coordinator;
 use walk::{Fault, History, World};
 
 /// What some walk has to reach, or the checks say nothing: every `always` has a `sometimes` beside it.
-const SIGHTINGS: [&str; 45] = [
+const SIGHTINGS: [&str; 46] = [
     "JoinGroup NONE",
     "JoinGroup MEMBER_ID_REQUIRED",
     "JoinGroup UNKNOWN_MEMBER_ID",
@@ -40,6 +40,7 @@ const SIGHTINGS: [&str; 45] = [
     "OffsetFetch NOT_COORDINATOR",
     "skip_assignment",
     "an end out of order",
+    "a deletion that failed and is in the log",
     "compared Stable",
     "compared Empty",
     "restore",

@@ -53,7 +53,7 @@ fn members_that_are_parked_are_counted_as_such_and_have_no_slack() {
     scene.sync(&follower, 2, &[]);
     let told = summary(&scene, 9);
     assert_eq!((told.awaiting_join, told.awaiting_sync), (0, 1));
-    assert_eq!(told.explanation.state, State::CompletingRebalance);
+    assert_eq!(told.explanation.state, State::CompletingRebalance.name());
 }
 
 #[test]

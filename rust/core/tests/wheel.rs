@@ -133,7 +133,7 @@ fn the_comparison_catches_every_planted_bug() {
             .run(&arbitrary_history(300), |(start_ms, history)| {
                 run(Tested::new(start_ms, Some(bug)), start_ms, &history).map_err(TestCaseError::fail)
             })
-            .expect_err(&format!("nobody noticed {bug:?}"));
+            .expect_err(&format!("{bug:?} was not found"));
         let TestError::Fail(reason, _) = failure else { panic!("{bug:?} ended the test: {failure}") };
         assert!(reason.message().contains(complaint), "{bug:?} was caught for another reason: {reason}");
     }

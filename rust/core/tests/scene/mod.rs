@@ -1,4 +1,4 @@
-//! One coordinator, a clock that is moved by hand, and a log that ends each append when it is told to.
+//! One coordinator, a clock that is moved by hand, and a log that ends each append on request.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use rota_core::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub error: ErrorCode,
-    /// Joins: the id that was told.
+    /// Joins: the member id in the answer.
     pub member_id: String,
-    /// Joins: the generation that was told.
+    /// Joins: the generation in the answer.
     pub generation: i32,
-    /// Joins: the members that were told, each with what it offers.
+    /// Joins: the members in the answer, each with its metadata.
     pub listed: Vec<(String, Vec<u8>)>,
     /// Syncs: the assignment.
     pub assignment: Vec<u8>,
@@ -31,7 +31,7 @@ pub struct Reply {
 #[derive(Default)]
 pub struct Effects {
     pub replies: BTreeMap<Ticket, Vec<Reply>>,
-    /// What was told of rebalances, each time with the generation that has come of it.
+    /// The rebalances that the observer received, each with its new generation.
     pub moments: Vec<(Moment, Option<i32>)>,
     pub appends: Vec<(AppendId, Vec<Record>)>,
 }
@@ -180,7 +180,7 @@ impl Scene {
         self.send(Request::LeaveGroup(LeaveGroup { version: 3, group_id: Some("g"), members: &members }))
     }
 
-    /// A commit of somebody who is no member, for so many partitions.
+    /// A commit without a member id, for so many partitions.
     pub fn commit(&mut self, group: &str, topic: &str, partitions: i32) -> Ticket {
         let partitions: Vec<CommitPartition<'_>> = (0..partitions)
             .map(|index| CommitPartition { index, offset: 5, leader_epoch: -1, metadata: None })

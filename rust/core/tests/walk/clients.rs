@@ -32,12 +32,12 @@ impl World {
         GROUPS[usize::from(self.dice.chance(20))]
     }
 
-    /// A member as the group has it now; an id that was heard of once; or a stranger.
+    /// A member as the group has it now, an id of before, or an unknown id.
     fn somebody(&mut self) -> Known {
         let group = self.group();
-        let mut known = match self.dice.roll(100) {
+        let mut known = match self.dice.below(100) {
             0..75 => self.present(group),
-            75..95 if !self.known.is_empty() => Some(self.known[self.dice.roll(self.known.len())].clone()),
+            75..95 if !self.known.is_empty() => Some(self.known[self.dice.below(self.known.len())].clone()),
             _ => None,
         }
         .unwrap_or_else(|| Known { group, member_id: "stranger".to_owned(), instance: None });
@@ -47,10 +47,10 @@ impl World {
         known
     }
 
-    /// Somebody whom a look at the group shows.
+    /// A member in the view of the group.
     fn present(&mut self, group: &'static str) -> Option<Known> {
         let projection = self.coordinator.project(group)?;
-        let at = self.dice.roll((projection.members.len() + projection.pending.len()).max(1));
+        let at = self.dice.below((projection.members.len() + projection.pending.len()).max(1));
         if let Some(member) = projection.members.get(at) {
             let instance = member.instance_id.as_deref().and_then(instance_named);
             return Some(Known { group, member_id: member.member_id.to_string(), instance });
@@ -66,7 +66,7 @@ impl World {
 
     fn offer(&mut self) -> Offer {
         let metadata: Arc<[u8]> = self.dice.pick(&SUBSCRIPTIONS).into();
-        let names = if self.dice.chance(98) { OFFERS[self.dice.roll(5)] } else { OFFERS[5] };
+        let names = if self.dice.chance(98) { OFFERS[self.dice.below(5)] } else { OFFERS[5] };
         names.iter().map(|name| (Arc::from(*name), Arc::clone(&metadata))).collect()
     }
 
@@ -210,7 +210,7 @@ impl World {
             instance_id: known.instance,
             reason: None,
         });
-        let several = 1 + self.dice.roll(3);
+        let several = 1 + self.dice.below(3);
         let request = LeaveGroup { version: 5, group_id: Some(first.group), members: &members[..several] };
         self.submit(&first, "LeaveGroup", -1, Request::LeaveGroup(request));
     }
@@ -227,7 +227,7 @@ impl World {
     }
 
     pub(super) fn commit_to(&mut self, known: &Known, generation: i32) {
-        let index = self.dice.roll(2) as i32;
+        let index = self.dice.below(2) as i32;
         let partitions = [CommitPartition { index, offset: self.tickets as i64, leader_epoch: -1, metadata: None }];
         let topic = self.dice.pick(&["t", "u"]);
         let topics = [CommitTopic { name: topic, topic_id: 0, partitions: &partitions }];
@@ -263,7 +263,7 @@ impl World {
         let group = self.group();
         let known = Known { group, member_id: String::new(), instance: None };
         let all: &[i32] = &[0, 1, 1, 7];
-        let partitions = &all[self.dice.roll(2)..];
+        let partitions = &all[self.dice.below(2)..];
         let name = self.dice.pick(&["t", "u"]);
         let topics = [OffsetDeleteTopic { name, partitions }];
         let request = OffsetDelete { group_id: Some(group), topics: &topics };

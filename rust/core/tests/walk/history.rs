@@ -1,4 +1,4 @@
-//! What clients were told, and what must be true of it: the checks that need more than one state.
+//! What clients received, and what must hold for it: the checks that need more than one state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +63,7 @@ pub struct Open {
 /// One event's effects.
 #[derive(Default)]
 pub struct Effects {
-    pub answers: Vec<(Ticket, ErrorCode, Option<Told>)>,
+    pub answers: Vec<(Ticket, ErrorCode, Option<Success>)>,
     pub appends: Vec<(AppendId, Vec<Record>)>,
     /// Everything in words, if anybody reads it.
     pub words: Option<Vec<String>>,
@@ -71,7 +71,7 @@ pub struct Effects {
 
 /// The part of an answer that the history keeps.
 #[derive(Clone)]
-pub enum Told {
+pub enum Success {
     Join { member_id: String, generation: i32, leader: String, listed: Vec<String>, skip: bool },
     Id(String),
     Sync { assignment: Vec<u8> },
@@ -88,7 +88,7 @@ impl Sink for Effects {
         let (error, told) = match &answer {
             Answer::JoinGroup(join) => (join.error, told_join(join)),
             Answer::SyncGroup(sync) => {
-                let told = Told::Sync { assignment: sync.assignment.to_vec() };
+                let told = Success::Sync { assignment: sync.assignment.to_vec() };
                 (sync.error, (sync.error == ErrorCode::None).then_some(told))
             }
             Answer::Heartbeat(error) => (*error, None),
@@ -97,16 +97,16 @@ impl Sink for Effects {
                 // Clients commit one partition. What a damaged snapshot says was asked may be none.
                 let first = commit.topics.first().and_then(|topic| topic.partitions.first());
                 let error = first.map_or(ErrorCode::UnknownServerError, |partition| partition.1);
-                (error, (error == ErrorCode::None).then_some(Told::Commit))
+                (error, (error == ErrorCode::None).then_some(Success::Commit))
             }
             Answer::OffsetFetch(fetch) => (fetch.error, None),
             Answer::DescribeGroup(describe) => (describe.error, None),
             Answer::ConsumerGroupHeartbeat(heartbeat) => (heartbeat.error, None),
             Answer::ConsumerGroupDescribe(describe) => (describe.error, None),
             Answer::ListGroups(list) => (list.error, None),
-            Answer::DeleteGroup(delete) => (delete.error, (delete.error == ErrorCode::None).then_some(Told::Delete)),
+            Answer::DeleteGroup(delete) => (delete.error, (delete.error == ErrorCode::None).then_some(Success::Delete)),
             Answer::OffsetDelete(delete) => {
-                (delete.error, (delete.error == ErrorCode::None).then_some(Told::OffsetDelete))
+                (delete.error, (delete.error == ErrorCode::None).then_some(Success::OffsetDelete))
             }
         };
         self.answers.push((ticket, error, told));
@@ -120,16 +120,16 @@ impl Sink for Effects {
     }
 }
 
-fn told_join(join: &JoinAnswer<'_>) -> Option<Told> {
+fn told_join(join: &JoinAnswer<'_>) -> Option<Success> {
     match join.error {
-        ErrorCode::None => Some(Told::Join {
+        ErrorCode::None => Some(Success::Join {
             member_id: join.member_id.to_owned(),
             generation: join.generation,
             leader: join.leader.to_owned(),
             listed: join.members.iter().map(|member| member.member_id.to_owned()).collect(),
             skip: join.skip_assignment,
         }),
-        ErrorCode::MemberIdRequired => Some(Told::Id(join.member_id.to_owned())),
+        ErrorCode::MemberIdRequired => Some(Success::Id(join.member_id.to_owned())),
         _ => None,
     }
 }
@@ -156,11 +156,11 @@ enum Stored {
 
 #[derive(Clone, Default)]
 pub struct History {
-    /// The members that were told that they lead, in order.
+    /// The members that an answer named as leader, in order.
     leaders: BTreeMap<Round, Vec<String>>,
     /// The plan that the leader handed in first.
     plans: BTreeMap<Round, BTreeMap<String, Vec<u8>>>,
-    /// What each member was told of a generation, in any incarnation.
+    /// What each member received for a generation, in any incarnation.
     assignments: BTreeMap<(&'static str, i32, String), Vec<u8>>,
     /// The highest generation that was seen.
     reached: BTreeMap<(&'static str, Era), i32>,
@@ -170,7 +170,7 @@ pub struct History {
     durable: BTreeSet<&'static str>,
     /// How many tombstones it took for the ends of each group.
     tombstones_used: BTreeMap<&'static str, usize>,
-    /// How often somebody was told that they had deleted a group.
+    /// How many deletions of a group were acknowledged.
     deleted: BTreeMap<&'static str, usize>,
     /// The ids that the instance of an id had before (S1).
     chains: BTreeMap<String, BTreeSet<String>>,
@@ -262,7 +262,7 @@ impl History {
     /// A success of `DeleteGroup`: each has a tombstone of its own.
     pub fn told_delete(&mut self, group: &'static str, append: Option<AppendId>) {
         let durable = append.is_none_or(|append_id| self.acknowledged.contains(&append_id));
-        assert!(durable, "S26: the end of {group} was told before {append:?} was durable");
+        assert!(durable, "S26: the end of {group} was reported before {append:?} was durable");
         let tombstones = self.tombstones(group);
         let deleted = self.deleted.entry(group).or_default();
         *deleted += 1;
@@ -272,7 +272,7 @@ impl History {
     /// A success of `OffsetDelete`: it had nothing to write, or that is durable.
     pub fn told_offset_delete(&self, append: Option<AppendId>) {
         let durable = append.is_none_or(|append_id| self.acknowledged.contains(&append_id));
-        assert!(durable, "S26: a deletion was told before {append:?} was durable");
+        assert!(durable, "S26: a deletion was acknowledged before {append:?} was durable");
     }
 
     /// A group that the log had is over: its tombstone is there (S22, S29).
@@ -330,7 +330,7 @@ impl History {
 
     /// A success of `JoinGroup`.
     pub fn told_join(&mut self, round: Round, id: &str, leader: &str, listed: &[String], now: Option<&Projection>) {
-        assert!(!self.stored_of(round.0).is_empty(), "S26: {id} was told of {}, which the log does not have", round.0);
+        assert!(!self.stored_of(round.0).is_empty(), "S26: {id} got {}, which the log does not have", round.0);
         if listed.is_empty() {
             return;
         }
@@ -360,14 +360,14 @@ impl History {
             assert_eq!(own, assignment, "S11: the leader's bytes for {id} in {round:?}, exactly");
         }
         let stored = self.stored_of(round.0).contains(&Stored::Plan(round.2));
-        assert!(stored, "S26: {id} was told of {round:?}, whose plan the log does not have");
+        assert!(stored, "S26: {id} got {round:?}, whose plan the log does not have");
         let told = self.assignments.entry((round.0, round.2, id.to_owned())).or_insert_with(|| assignment.to_vec());
-        assert_eq!(told, assignment, "S4: a generation that was told is told with another assignment");
+        assert_eq!(told, assignment, "S4: a generation has two assignments");
     }
 
     /// A success of `OffsetCommit`.
     pub fn told_commit(&self, append: Option<AppendId>) {
         let durable = append.is_some_and(|append_id| self.acknowledged.contains(&append_id));
-        assert!(durable, "S26: a commit was told before {append:?} was durable");
+        assert!(durable, "S26: a commit was acknowledged before {append:?} was durable");
     }
 }

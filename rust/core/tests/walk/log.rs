@@ -29,6 +29,8 @@ impl World {
             self.commit_to(&writer, -1);
         }
         self.end_all_appends();
+        let in_doubt = self.in_doubt.iter().map(|(append_id, records)| ((self.life, *append_id), records.clone()));
+        self.log.extend(in_doubt);
         self.compare_replay();
         self.compare_compacted();
         self.log_habits.fails = log_failed;
@@ -40,7 +42,7 @@ impl World {
             return;
         }
         let any = self.log_habits.ends_out_of_order && self.dice.chance(50);
-        let at = if any { self.dice.roll(self.in_flight.len()) } else { 0 };
+        let at = if any { self.dice.below(self.in_flight.len()) } else { 0 };
         if at > 0 {
             self.history.see("an end out of order".to_owned());
         }
@@ -48,13 +50,16 @@ impl World {
         let errors = [ErrorCode::NotLeaderOrFollower, ErrorCode::NotEnoughReplicas, ErrorCode::MessageTooLarge];
         let succeeds = !self.log_habits.fails || self.dice.chance(70);
         let result = if succeeds { Ok(append_id.0) } else { Err(self.dice.pick(&errors)) };
+        let deletes = records.iter().any(Record::is_tombstone);
         if succeeds {
             self.history.acknowledge(self.life, append_id, &records);
-            let ends_a_group = records.iter().any(|record| matches!(record, Record::Group { value: None, .. }));
-            let is_lost = self.fault == Some(Fault::LostRecord) && append_id.0.is_multiple_of(2) && !ends_a_group;
+            let is_lost = self.fault == Some(Fault::LostRecord) && append_id.0.is_multiple_of(2) && !deletes;
             if !is_lost {
                 self.log.insert((self.life, append_id), records);
             }
+        } else if deletes && self.dice.chance(50) {
+            self.history.see("a deletion that failed and is in the log".to_owned());
+            self.in_doubt.insert(append_id, records);
         }
         let now = self.now;
         self.event(
@@ -124,6 +129,10 @@ impl World {
                 self.log.insert((self.life, append_id), records);
             }
         }
+        for (append_id, records) in std::mem::take(&mut self.in_doubt) {
+            self.history.store(self.life, append_id, &records);
+            self.log.insert((self.life, append_id), records);
+        }
         self.open.clear();
         self.history.forget_memory();
         self.life += 1;
@@ -156,11 +165,11 @@ impl World {
         }
     }
 
-    /// S29: a log that is compacted while somebody loads it, having read some part of it, is loaded as it would have
+    /// S29: a log that is compacted while a load has read some part of it is loaded as it would have
     /// been: records that a later one of their key stands for can be there or not.
     fn compare_compacted(&mut self) {
         let records: Vec<Record> = self.log.values().flatten().cloned().collect();
-        let read = self.dice.roll(records.len() + 1);
+        let read = self.dice.below(records.len() + 1);
         let newest: BTreeMap<Vec<u8>, usize> =
             records.iter().enumerate().map(|(at, record)| (record.key_bytes(), at)).collect();
         let mut replica = Coordinator::new(self.config.clone(), 0, 1);

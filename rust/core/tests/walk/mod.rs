@@ -1,4 +1,4 @@
-//! A world of clients that do anything at all, a log that fails, and a record of what everybody was told.
+//! Clients that send any request, a log that fails, and a history of all answers.
 
 mod clients;
 mod dice;
@@ -12,8 +12,8 @@ use rota_core::{
     AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Projection, Record, Request, SelfCheck, Ticket,
 };
 
-use dice::Dice;
-use history::{Effects, Known, Open, Told};
+use dice::Rng;
+use history::{Effects, Known, Open, Success};
 pub use history::{Fault, History};
 use log::LogHabits;
 
@@ -38,15 +38,17 @@ pub struct World {
     /// Whether what happens has to be right; if not, it only must not panic.
     pub is_checked: bool,
     config: Config,
-    dice: Dice,
+    dice: Rng,
     now: Now,
     tickets: u64,
     open: BTreeMap<Ticket, Open>,
     /// Whether the event is a request, the newest.
     submitting: bool,
-    /// Identities that somebody heard of, the newest last.
+    /// Identities from answers, the newest last.
     known: VecDeque<Known>,
     in_flight: Vec<(AppendId, Vec<Record>)>,
+    /// Deletions whose append failed and that the log has nonetheless: a load finds them.
+    in_doubt: BTreeMap<AppendId, Vec<Record>>,
     /// What the log has, by incarnation and append.
     log: BTreeMap<(u32, AppendId), Vec<Record>>,
     life: u32,
@@ -65,13 +67,14 @@ impl World {
             fault: None,
             is_checked: true,
             config,
-            dice: Dice::new(seed),
+            dice: Rng::new(seed),
             now: Now { mono_ms: 1_000, wall_ms: 1_700_000_000_000 },
             tickets: 0,
             open: BTreeMap::new(),
             submitting: false,
             known: VecDeque::new(),
             in_flight: Vec::new(),
+            in_doubt: BTreeMap::new(),
             log: BTreeMap::new(),
             life: 0,
             log_habits: LogHabits { fails: true, ends_out_of_order: seed % 3 == 2, is_slow: seed % 4 == 1 },
@@ -83,7 +86,7 @@ impl World {
     }
 
     pub fn step(&mut self) {
-        match self.dice.roll(206) {
+        match self.dice.below(206) {
             0..14 => self.join_anew(),
             14..44 => self.rejoin(),
             44..54 => self.restart(),
@@ -118,7 +121,7 @@ impl World {
         let cleaner_ms = self.now.mono_ms + self.config.offsets_retention_check_interval_ms;
         let next = self.coordinator.next_deadline();
         assert!(next.is_some_and(|next| next <= cleaner_ms), "L7: the cleaner goes on for ever");
-        assert_eq!(self.coordinator.group_ids(), [], "S25: nobody came, and retention is over");
+        assert_eq!(self.coordinator.group_ids(), [], "S25: no member came, and retention is over");
         assert_eq!(self.fold().group_ids(), [], "S29: what expired does not come back by a load");
     }
 
@@ -170,21 +173,21 @@ impl World {
         self.fault == Some(fault) && ticket.0 % FAULT_EVERY == FAULT_EVERY - 1
     }
 
-    fn answered(&mut self, ticket: Ticket, error: ErrorCode, told: Option<Told>) {
+    fn answered(&mut self, ticket: Ticket, error: ErrorCode, told: Option<Success>) {
         if self.strikes(Fault::AnswerNever, ticket) {
             return;
         }
         let open = self.open.remove(&ticket).expect("S18: only an open ticket is answered, and once");
         self.history.see(format!("{} {}", open.kind, error.name()));
         match told {
-            Some(Told::Join { member_id, generation, leader, listed, skip }) => {
+            Some(Success::Join { member_id, generation, leader, listed, skip }) => {
                 if skip {
                     self.history.see("skip_assignment".to_owned());
                 }
                 self.told_join(&open.known, member_id, generation, leader, listed);
             }
-            Some(Told::Id(member_id)) => self.learn(Known { member_id, ..open.known }),
-            Some(Told::Sync { mut assignment }) => {
+            Some(Success::Id(member_id)) => self.learn(Known { member_id, ..open.known }),
+            Some(Success::Sync { mut assignment }) => {
                 if self.fault == Some(Fault::WrongAssignment) {
                     assignment.push(0);
                 }
@@ -192,9 +195,9 @@ impl World {
                 let round = (group, self.history.era(group, self.life), open.generation);
                 self.history.told_assignment(round, &open.known.member_id, &assignment);
             }
-            Some(Told::Commit) => self.history.told_commit(open.append),
-            Some(Told::Delete) => self.history.told_delete(open.known.group, open.append),
-            Some(Told::OffsetDelete) => self.history.told_offset_delete(open.append),
+            Some(Success::Commit) => self.history.told_commit(open.append),
+            Some(Success::Delete) => self.history.told_delete(open.known.group, open.append),
+            Some(Success::OffsetDelete) => self.history.told_offset_delete(open.append),
             None => {}
         }
         if self.strikes(Fault::AnswerTwice, ticket) {
@@ -256,11 +259,11 @@ impl World {
             assert_eq!(digests, after, "S14: a fenced request changes nothing");
         }
         if self.strikes(Fault::EarlyAnswer, ticket) && kind == "OffsetCommit" && self.open.contains_key(&ticket) {
-            self.answered(ticket, ErrorCode::None, Some(Told::Commit));
+            self.answered(ticket, ErrorCode::None, Some(Success::Commit));
         }
         let has_begun = self.open.get(&ticket).is_some_and(|open| open.append.is_some());
         if self.fault == Some(Fault::EarlyDelete) && kind == "DeleteGroup" && has_begun {
-            self.answered(ticket, ErrorCode::None, Some(Told::Delete));
+            self.answered(ticket, ErrorCode::None, Some(Success::Delete));
         }
     }
 

@@ -3,7 +3,7 @@
 
 use rota_core::{
     Answer, AppendId, Coordinator, Entropy, ErrorCode, Record, Request, Sink, Ticket,
-    request::{Beat, Heartbeat, Sender},
+    request::{BatchedHeartbeat, Heartbeat, Sender},
 };
 
 use super::World;
@@ -39,7 +39,7 @@ impl World {
         let (expected, state) = self.one_by_one(restored, &named);
         let by_ids = named.iter().map(|(group_id, member_id, generation)| {
             let (group_id, member_id) = (group_id.as_bytes(), member_id.as_bytes());
-            Beat { sender: Sender::Ids { group_id, member_id, instance_id: None }, generation: *generation }
+            BatchedHeartbeat { sender: Sender::Ids { group_id, member_id, instance_id: None }, generation: *generation }
         });
         assert_eq!(self.at_once(by_ids), (expected.clone(), state.clone()), "all at once, by ids");
         assert_eq!(self.by_handle(&named), (expected.iter().map(|code| code.code()).collect(), state), "by handle");
@@ -57,7 +57,10 @@ impl World {
         (codes.collect(), coordinator.snapshot())
     }
 
-    fn at_once<'a>(&self, beats: impl ExactSizeIterator<Item = Beat<'a>> + Clone) -> (Vec<ErrorCode>, Vec<u8>) {
+    fn at_once<'a>(
+        &self,
+        beats: impl ExactSizeIterator<Item = BatchedHeartbeat<'a>> + Clone,
+    ) -> (Vec<ErrorCode>, Vec<u8>) {
         let (mut coordinator, mut codes) = (self.coordinator.clone(), Vec::new());
         coordinator.heartbeats(self.now, beats.map(|beat| (beat, ())), |(), error| codes.push(error));
         (codes, coordinator.snapshot())
