@@ -1,6 +1,6 @@
-//! The answers to group requests, written straight into the connection's buffer.
+//! Encodes answers to group requests into the connection's buffer.
 //!
-//! Which field a version carries is the only knowledge here; what is in it, the core decides (docs/protocol.md §4.9).
+//! This module decides which field a version carries. The core decides its content (docs/protocol.md §4.9).
 
 use std::collections::HashMap;
 
@@ -14,13 +14,13 @@ use rota_core::{
 
 use crate::{requests::TOPIC_IDS_SINCE, write::Writer};
 
-/// Nothing is ever throttled.
+/// Requests are never throttled.
 const THROTTLE_TIME_MS: i32 = 0;
 
-/// `authorized_operations` when the client did not ask.
+/// `authorized_operations` if the client did not ask for it.
 pub const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
 
-/// `JoinGroup`, v0–9. The protocol's name is "" on an error up to v6, and null from v7 on.
+/// Writes a `JoinGroup` answer, v0–9. The protocol name is "" on an error up to v6, and null from v7 on.
 pub fn join_group(out: &mut Writer<'_>, version: i16, answer: &JoinAnswer<'_>) {
     if version >= 2 {
         out.i32(THROTTLE_TIME_MS);
@@ -50,7 +50,7 @@ pub fn join_group(out: &mut Writer<'_>, version: i16, answer: &JoinAnswer<'_>) {
     out.no_tags();
 }
 
-/// `SyncGroup`, v0–5.
+/// Writes a `SyncGroup` answer, v0–5.
 pub fn sync_group(out: &mut Writer<'_>, version: i16, answer: &SyncAnswer<'_>) {
     if version >= 1 {
         out.i32(THROTTLE_TIME_MS);
@@ -64,7 +64,7 @@ pub fn sync_group(out: &mut Writer<'_>, version: i16, answer: &SyncAnswer<'_>) {
     out.no_tags();
 }
 
-/// `Heartbeat`, v0–4.
+/// Writes a `Heartbeat` answer, v0–4.
 pub fn heartbeat(out: &mut Writer<'_>, version: i16, error: ErrorCode) {
     if version >= 1 {
         out.i32(THROTTLE_TIME_MS);
@@ -73,7 +73,7 @@ pub fn heartbeat(out: &mut Writer<'_>, version: i16, error: ErrorCode) {
     out.no_tags();
 }
 
-/// `LeaveGroup`, v0–5. Up to v2 the core has put the single member's error at the top.
+/// Writes a `LeaveGroup` answer, v0–5. Up to v2 the core has put the single member's error at the top.
 pub fn leave_group(out: &mut Writer<'_>, version: i16, answer: &LeaveAnswer<'_>) {
     if version >= 1 {
         out.i32(THROTTLE_TIME_MS);
@@ -91,8 +91,8 @@ pub fn leave_group(out: &mut Writer<'_>, version: i16, answer: &LeaveAnswer<'_>)
     out.no_tags();
 }
 
-/// `OffsetCommit`, v2–10: what the front-end refused comes first, the coordinator's results after it; a topic with
-/// both kinds is one entry. Version 10 names topics by id.
+/// Writes an `OffsetCommit` answer, v2–10: the partitions that the front-end refused, then the coordinator's results. A
+/// topic with both is one entry. Version 10 names topics by id.
 pub fn offset_commit(out: &mut Writer<'_>, version: i16, refused: &[CommittedTopic], answered: &[CommittedTopic]) {
     if version >= 3 {
         out.i32(THROTTLE_TIME_MS);
@@ -101,18 +101,18 @@ pub fn offset_commit(out: &mut Writer<'_>, version: i16, refused: &[CommittedTop
     out.no_tags();
 }
 
-/// What became of the partitions of one topic.
+/// Topic name, topic id, and the results of its partitions.
 type Results<'a> = (&'a str, u128, Codes<'a>);
 
-/// Partitions, and what became of each.
+/// Partition indexes with their error codes.
 type Codes<'a> = &'a [(i32, ErrorCode)];
 
 fn of_commit(topic: &CommittedTopic) -> Results<'_> {
     (&topic.name, topic.topic_id, &topic.partitions)
 }
 
-/// Where nothing was refused, writes what was answered as often as it was asked for. Otherwise one entry per topic:
-/// those of `refused` first, with what was answered about them behind, then the other topics.
+/// Without refusals, writes the answers as often as the request repeated them. Otherwise writes one entry per topic:
+/// the topics of `refused` first, each with its answers, then the other topics.
 fn results_by_topic<'a>(
     out: &mut Writer<'_>,
     by_id: bool,
@@ -147,8 +147,8 @@ fn results_by_topic<'a>(
     }
 }
 
-/// `OffsetDelete`, v0. With an error at the top there are no topics; otherwise what the front-end refused comes first,
-/// the coordinator's results after it, and a topic is one entry however often it was named.
+/// Writes an `OffsetDelete` answer, v0. With an error at the top there are no topics. Otherwise refusals of the
+/// front-end come first, then the coordinator's results, and a repeated topic is one entry.
 pub fn offset_delete(out: &mut Writer<'_>, answer: &OffsetDeleteAnswer<'_>, refused: &[CommittedTopic]) {
     out.i16(answer.error.code());
     out.i32(THROTTLE_TIME_MS);
@@ -160,8 +160,8 @@ pub fn offset_delete(out: &mut Writer<'_>, answer: &OffsetDeleteAnswer<'_>, refu
     }
 }
 
-/// One group of a `DeleteGroups`, v0–3. The whole answer is [`multi`] of these. The message of v3 belongs to an error
-/// that classic groups do not have.
+/// Writes one group of a `DeleteGroups` answer, v0–3, as an entry of [`multi`]. Classic groups never use the message of
+/// v3.
 pub fn deleted_group(out: &mut Writer<'_>, version: i16, answer: &DeleteAnswer<'_>) {
     out.str(answer.group_id);
     out.i16(answer.error.code());
@@ -171,11 +171,11 @@ pub fn deleted_group(out: &mut Writer<'_>, version: i16, answer: &DeleteAnswer<'
     out.no_tags();
 }
 
-/// What an `OffsetFetch` asked of one topic: partitions under the topic's name.
+/// The partitions that an `OffsetFetch` requests of one topic, by its name.
 pub type AskedTopic = (Box<str>, Vec<i32>);
 
-/// `OffsetFetch`, v1–7, which is about one group. v1 has no error at the top: it is repeated on every partition of
-/// `asked`, what the request named.
+/// Writes an `OffsetFetch` answer, v1–7, for one group. v1 has no error at the top, so every partition of `asked`
+/// repeats it.
 pub fn offset_fetch_single(out: &mut Writer<'_>, version: i16, answer: &FetchAnswer<'_>, asked: &[AskedTopic]) {
     if version >= 3 {
         out.i32(THROTTLE_TIME_MS);
@@ -224,16 +224,16 @@ fn fetched_topics(out: &mut Writer<'_>, version: i16, topics: &[FetchedTopic<'_>
     }
 }
 
-/// The topic ids of one group of an `OffsetFetch` v10: the coordinator answers by name.
+/// The topic ids of one group of an `OffsetFetch` v10. The coordinator answers by name.
 #[derive(Debug, Default)]
 pub struct FetchIds {
-    /// Of the topics that the coordinator was asked about, in that order; empty if it was asked for all.
+    /// Ids of the topics of the coordinator's request, in its order; empty if it requested all topics.
     pub asked: Vec<u128>,
-    /// What has an id that no topic has, with its partitions. It comes last.
+    /// Unknown topic ids with their partitions. They come last in the answer.
     pub unknown: Vec<(u128, Vec<i32>)>,
 }
 
-/// One group of an `OffsetFetch`, v8–9. The whole answer is [`multi`] of these.
+/// Writes one group of an `OffsetFetch` answer, v8–9, as an entry of [`multi`].
 pub fn offset_fetch_group(out: &mut Writer<'_>, version: i16, answer: &FetchAnswer<'_>) {
     out.str(answer.group_id);
     fetched_topics(out, version, answer.topics);
@@ -241,7 +241,7 @@ pub fn offset_fetch_group(out: &mut Writer<'_>, version: i16, answer: &FetchAnsw
     out.no_tags();
 }
 
-/// One group of an `OffsetFetch` v10.
+/// Writes one group of an `OffsetFetch` answer v10.
 pub fn offset_fetch_group_by_id(out: &mut Writer<'_>, answer: &FetchAnswer<'_>, ids: &FetchIds) {
     let refused: &[(u128, Vec<i32>)] = if answer.error == ErrorCode::None { &ids.unknown } else { &[] };
     let asked = answer.topics.iter().zip(&ids.asked).map(|(topic, id)| (topic, *id));
@@ -272,7 +272,7 @@ pub fn offset_fetch_group_by_id(out: &mut Writer<'_>, answer: &FetchAnswer<'_>, 
     out.no_tags();
 }
 
-/// The id under which a topic's offsets were committed.
+/// Returns the topic id that the commits stored.
 fn stored_id(topic: &FetchedTopic<'_>) -> Option<u128> {
     topic.partitions.iter().map(|fetched| fetched.topic_id).find(|id| *id != 0)
 }
@@ -286,7 +286,7 @@ fn fetched_offset(out: &mut Writer<'_>, fetched: &FetchedOffset<'_>) {
     out.no_tags();
 }
 
-/// One group of a `DescribeGroups`, v0–6. The whole answer is [`multi`] of these.
+/// Writes one group of a `DescribeGroups` answer, v0–6, as an entry of [`multi`].
 pub fn described_group(out: &mut Writer<'_>, version: i16, answer: &DescribeAnswer<'_>, authorized_operations: i32) {
     out.i16(answer.error.code());
     if version >= 6 {
@@ -314,7 +314,7 @@ pub fn described_group(out: &mut Writer<'_>, version: i16, answer: &DescribeAnsw
     out.no_tags();
 }
 
-/// An answer that is an array of entries, each encoded already, in order: `OffsetFetch` v8+ and `DescribeGroups`.
+/// Writes an answer that is an array of encoded entries: `OffsetFetch` v8+, `DescribeGroups`, `DeleteGroups`.
 pub fn multi<'e>(out: &mut Writer<'_>, throttled: bool, entries: impl ExactSizeIterator<Item = &'e [u8]>) {
     if throttled {
         out.i32(THROTTLE_TIME_MS);
@@ -326,7 +326,7 @@ pub fn multi<'e>(out: &mut Writer<'_>, throttled: bool, entries: impl ExactSizeI
     out.no_tags();
 }
 
-/// One line of a `ListGroups`, v0–5.
+/// Writes one group of a `ListGroups` answer, v0–5.
 pub fn listed_group(out: &mut Writer<'_>, version: i16, group: &ListedGroup<'_>, group_type: &str) {
     out.str(group.group_id);
     out.str(group.protocol_type);
@@ -339,7 +339,7 @@ pub fn listed_group(out: &mut Writer<'_>, version: i16, group: &ListedGroup<'_>,
     out.no_tags();
 }
 
-/// `ListGroups`, v0–5, of `count` lines that are encoded already.
+/// Writes a `ListGroups` answer, v0–5, of `count` encoded groups.
 pub fn list_groups(out: &mut Writer<'_>, version: i16, error: ErrorCode, count: usize, lines: &[u8]) {
     if version >= 1 {
         out.i32(THROTTLE_TIME_MS);

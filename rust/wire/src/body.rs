@@ -1,4 +1,4 @@
-//! Requests that the `kafka-protocol` crate decodes, behind the guard of [`crate::schema`].
+//! Decodes requests with the `kafka-protocol` crate, after the guard of [`crate::schema`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,8 +14,8 @@ use crate::{
 
 /// Decodes the body of a request to `api_key` in `version`. Record batches in it are slices of `body`.
 ///
-/// The body is walked first, so the codec meets only counts and lengths that its bytes cover. Should it panic all
-/// the same, that costs this connection, not the server.
+/// The guard walks the body first, so the codec only meets counts and lengths that its bytes cover. A panic of the
+/// codec closes this connection and does not stop the server.
 pub fn decode_body<T: Decodable>(api_key: i16, version: i16, body: &Bytes) -> Result<T, WireError> {
     let unsupported = WireError::Unsupported { api_key, version };
     let api = versions::find(api_key).filter(|api| api.serves(version)).ok_or(unsupported)?;

@@ -1,20 +1,22 @@
-//! `ApiVersions` and `FindCoordinator`: what a client asks first (docs/protocol.md §17.3, §19).
+//! `ApiVersions` and `FindCoordinator`, the first requests of a client (docs/protocol.md §17.3, §19).
+
+use bytes::BytesMut;
 
 use crate::{
     read::{Reader, WireError},
     requests::read_strs,
-    versions::{self, APIS},
+    versions::{self, APIS, Api, SASL_APIS},
     write::Writer,
 };
 
 /// A decoded `ApiVersions`, v0–5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApiVersionsBody<'a> {
-    /// v3+: what software asks, and its version.
+    /// v3+: name and version of the client's software.
     pub software: Option<(&'a str, &'a str)>,
-    /// v5: the cluster that the client means, if it knows.
+    /// v5: the cluster id that the client expects, if any.
     pub cluster_id: Option<&'a str>,
-    /// v5: the node that the client means; -1 if it does not know.
+    /// v5: the node id that the client expects; -1 if none.
     pub node_id: i32,
 }
 
@@ -33,7 +35,7 @@ impl<'a> ApiVersionsBody<'a> {
         Ok(ApiVersionsBody { software, cluster_id, node_id })
     }
 
-    /// Whether the software says who it is: letters and digits, with `.` and `-` inside.
+    /// Whether name and version of the software are valid: letters and digits, with `.` and `-` inside.
     pub fn names_valid_software(&self) -> bool {
         self.software.is_none_or(|(name, version)| valid_software_word(name) && valid_software_word(version))
     }
@@ -47,9 +49,27 @@ fn valid_software_word(word: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
 }
 
-/// `ApiVersions`, v0–5, with every API that is served, or with none if `error` is not 0.
-pub fn api_versions(out: &mut Writer<'_>, version: i16, error: i16) {
-    let served = if error == 0 { &APIS[..] } else { &[] };
+/// The feature by which clients choose the protocol of consumer groups. Level 1: groups of consumers with
+/// `group.protocol=consumer` are served.
+const GROUP_VERSION: &str = "group.version";
+const GROUP_VERSION_MAX: i16 = 1;
+
+/// From this version on an answer lists supported features whose least level is 0.
+const FIRST_VERSION_WITH_LEVEL_0: i16 = 4;
+
+/// Tags of `ApiVersions`.
+const SUPPORTED_FEATURES: u32 = 0;
+const FINALIZED_FEATURES_EPOCH: u32 = 1;
+const FINALIZED_FEATURES: u32 = 2;
+
+/// Writes an `ApiVersions` answer, v0–5, with every served API, or with none if `error` is not 0. `group_version` is the
+/// level of that feature, 0 or 1. `has_sasl` adds the APIs of authentication.
+pub fn api_versions(out: &mut Writer<'_>, version: i16, error: i16, group_version: i16, has_sasl: bool) {
+    let mut served: Vec<&Api> = if error == 0 { APIS.iter().collect() } else { Vec::new() };
+    if error == 0 && has_sasl {
+        served.extend(&SASL_APIS);
+        served.sort_by_key(|api| api.key);
+    }
     out.i16(error);
     out.count(served.len());
     for api in served {
@@ -61,10 +81,31 @@ pub fn api_versions(out: &mut Writer<'_>, version: i16, error: i16) {
     if version >= 1 {
         out.i32(0);
     }
-    out.no_tags();
+    if !out.is_flexible() || error != 0 {
+        return out.no_tags();
+    }
+    let levels = |low: i16, high: i16| {
+        let mut tag = BytesMut::new();
+        let mut feature = Writer::new(&mut tag, true);
+        feature.count(1);
+        feature.str(GROUP_VERSION);
+        feature.i16(low);
+        feature.i16(high);
+        feature.no_tags();
+        tag
+    };
+    let mut tags = Vec::new();
+    if version >= FIRST_VERSION_WITH_LEVEL_0 {
+        tags.push((SUPPORTED_FEATURES, levels(0, GROUP_VERSION_MAX)));
+    }
+    tags.push((FINALIZED_FEATURES_EPOCH, BytesMut::from(&[0; 8][..])));
+    if group_version > 0 {
+        tags.push((FINALIZED_FEATURES, levels(group_version, group_version)));
+    }
+    out.tags(&tags);
 }
 
-/// The answer to an `ApiVersions` of a version that is not served: v0, error 35, and what versions there are.
+/// Writes the answer to an `ApiVersions` of a version that is not served: v0, error 35, and the served versions.
 pub fn api_versions_unsupported(out: &mut Writer<'_>) {
     const UNSUPPORTED_VERSION: i16 = 35;
     out.i16(UNSUPPORTED_VERSION);
@@ -76,12 +117,12 @@ pub fn api_versions_unsupported(out: &mut Writer<'_>) {
     }
 }
 
-/// A decoded `FindCoordinator`, v0–6; up to v3 it names one key.
+/// A decoded `FindCoordinator`, v0–6. Up to v3 it names one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FindCoordinatorBody<'a> {
-    /// 0 group, 1 transaction, 2 share group.
+    /// 0: group, 1: transaction, 2: share group.
     pub key_type: i8,
-    /// In the order of the request.
+    /// The keys in request order.
     pub keys: Vec<&'a str>,
 }
 
@@ -100,22 +141,23 @@ impl<'a> FindCoordinatorBody<'a> {
     }
 }
 
-/// Where the coordinator of one key is; node -1, host "" and port -1 with an error.
+/// The coordinator of one key. With an error: node -1, host "", port -1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundCoordinator<'a> {
-    /// 0, or why there is none.
+    /// The error code; 0 on success.
     pub error: i16,
-    /// With an error, what to do; nothing on success.
+    /// What to do about the error; `None` on success.
     pub message: Option<&'a str>,
-    /// The node.
+    /// The node id.
     pub node_id: i32,
-    /// Its advertised host.
+    /// The advertised host.
     pub host: &'a str,
-    /// Its advertised port.
+    /// The advertised port.
     pub port: i32,
 }
 
-/// `FindCoordinator`, v0–6: `find` is asked about each of `keys`. On success v1–3 carry the message `NONE`, v4+ "".
+/// Writes a `FindCoordinator` answer, v0–6, with the result of `find` for each of `keys`. On success the message is
+/// `NONE` in v1–3, "" in v4+.
 pub fn find_coordinator<'a>(
     out: &mut Writer<'_>,
     version: i16,

@@ -1,14 +1,14 @@
-//! Frames: a 32-bit length and that many bytes (docs/protocol.md §17.2).
+//! Frames: a 32-bit length followed by that many bytes (docs/protocol.md §17.2).
 
 use std::fmt;
 
-/// Bytes in front of a frame that hold its length.
+/// Size of the length field in bytes.
 pub const LENGTH_BYTES: usize = 4;
 
-/// A length that no frame may have. The connection is closed.
+/// An illegal frame length. The server closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameError {
-    /// As announced.
+    /// The length in the frame.
     pub length: i32,
     /// `socket.request.max.bytes`.
     pub max_bytes: usize,
@@ -22,8 +22,8 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// The length of the frame that `buffered` begins with, without its length field; `None` while fewer than four
-/// bytes are there. A frame of exactly `max_bytes` is legal.
+/// Returns the length of the frame at the start of `buffered`, without its length field; `None` with fewer than four
+/// bytes. A frame of exactly `max_bytes` is legal.
 pub fn frame_length(buffered: &[u8], max_bytes: usize) -> Result<Option<usize>, FrameError> {
     let Some(head) = buffered.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
     let announced = i32::from_be_bytes(*head);

@@ -1,26 +1,26 @@
-//! The header in front of every request (docs/protocol.md §17.2).
+//! The header of every request (docs/protocol.md §17.2).
 
 use crate::{
     read::{Reader, WireError},
     versions::{self, Api},
 };
 
-/// The header of one request.
+/// A decoded request header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHeader<'a> {
-    /// Which API.
+    /// The API of the request.
     pub api: &'static Api,
-    /// Which version of it. Served, unless `api` is `ApiVersions`.
+    /// The version of the request. It is served, unless `api` is `ApiVersions`.
     pub version: i16,
-    /// Comes back with the answer.
+    /// The id that the answer repeats.
     pub correlation_id: i32,
-    /// A null client id is legal and reads as "".
+    /// `client.id`; a null id is legal and reads as "".
     pub client_id: &'a str,
 }
 
 impl<'a> RequestHeader<'a> {
-    /// Reads the header that `frame` begins with and returns it with the body behind it. A key or version that is
-    /// not served is an error, except for `ApiVersions`, which has an answer for every version (§17.3).
+    /// Decodes the header of `frame`, and returns it with the body. A key or version that is not served is an error,
+    /// except for versions of `ApiVersions`, which answers every version (§17.3).
     pub fn read(frame: &'a [u8]) -> Result<(RequestHeader<'a>, &'a [u8]), WireError> {
         let mut reader = Reader::new(frame, false);
         let api_key = reader.i16("request_api_key")?;
@@ -36,7 +36,7 @@ impl<'a> RequestHeader<'a> {
         Ok((RequestHeader { api, version, correlation_id, client_id }, tags.rest()))
     }
 
-    /// Whether the body is in the compact layout.
+    /// Whether the body uses the compact layout.
     pub fn flexible(&self) -> bool {
         self.api.flexible(self.version)
     }

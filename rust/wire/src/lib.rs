@@ -1,24 +1,25 @@
-//! Kafka's bytes: frames, headers, versions, and the codecs of the group requests.
+//! Kafka's wire format: frames, headers, versions, and codecs of the group requests.
 //!
-//! Requests about groups are decoded in place: the strings and byte strings of a decoded request are views into the
-//! frame, so a heartbeat costs no allocation. Answers are written straight into the connection's buffer. Everything
-//! else goes through the `kafka-protocol` crate, behind a guard ([`body`]) that walks the bytes first.
+//! Group requests are decoded in place: their strings and bytes borrow from the frame, so a heartbeat allocates
+//! nothing. Answers are encoded into the connection's buffer. All other requests use the `kafka-protocol` crate, behind
+//! a guard ([`body`]) that walks the bytes first.
 //!
-//! What comes in is not trusted. A count is compared with the bytes that are left before anything is reserved for
-//! it, and a request may hold at most [`limits::ELEMENTS_MAX`] array elements. Undecodable bytes are a
-//! [`WireError`], and the only thing to do with one is to close the connection (docs/protocol.md §17.2).
+//! Input is not trusted. A count is compared with the remaining bytes before memory is reserved for it, and a request
+//! may have at most [`limits::ELEMENTS_MAX`] array elements. Undecodable bytes are a [`WireError`], and the server
+//! closes the connection (docs/protocol.md §17.2).
 
 pub mod answers;
-pub mod beat;
 pub mod body;
 pub mod consumer_groups;
 pub mod discovery;
 pub mod frame;
 pub mod header;
+pub mod heartbeat_frame;
 pub mod limits;
 pub mod line;
 pub mod read;
 pub mod requests;
+pub mod sasl;
 pub mod schema;
 mod schemas;
 pub mod show;

@@ -1,16 +1,16 @@
-//! The limits that hold before anything is allocated (docs/limits.md).
+//! Limits that are checked before allocation (docs/limits.md).
 
-/// Array elements, and tagged fields where they are kept, in one request.
+/// Maximum array elements of one request, including tagged fields that are kept.
 pub const ELEMENTS_MAX: u32 = 1_000_000;
 
-/// Groups in one request. Each is a question to a coordinator, and others wait meanwhile.
+/// Maximum groups of one request. Each group costs a coordinator time while other requests wait.
 pub const GROUPS_MAX: usize = 100_000;
 
-/// Bytes of a string that travels with a 16-bit length, which compact strings are held to as well.
+/// Maximum bytes of a string: the limit of a 16-bit length, applied to compact strings as well.
 pub const STRING_BYTES_MAX: usize = 0x7fff;
 
-/// Bytes of a client id or group instance id: `-` and a UUID are put behind it to make a member id, which must
-/// itself be a string.
+/// Maximum bytes of a client id or group instance id: `-` and a UUID are appended to make a member id, which must be a
+/// legal string.
 pub const ID_PREFIX_BYTES_MAX: usize = STRING_BYTES_MAX - 37;
 
 /// The default of `socket.request.max.bytes`.

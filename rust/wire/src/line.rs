@@ -1,17 +1,17 @@
-//! One line about a message: names and values, as text or as JSON, never longer than a bound.
+//! One line about a message: names and values, as text or as JSON, of bounded length.
 //!
-//! Whatever comes from a client is escaped: a line has no control characters, so it is one line and harmless to a
-//! terminal. When a line is long enough, what follows is left out and the line says so; what is open is closed.
+//! Strings of clients are escaped. A line has no control characters, so it is one line and harmless in a terminal. A
+//! long line leaves out the rest, marks this, and closes every open structure.
 
 use std::fmt::Write;
 
-/// Bytes of a line after which no other name or element begins.
+/// Length in bytes after which no further name or element begins.
 pub const LINE_BYTES_MAX: usize = 4_096;
 
-/// Characters of one string that are shown.
+/// Maximum shown characters of a string.
 pub const STRING_CHARS_MAX: usize = 200;
 
-/// How a line is written.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// `name=value name={name=value} name=[value, value]`
@@ -20,32 +20,32 @@ pub enum Layout {
     Json,
 }
 
-/// A line that is being written.
+/// A line under construction.
 #[derive(Debug)]
 pub struct Line {
     out: String,
     layout: Layout,
-    /// Nothing is in the innermost structure yet.
+    /// Whether the innermost structure is empty so far.
     fresh: bool,
-    /// It was long enough.
+    /// Whether the rest is left out.
     cut: bool,
-    /// Structures that were begun after that.
+    /// Number of open structures that are left out.
     skipped: u32,
 }
 
 impl Line {
-    /// An empty one; as JSON, its object is open.
+    /// Creates an empty line. In JSON its object is open.
     pub fn new(layout: Layout) -> Line {
         let out = if layout == Layout::Json { "{".to_owned() } else { String::new() };
         Line { out, layout, fresh: true, cut: false, skipped: 0 }
     }
 
-    /// How it is written.
+    /// Returns the format of the line.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// The whole line, without an end of line.
+    /// Returns the whole line, without a line break.
     pub fn finish(mut self) -> String {
         match (self.layout, self.cut) {
             (Layout::Text, true) => self.out.push_str(" (cut)"),
@@ -56,7 +56,7 @@ impl Line {
         self.out
     }
 
-    /// Text as it is, which must be harmless.
+    /// Adds text without escaping; the caller makes sure that it is harmless.
     pub fn literal(&mut self, text: &str) {
         self.out.push_str(text);
         self.fresh = text.is_empty();
@@ -99,7 +99,7 @@ impl Line {
         }
     }
 
-    /// Closes it, `}` or `]`.
+    /// Closes a structure, `}` or `]`.
     pub fn close(&mut self, bracket: char) {
         if self.skipped > 0 {
             self.skipped -= 1;
@@ -109,22 +109,22 @@ impl Line {
         }
     }
 
-    /// A number, `true` or `false`.
+    /// Adds a number, `true` or `false`.
     pub fn plain(&mut self, value: impl std::fmt::Display) {
         if !self.cut {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _never = write!(self.out, "{value}");
         }
     }
 
-    /// A string.
+    /// Adds a string, escaped.
     pub fn str(&mut self, value: &str) {
         if !self.cut {
             self.escaped(value);
         }
     }
 
-    /// How many of something, without what they are: `<12 bytes>`.
+    /// Adds a count instead of the content: `<12 bytes>`.
     pub fn amount(&mut self, count: usize, of_what: &str) {
         match self.layout {
             Layout::Text => self.plain(format_args!("<{count} {of_what}>")),
@@ -132,7 +132,7 @@ impl Line {
         }
     }
 
-    /// Text needs no quotes around what is only letters, digits and the signs of names; everything else, and all of
+    /// Text stays unquoted if it only has letters, digits and the characters of names. Everything else, and all of
     /// JSON, is quoted.
     fn escaped(&mut self, value: &str) {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:+#".contains(&byte);
@@ -159,7 +159,7 @@ impl Line {
                 self.out.push(char);
             }
             ' '..='~' => self.out.push(char),
-            // Printable in any script; what is not (controls, marks, overrides of direction) has an escape.
+            // Printable in any script. Other characters (controls, marks, overrides of direction) are escaped.
             _ if self.layout == Layout::Text && char.escape_debug().len() == 1 => self.out.push(char),
             _ if self.layout == Layout::Text => self.out.extend(char.escape_unicode()),
             _ => {

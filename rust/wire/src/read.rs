@@ -1,10 +1,10 @@
-//! Reading the protocol's primitive types from untrusted bytes.
+//! Reads the protocol's primitive types from untrusted bytes.
 
 use std::fmt;
 
 use crate::limits::{ELEMENTS_MAX, ID_PREFIX_BYTES_MAX, STRING_BYTES_MAX};
 
-/// Why bytes are not a request. There is no answer to such bytes: the connection is closed (§17.2).
+/// Why bytes are not a request. Such bytes get no answer: the server closes the connection (§17.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireError {
     /// The bytes end inside `field`, or before as many elements as `field` announces.
@@ -42,15 +42,15 @@ pub enum WireError {
         /// The field's name in the protocol's schemas.
         field: &'static str,
     },
-    /// The codec refused bytes that the guard let through.
+    /// The codec refused bytes that the guard accepted.
     Undecodable,
-    /// The decoder panicked: a bug.
+    /// The decoder panicked, which is a bug.
     Panicked,
     /// An API key or version that is not served.
     Unsupported {
-        /// As in the header.
+        /// The API key in the header.
         api_key: i16,
-        /// As in the header.
+        /// The version in the header.
         version: i16,
     },
 }
@@ -78,7 +78,7 @@ impl fmt::Display for WireError {
 
 impl std::error::Error for WireError {}
 
-/// A cursor over the bytes of one request. `flexible` chooses between the compact and the old layout.
+/// A cursor over the bytes of one request, in the compact layout if `flexible`, else in the old one.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -87,27 +87,27 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes` in the old or, if `flexible`, in the compact layout.
+    /// Creates a reader of the compact layout if `flexible`, else of the old one.
     pub fn new(bytes: &'a [u8], flexible: bool) -> Reader<'a> {
         Reader { bytes, flexible, elements_left: ELEMENTS_MAX }
     }
 
-    /// Whether the compact layout is read.
+    /// Whether the reader uses the compact layout.
     pub fn flexible(&self) -> bool {
         self.flexible
     }
 
-    /// How many bytes are left.
+    /// Returns the number of remaining bytes.
     pub fn remaining(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The bytes that are left.
+    /// Returns the remaining bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The next `count` bytes as they are.
+    /// Reads the next `count` bytes.
     pub fn take(&mut self, count: usize, field: &'static str) -> Result<&'a [u8], WireError> {
         let (head, tail) = self.bytes.split_at_checked(count).ok_or(WireError::Truncated { field })?;
         self.bytes = tail;
@@ -120,37 +120,37 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    /// An INT8.
+    /// Reads an INT8.
     pub fn i8(&mut self, field: &'static str) -> Result<i8, WireError> {
         self.array(field).map(i8::from_be_bytes)
     }
 
-    /// An INT16.
+    /// Reads an INT16.
     pub fn i16(&mut self, field: &'static str) -> Result<i16, WireError> {
         self.array(field).map(i16::from_be_bytes)
     }
 
-    /// An INT32.
+    /// Reads an INT32.
     pub fn i32(&mut self, field: &'static str) -> Result<i32, WireError> {
         self.array(field).map(i32::from_be_bytes)
     }
 
-    /// An INT64.
+    /// Reads an INT64.
     pub fn i64(&mut self, field: &'static str) -> Result<i64, WireError> {
         self.array(field).map(i64::from_be_bytes)
     }
 
-    /// A UUID, its bits in the order of its bytes.
+    /// Reads a UUID, most significant byte first.
     pub fn uuid(&mut self, field: &'static str) -> Result<u128, WireError> {
         self.array(field).map(u128::from_be_bytes)
     }
 
-    /// A BOOLEAN: anything but zero is true.
+    /// Reads a BOOLEAN: any byte but zero is true.
     pub fn bool(&mut self, field: &'static str) -> Result<bool, WireError> {
         self.i8(field).map(|byte| byte != 0)
     }
 
-    /// An `UNSIGNED_VARINT` below 2^31.
+    /// Reads an `UNSIGNED_VARINT` below 2^31.
     pub fn varint(&mut self, field: &'static str) -> Result<u32, WireError> {
         let mut value = 0_u64;
         for shift in [0, 7, 14, 21, 28] {
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
         Err(WireError::BadVarint { field })
     }
 
-    /// A length or count in the layout at hand; `None` is null. `wide` is the old layout's 32-bit length.
+    /// Reads a length or count; `None` is null. In the old layout it has 32 bits if `wide`, else 16.
     fn length(&mut self, wide: bool, field: &'static str) -> Result<Option<usize>, WireError> {
         if self.flexible {
             return Ok((self.varint(field)? as usize).checked_sub(1));
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
         Ok(usize::try_from(length).ok())
     }
 
-    /// A string that may be null.
+    /// Reads a string or null.
     pub fn nullable_str(&mut self, field: &'static str) -> Result<Option<&'a str>, WireError> {
         let Some(length) = self.length(false, field)? else { return Ok(None) };
         if length > STRING_BYTES_MAX {
@@ -183,12 +183,12 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(bytes).map(Some).map_err(|_| WireError::NotUtf8 { field })
     }
 
-    /// A string that may not be null.
+    /// Reads a string; null is an error.
     pub fn str(&mut self, field: &'static str) -> Result<&'a str, WireError> {
         self.nullable_str(field)?.ok_or(WireError::Null { field })
     }
 
-    /// A nullable string that a member id may be minted from, so `-` and a UUID must fit behind it.
+    /// Reads a string or null that is the prefix of a member id, so `-` and a UUID must fit behind it.
     pub fn nullable_id_prefix(&mut self, field: &'static str) -> Result<Option<&'a str>, WireError> {
         let value = self.nullable_str(field)?;
         match value {
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Bytes that may be null.
+    /// Reads bytes or null.
     pub fn nullable_bytes(&mut self, field: &'static str) -> Result<Option<&'a [u8]>, WireError> {
         match self.length(true, field)? {
             Some(length) => self.take(length, field).map(Some),
@@ -205,13 +205,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Bytes that may not be null.
+    /// Reads bytes; null is an error.
     pub fn bytes(&mut self, field: &'static str) -> Result<&'a [u8], WireError> {
         self.nullable_bytes(field)?.ok_or(WireError::Null { field })
     }
 
-    /// The element count of an array that may be null. Every element takes at least one byte, so a count beyond
-    /// the bytes that are left is refused here, before anybody reserves memory for it.
+    /// Reads the element count of an array or null. Every element takes at least one byte, so a count above the
+    /// remaining bytes is an error before any memory is reserved.
     pub fn nullable_count(&mut self, field: &'static str) -> Result<Option<usize>, WireError> {
         let Some(count) = self.length(true, field)? else { return Ok(None) };
         if count > self.remaining() {
@@ -221,7 +221,7 @@ impl<'a> Reader<'a> {
         Ok(Some(count))
     }
 
-    /// The element count of an array that may not be null.
+    /// Reads the element count of an array; null is an error.
     pub fn count(&mut self, field: &'static str) -> Result<usize, WireError> {
         self.nullable_count(field)?.ok_or(WireError::Null { field })
     }
@@ -233,8 +233,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Steps over the tagged fields that end every structure of the compact layout; none of them matters to the
-    /// requests that are decoded here.
+    /// Skips the tagged fields at the end of a structure in the compact layout. The requests decoded here need none of
+    /// them.
     pub fn skip_tags(&mut self) -> Result<(), WireError> {
         const FIELD: &str = "_tagged_fields";
         if !self.flexible {

@@ -1,7 +1,7 @@
 //! The group requests, decoded in place: strings and bytes are views into the frame.
 //!
-//! Each `read` takes the body behind the header; what a version does not carry gets the default that the protocol's
-//! schema names. Bytes behind a decodable body are ignored (docs/protocol.md §17.2).
+//! Each `read` takes the body after the header. A field that the version does not carry gets the default of the
+//! protocol's schema. Bytes after a decodable body are ignored (docs/protocol.md §17.2).
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::{
     versions::{self, Api},
 };
 
-/// What the arrays of a decoded request reserve at most before their elements have been seen.
+/// Maximum elements that an array reserves memory for before they are decoded.
 const RESERVED_ELEMENTS_MAX: usize = 1_024;
 
 fn reader(key: i16, version: i16, body: &[u8]) -> Result<Reader<'_>, WireError> {
@@ -25,7 +25,7 @@ fn reader(key: i16, version: i16, body: &[u8]) -> Result<Reader<'_>, WireError> 
     Ok(Reader::new(body, api.flexible(version)))
 }
 
-/// Reads `count` elements, with the tagged fields behind each.
+/// Reads `count` elements, each with its tagged fields.
 fn elements<'a, T>(
     reader: &mut Reader<'a>,
     count: usize,
@@ -39,7 +39,7 @@ fn elements<'a, T>(
     Ok(read)
 }
 
-/// A field that only versions from `since` on carry.
+/// Reads a field that exists from version `since` on.
 fn since<T: Default>(version: i16, since: i16, read: impl FnOnce() -> Result<T, WireError>) -> Result<T, WireError> {
     if version >= since { read() } else { Ok(T::default()) }
 }
@@ -87,7 +87,7 @@ impl<'a> JoinGroupBody<'a> {
         })
     }
 
-    /// As the core takes it. `client_host` is as `/127.0.0.1`.
+    /// Converts to the core's type. `client_host` has the form `/127.0.0.1`.
     pub fn request<'r>(&'r self, client_id: &'r str, client_host: &'r str) -> JoinGroup<'r> {
         JoinGroup {
             version: self.version,
@@ -145,7 +145,7 @@ impl<'a> SyncGroupBody<'a> {
         })
     }
 
-    /// As the core takes it.
+    /// Converts to the core's type.
     pub fn request(&self) -> SyncGroup<'_> {
         SyncGroup {
             version: self.version,
@@ -200,13 +200,13 @@ impl<'a> LeaveGroupBody<'a> {
         Ok(LeaveGroupBody { version, group_id, members })
     }
 
-    /// As the core takes it.
+    /// Converts to the core's type.
     pub fn request(&self) -> LeaveGroup<'_> {
         LeaveGroup { version: self.version, group_id: Some(self.group_id), members: &self.members }
     }
 }
 
-/// How a request names a topic.
+/// The topic in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TopicRef<'a> {
     /// By name: every version before 10.
@@ -215,7 +215,7 @@ pub enum TopicRef<'a> {
     Id(u128),
 }
 
-/// From this version on `OffsetCommit` and `OffsetFetch` name topics by id.
+/// The first version of `OffsetCommit` and `OffsetFetch` that names topics by id.
 pub const TOPIC_IDS_SINCE: i16 = 10;
 
 impl<'a> TopicRef<'a> {
@@ -231,9 +231,9 @@ impl<'a> TopicRef<'a> {
 /// One topic of a decoded `OffsetCommit`; `partitions` is a range of [`OffsetCommitBody::partitions`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitTopicBody<'a> {
-    /// Which topic.
+    /// The topic.
     pub topic: TopicRef<'a>,
-    /// Where its partitions are.
+    /// The range of its partitions.
     pub partitions: Range<usize>,
 }
 
@@ -241,13 +241,13 @@ pub struct CommitTopicBody<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetCommitBody<'a> {
     version: i16,
-    /// The group.
+    /// The group id.
     pub group_id: &'a str,
     generation: i32,
     member_id: &'a str,
     instance_id: Option<&'a str>,
     retention_time_ms: Option<i64>,
-    /// In the order of the request.
+    /// The topics in request order.
     pub topics: Vec<CommitTopicBody<'a>>,
     /// The partitions of all topics.
     pub partitions: Vec<CommitPartition<'a>>,
@@ -293,7 +293,7 @@ impl<'a> OffsetCommitBody<'a> {
         })
     }
 
-    /// As the core takes it, for the topics that the front-end let through.
+    /// Converts to the core's type, with the topics that the front-end accepted.
     pub fn request<'r>(&'r self, topics: &'r [CommitTopic<'r>]) -> OffsetCommit<'r> {
         OffsetCommit {
             version: self.version,
@@ -306,7 +306,7 @@ impl<'a> OffsetCommitBody<'a> {
         }
     }
 
-    /// The sender's member id; "" if it is not a member.
+    /// Returns the sender's member id; "" if it is not a member.
     pub fn member_id(&self) -> &'a str {
         self.member_id
     }
@@ -315,18 +315,18 @@ impl<'a> OffsetCommitBody<'a> {
 /// One group of a decoded `OffsetFetch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchGroupBody<'a> {
-    /// The group.
+    /// The group id.
     pub group_id: &'a str,
-    /// `None` asks for every partition with a committed offset. Ranges of [`OffsetFetchBody::partitions`].
+    /// `None` requests every partition with a committed offset. The ranges are of [`OffsetFetchBody::partitions`].
     pub topics: FetchTopics<'a>,
-    /// v9+: the member that asks, and its epoch.
+    /// v9+: the member id and member epoch of the sender.
     pub asker: Option<(Option<&'a str>, i32)>,
 }
 
 /// A decoded `OffsetFetch`, v1–10; up to v7 it names one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetFetchBody<'a> {
-    /// In the order of the request.
+    /// The groups in request order.
     pub groups: Vec<FetchGroupBody<'a>>,
     /// The partitions of all topics of all groups.
     pub partitions: Vec<i32>,
@@ -360,12 +360,12 @@ impl<'a> OffsetFetchBody<'a> {
         Ok(OffsetFetchBody { groups, partitions, require_stable })
     }
 
-    /// The request about one group, as the core takes it.
+    /// Converts the request about one group to the core's type.
     pub fn request<'r>(&self, group_id: &'r str, topics: Option<&'r [FetchTopic<'r>]>) -> OffsetFetch<'r> {
         OffsetFetch { group_id: Some(group_id), require_stable: self.require_stable, topics }
     }
 
-    /// The same, as a member of a consumer group asks it; others have no id and no epoch.
+    /// Converts the request about one group of a sender with a member id and epoch.
     pub fn request_of<'r>(&self, group: &FetchGroupBody<'r>, topics: Option<&'r [FetchTopic<'r>]>) -> Request<'r> {
         match group.asker {
             None | Some((None, i32::MIN..0)) => Request::OffsetFetch(self.request(group.group_id, topics)),
@@ -407,7 +407,7 @@ fn read_fetch_topics<'a>(
     Ok(Some(topics))
 }
 
-/// Reads the body of a `DeleteGroups`, v0–3: the groups in the order of the request.
+/// Decodes a `DeleteGroups`, v0–3, into the group ids in request order.
 pub fn read_delete_groups(version: i16, body: &[u8]) -> Result<Vec<&str>, WireError> {
     let mut reader = reader(versions::DELETE_GROUPS, version, body)?;
     let group_ids = read_strs(&mut reader, "groups_names")?;
@@ -419,9 +419,9 @@ pub fn read_delete_groups(version: i16, body: &[u8]) -> Result<Vec<&str>, WireEr
 /// A decoded `OffsetDelete`, v0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetDeleteBody<'a> {
-    /// The group.
+    /// The group id.
     pub group_id: &'a str,
-    /// In the order of the request, each with a range of `partitions`.
+    /// Topics in request order, each with a range of `partitions`.
     pub topics: Vec<(&'a str, Range<usize>)>,
     /// The partitions of all topics.
     pub partitions: Vec<i32>,
@@ -449,9 +449,9 @@ impl<'a> OffsetDeleteBody<'a> {
 /// A decoded `DescribeGroups`, v0–6.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribeGroupsBody<'a> {
-    /// In the order of the request.
+    /// Group ids in request order.
     pub group_ids: Vec<&'a str>,
-    /// Whether the answer says what the client may do with the group (v3+).
+    /// Whether the answer has the client's authorized operations (v3+).
     pub include_authorized_operations: bool,
 }
 
@@ -484,13 +484,13 @@ impl<'a> ListGroupsBody<'a> {
         Ok(ListGroupsBody { states, types })
     }
 
-    /// As the core takes it.
+    /// Converts to the core's type.
     pub fn request(&self) -> ListGroups<'_> {
         ListGroups { states: &self.states, types: &self.types }
     }
 }
 
-/// An array of strings; such elements have no tagged fields.
+/// Reads an array of strings. Such elements have no tagged fields.
 pub(crate) fn read_strs<'a>(reader: &mut Reader<'a>, field: &'static str) -> Result<Vec<&'a str>, WireError> {
     let count = reader.count(field)?;
     let mut read = Vec::with_capacity(count.min(RESERVED_ELEMENTS_MAX));

@@ -1,14 +1,14 @@
-//! Walks a request by its schema without building anything.
+//! Walks a request by its schema without building values.
 //!
-//! The `kafka-protocol` crate reserves memory for as many elements as an array announces. So before it sees a body,
-//! this walk has found every announced count and length covered by bytes, and the elements under the limit.
+//! The `kafka-protocol` crate reserves memory for as many elements as an array announces. So this walk first checks
+//! that bytes cover every count and length, and that the elements stay within the limit.
 
 use crate::read::{Reader, WireError};
 
 /// The shape of a field.
 #[derive(Debug)]
 pub enum Kind {
-    /// So many bytes.
+    /// A fixed number of bytes.
     Fixed(usize),
     /// A BOOLEAN, one byte.
     Bool,
@@ -16,34 +16,34 @@ pub enum Kind {
     Str,
     /// Bytes with a length, record batches included.
     Bytes,
-    /// Bytes in which consumers say what they subscribe to.
+    /// Bytes of an embedded consumer subscription.
     Subscription,
-    /// Bytes in which a consumer is told what is assigned to it.
+    /// Bytes of an embedded consumer assignment.
     Assignment,
     /// An array of elements of one kind.
     Array(&'static Kind),
-    /// Fields, and in the compact layout tagged ones behind them.
+    /// Fields; in the compact layout with tagged fields at the end.
     Struct(&'static [Field]),
 }
 
-/// How much of a field is shown in a trace.
+/// How a trace shows a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// All of it.
+    /// With its content.
     Whole,
-    /// How many elements it has.
+    /// As a number of elements.
     Counted,
-    /// Nothing.
+    /// Not at all.
     Hidden,
 }
 
-/// One field, and in which versions it is there.
+/// One field, and the versions that have it.
 #[derive(Debug)]
 #[must_use]
 pub struct Field {
-    /// As in the protocol's schemas.
+    /// The name in the protocol's schemas.
     pub name: &'static str,
-    /// Its shape.
+    /// The shape.
     pub kind: Kind,
     /// The first version with it.
     pub from: i16,
@@ -51,44 +51,44 @@ pub struct Field {
     pub to: i16,
     /// The first version in which it may be null.
     pub nullable_from: i16,
-    /// Its number, if it is a tagged field.
+    /// The tag, for a tagged field.
     pub tag: Option<u32>,
-    /// How much of it is shown.
+    /// How a trace shows the field.
     pub shown: Shown,
 }
 
 impl Field {
-    /// A field of every version that is never null.
+    /// Creates a field of every version that is never null.
     pub const fn new(name: &'static str, kind: Kind) -> Field {
         Field { name, kind, from: 0, to: i16::MAX, nullable_from: i16::MAX, tag: None, shown: Shown::Whole }
     }
 
-    /// There from `version` on.
+    /// Sets the first version.
     pub const fn from(self, version: i16) -> Field {
         Field { from: version, ..self }
     }
 
-    /// There up to `version`.
+    /// Sets the last version.
     pub const fn to(self, version: i16) -> Field {
         Field { to: version, ..self }
     }
 
-    /// May be null from `version` on.
+    /// Allows null from `version` on.
     pub const fn nullable(self, version: i16) -> Field {
         Field { nullable_from: version, ..self }
     }
 
-    /// Among the tagged fields, under this number.
+    /// Makes it a tagged field with this tag.
     pub const fn tagged(self, tag: u32) -> Field {
         Field { tag: Some(tag), ..self }
     }
 
-    /// Not shown in a trace.
+    /// Hides the field from traces.
     pub const fn hidden(self) -> Field {
         Field { shown: Shown::Hidden, ..self }
     }
 
-    /// Shown as a number of elements in a trace.
+    /// Shows the field as a number of elements in traces.
     pub const fn counted(self) -> Field {
         Field { shown: Shown::Counted, ..self }
     }
@@ -98,7 +98,7 @@ impl Field {
     }
 }
 
-/// Steps over one structure of `fields` in `version`; `reader` stands behind it afterwards.
+/// Walks over one structure of `fields` in `version`, and leaves `reader` after it.
 pub fn walk(reader: &mut Reader<'_>, version: i16, fields: &'static [Field]) -> Result<(), WireError> {
     for field in fields.iter().filter(|field| field.tag.is_none() && field.present(version)) {
         walk_field(reader, version, field)?;
@@ -145,8 +145,8 @@ pub(crate) fn walk_kind(
     }
 }
 
-/// The codec reads a tagged field that it knows without looking at the announced size. A size that lies would put
-/// it somewhere else than this walk, so it is refused.
+/// The codec ignores the announced size of a tagged field that it knows. A wrong size would separate its position from
+/// that of this walk, so it is an error.
 fn walk_tags(reader: &mut Reader<'_>, version: i16, fields: &'static [Field]) -> Result<(), WireError> {
     const FIELD: &str = "_tagged_fields";
     for _ in 0..reader.varint(FIELD)? {

@@ -1,5 +1,5 @@
-//! The schemas of the requests that are decoded by the `kafka-protocol` crate, as far as [`crate::schema`] needs
-//! them: the order, shape and versions of the fields.
+//! Schemas of the requests that the `kafka-protocol` crate decodes, as [`crate::schema`] needs them: order, shape and
+//! versions of the fields.
 
 use crate::{
     schema::{Field, Kind},
@@ -139,6 +139,17 @@ static OFFSET_FOR_LEADER_EPOCH_TOPIC: [Field; 2] = [
 static OFFSET_FOR_LEADER_EPOCH_PARTITION: [Field; 3] =
     [Field::new("partition", INT32), Field::new("current_leader_epoch", INT32), Field::new("leader_epoch", INT32)];
 
+static INCREMENTAL_ALTER_CONFIGS: [Field; 2] = [
+    Field::new("resources", Kind::Array(&Kind::Struct(&INCREMENTAL_ALTER_CONFIGS_RESOURCE))),
+    Field::new("validate_only", BOOL),
+];
+static INCREMENTAL_ALTER_CONFIGS_RESOURCE: [Field; 3] = [
+    Field::new("resource_type", INT8),
+    Field::new("resource_name", Kind::Str),
+    Field::new("configs", Kind::Array(&Kind::Struct(&INCREMENTAL_ALTER_CONFIGS_CONFIG))),
+];
+static INCREMENTAL_ALTER_CONFIGS_CONFIG: [Field; 3] =
+    [Field::new("name", Kind::Str), Field::new("config_operation", INT8), Field::new("value", Kind::Str).nullable(0)];
 static DESCRIBE_CONFIGS: [Field; 3] = [
     Field::new("resources", Kind::Array(&Kind::Struct(&DESCRIBE_CONFIGS_RESOURCE))),
     Field::new("include_synonyms", BOOL),
@@ -193,6 +204,7 @@ pub(crate) fn schema(api_key: i16) -> Option<&'static [Field]> {
         versions::CREATE_PARTITIONS => Some(&CREATE_PARTITIONS),
         versions::OFFSET_FOR_LEADER_EPOCH => Some(&OFFSET_FOR_LEADER_EPOCH),
         versions::DESCRIBE_CONFIGS => Some(&DESCRIBE_CONFIGS),
+        versions::INCREMENTAL_ALTER_CONFIGS => Some(&INCREMENTAL_ALTER_CONFIGS),
         versions::DESCRIBE_CLUSTER => Some(&DESCRIBE_CLUSTER),
         versions::CONSUMER_GROUP_HEARTBEAT => Some(&CONSUMER_GROUP_HEARTBEAT),
         versions::CONSUMER_GROUP_DESCRIBE => Some(&CONSUMER_GROUP_DESCRIBE),

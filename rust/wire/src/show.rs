@@ -1,8 +1,8 @@
-//! What a request or an answer says, field by field, for a trace.
+//! Shows a request or an answer, field by field, in a trace.
 //!
-//! Fields have the protocol's names in snake case, and its order. Left out are nulls, throttle times of 0, and fields
-//! that say nothing about groups, such as the byte limits of Fetch. An error is shown by its name. What consumers put
-//! into the bytes that the coordinator relays is decoded (docs/protocol.md §18).
+//! Fields have the protocol's names in snake case, in its order. Nulls, throttle times of 0, and fields that say
+//! nothing about groups, such as the byte limits of Fetch, are left out. Errors are shown by name. The bytes of
+//! consumers that the coordinator relays are decoded (docs/protocol.md §18).
 
 use rota_core::{
     embedded::{TopicPartitions, decode_assignment, decode_subscription},
@@ -18,13 +18,13 @@ use crate::{
     versions::Api,
 };
 
-/// Elements of one list that are shown.
+/// Maximum shown elements of a list.
 pub const ELEMENTS_SHOWN_MAX: usize = 20;
 
-/// Bytes of a subscription or assignment that are decoded; of more only the number is shown.
+/// Maximum bytes of a subscription or assignment that are decoded. Of larger ones only the size is shown.
 pub const EMBEDDED_BYTES_MAX: usize = 65_536;
 
-/// Errors that only the front-end has.
+/// Errors that only the front-end answers.
 const OTHER_ERRORS: [(i16, &str); 3] =
     [(114, "MISMATCHED_ENDPOINT_TYPE"), (115, "UNSUPPORTED_ENDPOINT_TYPE"), (129, "REBOOTSTRAP_REQUIRED")];
 
@@ -35,7 +35,7 @@ pub fn request(line: &mut Line, header: &RequestHeader<'_>, body: &[u8]) {
     message(line, header.api, header.version, fields, body);
 }
 
-/// Adds the fields of an answer of `version` to `line`; `body` is what follows its header.
+/// Adds the fields of an answer of `version` to `line`. `body` starts after the header.
 pub fn answer(line: &mut Line, api: &Api, version: i16, body: &[u8]) {
     message(line, api, version, schemas::answers::answer(api.key), body);
 }
@@ -188,7 +188,7 @@ fn error(line: &mut Line, code: i16) {
     }
 }
 
-/// Bytes of other protocol types than the consumers' are no subscription and no assignment: their length is shown.
+/// Shows the size of bytes of other protocol types, which are no subscriptions and assignments.
 fn bytes(line: &mut Line, kind: &Kind, value: &[u8]) {
     let shown = match kind {
         _ if value.len() > EMBEDDED_BYTES_MAX => None,
@@ -243,7 +243,7 @@ fn assignment(line: &mut Line, value: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// As `{topic=[partition, ...]}`.
+/// Formats as `{topic=[partition, ...]}`.
 fn partitions(line: &mut Line, topics: &[TopicPartitions]) {
     line.open('{');
     for TopicPartitions { topic, partitions } in topics.iter().take(ELEMENTS_SHOWN_MAX) {
@@ -277,7 +277,7 @@ fn user_data(line: &mut Line, value: Option<&[u8]>) {
     }
 }
 
-/// 128 bits as Kafka writes a UUID: URL-safe base64 without padding.
+/// Formats 128 bits like Kafka's UUIDs: URL-safe base64 without padding.
 pub fn kafka_uuid(bits: u128) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     // 22 digits of 6 bits are 132 bits: the last four are zeros.

@@ -1,4 +1,4 @@
-//! Which APIs are served, in which versions (docs/protocol.md §17.3). One table; everything else reads it.
+//! The served APIs and their versions (docs/protocol.md §17.3), in one table.
 
 /// Key of `Produce`.
 pub const PRODUCE: i16 = 0;
@@ -26,6 +26,10 @@ pub const SYNC_GROUP: i16 = 14;
 pub const DESCRIBE_GROUPS: i16 = 15;
 /// Key of `ListGroups`.
 pub const LIST_GROUPS: i16 = 16;
+/// Key of `SaslHandshake`.
+pub const SASL_HANDSHAKE: i16 = 17;
+/// Key of `SaslAuthenticate`.
+pub const SASL_AUTHENTICATE: i16 = 36;
 /// Key of `ApiVersions`.
 pub const API_VERSIONS: i16 = 18;
 /// Key of `CreateTopics`.
@@ -42,6 +46,8 @@ pub const DESCRIBE_CONFIGS: i16 = 32;
 pub const CREATE_PARTITIONS: i16 = 37;
 /// Key of `DeleteGroups`.
 pub const DELETE_GROUPS: i16 = 42;
+/// Key of `IncrementalAlterConfigs`.
+pub const INCREMENTAL_ALTER_CONFIGS: i16 = 44;
 /// Key of `OffsetDelete`.
 pub const OFFSET_DELETE: i16 = 47;
 /// Key of `DescribeCluster`.
@@ -51,12 +57,12 @@ pub const CONSUMER_GROUP_HEARTBEAT: i16 = 68;
 /// Key of `ConsumerGroupDescribe`.
 pub const CONSUMER_GROUP_DESCRIBE: i16 = 69;
 
-/// One API as it is served.
+/// One served API.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Api {
-    /// Its number.
+    /// The API key.
     pub key: i16,
-    /// Its name.
+    /// The API name.
     pub name: &'static str,
     /// Lowest version advertised.
     pub min: i16,
@@ -69,34 +75,34 @@ pub struct Api {
 }
 
 impl Api {
-    /// Whether `version` is answered.
+    /// Whether the server answers `version`.
     pub const fn serves(&self, version: i16) -> bool {
         self.served_from <= version && version <= self.max
     }
 
-    /// Whether requests of `version` are in the compact layout.
+    /// Whether requests of `version` use the compact layout.
     pub const fn flexible(&self, version: i16) -> bool {
         version >= self.flexible_from
     }
 
-    /// Whether the header of an answer has a section of tagged fields. That of `ApiVersions` never has one: a
-    /// client reads it before it knows what the server speaks.
+    /// Whether the header of an answer has tagged fields. That of `ApiVersions` never has any: a client reads it before
+    /// it knows the server's versions.
     pub const fn tagged_answer_header(&self, version: i16) -> bool {
         self.key != API_VERSIONS && self.flexible(version)
     }
 }
 
-/// As `flexible_from` of an API that has no compact layout.
+/// `flexible_from` of an API without a compact layout.
 const NEVER: i16 = i16::MAX;
 
 const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i16) -> Api {
     Api { key, name, min, max, served_from: min, flexible_from }
 }
 
-/// Every API, by key. `Produce` is advertised from 0 because librdkafka looks for that, and served from 3.
-/// `ConsumerGroupHeartbeat` and `ConsumerGroupDescribe` are advertised also where the consumer protocol is switched off,
-/// as by Kafka: without them librdkafka would ask for ever, with them it gets an error.
-pub static APIS: [Api; 25] = [
+/// Every API, by key. `Produce` is advertised from 0 for librdkafka, and served from 3. `ConsumerGroupHeartbeat` and
+/// `ConsumerGroupDescribe` are advertised even if the consumer protocol is switched off, as by Kafka: librdkafka would
+/// retry for ever without them, and gets an error with them.
+pub static APIS: [Api; 26] = [
     Api { served_from: 3, ..api(PRODUCE, "Produce", 0, 13, 9) },
     api(FETCH, "Fetch", 4, 18, 12),
     api(LIST_OFFSETS, "ListOffsets", 1, 10, 6),
@@ -118,13 +124,20 @@ pub static APIS: [Api; 25] = [
     api(DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4),
     api(CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2),
     api(DELETE_GROUPS, "DeleteGroups", 0, 3, 2),
+    api(INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1, 1),
     api(OFFSET_DELETE, "OffsetDelete", 0, 0, NEVER),
     api(DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
     api(CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, 0),
     api(CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, 0),
 ];
 
-/// The API with this key, if it is served.
+/// The APIs of authentication, which only listeners with SASL advertise. Version 0 of `SaslHandshake` is followed by
+/// messages without headers, and is refused.
+pub static SASL_APIS: [Api; 2] =
+    [api(SASL_HANDSHAKE, "SaslHandshake", 0, 1, NEVER), api(SASL_AUTHENTICATE, "SaslAuthenticate", 0, 2, 2)];
+
+/// Returns the API with this key; `None` if it is not served.
 pub fn find(key: i16) -> Option<&'static Api> {
-    APIS.binary_search_by_key(&key, |api| api.key).ok().map(|index| &APIS[index])
+    let found = APIS.binary_search_by_key(&key, |api| api.key).ok().map(|index| &APIS[index]);
+    found.or_else(|| SASL_APIS.iter().find(|api| api.key == key))
 }

@@ -1,10 +1,10 @@
-//! Writing the protocol's primitive types and the frame around an answer.
+//! Writes the protocol's primitive types, and the frame of an answer.
 
 use bytes::{BufMut, BytesMut};
 
 use crate::limits::STRING_BYTES_MAX;
 
-/// Appends to a connection's buffer in the old or, if `flexible`, in the compact layout.
+/// Appends to a connection's buffer, in the compact layout if `flexible`, else in the old one.
 #[derive(Debug)]
 pub struct Writer<'b> {
     out: &'b mut BytesMut,
@@ -12,42 +12,42 @@ pub struct Writer<'b> {
 }
 
 impl<'b> Writer<'b> {
-    /// Writes behind what `out` holds already.
+    /// Creates a writer that appends to `out`.
     pub fn new(out: &'b mut BytesMut, flexible: bool) -> Writer<'b> {
         Writer { out, flexible }
     }
 
-    /// An INT8.
+    /// Writes an INT8.
     pub fn i8(&mut self, value: i8) {
         self.out.put_i8(value);
     }
 
-    /// An INT16.
+    /// Writes an INT16.
     pub fn i16(&mut self, value: i16) {
         self.out.put_i16(value);
     }
 
-    /// An INT32.
+    /// Writes an INT32.
     pub fn i32(&mut self, value: i32) {
         self.out.put_i32(value);
     }
 
-    /// An INT64.
+    /// Writes an INT64.
     pub fn i64(&mut self, value: i64) {
         self.out.put_i64(value);
     }
 
-    /// A UUID, its bits in the order of its bytes.
+    /// Writes a UUID, most significant byte first.
     pub fn uuid(&mut self, value: u128) {
         self.out.put_u128(value);
     }
 
-    /// A BOOLEAN.
+    /// Writes a BOOLEAN.
     pub fn bool(&mut self, value: bool) {
         self.out.put_u8(u8::from(value));
     }
 
-    /// An `UNSIGNED_VARINT`.
+    /// Writes an `UNSIGNED_VARINT`.
     pub fn varint(&mut self, mut value: u32) {
         while value >= 0x80 {
             self.out.put_u8((value as u8 & 0x7f) | 0x80);
@@ -56,8 +56,8 @@ impl<'b> Writer<'b> {
         self.out.put_u8(value as u8);
     }
 
-    /// A string; cut at a character boundary in the case, which no decoded request can bring about, that it does
-    /// not fit its length field.
+    /// Writes a string. A string too long for its length field, which no decoded request can cause, is cut at a
+    /// character boundary.
     pub fn str(&mut self, value: &str) {
         let mut end = value.len().min(STRING_BYTES_MAX);
         while !value.is_char_boundary(end) {
@@ -71,7 +71,7 @@ impl<'b> Writer<'b> {
         self.out.put_slice(&value.as_bytes()[..end]);
     }
 
-    /// A string that may be null.
+    /// Writes a string or null.
     pub fn nullable_str(&mut self, value: Option<&str>) {
         match value {
             Some(value) => self.str(value),
@@ -80,18 +80,18 @@ impl<'b> Writer<'b> {
         }
     }
 
-    /// Bytes.
+    /// Writes bytes with their length.
     pub fn bytes(&mut self, value: &[u8]) {
         self.count(value.len());
         self.out.put_slice(value);
     }
 
-    /// Bytes as they are, without a length.
+    /// Writes bytes without a length.
     pub fn raw(&mut self, value: &[u8]) {
         self.out.put_slice(value);
     }
 
-    /// The element count in front of an array (and the length in front of bytes, which has the same layout).
+    /// Writes the element count of an array. The length of bytes has the same layout.
     pub fn count(&mut self, count: usize) {
         if self.flexible {
             self.varint(count as u32 + 1);
@@ -100,7 +100,22 @@ impl<'b> Writer<'b> {
         }
     }
 
-    /// The empty section of tagged fields that ends every structure of the compact layout.
+    /// Whether the layout is the compact one.
+    pub fn is_flexible(&self) -> bool {
+        self.flexible
+    }
+
+    /// Writes a section of tagged fields, which ascend. Only in the compact layout.
+    pub fn tags(&mut self, tags: &[(u32, BytesMut)]) {
+        self.varint(tags.len() as u32);
+        for (tag, value) in tags {
+            self.varint(*tag);
+            self.varint(value.len() as u32);
+            self.raw(value);
+        }
+    }
+
+    /// Writes the empty section of tagged fields that ends every structure of the compact layout.
     pub fn no_tags(&mut self) {
         if self.flexible {
             self.varint(0);
@@ -108,7 +123,7 @@ impl<'b> Writer<'b> {
     }
 }
 
-/// Begins an answer: its length, filled in by [`end_answer`], and its header. Returns where it begins.
+/// Begins an answer: reserves its length, which [`end_answer`] fills in, and writes its header. Returns its start.
 pub fn begin_answer(out: &mut BytesMut, correlation_id: i32, tagged_header: bool) -> usize {
     let start = out.len();
     out.put_i32(0);

@@ -1,4 +1,4 @@
-//! The fields of the answers, for those who show them.
+//! The fields of the answers, for traces.
 
 use crate::{
     schema::{Field, Kind},
@@ -295,6 +295,16 @@ static DESCRIBE_CONFIGS_RESULTS: [Field; 5] = [
     Field::new("resource_name", STR),
     Field::new("configs", Kind::Array(&Kind::Struct(&DESCRIBE_CONFIGS_CONFIGS))).counted(),
 ];
+static INCREMENTAL_ALTER_CONFIGS_RESPONSES: [Field; 4] = [
+    Field::new("error_code", INT16),
+    Field::new("error_message", STR).nullable(0),
+    Field::new("resource_type", INT8),
+    Field::new("resource_name", STR),
+];
+static INCREMENTAL_ALTER_CONFIGS: [Field; 2] = [
+    Field::new("throttle_time_ms", INT32),
+    Field::new("responses", Kind::Array(&Kind::Struct(&INCREMENTAL_ALTER_CONFIGS_RESPONSES))),
+];
 static DESCRIBE_CONFIGS: [Field; 2] = [
     Field::new("throttle_time_ms", INT32),
     Field::new("results", Kind::Array(&Kind::Struct(&DESCRIBE_CONFIGS_RESULTS))),
@@ -406,6 +416,7 @@ pub(crate) fn answer(api_key: i16) -> Option<&'static [Field]> {
         versions::INIT_PRODUCER_ID => Some(&INIT_PRODUCER_ID),
         versions::OFFSET_FOR_LEADER_EPOCH => Some(&OFFSET_FOR_LEADER_EPOCH),
         versions::DESCRIBE_CONFIGS => Some(&DESCRIBE_CONFIGS),
+        versions::INCREMENTAL_ALTER_CONFIGS => Some(&INCREMENTAL_ALTER_CONFIGS),
         versions::CREATE_PARTITIONS => Some(&CREATE_PARTITIONS),
         versions::DELETE_GROUPS => Some(&DELETE_GROUPS),
         versions::OFFSET_DELETE => Some(&OFFSET_DELETE),

@@ -1,4 +1,4 @@
-//! The fields of the requests that are decoded in place, for those who show them.
+//! The fields of the requests that are decoded in place, for traces.
 
 use crate::{
     schema::{Field, Kind},
@@ -103,7 +103,7 @@ static OFFSET_DELETE_TOPICS: [Field; 2] =
 static OFFSET_DELETE: [Field; 2] =
     [Field::new("group_id", STR), Field::new("topics", Kind::Array(&Kind::Struct(&OFFSET_DELETE_TOPICS)))];
 
-/// The fields of such a request.
+/// Returns the fields of such a request.
 pub(crate) fn request(api_key: i16) -> Option<&'static [Field]> {
     match api_key {
         versions::OFFSET_COMMIT => Some(&OFFSET_COMMIT),
