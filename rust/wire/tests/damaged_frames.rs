@@ -115,7 +115,7 @@ fn a_million_damaged_frames_are_refused_or_decoded_and_none_panics() {
             break;
         }
     }
-    // Damage of which nearly all or nearly nothing is noticed would test little.
+    // Damage that is noticed nearly always or nearly never would test little.
     assert!((frames / 10..frames - frames / 10).contains(&refused), "{refused} of {frames} were refused");
 }
 

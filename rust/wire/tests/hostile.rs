@@ -1,4 +1,4 @@
-//! Bytes that nobody should send: every one of them is refused or decoded, and none panics or makes the decoder
+//! Bytes that no client should send: each of them is refused or decoded, and none panics or makes the decoder
 //! reserve what the bytes do not cover. A count that was believed would abort the process: no test survives that.
 
 mod decoding;

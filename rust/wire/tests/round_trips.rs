@@ -553,11 +553,30 @@ fn a_listing_is_written_in_every_version() {
 #[test]
 fn api_versions_lists_every_api_in_every_version() {
     for (_, read) in answers::<ApiVersionsResponse>(versions::API_VERSIONS, |out, version| {
-        discovery::api_versions(out, version, 0);
+        discovery::api_versions(out, version, 0, 1, false);
     }) {
         let listed: Vec<_> = read.api_keys.iter().map(|api| (api.api_key, api.min_version, api.max_version)).collect();
         let served: Vec<_> = APIS.iter().map(|api| (api.key, api.min, api.max)).collect();
         assert_eq!((read.error_code, listed), (0, served));
+    }
+}
+
+/// As Kafka 4.4.0 answers. Its other features have nothing to do with groups.
+#[test]
+fn api_versions_tells_the_level_of_the_group_protocol() {
+    for level in [0, 1] {
+        for (version, read) in answers::<ApiVersionsResponse>(versions::API_VERSIONS, |out, version| {
+            discovery::api_versions(out, version, 0, level, false);
+        }) {
+            let supported: Vec<_> =
+                read.supported_features.iter().map(|one| (&*one.name, one.min_version, one.max_version)).collect();
+            let finalized: Vec<_> = (read.finalized_features.iter())
+                .map(|one| (&*one.name, one.min_version_level, one.max_version_level))
+                .collect();
+            assert_eq!(supported, if version >= 4 { vec![("group.version", 0, 1)] } else { vec![] });
+            assert_eq!(finalized, if version >= 3 && level > 0 { vec![("group.version", 1, 1)] } else { vec![] });
+            assert_eq!(read.finalized_features_epoch, if version >= 3 { 0 } else { -1 });
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use kafka_protocol::messages::{
     CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
-    FetchRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest,
-    ProduceRequest,
+    FetchRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
+    OffsetForLeaderEpochRequest, ProduceRequest,
 };
 use rota_wire::{
     RequestHeader, WireError,
@@ -48,6 +48,9 @@ fn decode(key: i16, version: i16, body: &[u8]) -> Result<(), WireError> {
         versions::CREATE_PARTITIONS => decode_body::<CreatePartitionsRequest>(key, version, &bytes()).map(drop),
         versions::OFFSET_FOR_LEADER_EPOCH => {
             decode_body::<OffsetForLeaderEpochRequest>(key, version, &bytes()).map(drop)
+        }
+        versions::INCREMENTAL_ALTER_CONFIGS => {
+            decode_body::<IncrementalAlterConfigsRequest>(key, version, &bytes()).map(drop)
         }
         versions::DESCRIBE_CONFIGS => decode_body::<DescribeConfigsRequest>(key, version, &bytes()).map(drop),
         versions::DESCRIBE_CLUSTER => decode_body::<DescribeClusterRequest>(key, version, &bytes()).map(drop),

@@ -6,16 +6,17 @@ use kafka_protocol::{
     messages::{
         ApiVersionsRequest, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, CreatePartitionsRequest,
         CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
-        DescribeGroupsRequest, FetchRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest, InitProducerIdRequest,
-        JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest,
-        OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
-        ProducerId, SyncGroupRequest, TopicName,
+        DescribeGroupsRequest, FetchRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest,
+        IncrementalAlterConfigsRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest,
+        ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest,
+        OffsetForLeaderEpochRequest, ProduceRequest, ProducerId, SyncGroupRequest, TopicName,
         consumer_group_heartbeat_request::TopicPartitions,
         create_partitions_request::{CreatePartitionsAssignment, CreatePartitionsTopic},
         create_topics_request::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig},
         delete_topics_request::DeleteTopicState,
         describe_configs_request::DescribeConfigsResource,
         fetch_request::{FetchPartition, FetchTopic, ForgottenTopic},
+        incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
         join_group_request::JoinGroupRequestProtocol,
         leave_group_request::MemberIdentity,
         list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
@@ -62,9 +63,10 @@ pub fn body(api: &Api, version: i16) -> Vec<u8> {
             discovery_body(api.key, version)
         }
         versions::PRODUCE | versions::FETCH | versions::LIST_OFFSETS => data_body(api.key, version),
-        versions::OFFSET_FOR_LEADER_EPOCH | versions::DESCRIBE_CONFIGS | versions::DESCRIBE_CLUSTER => {
-            described_body(api.key, version)
-        }
+        versions::OFFSET_FOR_LEADER_EPOCH
+        | versions::DESCRIBE_CONFIGS
+        | versions::INCREMENTAL_ALTER_CONFIGS
+        | versions::DESCRIBE_CLUSTER => described_body(api.key, version),
         _ => topics_body(api.key, version),
     }
 }
@@ -270,6 +272,15 @@ fn described_body(key: i16, version: i16) -> Vec<u8> {
                 .with_include_synonyms(true)
                 .with_include_documentation(version >= 3);
             encoded(&request, version)
+        }
+        versions::INCREMENTAL_ALTER_CONFIGS => {
+            let set = AlterableConfig::default().with_name(text("consumer.session.timeout.ms"));
+            let delete = set.clone().with_name(text("consumer.heartbeat.interval.ms")).with_config_operation(1);
+            let resource = AlterConfigsResource::default()
+                .with_resource_type(32)
+                .with_resource_name(text("größe"))
+                .with_configs(vec![set.with_value(Some(text("50000"))), delete.with_value(None)]);
+            encoded(&IncrementalAlterConfigsRequest::default().with_resources(vec![resource]), version)
         }
         _ => {
             let request = DescribeClusterRequest::default()
