@@ -1,4 +1,4 @@
-//! The bytes of a journal.
+//! The binary format of a journal.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::{
 /// The version of the format: the first byte of every entry.
 pub const VERSION: u8 = 1;
 
-/// What follows the version, as it is written.
+/// The content after the version byte, for writing.
 #[derive(Serialize)]
 struct Written<'a> {
     sequence: u64,
@@ -24,29 +24,29 @@ struct Written<'a> {
     digest: u64,
 }
 
-/// What follows the version, as it is read.
+/// The content after the version byte, for reading.
 #[derive(Debug, Deserialize)]
 pub struct Entry<'a> {
-    /// Of the incarnation's entries, from 0 on.
+    /// Sequence number within the incarnation, from 0.
     pub sequence: u64,
-    /// When.
+    /// The time of the event.
     pub now: Now,
-    /// What happened.
+    /// The event.
     #[serde(borrow)]
     pub event: OwnedEvent<'a>,
-    /// What came of it, see [`Entry::effects`].
+    /// The encoded effects, see [`Entry::effects`].
     #[serde(borrow)]
     effects: &'a [u8],
-    /// Of the group that the event was about, afterwards: `Coordinator::outline_digest`; 0 while it loads.
+    /// The digest of the event's group afterwards, `Coordinator::outline_digest`; 0 while loading.
     pub digest: u64,
 }
 
-/// Why bytes are not an entry.
+/// Why bytes cannot be decoded as an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryError {
-    /// A later format.
+    /// The entry has a later version.
     Version(u8),
-    /// They do not add up.
+    /// The entry is malformed.
     Unreadable(String),
 }
 
@@ -68,7 +68,7 @@ fn unreadable(error: impl fmt::Display) -> EntryError {
 }
 
 impl<'a> Entry<'a> {
-    /// Reads one.
+    /// Decodes an entry.
     pub fn read(bytes: &'a [u8]) -> Result<Entry<'a>, EntryError> {
         match bytes.split_first() {
             Some((&VERSION, body)) => whole(postcard::take_from_bytes(body)),
@@ -77,17 +77,17 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// What came of the event, in order.
+    /// Decodes the effects of the event, in order.
     pub fn effects(&self) -> Result<Vec<OwnedEffect<'a>>, EntryError> {
         effects_in(self.effects)
     }
 
-    /// The bytes of that.
+    /// Returns the encoded effects.
     pub(crate) fn effect_bytes(&self) -> &'a [u8] {
         self.effects
     }
 
-    /// The bytes of the entry, if this is what came of the event: [`Entry::read`] backwards.
+    /// Encodes the entry with these effects: the inverse of [`Entry::read`].
     pub fn write(&self, effects: &[OwnedEffect<'_>]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for effect in effects {
@@ -97,7 +97,7 @@ impl<'a> Entry<'a> {
         self.event.with(|event| bytes_of(&Written { sequence, now, event: &event, effects: &bytes, digest }))
     }
 
-    /// The entry as one JSON object.
+    /// Formats the entry as one JSON object.
     pub fn to_json(&self) -> Result<String, EntryError> {
         let effects = self.effects()?;
         let shown = Shown { sequence: self.sequence, now: self.now, event: &self.event, effects, digest: self.digest };
@@ -105,7 +105,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Effects that lie one after the other.
+/// Decodes consecutive effects.
 pub(crate) fn effects_in(mut bytes: &[u8]) -> Result<Vec<OwnedEffect<'_>>, EntryError> {
     let mut effects = Vec::new();
     while !bytes.is_empty() {
@@ -137,12 +137,13 @@ fn bytes_of(written: &Written<'_>) -> Vec<u8> {
     postcard::to_extend(written, vec![VERSION]).expect("plain data can be written")
 }
 
-/// An entry of which nothing came, about no group.
+/// Encodes an entry without effects and group.
 pub fn write_mark(sequence: u64, now: Now, event: &Event<'_>) -> Vec<u8> {
     bytes_of(&Written { sequence, now, event, effects: &[], digest: 0 })
 }
 
-/// Gives the entries of one event, which has been applied: their groups and bytes. `sequence` counts them.
+/// Encodes the entries of one event that was applied, and passes each with its group to the caller. `sequence` counts
+/// them.
 pub fn write_entries(
     coordinator: &Coordinator,
     now: Now,
@@ -153,7 +154,7 @@ pub fn write_entries(
     mut take: impl FnMut(&str, Vec<u8>),
 ) {
     let mut write = |event: &Event<'_>, group_id: &str, member_id: &str, effects: &[u8]| {
-        // What is being loaded is in the log and not in the journal.
+        // The log has what is being loaded, not the journal.
         let is_loading = coordinator.phase() == Phase::Loading;
         let digest = if is_loading { 0 } else { coordinator.outline_digest(group_id, member_id) };
         let written = Written { sequence: *sequence, now, event, effects, digest };

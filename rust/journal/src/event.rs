@@ -1,10 +1,13 @@
-//! What a coordinator can be told.
+//! The events of a coordinator.
 
 use std::borrow::Cow;
 
 use rota_core::{
     AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Record, Request, Sink, Ticket,
-    consumer_group::{config::ConsumerConfig, topics::TopicMetadata},
+    consumer_group::{
+        config::{ConsumerConfig, GroupSettings},
+        topics::TopicMetadata,
+    },
     controls::NotDone,
     records::serialized_bytes,
 };
@@ -12,44 +15,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::owned;
 
-/// What happened to a coordinator. The order of the variants and of their fields is the journal's format.
+/// An event of a coordinator. The order of the variants and of their fields is part of the journal's format.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub enum Event<'a> {
-    /// A new incarnation began, and loads.
+    /// A new incarnation begins to load.
     Began {
         /// Its settings.
         config: &'a Config,
-        /// Of `__consumer_offsets`.
+        /// The partition of `__consumer_offsets`.
         partition: u32,
-        /// Of its ownership.
+        /// The epoch of its ownership.
         epoch: u32,
     },
-    /// A request came.
+    /// A request arrived.
     Submitted {
-        /// The request's name.
+        /// The request's ticket.
         ticket: Ticket,
-        /// Came in with it.
+        /// The request's entropy.
         entropy: u128,
-        /// What was asked.
+        /// The request.
         request: Request<'a>,
     },
-    /// Time passed: all of it when a coordinator is told, one firing in each entry of a journal.
+    /// Time passed. A journal has one entry per fired deadline.
     Advanced(Firing<'a>),
-    /// An append ended.
+    /// An append completed.
     Appended {
-        /// Which.
+        /// The append.
         append_id: AppendId,
-        /// Its offset, or why it failed.
+        /// The offset of its first record, or the error.
         result: Result<u64, ErrorCode>,
     },
-    /// Topics are gone.
+    /// Topics were deleted.
     TopicsDeleted {
-        /// Their names.
+        /// The topic names.
         topics: &'a [&'a str],
     },
-    /// Loading ended.
+    /// Loading completed.
     Loaded {
-        /// What the coordinator was then; a coordinator that is told does without.
+        /// The coordinator's state; ignored when the event is applied.
         #[serde(serialize_with = "serialized_bytes")]
         state: &'a [u8],
     },
@@ -57,7 +60,7 @@ pub enum Event<'a> {
     LoadFailed,
     /// Ownership was lost.
     Unloaded,
-    /// A test ended a session.
+    /// A test expired a session.
     Lapsed {
         /// The member's group.
         group_id: &'a str,
@@ -66,56 +69,63 @@ pub enum Event<'a> {
     },
     /// A test began a rebalance.
     Rebalanced {
-        /// Of this group.
+        /// The group.
         group_id: &'a str,
     },
-    /// What the coordinator was after the entry before. Nothing happened.
+    /// The coordinator's state after the previous entry. Not an event.
     Snapshot {
-        /// As `Coordinator::snapshot` gives it.
+        /// The state, from `Coordinator::snapshot`.
         #[serde(serialize_with = "serialized_bytes")]
         state: &'a [u8],
     },
-    /// Entries are missing here: there was no room for them, or the disk failed. Nothing happened.
+    /// Entries are missing, because the queue or the disk was full. Not an event.
     Gap {
-        /// How many.
+        /// Number of missing entries.
         entries: u64,
     },
-    /// The settings of consumer groups.
+    /// Settings of consumer groups changed.
     Configured {
-        /// All of them.
+        /// All settings.
         config: &'a ConsumerConfig,
     },
-    /// Topics are new, or have changed.
+    /// Topics are new or changed.
     TopicsChanged {
-        /// What they are now.
+        /// Their current state.
         topics: &'a [TopicMetadata],
+    },
+    /// Settings of a single group changed.
+    GroupConfigured {
+        /// The group, which need not exist.
+        group_id: &'a str,
+        /// All settings of the group.
+        settings: GroupSettings,
     },
 }
 
-/// One of the deadlines that an advance fired.
+/// One deadline that an advance fired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Firing<'a> {
-    /// Its place among the firings of the advance.
+    /// Its position among the fired deadlines.
     pub index: u32,
-    /// How many those were. 0: nothing was fired, and this is the only entry.
+    /// Number of fired deadlines; 0: none, and this is the only entry.
     pub count: u32,
     /// A name in `Operation::NAMES`.
     pub timer: &'a str,
-    /// "": none, or several.
+    /// The group; "" for none or several.
     pub group_id: &'a str,
 }
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Clone, Debug)]
 pub struct Subject<'a> {
-    /// "": no group, or several.
+    /// The group; "" for none or several.
     pub group_id: Cow<'a, str>,
-    /// "": no member.
+    /// The member; "" for none.
     pub member_id: &'a str,
 }
 
 impl<'a> Event<'a> {
-    /// Tells a coordinator. Errors: what a test asked for was not done.
+    /// Applies the event to a coordinator. Errors: a control was refused.
     pub fn apply(&self, coordinator: &mut Coordinator, now: Now, sink: &mut dyn Sink) -> Result<(), NotDone> {
         match *self {
             Event::Submitted { ticket, entropy, request } => {
@@ -131,12 +141,13 @@ impl<'a> Event<'a> {
             Event::Rebalanced { group_id } => return coordinator.rebalance(group_id, now, sink),
             Event::Configured { config } => coordinator.configure_consumer_groups(config.clone()),
             Event::TopicsChanged { topics } => coordinator.topics_changed(topics, now),
+            Event::GroupConfigured { group_id, settings } => coordinator.configure_group(group_id, settings),
             Event::Began { .. } | Event::Snapshot { .. } | Event::Gap { .. } => {}
         }
         Ok(())
     }
 
-    /// What it is about: to be asked before the coordinator is told, which forgets an append that has ended.
+    /// Returns the subject. To be called before `apply`, because the coordinator forgets an append that has completed.
     pub fn subject(&self, coordinator: &Coordinator) -> Subject<'a> {
         let (group_id, member_id) = match *self {
             Event::Submitted { request, .. } => (request.group_id().unwrap_or_default(), member_of(&request)),
@@ -146,7 +157,7 @@ impl<'a> Event<'a> {
                 return Subject { group_id: Cow::Owned(group_id), member_id: "" };
             }
             Event::Lapsed { group_id, member_id } => (group_id, member_id),
-            Event::Rebalanced { group_id } => (group_id, ""),
+            Event::Rebalanced { group_id } | Event::GroupConfigured { group_id, .. } => (group_id, ""),
             _ => ("", ""),
         };
         Subject { group_id: Cow::Borrowed(group_id), member_id }
@@ -164,10 +175,10 @@ fn member_of<'a>(request: &Request<'a>) -> &'a str {
     }
 }
 
-/// An event as it is read, which owns its lists.
+/// A decoded event, which owns its lists.
 ///
-/// INVARIANT: the same variants and fields in the same order as in [`Event`]; the tests write each of those and read it
-/// here.
+/// INVARIANT: the same variants and fields in the same order as in [`Event`]; the tests encode each of those and decode
+/// it here.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are Event's")]
 #[expect(clippy::large_enum_variant, reason = "entries are read and folded one at a time")]
@@ -218,9 +229,13 @@ pub enum OwnedEvent<'a> {
     TopicsChanged {
         topics: Vec<TopicMetadata>,
     },
+    GroupConfigured {
+        group_id: &'a str,
+        settings: GroupSettings,
+    },
 }
 
-/// A state is for machines: a person reads how large it is.
+/// Serializes a state as its size in human-readable formats.
 fn size_for_people<S: serde::Serializer>(bytes: &&[u8], serializer: S) -> Result<S::Ok, S::Error> {
     if serializer.is_human_readable() {
         serializer.collect_str(&format_args!("{} bytes", bytes.len()))
@@ -230,7 +245,7 @@ fn size_for_people<S: serde::Serializer>(bytes: &&[u8], serializer: S) -> Result
 }
 
 impl OwnedEvent<'_> {
-    /// Lends itself as the event that a coordinator takes.
+    /// Borrows itself as an [`Event`].
     pub fn with<R>(&self, tell: impl FnOnce(Event<'_>) -> R) -> R {
         match self {
             OwnedEvent::Began { config, partition, epoch } => {
@@ -253,6 +268,9 @@ impl OwnedEvent<'_> {
             OwnedEvent::Gap { entries } => tell(Event::Gap { entries: *entries }),
             OwnedEvent::Configured { config } => tell(Event::Configured { config }),
             OwnedEvent::TopicsChanged { topics } => tell(Event::TopicsChanged { topics }),
+            OwnedEvent::GroupConfigured { group_id, settings } => {
+                tell(Event::GroupConfigured { group_id, settings: *settings })
+            }
         }
     }
 }
@@ -260,19 +278,19 @@ impl OwnedEvent<'_> {
 /// One effect of an event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum OwnedEffect<'a> {
-    /// A request was answered.
+    /// An answer to a request.
     Answer {
-        /// Which.
+        /// The ticket of the request.
         ticket: Ticket,
         /// The answer.
         #[serde(borrow)]
         answer: owned::Answer<'a>,
     },
-    /// Records were given to the log, as one batch.
+    /// One batch of records for the log.
     Append {
-        /// The append's name.
+        /// The append's id.
         append_id: AppendId,
-        /// What is written.
+        /// The records.
         records: Vec<Record>,
     },
 }

@@ -1,13 +1,13 @@
-//! The journal of a coordinator: every event that it was told of, with all that came of it (docs/journal.md).
+//! The journal of a coordinator: every event with its effects (docs/journal.md).
 //!
 //! | item | what it is |
 //! |---|---|
-//! | [`Event`] | what a coordinator can be told; [`Event::apply`] tells it |
-//! | [`Outcome`], [`Recorder`] | what came of it: a sink that notes everything and passes it on |
-//! | [`write_entries`], [`Entry`] | bytes of the journal, written and read |
+//! | [`Event`] | an event of a coordinator; [`Event::apply`] applies it |
+//! | [`Outcome`], [`Recorder`] | the effects of an event: a sink that records them and passes them on |
+//! | [`write_entries`], [`Entry`] | encode and decode entries |
 //! | [`Replay`] | folds a journal through a fresh coordinator and compares every answer and digest |
 //!
-//! No IO: where entries are kept is the server's affair.
+//! The crate has no IO: the server stores the entries.
 #![forbid(unsafe_code)]
 
 /// The topic of a journal; its partitions are those of `__consumer_offsets`.
@@ -24,4 +24,4 @@ mod tests;
 pub use entry::{Entry, EntryError, VERSION, write_entries, write_mark};
 pub use event::{Event, Firing, OwnedEffect, OwnedEvent, Subject};
 pub use recorder::{Outcome, Recorder};
-pub use replay::{Difference, Replay, Tally};
+pub use replay::{Difference, Replay, ReplayCounts};

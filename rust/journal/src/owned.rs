@@ -1,5 +1,5 @@
-//! Requests and answers that own their lists, made from the table in [`rota_core::messages`]: what a journal is read as,
-//! and what keeps a request for later. Texts and bytes are borrowed from the bytes of a journal, or owned.
+//! Requests and answers that own their lists, generated from the table in [`rota_core::messages`]: the decoded form of
+//! a journal, and requests kept for later. Their strings and bytes are borrowed from a journal, or owned.
 
 use std::{borrow::Cow, fmt, ops::Deref, sync::Arc};
 
@@ -12,12 +12,12 @@ use rota_core::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A text that is borrowed, or shared. Equal texts are equal whichever they are.
+/// A string that is borrowed or shared. Comparison ignores which.
 #[derive(Clone)]
 pub enum Text<'a> {
-    /// From somebody's buffer.
+    /// Borrowed from a buffer.
     Borrowed(&'a str),
-    /// Kept alive by this.
+    /// Shared memory.
     Shared(Arc<str>),
 }
 
@@ -88,7 +88,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// Bytes that are borrowed, or owned. Hexadecimal where a person reads them.
+/// Bytes that are borrowed or owned. Hexadecimal in human-readable formats.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Bytes<'a>(pub Cow<'a, [u8]>);
 
@@ -137,7 +137,7 @@ macro_rules! owned_type {
     ($a:lifetime $plain:ident) => { $plain };
 }
 
-/// A field, given by reference, as the borrowed type has it. Lists are built in the arena.
+/// Converts a reference to a field to the borrowed type. Lists are built in the arena.
 macro_rules! lent {
     ($arena:ident $value:expr => $kind:tt or null) => { $value.as_ref().map(|value| lent!($arena value => $kind)) };
     ($arena:ident $value:expr => Text) => { &**$value };
@@ -151,7 +151,7 @@ macro_rules! lent {
     ($arena:ident $value:expr => $plain:ident) => { *$value };
 }
 
-/// A field of the borrowed type, copied.
+/// Copies a field of the borrowed type.
 macro_rules! copied {
     ($value:expr => $kind:tt or null) => { $value.map(|value| copied!(value => $kind)) };
     ($value:expr => Text) => { Text::Shared($value.into()) };
@@ -202,7 +202,7 @@ macro_rules! owned_requests {
         requests { $($(#[$doc:meta])* $api:ident $fields:tt)+ }
         elements { $($(#[$element_doc:meta])* $element:ident $element_fields:tt)+ }
     ) => {
-        /// A request with lists of its own. See [`rota_core::Request`].
+        /// A request that owns its lists. See [`rota_core::Request`].
         #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(bound(deserialize = "'de: 'a"))]
         pub enum Request<'a> {
@@ -210,14 +210,14 @@ macro_rules! owned_requests {
         }
 
         impl Request<'_> {
-            /// The request's name, such as `JoinGroup`.
+            /// Returns the request's name, such as `JoinGroup`.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Request::$api(_) => stringify!($api),)+
                 }
             }
 
-            /// Lends itself as the request that a coordinator takes.
+            /// Borrows itself as the core's request.
             pub fn with<R>(&self, ask: impl FnOnce(rota_core::Request<'_>) -> R) -> R {
                 let arena = Bump::new();
                 ask(match self {
@@ -242,7 +242,7 @@ macro_rules! owned_requests {
 }
 rota_core::requests!(owned_requests);
 
-/// What a request gets: an [`ErrorCode`], or an owned struct.
+/// The answer type of a request: an [`ErrorCode`], or an owned struct.
 macro_rules! answer_type {
     ($a:lifetime ErrorCode) => { ErrorCode };
     ($a:lifetime $answer:ident) => { $answer<$a> };
@@ -253,7 +253,7 @@ macro_rules! owned_answers {
         answers { $($(#[$doc:meta])* $api:ident => $answer:ident $({ $($fields:tt)+ })?)+ }
         elements { $($(#[$element_doc:meta])* $element:ident $element_fields:tt)+ }
     ) => {
-        /// An answer with lists of its own. See [`rota_core::Answer`].
+        /// An answer that owns its lists. See [`rota_core::Answer`].
         #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(bound(deserialize = "'de: 'a"))]
         pub enum Answer<'a> {
@@ -261,7 +261,7 @@ macro_rules! owned_answers {
         }
 
         impl Answer<'_> {
-            /// The name of the request, such as `JoinGroup`.
+            /// Returns the name of the request, such as `JoinGroup`.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Answer::$api(_) => stringify!($api),)+

@@ -1,17 +1,17 @@
-//! A sink that notes what passes through it.
+//! A sink that records effects.
 
 use rota_core::{Answer, AppendId, Record, Sink, Ticket, effects::Moment, explain::Rebalance};
 use serde::Serialize;
 
-/// What came of an event: its effects in their order, and which of them came of which firing.
+/// The effects of an event in order, with the firing that each belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Each as the journal has it.
+    /// Encoded as in the journal.
     effects: Vec<u8>,
     firings: Vec<Fired>,
 }
 
-/// A firing, and where its effects begin.
+/// A firing, and the position of its first effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fired {
     pub timer: &'static str,
@@ -20,23 +20,23 @@ pub(crate) struct Fired {
 }
 
 impl Outcome {
-    /// Forgets everything; the room is kept.
+    /// Removes everything but keeps the memory.
     pub fn clear(&mut self) {
         self.effects.clear();
         self.firings.clear();
     }
 
-    /// How many entries it takes.
+    /// Returns the number of entries.
     pub fn entries(&self) -> u64 {
         self.firings.len().max(1) as u64
     }
 
-    /// All effects.
+    /// Returns all encoded effects.
     pub(crate) fn effects(&self) -> &[u8] {
         &self.effects
     }
 
-    /// What was fired, each with its effects.
+    /// Returns the firings, each with its effects.
     pub(crate) fn firings(&self) -> impl ExactSizeIterator<Item = (&Fired, &[u8])> {
         self.firings.iter().enumerate().map(|(at, fired)| {
             let end = self.firings.get(at + 1).map_or(self.effects.len(), |next| next.from);
@@ -50,21 +50,21 @@ impl Outcome {
     }
 }
 
-/// The order of the variants and of their fields is the journal's format.
+/// The order of the variants and of their fields is part of the journal's format.
 #[derive(Serialize)]
 enum Effect<'a> {
     Answer { ticket: Ticket, answer: &'a Answer<'a> },
     Append { append_id: AppendId, records: &'a [Record] },
 }
 
-/// Notes effects in an outcome, and passes them on.
+/// Records effects in an outcome and passes them on.
 pub struct Recorder<'s> {
     outcome: &'s mut Outcome,
     inner: Option<&'s mut dyn Sink>,
 }
 
 impl<'s> Recorder<'s> {
-    /// Adds to `outcome`.
+    /// Creates a recorder that adds to `outcome`.
     pub fn new(outcome: &'s mut Outcome, inner: Option<&'s mut dyn Sink>) -> Recorder<'s> {
         Recorder { outcome, inner }
     }
@@ -93,7 +93,7 @@ impl Sink for Recorder<'_> {
         self.outcome.firings.push(Fired { timer, group_id, from: self.outcome.effects.len() });
     }
 
-    /// Nothing that a replay could not tell anew: it is passed on only.
+    /// A replay repeats it, so it is only passed on.
     fn rebalance(&mut self, group_id: &str, moment: Moment, rebalance: &Rebalance) {
         if let Some(inner) = &mut self.inner {
             inner.rebalance(group_id, moment, rebalance);

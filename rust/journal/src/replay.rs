@@ -1,4 +1,4 @@
-//! Folds a journal through a fresh coordinator.
+//! Replays a journal through a new coordinator.
 
 use std::{collections::VecDeque, fmt, ops::AddAssign};
 
@@ -10,25 +10,25 @@ use crate::{
     recorder::{Outcome, Recorder},
 };
 
-/// What a replay has seen.
+/// Counts of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Entries in all.
+pub struct ReplayCounts {
+    /// Entries read.
     pub entries: u64,
-    /// Entries whose effects and digest were compared.
+    /// Entries with compared effects and digest.
     pub compared: u64,
-    /// Whole states that were compared.
+    /// Compared snapshots.
     pub snapshots: u64,
-    /// Entries of which nothing is known but that they are missing.
+    /// Entries recorded as missing.
     pub missing: u64,
-    /// Entries that could not be compared, because what was before them is not there.
+    /// Entries that could not be compared, because earlier ones are missing.
     pub unchecked: u64,
-    /// Incarnations that ended without saying so: the process was killed.
+    /// Incarnations without an end: the process was killed.
     pub cut: u64,
 }
 
-impl AddAssign for Tally {
-    fn add_assign(&mut self, more: Tally) {
+impl AddAssign for ReplayCounts {
+    fn add_assign(&mut self, more: ReplayCounts) {
         self.entries += more.entries;
         self.compared += more.compared;
         self.snapshots += more.snapshots;
@@ -38,18 +38,18 @@ impl AddAssign for Tally {
     }
 }
 
-/// Where a journal and the coordinator part.
+/// A difference between a journal and the replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Of the entry in its incarnation.
+    /// Sequence number of the entry in its incarnation.
     pub sequence: u64,
-    /// What differs: `answers`, `digest`, `state`, `order`, or `entry` if it cannot be read.
+    /// What differs: `answers`, `digest`, `state`, `order`, or `entry` if it cannot be decoded.
     pub what: &'static str,
-    /// The event, as JSON.
+    /// The event as JSON.
     pub event: String,
-    /// What the journal has.
+    /// The journal's value.
     pub journal: String,
-    /// What the coordinator has.
+    /// The replay's value.
     pub replayed: String,
 }
 
@@ -61,17 +61,17 @@ impl fmt::Display for Difference {
     }
 }
 
-/// One partition's journal, entry by entry.
+/// The replay of one partition's journal.
 #[derive(Debug, Default)]
 pub struct Replay {
     coordinator: Option<Coordinator>,
-    /// That the next entry should have; `None`: any.
+    /// The expected sequence number; `None`: any.
     next_sequence: Option<u64>,
-    /// Entries of the advance that goes on: bytes without the version.
+    /// Expected entries of the current advance, without the version byte.
     firings: VecDeque<Vec<u8>>,
     outcome: Outcome,
     joined: Joined,
-    tally: Tally,
+    counts: ReplayCounts,
 }
 
 /// Rebalances whose join phase the last event completed, with their groups.
@@ -91,28 +91,28 @@ impl Sink for Joined {
 }
 
 impl Replay {
-    /// Nothing is known before the first entry.
+    /// Creates a replay without state.
     pub fn new() -> Replay {
         Replay::default()
     }
 
-    /// What it has seen.
-    pub fn tally(&self) -> Tally {
-        self.tally
+    /// Returns the counts.
+    pub fn counts(&self) -> ReplayCounts {
+        self.counts
     }
 
-    /// What the entries so far have made of the coordinator; `None`: what was before them is not there.
+    /// Returns the coordinator after the entries so far; `None` if earlier entries are missing.
     pub fn coordinator(&self) -> Option<&Coordinator> {
         self.coordinator.as_ref()
     }
 
-    /// The rebalances whose join phases the last entry completed, and their groups; they are given once.
+    /// Takes the rebalances whose join phases the last entry completed, with their groups.
     pub fn take_joined(&mut self) -> Vec<(String, Rebalance)> {
         std::mem::take(&mut self.joined.0)
     }
 
-    /// An entry with all of this, behind which another replay can go on; empty: there is nothing to go on from.
-    /// `None`: in the middle of an advance.
+    /// Returns an entry with the whole state, after which another replay can continue; empty if there is no state.
+    /// Returns `None` in the middle of an advance.
     pub fn as_entry(&self) -> Option<Vec<u8>> {
         if !self.firings.is_empty() {
             return None;
@@ -122,14 +122,14 @@ impl Replay {
         Some(write_mark(sequence, coordinator.now(), &Event::Snapshot { state: &coordinator.snapshot() }))
     }
 
-    /// Folds the next entry. After a difference nothing more can be said.
+    /// Replays the next entry. A replay ends with its first difference.
     pub fn fold(&mut self, bytes: &[u8]) -> Result<(), Difference> {
         let entry = Entry::read(bytes).map_err(|error| {
             let sequence = self.next_sequence.unwrap_or_default();
             let (event, journal, replayed) = ("none".to_owned(), error.to_string(), "an entry".to_owned());
             Difference { sequence, what: "entry", event, journal, replayed }
         })?;
-        self.tally.entries += 1;
+        self.counts.entries += 1;
         self.check_order(&entry)?;
         self.next_sequence = Some(entry.sequence + 1);
         if matches!(entry.event, OwnedEvent::Began { .. } | OwnedEvent::Gap { .. }) {
@@ -139,18 +139,18 @@ impl Replay {
             OwnedEvent::Began { config, partition, epoch } => {
                 let before = self.coordinator.replace(Coordinator::new(config.clone(), *partition, *epoch));
                 let is_over = |phase| matches!(phase, Phase::Unloaded | Phase::Failed);
-                self.tally.cut += u64::from(before.is_some_and(|before| !is_over(before.phase())));
+                self.counts.cut += u64::from(before.is_some_and(|before| !is_over(before.phase())));
                 Ok(())
             }
             OwnedEvent::Gap { entries } => {
-                self.tally.missing += entries;
+                self.counts.missing += entries;
                 self.coordinator = None;
                 Ok(())
             }
             OwnedEvent::Loaded { state } => self.restore(&entry, state),
             OwnedEvent::Snapshot { state } => self.compare_state(&entry, state),
             _ if self.coordinator.is_none() => {
-                self.tally.unchecked += 1;
+                self.counts.unchecked += 1;
                 Ok(())
             }
             OwnedEvent::Advanced(firing) if firing.index > 0 => self.compare(&entry, bytes),
@@ -161,12 +161,12 @@ impl Replay {
         }
     }
 
-    /// INVARIANT: within an incarnation entries are numbered without a gap, and what is missing is said to be.
+    /// INVARIANT: the entries of an incarnation have consecutive sequence numbers, and missing entries are recorded.
     fn check_order(&self, entry: &Entry<'_>) -> Result<(), Difference> {
         let is_next = match (&entry.event, self.next_sequence) {
             (OwnedEvent::Began { .. }, _) => entry.sequence == 0,
             (_, None) => true,
-            // It stands where the last one of those that are missing stood.
+            // A gap has the sequence number of its last missing entry.
             (OwnedEvent::Gap { entries }, Some(next)) => next.checked_add(*entries) == Some(entry.sequence + 1),
             (_, Some(next)) => entry.sequence == next,
         };
@@ -184,13 +184,13 @@ impl Replay {
         Err(difference(entry, "order", format!("entry {}", entry.sequence), expected))
     }
 
-    /// Tells the coordinator, and keeps what the entries of that should be.
+    /// Applies an event, and keeps the entries expected for it.
     fn run(&mut self, now: Now, event: &Event<'_>, mut sequence: u64) {
         let Some(coordinator) = &mut self.coordinator else { return };
         self.outcome.clear();
         self.joined.0.clear();
         let subject = event.subject(coordinator);
-        // Whether a test's order could be carried out shows in the digest.
+        // The digest shows whether a control was executed.
         let _told = event.apply(coordinator, now, &mut Recorder::new(&mut self.outcome, Some(&mut self.joined)));
         self.firings.clear();
         let keep = |_: &str, bytes: Vec<u8>| self.firings.push_back(bytes);
@@ -199,7 +199,7 @@ impl Replay {
 
     fn compare(&mut self, entry: &Entry<'_>, bytes: &[u8]) -> Result<(), Difference> {
         let expected = self.firings.pop_front().unwrap_or_default();
-        self.tally.compared += 1;
+        self.counts.compared += 1;
         if expected == bytes {
             return Ok(());
         }
@@ -230,7 +230,7 @@ impl Replay {
 
     fn compare_state(&mut self, entry: &Entry<'_>, state: &[u8]) -> Result<(), Difference> {
         let Some(coordinator) = &self.coordinator else { return self.restore(entry, state) };
-        self.tally.snapshots += 1;
+        self.counts.snapshots += 1;
         if coordinator.snapshot() == state {
             return Ok(());
         }

@@ -10,20 +10,20 @@ use rota_core::{
 };
 
 use crate::{
-    Entry, Event, Firing, Outcome, Recorder, Replay, Tally, entry::effects_in, event::OwnedEvent, owned, write_entries,
-    write_mark,
+    Entry, Event, Firing, Outcome, Recorder, Replay, ReplayCounts, entry::effects_in, event::OwnedEvent, owned,
+    write_entries, write_mark,
 };
 
 /// What a client of the session remembers.
 #[derive(Default)]
-struct Heard {
+struct Client {
     /// Group, member id, generation, whether it leads.
     members: Vec<(usize, String, i32, bool)>,
     appends: Vec<AppendId>,
     group: usize,
 }
 
-impl Sink for Heard {
+impl Sink for Client {
     fn answer(&mut self, _: Ticket, answer: Answer<'_>) {
         let Answer::JoinGroup(join) = answer else { return };
         if join.member_id.is_empty() {
@@ -41,10 +41,10 @@ impl Sink for Heard {
     }
 }
 
-/// A coordinator, and the journal of what it is told.
+/// A coordinator, and the journal of its events.
 struct Session {
     coordinator: Coordinator,
-    heard: Heard,
+    heard: Client,
     journal: Vec<Vec<u8>>,
     sequence: u64,
     now: Now,
@@ -58,7 +58,7 @@ impl Session {
         let config = Config { group_initial_rebalance_delay_ms: 50, ..Config::default() };
         let mut session = Session {
             coordinator: Coordinator::new(config.clone(), 3, 1),
-            heard: Heard::default(),
+            heard: Client::default(),
             journal: Vec::new(),
             sequence: 0,
             now: Now { mono_ms: 0, wall_ms: 1_700_000_000_000 },
@@ -210,12 +210,12 @@ fn journal(seed: u64, steps: usize) -> Vec<Vec<u8>> {
 }
 
 /// What a replay has seen, or where it ended and what differed.
-fn replayed(journal: &[Vec<u8>]) -> Result<Tally, (usize, &'static str)> {
+fn replayed(journal: &[Vec<u8>]) -> Result<ReplayCounts, (usize, &'static str)> {
     let mut replay = Replay::new();
     for (at, entry) in journal.iter().enumerate() {
         replay.fold(entry).map_err(|difference| (at, difference.what))?;
     }
-    Ok(replay.tally())
+    Ok(replay.counts())
 }
 
 fn event(entry: &[u8]) -> OwnedEvent<'_> {
@@ -227,11 +227,11 @@ fn a_journal_replays_without_a_difference_and_every_kind_of_event_is_in_it() {
     let mut kinds = std::collections::BTreeSet::new();
     for seed in 0..40 {
         let journal = journal(seed, 400);
-        let tally = replayed(&journal).unwrap();
+        let counts = replayed(&journal).unwrap();
         let marks = |entry: &&Vec<u8>| matches!(event(entry), OwnedEvent::Snapshot { .. });
-        assert_eq!(tally.snapshots as usize, journal.iter().filter(marks).count());
-        assert_eq!((tally.missing, tally.unchecked, tally.cut), (0, 0, 0));
-        assert_eq!(tally.compared + tally.snapshots + 2, tally.entries);
+        assert_eq!(counts.snapshots as usize, journal.iter().filter(marks).count());
+        assert_eq!((counts.missing, counts.unchecked, counts.cut), (0, 0, 0));
+        assert_eq!(counts.compared + counts.snapshots + 2, counts.entries);
         for entry in &journal {
             let shown = format!("{:?}", event(entry));
             let words: Vec<&str> = shown.split([' ', '(', '{']).filter(|word| !word.is_empty()).collect();
@@ -349,9 +349,9 @@ fn a_gap_is_counted_and_the_next_snapshot_goes_on() {
     session.snapshot();
     let compared = replayed(&session.journal).unwrap().compared;
     (0..100).for_each(|_| session.step());
-    let tally = replayed(&session.journal).unwrap();
-    assert_eq!((tally.missing, tally.unchecked), (missing, 1));
-    assert!(tally.compared > compared);
+    let counts = replayed(&session.journal).unwrap();
+    assert_eq!((counts.missing, counts.unchecked), (missing, 1));
+    assert!(counts.compared > compared);
 }
 
 #[test]
