@@ -30,7 +30,7 @@ pub enum Fault {
     /// It reaches the log twice, as when a client of the log repeats a request whose answer it missed. The caller gets
     /// the first completion.
     Duplicate,
-    /// The next epoch opens the partition before the append arrives, though nobody owns it under that epoch.
+    /// The next epoch opens the partition before the append arrives, though no server owns it under that epoch.
     Fence,
 }
 
@@ -231,6 +231,11 @@ impl<B: Clone + 'static> FaultyLog<B> {
         opens.len()
     }
 
+    /// Whether opens are held back.
+    pub fn holds_opens(&self) -> bool {
+        lock(&self.state).opens.is_some()
+    }
+
     /// Appends that are held back.
     pub fn held(&self) -> usize {
         lock(&self.state).held.len()
@@ -260,7 +265,7 @@ impl<B: Clone + 'static> FaultyLog<B> {
         match fault {
             Some(Fault::Fail(error)) => {
                 self.late.deliver(append.completion(Err(error)), to);
-                // Whoever released it waits as for any other.
+                // The caller that released it waits as for any other.
                 let _nobody = ended.map(|ended| ended.send(()));
                 return;
             }

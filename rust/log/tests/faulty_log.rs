@@ -13,7 +13,7 @@ const NOT_ENOUGH_REPLICAS: LogError = LogError::Failed { code: 19 };
 /// One caller of a log whose partitions epoch 0 has opened.
 struct Caller {
     log: FaultyLog<Vec<LogRecord>>,
-    ends: Arc<Completions>,
+    completions: Arc<Completions>,
     clock: Arc<AtomicU64>,
     next_id: u64,
 }
@@ -23,7 +23,7 @@ impl Caller {
         let clock = Arc::new(AtomicU64::new(0));
         let shows = Arc::clone(&clock);
         let log = FaultyLog::new(Arc::new(MemoryLog::new(partitions, 1_000)), move || shows.load(Ordering::SeqCst));
-        let caller = Caller { log, ends: Completions::new(|| ()), clock, next_id: 0 };
+        let caller = Caller { log, completions: Completions::new(|| ()), clock, next_id: 0 };
         for partition in 0..partitions as i32 {
             assert_eq!(caller.open(partition, 0), Ok(0));
         }
@@ -31,9 +31,9 @@ impl Caller {
     }
 
     fn open(&self, partition: i32, epoch: i32) -> Result<i64, LogError> {
-        let ends = Completions::new(|| ());
-        self.log.open(partition, epoch, &ends);
-        ends.take().pop().expect("a log in memory has opened").result
+        let completions = Completions::new(|| ());
+        self.log.open(partition, epoch, &completions);
+        completions.take().pop().expect("a log in memory has opened").result
     }
 
     /// Its key is its id.
@@ -41,13 +41,13 @@ impl Caller {
         let id = self.next_id;
         self.next_id += 1;
         let batch = vec![LogRecord { key: id.to_string().into_bytes(), value: Some(vec![1]) }];
-        self.log.append(Append { partition, epoch, id, timestamp_ms: 0, batch }, &self.ends);
+        self.log.append(Append { partition, epoch, id, timestamp_ms: 0, batch }, &self.completions);
     }
 
     /// Ids and results of what has ended.
-    fn ended(&self) -> Vec<(u64, Result<i64, LogError>)> {
+    fn completed(&self) -> Vec<(u64, Result<i64, LogError>)> {
         let id = |operation| if let Operation::Append(id) = operation { id } else { panic!("an append") };
-        self.ends.take().into_iter().map(|completion| (id(completion.operation), completion.result)).collect()
+        self.completions.take().into_iter().map(|completion| (id(completion.operation), completion.result)).collect()
     }
 
     fn stored(&self, partition: i32) -> Vec<(i64, u64)> {
@@ -71,16 +71,16 @@ fn held_appends_wait_for_their_release_one_by_one() {
     for partition in [0, 1, 0, 1] {
         caller.append(partition, 0);
     }
-    assert_eq!((caller.log.held(), caller.ended(), caller.stored(0)), (4, vec![], vec![]));
+    assert_eq!((caller.log.held(), caller.completed(), caller.stored(0)), (4, vec![], vec![]));
     assert_eq!(caller.log.release(1), 1);
-    assert_eq!(caller.ended(), [(0, Ok(0))]);
+    assert_eq!(caller.completed(), [(0, Ok(0))]);
     assert_eq!(caller.log.release_partition(1, 9), 2);
-    assert_eq!(caller.ended(), [(1, Ok(0)), (3, Ok(1))]);
+    assert_eq!(caller.completed(), [(1, Ok(0)), (3, Ok(1))]);
     caller.append(0, 0);
     assert_eq!(caller.log.release_all(), 2);
-    assert_eq!(caller.ended(), [(2, Ok(1)), (4, Ok(2))]);
+    assert_eq!(caller.completed(), [(2, Ok(1)), (4, Ok(2))]);
     caller.append(0, 0);
-    assert_eq!(caller.ended(), [(5, Ok(3))], "no longer held");
+    assert_eq!(caller.completed(), [(5, Ok(3))], "no longer held");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn appends_that_a_new_epoch_overtakes_while_they_are_held_are_never_stored() {
     caller.append(0, 5);
     assert_eq!(caller.log.release_all(), 3);
     let fenced = LogError::Fenced { current_epoch: 5, epoch: 0 };
-    assert_eq!(caller.ended(), [(0, Err(fenced.clone())), (1, Err(fenced)), (2, Ok(0))]);
+    assert_eq!(caller.completed(), [(0, Err(fenced.clone())), (1, Err(fenced)), (2, Ok(0))]);
     assert_eq!(caller.stored(0), [(0, 2)]);
 }
 
@@ -112,7 +112,7 @@ fn failures_come_to_the_next_appends_that_go_to_the_log_and_store_nothing() {
         (2, Err(LogError::Failed { code: 7 })),
         (3, Ok(0)),
     ];
-    assert_eq!(caller.ended(), expected);
+    assert_eq!(caller.completed(), expected);
     assert_eq!(caller.stored(0), [(0, 3)]);
 }
 
@@ -123,7 +123,7 @@ fn a_held_append_can_still_be_made_to_fail() {
     caller.append(0, 0);
     caller.log.strike(Fault::Fail(NOT_ENOUGH_REPLICAS), 1);
     assert_eq!(caller.log.release_all(), 1);
-    assert_eq!(caller.ended(), [(0, Err(NOT_ENOUGH_REPLICAS))]);
+    assert_eq!(caller.completed(), [(0, Err(NOT_ENOUGH_REPLICAS))]);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn an_append_whose_answer_is_lost_is_stored_and_looks_like_one_that_failed() {
     for _ in 0..3 {
         caller.append(0, 0);
     }
-    assert_eq!(caller.ended(), [(0, Err(NOT_ENOUGH_REPLICAS)), (1, Err(NOT_ENOUGH_REPLICAS)), (2, Ok(1))]);
+    assert_eq!(caller.completed(), [(0, Err(NOT_ENOUGH_REPLICAS)), (1, Err(NOT_ENOUGH_REPLICAS)), (2, Ok(1))]);
     assert_eq!(caller.stored(0), [(0, 0), (1, 2)]);
 }
 
@@ -144,7 +144,7 @@ fn a_duplicate_is_stored_twice_and_ends_once() {
     caller.log.strike(Fault::Duplicate, 1);
     caller.append(0, 0);
     caller.append(0, 0);
-    assert_eq!(caller.ended(), [(0, Ok(0)), (1, Ok(2))]);
+    assert_eq!(caller.completed(), [(0, Ok(0)), (1, Ok(2))]);
     assert_eq!(caller.stored(0), [(0, 0), (1, 0), (2, 1)]);
 }
 
@@ -157,8 +157,8 @@ fn an_append_that_is_fenced_in_flight_is_not_stored_and_neither_is_what_its_epoc
     caller.append(0, 0);
     caller.append(1, 0);
     let fenced = LogError::Fenced { current_epoch: 1, epoch: 0 };
-    assert_eq!(caller.ended(), [(0, Ok(0)), (1, Err(fenced.clone())), (2, Err(fenced)), (3, Ok(0))]);
-    assert_eq!(caller.open(0, 1), Ok(1), "whoever is given that epoch goes on");
+    assert_eq!(caller.completed(), [(0, Ok(0)), (1, Err(fenced.clone())), (2, Err(fenced)), (3, Ok(0))]);
+    assert_eq!(caller.open(0, 1), Ok(1), "the owner of that epoch goes on");
     assert_eq!(caller.stored(0), [(0, 0)]);
 }
 
@@ -175,32 +175,32 @@ fn late_ends_come_when_the_clock_has_reached_them() {
     caller.log.delay(0);
     caller.append(1, 0);
     caller.log.deliver_due();
-    assert_eq!(caller.ended(), [(3, Ok(1))], "only the one that is not delayed");
-    assert_eq!(caller.log.next_due(&caller.ends), Some(150));
+    assert_eq!(caller.completed(), [(3, Ok(1))], "only the one that is not delayed");
+    assert_eq!(caller.log.next_due(&caller.completions), Some(150));
     assert_eq!(caller.log.next_due(&Completions::new(|| ())), None, "of another caller");
     caller.clock.store(150, Ordering::SeqCst);
     caller.log.deliver_due();
-    assert_eq!(caller.ended(), [(1, Ok(0)), (2, Err(NOT_ENOUGH_REPLICAS))]);
+    assert_eq!(caller.completed(), [(1, Ok(0)), (2, Err(NOT_ENOUGH_REPLICAS))]);
     caller.clock.store(500, Ordering::SeqCst);
     caller.log.deliver_due();
-    assert_eq!((caller.ended(), caller.log.next_due(&caller.ends)), (vec![(0, Ok(0))], None));
+    assert_eq!((caller.completed(), caller.log.next_due(&caller.completions)), (vec![(0, Ok(0))], None));
 }
 
 #[test]
 fn a_crash_keeps_what_was_stored_and_some_of_what_was_held_and_forgets_the_rest() {
     let mut caller = Caller::new(1);
     caller.append(0, 0);
-    assert_eq!(caller.ended(), [(0, Ok(0))]);
+    assert_eq!(caller.completed(), [(0, Ok(0))]);
     caller.log.hold();
     for _ in 0..3 {
         caller.append(0, 0);
     }
     caller.log.crash(1);
-    assert_eq!((caller.ended(), caller.log.held()), (vec![], 0));
+    assert_eq!((caller.completed(), caller.log.held()), (vec![], 0));
     assert_eq!(caller.stored(0), [(0, 0), (1, 1)]);
     assert_eq!(caller.open(0, 1), Ok(2));
     caller.append(0, 1);
-    assert_eq!(caller.ended(), [(4, Ok(2))]);
+    assert_eq!(caller.completed(), [(4, Ok(2))]);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn reordering_mixes_partitions_and_is_the_same_for_the_same_seed() {
             caller.append(round % 4, 0);
         }
         caller.log.release_all();
-        caller.ended().into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+        caller.completed().into_iter().map(|(id, _)| id).collect::<Vec<_>>()
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
@@ -224,12 +224,12 @@ fn reordering_mixes_partitions_and_is_the_same_for_the_same_seed() {
 fn an_open_can_take_time() {
     let mut caller = Caller::new(1);
     caller.log.hold_opens();
-    caller.log.open(0, 3, &caller.ends);
-    assert!(caller.ends.take().is_empty());
+    caller.log.open(0, 3, &caller.completions);
+    assert!(caller.completions.take().is_empty());
     caller.append(0, 0);
-    assert_eq!(caller.ended(), [(0, Ok(0))], "nobody has taken over yet");
+    assert_eq!(caller.completed(), [(0, Ok(0))], "no server has taken over yet");
     assert_eq!(caller.log.release_opens(), 1);
-    let opened = caller.ends.take().pop().expect("it is open");
+    let opened = caller.completions.take().pop().expect("it is open");
     assert_eq!((opened.operation, opened.epoch, opened.result), (Operation::Open, 3, Ok(1)));
 }
 
@@ -291,10 +291,10 @@ proptest! {
                     }
                 }
             }
-            done.extend(caller.ended());
+            done.extend(caller.completed());
         }
         caller.log.release_all();
-        done.extend(caller.ended());
+        done.extend(caller.completed());
         let mut ids: Vec<u64> = done.iter().map(|(id, _)| *id).collect();
         ids.sort_unstable();
         prop_assert_eq!(ids, (0..partition_of.len() as u64).collect::<Vec<u64>>());
