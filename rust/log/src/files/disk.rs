@@ -1,16 +1,15 @@
-//! The file system of the machine.
+//! The operating system's file system.
 
 use std::{
     fs::{self, OpenOptions, TryLockError},
     io,
-    os::unix::fs::FileExt as _,
     path::Path,
     sync::Arc,
 };
 
-use super::{Access, Entry, File, Files, Lock};
+use super::{Access, Entry, File, Files, Lock, platform};
 
-/// See the module.
+/// The operating system's file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiskFiles;
 
@@ -44,7 +43,7 @@ impl Files for DiskFiles {
         let mut entries = Vec::new();
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
-            // A name that is not UTF-8 is nobody's here.
+            // Names that are not UTF-8 are not ours.
             if let Ok(name) = entry.file_name().into_string() {
                 entries.push(Entry { name, is_dir: entry.file_type()?.is_dir() });
             }
@@ -54,7 +53,7 @@ impl Files for DiskFiles {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        fs::File::open(dir)?.sync_all()
+        platform::sync_dir(dir)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {
@@ -64,10 +63,7 @@ impl Files for DiskFiles {
             Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Kafka takes the other kind of lock, which does not meet the first one.
-        rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|error| {
-            if error == rustix::io::Errno::ACCESS { io::ErrorKind::WouldBlock.into() } else { io::Error::from(error) }
-        })?;
+        platform::lock_as_kafka(&file)?;
         Ok(Box::new(file))
     }
 }
@@ -77,11 +73,11 @@ struct DiskFile(fs::File);
 
 impl File for DiskFile {
     fn read_at(&self, bytes: &mut [u8], position: u64) -> io::Result<usize> {
-        self.0.read_at(bytes, position)
+        platform::read_at(&self.0, bytes, position)
     }
 
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
-        self.0.write_at(bytes, position)
+        platform::write_at(&self.0, bytes, position)
     }
 
     fn truncate(&self, size_bytes: u64) -> io::Result<()> {

@@ -1,10 +1,10 @@
-//! A file system in memory that keeps at a crash only what it must, fails where it is told to, and leaves out what a
-//! test asks it to leave out.
+//! A file system in memory for tests of crashes and faults. A crash keeps only what is durable; tests inject failures
+//! and skipped operations.
 //!
-//! Bytes are kept by pages. A page that was written since the last sync of its file, and a name that was created,
-//! renamed or removed since the last sync of its directory, survive a crash or not, each for itself; one page of a
-//! file may survive up to any byte. A sync that fails forgets which pages it would have written: the next one
-//! succeeds without them, as operating systems do.
+//! Bytes are kept in pages. A page written since the last sync of its file survives a crash or not, independently of
+//! others, and so does a name created, renamed or removed since the last sync of its directory. One page of a file may
+//! survive up to any byte. A failed sync forgets the pages that it would have written; the next one succeeds without
+//! them, as in real operating systems.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ use std::{
 
 use super::{Access, Entry, File, Files, Lock};
 
-/// What changes the file system. Operations are counted, from 0.
+/// Operations that change the file system, numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// [`Files::open`] that creates, and [`Files::create_dir`].
@@ -34,38 +34,39 @@ pub enum Operation {
     SyncDir,
 }
 
-/// What goes wrong at an operation.
+/// What fails at an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A write stores half of its bytes, and so does not happen as a whole; from here on nothing works.
+    /// A crash: a write stores half of its bytes, and every later operation fails.
     Crash,
-    /// A write stores half of its bytes and says so.
+    /// A write stores half of its bytes and reports that.
     ShortWrite,
-    /// A write stores half of its bytes; this and the next operations that need space, so many, fail.
+    /// A full disk: a write stores half of its bytes. This operation and the given number of later ones that need space
+    /// fail.
     NoSpace(u64),
     /// The device fails.
     Io,
 }
 
-/// What survives a crash besides what is durable.
+/// What survives a crash besides durable data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
-    /// Nothing: the power is gone before anything was written back.
+    /// Nothing, as after a power failure before any write-back.
     Nothing,
-    /// Everything, and the operating system goes on: the process was killed. What is not durable still is not.
+    /// Everything, as after a killed process. It is still not durable.
     Everything,
-    /// Some of it, drawn from a seed.
+    /// A part, chosen by a seed.
     Some(u64),
 }
 
-/// What a planted bug does with an operation.
+/// How a planted bug changes an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Does it.
+    /// Executes it.
     Do,
-    /// Says that it is done.
+    /// Reports success without executing it.
     Skip,
-    /// Of a truncation: to this size.
+    /// Truncates to this size instead.
     TruncateTo(u64),
 }
 
@@ -77,7 +78,7 @@ struct Inode {
     bytes: Vec<u8>,
     durable: Vec<u8>,
     dirty: BTreeSet<usize>,
-    /// Whether the size, too, is what the next sync makes durable.
+    /// Whether the next sync makes the size durable, too.
     size_dirty: bool,
 }
 
@@ -128,7 +129,7 @@ fn apply(names: &mut Names, change: &Change) {
 struct State {
     page_bytes: usize,
     inodes: Vec<Inode>,
-    /// The first is the root.
+    /// Directories; the first is the root.
     dirs: Vec<Dir>,
     history: Vec<(Operation, String)>,
     fault: Option<(u64, Fault)>,
@@ -137,7 +138,7 @@ struct State {
     bug: Option<Bug>,
 }
 
-/// See the module. Clones are the same file system.
+/// A file system in memory. Clones share it.
 #[derive(Clone)]
 pub struct ForgetfulFiles(Arc<Mutex<State>>);
 
@@ -149,7 +150,7 @@ impl fmt::Debug for ForgetfulFiles {
 }
 
 impl ForgetfulFiles {
-    /// An empty root directory; files are kept by pages of `page_bytes`, which is at least 1.
+    /// Creates an empty root directory. Files consist of pages of `page_bytes`, at least 1.
     pub fn new(page_bytes: usize) -> ForgetfulFiles {
         ForgetfulFiles(Arc::new(Mutex::new(State {
             page_bytes,
@@ -167,17 +168,17 @@ impl ForgetfulFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `fault` happens at operation `at`, counted over the life of this file system.
+    /// Injects `fault` at operation number `at`, counted over the life of this file system.
     pub fn fail_at(&self, at: u64, fault: Fault) {
         self.state().fault = Some((at, fault));
     }
 
-    /// How many operations there have been.
+    /// Returns the number of operations so far.
     pub fn operations(&self) -> u64 {
         self.state().history.len() as u64
     }
 
-    /// What was done, and to which name.
+    /// Returns the operations with their names.
     pub fn history(&self) -> Vec<(Operation, String)> {
         self.state().history.clone()
     }
@@ -187,12 +188,12 @@ impl ForgetfulFiles {
         self.state().crashed
     }
 
-    /// Asks `bug` about each operation on the file or directory with that name (and of a truncation, to what size).
+    /// Calls `bug` for each operation with the name of its file or directory, and the size of a truncation.
     pub fn plant(&self, bug: impl Fn(Operation, &str, u64) -> Answer + Send + Sync + 'static) {
         self.state().bug = Some(Arc::new(bug));
     }
 
-    /// Changes bytes that are durable, as a failing disk does.
+    /// Changes durable bytes, as a failing disk does.
     pub fn damage(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         let mut state = self.state();
         let Some(Target::File(inode)) = state.target(path)? else { return Err(io::ErrorKind::NotFound.into()) };
@@ -203,7 +204,7 @@ impl ForgetfulFiles {
         Ok(())
     }
 
-    /// What the machine finds when it is started again: another file system, without faults and planted bugs.
+    /// Returns the file system after a restart, without faults and planted bugs.
     #[must_use]
     pub fn after_crash(&self, survival: Survival) -> ForgetfulFiles {
         let state = self.state();
@@ -264,7 +265,7 @@ fn surviving(inode: &Inode, survival: Survival, page_bytes: usize, random: &mut 
     Inode { name: inode.name.clone(), durable: bytes.clone(), bytes, dirty: BTreeSet::new(), size_dirty: false }
 }
 
-/// A small generator (xorshift), so that a seed says which crash it was.
+/// A small generator (xorshift), so that a seed determines the crash.
 struct Random(u64);
 
 impl Random {
@@ -284,7 +285,7 @@ fn crashed() -> io::Error {
     io::Error::other("the machine has crashed")
 }
 
-/// How an operation goes.
+/// The outcome chosen for an operation.
 enum Course {
     Whole,
     Half,
@@ -293,7 +294,7 @@ enum Course {
 }
 
 impl State {
-    /// Counts an operation and says how it goes.
+    /// Counts an operation and chooses its outcome.
     fn begin(&mut self, operation: Operation, name: &str, size: u64) -> io::Result<Course> {
         if self.crashed {
             return Err(crashed());
@@ -325,7 +326,7 @@ impl State {
         }
     }
 
-    /// As [`State::begin`], for what happens as a whole or not at all. False: it is to be left out.
+    /// Like [`State::begin`] for an atomic operation. False: the operation is skipped.
     fn begin_whole(&mut self, operation: Operation, name: &str) -> io::Result<bool> {
         match self.begin(operation, name, 0)? {
             Course::Whole | Course::Half => Ok(true),
@@ -349,7 +350,7 @@ impl State {
         Ok(at)
     }
 
-    /// The directory that `path` is in, and its name there.
+    /// Returns the directory of `path`, and the name in it.
     fn place<'p>(&self, path: &'p Path) -> io::Result<(usize, &'p str)> {
         let name = path.file_name().and_then(|name| name.to_str()).ok_or(io::ErrorKind::InvalidInput)?;
         Ok((self.dir_at(path.parent().unwrap_or(Path::new("")))?, name))

@@ -1,11 +1,12 @@
-//! What the log asks of a file system, so that tests can stand in for it.
+//! The file system interface of the log, so that tests can replace it.
 //!
-//! Nothing is durable because it was written: a file's bytes and size are after [`File::sync`], the creation, renaming
-//! or removal of a name after [`Files::sync_dir`] of its directory.
+//! Writing makes nothing durable. [`File::sync`] makes a file's bytes and size durable; [`Files::sync_dir`] makes
+//! created, renamed and removed names of a directory durable.
 
 mod disk;
 mod forgetful;
 mod overlay;
+mod platform;
 
 use std::{any::Any, fmt, io, path::Path, sync::Arc};
 
@@ -13,38 +14,38 @@ pub use disk::DiskFiles;
 pub use forgetful::{Answer, Fault, ForgetfulFiles, Operation, Survival};
 pub use overlay::OverlayFiles;
 
-/// How [`Files::open`] opens.
+/// The mode of [`Files::open`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// An existing file, to be read.
+    /// Opens an existing file for reading.
     Read,
-    /// An existing file, to be read and written.
+    /// Opens an existing file for reading and writing.
     Write,
-    /// As `Write`; the file is created if there is none.
+    /// Like `Write`, and creates a missing file.
     Create,
 }
 
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// Without the directory.
+    /// The name without its directory.
     pub name: String,
-    /// Whether it is a directory.
+    /// Whether the entry is a directory.
     pub is_dir: bool,
 }
 
-/// What keeps others out for as long as it lives.
+/// A lock that is held until it is dropped.
 pub type Lock = Box<dyn Any + Send>;
 
-/// A file system, or what stands in for one.
+/// A file system, or a replacement in tests.
 pub trait Files: Send + Sync + fmt::Debug {
     /// Opens a file.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>>;
 
-    /// Creates a directory, unless it exists; its parent must.
+    /// Creates a directory if it is missing. Its parent must exist.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// Gives a file another name in the same directory; a file that had it is replaced.
+    /// Renames a file within its directory, replacing a file with the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
@@ -53,33 +54,33 @@ pub trait Files: Send + Sync + fmt::Debug {
     /// Removes an empty directory.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// What is in a directory, by name.
+    /// Lists a directory, sorted by name.
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>>;
 
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Keeps other processes out by a lock on the file `path`, which is created. Errors: `WouldBlock` if somebody
-    /// holds it.
+    /// Locks the file `path`, which is created, against other processes. Errors: `WouldBlock` if another process holds
+    /// the lock.
     fn lock(&self, path: &Path) -> io::Result<Lock>;
 }
 
-/// An open file. It stays readable when its name is removed.
+/// An open file. It stays readable after its name is removed.
 pub trait File: Send + Sync + fmt::Debug {
-    /// Reads into `bytes` from `position` on; gives how many, 0 at the end.
+    /// Reads into `bytes` from `position`. Returns the number of bytes, 0 at the end of the file.
     fn read_at(&self, bytes: &mut [u8], position: u64) -> io::Result<usize>;
 
-    /// Writes from `position` on; gives how many bytes, which may be fewer than all.
+    /// Writes from `position`. Returns the number of bytes written, possibly fewer than all.
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize>;
 
-    /// Cuts off what is behind `size_bytes`, or fills up with zeros.
+    /// Truncates to `size_bytes`, or extends with zeros.
     fn truncate(&self, size_bytes: u64) -> io::Result<()>;
 
-    /// Makes bytes and size durable. After an error nothing is known about what was written since the last success,
-    /// and asking again may succeed without having written it.
+    /// Makes bytes and size durable. After an error, everything written since the last success may be lost, and another
+    /// sync may succeed without it.
     fn sync(&self) -> io::Result<()>;
 
-    /// Its size.
+    /// Returns the size in bytes.
     fn size_bytes(&self) -> io::Result<u64>;
 }
 
@@ -99,7 +100,7 @@ pub fn write_all_at(file: &dyn File, mut bytes: &[u8], mut position: u64) -> io:
     Ok(())
 }
 
-/// Reads until `bytes` is full or the file ends; gives how many.
+/// Reads until `bytes` is full or the file ends. Returns the number of bytes.
 pub fn read_up_to(file: &dyn File, bytes: &mut [u8], position: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
@@ -113,7 +114,7 @@ pub fn read_up_to(file: &dyn File, bytes: &mut [u8], position: u64) -> io::Resul
     Ok(filled)
 }
 
-/// A whole file, if it exists.
+/// Reads a whole file; `None` if it does not exist.
 pub fn read_file(files: &dyn Files, path: &Path) -> io::Result<Option<Vec<u8>>> {
     let file = match files.open(path, Access::Read) {
         Ok(file) => file,
@@ -126,8 +127,8 @@ pub fn read_file(files: &dyn Files, path: &Path) -> io::Result<Option<Vec<u8>>> 
     Ok(Some(bytes))
 }
 
-/// Replaces the file `path` as a whole: after a crash it has its old content or the new one. `durable`: the new one,
-/// once this has returned.
+/// Replaces the file `path` atomically: after a crash it has the old content or the new. With `durable`, it has the new
+/// content once this returns.
 pub fn replace_file(files: &dyn Files, path: &Path, bytes: &[u8], durable: bool) -> io::Result<()> {
     let temporary = path.with_added_extension("tmp");
     let file = files.open(&temporary, Access::Create)?;

@@ -1,4 +1,4 @@
-//! A file system whose changes stay in memory: what is below it is only read.
+//! A file system whose changes stay in memory, over another that is only read.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 
 use super::{Access, Entry, File, Files, Lock, read_up_to};
 
-/// What stands in memory under a path.
+/// A path in memory.
 #[derive(Clone)]
 enum Node {
     File(Arc<OverlayFile>),
@@ -17,7 +17,7 @@ enum Node {
     Removed,
 }
 
-/// See the module.
+/// A copy-on-write file system over another one.
 pub struct OverlayFiles {
     below: Arc<dyn Files>,
     nodes: Mutex<BTreeMap<PathBuf, Node>>,
@@ -30,7 +30,7 @@ impl fmt::Debug for OverlayFiles {
 }
 
 impl OverlayFiles {
-    /// Shows what `below` has until it is changed here.
+    /// Creates an overlay without changes.
     pub fn new(below: Arc<dyn Files>) -> OverlayFiles {
         OverlayFiles { below, nodes: Mutex::default() }
     }
@@ -116,14 +116,14 @@ impl Files for OverlayFiles {
     }
 }
 
-/// A file below, as long as it was when it was opened, and what was written behind the part of it that is left.
+/// A file of the lower file system, with its size when opened, and the bytes written after the part that is kept.
 struct OverlayFile {
     below: Option<Arc<dyn File>>,
     content: Mutex<Content>,
 }
 
 struct Content {
-    /// Bytes that are those of the file below.
+    /// Bytes kept of the lower file.
     kept_bytes: u64,
     after: Vec<u8>,
 }
