@@ -1,4 +1,4 @@
-//! Record batches of format version 2, read where they lie.
+//! Record batches of format version 2, read in place.
 //!
 //! Layout (big-endian): base offset i64, length i32 (of everything after it), partition leader epoch i32, magic i8,
 //! CRC-32C u32 (of everything after it), attributes i16, last offset delta i32, base timestamp i64, max timestamp i64,
@@ -14,7 +14,7 @@ use crate::{
 
 /// Bytes of a batch before its records.
 pub const HEADER_BYTES: usize = 61;
-/// Bytes of a batch that its length field does not count: base offset and length.
+/// Bytes of a batch outside its length field: base offset and length.
 pub const LEADING_BYTES: usize = 12;
 
 const LENGTH_AT: usize = 8;
@@ -30,62 +30,62 @@ const TRANSACTIONAL: i16 = 0x10;
 const CONTROL: i16 = 0x20;
 const DELETE_HORIZON: i16 = 0x40;
 
-/// Why bytes are not a batch that can be stored. Positions count from the start of the batch.
+/// Why bytes are not a valid batch. Positions count from the start of the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchError {
-    /// The bytes end before the batch does.
+    /// The bytes end before the batch.
     Truncated {
         /// Bytes that the batch needs.
         needed_bytes: usize,
-        /// Bytes that there are.
+        /// Bytes available.
         available_bytes: usize,
     },
-    /// Message formats 0 and 1, or one that does not exist.
+    /// Message format 0 or 1, or an unknown one.
     UnsupportedMagic {
-        /// The format found.
+        /// The magic byte.
         magic: i8,
     },
-    /// The length field cannot hold a header.
+    /// The length is too small for a header.
     BadLength {
-        /// As found.
+        /// The length field.
         length: i32,
     },
-    /// The bytes are not those that the writer summed.
+    /// The checksum does not match.
     BadChecksum {
-        /// As found in the batch.
+        /// The checksum in the batch.
         stored: u32,
-        /// Of the bytes found.
+        /// The checksum of its bytes.
         computed: u32,
     },
-    /// A codec that does not exist.
+    /// An unknown compression codec.
     UnknownCompression {
-        /// The three bits.
+        /// The codec bits of the attributes.
         codec: u8,
     },
     /// The number of records is not positive, or is not `last_offset_delta + 1`.
     BadRecordCount {
-        /// As found.
+        /// The record count field.
         record_count: i32,
-        /// As found.
+        /// The last offset delta field.
         last_offset_delta: i32,
     },
-    /// The records do not add up: which field, of which record (counted from 0).
+    /// A record is malformed.
     BadRecord {
-        /// Counted from 0.
+        /// Index of the record, from 0.
         index: u32,
-        /// The field that does not fit.
+        /// The malformed field.
         field: &'static str,
     },
-    /// The codec refused the bytes.
+    /// Decompression failed.
     BadCompression {
         /// The codec.
         codec: Compression,
-        /// What it said.
+        /// The codec's message.
         reason: String,
     },
-    /// Decompressed records are larger than the reader allows.
+    /// Decompressed records exceed the reader's limit.
     TooLargeDecompressed {
-        /// The limit.
+        /// The limit in bytes.
         limit_bytes: usize,
     },
 }
@@ -122,7 +122,7 @@ impl std::error::Error for BatchError {}
 /// The codec of a batch's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// As they are.
+    /// Uncompressed.
     None,
     /// RFC 1952.
     Gzip,
@@ -150,28 +150,28 @@ pub struct BatchHeader {
     pub leader_epoch: i32,
     /// CRC-32C of everything after it.
     pub crc: u32,
-    /// Codec, timestamp type, transactional, control, delete horizon.
+    /// Codec, timestamp type, and the transactional, control and delete-horizon flags.
     pub attributes: i16,
     /// Offset of the last record minus `base_offset`.
     pub last_offset_delta: i32,
-    /// What the records' timestamp deltas count from, wall milliseconds.
+    /// Base of the records' timestamp deltas, in wall milliseconds.
     pub base_timestamp_ms: i64,
-    /// Of all records, wall milliseconds.
+    /// Maximum timestamp of all records, in wall milliseconds.
     pub max_timestamp_ms: i64,
-    /// -1: not idempotent.
+    /// Producer id; -1 if not idempotent.
     pub producer_id: i64,
-    /// -1: not idempotent.
+    /// Producer epoch; -1 if not idempotent.
     pub producer_epoch: i16,
-    /// Sequence number of the first record; -1: not idempotent.
+    /// Sequence number of the first record; -1 if not idempotent.
     pub base_sequence: i32,
-    /// Records in the batch.
+    /// Number of records.
     pub record_count: i32,
 }
 
 impl BatchHeader {
     /// Reads the fixed fields. Errors: `Truncated`, `UnsupportedMagic`, `BadLength`.
     pub fn read(bytes: &[u8]) -> Result<BatchHeader, BatchError> {
-        // The older formats have their magic byte in the same place, so it is looked at before the length is trusted.
+        // Older formats have their magic byte at the same position, so it is checked before the length.
         if let Some(&magic) = bytes.get(MAGIC_AT)
             && magic != 2
         {
@@ -205,17 +205,17 @@ impl BatchHeader {
         }
     }
 
-    /// Of the whole batch.
+    /// Returns the size of the whole batch in bytes.
     pub fn size_bytes(&self) -> usize {
         LEADING_BYTES + self.length as usize
     }
 
-    /// Offset of the last record.
+    /// Returns the offset of the last record.
     pub fn last_offset(&self) -> i64 {
         self.base_offset.saturating_add(i64::from(self.last_offset_delta))
     }
 
-    /// Sequence number of the last record; after `i32::MAX` comes 0.
+    /// Returns the sequence number of the last record. 0 follows `i32::MAX`.
     pub fn last_sequence(&self) -> i32 {
         if self.base_sequence < 0 {
             return self.base_sequence;
@@ -223,39 +223,40 @@ impl BatchHeader {
         ((i64::from(self.base_sequence) + i64::from(self.last_offset_delta)) % (i64::from(i32::MAX) + 1)) as i32
     }
 
-    /// The codec. Errors: `UnknownCompression`.
+    /// Returns the codec. Errors: `UnknownCompression`.
     pub fn compression(&self) -> Result<Compression, BatchError> {
         let codec = (self.attributes & COMPRESSION_MASK) as u8;
         Compression::ALL.get(usize::from(codec)).copied().ok_or(BatchError::UnknownCompression { codec })
     }
 
-    /// The records' own timestamps do not count, `max_timestamp_ms` holds for all.
+    /// Whether `max_timestamp_ms` applies to all records, instead of their own timestamps.
     pub fn is_log_append_time(&self) -> bool {
         self.attributes & LOG_APPEND_TIME != 0
     }
 
-    /// Part of a transaction.
+    /// Whether the batch is part of a transaction.
     pub fn is_transactional(&self) -> bool {
         self.attributes & TRANSACTIONAL != 0
     }
 
-    /// Holds markers, not data.
+    /// Whether the batch has markers instead of data.
     pub fn is_control(&self) -> bool {
         self.attributes & CONTROL != 0
     }
 
-    /// When its tombstones may go, wall milliseconds: known once compaction has met them. The base timestamp is it.
+    /// Returns when the batch's tombstones may be removed, in wall milliseconds; `None` before the first compaction.
+    /// Stored as the base timestamp.
     pub fn delete_horizon_ms(&self) -> Option<i64> {
         (self.attributes & DELETE_HORIZON != 0).then_some(self.base_timestamp_ms)
     }
 
-    /// Has a producer id.
+    /// Whether the batch has a producer id.
     pub fn is_idempotent(&self) -> bool {
         self.producer_id >= 0
     }
 }
 
-/// Takes fixed-size fields off a header whose size is known to suffice.
+/// Reads fixed-size fields of a header whose size was checked.
 struct Fields<'a> {
     rest: &'a [u8],
 }
@@ -268,7 +269,7 @@ impl Fields<'_> {
     }
 }
 
-/// One whole batch inside somebody else's bytes.
+/// One whole batch within other bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     header: BatchHeader,
@@ -276,8 +277,8 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// The batch at the start of `bytes`, and what comes after it. The checksum is not looked at.
-    /// Errors: those of [`BatchHeader::read`]; `Truncated`.
+    /// Splits off the batch at the start of `bytes`, without checking its checksum. Errors: those of
+    /// [`BatchHeader::read`]; `Truncated`.
     pub fn split(bytes: &'a [u8]) -> Result<(Batch<'a>, &'a [u8]), BatchError> {
         let header = BatchHeader::read(bytes)?;
         let needed_bytes = header.size_bytes();
@@ -287,17 +288,17 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Its fixed fields.
+    /// Returns the fixed fields.
     pub fn header(&self) -> &BatchHeader {
         &self.header
     }
 
-    /// All of it.
+    /// Returns the bytes of the whole batch.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Errors: `BadChecksum`.
+    /// Checks the checksum. Errors: `BadChecksum`.
     pub fn check_crc(&self) -> Result<(), BatchError> {
         let computed = crc32c::crc32c(&self.bytes[ATTRIBUTES_AT..]);
         if computed == self.header.crc {
@@ -307,8 +308,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Everything that can be checked without decompressing: checksum, codec, record count, and of uncompressed
-    /// batches the shape of each record. Errors: `BadChecksum`, `UnknownCompression`, `BadRecordCount`, `BadRecord`.
+    /// Checks everything that needs no decompression: checksum, codec, record count, and in an uncompressed batch the
+    /// shape of each record. Errors: `BadChecksum`, `UnknownCompression`, `BadRecordCount`, `BadRecord`.
     pub fn validate(&self) -> Result<(), BatchError> {
         self.check_crc()?;
         let BatchHeader { record_count, last_offset_delta, .. } = self.header;
@@ -321,18 +322,18 @@ impl<'a> Batch<'a> {
         self.records_in(&self.bytes[HEADER_BYTES..]).check_all()
     }
 
-    /// The records' bytes, decompressed if need be, at most `limit_bytes` of them.
-    /// Errors: `UnknownCompression`, `BadCompression`, `TooLargeDecompressed`.
+    /// Returns the bytes of the records, decompressed, at most `limit_bytes`. Errors: `UnknownCompression`,
+    /// `BadCompression`, `TooLargeDecompressed`.
     pub fn payload(&self, limit_bytes: usize) -> Result<Cow<'a, [u8]>, BatchError> {
         decompress(self.header.compression()?, &self.bytes[HEADER_BYTES..], limit_bytes)
     }
 
-    /// The records in `payload`, which [`Batch::payload`] gave.
+    /// Iterates over the records in `payload`, the result of [`Batch::payload`].
     pub fn records_in<'p>(&self, payload: &'p [u8]) -> Records<'p> {
         Records::new(payload, self.header.record_count)
     }
 
-    /// The timestamp that counts for `record`, wall milliseconds.
+    /// Returns the effective timestamp of `record` in wall milliseconds.
     pub fn timestamp_ms(&self, record: &RecordView<'_>) -> i64 {
         if self.header.is_log_append_time() {
             self.header.max_timestamp_ms
@@ -341,18 +342,18 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The offset of `record`.
+    /// Returns the offset of `record`.
     pub fn offset(&self, record: &RecordView<'_>) -> i64 {
         self.header.base_offset.saturating_add(i64::from(record.offset_delta))
     }
 }
 
-/// The batches of a produce payload or a segment, one after the other. After an error there is nothing more.
+/// Iterates over the batches of a produce payload or a segment. Ends after an error.
 pub fn batches(bytes: &[u8]) -> Batches<'_> {
     Batches { rest: bytes }
 }
 
-/// See [`batches`].
+/// Iterator of [`batches`].
 #[derive(Clone, Debug)]
 pub struct Batches<'a> {
     rest: &'a [u8],
@@ -371,8 +372,8 @@ impl<'a> Iterator for Batches<'a> {
     }
 }
 
-/// Where behind the first byte the next whole batch with a right checksum begins that has only offsets above `offset`
-/// and below `limit`.
+/// Returns the position, after the first byte, of the next whole batch with a valid checksum whose offsets are all
+/// above `offset` and below `limit`.
 pub fn later_batch(bytes: &[u8], offset: i64, limit: i64) -> Option<usize> {
     let good = |at: &usize| {
         let found = bytes.get(*at..).and_then(|bytes| Batch::split(bytes).ok()).map(|(batch, _)| batch);
@@ -382,19 +383,19 @@ pub fn later_batch(bytes: &[u8], offset: i64, limit: i64) -> Option<usize> {
             is_later && header.last_offset_delta >= 0 && batch.check_crc().is_ok()
         })
     };
-    // Where the bad one says that it ends, if it can be believed: values may have batches in them.
+    // Starts at the stated end of the bad batch if that is plausible: values may contain batches.
     let stated = BatchHeader::read(bytes).ok().map(|header| header.size_bytes()).filter(good);
     stated.or_else(|| (1..bytes.len().saturating_sub(HEADER_BYTES)).find(good))
 }
 
-/// Writes what the broker assigns into a whole batch: its checksum does not cover these fields.
-/// `batch` must be one that [`Batch::split`] accepted.
+/// Writes the fields that the broker assigns into a whole batch. Its checksum does not cover them. `batch` must be one
+/// that [`Batch::split`] accepted.
 pub fn rewrite_header(batch: &mut [u8], base_offset: i64, leader_epoch: i32) {
     batch[..LENGTH_AT].copy_from_slice(&base_offset.to_be_bytes());
     batch[LEADER_EPOCH_AT..MAGIC_AT].copy_from_slice(&leader_epoch.to_be_bytes());
 }
 
-/// Makes a whole batch one of log append time `now_ms`; its checksum is written anew.
+/// Sets the append time of a whole batch to `now_ms` and updates its checksum.
 pub fn stamp_append_time(batch: &mut [u8], now_ms: i64) {
     batch[ATTRIBUTES_AT + 1] |= LOG_APPEND_TIME as u8;
     batch[MAX_TIMESTAMP_AT..MAX_TIMESTAMP_AT + 8].copy_from_slice(&now_ms.to_be_bytes());

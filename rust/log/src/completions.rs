@@ -1,4 +1,4 @@
-//! Where a log puts the ends of operations: the queue of the caller who asked for them.
+//! Delivers completions of a log to the queue of the caller that submitted the operations.
 
 use std::{
     fmt, mem,
@@ -10,18 +10,18 @@ use std::{
 
 use crate::fenced::Completion;
 
-/// A completion queue with a waker. Any thread may put; its owner takes.
+/// A completion queue with a waker. Any thread may put completions; the owner takes them.
 pub struct Completions {
     queue: Mutex<Vec<Completion>>,
-    /// The owner takes soon by itself.
+    /// Whether the owner will take completions without being woken.
     is_attended: AtomicBool,
     delivery: Delivery,
 }
 
 enum Delivery {
-    /// Completions are queued; this is called when the queue was empty.
+    /// Queues completions, and calls the waker if the queue was empty.
     Queue(Box<dyn Fn() + Send + Sync>),
-    /// Completions are passed on at once.
+    /// Passes completions on at once.
     Relay(Box<dyn Fn(Completion) + Send + Sync>),
 }
 
@@ -32,13 +32,12 @@ impl fmt::Debug for Completions {
 }
 
 impl Completions {
-    /// A queue. `wake` is called, on the thread that puts, when there is something to take where there was nothing,
-    /// unless the owner attends.
+    /// Creates a queue. A put into an empty queue calls `wake` on its own thread, unless the owner attends.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Completions> {
         Completions::of(Delivery::Queue(Box::new(wake)))
     }
 
-    /// No queue: `pass` is called with each completion, on the thread that puts.
+    /// Creates a relay without a queue: each put calls `pass` on its own thread.
     pub fn relay(pass: impl Fn(Completion) + Send + Sync + 'static) -> Arc<Completions> {
         Completions::of(Delivery::Relay(Box::new(pass)))
     }
@@ -51,12 +50,12 @@ impl Completions {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The owner promises to call [`Completions::take`] soon: until then nobody wakes it.
+    /// Announces a call of [`Completions::take`]. Until then puts do not wake the owner.
     pub fn attend(&self) {
         self.is_attended.store(true, Ordering::Relaxed);
     }
 
-    /// Adds what has ended.
+    /// Adds completions.
     pub fn put(&self, completions: impl IntoIterator<Item = Completion>) {
         let wake = match &self.delivery {
             Delivery::Queue(wake) => wake,
@@ -65,7 +64,7 @@ impl Completions {
         let mut queue = self.lock();
         let was_empty = queue.is_empty();
         queue.extend(completions);
-        // Under the lock: an owner that attends has not taken yet.
+        // Under the lock, so that an attending owner has not taken yet.
         let wakes = was_empty && !queue.is_empty() && !self.is_attended.load(Ordering::Relaxed);
         drop(queue);
         if wakes {
@@ -73,14 +72,14 @@ impl Completions {
         }
     }
 
-    /// Wakes the owner although there may be nothing to take, unless it attends.
+    /// Wakes the owner even if the queue is empty, unless the owner attends.
     pub fn wake(&self) {
         if let (Delivery::Queue(wake), false) = (&self.delivery, self.is_attended.load(Ordering::Relaxed)) {
             wake();
         }
     }
 
-    /// Moves what has arrived to the end of `taken`.
+    /// Moves the queued completions to the end of `taken`.
     pub fn take_into(&self, taken: &mut Vec<Completion>) {
         let mut queue = self.lock();
         self.is_attended.store(false, Ordering::Relaxed);
@@ -91,7 +90,7 @@ impl Completions {
         }
     }
 
-    /// What has arrived.
+    /// Takes the queued completions.
     pub fn take(&self) -> Vec<Completion> {
         let mut taken = Vec::new();
         self.take_into(&mut taken);

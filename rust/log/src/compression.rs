@@ -1,4 +1,4 @@
-//! Decompression of a batch's records, bounded: a few kilobytes may claim to hold gigabytes.
+//! Decompresses a batch's records with a size limit: a few kilobytes may expand to gigabytes.
 
 use std::{
     borrow::Cow,
@@ -7,11 +7,11 @@ use std::{
 
 use crate::batch::{BatchError, Compression};
 
-/// snappy-java's stream starts with this, then two versions (i32 each), then blocks behind an i32 length.
+/// The start of a snappy-java stream. Two versions (i32 each) follow, then blocks with an i32 length.
 const SNAPPY_JAVA_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const SNAPPY_JAVA_HEADER_BYTES: usize = 16;
 
-/// `payload` without its compression, at most `limit_bytes` of it. Errors: `BadCompression`, `TooLargeDecompressed`.
+/// Decompresses `payload`, to at most `limit_bytes`. Errors: `BadCompression`, `TooLargeDecompressed`.
 pub fn decompress(codec: Compression, payload: &[u8], limit_bytes: usize) -> Result<Cow<'_, [u8]>, BatchError> {
     let bad = |reason: String| BatchError::BadCompression { codec, reason };
     match codec {
@@ -54,7 +54,7 @@ fn snappy(payload: &[u8], limit_bytes: usize) -> Result<Cow<'static, [u8]>, Batc
 fn snappy_block(block: &[u8], bytes: &mut Vec<u8>, limit_bytes: usize) -> Result<(), BatchError> {
     let bad = |error: snap::Error| BatchError::BadCompression { codec: Compression::Snappy, reason: error.to_string() };
     let before = bytes.len();
-    // The claimed length is looked at before anything is allocated for it.
+    // The stated length is checked before memory is allocated for it.
     let length = snap::raw::decompress_len(block).map_err(bad)?;
     if length > limit_bytes - before {
         return Err(BatchError::TooLargeDecompressed { limit_bytes });

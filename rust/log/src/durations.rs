@@ -1,22 +1,22 @@
-//! How long things took, counted by buckets: what metrics are made of.
+//! Histograms of durations, for metrics.
 
 use std::time::Duration;
 
-/// Upper bounds of a histogram's buckets, in seconds: from a fast disk to the longest rebalance timeouts.
+/// Upper bounds of the buckets in seconds, from a fast disk to the longest rebalance timeouts.
 pub const BOUNDS_SECONDS: [f64; 16] =
     [0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0];
 
-/// Durations by bucket; the last one is for those that are beyond all bounds.
+/// Durations by bucket. The last bucket has those above all bounds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram {
-    /// How many fall into each bucket.
+    /// Number of durations in each bucket.
     pub counts: [u64; BOUNDS_SECONDS.len() + 1],
-    /// All of them together, in seconds.
+    /// Sum of all durations in seconds.
     pub sum_seconds: f64,
 }
 
 impl Histogram {
-    /// Counts one.
+    /// Adds a duration.
     pub fn observe(&mut self, took: Duration) {
         let seconds = took.as_secs_f64();
         let bucket = BOUNDS_SECONDS.partition_point(|bound| *bound < seconds);
@@ -24,12 +24,12 @@ impl Histogram {
         self.sum_seconds += seconds;
     }
 
-    /// How many there are.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Histogram) {
         self.counts.iter_mut().zip(other.counts).for_each(|(sum, count)| *sum += count);
         self.sum_seconds += other.sum_seconds;

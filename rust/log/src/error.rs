@@ -1,17 +1,17 @@
-//! Why a log refuses or fails.
+//! Errors of a log.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-/// Bytes that are not what was written.
+/// Bytes that differ from what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where they are.
+    /// The damaged file.
     pub file: PathBuf,
-    /// Byte of the file.
+    /// Position in the file in bytes.
     pub position: u64,
-    /// The offset that was expected there.
+    /// The offset expected at that position.
     pub offset: i64,
-    /// What is wrong.
+    /// The difference found.
     pub reason: String,
 }
 
@@ -26,67 +26,67 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Why the log refuses or failed. `code()` is the Kafka error that the coordinator maps on.
+/// Why the log refuses an operation or fails. `code()` is the Kafka error that the coordinator maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogError {
-    /// There is no such partition.
+    /// The partition does not exist.
     UnknownPartition {
-        /// As asked.
+        /// The requested partition.
         partition: i32,
     },
-    /// Nobody opened the partition in this run.
+    /// No epoch has opened the partition since the start.
     NotOpen {
-        /// As asked.
+        /// The requested partition.
         partition: i32,
     },
     /// A newer epoch has opened the partition.
     Fenced {
         /// The newest epoch.
         current_epoch: i32,
-        /// The caller's.
+        /// The caller's epoch.
         epoch: i32,
     },
     /// The caller's epoch was never opened.
     UnknownEpoch {
         /// The newest epoch.
         current_epoch: i32,
-        /// The caller's.
+        /// The caller's epoch.
         epoch: i32,
     },
     /// An append without records.
     Empty,
-    /// More bytes of keys and values than one batch may have.
+    /// Keys and values exceed the size limit of a batch.
     TooLarge {
-        /// Of the append.
+        /// Size of the append in bytes.
         batch_bytes: usize,
-        /// The limit.
+        /// The limit in bytes.
         limit_bytes: usize,
     },
-    /// Bytes of the partition are not what was written; it is not served until that is mended.
+    /// Bytes of the partition are damaged. It is not served until they are repaired.
     Damaged(Box<Damage>),
-    /// The store stopped after a failure: what it had been asked to make durable may be or not, and only a new start,
-    /// which reads what is there, can tell.
+    /// The store stopped after a failure. Operations in flight may be durable or not; the next start finds out.
     Stopped {
-        /// What failed, and what to do.
+        /// The failure, and what to do.
         reason: Arc<str>,
     },
-    /// The store was opened to be read only.
+    /// The store was opened read-only.
     ReadOnly,
-    /// The store cannot write at the moment. Nothing of the append is stored; the next one is tried again.
+    /// The store cannot write at the moment, as on a full disk. Nothing of the append is stored; the next append tries
+    /// again.
     Storage {
-        /// What failed, where, and what to do.
+        /// The failure, its place, and what to do.
         reason: Arc<str>,
     },
-    /// A test asked for it: a Kafka error code.
+    /// A test injected this Kafka error code.
     Failed {
-        /// Kafka's number.
+        /// The Kafka error code.
         code: i16,
     },
 }
 
 impl LogError {
-    /// Kafka's number for it: 3 `UNKNOWN_TOPIC_OR_PARTITION`, 6 `NOT_LEADER_OR_FOLLOWER`, 10 `MESSAGE_TOO_LARGE`,
-    /// 56 `KAFKA_STORAGE_ERROR`, 87 `INVALID_RECORD`, or that of the failure.
+    /// Returns the Kafka error code: 3 `UNKNOWN_TOPIC_OR_PARTITION`, 6 `NOT_LEADER_OR_FOLLOWER`, 10
+    /// `MESSAGE_TOO_LARGE`, 56 `KAFKA_STORAGE_ERROR`, 87 `INVALID_RECORD`, or an injected code.
     pub fn code(&self) -> i16 {
         match self {
             LogError::UnknownPartition { .. } => 3,

@@ -1,21 +1,21 @@
-//! The log that the coordinator and the topics stand on: record batches (version 2, Kafka's), an in-memory log of a
-//! topic's partition, the fenced log behind `__consumer_offsets`, and partitions on disk.
+//! The log under the coordinator and the topics: Kafka's record batches (version 2), an in-memory log of a topic's
+//! partition, the fenced log under `__consumer_offsets`, and partitions on disk.
 //!
 //! | item | what it is |
 //! |---|---|
 //! | [`BatchHeader`], [`Batch`], [`batches`] | a record batch read in place, checked, iterated |
-//! | [`rewrite_header`], [`stamp_append_time`] | offsets, epoch and append time written into a batch in place |
-//! | [`BatchWriter`] | an uncompressed batch, written |
-//! | [`PartitionLog`] | a user topic's partition: batches as they came, offsets assigned, reads and look-ups by time |
-//! | [`FencedLog`] | partitions fenced by epochs, as a trait: open, append, read in slices; ends come to [`Completions`] |
+//! | [`rewrite_header`], [`stamp_append_time`] | write offsets, epoch and append time into a batch in place |
+//! | [`BatchWriter`] | writes an uncompressed batch |
+//! | [`PartitionLog`] | a user topic's partition: stored batches, assigned offsets, reads and lookups by time |
+//! | [`FencedLog`] | the trait of partitions fenced by epochs: open, append, read; results go to [`Completions`] |
 //! | [`MemoryLog`] | the fenced log in memory |
-//! | [`FaultyLog`] | a fenced log that holds, fails, delays, repeats or fences appends on demand, around any other |
-//! | [`Histogram`] | how long things took, by buckets |
+//! | [`FaultyLog`] | a wrapper of a fenced log that holds, fails, delays, repeats or fences appends on demand |
+//! | [`Histogram`] | durations by bucket |
 //! | [`store::Store`] | partitions in Kafka's layout on disk: group commit, recovery, compaction |
-//! | [`SegmentStore`], [`SegmentLog`] | a store on threads of its own; the fenced log on it |
-//! | [`files::Files`] | what a store asks of a file system; [`files::ForgetfulFiles`] is one that tests crash |
+//! | [`SegmentStore`], [`SegmentLog`] | a store on its own threads; a fenced log on it |
+//! | [`files::Files`] | the file system of a store; [`files::ForgetfulFiles`] is one that tests crash |
 //!
-//! Only [`SegmentStore`] starts threads; a clock is read by it, and where syncs are timed.
+//! Only [`SegmentStore`] starts threads. The clock is read there and for timing syncs.
 
 mod batch;
 mod completions;

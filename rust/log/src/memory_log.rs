@@ -1,4 +1,4 @@
-//! The fenced log in memory. An append has ended when the call returns. It is compacted as it grows.
+//! The fenced log in memory. An append completes during the call. Compaction runs as the log grows.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,16 +12,16 @@ use crate::{
 struct Partition {
     epoch: Option<i32>,
     next_offset: i64,
-    /// By offset, with gaps where compaction took something away.
+    /// Sorted by offset, with gaps after compaction.
     records: Vec<StoredRecord>,
-    /// How many records the last compaction left.
+    /// Records after the last compaction.
     compacted: usize,
 }
 
-/// A partition is compacted when it has grown to this, and to twice what the last compaction left.
+/// Minimum size of a partition for compaction, in records. Compaction also needs twice the records of the last one.
 const COMPACT_RECORDS_MIN: usize = 1_024;
 
-/// Records that one read visits at most.
+/// Maximum records visited by one read.
 pub const SLICE_RECORDS: usize = 500;
 
 impl Partition {
@@ -50,14 +50,14 @@ impl Partition {
         batch_base_offset
     }
 
-    /// Keeps the newest record of each key, and of those only what is no tombstone.
+    /// Keeps the newest record of each key, without tombstones.
     fn compact(&mut self) {
         let key = |at: u32| &self.records[at as usize].record.key;
         let mut by_key: Vec<u32> = (0..self.records.len() as u32).collect();
         by_key.sort_by(|one, other| key(*one).cmp(key(*other)));
         let mut is_newest = vec![false; by_key.len()];
         for same in by_key.chunk_by(|one, other| key(*one) == key(*other)) {
-            // The sort is stable: of those with one key, the last is the newest.
+            // The sort is stable, so the last record of a key is the newest.
             is_newest[same[same.len() - 1] as usize] = true;
         }
         let mut newest = is_newest.into_iter();
@@ -66,7 +66,7 @@ impl Partition {
     }
 }
 
-/// See the module. Deterministic: the same calls give the same completions in the same order.
+/// A fenced log in memory. Deterministic: the same calls give the same completions in the same order.
 #[derive(Debug)]
 pub struct MemoryLog {
     partitions: Vec<Mutex<Partition>>,
@@ -74,7 +74,7 @@ pub struct MemoryLog {
 }
 
 impl MemoryLog {
-    /// An empty log of `partitions` partitions; appends above `batch_bytes_max` bytes of keys and values fail.
+    /// Creates an empty log of `partitions` partitions. Appends above `batch_bytes_max` bytes of keys and values fail.
     pub fn new(partitions: u32, batch_bytes_max: usize) -> MemoryLog {
         MemoryLog { partitions: (0..partitions).map(|_| Mutex::default()).collect(), batch_bytes_max }
     }
@@ -135,16 +135,16 @@ mod tests {
 
     #[test]
     fn a_partition_that_is_written_for_ever_keeps_the_newest_record_of_each_key() {
-        let (log, ends) = (MemoryLog::new(1, 1_000), Completions::new(|| ()));
-        log.open(0, 0, &ends);
-        ends.take();
+        let (log, completions) = (MemoryLog::new(1, 1_000), Completions::new(|| ()));
+        log.open(0, 0, &completions);
+        completions.take();
         let key = |n: usize| vec![(n % 10) as u8];
         let rounds = COMPACT_RECORDS_MIN * 5;
         for n in 0..rounds {
             let value = (n % 10 != 3).then(|| n.to_string().into_bytes());
             let batch = vec![LogRecord { key: key(n), value }];
-            log.append(Append { partition: 0, epoch: 0, id: 0, timestamp_ms: 0, batch }, &ends);
-            assert_eq!(ends.take().pop().unwrap().result, Ok(n as i64), "offsets go on");
+            log.append(Append { partition: 0, epoch: 0, id: 0, timestamp_ms: 0, batch }, &completions);
+            assert_eq!(completions.take().pop().unwrap().result, Ok(n as i64), "offsets go on");
         }
         let (mut records, mut from) = (Vec::new(), 0);
         loop {

@@ -1,4 +1,4 @@
-//! One partition of a user topic in memory: batches as they came, with their offsets assigned.
+//! One partition of a user topic in memory: stored batches with assigned offsets.
 
 use std::collections::VecDeque;
 
@@ -6,17 +6,18 @@ use bytes::{Bytes, BytesMut};
 
 use crate::batch::{Batch, BatchError, rewrite_header, stamp_append_time};
 
-/// Most bytes that a look-up by time decompresses of one batch; beyond, it answers at the precision of the batch.
+/// Maximum bytes that a lookup by time decompresses of one batch. A larger batch is found at the precision of the
+/// batch.
 const LOOKUP_PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
-/// A record found by its time.
+/// The result of a lookup by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampedOffset {
-    /// Of the record.
+    /// The record's offset.
     pub offset: i64,
-    /// Of the record, wall milliseconds.
+    /// The record's timestamp in wall milliseconds.
     pub timestamp_ms: i64,
-    /// Of the leader that stored it.
+    /// The epoch of the leader that stored the record.
     pub leader_epoch: i32,
 }
 
@@ -25,7 +26,7 @@ struct Stored {
     bytes: Bytes,
     base_offset: i64,
     last_offset: i64,
-    /// The greatest timestamp of this batch and of all before it, so that look-ups by time can search by halves.
+    /// The greatest timestamp of this and all earlier batches, for binary search by time.
     running_max_timestamp_ms: i64,
 }
 
@@ -35,7 +36,7 @@ impl Stored {
     }
 }
 
-/// See the module. An empty one owns no heap memory.
+/// A partition in memory. An empty one owns no heap memory.
 #[derive(Clone, Debug, Default)]
 pub struct PartitionLog {
     batches: VecDeque<Stored>,
@@ -45,9 +46,9 @@ pub struct PartitionLog {
 }
 
 impl PartitionLog {
-    /// Stores a copy of `batch`, whose offsets become the next ones; gives the first of them. `append_time_ms`: the
-    /// records' timestamps become this one. The caller has validated the batch: here it is only required to have
-    /// records. Errors: `BadRecordCount`, also when the offsets are used up.
+    /// Stores a copy of `batch` with the next offsets. Returns the first of them. With `append_time_ms`, every record
+    /// gets this timestamp. The caller has validated the batch; this function only checks that it has records. Errors:
+    /// `BadRecordCount`, also if the offsets are used up.
     pub fn append(
         &mut self,
         batch: &Batch<'_>,
@@ -79,28 +80,28 @@ impl PartitionLog {
         Ok(base_offset)
     }
 
-    /// The oldest offset that can be read, or the next one to be assigned if there is none.
+    /// Returns the oldest readable offset, or the next one if there is none.
     pub fn first_offset(&self) -> i64 {
         self.first_offset
     }
 
-    /// The offset that the next record will have.
+    /// Returns the offset of the next record.
     pub fn next_offset(&self) -> i64 {
         self.next_offset
     }
 
-    /// Of all batches.
+    /// Returns the size of all batches in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// How many batches.
+    /// Returns the number of batches.
     pub fn batch_count(&self) -> usize {
         self.batches.len()
     }
 
-    /// Whole batches from the one that holds `from_offset` on, at most `max_bytes` of them, but the first one whatever
-    /// its size if `at_least_one`. Nothing is copied. Empty outside of the log's offsets.
+    /// Reads whole batches from the one with `from_offset`, at most `max_bytes`, but always the first one if
+    /// `at_least_one`. Copies nothing. Returns none outside of the log's offsets.
     pub fn read(&self, from_offset: i64, max_bytes: usize, at_least_one: bool) -> Vec<Bytes> {
         if from_offset < self.first_offset {
             return Vec::new();
@@ -119,17 +120,16 @@ impl PartitionLog {
         chunks
     }
 
-    /// The first record whose timestamp is `timestamp_ms` or later. Batches that cannot be decompressed answer with
-    /// their first offset and their greatest timestamp, and so do all once `bytes_left` is used up, from which the
-    /// bytes of the records that are looked at are taken.
+    /// Finds the first record with a timestamp of at least `timestamp_ms`. Subtracts the bytes of decompressed records
+    /// from `bytes_left`. Once these are used up, and for a batch that cannot be decompressed, the result is the
+    /// batch's first offset and greatest timestamp.
     pub fn offset_for_timestamp(&self, timestamp_ms: i64, bytes_left: &mut usize) -> Option<TimestampedOffset> {
         let at = self.batches.partition_point(|stored| stored.running_max_timestamp_ms < timestamp_ms);
-        // A batch may claim a later timestamp than any of its records has: then a later batch answers.
+        // A batch may claim a later timestamp than its records have. Then a later batch has the result.
         self.batches.range(at..).find_map(|stored| find_record(stored, timestamp_ms, bytes_left))
     }
 
-    /// The first record among those with the greatest timestamp of all; `bytes_left` as for
-    /// [`PartitionLog::offset_for_timestamp`].
+    /// Finds the first record with the greatest timestamp; `bytes_left` as for [`PartitionLog::offset_for_timestamp`].
     pub fn offset_of_max_timestamp(&self, bytes_left: &mut usize) -> Option<TimestampedOffset> {
         let max_timestamp_ms = self.batches.back()?.running_max_timestamp_ms;
         let at = self.batches.partition_point(|stored| stored.running_max_timestamp_ms < max_timestamp_ms);
@@ -137,8 +137,8 @@ impl PartitionLog {
         find_record(stored, max_timestamp_ms, bytes_left).or_else(|| Some(whole_batch(&stored.batch())))
     }
 
-    /// Drops the oldest batches once there are more than `limit_bytes` bytes, down to seven eighths of it so that it
-    /// does not happen at every append; the newest batch stays. Gives whether any went.
+    /// Drops the oldest batches once the size exceeds `limit_bytes`, down to seven eighths of it so that this does not
+    /// happen at every append. The newest batch stays. Returns whether any were dropped.
     pub fn trim_to_bytes(&mut self, limit_bytes: u64) -> bool {
         if self.size_bytes <= limit_bytes {
             return false;
@@ -168,14 +168,15 @@ fn whole_batch(batch: &Batch<'_>) -> TimestampedOffset {
     }
 }
 
-/// The first record of `stored` at or after `timestamp_ms`.
+/// Finds the first record of `stored` at or after `timestamp_ms`.
 fn find_record(stored: &Stored, timestamp_ms: i64, bytes_left: &mut usize) -> Option<TimestampedOffset> {
     let batch = stored.batch();
     debug_assert_eq!(batch.header().base_offset, stored.base_offset);
     find_in_batch(&batch, timestamp_ms, bytes_left)
 }
 
-/// The first record of `batch` at or after `timestamp_ms`; `bytes_left` as for [`PartitionLog::offset_for_timestamp`].
+/// Finds the first record of `batch` at or after `timestamp_ms`; `bytes_left` as for
+/// [`PartitionLog::offset_for_timestamp`].
 pub(crate) fn find_in_batch(batch: &Batch<'_>, timestamp_ms: i64, bytes_left: &mut usize) -> Option<TimestampedOffset> {
     let header = batch.header();
     if header.max_timestamp_ms < timestamp_ms {

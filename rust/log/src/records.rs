@@ -2,24 +2,24 @@
 
 use crate::batch::BatchError;
 
-/// One record, where it lies.
+/// One record, read in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordView<'a> {
-    /// Counts from the batch's base timestamp, milliseconds.
+    /// Milliseconds after the batch's base timestamp.
     pub timestamp_delta_ms: i64,
-    /// Counts from the batch's base offset.
+    /// Offset after the batch's base offset.
     pub offset_delta: i32,
-    /// `None` is null.
+    /// The key; `None` is null.
     pub key: Option<&'a [u8]>,
-    /// `None` is null.
+    /// The value; `None` is null.
     pub value: Option<&'a [u8]>,
-    /// How many headers follow.
+    /// Number of headers.
     pub header_count: u32,
-    /// Key, value and headers as they are encoded.
+    /// Encoded key, value and headers.
     pub encoded: &'a [u8],
 }
 
-/// The records of one batch in order. After an error there is nothing more.
+/// Iterator over the records of one batch. Ends after an error.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     rest: &'a [u8],
@@ -32,7 +32,7 @@ impl<'a> Records<'a> {
         Records { rest: payload, index: 0, count: u32::try_from(count).unwrap_or(0) }
     }
 
-    /// Goes through all records: offset deltas count up from 0 and nothing is left over. Errors: `BadRecord`.
+    /// Checks all records: their offset deltas count up from 0, and no bytes remain. Errors: `BadRecord`.
     pub(crate) fn check_all(mut self) -> Result<(), BatchError> {
         for expected in 0..self.count {
             let record = self.next().unwrap_or(Err(BatchError::BadRecord { index: expected, field: "length" }))?;
@@ -84,7 +84,7 @@ fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Bytes behind a varint length, of which -1 is null.
+/// Reads bytes with a varint length; -1 is null.
 fn nullable<'a>(rest: &mut &'a [u8], field: &'static str) -> Result<Option<&'a [u8]>, &'static str> {
     match varint(rest).ok_or(field)? {
         -1 => Ok(None),
@@ -102,7 +102,7 @@ fn varlong(rest: &mut &[u8]) -> Option<i64> {
     Some((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
 }
 
-/// Seven bits a byte, lowest first, at most `bytes_max` bytes.
+/// Reads a varint: seven bits per byte, lowest first, at most `bytes_max` bytes.
 fn unsigned(rest: &mut &[u8], bytes_max: u32) -> Option<u64> {
     let mut raw = 0_u64;
     for shift in (0..bytes_max * 7).step_by(7) {

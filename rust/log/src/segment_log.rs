@@ -1,7 +1,7 @@
-//! A store on threads of its own: one makes passes, one does the work beside them.
+//! A store on its own threads: one runs passes, another runs background tasks.
 //!
-//! Whoever appends waits for nobody: what comes in while a pass is under way is the next pass, all of it, so that the
-//! number of syncs does not depend on how many append to how many partitions.
+//! Appends do not block. Operations that arrive during a pass form the next pass, so the number of syncs does not
+//! depend on the number of callers and partitions.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// Appends of one pass have so many bytes at most, unless the first one alone has more.
+/// Maximum bytes of the appends of one pass, unless the first append alone has more.
 const PASS_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes of batches that one read visits.
@@ -31,7 +31,7 @@ const SLICE_BYTES: usize = 256 << 10;
 
 type Inspection = Box<dyn FnOnce(&mut Store) + Send>;
 
-/// Who is told how a command ended.
+/// Where the outcome of a command goes.
 enum Reply {
     Completion { to: Arc<Completions>, partition: i32, epoch: i32, operation: Operation },
     Once(Box<dyn FnOnce(Outcome) + Send>),
@@ -49,11 +49,11 @@ struct Queue {
     closed: bool,
 }
 
-/// What the threads and their callers share.
+/// State shared by the threads and their callers.
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    bell: Condvar,
+    wakeup: Condvar,
     stopped: Mutex<Option<Arc<str>>>,
     is_read_only: bool,
 }
@@ -63,7 +63,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    /// After the close, those who ask are told so at once.
+    /// After the close, every command fails at once.
     fn send(&self, messages: impl IntoIterator<Item = Message>) {
         let mut queue = lock(&self.queue);
         if queue.closed {
@@ -80,7 +80,7 @@ impl Shared {
         let has_messages = !queue.messages.is_empty();
         drop(queue);
         if was_empty && has_messages {
-            self.bell.notify_one();
+            self.wakeup.notify_one();
         }
     }
 }
@@ -88,7 +88,7 @@ impl Shared {
 impl Reply {
     fn give(self, outcome: Outcome) {
         match self {
-            Reply::Once(tell) => tell(outcome),
+            Reply::Once(done) => done(outcome),
             Reply::Completion { to, partition, epoch, operation } => {
                 to.put([Completion { partition, epoch, operation, result: outcome }]);
             }
@@ -96,7 +96,7 @@ impl Reply {
     }
 }
 
-/// An open data directory. It is closed, with a checkpoint, when this is dropped.
+/// An open data directory. Dropping it writes a checkpoint and closes it.
 pub struct SegmentStore {
     shared: Arc<Shared>,
     passes: Mutex<Option<JoinHandle<()>>>,
@@ -119,39 +119,39 @@ impl SegmentStore {
         Ok((SegmentStore { shared, passes: Mutex::new(Some(thread)) }, report))
     }
 
-    /// Why nothing is accepted any more, if that is so.
+    /// Returns why the store accepts nothing any more; `None` while it works.
     pub fn stopped(&self) -> Option<Arc<str>> {
         lock(&self.shared.stopped).clone()
     }
 
-    /// Asks for `command`; `tell` is called on the log's thread when it has ended.
-    pub fn submit(&self, command: Command, tell: impl FnOnce(Outcome) + Send + 'static) {
-        self.shared.send([Message::Do(command, Reply::Once(Box::new(tell)))]);
+    /// Queues `command`. The log thread calls `done` with its outcome.
+    pub fn submit(&self, command: Command, done: impl FnOnce(Outcome) + Send + 'static) {
+        self.shared.send([Message::Do(command, Reply::Once(Box::new(done)))]);
     }
 
-    /// Asks for `commands` and waits for all of them.
+    /// Queues `commands` and waits for their outcomes.
     pub fn call(&self, commands: Vec<Command>) -> Vec<Outcome> {
         let receivers: Vec<_> = commands.into_iter().map(|command| call(&self.shared, command)).collect();
         receivers.iter().map(received).collect()
     }
 
-    /// What `look` sees of the store, between two passes.
+    /// Runs `look` on the store between two passes and returns its result.
     pub fn inspect<T: Send + 'static>(&self, look: impl FnOnce(&mut Store) -> T + Send + 'static) -> Option<T> {
-        let (tell, told) = mpsc::channel();
+        let (sender, outcome) = mpsc::channel();
         let inspection: Inspection = Box::new(move |store| {
-            let _ = tell.send(look(store));
+            let _ = sender.send(look(store));
         });
         self.shared.send([Message::Inspect(inspection)]);
-        told.recv().ok()
+        outcome.recv().ok()
     }
 
-    /// All partitions.
+    /// Returns all partitions.
     pub fn partitions(&self) -> Vec<PartitionInfo> {
         self.inspect(|store| store.partitions()).unwrap_or_default()
     }
 
-    /// The fenced log of `topic`, whose partitions 0 to `count` are created where they are missing, with `topic_id`.
-    /// Appends of records above `batch_bytes_max` bytes of keys and values fail. Errors: those of the creation.
+    /// Returns the fenced log of `topic`. Creates missing partitions from 0 to `count` with `topic_id`. Appends above
+    /// `batch_bytes_max` bytes of keys and values fail. Errors: those of the creation.
     pub fn log(&self, topic: &str, count: u32, topic_id: u128, batch_bytes_max: usize) -> Result<SegmentLog, LogError> {
         let there = || self.partitions().into_iter().filter(|info| info.topic == topic);
         let known: Vec<i32> = there().map(|info| info.partition).collect();
@@ -164,11 +164,11 @@ impl SegmentStore {
 }
 
 impl SegmentStore {
-    /// Ends what was asked for, with a checkpoint, and frees the directory; later appends are refused. A second call
-    /// does nothing.
+    /// Completes queued commands, writes a checkpoint and unlocks the directory. Later appends fail. A second call does
+    /// nothing.
     pub fn close(&self) {
         lock(&self.shared.queue).closed = true;
-        self.shared.bell.notify_one();
+        self.shared.wakeup.notify_one();
         let thread = lock(&self.passes).take();
         if let Some(thread) = thread {
             let _ = thread.join();
@@ -183,17 +183,17 @@ impl Drop for SegmentStore {
 }
 
 fn call(shared: &Shared, command: Command) -> mpsc::Receiver<Outcome> {
-    let (tell, told) = mpsc::channel();
+    let (sender, outcome) = mpsc::channel();
     let reply = Reply::Once(Box::new(move |outcome| {
-        let _ = tell.send(outcome);
+        let _ = sender.send(outcome);
     }));
     shared.send([Message::Do(command, reply)]);
-    told
+    outcome
 }
 
-/// Waits. The log's thread answers everything before it ends.
-fn received(told: &mpsc::Receiver<Outcome>) -> Outcome {
-    told.recv().unwrap_or_else(|_| Err(LogError::Stopped { reason: "its thread has ended".into() }))
+/// Waits for the outcome. The log thread answers every command before it ends.
+fn received(outcome: &mpsc::Receiver<Outcome>) -> Outcome {
+    outcome.recv().unwrap_or_else(|_| Err(LogError::Stopped { reason: "its thread has ended".into() }))
 }
 
 /// The fenced log of one topic of a store.
@@ -210,7 +210,7 @@ impl fmt::Debug for SegmentLog {
 }
 
 impl SegmentLog {
-    /// What can be read of a partition, also while others append.
+    /// Returns the readable part of a partition, which grows while others append.
     pub fn view(&self, partition: i32) -> Option<&Arc<PartitionView>> {
         self.partitions.get(&partition).map(|(_, view)| view)
     }
@@ -219,7 +219,7 @@ impl SegmentLog {
         let Append { partition, epoch, timestamp_ms, batch, .. } = append;
         let known = self.partitions.get(partition).ok_or(LogError::UnknownPartition { partition: *partition })?;
         check_size(batch, self.batch_bytes_max)?;
-        // Kafka's coordinator writes sequence 0 without a producer.
+        // Kafka's coordinator writes sequence 0 without a producer id.
         let mut writer = BatchWriter::default();
         writer.producer = Some((-1, -1, 0));
         for record in batch {
@@ -230,7 +230,7 @@ impl SegmentLog {
 }
 
 impl FencedLog<Vec<LogRecord>> for SegmentLog {
-    /// A directory that is only read has no writers to fence.
+    /// A read-only directory has no writers to fence.
     fn open(&self, partition: i32, epoch: i32, to: &Arc<Completions>) {
         let reply = Reply::Completion { to: Arc::clone(to), partition, epoch, operation: Operation::Open };
         match self.partitions.get(&partition) {
@@ -257,13 +257,13 @@ impl FencedLog<Vec<LogRecord>> for SegmentLog {
     }
 }
 
-/// The thread that makes passes.
+/// The thread that runs passes.
 struct Passes {
     store: Store,
     shared: Arc<Shared>,
     tasks: Option<mpsc::Sender<Task>>,
     done: mpsc::Receiver<(Task, io::Result<()>)>,
-    /// The thread that does the work beside the passes.
+    /// The thread that runs background tasks.
     beside: Option<JoinHandle<()>>,
     in_task: bool,
 }
@@ -271,16 +271,16 @@ struct Passes {
 impl Passes {
     fn new(store: Store, shared: Arc<Shared>) -> io::Result<Passes> {
         let (tasks, asked) = mpsc::channel::<Task>();
-        let (tell, done) = mpsc::channel();
-        let ring = Arc::clone(&shared);
+        let (sender, done) = mpsc::channel();
+        let task_shared = Arc::clone(&shared);
         let beside = thread::Builder::new().name("log-beside".to_owned()).spawn(move || {
             for mut task in asked {
                 let result = task.run();
-                if tell.send((task, result)).is_err() {
+                if sender.send((task, result)).is_err() {
                     return;
                 }
-                lock(&ring.queue).task_done = true;
-                ring.bell.notify_one();
+                lock(&task_shared.queue).task_done = true;
+                task_shared.wakeup.notify_one();
             }
         })?;
         Ok(Passes { store, shared, tasks: Some(tasks), done, beside: Some(beside), in_task: false })
@@ -304,14 +304,14 @@ impl Passes {
         if let Some(beside) = self.beside.take() {
             let _ = beside.join();
         }
-        // What stopped the store has been told to those who waited; the next start completes what there is.
+        // Every waiting command has got the error that stopped the store. The next start completes the checkpoint.
         let _ = self.store.checkpoint();
     }
 
     fn wait(&self) -> (Vec<Message>, bool) {
         let mut queue = lock(&self.shared.queue);
         while queue.messages.is_empty() && !queue.task_done && !queue.closed {
-            queue = self.shared.bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self.shared.wakeup.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         queue.task_done = false;
         (mem::take(&mut queue.messages), queue.closed)
@@ -348,7 +348,8 @@ impl Passes {
         if let Some(reason) = self.store.stopped() {
             lock(&self.shared.stopped).get_or_insert(reason);
         }
-        // A row of completions for the same queue is put there at once: its owner, once awake, finds all of them.
+        // Consecutive completions for the same queue are put at once, so that its owner finds all of them when it
+        // wakes.
         let mut row: Option<(Arc<Completions>, Vec<Completion>)> = None;
         for (reply, result) in replies.into_iter().zip(outcomes) {
             match reply {
@@ -362,7 +363,7 @@ impl Passes {
                         }
                     }
                 }
-                Reply::Once(tell) => tell(result),
+                Reply::Once(done) => done(result),
             }
         }
         put(row);

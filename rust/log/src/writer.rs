@@ -4,12 +4,12 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::batch::{HEADER_BYTES, LEADING_BYTES};
 
-/// One batch in the making. Offsets count up from `base_offset` by one a record.
+/// A batch under construction. Offsets count up from `base_offset`.
 #[derive(Clone, Debug)]
 pub struct BatchWriter {
-    /// Of the first record.
+    /// Offset of the first record.
     pub base_offset: i64,
-    /// Of the leader that stores it; -1 from clients.
+    /// Epoch of the leader that stores it; -1 from clients.
     pub leader_epoch: i32,
     /// (producer id, epoch, base sequence); `None`: not idempotent.
     pub producer: Option<(i64, i16, i32)>,
@@ -34,7 +34,7 @@ impl Default for BatchWriter {
 }
 
 impl BatchWriter {
-    /// Adds a record; `timestamp_ms` is wall time.
+    /// Adds a record. `timestamp_ms` is wall time.
     pub fn push(&mut self, timestamp_ms: i64, key: Option<&[u8]>, value: Option<&[u8]>) {
         if self.count == 0 {
             self.base_timestamp_ms = timestamp_ms;
@@ -54,7 +54,7 @@ impl BatchWriter {
         self.count += 1;
     }
 
-    /// The batch. One without records is a valid header that no broker accepts.
+    /// Returns the batch. Without records it is a valid header that no broker accepts.
     pub fn finish(self) -> Bytes {
         let (producer_id, producer_epoch, base_sequence) = self.producer.unwrap_or((-1, -1, -1));
         let mut summed = BytesMut::with_capacity(HEADER_BYTES + self.records.len());
@@ -78,7 +78,7 @@ impl BatchWriter {
     }
 }
 
-/// Zigzag, seven bits a byte. Values that fit 32 bits come out as a varint.
+/// Writes zigzag with seven bits per byte. Values of 32 bits become a varint.
 pub(crate) fn put_varlong(buf: &mut impl BufMut, value: i64) {
     let mut raw = (value << 1).cast_unsigned() ^ (value >> 63).cast_unsigned();
     while raw >= 0x80 {

@@ -13,9 +13,9 @@ fn append(partition: i32, epoch: i32, id: u64, batch: Vec<LogRecord>) -> Append<
 }
 
 fn open(log: &MemoryLog, partition: i32, epoch: i32) -> Result<i64, LogError> {
-    let ends = Completions::new(|| ());
-    log.open(partition, epoch, &ends);
-    let completion = ends.take().pop().expect("it has ended");
+    let completions = Completions::new(|| ());
+    log.open(partition, epoch, &completions);
+    let completion = completions.take().pop().expect("it has ended");
     assert_eq!((completion.partition, completion.epoch, completion.operation), (partition, epoch, Operation::Open));
     completion.result
 }
@@ -34,10 +34,10 @@ fn slice(log: &MemoryLog, partition: i32, from: i64) -> Slice {
 
 #[test]
 fn an_append_ends_with_its_callers_id_and_reads_back() {
-    let (log, ends) = (MemoryLog::new(2, 1_000), Completions::new(|| ()));
+    let (log, completions) = (MemoryLog::new(2, 1_000), Completions::new(|| ()));
     assert_eq!(open(&log, 1, 3), Ok(0));
-    log.append(append(1, 3, 42, vec![record("a"), LogRecord { key: b"b".to_vec(), value: None }]), &ends);
-    let taken = ends.take();
+    log.append(append(1, 3, 42, vec![record("a"), LogRecord { key: b"b".to_vec(), value: None }]), &completions);
+    let taken = completions.take();
     assert_eq!(taken.len(), 1);
     assert_eq!((taken[0].partition, taken[0].epoch, taken[0].operation), (1, 3, Operation::Append(42)));
     assert_eq!(taken[0].result, Ok(0));
@@ -48,10 +48,10 @@ fn an_append_ends_with_its_callers_id_and_reads_back() {
 
 #[test]
 fn a_slice_has_so_many_records_and_the_next_one_begins_behind_it() {
-    let (log, ends) = (MemoryLog::new(1, usize::MAX), Completions::new(|| ()));
+    let (log, completions) = (MemoryLog::new(1, usize::MAX), Completions::new(|| ()));
     open(&log, 0, 0).unwrap();
     let records = (0..=SLICE_RECORDS).map(|at| record(&at.to_string())).collect();
-    log.append(append(0, 0, 0, records), &ends);
+    log.append(append(0, 0, 0, records), &completions);
     let (records, next) = slice(&log, 0, 0);
     assert_eq!((records.len(), next), (SLICE_RECORDS, SLICE_RECORDS as i64));
     assert_eq!(slice(&log, 0, next).0.len(), 1);
@@ -59,28 +59,29 @@ fn a_slice_has_so_many_records_and_the_next_one_begins_behind_it() {
 
 #[test]
 fn an_older_epoch_is_refused() {
-    let (log, ends) = (MemoryLog::new(1, 1_000), Completions::new(|| ()));
+    let (log, completions) = (MemoryLog::new(1, 1_000), Completions::new(|| ()));
     assert_eq!((open(&log, 0, 5), open(&log, 0, 5)), (Ok(0), Ok(0)), "the same epoch may open again");
     let fenced = LogError::Fenced { current_epoch: 5, epoch: 4 };
     assert_eq!(open(&log, 0, 4), Err(fenced.clone()));
     for epoch in [4, 6, 5] {
-        log.append(append(0, epoch, 0, vec![record("a")]), &ends);
+        log.append(append(0, epoch, 0, vec![record("a")]), &completions);
     }
-    let results: Vec<_> = ends.take().into_iter().map(|completion| completion.result).collect();
+    let results: Vec<_> = completions.take().into_iter().map(|completion| completion.result).collect();
     assert_eq!(results, [Err(fenced), Err(LogError::UnknownEpoch { current_epoch: 5, epoch: 6 }), Ok(0)]);
 }
 
 #[test]
 fn what_cannot_be_appended_is_said_by_its_completion() {
-    let (log, ends) = (MemoryLog::new(1, 4), Completions::new(|| ()));
-    log.append(append(0, 0, 0, vec![record("a")]), &ends);
+    let (log, completions) = (MemoryLog::new(1, 4), Completions::new(|| ()));
+    log.append(append(0, 0, 0, vec![record("a")]), &completions);
     open(&log, 0, 0).unwrap();
-    log.append(append(0, 0, 1, vec![]), &ends);
-    log.append(append(0, 0, 2, vec![record("abcd")]), &ends);
-    log.append(append(0, 0, 3, vec![record("abc")]), &ends);
-    log.append(append(7, 0, 4, vec![record("a")]), &ends);
-    log.append(append(-1, 0, 5, vec![record("a")]), &ends);
-    let ended: Vec<_> = ends.take().into_iter().map(|completion| (completion.operation, completion.result)).collect();
+    log.append(append(0, 0, 1, vec![]), &completions);
+    log.append(append(0, 0, 2, vec![record("abcd")]), &completions);
+    log.append(append(0, 0, 3, vec![record("abc")]), &completions);
+    log.append(append(7, 0, 4, vec![record("a")]), &completions);
+    log.append(append(-1, 0, 5, vec![record("a")]), &completions);
+    let ended: Vec<_> =
+        completions.take().into_iter().map(|completion| (completion.operation, completion.result)).collect();
     let expected = [
         Err(LogError::NotOpen { partition: 0 }),
         Err(LogError::Empty),
@@ -97,17 +98,17 @@ fn what_cannot_be_appended_is_said_by_its_completion() {
 fn an_owner_that_attends_is_not_woken_and_one_that_does_not_is_woken_once() {
     let woken = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = Arc::clone(&woken);
-    let ends = Completions::new(move || {
+    let completions = Completions::new(move || {
         counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
     });
     let (log, woken) = (MemoryLog::new(1, 1_000), || woken.load(std::sync::atomic::Ordering::SeqCst));
-    ends.attend();
-    log.open(0, 0, &ends);
-    assert_eq!((woken(), ends.take().len()), (0, 1));
+    completions.attend();
+    log.open(0, 0, &completions);
+    assert_eq!((woken(), completions.take().len()), (0, 1));
     for id in 0..3 {
-        log.append(append(0, 0, id, vec![record("a")]), &ends);
+        log.append(append(0, 0, id, vec![record("a")]), &completions);
     }
-    assert_eq!((woken(), ends.take().len()), (1, 3), "there was something to take already");
-    log.append(append(0, 0, 3, vec![record("a")]), &ends);
+    assert_eq!((woken(), completions.take().len()), (1, 3), "there was something to take already");
+    log.append(append(0, 0, 3, vec![record("a")]), &completions);
     assert_eq!(woken(), 2);
 }

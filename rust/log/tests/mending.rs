@@ -265,7 +265,7 @@ fn only_directories_of_ours_are_mended() {
 #[test]
 fn after_a_byte_changed_anywhere_a_directory_can_be_mended_and_no_more_is_lost_than_what_had_it() {
     let mut mended = 0;
-    // Without a sync nobody knows how far the log went: a last offset that is too large looks like any other.
+    // Without a sync it is unknown how far the log went: a last offset that is too large looks like any other.
     for (durability, behind) in [(Durability::Fsync, 2), (Durability::Os, 0)] {
         let origin = written(durability, behind);
         let dir = format!("{TOPIC}-0");

@@ -122,12 +122,42 @@ fn what_the_segments_lost_comes_from_the_write_ahead_file() {
     drop(store);
     assert!(after.list(Path::new("")).unwrap().iter().all(|entry| !entry.is_dir), "no segment was synced");
     let (store, report) = open(&after, Durability::Fsync);
-    assert_eq!((report.completed_batches, report.was_clean), (60, false));
+    assert_eq!((report.completed_batches, report.missing_batches, report.was_clean), (60, 60, false));
     assert_eq!((count(&store, 0), count(&store, 1)), (Ok(30), Ok(30)));
     assert!(after.list(Path::new(&format!("{TOPIC}-0"))).unwrap().len() > 3, "it is rolled as it was");
     drop(store);
     let (_, report) = open(&after, Durability::Fsync);
     assert!(report.was_clean, "{report:?}");
+}
+
+#[test]
+fn what_the_segments_have_is_not_missing() {
+    let files = ForgetfulFiles::new(64);
+    drop(filled(&files, Durability::Fsync, 30));
+    let (store, report) = open(&files.after_crash(Survival::Everything), Durability::Fsync);
+    assert_eq!((report.missing_batches, report.was_clean), (0, false));
+    assert_eq!((count(&store, 0), count(&store, 1)), (Ok(30), Ok(30)));
+}
+
+#[test]
+fn a_topic_that_was_made_again_since_the_checkpoint_is_not_missing() {
+    let files = ForgetfulFiles::new(64);
+    let mut store = filled(&files, Durability::Fsync, 5);
+    store.checkpoint().unwrap();
+    let former = store.handle(TOPIC, 0).unwrap();
+    store.pass(vec![Command::Delete { partition: former }]).remove(0).unwrap();
+    let create = Command::Create { topic: TOPIC.to_owned(), partition: 0, topic_id: 10 };
+    let handle = PartitionHandle(store.pass(vec![create]).remove(0).unwrap() as u32);
+    store.pass(vec![Command::Open { partition: handle, epoch: 1 }]).remove(0).unwrap();
+    for n in 0..7 {
+        store.pass(vec![Command::Append { partition: handle, epoch: 1, batch: batch(n) }]).remove(0).unwrap();
+    }
+    let (everything, nothing) = (files.after_crash(Survival::Everything), files.after_crash(Survival::Nothing));
+    drop(store);
+    let (store, report) = open(&everything, Durability::Fsync);
+    assert_eq!((report.completed_batches, report.missing_batches, count(&store, 0)), (7, 0, Ok(7)));
+    let (store, report) = open(&nothing, Durability::Fsync);
+    assert_eq!((report.completed_batches, report.missing_batches, count(&store, 0)), (7, 7, Ok(7)));
 }
 
 #[test]
@@ -143,6 +173,32 @@ fn a_damaged_or_missing_write_ahead_file_refuses_the_directory() {
     files.remove(Path::new(&wal)).unwrap();
     let error = open_as(&files, options(Durability::Fsync)).unwrap_err();
     assert!(error.to_string().contains("it is missing"), "{error}");
+}
+
+#[test]
+fn a_later_format_is_refused_before_old_write_ahead_files_are_deleted() {
+    let files = ForgetfulFiles::new(64);
+    let mut store = filled(&files, Durability::Fsync, 5);
+    store.checkpoint().unwrap();
+    drop(store);
+    let old = Path::new("rota.wal.0000000000");
+    files.open(old, FileAccess::Create).unwrap();
+    let entries = files.list(Path::new("")).unwrap();
+    let current = entries.into_iter().map(|entry| entry.name).filter(|name| name.contains("wal")).max().unwrap();
+    let later = |bytes: &mut Vec<u8>| {
+        bytes[7] = b'2';
+        let crc = crc32c::crc32c(&bytes[..28]);
+        bytes[28..32].copy_from_slice(&crc.to_be_bytes());
+    };
+    files.damage(Path::new(&current), later).unwrap();
+
+    let error = open_as(&files, options(Durability::Fsync)).unwrap_err();
+    assert!(matches!(error, OpenError::LaterFormat { found: 2, .. }), "{error}");
+    assert!(read_file(&files, old).unwrap().is_some(), "the refused directory stays as it is");
+
+    files.remove(Path::new(&current)).unwrap();
+    open_as(&files, options(Durability::Fsync)).unwrap_err();
+    assert!(read_file(&files, old).unwrap().is_none(), "without a later format the old file goes");
 }
 
 /// A directory as Kafka leaves one: no file of ours, indexes, a partition whose log begins later.

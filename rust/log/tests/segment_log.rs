@@ -18,34 +18,34 @@ const TOPIC: &str = "__consumer_offsets";
 /// A caller of a log, which waits with a deadline for what ends.
 struct Caller {
     log: SegmentLog,
-    ends: Arc<Completions>,
-    rung: Arc<(Mutex<u64>, Condvar)>,
+    completions: Arc<Completions>,
+    woken: Arc<(Mutex<u64>, Condvar)>,
     next_id: u64,
 }
 
 impl Caller {
     /// Of `__consumer_offsets` with so many partitions.
     fn of(store: &SegmentStore, partitions: u32) -> Caller {
-        let rung = Arc::new((Mutex::new(0), Condvar::new()));
-        let rings = Arc::clone(&rung);
-        let ends = Completions::new(move || {
-            *rings.0.lock().unwrap() += 1;
-            rings.1.notify_all();
+        let woken = Arc::new((Mutex::new(0), Condvar::new()));
+        let counter = Arc::clone(&woken);
+        let completions = Completions::new(move || {
+            *counter.0.lock().unwrap() += 1;
+            counter.1.notify_all();
         });
-        Caller { log: store.log(TOPIC, partitions, 7, usize::MAX).unwrap(), ends, rung, next_id: 0 }
+        Caller { log: store.log(TOPIC, partitions, 7, usize::MAX).unwrap(), completions, woken, next_id: 0 }
     }
 
     fn open(&self, partition: i32, epoch: i32) -> Result<i64, LogError> {
         let (opened, result) = mpsc::channel();
         let to = Completions::relay(move |completion| opened.send(completion.result).unwrap());
         self.log.open(partition, epoch, &to);
-        result.recv_timeout(Duration::from_mins(1)).expect("an open ends")
+        result.recv_timeout(Duration::from_mins(1)).expect("an open completions")
     }
 
     fn append(&mut self, partition: i32, epoch: i32, timestamp_ms: i64, batch: Vec<LogRecord>) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        self.log.append(Append { partition, epoch, id, timestamp_ms, batch }, &self.ends);
+        self.log.append(Append { partition, epoch, id, timestamp_ms, batch }, &self.completions);
         id
     }
 
@@ -53,14 +53,14 @@ impl Caller {
     fn wait(&self, count: usize) -> Vec<Completion> {
         let mut taken = Vec::new();
         while taken.len() < count {
-            let rung = self.rung.0.lock().unwrap();
-            let before = *rung;
-            drop(rung);
-            taken.extend(self.ends.take());
+            let woken = self.woken.0.lock().unwrap();
+            let before = *woken;
+            drop(woken);
+            taken.extend(self.completions.take());
             if taken.len() < count {
-                let rung = self.rung.0.lock().unwrap();
-                let waited = self.rung.1.wait_timeout_while(rung, Duration::from_mins(1), |rung| *rung == before);
-                assert!(!waited.unwrap().1.timed_out(), "nobody rang, {} of {count} arrived", taken.len());
+                let woken = self.woken.0.lock().unwrap();
+                let waited = self.woken.1.wait_timeout_while(woken, Duration::from_mins(1), |woken| *woken == before);
+                assert!(!waited.unwrap().1.timed_out(), "no notification came, {} of {count} arrived", taken.len());
             }
         }
         taken

@@ -1,5 +1,5 @@
-//! What write-ahead files have of a topic, for readers that change nothing. A loss of power can leave segments behind
-//! them; the next start of a server completes those.
+//! Batches of a topic in write-ahead files, for read-only access. After a power failure, segments may lack them; the
+//! next start of a server completes the segments.
 
 use std::{
     collections::HashMap,
@@ -14,42 +14,41 @@ use super::{
     wal::{WalEntry, read_wal, wrong},
 };
 
-/// A batch where it lies in a write-ahead file.
+/// A batch in a write-ahead file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ahead {
-    /// Of the topic.
+    /// The partition of the topic.
     pub partition: i32,
     /// The write-ahead file.
     pub path: PathBuf,
-    /// The batch's first byte in it.
+    /// Position of the batch's first byte.
     pub start: u64,
-    /// The byte after it.
+    /// Position after its last byte.
     pub end: u64,
-    /// Of its first record.
+    /// Offset of the first record.
     pub first_offset: i64,
     /// The offset after its last record.
     pub next_offset: i64,
-    /// The newest timestamp of its records, wall milliseconds.
+    /// The newest timestamp of the records, in wall milliseconds.
     pub newest_ms: i64,
-    /// Records, as its header counts them.
+    /// Number of records, from the header.
     pub records: u64,
 }
 
-/// The batches of `topic` in the write-ahead files of `dir`, those of each partition in the order of their offsets.
-/// There are none where the files have no data, and where there are no such files. Errors: `InvalidData` if one is
-/// damaged before its end, and those of reading.
+/// Finds the batches of `topic` in the write-ahead files of `dir`, those of each partition by offset. Files without
+/// data give none. Errors: `InvalidData` for a file damaged before its end, and errors of reading.
 pub fn ahead(files: &dyn Files, dir: &Path, topic: &str) -> io::Result<Vec<Ahead>> {
     let mut numbers: Vec<u64> = files.list(dir)?.iter().filter_map(|entry| wal_number(&entry.name)).collect();
     numbers.sort_unstable();
     let mut found: Vec<Ahead> = Vec::new();
     for name in numbers.into_iter().map(wal_name) {
         let path = dir.join(&name);
-        // One without a header was being created.
+        // A file without a header was being created.
         let Some(wal) = read_wal(files, &path)? else { continue };
         if let Some(at) = wal.damaged_at {
             return Err(wrong(format!("the frame at byte {at} of `{name}` is wrong, and later ones are not")));
         }
-        // Those of other topics are there without a number.
+        // Handles of partitions of other topics map to no number.
         let mut partitions: HashMap<u32, Option<i32>> = HashMap::new();
         for entry in wal.entries() {
             let (entry_end, entry) = entry?;
@@ -76,7 +75,7 @@ pub fn ahead(files: &dyn Files, dir: &Path, topic: &str) -> io::Result<Vec<Ahead
     Ok(found)
 }
 
-/// Adds the batches in `bytes`, which begin at the byte `start` of the file.
+/// Adds the batches in `bytes`, which start at position `start` of the file.
 fn placed(found: &mut Vec<Ahead>, bytes: &[u8], mut start: u64, partition: i32, path: &Path) -> io::Result<()> {
     for batch in batches(bytes) {
         let batch = batch.map_err(|reason| wrong(format!("at byte {start} of `{}`: {reason}", path.display())))?;

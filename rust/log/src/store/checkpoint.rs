@@ -1,4 +1,4 @@
-//! Work beside the passes, in slices: checkpoints and compaction.
+//! Background tasks in slices: checkpoints and compaction.
 
 use std::{
     collections::VecDeque,
@@ -17,21 +17,21 @@ use super::{
     wal::Wal,
 };
 
-/// Work that needs nothing of its store until it is finished. It may be done on another thread.
+/// Work that needs nothing of its store until it is finished. Another thread may run it.
 #[derive(Debug)]
 pub enum Task {
-    /// Makes the segments durable and removes write-ahead files.
+    /// Syncs the segments and removes write-ahead files.
     Checkpoint(CheckpointTask),
-    /// Rewrites older segments of one partition.
+    /// Rewrites old segments of one partition.
     Compaction(Box<Compaction>),
 }
 
-/// See [`Task`].
+/// A checkpoint, see [`Task`].
 #[derive(Debug)]
 pub struct CheckpointTask {
     files: Arc<dyn Files>,
     steps: VecDeque<Step>,
-    /// Base offsets that compaction need not stop before, once this is finished.
+    /// Base offsets up to which compaction is allowed after this checkpoint.
     bases: Vec<(PartitionHandle, i64)>,
 }
 
@@ -39,14 +39,14 @@ pub struct CheckpointTask {
 enum Step {
     SyncSegment(Arc<Segment>),
     SyncDir(PathBuf),
-    /// For Kafka's tools; ours is in the checkpoint.
+    /// For Kafka's tools; rota reads its checkpoint.
     Epochs(PathBuf, String),
     Checkpoint(PathBuf, String),
     RemoveWal(PathBuf),
 }
 
 impl Task {
-    /// Does one slice. False: there is nothing left. An error ends the task.
+    /// Runs one slice. Returns false at the end. An error ends the task.
     pub fn step(&mut self) -> io::Result<bool> {
         match self {
             Task::Checkpoint(task) => task.step(),
@@ -54,7 +54,7 @@ impl Task {
         }
     }
 
-    /// Does all of it.
+    /// Runs all slices.
     pub fn run(&mut self) -> io::Result<()> {
         while self.step()? {}
         Ok(())
@@ -82,7 +82,7 @@ impl CheckpointTask {
     }
 }
 
-/// A partition may have been deleted meanwhile.
+/// Ignores files of a partition that was deleted meanwhile.
 fn ignore_missing(done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -91,7 +91,7 @@ fn ignore_missing(done: io::Result<()>) -> io::Result<()> {
 }
 
 impl Store {
-    /// Work that is due, one at a time: it is given back by [`Store::finish`]. `now_ms` is wall time.
+    /// Returns the next task that is due, one at a time. [`Store::finish`] takes it back. `now_ms` is wall time.
     pub fn next_task(&mut self, now_ms: i64) -> Option<Task> {
         if self.in_task || self.stopped.is_some() || self.options.access.is_read_only() {
             return None;
@@ -105,12 +105,12 @@ impl Store {
         task
     }
 
-    /// Whether the write-ahead file has grown so far that passes should wait for the task that is under way.
+    /// Whether the write-ahead file has grown so much that passes should wait for the current task.
     pub fn is_behind(&self) -> bool {
         self.in_task && self.wal.size_bytes() >= self.options.wal_bytes.saturating_mul(4)
     }
 
-    /// A checkpoint now, all of it, so that the next start has nothing to complete.
+    /// Writes a whole checkpoint, so that the next start has nothing to complete.
     pub fn checkpoint(&mut self) -> Result<(), crate::LogError> {
         debug_assert!(!self.in_task, "one task at a time");
         if let Some(refusal) = self.refusal() {
@@ -127,7 +127,8 @@ impl Store {
         }
     }
 
-    /// After an error, such as that of a new write-ahead file that cannot be created, the old one goes on.
+    /// Begins a checkpoint. After an error, such as a write-ahead file that cannot be created, the old file stays in
+    /// use.
     fn begin_checkpoint(&mut self) -> io::Result<CheckpointTask> {
         let has_data = self.options.durability == Durability::Fsync;
         let files = Arc::clone(&self.files);
@@ -170,8 +171,8 @@ impl Store {
         Ok(CheckpointTask { files, steps, bases })
     }
 
-    /// Takes a task back with how it ended. A checkpoint that failed stops the store: what it was to sync may be lost
-    /// from the operating system's memory, and is safe only in the write-ahead files, which stay for the next start.
+    /// Takes back a task with its result. A failed checkpoint stops the store: unsynced bytes may be lost from the
+    /// operating system's memory, and only the write-ahead files have them safely. These stay for the next start.
     pub fn finish(&mut self, task: Task, done: io::Result<()>) {
         self.in_task = false;
         match (task, done) {

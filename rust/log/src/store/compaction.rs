@@ -1,10 +1,10 @@
-//! Compaction: of the older segments of a partition the newest record of each key stays, with its offset.
+//! Compaction keeps the newest record of each key in the older segments of a partition, with its offset.
 //!
-//! Tombstones stay for `delete_retention_ms` after the first time they are met. Records of aborted transactions go,
-//! those of open ones stop compaction, control batches stay. A group of segments is written to `BASE.log.cleaned`,
-//! synced, renamed to `BASE.log.swap`; the directory is synced, the group's other segments are removed, the directory
-//! is synced, and `.swap` is renamed to `BASE.log`. A crash before the first rename leaves the old segments, one after
-//! it a `.swap` that the next start puts in their place.
+//! Tombstones stay for `delete_retention_ms` after the first compaction that reads them. Records of aborted
+//! transactions are removed, open transactions stop compaction, and control batches stay. A group of segments is
+//! written to `BASE.log.cleaned`, synced, and renamed to `BASE.log.swap`. After a sync of the directory, the group's
+//! other segments are removed; after another, `.swap` is renamed to `BASE.log`. A crash before the first rename leaves
+//! the old segments. A crash after it leaves a `.swap`, which the next start installs.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -28,37 +28,37 @@ use super::{
     view::PAYLOAD_BYTES_MAX,
 };
 
-/// About so many bytes are read in one slice.
+/// Approximate bytes read in one slice.
 const SLICE_BYTES: u64 = 1 << 20;
-/// Keys that one compaction remembers at most, unless one segment alone has more.
+/// Maximum keys of one compaction, unless one segment alone has more.
 const KEYS_MAX: usize = 2_000_000;
 
-/// See the module.
+/// A compaction of one partition.
 #[derive(Debug)]
 pub struct Compaction {
-    /// Of which partition.
+    /// The partition.
     pub partition: PartitionHandle,
     files: Arc<dyn Files>,
     dir: PathBuf,
     sources: Vec<Arc<Segment>>,
-    /// Base offset of the first segment that is none of them.
+    /// Base offset of the first segment after the compacted ones.
     end_offset: i64,
     segment_bytes_max: u64,
     now_ms: i64,
     delete_retention_ms: i64,
     newest: Newest,
     phase: Phase,
-    /// What takes the place of which, in order.
+    /// Replaced segments with their replacement, in order.
     finished: Vec<(Vec<Arc<Segment>>, Arc<Segment>)>,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// Remembers the newest offset of each key; the next source, and the position in it.
+    /// Collects the newest offset of each key; has the next source and the position in it.
     Read(usize, u64),
     /// Writes a group.
     Write(Group),
-    /// The group's files change their names, in so many steps.
+    /// Renames the group's files; has the next step.
     Swap(Group, u8),
     Done,
 }
@@ -72,15 +72,15 @@ struct Group {
     written_bytes: u64,
 }
 
-/// The newest offset of each key, and what transactions did.
+/// The newest offset of each key, and the transactions.
 #[derive(Debug, Default)]
 struct Newest {
     hashers: (RandomState, RandomState),
-    /// By 128 bits of keyed hashes: no client can aim at a collision.
+    /// By 128 bits of keyed hashes, so that no client can construct a collision.
     offsets: HashMap<u128, i64>,
-    /// By producer id: first offset, and (key, offset) of its records.
+    /// Open transactions by producer id: first offset, and (key, offset) of the records.
     open: BTreeMap<i64, (i64, Vec<(u128, i64)>)>,
-    /// Producer id, first offset, offset of the marker.
+    /// Aborted transactions: producer id, first offset, offset of the marker.
     aborted: Vec<(i64, i64, i64)>,
 }
 
@@ -116,7 +116,7 @@ impl Newest {
         *newest = offset.max(*newest);
     }
 
-    /// A marker's key is version i16, type i16: 0 aborts, 1 commits.
+    /// Applies a marker. Its key is version i16, type i16: 0 aborts, 1 commits.
     fn marker(&mut self, producer_id: i64, key: &[u8], offset: i64) {
         let kind = match key {
             [_, _, 0, kind @ (0 | 1), ..] => *kind,
@@ -142,7 +142,7 @@ fn damaged(damage: &Damage) -> io::Error {
 }
 
 impl Compaction {
-    /// One slice. False: done.
+    /// Runs one slice. Returns false at the end.
     pub fn step(&mut self) -> io::Result<bool> {
         match std::mem::replace(&mut self.phase, Phase::Done) {
             Phase::Read(source, position) => self.read(source, position)?,
@@ -155,7 +155,7 @@ impl Compaction {
 
     fn read(&mut self, source: usize, position: u64) -> io::Result<()> {
         let Some(segment) = self.sources.get(source) else {
-            // What an open transaction may still change is left alone.
+            // Keeps the records that an open transaction may still decide about.
             if let Some(first_open) = self.newest.open.values().map(|(first, _)| *first).min() {
                 self.keep_sources(|next_base| next_base <= first_open);
             }
@@ -180,7 +180,7 @@ impl Compaction {
         Ok(())
     }
 
-    /// Keeps the sources before the first one whose successor's base offset does not pass.
+    /// Keeps the sources before the first whose successor's base offset does not satisfy `passes`.
     fn keep_sources(&mut self, passes: impl Fn(i64) -> bool) {
         let next_bases = self.sources.iter().skip(1).map(|next| next.base_offset).chain([self.end_offset]);
         let kept = next_bases.take_while(|next_base| passes(*next_base)).count();
@@ -190,7 +190,7 @@ impl Compaction {
         self.sources.truncate(kept);
     }
 
-    /// Segments that together fit one, and whose offsets do, too.
+    /// Begins a group of segments that fit one segment, by size and by offsets.
     fn begin_group(&mut self, start: usize) -> io::Result<()> {
         let Some(first) = self.sources.get(start) else { return Ok(()) };
         let mut size_bytes = first.readable_bytes();
@@ -288,7 +288,7 @@ impl Compaction {
 }
 
 impl Store {
-    /// The partition whose compaction is worth most, if any is.
+    /// Begins the most useful compaction, if any is due.
     pub(super) fn begin_compaction(&mut self, now_ms: i64) -> Option<Compaction> {
         let mut best: Option<(u64, u32)> = None;
         for (handle, partition) in (0..).zip(&self.partitions) {
@@ -325,17 +325,17 @@ impl Store {
         })
     }
 
-    /// Readers find what was written.
+    /// Shows the compacted segments to readers.
     pub(super) fn end_compaction(&mut self, task: Compaction) {
         self.compactions += 1;
         let end_offset = task.end_offset;
         if let Some(partition) = self.take_over(task) {
-            // An open transaction may have left nothing to do: the same would be tried again and again.
+            // An open transaction may have left nothing to do. Without this, the same compaction would repeat.
             partition.first_dirty_offset = partition.first_dirty_offset.max(end_offset);
         }
     }
 
-    /// What was finished counts; of the rest the old segments stay. It is tried again when more has been written.
+    /// Keeps what was finished; the other segments stay as they were. Compaction runs again after more writes.
     pub(super) fn abandon_compaction(&mut self, task: Compaction, error: &io::Error) {
         if let Some(first) = task.sources.get(task.finished.iter().map(|(sources, _)| sources.len()).sum::<usize>()) {
             let _ = task.files.remove(&first.path.with_added_extension(CLEANED));

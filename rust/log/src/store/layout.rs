@@ -1,106 +1,108 @@
-//! Names and small files of a data directory. Where Kafka has one, it is Kafka's: `TOPIC-PARTITION` directories,
-//! segments named after their first offset, `partition.metadata`, `leader-epoch-checkpoint`, `meta.properties`.
+//! Names and small files of a data directory, as in Kafka where Kafka has them: `TOPIC-PARTITION` directories, segments
+//! named after their first offset, `partition.metadata`, `leader-epoch-checkpoint`, `meta.properties`.
 
 use std::fmt::Write as _;
 
-/// Says whose directory it is; Kafka writes one, too, without [`MARKER`].
+/// Identifies the owner of the directory. Kafka writes this file, too, without [`MARKER`].
 pub const META_PROPERTIES: &str = "meta.properties";
-/// The property that a directory of ours has.
+/// The property that marks a directory of rota.
 pub const MARKER: &str = "rota.version";
-/// Locked while the directory is open.
+/// The formats of a directory that this release knows, by the properties that name them: Kafka's and ours.
+pub const FORMATS: [(&str, u64); 2] = [("version", 1), (MARKER, 1)];
+/// The lock file of an open directory.
 pub const LOCK: &str = ".lock";
-/// What is known to be durable in the segments, see [`Checkpoint`].
+/// The durable ends of the segments, see [`Checkpoint`].
 pub const CHECKPOINT: &str = "rota.checkpoint";
-/// Epochs of a partition and where they begin.
+/// Epochs of a partition with their first offsets.
 pub const LEADER_EPOCHS: &str = "leader-epoch-checkpoint";
-/// The id of a partition's topic.
+/// The topic id of a partition.
 pub const PARTITION_METADATA: &str = "partition.metadata";
-/// Being compacted; worthless after a crash.
+/// Suffix of a segment during compaction; removed after a crash.
 pub const CLEANED: &str = "cleaned";
-/// What was a segment before it was repaired: nobody reads it.
+/// Suffix of a segment before its repair; never read.
 pub const DAMAGED: &str = "damaged";
-/// Compacted, to take the place of what it was made from.
+/// Suffix of a compacted segment that will replace its sources.
 pub const SWAP: &str = "swap";
 
 const WAL: &str = "rota.wal.";
 const KEPT: &str = "rota.kept.";
-/// Longest topic name.
+/// Maximum length of a topic name.
 const TOPIC_CHARACTERS_MAX: usize = 249;
 
-/// The name of a segment's file.
+/// Returns the file name of a segment.
 pub fn segment_name(base_offset: i64) -> String {
     format!("{base_offset:020}.log")
 }
 
-/// The base offset in a segment's name.
+/// Returns the base offset in a segment's file name.
 pub fn segment_base(name: &str) -> Option<i64> {
     let digits = name.strip_suffix(".log").filter(|digits| digits.len() == 20)?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
-/// The name of a write-ahead file.
+/// Returns the file name of a write-ahead file.
 pub fn wal_name(number: u64) -> String {
     format!("{WAL}{number:010}")
 }
 
-/// What a write-ahead file is called that is only needed to mend something.
+/// Returns the name of a write-ahead file that is kept for repairs only.
 pub fn kept_name(number: u64) -> String {
     format!("{KEPT}{number:010}")
 }
 
-/// Whether it is such a name.
+/// Whether this is the name of a kept write-ahead file.
 pub fn is_kept(name: &str) -> bool {
     name.starts_with(KEPT)
 }
 
-/// The number in a write-ahead file's name.
+/// Returns the number in a write-ahead file's name.
 pub fn wal_number(name: &str) -> Option<u64> {
     name.strip_prefix(WAL)?.parse().ok()
 }
 
-/// Whether a file was to replace another one as a whole and has not come to it.
+/// Whether this is the temporary name of an unfinished file replacement.
 pub fn is_temporary(name: &str) -> bool {
     name.strip_suffix("tmp").is_some_and(|stem| stem.ends_with('.'))
 }
 
-/// The name of a partition's directory.
+/// Returns the name of a partition's directory.
 pub fn partition_name(topic: &str, partition: i32) -> String {
     format!("{topic}-{partition}")
 }
 
-/// Topic and partition in a directory's name.
+/// Returns topic and partition of a directory's name.
 pub fn topic_partition(name: &str) -> Option<(&str, i32)> {
     let (topic, partition) = name.rsplit_once('-')?;
     let partition: i32 = partition.parse().ok().filter(|partition| *partition >= 0)?;
     is_topic(topic).then_some((topic, partition))
 }
 
-/// Whether it is a topic's name: Kafka's characters, so that it is a file's name too.
+/// Whether this is a valid topic name: Kafka's characters, which are also valid in file names.
 pub fn is_topic(name: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=TOPIC_CHARACTERS_MAX).contains(&name.len()) && name.bytes().all(legal) && name != "." && name != ".."
 }
 
-/// `partition.metadata`.
+/// Formats `partition.metadata`.
 pub fn partition_metadata(topic_id: u128) -> String {
     format!("version: 0\ntopic_id: {}", uuid_text(topic_id))
 }
 
-/// The topic id in `partition.metadata`.
+/// Parses the topic id in `partition.metadata`.
 pub fn topic_id_in(text: &str) -> Option<u128> {
     text.lines().find_map(|line| line.strip_prefix("topic_id: ")).and_then(|text| uuid_of(text.trim()))
 }
 
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// As Kafka writes ids: URL-safe base 64 without padding, 22 characters.
+/// Formats an id as Kafka does: URL-safe base64 without padding, 22 characters.
 pub fn uuid_text(id: u128) -> String {
     let digit = |shift: u32| char::from(URL_SAFE[(id >> shift) as usize & 63]);
     let last = char::from(URL_SAFE[((id & 3) << 4) as usize]);
     (0..21).map(|at| digit(122 - at * 6)).chain([last]).collect()
 }
 
-/// The reverse of [`uuid_text`].
+/// Parses the result of [`uuid_text`].
 pub fn uuid_of(text: &str) -> Option<u128> {
     if text.len() != 22 {
         return None;
@@ -113,10 +115,10 @@ pub fn uuid_of(text: &str) -> Option<u128> {
     Some(id)
 }
 
-/// Epochs and where they begin, oldest first.
+/// Epochs with their first offsets, oldest first.
 pub type Epochs = Vec<(i32, i64)>;
 
-/// `leader-epoch-checkpoint`.
+/// Formats `leader-epoch-checkpoint`.
 pub fn epochs_text(epochs: &[(i32, i64)]) -> String {
     let mut text = format!("0\n{}\n", epochs.len());
     for (epoch, start) in epochs {
@@ -125,7 +127,7 @@ pub fn epochs_text(epochs: &[(i32, i64)]) -> String {
     text
 }
 
-/// What `leader-epoch-checkpoint` says; `None` if it is not one.
+/// Parses `leader-epoch-checkpoint`; `None` if it is malformed.
 pub fn epochs_in(text: &str) -> Option<Epochs> {
     let mut lines = text.lines();
     (lines.next()? == "0").then_some(())?;
@@ -136,42 +138,79 @@ pub fn epochs_in(text: &str) -> Option<Epochs> {
     epochs.filter(|epochs| epochs.len() == count)
 }
 
-/// Up to where the segments of all partitions are durable: what comes after is in the write-ahead files.
+/// The durable ends of all partitions' segments. Later records are in the write-ahead files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The first write-ahead file that is needed.
+    /// The first write-ahead file needed.
     pub wal_number: u64,
-    /// Of each partition.
+    /// The state of each partition.
     pub partitions: Vec<CheckpointedPartition>,
 }
 
-/// See [`Checkpoint`].
+/// One partition of a [`Checkpoint`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointedPartition {
-    /// Its topic.
+    /// The topic.
     pub topic: String,
-    /// Its number.
+    /// The partition number.
     pub partition: i32,
-    /// Of its topic.
+    /// The topic id.
     pub topic_id: u128,
-    /// The offset that comes next.
+    /// The next offset.
     pub next_offset: i64,
     /// Base offset of the newest segment.
     pub segment_base: i64,
-    /// Bytes of the newest segment.
+    /// Size of the newest segment in bytes.
     pub segment_bytes: u64,
-    /// Where the part begins that compaction has not been over.
+    /// Offset from which compaction has not run.
     pub first_dirty_offset: i64,
-    /// Oldest first.
+    /// Epochs, oldest first.
     pub epochs: Epochs,
-    /// It was damaged: what came after is in its segments or in write-ahead files that were kept.
+    /// Whether the partition was damaged: later records are in its segments or in kept write-ahead files.
     pub is_refused: bool,
 }
 
+impl CheckpointedPartition {
+    /// Returns what is known of a partition that no checkpoint names.
+    pub fn unknown(topic: &str, partition: i32, topic_id: u128) -> CheckpointedPartition {
+        CheckpointedPartition {
+            topic: topic.to_owned(),
+            partition,
+            topic_id,
+            next_offset: 0,
+            segment_base: 0,
+            segment_bytes: 0,
+            first_dirty_offset: 0,
+            epochs: Epochs::default(),
+            is_refused: false,
+        }
+    }
+}
+
+/// The first word of a checkpoint, before the number of its format.
+const CHECKPOINT_HEAD: &str = "rota-checkpoint ";
+/// The format of the checkpoints that this release writes. Every format ends with the line of the checksum.
+pub const CHECKPOINT_FORMAT: u64 = 1;
+
+/// A property of `meta.properties` that names a later format: its number, and the one that is known.
+pub fn later_format(meta: &str) -> Option<(u64, u64)> {
+    FORMATS.iter().find_map(|(name, known)| {
+        let value = |line: &str| line.strip_prefix(name)?.strip_prefix('=')?.trim().parse::<u64>().ok();
+        meta.lines().find_map(value).filter(|found| found > known).map(|found| (found, *known))
+    })
+}
+
+/// The lines of a file before its last one, `crc32c` and the checksum of them; `None` if they are not those.
+fn checked(text: &str) -> Option<&str> {
+    let summed = text.rfind("crc32c ")?;
+    let crc = u32::from_str_radix(text[summed..].trim_end().strip_prefix("crc32c ")?, 16).ok()?;
+    (crc32c::crc32c(&text.as_bytes()[..summed]) == crc).then_some(&text[..summed])
+}
+
 impl Checkpoint {
-    /// As a file: lines of words, and a checksum of them.
+    /// Formats the checkpoint: lines of words, and their checksum.
     pub fn to_text(&self) -> String {
-        let mut text = format!("rota-checkpoint 1\nwal {}\n", self.wal_number);
+        let mut text = format!("{CHECKPOINT_HEAD}{CHECKPOINT_FORMAT}\nwal {}\n", self.wal_number);
         for partition in &self.partitions {
             let CheckpointedPartition { topic, partition: number, next_offset, .. } = partition;
             let CheckpointedPartition { segment_base, segment_bytes, first_dirty_offset, .. } = partition;
@@ -189,20 +228,24 @@ impl Checkpoint {
         text
     }
 
-    /// The reverse of [`Checkpoint::to_text`]; `None` if it is damaged.
+    /// Parses the result of [`Checkpoint::to_text`]; `None` if it is damaged.
     pub fn of_text(text: &str) -> Option<Checkpoint> {
-        let summed = text.rfind("crc32c ")?;
-        let crc = u32::from_str_radix(text[summed..].trim_end().strip_prefix("crc32c ")?, 16).ok()?;
-        (crc32c::crc32c(&text.as_bytes()[..summed]) == crc).then_some(())?;
-        let mut lines = text[..summed].lines();
-        (lines.next()? == "rota-checkpoint 1").then_some(())?;
+        let mut lines = checked(text)?.lines();
+        let format = lines.next()?.strip_prefix(CHECKPOINT_HEAD)?;
+        (format.parse() == Ok(CHECKPOINT_FORMAT)).then_some(())?;
         let wal_number = lines.next()?.strip_prefix("wal ")?.parse().ok()?;
         let partitions = lines.map(checkpointed).collect::<Option<Vec<_>>>()?;
         Some(Checkpoint { wal_number, partitions })
     }
+
+    /// The number of a whole checkpoint's format, if that is a later one.
+    pub fn later_format(text: &str) -> Option<u64> {
+        let format = checked(text)?.lines().next()?.strip_prefix(CHECKPOINT_HEAD)?;
+        format.parse().ok().filter(|format| *format > CHECKPOINT_FORMAT)
+    }
 }
 
-/// The first words of a partition's line.
+/// The first word of a partition's line.
 const WHOLE: &str = "partition";
 const REFUSED: &str = "refused";
 
@@ -279,6 +322,7 @@ mod tests {
         let checkpoint = Checkpoint { wal_number: 9, partitions: vec![partition, refused] };
         let text = checkpoint.to_text();
         assert_eq!(Checkpoint::of_text(&text), Some(checkpoint));
+        assert_eq!(Checkpoint::later_format(&text), None);
         assert_eq!(Checkpoint::of_text(&text.replace("1000", "1001")), None);
         assert_eq!(Checkpoint::of_text(&text[..text.len() / 2]), None);
         assert_eq!(Checkpoint::of_text(""), None);

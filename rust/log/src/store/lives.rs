@@ -1,13 +1,13 @@
-//! What write-ahead files say of the partitions that they name.
+//! The partitions that write-ahead files name.
 
 use std::collections::BTreeMap;
 
 use super::wal::{WalContent, WalEntry, entries};
 
-/// Topic and partition, and which topic id it was last declared with; `None`: it was deleted.
+/// Topic and partition, with the topic id of the last declaration; `None` if deleted.
 pub type Lives<'w> = BTreeMap<(&'w str, i32), Option<u128>>;
 
-/// How the lives of partitions ended, as far as the write-ahead files tell. Without data in them, that says whose the
+/// Returns the last state of each partition in the write-ahead files. In files without data, this shows whose the
 /// segments are.
 pub fn last_lives(wals: &[(u64, WalContent)]) -> Lives<'_> {
     let mut lives = Lives::new();
@@ -29,7 +29,7 @@ pub fn last_lives(wals: &[(u64, WalContent)]) -> Lives<'_> {
     lives
 }
 
-/// Partitions that the write-ahead files declare: those that are in no checkpoint have all their records there.
+/// Returns the partitions that the write-ahead files declare. Those without a checkpoint have all their records there.
 pub fn declared_topics(wals: &[(u64, WalContent)]) -> Vec<(String, i32)> {
     let payloads = wals.iter().flat_map(|(_, wal)| &wal.frames);
     let declared = payloads.flat_map(|payload| entries(payload)).filter_map(|entry| match entry {

@@ -1,4 +1,4 @@
-//! Mending a directory that nobody serves: what a start does, and what it refuses to do unasked.
+//! Recovery and repair of a directory that no server uses: what a start does, and what it only does on request.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -11,10 +11,9 @@ use super::{
     wal::{WalContent, salvage_wal},
 };
 
-/// Does what a start does: segments are completed from the write-ahead files, torn tails are cut. With `give_up` also
-/// where files that all partitions share are damaged or missing: then the segments are what there is, as far as their
-/// batches are whole, and after them what the write-ahead files still have. Errors: those of [`Store::open`];
-/// `Damaged` says what would be given up.
+/// Recovers like a start: completes segments from the write-ahead files and cuts torn tails. With `give_up`, also if
+/// files shared by all partitions are damaged or missing: then the whole batches in the segments remain, followed by
+/// those in the write-ahead files. Errors: those of [`Store::open`]; `Damaged` says what would be given up.
 pub fn recover(files: &Arc<dyn Files>, dir: &Path, give_up: bool) -> Result<Report, OpenError> {
     match opened(files, dir, Access::Own) {
         Err(OpenError::Damaged { .. }) if give_up => opened(files, dir, Access::Salvage),
@@ -23,15 +22,14 @@ pub fn recover(files: &Arc<dyn Files>, dir: &Path, give_up: bool) -> Result<Repo
     .map(|(_, report)| report)
 }
 
-/// Recovers, and then takes what cannot be read out of every partition, see [`Repaired`]. Errors: those of
-/// [`Store::open`].
+/// Recovers, then removes unreadable bytes from every partition, see [`Repaired`]. Errors: those of [`Store::open`].
 pub fn repair(files: &Arc<dyn Files>, dir: &Path) -> Result<(Report, Vec<Repaired>), OpenError> {
     let (store, report) = opened(files, dir, Access::Own)?;
     let repaired = store.repair().map_err(|error| OpenError::Io { dir: dir.to_owned(), error })?;
     Ok((report, repaired))
 }
 
-/// Only what is there and ours.
+/// Opens an existing directory of rota only.
 fn opened(files: &Arc<dyn Files>, dir: &Path, access: Access) -> Result<(Store, Report), OpenError> {
     let meta = read_file(files.as_ref(), &dir.join(META_PROPERTIES));
     let meta = meta.map_err(|error| OpenError::Io { dir: dir.to_owned(), error })?;
@@ -43,7 +41,7 @@ fn opened(files: &Arc<dyn Files>, dir: &Path, access: Access) -> Result<(Store, 
 }
 
 impl Opening {
-    /// What the write-ahead files still have, which are `numbers`; `first` should be there.
+    /// Reads what the write-ahead files `numbers` still have; `first` should exist.
     pub(super) fn salvage_wals(&mut self, first: Option<u64>, numbers: &[u64]) -> io::Result<Vec<(u64, WalContent)>> {
         let path = |number: u64| self.store.dir.join(layout::wal_name(number));
         if let Some(first) = first.filter(|first| numbers.first() != Some(first)) {

@@ -1,14 +1,14 @@
-//! Partitions in Kafka's layout on disk, whose appends become durable together.
+//! Partitions in Kafka's layout on disk, with group commit.
 //!
-//! A [`Store`] is single-threaded and looks at a clock only to time syncs: [`Store::pass`] makes what waits durable, [`Store::next_task`]
-//! gives the work to be done beside it. `SegmentLog` runs it on threads of its own.
+//! A [`Store`] is single-threaded and reads a clock only for timing syncs. [`Store::pass`] makes commands durable;
+//! [`Store::next_task`] returns background work. `SegmentLog` runs it on its own threads.
 //!
-//! What is where. Appends go to the write-ahead file that all partitions share, which is synced once a pass, and in
-//! the same pass to the segments, which are not. When the write-ahead file has grown to `wal_bytes`, a new one is begun
-//! and a checkpoint syncs the segments that were written meanwhile, says so in `rota.checkpoint` and removes the old
-//! one. So after a crash: segments up to the checkpoint, and from there on what the write-ahead file has.
+//! Appends go to the write-ahead file that all partitions share, which each pass syncs, and in the same pass to the
+//! segments without a sync. Once the write-ahead file has `wal_bytes`, a new one begins. A checkpoint then syncs the
+//! segments written meanwhile, records this in `rota.checkpoint` and removes the old file. So after a crash, segments
+//! are valid up to the checkpoint, and the write-ahead files have the rest.
 //!
-//! INVARIANT: S26. An outcome is given after the sync of the frame that it is in.
+//! INVARIANT: S26. A command has its outcome after the sync of its frame.
 
 mod ahead;
 mod checkpoint;
@@ -46,27 +46,27 @@ pub use view::{PAYLOAD_BYTES_MAX, PartitionView, Slice};
 use partition::Partition;
 use wal::Wal;
 
-/// When an append is durable.
+/// When an append counts as durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// When the device has it: nothing that was acknowledged is lost when the power is.
+    /// After a sync to the device: a power failure loses no acknowledged append.
     Fsync,
-    /// When the operating system has it: nothing is lost when the process dies.
+    /// After the write to the operating system: only a failure of the machine can lose acknowledged appends.
     Os,
 }
 
-/// What may be done with a data directory.
+/// How a data directory is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Ours is written, one that Kafka wrote is only read.
+    /// Writes a directory of rota; only reads one of Kafka.
     Own,
-    /// One that Kafka wrote becomes ours.
+    /// Takes over a directory of Kafka.
     Adopt,
-    /// Ours is written; what damaged files that all partitions share do not tell any more is given up.
+    /// Writes a directory of rota, and gives up what damaged shared files no longer have.
     Salvage,
-    /// Nothing is changed: what a start would complete is completed in memory. Another process may write it meanwhile.
+    /// Changes nothing: recovery happens in memory. Another process may write the directory meanwhile.
     Read,
-    /// Found to be Kafka's, and only read.
+    /// A directory of Kafka, only read.
     ReadForeign,
 }
 
@@ -75,34 +75,34 @@ impl Access {
         matches!(self, Access::Read | Access::ReadForeign)
     }
 
-    /// Whether what a crash left is completed from the write-ahead files.
+    /// Whether opening completes the segments from the write-ahead files.
     fn recovers(self) -> bool {
         self != Access::ReadForeign
     }
 }
 
-/// How a store works.
+/// Options of a store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// When an append is durable.
+    /// When an append counts as durable.
     pub durability: Durability,
-    /// A segment ends before it has more bytes; a batch of more has one of its own.
+    /// Maximum size of a segment in bytes. A larger batch gets its own segment.
     pub segment_bytes: u64,
-    /// Largest batch.
+    /// Maximum size of a batch in bytes.
     pub batch_bytes_max: usize,
-    /// A checkpoint begins when the write-ahead file, or what no checkpoint has synced, has so many bytes.
+    /// A checkpoint begins once the write-ahead file, or the unsynced bytes of segments, reach this size in bytes.
     pub wal_bytes: u64,
-    /// The write-ahead file gets its blocks by so many bytes.
+    /// Bytes by which the write-ahead file allocates blocks.
     pub wal_reserve_bytes: u64,
-    /// For `meta.properties` of a new directory.
+    /// The cluster id for `meta.properties` of a new directory.
     pub cluster_id: String,
-    /// What may be done with the directory.
+    /// How the directory is opened.
     pub access: Access,
-    /// Topics of which the newest record of each key is kept.
+    /// Topics that keep the newest record of each key.
     pub compacted_topics: Vec<String>,
-    /// How long a tombstone is kept after compaction has met it.
+    /// Time that a tombstone stays after the first compaction that reads it, in milliseconds.
     pub delete_retention_ms: i64,
-    /// A partition is compacted when at least this share of its older bytes, in percent, is new since the last time.
+    /// Compaction needs at least this share of new bytes in the older segments, in percent.
     pub cleanable_percent_min: u64,
 }
 
@@ -123,27 +123,27 @@ impl Default for StoreOptions {
     }
 }
 
-/// See the module.
+/// An open data directory.
 #[derive(Debug)]
 pub struct Store {
     files: Arc<dyn Files>,
     dir: PathBuf,
     options: StoreOptions,
-    /// By handle; `None` was deleted.
+    /// By handle; `None` after a deletion.
     partitions: Vec<Option<Partition>>,
     names: pass::Names,
     wal: Wal,
     /// Whether names in the data directory itself changed since the last checkpoint.
     names_changed: bool,
     syncs: Histogram,
-    /// Bytes written to segments since the last checkpoint, where that is not the write-ahead file's size.
+    /// Bytes written to segments since the last checkpoint, if that differs from the write-ahead file's size.
     unsynced_bytes: u64,
-    /// Directories of deleted partitions that are still there.
+    /// Remaining directories of deleted partitions.
     leftovers: Vec<PathBuf>,
     stopped: Option<Arc<str>>,
-    /// Where writes fail now and why, the oldest first. `None`: what all partitions share.
+    /// Current write failures with their reasons, oldest first; `None`: of what all partitions share.
     failing: Vec<(Option<PartitionHandle>, Arc<str>)>,
-    /// Writes that failed since the start, and why the last one did.
+    /// Number of failed writes since the start, and the reason of the last.
     failures: (u64, Option<Arc<str>>),
     in_task: bool,
     compactions: u64,
@@ -151,7 +151,7 @@ pub struct Store {
     _lock: Option<LockGuard>,
 }
 
-/// Keeps the lock and does not show it.
+/// Holds the lock; hidden from `Debug`.
 struct LockGuard(#[expect(dead_code, reason = "it is held, not looked at")] crate::files::Lock);
 
 impl std::fmt::Debug for LockGuard {
@@ -160,30 +160,30 @@ impl std::fmt::Debug for LockGuard {
     }
 }
 
-/// A partition of a store, as its readers know it.
+/// A partition of a store, for its readers.
 #[derive(Clone, Debug)]
 pub struct PartitionInfo {
-    /// Its name in commands.
+    /// The handle for commands.
     pub handle: PartitionHandle,
-    /// Its topic.
+    /// The topic.
     pub topic: String,
-    /// Its number.
+    /// The partition number.
     pub partition: i32,
-    /// Of its topic; 0 if nobody knows.
+    /// The topic id; 0 if unknown.
     pub topic_id: u128,
-    /// The newest epoch.
+    /// The newest epoch; `None` before the first.
     pub epoch: Option<i32>,
-    /// Its records.
+    /// The readable records.
     pub view: Arc<PartitionView>,
 }
 
 impl Store {
-    /// The partition `number` of `topic`.
+    /// Returns the handle of partition `number` of `topic`.
     pub fn handle(&self, topic: &str, number: i32) -> Option<PartitionHandle> {
         self.names.get(&(topic.to_owned(), number)).copied()
     }
 
-    /// All partitions, by handle.
+    /// Returns all partitions, by handle.
     pub fn partitions(&self) -> Vec<PartitionInfo> {
         let info = |(handle, partition): (u32, &Option<Partition>)| {
             partition.as_ref().map(|partition| PartitionInfo {
@@ -198,32 +198,32 @@ impl Store {
         (0..).zip(&self.partitions).filter_map(info).collect()
     }
 
-    /// What readers see of a partition.
+    /// Returns the reader's view of a partition.
     pub fn view(&self, handle: PartitionHandle) -> Option<Arc<PartitionView>> {
         self.partitions.get(handle.0 as usize)?.as_ref().map(|partition| Arc::clone(&partition.view))
     }
 
-    /// Whether nothing is ever written.
+    /// Whether the store never writes.
     pub fn is_read_only(&self) -> bool {
         self.options.access.is_read_only()
     }
 
-    /// Why nothing is accepted any more, if that is so.
+    /// Returns why the store accepts nothing any more; `None` while it works.
     pub fn stopped(&self) -> Option<Arc<str>> {
         self.stopped.clone()
     }
 
-    /// Syncs of the write-ahead file for passes so far, and how long they took.
+    /// Returns the durations of the write-ahead file's syncs in passes.
     pub fn syncs(&self) -> &Histogram {
         &self.syncs
     }
 
-    /// Compactions that were finished.
+    /// Returns the number of finished compactions.
     pub fn compactions(&self) -> u64 {
         self.compactions
     }
 
-    /// Why the last compaction that was given up was.
+    /// Returns the error of the last abandoned compaction.
     pub fn last_compaction_error(&self) -> Option<&str> {
         self.last_compaction_error.as_deref()
     }
@@ -239,8 +239,8 @@ impl Store {
         handle
     }
 
-    /// Forgets a partition whose deletion is durable. Files that cannot be removed now have to go before the next
-    /// checkpoint, which takes the deletion out of the write-ahead file.
+    /// Removes the files of a partition whose deletion is durable. Remaining files must be removed before the next
+    /// checkpoint, which drops the deletion from the write-ahead file.
     fn remove_files(&mut self, handle: PartitionHandle) {
         let Some(partition) = self.forget(handle) else { return };
         partition.view.refuse(crate::LogError::UnknownPartition { partition: partition.number });
@@ -250,7 +250,7 @@ impl Store {
         self.names_changed = true;
     }
 
-    /// What a deletion left behind is not a new partition's.
+    /// Removes the leftovers of a deleted partition in `dir`.
     fn clear(&mut self, dir: &Path) -> std::io::Result<()> {
         wipe(self.files.as_ref(), dir)?;
         self.leftovers.retain(|leftover| leftover != dir);

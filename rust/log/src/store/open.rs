@@ -1,9 +1,9 @@
-//! Opening a data directory: what a crash left is completed from the write-ahead files.
+//! Opens a data directory, and completes after a crash what the write-ahead files have.
 //!
-//! A partition is taken back to the last checkpoint, and everything after it is written again from the write-ahead
-//! files, even where it is there already: after a failed sync the operating system shows bytes that the disk does not
-//! have. What no write-ahead file has (the log was kept without one, or Kafka wrote it) is scanned to the last whole
-//! batch. Before anything is accepted, all of it is synced.
+//! Recovery resets a partition to the last checkpoint and writes everything after it again from the write-ahead files,
+//! even if it is present: after a failed sync, the operating system may show bytes that the disk lacks. Segments
+//! without a write-ahead file (durability `Os`, or Kafka's) are scanned to the last whole batch. All of it is synced
+//! before the store accepts commands.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,11 +25,11 @@ use super::{
     lives::{Lives, declared_topics, last_lives},
     opened::{OpenError, Report},
     partition::Partition,
-    scan::{Listed, list_segments, scan_tail},
-    wal::{Wal, WalContent, WalEntry, entries, read_wal, secure},
+    scan::{self, Listed, list_segments, scan_tail},
+    wal::{WAL_FORMAT, Wal, WalContent, WalEntry, entries, later_wal_format, read_wal, secure},
 };
 
-/// Whose directory it is.
+/// The owner of a directory.
 #[derive(Clone, Copy, PartialEq)]
 enum Origin {
     New,
@@ -37,12 +37,12 @@ enum Origin {
     Foreign,
 }
 
-/// How often a directory is read that changes meanwhile.
+/// Maximum reads of a directory that changes meanwhile.
 const READS_MAX: usize = 10;
 
 impl Store {
-    /// Opens `dir`, which is created if its parent exists. With [`Access::Read`] it must exist, and a server may write to
-    /// it meanwhile.
+    /// Opens `dir`, which is created if its parent exists. With [`Access::Read`] it must exist, and a server may write
+    /// to it meanwhile.
     pub fn open(files: Arc<dyn Files>, dir: &Path, options: StoreOptions) -> Result<(Store, Report), OpenError> {
         if options.access == Access::Read {
             return read_settled(&files, dir, &options);
@@ -51,8 +51,8 @@ impl Store {
     }
 }
 
-/// Reads until a read is of one state. Between two checkpoints files are only appended to, or replaced by compacted ones
-/// with the same newest records; damage counts if two reads find it.
+/// Repeats reading until the directory did not change meanwhile. Between two checkpoints, files are only appended to,
+/// or replaced by compacted ones with the same newest records. Damage counts if two reads find it.
 fn read_settled(files: &Arc<dyn Files>, dir: &Path, options: &StoreOptions) -> Result<(Store, Report), OpenError> {
     let checkpoint = || read_file(files.as_ref(), &dir.join(CHECKPOINT)).map_err(Opening::io(dir));
     let (mut found, mut reads) = (Vec::new(), 0);
@@ -81,6 +81,10 @@ pub(super) struct Opening {
     pub(super) report: Report,
     origin: Origin,
     entries: Vec<Entry>,
+    /// Offsets up to which partitions that are written again from the start had whole batches.
+    there: BTreeMap<PartitionHandle, i64>,
+    /// The same of partitions whose name belonged to another topic at the checkpoint, with their topic id.
+    successors: BTreeMap<(String, i32), (u128, i64)>,
 }
 
 impl Opening {
@@ -100,8 +104,8 @@ impl Opening {
         }
         let found = files.list(dir).map_err(&io)?;
         let meta = read_file(files.as_ref(), &dir.join(META_PROPERTIES)).map_err(&io)?;
-        let origin = match meta {
-            Some(meta) if String::from_utf8_lossy(&meta).lines().any(|line| line.starts_with(MARKER)) => Origin::Ours,
+        let origin = match &meta {
+            Some(meta) if String::from_utf8_lossy(meta).lines().any(|line| line.starts_with(MARKER)) => Origin::Ours,
             Some(_) => Origin::Foreign,
             None if found.iter().all(|entry| entry.name == LOCK || layout::is_temporary(&entry.name)) && !reads => {
                 Origin::New
@@ -112,7 +116,11 @@ impl Opening {
         if origin == Origin::Foreign && (options.access == Access::Own || reads) {
             options.access = Access::ReadForeign;
         }
-        // Readers recover as a start does, in memory.
+        let later = meta.as_deref().and_then(|meta| layout::later_format(&String::from_utf8_lossy(meta)));
+        if let Some((found, known)) = later {
+            return Err(OpenError::LaterFormat { file: dir.join(META_PROPERTIES), found, known });
+        }
+        // Readers recover like a start, in memory.
         let files = if options.access == Access::Read { Arc::new(OverlayFiles::new(files)) } else { files };
         let lock = if options.access.is_read_only() {
             None
@@ -143,7 +151,7 @@ impl Opening {
             _lock: lock,
         };
         let report = Report { is_foreign: origin == Origin::Foreign, ..Report::default() };
-        Ok(Opening { store, report, origin, entries: found })
+        Ok(Opening { store, report, origin, entries: found, there: BTreeMap::new(), successors: BTreeMap::new() })
     }
 
     fn run(mut self) -> Result<(Store, Report), OpenError> {
@@ -154,7 +162,7 @@ impl Opening {
         }
         let checkpoint = self.read_checkpoint()?;
         let wals = self.read_wals(checkpoint.as_ref())?;
-        // Without data in the write-ahead file the segments themselves tell how far they go.
+        // Without data in the write-ahead files, the segments alone show their ends.
         let salvages = self.store.options.access == Access::Salvage;
         let has_data = !salvages && wals.iter().all(|(_, wal)| wal.has_data);
         let is_known = checkpoint.is_some();
@@ -165,6 +173,10 @@ impl Opening {
             let life = lives.get(&(partition.topic.as_str(), partition.partition));
             if life.is_some_and(|life| *life != Some(partition.topic_id)) {
                 continue;
+            }
+            if has_data && recovers {
+                // Before what follows the checkpoint is cut off.
+                self.note_successor(&partition.topic, partition.partition, partition.topic_id);
             }
             let opened = match partition.is_refused {
                 true => self.refused_before(partition),
@@ -210,7 +222,7 @@ impl Opening {
         Ok((self.store, self.report))
     }
 
-    /// Keeps of what was cut only what the write-ahead files do not have.
+    /// Of the bytes that were cut, keeps those in the report that the write-ahead files lack.
     fn forget_completed_cuts(&mut self) {
         let segments: HashMap<&Path, u64> = (self.store.partitions.iter().flatten())
             .flat_map(|partition| &partition.segments)
@@ -234,7 +246,11 @@ impl Opening {
         let file = self.store.dir.join(CHECKPOINT);
         let text = read_file(self.store.files.as_ref(), &file).map_err(Opening::io(&self.store.dir))?;
         let Some(text) = text else { return Ok(None) };
-        match Checkpoint::of_text(&String::from_utf8_lossy(&text)) {
+        let text = String::from_utf8_lossy(&text);
+        if let Some(found) = Checkpoint::later_format(&text) {
+            return Err(OpenError::LaterFormat { file, found, known: layout::CHECKPOINT_FORMAT });
+        }
+        match Checkpoint::of_text(&text) {
             None if self.store.options.access == Access::Salvage => {
                 self.report.given_up.push(format!("`{}`: its checksum is wrong", file.display()));
                 Ok(None)
@@ -244,7 +260,7 @@ impl Opening {
         }
     }
 
-    /// The write-ahead files from the checkpoint on, in order.
+    /// Reads the write-ahead files from the checkpoint on, in order.
     fn read_wals(&mut self, checkpoint: Option<&Checkpoint>) -> Result<Vec<(u64, WalContent)>, OpenError> {
         let io = Opening::io(&self.store.dir);
         let first = checkpoint.map_or(0, |checkpoint| checkpoint.wal_number);
@@ -252,10 +268,17 @@ impl Opening {
             self.entries.iter().filter_map(|entry| layout::wal_number(&entry.name)).filter(|n| *n >= first).collect();
         numbers.sort_unstable();
         let path = |number| self.store.dir.join(layout::wal_name(number));
+        // Before the first change: a directory that is refused stays as it is.
+        for file in numbers.iter().map(|number| path(*number)) {
+            let later = later_wal_format(self.store.files.as_ref(), &file).map_err(&io)?;
+            if let Some(found) = later {
+                return Err(OpenError::LaterFormat { file, found, known: WAL_FORMAT });
+            }
+        }
         let old: Vec<u64> =
             self.entries.iter().filter_map(|entry| layout::wal_number(&entry.name)).filter(|n| *n < first).collect();
         if !old.is_empty() && self.store.options.access.recovers() {
-            // The checkpoint that does without them may be there without being durable.
+            // The checkpoint that does not need these files may exist without being durable.
             self.store.files.sync_dir(&self.store.dir).map_err(&io)?;
             old.into_iter().map(path).try_for_each(|old| self.store.files.remove(&old)).map_err(&io)?;
         }
@@ -275,7 +298,7 @@ impl Opening {
             }
             read.push((number, wal));
         }
-        // A file is begun before the one before it may go: until something is in it, it need not be whole.
+        // A file is created before its predecessor may be removed. Until it has a frame, it need not be whole.
         let is_begun = |wal: &Option<WalContent>| wal.as_ref().is_none_or(|wal| wal.frames.is_empty());
         while (read.len() > 1 || checkpoint.is_none()) && read.last().is_some_and(|(_, wal)| is_begun(wal)) {
             read.pop();
@@ -316,7 +339,7 @@ impl Opening {
         partition
     }
 
-    /// A partition as the checkpoint left it; what was written since then is cut.
+    /// Restores a partition to the checkpoint, and cuts what was written since.
     fn at_checkpoint(&mut self, checkpoint: &CheckpointedPartition) -> io::Result<()> {
         let files = Arc::clone(&self.store.files);
         let mut partition = self.of_checkpoint(checkpoint);
@@ -364,7 +387,7 @@ impl Opening {
         Ok(())
     }
 
-    /// A partition whose newest segment is looked through, from the checkpoint's place on if there is one.
+    /// Restores a partition by scanning its newest segment, from the checkpoint if there is one.
     fn scanned(&mut self, checkpoint: &CheckpointedPartition) -> io::Result<()> {
         let files = Arc::clone(&self.store.files);
         let writes = self.store.options.access.recovers();
@@ -380,7 +403,7 @@ impl Opening {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Listed::default(),
             Err(error) => return Err(error),
         };
-        // Names that nobody is known to have synced are, too.
+        // Names count as changed if they are not known to be synced.
         partition.names_changed |= listed.names_changed || !is_known;
         partition.segments = listed.segments;
         match scan_tail(&partition.dir, &partition.segments, checkpoint) {
@@ -417,7 +440,7 @@ impl Opening {
         Ok(())
     }
 
-    /// Partitions that no checkpoint knows, but for those whose records the write-ahead files have from the first on.
+    /// Opens partitions without a checkpoint, except those whose records are all in the write-ahead files.
     fn open_others(&mut self, created: &[(String, i32)]) -> io::Result<()> {
         let files = Arc::clone(&self.store.files);
         for entry in std::mem::take(&mut self.entries) {
@@ -433,24 +456,14 @@ impl Opening {
             };
             let metadata = text(layout::PARTITION_METADATA)?;
             let epochs = text(layout::LEADER_EPOCHS)?.and_then(|text| layout::epochs_in(&text)).unwrap_or_default();
-            let unknown = CheckpointedPartition {
-                topic: topic.to_owned(),
-                partition: number,
-                topic_id: metadata.and_then(|text| layout::topic_id_in(&text)).unwrap_or_default(),
-                next_offset: 0,
-                segment_base: 0,
-                segment_bytes: 0,
-                first_dirty_offset: 0,
-                epochs,
-                is_refused: false,
-            };
-            self.scanned(&unknown)?;
+            let topic_id = metadata.and_then(|text| layout::topic_id_in(&text)).unwrap_or_default();
+            self.scanned(&CheckpointedPartition { epochs, ..CheckpointedPartition::unknown(topic, number, topic_id) })?;
             self.store.names_changed = true;
         }
         Ok(())
     }
 
-    /// Removes what former lives of partitions left.
+    /// Removes the files of earlier partitions with the same name.
     fn clear_former(&mut self, lives: &Lives<'_>) -> io::Result<()> {
         for ((topic, number), life) in lives {
             if self.store.handle(topic, *number).is_some() {
@@ -471,7 +484,7 @@ impl Opening {
         Ok(())
     }
 
-    /// Partitions that have no record yet.
+    /// Adds partitions without records.
     fn add_empty(&mut self, lives: &Lives<'_>) {
         for ((topic, number), life) in lives {
             if let (None, Some(topic_id)) = (self.store.handle(topic, *number), life) {
@@ -487,12 +500,12 @@ impl Opening {
         (known.topic_id == topic_id).then_some(handle)
     }
 
-    /// Writes again what a write-ahead file has. Gives whether a refused partition still needs it.
+    /// Replays a write-ahead file. Returns whether a refused partition still needs it.
     fn replay(&mut self, wal: &WalContent, has_data: bool) -> io::Result<bool> {
         let mut handles: BTreeMap<u32, PartitionHandle> = BTreeMap::new();
         let named = |handles: &BTreeMap<u32, PartitionHandle>, handle: u32| match handles.get(&handle) {
             Some(handle) => Ok(Some(*handle)),
-            // Of a former life.
+            // Of a partition that was deleted since.
             None if !has_data => Ok(None),
             None => Err(io::Error::other("a write-ahead entry names a partition that was not declared")),
         };
@@ -538,12 +551,30 @@ impl Opening {
         Ok(is_needed)
     }
 
-    /// Damage to what is to be deleted is none.
+    /// Removes a partition; damage to it does not matter.
     fn remove(&mut self, handle: PartitionHandle) {
         if let Some(partition) = &self.store.partitions[handle.0 as usize] {
             self.report.damage.retain(|damage| !damage.file.starts_with(&partition.dir));
         }
         self.store.remove_files(handle);
+    }
+
+    /// Notes how much the directory has of a later topic of the same name, before it is written again.
+    fn note_successor(&mut self, topic: &str, number: i32, topic_id: u128) -> bool {
+        let (files, dir) = (Arc::clone(&self.store.files), self.store.partition_dir(topic, number));
+        let found = scan::stored_topic_id(files.as_ref(), &dir).filter(|found| *found != topic_id);
+        let there = |found| (found, scan::whole_until(files.as_ref(), &dir));
+        found.map(|found| self.successors.entry((topic.to_owned(), number)).or_insert_with(|| there(found))).is_some()
+    }
+
+    /// Returns the offset up to which the files of a topic had whole batches before the start.
+    fn there(&mut self, topic: &str, number: i32, topic_id: u128, dir: &Path) -> i64 {
+        let is_of_successor = self.note_successor(topic, number, topic_id);
+        match self.successors.get(&(topic.to_owned(), number)) {
+            Some((successor, there)) if *successor == topic_id => *there,
+            _ if is_of_successor => 0,
+            _ => scan::whole_until(self.store.files.as_ref(), dir),
+        }
     }
 
     fn declared(&mut self, topic: &str, number: i32, topic_id: u128) -> io::Result<PartitionHandle> {
@@ -555,12 +586,15 @@ impl Opening {
             }
             self.remove(handle);
         }
+        let there = self.there(topic, number, topic_id, &dir);
         self.store.clear(&dir)?;
         self.store.names_changed = true;
-        Ok(self.add(Partition::new(topic, number, topic_id, dir)))
+        let handle = self.add(Partition::new(topic, number, topic_id, dir));
+        self.there.insert(handle, there);
+        Ok(handle)
     }
 
-    /// False: the partition is refused.
+    /// Writes batches of a write-ahead file again. Returns false if the partition is refused.
     fn complete(&mut self, handle: PartitionHandle, segment_base: i64, bytes: &[u8]) -> io::Result<bool> {
         let files = Arc::clone(&self.store.files);
         let Some(partition) = &mut self.store.partitions[handle.0 as usize] else { return Ok(true) };
@@ -590,15 +624,17 @@ impl Opening {
                 partition.roll(files.as_ref())?;
             }
             partition.write(batch.bytes(), header.last_offset().saturating_add(1))?;
-            // The segment may be there only because its name was not yet forgotten.
+            // The segment may exist only because its removal is not durable.
             partition.names_changed = true;
             self.report.completed_batches += 1;
+            let was_there = self.there.get(&handle).is_some_and(|there| header.base_offset < *there);
+            self.report.missing_batches += u64::from(!was_there);
         }
         Ok(true)
     }
 
-    /// A partition that was refused at the last start: mended meanwhile, perhaps. What it was told after the checkpoint
-    /// is in its segments or in the write-ahead files that were kept.
+    /// Recovers a partition that the last start refused, in case it was repaired. Records after the checkpoint are in
+    /// its segments or in the kept write-ahead files.
     fn refused_before(&mut self, checkpoint: &CheckpointedPartition) -> io::Result<()> {
         self.scanned(checkpoint)?;
         let handle = PartitionHandle(self.store.partitions.len() as u32 - 1);
@@ -616,7 +652,7 @@ impl Opening {
         Ok(())
     }
 
-    /// Syncs what was completed and begins to write ahead; with nothing to complete, the file that is there goes on.
+    /// Syncs the recovered segments and begins a write-ahead file. With nothing to recover, the current file continues.
     fn begin_wal(&mut self, wals: &[(u64, WalContent)], is_clean: bool, needed: &[u64]) -> io::Result<()> {
         let store = &mut self.store;
         let files = Arc::clone(&store.files);

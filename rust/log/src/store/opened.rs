@@ -1,4 +1,4 @@
-//! How opening a data directory ended.
+//! Results of opening a data directory.
 
 use std::{fmt, io, path::PathBuf};
 
@@ -8,29 +8,38 @@ use crate::Damage;
 /// Why a data directory cannot be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// Another process has it.
+    /// Another process uses it.
     Locked {
         /// The directory.
         dir: PathBuf,
     },
-    /// It has files in it, but was made neither by us nor by Kafka.
+    /// It has files, but neither rota nor Kafka created it.
     Strange {
         /// The directory.
         dir: PathBuf,
     },
-    /// It was to be read, and neither we nor Kafka have made it.
+    /// It was opened for reading, and neither rota nor Kafka created it.
     NoData {
         /// The directory.
         dir: PathBuf,
     },
-    /// A file that all partitions need is not what was written, or is missing.
+    /// A file that all partitions need is damaged or missing.
     Damaged {
         /// The file.
         file: PathBuf,
-        /// What is wrong.
+        /// The damage.
         reason: String,
     },
-    /// Kafka wrote it: it is not mended here.
+    /// A later release wrote it, in a format that this one does not know.
+    LaterFormat {
+        /// The file that names its format.
+        file: PathBuf,
+        /// The number of that format.
+        found: u64,
+        /// The newest format that this release knows.
+        known: u64,
+    },
+    /// Kafka wrote it, and rota does not repair it.
     Foreign {
         /// The directory.
         dir: PathBuf,
@@ -39,7 +48,7 @@ pub enum OpenError {
     Io {
         /// The directory.
         dir: PathBuf,
-        /// How.
+        /// The error.
         error: io::Error,
     },
 }
@@ -68,12 +77,18 @@ impl fmt::Display for OpenError {
                  `rota log recover --give-up`",
                 file.display()
             ),
+            OpenError::LaterFormat { file, found, known } => write!(
+                f,
+                "`{}` has format {found}, and this release of rota knows format {known}; use the release that wrote \
+                 the data directory, or a later one",
+                file.display()
+            ),
             OpenError::Foreign { dir } => write!(
                 f,
-                "`{}` was written by Kafka, which mends it when it starts; --take-over makes it rota's",
+                "`{}` was written by Kafka, which repairs it when it starts; --take-over makes it rota's",
                 dir.display()
             ),
-            // The text of an error of ours says what to do.
+            // The text of rota's own errors already says what to do.
             OpenError::Io { dir, error } if error.kind() == io::ErrorKind::Other => {
                 write!(f, "`{}` cannot be opened: {error}", dir.display())
             }
@@ -89,20 +104,22 @@ impl std::error::Error for OpenError {}
 /// What opening found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Nothing had to be completed.
+    /// Whether nothing had to be completed.
     pub was_clean: bool,
-    /// Kafka wrote the directory.
+    /// Whether Kafka wrote the directory.
     pub is_foreign: bool,
-    /// Batches that were written again from the write-ahead files.
+    /// Batches written again from the write-ahead files.
     pub completed_batches: u64,
-    /// A write-ahead frame that was being written when the process ended: nobody was told of it.
+    /// Those of them that the segments did not have.
+    pub missing_batches: u64,
+    /// Bytes of an unfinished write-ahead frame. Nothing in it was acknowledged.
     pub torn_wal_bytes: u64,
-    /// Files that ended in something else than a whole batch: what remains of them, and how many bytes were cut.
+    /// Files with bytes after the last whole batch: path, remaining size and cut bytes.
     pub cut: Vec<(PathBuf, u64, u64)>,
-    /// Partitions that are refused.
+    /// Damage of refused partitions.
     pub damage: Vec<Damage>,
-    /// Write-ahead files that are kept under another name, because a refused partition may still need them.
+    /// Write-ahead files kept under another name, because a refused partition may need them.
     pub kept: Vec<PathBuf>,
-    /// What was not there to be read of files that all partitions share, one line each: [`Access::Salvage`].
+    /// What could not be read of shared files, one line each: [`Access::Salvage`].
     pub given_up: Vec<String>,
 }

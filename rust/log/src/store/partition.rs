@@ -1,4 +1,4 @@
-//! The writer's side of one partition.
+//! One partition, for its writer.
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -13,50 +13,50 @@ use super::{
     view::PartitionView,
 };
 
-/// See the module.
+/// A partition that can be written.
 #[derive(Debug)]
 pub struct Partition {
-    /// Its topic.
+    /// The topic.
     pub topic: String,
-    /// Its number.
+    /// The partition number.
     pub number: i32,
-    /// Of its topic.
+    /// The topic id.
     pub topic_id: u128,
-    /// Its directory.
+    /// The directory.
     pub dir: PathBuf,
-    /// What readers see.
+    /// The reader's view.
     pub view: Arc<PartitionView>,
-    /// Oldest first; the last one is written.
+    /// Segments, oldest first; the last is written to.
     pub segments: Vec<Arc<Segment>>,
     /// The offset of the next record.
     pub next_offset: i64,
-    /// Bytes of the last segment.
+    /// Size of the last segment in bytes.
     pub active_bytes: u64,
-    /// Oldest first.
+    /// Epochs, oldest first.
     pub epochs: Epochs,
-    /// Whether anybody opened it in this run.
+    /// Whether an epoch was opened since the start.
     pub is_open: bool,
-    /// Why nothing can be appended.
+    /// Why appends are refused.
     pub refused: Option<LogError>,
-    /// Segments with bytes that no checkpoint has synced.
+    /// Segments with unsynced bytes.
     pub dirty: Vec<Arc<Segment>>,
     /// Whether names in its directory changed since the last checkpoint.
     pub names_changed: bool,
-    /// Whether its epochs changed since they were last written to its directory.
+    /// Whether its epochs changed since they were written to its directory.
     pub epochs_changed: bool,
-    /// In which write-ahead file it is declared.
+    /// The write-ahead file that declares it.
     pub declared_in: u64,
-    /// Base offset of the newest segment in the last checkpoint: older ones may be compacted.
+    /// Base offset of the newest segment in the last checkpoint. Older segments may be compacted.
     pub checkpointed_base: i64,
-    /// Of a partition that could not be recovered.
+    /// The checkpoint of a partition that could not be recovered.
     pub kept_checkpoint: Option<CheckpointedPartition>,
-    /// Segments that this pass has filled, and their sizes.
+    /// Segments filled by this pass, with their sizes.
     sealed: Vec<(Arc<Segment>, u64)>,
-    /// Where the part begins that compaction has not been over.
+    /// Offset from which compaction has not run.
     pub first_dirty_offset: i64,
 }
 
-/// What a pass takes back if it fails.
+/// The state before a pass, for a rollback.
 #[derive(Debug)]
 pub struct Undo {
     next_offset: i64,
@@ -76,7 +76,7 @@ impl Undo {
 }
 
 impl Partition {
-    /// One without records.
+    /// Creates a partition without records.
     pub fn new(topic: &str, number: i32, topic_id: u128, dir: PathBuf) -> Partition {
         Partition {
             topic: topic.to_owned(),
@@ -101,12 +101,12 @@ impl Partition {
         }
     }
 
-    /// The newest epoch.
+    /// Returns the newest epoch.
     pub fn epoch(&self) -> Option<i32> {
         self.epochs.last().map(|(epoch, _)| *epoch)
     }
 
-    /// Whether `epoch` may append.
+    /// Checks that `epoch` may append.
     pub fn check_epoch(&self, epoch: i32) -> Result<(), LogError> {
         match self.epoch() {
             Some(current_epoch) if epoch < current_epoch => Err(LogError::Fenced { current_epoch, epoch }),
@@ -116,14 +116,14 @@ impl Partition {
         }
     }
 
-    /// `epoch` begins at `start_offset`; epochs that have no record before it are forgotten.
+    /// Begins `epoch` at `start_offset`, and drops epochs without records before it.
     pub fn begin_epoch(&mut self, epoch: i32, start_offset: i64) {
         self.epochs.retain(|(_, start)| *start < start_offset);
         self.epochs.push((epoch, start_offset));
         self.epochs_changed = true;
     }
 
-    /// What to take back if the pass fails.
+    /// Returns the current state for a rollback.
     pub fn undo(&self) -> Undo {
         Undo {
             next_offset: self.next_offset,
@@ -136,8 +136,8 @@ impl Partition {
         }
     }
 
-    /// Takes back what was done since `undo`: nobody was told of it, and the write-ahead file does not have it. If
-    /// that fails, the partition is refused.
+    /// Rolls back to `undo`. Nothing since then was acknowledged or is in the write-ahead file. If the rollback fails,
+    /// the partition is refused.
     pub fn roll_back(&mut self, files: &dyn Files, undo: Undo) {
         self.sealed.clear();
         let undone = self.segments.split_off(undo.segments);
@@ -175,7 +175,7 @@ impl Partition {
         Ok(())
     }
 
-    /// Writes whole batches at the end of the newest segment, whose next offset becomes `next_offset`.
+    /// Writes whole batches to the end of the newest segment. `next_offset` is the offset after them.
     pub fn write(&mut self, bytes: &[u8], next_offset: i64) -> io::Result<()> {
         let active = self.segments.last().expect("a segment is there before it is written");
         write_all_at(active.file.as_ref(), bytes, self.active_bytes)?;
@@ -188,7 +188,7 @@ impl Partition {
         Ok(())
     }
 
-    /// Readers see everything that was written.
+    /// Shows everything written to readers.
     pub fn publish(&mut self) {
         for (segment, size_bytes) in self.sealed.drain(..) {
             segment.publish(size_bytes);
@@ -199,7 +199,7 @@ impl Partition {
         self.view.publish(&self.segments, self.next_offset);
     }
 
-    /// What a checkpoint says of it: of one that could not be recovered, what the last one said.
+    /// Returns the partition for a checkpoint; that of the last checkpoint if it could not be recovered.
     pub fn checkpointed(&self) -> CheckpointedPartition {
         let is_refused = matches!(self.refused, Some(LogError::Damaged(_)));
         if let Some(kept) = &self.kept_checkpoint {

@@ -1,4 +1,4 @@
-//! A pass: the commands that wait become durable together.
+//! A pass makes the waiting commands durable together.
 
 use std::{
     collections::HashMap,
@@ -19,76 +19,76 @@ use super::{
     wal::WalEntry,
 };
 
-/// Names a partition of a store for as long as that is open.
+/// Identifies a partition while the store is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionHandle(pub u32);
 
-/// What a store is asked to make durable. The outcome is a number or an error.
+/// A command of a store. Its outcome is a number or an error.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Appends one whole batch, whose offsets become the next ones. Outcome: the first of them.
+    /// Appends one whole batch with the next offsets. Outcome: the first of them.
     Append {
-        /// Where to.
+        /// The partition.
         partition: PartitionHandle,
-        /// Under which epoch.
+        /// The writer's epoch.
         epoch: i32,
-        /// The batch; its checksum is right.
+        /// The batch, with a valid checksum.
         batch: Vec<u8>,
     },
-    /// Takes a partition over. Outcome: the offset of the next record.
+    /// Opens a partition under an epoch. Outcome: the offset of the next record.
     Open {
-        /// Which.
+        /// The partition.
         partition: PartitionHandle,
-        /// From now on older ones are refused.
+        /// The epoch; older ones are refused from now on.
         epoch: i32,
     },
-    /// Adds a partition. Outcome: the number in its [`PartitionHandle`], of the one that is there if its topic id is
-    /// the same.
+    /// Creates a partition. Outcome: the number of its [`PartitionHandle`], or that of an existing partition with the
+    /// same topic id.
     Create {
-        /// Its topic.
+        /// The topic.
         topic: String,
-        /// Its number.
+        /// The partition number.
         partition: i32,
-        /// Of its topic.
+        /// The topic id.
         topic_id: u128,
     },
-    /// Removes a partition and its files. Outcome: 0.
+    /// Deletes a partition and its files. Outcome: 0.
     Delete {
-        /// Which.
+        /// The partition.
         partition: PartitionHandle,
     },
-    /// Drops the oldest whole segments of a partition while it has more bytes than that, or while all their offsets
-    /// are below one. Outcome: its first offset.
+    /// Drops the oldest whole segments while more than `limit_bytes` remain or all their offsets are below `below`.
+    /// Outcome: the first offset.
     Trim {
-        /// Which.
+        /// The partition.
         partition: PartitionHandle,
-        /// As many are kept at least.
+        /// Bytes to keep.
         limit_bytes: u64,
-        /// What is below goes, however few bytes there are.
+        /// Offset below which segments are dropped whatever their size.
         below: i64,
     },
 }
 
-/// How a command ended.
+/// The outcome of a command.
 pub type Outcome = Result<i64, LogError>;
 
-/// A pass that is being put together.
+/// A pass in progress.
 struct Pass {
-    /// The payload of the write-ahead frame. Without data in it, batches are only kept here until they are written.
+    /// The payload of the write-ahead frame. Without data in it, batches stay here until they are written.
     frame: Vec<u8>,
-    /// What is written ahead where data is not.
+    /// Entries of a frame without data.
     meta: Vec<u8>,
     outcomes: Vec<Option<Outcome>>,
     touched: Vec<(PartitionHandle, Undo)>,
     created: Vec<PartitionHandle>,
     deleted: Vec<PartitionHandle>,
-    /// Which command, of which partition, to what size and offset: done once the rest is durable.
+    /// Trims (command index, partition, size, offset), executed after the rest is durable.
     trims: Vec<(usize, PartitionHandle, u64, i64)>,
 }
 
-/// Batches of one partition that lie in the frame and go to one segment.
+/// Batches of one partition in the frame that go to one segment.
 struct Run {
-    /// Of the length in the frame; the batches come after it.
+    /// Position of the length in the frame, before the batches.
     length_at: usize,
     next_offset: i64,
 }
@@ -99,14 +99,14 @@ const BATCHES_HEADER_BYTES: usize = 17;
 const PROBE: &str = "rota.probe";
 const PROBE_BYTES: usize = 64 << 10;
 
-/// What to do about a failed write or sync.
+/// Returns what to do about a failed write or sync.
 pub(super) fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space on its file system, or raise the quota",
         ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
         ErrorKind::PermissionDenied => "let this user read and write it",
         ErrorKind::FileTooLarge => "raise the limit on the size of files (ulimit -f)",
-        _ => "mend the disk",
+        _ => "repair or replace the disk",
     }
 }
 
@@ -116,9 +116,9 @@ pub(super) fn storage_error(path: &Path, error: &io::Error) -> LogError {
 }
 
 impl Store {
-    /// Makes `commands` durable, those of one partition in their order. Each has its outcome when this returns: of
-    /// those that failed with [`LogError::Stopped`] nobody knows whether they will be there after the next start, all
-    /// other failed ones will not.
+    /// Makes `commands` durable, in order within a partition. Every command has its outcome when this returns. A
+    /// command that failed with [`LogError::Stopped`] may have an effect after the next start; other failed commands
+    /// have none.
     pub fn pass(&mut self, commands: Vec<Command>) -> Vec<Outcome> {
         let mut pass = Pass {
             frame: Vec::new(),
@@ -184,12 +184,12 @@ impl Store {
         let partition = self.partitions[handle.0 as usize].as_mut().expect("it was added");
         pass.created.push(handle);
         let is_declared = declare(partition, handle, self.wal.number, &mut pass.frame);
-        debug_assert!(is_declared, "nobody can have declared it");
+        debug_assert!(is_declared, "no partition has this id");
         declare_again(partition, handle, &mut pass.meta);
         Ok(i64::from(handle.0))
     }
 
-    /// Takes the commands of one partition into the pass and writes its segments.
+    /// Adds the commands of one partition to the pass and writes its segments.
     fn stage(&mut self, handle: PartitionHandle, group: &mut [(PartitionHandle, usize, Command)], pass: &mut Pass) {
         let Some(Some(partition)) = self.partitions.get_mut(handle.0 as usize) else {
             for (_, at, _) in group {
@@ -223,7 +223,7 @@ impl Store {
         }
         if let Some(error) = failure.or_else(|| stage.end_run().err()) {
             partition.roll_back(self.files.as_ref(), undo);
-            // If it could not be taken back, nobody knows whether it is there.
+            // After a failed rollback the append may or may not be stored.
             let error = partition.refused.clone().unwrap_or_else(|| storage_error(&partition.dir, &error));
             let error = self.fails(Some(handle), error);
             pass.frame.truncate(frame_start);
@@ -240,14 +240,14 @@ impl Store {
         }
     }
 
-    /// Makes the pass durable and tells readers.
+    /// Makes the pass durable and shows it to readers.
     fn commit(&mut self, mut pass: Pass) -> Vec<Outcome> {
         let has_data = self.options.durability == Durability::Fsync;
         let payload = if has_data { &pass.frame } else { &pass.meta };
         let written = if payload.is_empty() {
             Ok(())
         } else if let Err(error) = self.wal.reserve(payload.len()) {
-            // Nothing of the frame was written: this pass has not been.
+            // Nothing of the frame was written, so the pass had no effect.
             for (handle, undo) in pass.touched.drain(..) {
                 if let Some(partition) = &mut self.partitions[handle.0 as usize] {
                     partition.roll_back(self.files.as_ref(), undo);
@@ -307,7 +307,7 @@ impl Store {
         self.stop(reason)
     }
 
-    /// Writes to a partition, or to what all share, fail from here on.
+    /// Records that writes to a partition, or to what all share, fail from now on.
     fn fails(&mut self, place: Option<PartitionHandle>, error: LogError) -> LogError {
         let reason: Arc<str> = error.to_string().into();
         self.failures = (self.failures.0 + 1, Some(Arc::clone(&reason)));
@@ -317,17 +317,18 @@ impl Store {
         error
     }
 
-    /// Why writes fail now, if they do: what failed first. The next append tries again.
+    /// Returns the first current write failure; `None` if writes succeed. The next append tries again.
     pub fn failing(&self) -> Option<Arc<str>> {
         self.failing.first().map(|(_, reason)| Arc::clone(reason))
     }
 
-    /// How many writes have failed since the start, and why the last one did: also those that succeed again.
+    /// Returns the number of failed writes since the start and the reason of the last, even if writes succeed again.
     pub fn failures(&self) -> (u64, Option<Arc<str>>) {
         self.failures.clone()
     }
 
-    /// After failed writes, tries whether the directory takes some again: without appends nothing else would tell.
+    /// After failed writes, tries a write to the directory. Without appends, nothing else would show that writes
+    /// succeed again.
     pub fn probe(&mut self) {
         if self.failing.is_empty() || self.stopped.is_some() {
             return;
@@ -342,14 +343,14 @@ impl Store {
         }
     }
 
-    /// Nothing is accepted from here on.
+    /// Stops the store: it accepts nothing from now on.
     pub(super) fn stop(&mut self, reason: String) -> LogError {
         let reason: Arc<str> = reason.into();
         LogError::Stopped { reason: Arc::clone(self.stopped.get_or_insert(reason)) }
     }
 }
 
-/// Says in the frame who `handle` is, once in each write-ahead file. Gives whether it was needed.
+/// Declares `handle` in the frame, once per write-ahead file. Returns whether that was necessary.
 fn declare(partition: &mut Partition, handle: PartitionHandle, wal_number: u64, frame: &mut Vec<u8>) -> bool {
     let needed = partition.declared_in != wal_number;
     if needed {
@@ -364,7 +365,7 @@ fn declare_again(partition: &Partition, PartitionHandle(handle): PartitionHandle
     WalEntry::Declare { handle, topic, partition: *partition, topic_id: *topic_id }.write(frame);
 }
 
-/// One partition's part of a pass.
+/// The part of a pass for one partition.
 struct Stage<'s> {
     partition: &'s mut Partition,
     handle: PartitionHandle,
@@ -376,7 +377,7 @@ struct Stage<'s> {
 }
 
 impl Stage<'_> {
-    /// The outer error: the segment could not be written.
+    /// Takes one command. The outer error: the segment could not be written.
     fn take(&mut self, at: usize, command: &mut Command) -> io::Result<Outcome> {
         if let Some(refused) = &self.partition.refused {
             return Ok(Err(refused.clone()));
@@ -422,7 +423,7 @@ impl Stage<'_> {
         Ok(Ok(next_offset))
     }
 
-    /// With what the run has not yet written.
+    /// Returns the next offset, including batches of the run.
     fn next_offset(&self) -> i64 {
         self.run.as_ref().map_or(self.partition.next_offset, |run| run.next_offset)
     }
@@ -474,7 +475,7 @@ impl Stage<'_> {
     }
 }
 
-/// Nothing depends on when the files are gone, so that nothing is written ahead: whole segments come back at worst.
+/// Removes segments. This is not written ahead: after a crash, whole segments return at worst.
 fn trim(partition: &mut Partition, files: &dyn crate::files::Files, limit_bytes: u64, below: i64) -> i64 {
     let mut size_bytes: u64 = partition.active_bytes
         + partition.segments.iter().rev().skip(1).map(|segment| segment.readable_bytes()).sum::<u64>();
@@ -482,7 +483,7 @@ fn trim(partition: &mut Partition, files: &dyn crate::files::Files, limit_bytes:
     for pair in partition.segments.windows(2) {
         let [segment, next] = pair else { break };
         let is_kept = size_bytes <= limit_bytes && next.base_offset > below;
-        // What a checkpoint may still have to find is left alone.
+        // Segments that the next checkpoint may need stay.
         if is_kept || segment.base_offset >= partition.checkpointed_base {
             break;
         }

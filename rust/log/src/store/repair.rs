@@ -1,8 +1,8 @@
-//! Taking what cannot be read out of partitions. Whole batches on both sides of it stay, with their offsets; what was
-//! there is kept beside as `.damaged`.
+//! Removes unreadable bytes from partitions. Whole batches before and after stay, with their offsets. The original
+//! segment is kept as `.damaged`.
 //!
-//! Each segment is replaced as a whole, and the checkpoint after them: a crash in between leaves a directory that is
-//! still to be repaired.
+//! Each segment is replaced atomically, and the checkpoint after them. A crash in between leaves a directory that still
+//! needs the repair.
 
 use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
@@ -21,42 +21,42 @@ use super::{
     wal::{WalEntry, entries, salvage_wal},
 };
 
-/// What a repair did to one partition.
+/// The result of a repair in one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repaired {
-    /// Its topic.
+    /// The topic.
     pub topic: String,
-    /// Its number.
+    /// The partition number.
     pub partition: i32,
-    /// What could not be read.
+    /// The unreadable bytes.
     pub losses: Vec<Loss>,
-    /// Batches that only the write-ahead files had.
+    /// Batches restored from the write-ahead files.
     pub completed_batches: u64,
-    /// The segments as they were.
+    /// Paths of the original segments.
     pub kept: Vec<PathBuf>,
 }
 
-/// Bytes of a segment that were no whole batches.
+/// Bytes of a segment outside of whole batches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// The segment.
+    /// The segment's path.
     pub file: PathBuf,
-    /// Where they began.
+    /// Position of the first byte.
     pub position: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
-    /// No record between this offset
+    /// Offset of the first lost record.
     pub from_offset: i64,
-    /// and this one is left, but for those that the write-ahead files had.
+    /// Offset after the last lost record. The write-ahead files may have restored some in between.
     pub to_offset: i64,
-    /// What was wrong.
+    /// The damage.
     pub reason: String,
 }
 
 /// Batches of one partition by their first offset.
 type Batches = BTreeMap<i64, Vec<u8>>;
 
-/// One segment as it will be.
+/// A repaired segment.
 struct Mended {
     bytes: Vec<u8>,
     next_offset: i64,
@@ -65,7 +65,7 @@ struct Mended {
 }
 
 impl Store {
-    /// Repairs every partition that has damage. The store is worth nothing afterwards: open it again.
+    /// Repairs every damaged partition. The store is unusable afterwards and must be opened again.
     pub(super) fn repair(self) -> io::Result<Vec<Repaired>> {
         let path = self.dir.join(CHECKPOINT);
         let text = read_file(self.files.as_ref(), &path)?.unwrap_or_default();
@@ -146,14 +146,14 @@ impl Store {
             return Ok(None);
         }
         files.sync_dir(&partition.dir)?;
-        // An offset that was given once is not given again.
+        // Offsets are not assigned twice.
         known.next_offset = known.next_offset.max(next_offset);
         known.is_refused = false;
         Ok(Some(repaired))
     }
 
-    /// What the write-ahead files that were kept have of a refused partition. Nothing before the checkpoint: compaction
-    /// may have been over that.
+    /// Returns the batches of a refused partition in the kept write-ahead files, after the checkpoint: compaction may
+    /// have removed earlier ones.
     pub(super) fn kept_batches(&self, partition: &Partition, known: &CheckpointedPartition) -> io::Result<Batches> {
         let mut found = Batches::new();
         for name in self.files.list(&self.dir)?.into_iter().map(|entry| entry.name).filter(|name| is_kept(name)) {
@@ -178,7 +178,7 @@ impl Store {
     }
 }
 
-/// All offsets of a partition are below it, as far as anybody knows.
+/// Returns an upper bound of all known offsets of a partition.
 fn end_offset(
     partition: &Partition,
     known: &CheckpointedPartition,
@@ -200,13 +200,13 @@ fn end_offset(
     }
 }
 
-/// The whole batches of a segment with offsets from `next_offset` on and below `limit`, and between them those that
-/// the write-ahead files have. Of a loss that nothing follows, `end_offset` is the end.
+/// Collects the whole batches of a segment with offsets from `next_offset` and below `limit`, and between them those of
+/// the write-ahead files. `end_offset` ends a loss with nothing after it.
 fn mend(segment: &Segment, next_offset: i64, limit: i64, end_offset: i64, from_wal: &Batches) -> io::Result<Mended> {
     let mut mended = Mended { bytes: Vec::new(), next_offset, completed_batches: 0, losses: Vec::new() };
     let mut walk = Walk::new(segment, 0, segment.file.size_bytes()?);
     walk.next_offset = next_offset;
-    // The last batch if offsets are missing before it: where it lies, how long everything was, what was expected.
+    // The last batch, if offsets are missing before it: its position, the length before it, and the expected offset.
     let mut jumped: Option<(u64, usize, i64)> = None;
     loop {
         let position = walk.position;
@@ -224,7 +224,7 @@ fn mend(segment: &Segment, next_offset: i64, limit: i64, end_offset: i64, from_w
         };
         let mut from = position;
         (walk.position, walk.next_offset) = (position, mended.next_offset);
-        // Checksums do not cover offsets: if the next batch goes on before the jump, the one that jumped is wrong.
+        // Checksums do not cover offsets. If the next batch continues before the gap, the batch after the gap is wrong.
         let wrong = jumped.take().filter(|(_, _, expected)| walk.goes_on_at(*expected, limit));
         if let Some((at, length, expected)) = wrong {
             mended.bytes.truncate(length);
@@ -248,7 +248,7 @@ fn mend(segment: &Segment, next_offset: i64, limit: i64, end_offset: i64, from_w
 }
 
 impl Mended {
-    /// Adds what the write-ahead files have before `limit`. Gives the offsets that are missing in between.
+    /// Adds batches of the write-ahead files before `limit`. Returns the ranges of offsets that are still missing.
     fn complete(&mut self, from_wal: &Batches, limit: i64) -> Vec<(i64, i64)> {
         let mut missing = Vec::new();
         if self.next_offset >= limit {
@@ -270,7 +270,7 @@ impl Mended {
     }
 }
 
-/// Gives the segment new bytes, durably; what it was is kept.
+/// Replaces a segment's bytes durably, and keeps the original.
 fn replace_segment(files: &dyn Files, segment: &Segment, bytes: &[u8]) -> io::Result<Option<PathBuf>> {
     let dir = segment.path.parent().expect("a segment is in its partition's directory");
     let kept = (1..).map(|n| segment.path.with_added_extension(format!("{n}.{DAMAGED}")));

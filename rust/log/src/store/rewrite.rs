@@ -1,5 +1,5 @@
-//! A batch without some of its records, as Kafka's cleaner writes it: offsets, producer and sequence stay, and so does
-//! the last offset even if its record went.
+//! Rewrites a batch without some of its records, like Kafka's cleaner: offsets, producer and sequence stay, and the
+//! last offset stays even without its record.
 
 use crate::{
     batch::{Batch, BatchError, HEADER_BYTES, LEADING_BYTES},
@@ -12,19 +12,19 @@ use super::view::PAYLOAD_BYTES_MAX;
 const COMPRESSION_MASK: i16 = 0x07;
 const DELETE_HORIZON: i16 = 0x40;
 
-/// What becomes of a batch.
+/// The result of rewriting a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Rewritten {
-    /// It stays as it is.
+    /// The batch is unchanged.
     Same,
-    /// Nothing of it stays.
+    /// No record remains.
     Gone,
-    /// This takes its place.
+    /// The new batch.
     Changed(Vec<u8>),
 }
 
-/// Keeps the records for which `keep` says so. A batch with tombstones among them, which has no delete horizon yet, is
-/// given `horizon_ms`. Compressed records come out uncompressed if anything changes.
+/// Keeps the records that `keep` selects. A batch with tombstones and no delete horizon gets `horizon_ms`. A changed
+/// batch is uncompressed.
 pub fn rewrite(
     batch: &Batch<'_>,
     horizon_ms: i64,
@@ -85,7 +85,7 @@ pub fn rewrite(
     Ok(Rewritten::Changed(written))
 }
 
-/// Leader epoch, magic and checksum: what the length field counts before the bytes that are summed.
+/// Leader epoch, magic and checksum: counted by the length field, before the bytes of the checksum.
 const LEADING_LENGTH_BYTES: usize = 21 - LEADING_BYTES;
 
 #[cfg(test)]

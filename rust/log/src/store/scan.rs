@@ -1,33 +1,33 @@
-//! What is in a partition's directory.
+//! Reads a partition's directory.
 
 use std::{io, path::Path, sync::Arc};
 
 use crate::Damage;
-use crate::files::{Access, Files};
+use crate::files::{Access, Files, read_file};
 
 use super::{
-    layout::{CLEANED, CheckpointedPartition, SWAP, is_temporary, segment_base},
+    layout::{self, CLEANED, CheckpointedPartition, SWAP, is_temporary, segment_base},
     segment::{Segment, Walk, segment_path},
 };
 
-/// The segments of a partition, by their whole size.
+/// The segments of a partition, with their whole size.
 #[derive(Debug, Default)]
 pub struct Listed {
-    /// Oldest first.
+    /// Segments, oldest first.
     pub segments: Vec<Arc<Segment>>,
-    /// Whether a compaction's files were put in order.
+    /// Whether files of a compaction were completed or removed.
     pub names_changed: bool,
 }
 
-/// Opens the segments in `dir`. With `writes`, what a compaction left is completed or removed; without, segments are
-/// taken as they would be then. The inner error: a file of a compaction is damaged.
+/// Opens the segments in `dir`. With `writes`, completes or removes files of a compaction; without, opens the segments
+/// as they would be then. The inner error: a file of a compaction is damaged.
 pub fn list_segments(files: &dyn Files, dir: &Path, writes: bool) -> io::Result<Result<Listed, Damage>> {
     let access = if writes { Access::Write } else { Access::Read };
     let open = |name: &str| -> io::Result<Option<Arc<Segment>>> {
         let stem = name.strip_suffix(&format!(".{SWAP}")).unwrap_or(name);
         let Some(base_offset) = segment_base(stem) else { return Ok(None) };
         let path = dir.join(name);
-        // That one is missing which was listed is no empty directory: somebody removed it meanwhile.
+        // A listed file that is missing was removed meanwhile.
         let file = files.open(&path, access).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => io::Error::other(format!("`{}` was removed while it was read", path.display())),
             _ => error,
@@ -83,19 +83,32 @@ pub fn list_segments(files: &dyn Files, dir: &Path, writes: bool) -> io::Result<
     Ok(Ok(listed))
 }
 
-/// Where the whole batches of a partition end.
+/// Returns the offset after the whole batches that a directory has; 0 if it cannot be read, or is damaged.
+pub fn whole_until(files: &dyn Files, dir: &Path) -> i64 {
+    let Ok(Ok(listed)) = list_segments(files, dir, false) else { return 0 };
+    let unknown = CheckpointedPartition::unknown("", 0, 0);
+    scan_tail(dir, &listed.segments, &unknown).map_or(0, |tail| tail.next_offset)
+}
+
+/// Returns the topic id that a partition's directory names; `None` if it cannot be read.
+pub fn stored_topic_id(files: &dyn Files, dir: &Path) -> Option<u128> {
+    let metadata = read_file(files, &dir.join(layout::PARTITION_METADATA)).ok().flatten()?;
+    layout::topic_id_in(&String::from_utf8_lossy(&metadata))
+}
+
+/// The end of the whole batches of a partition.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tail {
-    /// How many segments are left.
+    /// Number of remaining segments.
     pub segments: usize,
-    /// Bytes of the last of them.
+    /// Size of the last one in bytes.
     pub active_bytes: u64,
-    /// After its last record.
+    /// Offset after the last record.
     pub next_offset: i64,
 }
 
-/// Looks through the segments that were written since `known`, or, if nothing is known, through the newest one with
-/// anything in it. Errors: a bad batch before a good one, or bytes missing that were there at `known`.
+/// Scans the segments written since `known`, or without it the newest segment with content. Errors: a damaged batch
+/// before a valid one, or bytes missing before `known`.
 pub fn scan_tail(dir: &Path, segments: &[Arc<Segment>], known: &CheckpointedPartition) -> Result<Tail, Damage> {
     let is_known = known.segment_bytes > 0 || known.next_offset > 0;
     let start = if is_known {
@@ -129,7 +142,7 @@ pub fn scan_tail(dir: &Path, segments: &[Arc<Segment>], known: &CheckpointedPart
         tail = Tail { segments: at + 1, active_bytes: walk.position, next_offset: walk.next_offset };
         if let Some(damage) = bad {
             let later_segments = segments[at + 1..].iter().any(|later| later.readable_bytes() > 0);
-            // Nobody has written half of a batch whose checksum is right.
+            // A batch with a valid checksum is complete.
             let is_whole = walk.goes_on_at(i64::MIN, i64::MAX);
             if later_segments || is_whole || walk.has_later_batch().unwrap_or(true) {
                 return Err(damage);

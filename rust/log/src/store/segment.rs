@@ -1,4 +1,4 @@
-//! One segment: batches one after the other in a file, found by a sparse index that is kept in memory.
+//! One segment: consecutive batches in a file, with a sparse index in memory.
 
 use std::{
     fmt, io,
@@ -15,29 +15,29 @@ use crate::{
     files::{File, read_up_to},
 };
 
-/// How much a walk reads at once.
+/// Bytes read at once by a walk.
 const WALK_BYTES: usize = 1 << 20;
-/// At least so many bytes lie between two entries of the index.
+/// Minimum bytes between two index entries.
 const INDEX_INTERVAL_BYTES: u64 = 64 << 10;
 
-/// A segment. Its readers and its writer share it.
+/// A segment, shared by its readers and its writer.
 #[derive(Debug)]
 pub struct Segment {
-    /// In its name: no record in it has a smaller offset.
+    /// The offset in its name; no record has a smaller one.
     pub base_offset: i64,
-    /// Its file's.
+    /// The path of its file.
     pub path: PathBuf,
-    /// Stays readable when compaction has put another one in its place.
+    /// The file; it stays readable after compaction has replaced it.
     pub file: Arc<dyn File>,
     readable_bytes: AtomicU64,
     /// (offset, position) of batches, ascending.
     index: Mutex<Vec<(i64, u64)>>,
-    /// Once it has been looked for.
+    /// Computed on first use.
     newest_ms: OnceLock<i64>,
 }
 
 impl Segment {
-    /// Of an open file, of which the first `readable_bytes` are batches.
+    /// Creates a segment of an open file, whose first `readable_bytes` are batches.
     pub fn new(base_offset: i64, path: PathBuf, file: Arc<dyn File>, readable_bytes: u64) -> Segment {
         let readable_bytes = AtomicU64::new(readable_bytes);
         Segment {
@@ -50,17 +50,17 @@ impl Segment {
         }
     }
 
-    /// Bytes that readers may see.
+    /// Returns the bytes that readers may read.
     pub fn readable_bytes(&self) -> u64 {
         self.readable_bytes.load(Ordering::Acquire)
     }
 
-    /// Readers may see so many bytes from now on.
+    /// Sets the bytes that readers may read.
     pub fn publish(&self, readable_bytes: u64) {
         self.readable_bytes.store(readable_bytes, Ordering::Release);
     }
 
-    /// Remembers where a batch begins, if it is worth it.
+    /// Adds a batch to the index if the last entry is far enough away.
     pub fn note(&self, offset: i64, position: u64) {
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         if index.last().is_none_or(|(_, last)| position >= last + INDEX_INTERVAL_BYTES) {
@@ -68,14 +68,14 @@ impl Segment {
         }
     }
 
-    /// The last place in the index at or before `offset`, or the first of all.
+    /// Returns the last index entry at or before `offset`, or the first entry.
     fn floor(&self, offset: i64) -> (i64, u64) {
         let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         let after = index.partition_point(|(known, _)| *known <= offset);
         index[after.saturating_sub(1)]
     }
 
-    /// The position of the first batch that ends at `offset` or later; the readable size if there is none.
+    /// Returns the position of the first batch that ends at `offset` or later; the readable size if there is none.
     pub fn seek(&self, offset: i64) -> Result<u64, Damage> {
         let (known, position) = self.floor(offset);
         if known >= offset {
@@ -92,7 +92,7 @@ impl Segment {
         }
     }
 
-    /// The newest timestamp in a segment that is finished; -1 if it has none. Reads all of it once.
+    /// Returns the newest timestamp of a finished segment, -1 if it has none. Reads all of it once.
     pub fn newest_timestamp_ms(&self) -> Result<i64, Damage> {
         if let Some(known) = self.newest_ms.get() {
             return Ok(*known);
@@ -104,36 +104,36 @@ impl Segment {
         Ok(*self.newest_ms.get_or_init(|| newest_ms))
     }
 
-    /// What is wrong at `position`.
+    /// Returns a `Damage` at `position`.
     pub fn damage(&self, position: u64, offset: i64, reason: impl fmt::Display) -> Damage {
         Damage { file: self.path.clone(), position, offset, reason: reason.to_string() }
     }
 }
 
-/// Goes over the batches of a segment.
+/// Iterates over the batches of a segment.
 #[derive(Debug)]
 pub struct Walk<'s> {
     segment: &'s Segment,
-    /// Of the next batch.
+    /// Position of the next batch.
     pub position: u64,
-    /// The offset that the next batch has at least.
+    /// Lower bound of the next batch's offset.
     pub next_offset: i64,
     end: u64,
     chunk_bytes: usize,
     buffer: Vec<u8>,
-    /// Where the buffer's bytes lie in the file.
+    /// Position of the buffer's bytes in the file.
     buffered_at: u64,
 }
 
 impl<'s> Walk<'s> {
-    /// From `position` to `end`.
+    /// Creates a walk from `position` to `end`.
     pub fn new(segment: &'s Segment, position: u64, end: u64) -> Walk<'s> {
         let next_offset = segment.base_offset;
         Walk { segment, position, next_offset, end, chunk_bytes: WALK_BYTES, buffer: Vec::new(), buffered_at: position }
     }
 
-    /// The next batch and its position; its checksum is compared if `check` says so. Errors: `Damage`, also when the
-    /// file cannot be read; the walk stays where it is.
+    /// Returns the next batch and its position, with its checksum verified if `check`. Errors: `Damage`, also if the
+    /// file cannot be read; the walk stays at its position.
     pub fn next(&mut self, check: bool) -> Result<Option<(u64, Batch<'_>)>, Damage> {
         let position = self.position;
         if position >= self.end {
@@ -171,7 +171,7 @@ impl<'s> Walk<'s> {
         &self.buffer[((self.position - self.buffered_at) as usize).min(self.buffer.len())..]
     }
 
-    /// Has the next `needed_bytes` in the buffer, or as many as there are.
+    /// Fills the buffer with the next `needed_bytes`, or with all that remain.
     fn fill(&mut self, needed_bytes: usize) -> io::Result<()> {
         if self.buffered().len() >= needed_bytes {
             return Ok(());
@@ -184,25 +184,25 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// Whether a whole batch with a right checksum and a later offset begins anywhere behind the walk's position.
+    /// Whether a whole batch with a valid checksum and a later offset begins anywhere after the walk's position.
     pub fn has_later_batch(&self) -> io::Result<bool> {
         self.later_batch(i64::MAX).map(|found| found.is_some())
     }
 
-    /// Goes to the next such batch of which all offsets are below `limit`, or to the end if there is none.
+    /// Moves to the next such batch with all offsets below `limit`, or to the end.
     pub fn skip_damage(&mut self, limit: i64) -> io::Result<()> {
         self.position = self.later_batch(limit)?.unwrap_or(self.end);
         Ok(())
     }
 
-    /// Whether a whole batch is here that would be in its place if `expected` were the next offset.
+    /// Whether the position has a whole batch that could follow `expected`.
     pub fn goes_on_at(&self, expected: i64, limit: i64) -> bool {
         let mut walk = Walk::new(self.segment, self.position, self.end);
         walk.next_offset = expected;
         walk.next(true).is_ok_and(|found| found.is_some_and(|(_, batch)| batch.header().last_offset() < limit))
     }
 
-    /// The first offset of the batch that is here; `None` at the end.
+    /// Returns the first offset of the batch at the position; `None` at the end.
     pub fn offset_here(&self) -> io::Result<Option<i64>> {
         let mut offset = [0; 8];
         let read = read_up_to(self.segment.file.as_ref(), &mut offset, self.position)?;
@@ -218,7 +218,7 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// The path of a segment in its partition's directory.
+/// Returns the path of a segment in its partition's directory.
 pub fn segment_path(dir: &Path, base_offset: i64) -> PathBuf {
     dir.join(super::layout::segment_name(base_offset))
 }

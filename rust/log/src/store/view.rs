@@ -1,4 +1,4 @@
-//! What readers see of a partition: its segments up to what is durable. Readers wait for nobody.
+//! The reader's view of a partition: its segments up to the durable end. Readers do not block.
 
 use std::sync::{
     Arc, PoisonError, RwLock,
@@ -17,10 +17,10 @@ use crate::{
 
 use super::segment::{Segment, Walk};
 
-/// Most bytes that the records of one batch may have decompressed.
+/// Maximum bytes of a batch's decompressed records.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
-/// See the module.
+/// The readable part of a partition.
 #[derive(Debug, Default)]
 pub struct PartitionView {
     segments: RwLock<Arc<Vec<Arc<Segment>>>>,
@@ -29,24 +29,24 @@ pub struct PartitionView {
     refusal: RwLock<Option<LogError>>,
 }
 
-/// Whole batches, checked, that lie one after the other in a segment.
+/// Whole, verified, consecutive batches of a segment.
 #[derive(Clone, Debug)]
 pub struct Slice {
     /// The batches.
     pub bytes: Bytes,
-    /// Where to go on reading. The same as was asked for: there is no more.
+    /// The offset to continue at; equal to the requested one at the end.
     pub next_offset: i64,
 }
 
 impl Slice {
-    /// The batches, where they lie.
+    /// Iterates over the batches in place.
     pub fn batches(&self) -> Batches<'_> {
         batches(&self.bytes)
     }
 }
 
 impl PartitionView {
-    /// Readers see these segments, up to `next_offset`.
+    /// Shows these segments to readers, up to `next_offset`.
     pub fn publish(&self, segments: &[Arc<Segment>], next_offset: i64) {
         let mut shared = self.segments.write().unwrap_or_else(PoisonError::into_inner);
         if !shared.iter().map(Arc::as_ptr).eq(segments.iter().map(Arc::as_ptr)) {
@@ -57,33 +57,33 @@ impl PartitionView {
         self.next_offset.store(next_offset, Ordering::Release);
     }
 
-    /// From here on reads are refused.
+    /// Refuses reads from now on.
     pub fn refuse(&self, error: LogError) {
         self.refusal.write().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
-    /// Why reads are refused, if they are.
+    /// Returns why reads are refused; `None` if they are not.
     pub fn refusal(&self) -> Option<LogError> {
         self.refusal.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The smallest offset that a record may have.
+    /// Returns the smallest offset that a record may have.
     pub fn first_offset(&self) -> i64 {
         self.first_offset.load(Ordering::Acquire)
     }
 
-    /// The offset that the next durable record will have.
+    /// Returns the offset of the next durable record.
     pub fn next_offset(&self) -> i64 {
         self.next_offset.load(Ordering::Acquire)
     }
 
-    /// The segments, oldest first.
+    /// Returns the segments, oldest first.
     pub fn segments(&self) -> Arc<Vec<Arc<Segment>>> {
         Arc::clone(&self.segments.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The offset before which all records are older than `oldest_ms`, at the precision of finished segments. Errors:
-    /// `Damaged`.
+    /// Returns the offset before which all records are older than `oldest_ms`, at the precision of finished segments.
+    /// Errors: `Damaged`.
     pub fn older_than(&self, oldest_ms: i64) -> Result<i64, LogError> {
         let segments = self.segments();
         for segment in segments.iter().take(segments.len().saturating_sub(1)) {
@@ -94,8 +94,8 @@ impl PartitionView {
         Ok(segments.last().map_or(0, |active| active.base_offset))
     }
 
-    /// Durable batches from the one that holds `from` on, or that comes after it where compaction left a gap: about
-    /// `max_bytes` of them, but at least one if there is one. Errors: `Damaged`, and from then on.
+    /// Reads durable batches from the one with offset `from`, or the next one after a gap: about `max_bytes`, but at
+    /// least one batch if there is any. Errors: `Damaged`, also for all later reads.
     pub fn read_slice(&self, from: i64, max_bytes: usize) -> Result<Slice, LogError> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal);
@@ -108,7 +108,7 @@ impl PartitionView {
         let segments = self.segments();
         let first = segments.partition_point(|segment| segment.base_offset <= from).saturating_sub(1);
         for (at, segment) in segments.iter().enumerate().skip(first) {
-            // The checksum does not cover offsets: that they are in order is all that shows a wrong one.
+            // The checksum does not cover offsets. Only their order shows a wrong one.
             let limit = segments.get(at + 1).map_or(end_offset, |next| next.base_offset);
             match read_segment(segment, from, limit, max_bytes) {
                 Ok(Some(slice)) => return Ok(slice),
@@ -123,8 +123,8 @@ impl PartitionView {
         Ok(none)
     }
 
-    /// Durable records from offset `from` on, at most `records_max`. Control batches and records without a key are not
-    /// among them. Errors: those of [`PartitionView::read_slice`].
+    /// Reads durable records from offset `from`, at most `records_max`, without control batches and records without a
+    /// key. Errors: those of [`PartitionView::read_slice`].
     pub fn read_records(&self, mut from: i64, records_max: usize) -> Result<Vec<StoredRecord>, LogError> {
         let mut records = Vec::new();
         while records.len() < records_max {
@@ -143,8 +143,8 @@ impl PartitionView {
         Ok(records)
     }
 
-    /// The same for the records of a slice of about `max_bytes`, one after the other and where they lie. Gives where to
-    /// go on; the same as was asked for: there is no more.
+    /// Visits the records of a slice of about `max_bytes` in place. Returns the offset to continue at; the requested
+    /// one at the end.
     pub fn visit_records(
         &self,
         from: i64,
@@ -174,9 +174,9 @@ impl PartitionView {
         Ok(slice.next_offset)
     }
 
-    /// The first durable record whose timestamp is `timestamp_ms` or later, at the precision of its batch if that
-    /// cannot be decompressed or `bytes_left` is used up, from which the bytes of the records that are looked at are
-    /// taken. Errors: `Damaged`.
+    /// Finds the first durable record with a timestamp of at least `timestamp_ms`. Subtracts the bytes of decompressed
+    /// records from `bytes_left`; once these are used up, and for a batch that cannot be decompressed, the result has
+    /// the precision of the batch. Errors: `Damaged`.
     pub fn offset_for_timestamp(
         &self,
         timestamp_ms: i64,
@@ -196,7 +196,7 @@ impl PartitionView {
     }
 }
 
-/// `None`: the segment has nothing at `from` or later. All offsets in it are below `limit`.
+/// Returns `None` if the segment has nothing at `from` or later. All its offsets are below `limit`.
 fn read_segment(segment: &Segment, from: i64, limit: i64, max_bytes: usize) -> Result<Option<Slice>, Damage> {
     let readable_bytes = segment.readable_bytes();
     let position = segment.seek(from)?;
@@ -212,7 +212,7 @@ fn read_segment(segment: &Segment, from: i64, limit: i64, max_bytes: usize) -> R
     fill(&mut bytes)?;
     let first = BatchHeader::read(&bytes).map_err(|error| segment.damage(position, from, error))?;
     if first.size_bytes() > bytes.len() {
-        // Whether there are so many bytes has been looked at by `seek`.
+        // `seek` has checked that these bytes exist.
         bytes = BytesMut::zeroed(first.size_bytes().min(left_bytes));
         fill(&mut bytes)?;
     }

@@ -1,4 +1,4 @@
-//! The write-ahead file that all partitions share: one frame, one sync a pass.
+//! The write-ahead file shared by all partitions: one frame and one sync per pass.
 //!
 //! A file begins with a header: magic `rotaWAL1`, salt u64, first sequence number u64, mode u8 (0 data is in it, 1 it
 //! is not), CRC-32C u32; then frames, each at a multiple of eight bytes: magic u32, payload length u32, sequence number
@@ -11,8 +11,8 @@
 //! | 3 epoch | handle u32, epoch i32, first offset i64 |
 //! | 4 delete | handle u32 |
 //!
-//! Handles are declared anew in every file. Frame n + 1 is written once n is durable, so at most the last one is torn:
-//! a bad frame before a good one is damage.
+//! Every file declares its handles. Frame n + 1 is written once n is durable, so only the last frame can be torn; a
+//! damaged frame before a valid one is damage.
 
 use std::{io, path::Path, sync::Arc, time::Instant};
 
@@ -23,53 +23,56 @@ use crate::{
 
 use super::layout::{is_topic, wal_name};
 
+/// The format of the files that this release writes: the last character of their magic. Every format's header has the
+/// checksum at the same place.
+pub const WAL_FORMAT: u64 = 1;
 const FILE_MAGIC: &[u8; 8] = b"rotaWAL1";
 const FILE_HEADER_BYTES: usize = 32;
 const FRAME_MAGIC: [u8; 4] = *b"rWfr";
 const FRAME_HEADER_BYTES: usize = 20;
 const ALIGN: usize = 8;
 
-/// An entry of a frame, see the module.
+/// An entry of a frame; the module describes the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalEntry<'a> {
-    /// From here on `handle` is this partition.
+    /// Binds `handle` to a partition in this file.
     Declare {
-        /// Its short name in this file.
+        /// The handle.
         handle: u32,
-        /// Its topic.
+        /// The topic.
         topic: &'a str,
-        /// Its number.
+        /// The partition number.
         partition: i32,
-        /// Of its topic.
+        /// The topic id.
         topic_id: u128,
     },
-    /// Appended to one segment.
+    /// Batches appended to one segment.
     Batches {
-        /// Of the partition.
+        /// The partition's handle.
         handle: u32,
-        /// The segment.
+        /// Base offset of the segment.
         segment_base: i64,
-        /// Whole batches, offsets assigned.
+        /// Whole batches with assigned offsets.
         bytes: &'a [u8],
     },
-    /// Opened under a new epoch.
+    /// A new epoch of a partition.
     Epoch {
-        /// Of the partition.
+        /// The partition's handle.
         handle: u32,
         /// The epoch.
         epoch: i32,
-        /// Where it begins.
+        /// Its first offset.
         start_offset: i64,
     },
-    /// The partition is gone.
+    /// A deleted partition.
     Delete {
-        /// Of the partition.
+        /// The partition's handle.
         handle: u32,
     },
 }
 
 impl WalEntry<'_> {
-    /// Appends it to a payload.
+    /// Appends the entry to a payload.
     pub fn write(&self, payload: &mut Vec<u8>) {
         match *self {
             WalEntry::Declare { handle, topic, partition, topic_id } => {
@@ -100,7 +103,7 @@ impl WalEntry<'_> {
         }
     }
 
-    /// Bytes that [`WalEntry::write`] appends.
+    /// Returns the bytes that [`WalEntry::write`] appends.
     fn size_bytes(&self) -> usize {
         match self {
             WalEntry::Declare { topic, .. } => 26 + topic.len(),
@@ -111,7 +114,7 @@ impl WalEntry<'_> {
     }
 }
 
-/// The entries of a payload; `None` in place of one that does not add up, and then no more.
+/// Iterates over the entries of a payload; yields `None` for a malformed one and ends.
 pub fn entries(payload: &[u8]) -> impl Iterator<Item = Option<WalEntry<'_>>> {
     let mut rest = payload;
     std::iter::from_fn(move || {
@@ -162,23 +165,23 @@ fn read_entry<'a>(rest: &mut &'a [u8]) -> Option<WalEntry<'a>> {
     })
 }
 
-/// The write-ahead file that is written.
+/// The write-ahead file in use.
 #[derive(Debug)]
 pub struct Wal {
     file: Arc<dyn File>,
-    /// In its name.
+    /// The number in its name.
     pub number: u64,
     salt: u64,
     next_sequence: u64,
     position: u64,
-    /// Bytes that are there, zeros from `position` on: overwriting them needs no block from the file system.
+    /// Allocated bytes, zero from `position` on. Overwriting them needs no new block.
     reserved_bytes: u64,
     reserve_step_bytes: u64,
     frame: Vec<u8>,
 }
 
 impl Wal {
-    /// Creates the file, durably.
+    /// Creates a file durably.
     pub fn create(
         files: &dyn Files,
         dir: &Path,
@@ -215,7 +218,7 @@ impl Wal {
         Ok(wal)
     }
 
-    /// Goes on with a file in which nothing was written.
+    /// Continues a file without frames.
     pub fn resume(
         files: &dyn Files,
         dir: &Path,
@@ -233,7 +236,7 @@ impl Wal {
         Ok(wal)
     }
 
-    /// What stands for a file before there is one, or after its last frame: it cannot be written.
+    /// Represents a file that cannot be written: before the first one, or after the last frame.
     pub fn ended(number: u64, next_sequence: u64) -> Wal {
         Wal {
             file: Arc::new(NoFile),
@@ -247,22 +250,22 @@ impl Wal {
         }
     }
 
-    /// Whether it is none that is written, see [`Wal::ended`].
+    /// Whether this is the result of [`Wal::ended`].
     pub fn has_ended(&self) -> bool {
         self.position == 0
     }
 
-    /// Bytes used.
+    /// Returns the bytes used.
     pub fn size_bytes(&self) -> u64 {
         self.position
     }
 
-    /// The sequence number of the next frame.
+    /// Returns the sequence number of the next frame.
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// Makes room for a payload. An error leaves the file as it was: nothing has been said to be written.
+    /// Allocates room for a payload. After an error the file is unchanged.
     pub fn reserve(&mut self, payload_bytes: usize) -> io::Result<()> {
         let needed_bytes = self.position + (FRAME_HEADER_BYTES + payload_bytes + ALIGN) as u64;
         if needed_bytes > self.reserved_bytes {
@@ -274,8 +277,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes a frame and, with `syncs`, syncs it and counts there how long the sync took, whether it succeeded or not.
-    /// After an error nobody knows what is on the disk.
+    /// Writes a frame and, with `syncs`, syncs the file and adds the duration, also of a failed sync. After an error
+    /// the content of the disk is unknown.
     pub fn append(&mut self, payload: &[u8], syncs: Option<&mut Histogram>) -> io::Result<()> {
         let length = payload.len() as u32;
         let crc = frame_crc(self.salt, length, self.next_sequence, payload);
@@ -299,12 +302,12 @@ impl Wal {
     }
 }
 
-/// The salt only has to differ between files, so that a frame of one is no frame of another.
+/// The salt differs between files, so that a frame is valid in its own file only.
 fn salt_of(number: u64, first_sequence: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ first_sequence
 }
 
-/// See [`Wal::ended`].
+/// The file of [`Wal::ended`].
 #[derive(Debug)]
 struct NoFile;
 
@@ -337,26 +340,26 @@ fn frame_crc(salt: u64, length: u32, sequence: u64, payload: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, payload)
 }
 
-/// A write-ahead file that was read.
+/// The content of a write-ahead file.
 #[derive(Debug)]
 pub struct WalContent {
-    /// Whether appends are in it.
+    /// Whether it contains appends.
     pub has_data: bool,
-    /// Of its first frame.
+    /// Sequence number of its first frame.
     pub first_sequence: u64,
-    /// Payloads, in order.
+    /// Payloads in order.
     pub frames: Vec<Vec<u8>>,
-    /// Where the first bad frame is if a good one comes after it.
+    /// Position of the first damaged frame with a valid one after it.
     pub damaged_at: Option<usize>,
-    /// Bytes of a frame that was being written.
+    /// Bytes of an unfinished frame.
     pub torn_bytes: usize,
-    /// Where the last good frame lies.
+    /// Byte range of the last valid frame.
     last_frame: Option<std::ops::Range<usize>>,
 }
 
 impl WalContent {
-    /// The entries of a file that [`read_wal`] read, and at which byte of it each ends. Errors: `InvalidData` at an
-    /// entry of another version, behind which nothing of its frame can be read.
+    /// Iterates over the entries of a file that [`read_wal`] read, each with its end position. Errors: `InvalidData` at
+    /// an entry of another version; the rest of its frame cannot be read.
     pub fn entries(&self) -> impl Iterator<Item = io::Result<(u64, WalEntry<'_>)>> {
         let mut frame_at = FILE_HEADER_BYTES;
         self.frames.iter().flat_map(move |payload| {
@@ -371,13 +374,13 @@ impl WalContent {
     }
 }
 
-/// What is said of bytes that no version of this program has written.
+/// Returns an error for bytes that no version of rota writes.
 pub(super) fn wrong(reason: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason.into())
 }
 
-/// Makes what was read durable. The last frame is written again first: the sync that it had may have failed, and then
-/// the operating system shows what the disk does not have. The ones before it were synced before it was written.
+/// Makes a file that was read durable. Writes the last frame again first: its sync may have failed, and then the
+/// operating system shows what the disk lacks. Earlier frames were synced before it was written.
 pub fn secure(files: &dyn Files, path: &Path, content: &WalContent) -> io::Result<()> {
     let Some(frame) = content.last_frame.clone() else { return Ok(()) };
     let file = files.open(path, Access::Write)?;
@@ -389,7 +392,23 @@ pub fn secure(files: &dyn Files, path: &Path, content: &WalContent) -> io::Resul
     file.sync()
 }
 
-/// Reads a write-ahead file. `None`: it has no header, because it was being created.
+/// Returns the number of a write-ahead file's format if it is a later one. A file that does not exist has none: the
+/// server may delete it while its directory is read.
+pub fn later_wal_format(files: &dyn Files, path: &Path) -> io::Result<Option<u64>> {
+    let file = match files.open(path, Access::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let mut header = [0; FILE_HEADER_BYTES];
+    let read = read_up_to(file.as_ref(), &mut header, 0)?;
+    let crc = u32::from_be_bytes([header[28], header[29], header[30], header[31]]);
+    if read < FILE_HEADER_BYTES || header[..7] != FILE_MAGIC[..7] || crc32c::crc32c(&header[..28]) != crc {
+        return Ok(None);
+    }
+    Ok((header[7] as char).to_digit(36).map(u64::from).filter(|format| *format > WAL_FORMAT))
+}
+
+/// Reads a write-ahead file; `None` without a header, which means that it was being created.
 pub fn read_wal(files: &dyn Files, path: &Path) -> io::Result<Option<WalContent>> {
     let bytes = read_file(files, path)?.unwrap_or_default();
     let Some((header, _)) = bytes.split_first_chunk::<FILE_HEADER_BYTES>() else { return Ok(None) };
@@ -423,7 +442,7 @@ pub fn read_wal(files: &dyn Files, path: &Path) -> io::Result<Option<WalContent>
     Ok(Some(content))
 }
 
-/// Every good frame of a file that has bad ones, and how many are missing between them. `None`: it has no header.
+/// Reads every valid frame of a damaged file, and counts the missing ones between them; `None` without a header.
 pub fn salvage_wal(files: &dyn Files, path: &Path) -> io::Result<Option<(WalContent, u64)>> {
     let Some(mut content) = read_wal(files, path)? else { return Ok(None) };
     let bytes = read_file(files, path)?.unwrap_or_default();
@@ -447,7 +466,7 @@ pub fn salvage_wal(files: &dyn Files, path: &Path) -> io::Result<Option<(WalCont
     Ok(Some((content, missing)))
 }
 
-/// A good frame at `at`: its sequence number and payload.
+/// Reads a valid frame at `at`: its sequence number and payload.
 fn frame_at(bytes: &[u8], at: usize, salt: u64) -> Option<(u64, &[u8])> {
     let mut rest = bytes.get(at..)?;
     if take::<4>(&mut rest)? != FRAME_MAGIC {
@@ -483,6 +502,11 @@ mod tests {
         assert_eq!(content.frames, [b"one".to_vec(), vec![], vec![7; 500]]);
         assert!(content.has_data && content.damaged_at.is_none() && content.torn_bytes == 0);
         assert_eq!(content.first_sequence, 40);
+    }
+
+    #[test]
+    fn a_file_that_vanishes_has_no_later_format() {
+        assert_eq!(later_wal_format(&ForgetfulFiles::new(64), Path::new("rota.wal.0000000003")).unwrap(), None);
     }
 
     #[test]

@@ -73,7 +73,7 @@ fn after_a_second_crash_during_recovery_nothing_is_lost_either() {
                     break;
                 }
                 let verdict = workload.verdict(&files.after_crash(next), Fsync);
-                // What `verdict` appends itself may be there: it was not told that it is.
+                // What `verdict` appends itself may be there: it has no acknowledgement.
                 let is_own =
                     verdict.as_ref().is_err_and(|reason| reason.contains(&format!("{:?}", b"new key".to_vec())));
                 assert!(verdict.is_ok() || is_own, "{at}, {survival:?}, then {again}, {next:?}: {verdict:?}");
@@ -102,7 +102,7 @@ fn after_a_failure_of_any_operation_what_was_acknowledged_is_there_even_if_the_p
         }
     }
     assert!(noticed > 0);
-    println!("{operations} operations, {tried} failures, {noticed} of {} told to somebody", operations * 4);
+    println!("{operations} operations, {tried} failures, {noticed} of {} reported", operations * 4);
 }
 
 /// The first bad verdict on the crashes of a workload in whose file system a bug is planted.
@@ -211,6 +211,6 @@ fn planted_bugs_are_found() {
     for (name, bug) in BUGS {
         let reason = caught(bug);
         println!("{name}: {reason:?}");
-        assert!(reason.is_some(), "{name}: nobody noticed");
+        assert!(reason.is_some(), "{name}: it was not found");
     }
 }

@@ -1,4 +1,4 @@
-//! A fixed workload on a store, and what it was told: after any crash the log has to agree with that.
+//! A fixed workload on a store, with its acknowledgements: the log has to agree with them after any crash.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,9 +32,9 @@ pub fn options(durability: Durability) -> StoreOptions {
     }
 }
 
-/// What was asked for and told of one life of a partition.
+/// The requests and answers of one life of a partition.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct History {
     /// Offset to key, value and epoch, of acknowledged records.
     acknowledged: BTreeMap<i64, Asked>,
     /// Of records that may be there or not.
@@ -50,7 +50,7 @@ type Life = (&'static str, i32, u128);
 
 #[derive(Debug, Default)]
 pub struct Workload {
-    pub told: BTreeMap<Life, Told>,
+    pub told: BTreeMap<Life, History>,
     /// Lives whose deletion was acknowledged, or asked for.
     deleted: BTreeSet<Life>,
     deleting: BTreeSet<Life>,
@@ -276,7 +276,7 @@ fn read(files: &ForgetfulFiles) -> Result<Option<Records>, String> {
     }
 }
 
-/// Whoever reads the segments' files finds whole batches and nothing else.
+/// The segments' files contain whole batches and nothing else.
 fn whole_batches(files: &ForgetfulFiles) -> Result<(), String> {
     for dir in files.list(Path::new("")).expect("there is a root").into_iter().filter(|entry| entry.is_dir) {
         for entry in files.list(Path::new(&dir.name)).expect("it is listed") {
@@ -302,7 +302,7 @@ fn append_one(store: &mut Store, partition: PartitionHandle, epoch: i32) -> Resu
     outcomes.into_iter().last().expect("two").map_err(|error| format!("cannot go on: {error}"))
 }
 
-impl Told {
+impl History {
     fn check(&self, is_compacted: bool, records: &[StoredRecord]) -> Result<(), String> {
         if !records.is_sorted_by(|one, next| one.offset < next.offset) {
             return Err("offsets do not ascend".into());
@@ -314,7 +314,7 @@ impl Told {
                 Some(asked) if *asked == content => {}
                 Some(_) => return Err(format!("offset {offset} was acknowledged with another record")),
                 None if self.uncertain.contains(&content) => {}
-                None => return Err(format!("nobody is to find {content:?} at offset {offset}")),
+                None => return Err(format!("{content:?} must not be found at offset {offset}")),
             }
             let in_force = self.epochs.iter().rfind(|(_, start)| *start <= offset).map(|(epoch, _)| *epoch);
             if in_force.is_some_and(|in_force| epoch < in_force) {
