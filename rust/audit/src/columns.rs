@@ -1,13 +1,13 @@
-//! Rows as columns in Apache Arrow's layout: little-endian numbers, offsets of 32 bits, a bit for each value there is.
+//! Rows as columns in Apache Arrow's layout: little-endian numbers, 32-bit offsets, one validity bit per value.
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// 64-bit integers.
     Long,
     /// 32-bit integers.
     Int,
-    /// UTF-8.
+    /// UTF-8 strings.
     Text,
     /// Bytes.
     Bytes,
@@ -16,9 +16,9 @@ pub enum Kind {
 /// The buffers of one column.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    /// One bit a row, the lowest first: whether there is a value.
+    /// One validity bit per row, lowest bit first.
     pub validity: Vec<u8>,
-    /// One more than rows, for text and bytes; empty otherwise.
+    /// Rows + 1 offsets for strings and bytes; empty for numbers.
     pub offsets: Vec<u8>,
     /// The values.
     pub data: Vec<u8>,
@@ -62,11 +62,11 @@ impl Buffers {
 
 macro_rules! columns {
     ($($(#[$doc:meta])* $name:ident: $kind:ident, $type:ty, $push:ident;)+) => {
-        /// One row; what a row has no word for is `None`.
+        /// One row; columns that do not apply are `None`.
         #[derive(Clone, Copy, Debug, Default)]
         pub struct Row<'a> { $($(#[$doc])* pub $name: Option<$type>,)+ }
 
-        /// Rows, column by column.
+        /// Rows in columns.
         #[derive(Debug, Default)]
         pub struct Columns {
             rows: usize,
@@ -74,7 +74,7 @@ macro_rules! columns {
         }
 
         impl Columns {
-            /// Names and kinds, in their order.
+            /// Names and types of the columns, in order.
             pub const NAMES: &'static [(&'static str, Kind)] = &[$((stringify!($name), Kind::$kind),)+];
 
             /// Adds a row.
@@ -83,12 +83,12 @@ macro_rules! columns {
                 $(self.$name.$push(row.$name);)+
             }
 
-            /// The columns in the order of [`Columns::NAMES`].
+            /// Returns the columns in the order of [`Columns::NAMES`].
             pub fn into_buffers(self) -> Vec<Buffers> {
                 vec![$(self.$name,)+]
             }
 
-            /// Bytes of all values.
+            /// Returns the size of all values in bytes.
             pub fn size_bytes(&self) -> usize {
                 [$(self.$name.data.len(),)+].iter().sum()
             }
@@ -97,62 +97,62 @@ macro_rules! columns {
 }
 
 columns! {
-    /// Of the record in its partition.
+    /// Offset of the record in its partition.
     offset: Long, i64, push_long;
-    /// Of the row among those of its record, from 0.
+    /// Index of the row among those of its record, from 0.
     part: Int, i32, push_int;
-    /// Of the entry in its incarnation (journals).
+    /// Sequence number of the entry in its incarnation (journals).
     sequence: Long, i64, push_long;
-    /// When, milliseconds since the Unix epoch.
+    /// Time in milliseconds since the Unix epoch.
     at_ms: Long, i64, push_long;
-    /// When, on the coordinator's monotonic clock (journals).
+    /// Time on the coordinator's monotonic clock in milliseconds (journals).
     mono_ms: Long, i64, push_long;
-    /// What the row is: docs/audit.md has the list.
+    /// Type of the row; docs/audit.md lists the types.
     kind: Text, &'a str, push_text;
     /// The group.
     group: Text, &'a str, push_text;
     /// The request's name, such as `JoinGroup`.
     api: Text, &'a str, push_text;
-    /// Of a request and of its answer.
+    /// The ticket of a request and of its answer.
     ticket: Long, i64, push_long;
-    /// The answer's error, `NONE` if it was none; of a request that is not answered at once, nothing.
+    /// Error of the answer, `NONE` on success; null for a request that is not answered at once.
     error: Text, &'a str, push_text;
     /// The member.
     member: Text, &'a str, push_text;
-    /// Its `group.instance.id`.
+    /// The `group.instance.id`.
     instance: Text, &'a str, push_text;
-    /// The client's name for itself.
+    /// The `client.id`.
     client: Text, &'a str, push_text;
-    /// The generation; of the newer protocols the epoch.
+    /// The generation, or the epoch in other protocols.
     generation: Int, i32, push_int;
     /// The leader's member id.
     leader: Text, &'a str, push_text;
     /// The chosen protocol.
     protocol: Text, &'a str, push_text;
-    /// How long the member may be silent.
+    /// `session.timeout.ms`, in milliseconds.
     session_timeout_ms: Int, i32, push_int;
-    /// How long a rebalance waits for the member.
+    /// `rebalance.timeout.ms`, in milliseconds.
     rebalance_timeout_ms: Int, i32, push_int;
-    /// The deadline that fired, such as `Session`.
+    /// The fired deadline, such as `Session`.
     timer: Text, &'a str, push_text;
-    /// Of an append and of its end.
+    /// Id of an append and of its completion.
     append_id: Long, i64, push_long;
     /// The topic.
     topic: Text, &'a str, push_text;
-    /// The topic's partition.
+    /// The topic's partition index.
     topic_partition: Int, i32, push_int;
-    /// The committed offset; of a tombstone nothing.
+    /// The committed offset; null for a tombstone.
     committed: Long, i64, push_long;
-    /// How many: members of a group, entries that are missing.
+    /// A number: members of a group, or missing entries.
     count: Long, i64, push_long;
-    /// An assignment's bytes, or the key of a record that is not known.
+    /// The bytes of an assignment, or the key of an unknown record.
     payload: Bytes, &'a [u8], push_bytes;
-    /// In words: a state, a reason, what could not be read.
+    /// Text: a state, a reason, or what could not be read.
     note: Text, &'a str, push_text;
 }
 
 impl Columns {
-    /// How many rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }

@@ -1,4 +1,4 @@
-//! Entries of a journal with something wrong in them, to see whether an audit notices.
+//! Damages entries of a journal, to test whether an audit notices.
 
 use rota_core::ErrorCode;
 use rota_journal::{
@@ -6,40 +6,40 @@ use rota_journal::{
     owned::{Answer, Request},
 };
 
-/// What to change: `None` and `false` leave things as they are.
+/// The changes; `None` and `false` change nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Edit<'a> {
-    /// The entry's number.
+    /// The entry's sequence number.
     pub sequence: Option<u64>,
-    /// Both clocks, milliseconds.
+    /// Added to both times, in milliseconds.
     pub later_ms: i64,
-    /// Only answers to `JoinGroup` that name this member are changed.
+    /// Restricts changes of `JoinGroup` answers to this member.
     pub told: Option<&'a str>,
-    /// Of answers.
+    /// The error of answers.
     pub error: Option<ErrorCode>,
-    /// Of answers to `JoinGroup`.
+    /// The generation in `JoinGroup` answers.
     pub generation: Option<i32>,
-    /// Of answers to `JoinGroup`.
+    /// The leader in `JoinGroup` answers.
     pub leader: Option<&'a str>,
-    /// Of answers to `JoinGroup`.
+    /// The protocol in `JoinGroup` answers.
     pub protocol: Option<&'a str>,
-    /// Of answers to `SyncGroup`.
+    /// The assignment in `SyncGroup` answers.
     pub assignment: Option<&'a [u8]>,
-    /// Who is left out of the leader's list.
+    /// A member removed from the leader's list.
     pub unlisted: Option<&'a str>,
-    /// With which `Heartbeat`, `SyncGroup` and `OffsetCommit` were sent.
+    /// The generation in `Heartbeat`, `SyncGroup` and `OffsetCommit` requests.
     pub asked_generation: Option<i32>,
-    /// Who sent `Heartbeat`, `SyncGroup` and `OffsetCommit`.
+    /// The member in `Heartbeat`, `SyncGroup` and `OffsetCommit` requests.
     pub asked_by: Option<&'a str>,
-    /// Which append has ended.
+    /// The id of the completed append.
     pub append_id: Option<u64>,
-    /// Nobody is answered.
+    /// Removes all answers.
     pub without_answers: bool,
-    /// Everybody is answered twice.
+    /// Repeats all answers.
     pub answers_twice: bool,
 }
 
-/// The bytes of the entry that `value` is, changed.
+/// Returns the changed bytes of the entry `value`.
 pub fn edit(value: &[u8], changes: &Edit<'_>) -> Result<Vec<u8>, EntryError> {
     let mut entry = Entry::read(value)?;
     entry.sequence = changes.sequence.unwrap_or(entry.sequence);

@@ -1,4 +1,4 @@
-//! The rows of one entry of a journal: what happened, then what came of it.
+//! The rows of one entry of a journal: the event, then its effects.
 
 use rota_core::{Coordinator, ErrorCode, Now, Projection, Ticket};
 use rota_journal::{
@@ -12,7 +12,7 @@ use crate::{
     record_rows::classic_rows,
 };
 
-/// Adds the rows of the entry.
+/// Adds the rows of an entry.
 pub(crate) fn journal_rows(position: &Position<'_>, filter: &Filter, columns: &mut Columns) -> Result<(), EntryError> {
     let group = std::str::from_utf8(position.key).unwrap_or_default();
     if !filter.wants_group(group) {
@@ -26,7 +26,7 @@ pub(crate) fn journal_rows(position: &Position<'_>, filter: &Filter, columns: &m
         columns.push(&Row { offset, part, at_ms, kind, group, payload, ..Row::default() });
     }
     let entry = Entry::read(value)?;
-    // Where an incarnation begins, or entries are missing, is of interest whenever that was.
+    // Starts of incarnations and missing entries are included whatever their time.
     let is_mark = matches!(entry.event, OwnedEvent::Began { .. } | OwnedEvent::Gap { .. } | OwnedEvent::Loaded { .. });
     if !is_mark && !filter.wants_time(entry.now.wall_ms) {
         return Ok(());
@@ -60,7 +60,7 @@ pub(crate) fn journal_rows(position: &Position<'_>, filter: &Filter, columns: &m
     Ok(())
 }
 
-/// The rows of an entry in the making.
+/// The rows of an entry under construction.
 struct Rows<'a, 'c> {
     base: Row<'a>,
     part: i32,
@@ -109,6 +109,7 @@ impl Rows<'_, '_> {
             OwnedEvent::Rebalanced { .. } => self.push(mark("rebalanced")),
             OwnedEvent::Gap { entries } => self.push(Row { count: Some(*entries as i64), ..mark("gap") }),
             OwnedEvent::Configured { .. } => self.push(mark("configured")),
+            OwnedEvent::GroupConfigured { .. } => self.push(mark("group_configured")),
             OwnedEvent::TopicsChanged { topics } => {
                 for topic in topics {
                     self.push(Row { topic: Some(&topic.name), ..mark("topics_changed") });
@@ -117,7 +118,7 @@ impl Rows<'_, '_> {
         }
     }
 
-    /// A whole state: a row for each of its groups, and one for each member.
+    /// Adds the rows of a snapshot: one per group, and one per member of a classic group.
     fn state(&mut self, kind: &'static str, state: &[u8], filter: &Filter) {
         let base = self.base;
         self.push(Row { kind: Some(kind), count: Some(state.len() as i64), ..base });
@@ -134,6 +135,9 @@ impl Rows<'_, '_> {
             {
                 self.held_group(kind, &group);
             }
+        }
+        for group_id in coordinator.consumer_group_ids().filter(|id| filter.wants_group(id)) {
+            self.push(Row { kind: Some("consumer"), group: Some(group_id), note: Some(kind), ..base });
         }
     }
 
@@ -244,7 +248,7 @@ impl Rows<'_, '_> {
     fn answer(&mut self, event: &OwnedEvent<'_>, ticket: Ticket, answer: &Answer<'_>) {
         let error = Some(error_of(answer).name());
         let told = Row { kind: Some("answer"), ticket: Some(ticket.0 as i64), error, ..self.base };
-        // What comes at once and says no more than an error has been said by the request's row.
+        // An immediate answer with only an error is part of the request's row.
         let is_at_once = matches!(event, OwnedEvent::Submitted { ticket: asked, .. } if *asked == ticket);
         match answer {
             Answer::JoinGroup(join) => {
@@ -284,7 +288,7 @@ impl Rows<'_, '_> {
     }
 }
 
-/// The error of the answer as a whole; of partitions the first that is one.
+/// Returns the error of the whole answer, or the first error of a partition.
 fn error_of(answer: &Answer<'_>) -> ErrorCode {
     let first = |mut codes: Box<dyn Iterator<Item = ErrorCode> + '_>| {
         codes.find(|code| *code != ErrorCode::None).unwrap_or(ErrorCode::None)

@@ -2,15 +2,15 @@
 //!
 //! | item | what it is |
 //! |---|---|
-//! | [`cut`], [`Range`] | a segment file cut into parts that begin and end with a batch |
-//! | [`first_wrong`] | where it is damaged so that something else may have what stood there |
-//! | [`RangeReader`] | the rows of one such part, some thousands at a time |
-//! | [`records_in`] | its records as they are |
-//! | [`Columns`], [`Row`] | rows, laid out as Apache Arrow lays them out |
-//! | [`edit`] | an entry of a journal with something wrong in it, to see whether an audit notices |
-//! | [`replay_range`] | a part of a journal folded through the coordinator, from one whole state to another |
+//! | [`cut`], [`Range`] | parts of a segment file that begin and end with a batch |
+//! | [`first_wrong`] | the first damage that may hide an offset |
+//! | [`RangeReader`] | the rows of one part, some thousands at a time |
+//! | [`records_in`] | the records of one part |
+//! | [`Columns`], [`Row`] | rows in Apache Arrow's layout |
+//! | [`edit`] | damages an entry of a journal, to test whether an audit notices |
+//! | [`replay_range`] | replays a part of a journal, from one snapshot to another |
 //!
-//! What cannot be read is a row, too, that says so: one bad batch does not hide the others.
+//! Unreadable bytes become a row, too, so that one damaged batch does not hide the others.
 #![forbid(unsafe_code)]
 #![expect(clippy::large_types_passed_by_value, reason = "a row is made by changing a copy of another one")]
 

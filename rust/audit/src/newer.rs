@@ -1,4 +1,4 @@
-//! The records of the newer consumer protocol: who, which epoch, which partitions. Others are kept raw.
+//! Records of the newer consumer protocol: members, epochs and partitions. Other records are kept as bytes.
 
 use crate::{
     columns::{Columns, Row},
@@ -9,7 +9,7 @@ const MEMBER: i16 = 5;
 const TARGET: i16 = 7;
 const CURRENT: i16 = 8;
 
-/// Key types, what their rows are called, and whether a second string in the key is a member.
+/// Key types, the types of their rows, and whether the second string of the key is a member.
 const TYPES: [(i16, &str, bool); 7] = [
     (3, "consumer_group", false),
     (4, "consumer_topics", false),
@@ -20,7 +20,7 @@ const TYPES: [(i16, &str, bool); 7] = [
     (16, "consumer_regex", false),
 ];
 
-/// Adds the rows of a record that is no offset and no classic group.
+/// Adds the rows of a record that is neither an offset nor a classic group.
 pub(crate) fn newer_rows(base: Row<'_>, key: &[u8], value: Option<&[u8]>, filter: &Filter, columns: &mut Columns) {
     let raw = Row { kind: Some("other"), payload: Some(key), ..base };
     let Some((row, key_type)) = row_of_key(base, key) else { return columns.push(&raw) };
@@ -49,7 +49,7 @@ fn row_of_key<'a>(base: Row<'a>, key: &'a [u8]) -> Option<(Row<'a>, i16)> {
     Some((Row { kind: Some(kind), group, member, ..base }, key_type))
 }
 
-/// `None`: the value ends early or is of a version that is not known.
+/// Returns `None` if the value is truncated or has an unknown version.
 fn read_value(row: Row<'_>, key_type: i16, mut fields: Fields<'_>, push: &mut impl FnMut(Row<'_>)) -> Option<()> {
     let version = i16::from_be_bytes(fields.take()?);
     if version != 0 {
@@ -83,7 +83,7 @@ fn assigned<'a>(kind: &'a str, row: Row<'a>, topic: &'a str, partition: i32) -> 
     Row { kind: Some(kind), topic: Some(topic), topic_partition: Some(partition), ..row }
 }
 
-/// Fields of the flexible versions, taken off the front; every method gives `None` where the bytes end.
+/// Reads fields of the flexible versions from the front. Every method returns `None` at the end of the bytes.
 struct Fields<'a> {
     rest: &'a [u8],
 }
@@ -119,7 +119,7 @@ impl<'a> Fields<'a> {
     }
 
     #[expect(clippy::option_option, reason = "null is a value")]
-    /// The outer `None`: the bytes end; the inner one: null.
+    /// The outer `None`: the bytes end; the inner `None`: null.
     fn compact_string(&mut self) -> Option<Option<&'a str>> {
         match self.varint()? {
             0 => Some(None),
@@ -127,7 +127,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A list of topic ids with their partitions; the topic is its id as 32 hexadecimal digits.
+    /// Reads a list of topic ids with partitions. The topic is shown as 32 hexadecimal digits.
     fn partitions(&mut self, mut each: impl FnMut(&str, i32)) -> Option<()> {
         for _ in 1..self.varint()? {
             let topic = format!("{:032x}", u128::from_be_bytes(self.take()?));

@@ -1,4 +1,4 @@
-//! Segment files cut into parts that several readers can take.
+//! Splits segment files into parts for several readers.
 
 use std::{
     fs::File,
@@ -10,20 +10,20 @@ use rota_log::{Batch, BatchHeader, HEADER_BYTES, later_batch};
 
 use crate::reader::range_bytes;
 
-/// A part of a segment file: whole batches, or what stands where one should begin.
+/// A part of a segment file: whole batches, or damaged bytes in place of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Its first byte.
+    /// Position of its first byte.
     pub start: u64,
-    /// The byte after it.
+    /// Position after its last byte.
     pub end: u64,
-    /// The offset that its first record has if none is missing before it.
+    /// Expected offset of its first record.
     pub first_offset: i64,
-    /// The offset after its last record.
+    /// Offset after its last record.
     pub next_offset: i64,
-    /// The newest timestamp of its batches, wall milliseconds; `i64::MAX` if that is not known.
+    /// The newest timestamp of its batches in wall milliseconds; `i64::MAX` if unknown.
     pub newest_ms: i64,
-    /// Records, as the batches' headers count them.
+    /// Number of records, from the batch headers.
     pub records: u64,
 }
 
@@ -126,7 +126,7 @@ fn is_right(batch: &Batch<'_>, next_offset: i64, checked_from: i64) -> bool {
     header.last_offset() < checked_from || (is_in_place && batch.check_crc().is_ok())
 }
 
-/// The header of the next batch, over which the reader goes; `None`: there is no whole batch in `left_bytes`.
+/// Reads the header of the next batch and skips the batch; `None` if `left_bytes` has no whole batch.
 fn next_header(reader: &mut BufReader<File>, left_bytes: u64) -> io::Result<Option<BatchHeader>> {
     if left_bytes < HEADER_BYTES as u64 {
         return Ok(None);

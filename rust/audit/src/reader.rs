@@ -1,4 +1,4 @@
-//! The rows of one range.
+//! Reads the rows of one range.
 
 use std::{
     collections::BTreeSet,
@@ -15,29 +15,29 @@ use crate::{
     record_rows::record_rows,
 };
 
-/// When a reader hands over what it has.
+/// Maximum rows returned at once.
 const ROWS_AT_ONCE: usize = 16_384;
 const BYTES_AT_ONCE: usize = 16 << 20;
 
-/// What a log has in it.
+/// The content of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The records of `__consumer_offsets`.
+    /// Records of `__consumer_offsets`.
     Offsets,
-    /// The entries of a journal.
+    /// Entries of a journal.
     Journal,
 }
 
-/// What of a log is wanted. Rows about no group in particular are always among it.
+/// Selects rows of a log. Rows without a group are always selected.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// These groups; `None`: all.
+    /// Group ids; `None`: all.
     pub groups: Option<BTreeSet<String>>,
-    /// Not earlier, wall milliseconds.
+    /// Start time in wall milliseconds, inclusive.
     pub since_ms: Option<i64>,
-    /// Not later, wall milliseconds.
+    /// End time in wall milliseconds, inclusive.
     pub until_ms: Option<i64>,
-    /// Before its rows each entry of a journal, whole.
+    /// Whether each entry of a journal is added as a whole before its rows.
     pub has_entries: bool,
 }
 
@@ -51,17 +51,17 @@ impl Filter {
     }
 }
 
-/// What a record is read from.
+/// The position of a record.
 pub(crate) struct Position<'a> {
     pub offset: i64,
     pub at_ms: i64,
     pub key: &'a [u8],
     pub value: Option<&'a [u8]>,
-    /// Something to say about every row of the record.
+    /// A note for every row of the record.
     pub note: Option<&'static str>,
 }
 
-/// Reads one range into memory and gives its rows.
+/// Reads one range into memory and returns its rows.
 #[derive(Debug)]
 pub struct RangeReader {
     bytes: Vec<u8>,
@@ -69,14 +69,14 @@ pub struct RangeReader {
     next_offset: i64,
     source: Source,
     filter: Filter,
-    /// Nothing follows the range: what ends early is what a crash leaves.
+    /// Whether nothing follows the range, so that a truncated batch is what a crash leaves.
     is_newest: bool,
     columns: Columns,
 }
 
 impl RangeReader {
-    /// Of the `pieces` of the file at `path`, each from a byte to the one after its last, one after the other. Their
-    /// first record should have `first_offset`.
+    /// Opens the `pieces` of the file at `path`, each from a start position to an end. The first record should have
+    /// `first_offset`.
     pub fn open(
         path: &Path,
         pieces: &[(u64, u64)],
@@ -101,7 +101,7 @@ impl RangeReader {
         })
     }
 
-    /// The next rows; `None`: there are no more.
+    /// Returns the next rows; `None` at the end.
     pub fn next_columns(&mut self) -> Option<Columns> {
         let bytes = std::mem::take(&mut self.bytes);
         while self.at < bytes.len() && !self.is_full() {
@@ -118,7 +118,7 @@ impl RangeReader {
         (columns.rows() > 0).then_some(columns)
     }
 
-    /// Goes over bytes that begin with no batch to the next one, if there is one: nobody writes behind half a batch.
+    /// Skips damaged bytes to the next batch, if any: nothing is written after half a batch.
     fn skip(&mut self, bytes: &[u8], error: &BatchError) {
         let next = later_batch(bytes, self.next_offset, i64::MAX);
         let kind = if self.is_newest && next.is_none() { "torn" } else { "unreadable" };
@@ -172,7 +172,7 @@ impl RangeReader {
         Ok(())
     }
 
-    /// Offsets that no record has: compaction or retention took them.
+    /// Adds a row for offsets without a record, removed by compaction or retention.
     fn push_missing(&mut self, count: i64) {
         if count > 0 {
             let (offset, count) = (Some(self.next_offset), Some(count));
@@ -197,9 +197,9 @@ impl RangeReader {
     }
 }
 
-/// The records with a key in the `pieces` of the file at `path`, as they are; control batches have none. They have the
-/// `offsets` from the first to before the second, in order. If nothing follows them (`is_newest`), what a crash left of
-/// a last batch is no error. Errors: those of reading; `InvalidData`.
+/// Returns the records with a key in the `pieces` of the file at `path`, without control batches, within the range
+/// `offsets`, in order. With `is_newest`, a truncated last batch is not an error. Errors: those of reading;
+/// `InvalidData`.
 pub fn records_in(
     path: &Path,
     pieces: &[(u64, u64)],

@@ -11,7 +11,7 @@ use crate::{
     reader::{Filter, Position},
 };
 
-/// Adds the rows of the record.
+/// Adds the rows of a record.
 pub(crate) fn record_rows(position: &Position<'_>, filter: &Filter, columns: &mut Columns) -> Result<(), RecordError> {
     if !filter.wants_time(position.at_ms) {
         return Ok(());
@@ -34,7 +34,7 @@ pub(crate) fn record_rows(position: &Position<'_>, filter: &Filter, columns: &mu
     Ok(())
 }
 
-/// The rows of an offset or a group; `base` says where they are from.
+/// Adds the rows of an offset or a group; `base` has the position.
 pub(crate) fn classic_rows(base: Row<'_>, record: &Record, columns: &mut Columns) {
     match record {
         Record::Offset { group_id, topic, partition, value } => columns.push(&Row {
@@ -49,7 +49,11 @@ pub(crate) fn classic_rows(base: Row<'_>, record: &Record, columns: &mut Columns
         Record::Group { group_id, value: None } => {
             columns.push(&Row { kind: Some("group"), group: Some(group_id), ..base });
         }
-        Record::Consumer { .. } | Record::Unknown { .. } => {
+        Record::Consumer { group_id, .. } => {
+            let payload = record.key_bytes();
+            columns.push(&Row { kind: Some("consumer"), group: Some(group_id), payload: Some(&payload), ..base });
+        }
+        Record::Unknown { .. } => {
             columns.push(&Row { kind: Some("other"), payload: Some(&record.key_bytes()), ..base });
         }
     }
@@ -86,7 +90,7 @@ fn group_rows(base: Row<'_>, group_id: &str, value: &GroupValue, columns: &mut C
     }
 }
 
-/// What a consumer subscribes to and what it was given; bytes that a consumer would not understand give no rows.
+/// Adds a consumer's subscription and assignment. Bytes that a consumer would not decode give no rows.
 fn consumer_rows<'a>(of_member: Row<'a>, member: &'a MemberValue, push: &mut impl FnMut(Row<'_>)) {
     for topic in embedded::topics(&member.subscription).unwrap_or_default() {
         push(Row { kind: Some("subscribed"), topic: Some(topic), ..of_member });

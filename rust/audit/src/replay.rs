@@ -1,34 +1,34 @@
-//! A part of a journal, folded through the coordinator.
+//! Replays a part of a journal.
 
 use std::{io, path::PathBuf};
 
 use rota_core::explain::Rebalance;
-use rota_journal::{Difference, Entry, OwnedEvent, Replay, Tally};
+use rota_journal::{Difference, Entry, OwnedEvent, Replay, ReplayCounts};
 use rota_log::{Batch, store::PAYLOAD_BYTES_MAX};
 
 use crate::reader::range_bytes;
 
-/// What came of folding a part.
+/// The result of replaying a part.
 #[derive(Debug, Default)]
 pub struct Fold {
-    /// What was folded.
-    pub tally: Tally,
-    /// Differences, and the offsets of their entries: the first behind each whole state.
+    /// Counts of the replay.
+    pub counts: ReplayCounts,
+    /// Differences with the offsets of their entries: the first one after each snapshot.
     pub differences: Vec<(i64, Difference)>,
-    /// Why there were generations, in the order in which they came to be.
+    /// Causes of generations, in order.
     pub causes: Vec<Cause>,
     /// Why the rest could not be read.
     pub damage: Option<String>,
 }
 
-/// Why a group came to its next generation.
+/// The cause of a group's new generation.
 #[derive(Clone, Debug)]
 pub struct Cause {
     /// The group.
     pub group_id: String,
-    /// Of the entry that completed the join phase.
+    /// Offset of the entry that completed the join phase.
     pub offset: i64,
-    /// What the coordinator says of it.
+    /// The coordinator's record of the rebalance.
     pub rebalance: Rebalance,
 }
 
@@ -52,12 +52,12 @@ pub fn replay_range(ranges: &[(PathBuf, u64, u64)], is_first: bool) -> io::Resul
                 Err(error) => return Ok(fold.damaged(format!("`{}`: {error}", path.display()))),
             }
         }
-        // What begins in a later range is that one's affair.
+        // Entries of a later range belong to another call.
         if fold.is_over || !fold.is_running {
             break;
         }
     }
-    fold.fold.tally += fold.replay.tally();
+    fold.fold.counts += fold.replay.counts();
     Ok(fold.fold)
 }
 
@@ -70,7 +70,7 @@ struct Folding {
 
 impl Folding {
     fn damaged(mut self, reason: String) -> Fold {
-        self.fold.tally += self.replay.tally();
+        self.fold.counts += self.replay.counts();
         self.fold.damage = Some(reason);
         self.fold
     }
@@ -103,12 +103,12 @@ impl Folding {
 
     fn part_ways(&mut self, offset: i64, difference: Difference) {
         self.fold.differences.push((offset, difference));
-        self.fold.tally += std::mem::take(&mut self.replay).tally();
+        self.fold.counts += std::mem::take(&mut self.replay).counts();
         self.is_running = false;
     }
 }
 
-/// Whether a fold can begin with this entry: it has a whole state, or is the first of an incarnation.
+/// Whether a replay can start at this entry: a snapshot, or the first entry of an incarnation.
 fn begins_anew(value: &[u8]) -> bool {
     Entry::read(value).is_ok_and(|entry| matches!(entry.event, OwnedEvent::Snapshot { .. } | OwnedEvent::Began { .. }))
 }
