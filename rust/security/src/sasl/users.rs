@@ -1,0 +1,196 @@
+//! The users of a server and their credentials, in a file of lines `NAME MECHANISM ITERATIONS:SALT:STORED:SERVER`.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Mutex, PoisonError},
+};
+
+use ring::hmac;
+use subtle::ConstantTimeEq as _;
+
+use super::{
+    Mechanism,
+    scram::{Credential, Hash, ITERATIONS_MIN},
+};
+
+/// Maximum users whose verified password is remembered, for PLAIN.
+const VERIFIED_MAX: usize = 10_000;
+
+/// The users of a server.
+pub struct Users {
+    credentials: BTreeMap<String, BTreeMap<Hash, Credential>>,
+    /// A key of this start.
+    secret: [u8; 32],
+    unknown: UnknownUser,
+    /// The user and a keyed digest of each password that was right: PLAIN sends it with every connection, and verifying
+    /// it costs thousands of digests.
+    verified: Mutex<BTreeMap<String, Vec<u8>>>,
+}
+
+/// What the credentials of users who do not exist are made of, so that they look like those of users who exist.
+struct UnknownUser {
+    /// The key of their salts. It is made of the stored keys, so that the salts survive a restart as true ones do.
+    key: Vec<u8>,
+    /// The most frequent hash.
+    hash: Hash,
+    /// The most frequent number of iterations with each hash.
+    iterations: BTreeMap<Hash, u32>,
+}
+
+impl UnknownUser {
+    fn beside(credentials: &BTreeMap<String, BTreeMap<Hash, Credential>>, secret: &[u8]) -> UnknownUser {
+        let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, b"salts of unknown users"));
+        let mut counts: BTreeMap<Hash, BTreeMap<u32, usize>> = BTreeMap::new();
+        for credential in credentials.values().flat_map(BTreeMap::values) {
+            context.update(credential.stored_key());
+            *counts.entry(credential.hash).or_default().entry(credential.iterations).or_default() += 1;
+        }
+        // PLAIN takes the first credential of a user.
+        let users_of = |hash: &Hash| credentials.values().filter(|own| own.keys().next() == Some(hash)).count();
+        let hash = [Hash::Sha256, Hash::Sha512].into_iter().max_by_key(users_of).unwrap_or(Hash::Sha512);
+        let frequent = |counts: BTreeMap<u32, usize>| counts.into_iter().max_by_key(|(_, users)| *users);
+        let iterations = counts.into_iter().filter_map(|(hash, counts)| Some((hash, frequent(counts)?.0))).collect();
+        let key = if credentials.is_empty() { secret.to_vec() } else { context.sign().as_ref().to_vec() };
+        UnknownUser { key, hash, iterations }
+    }
+
+    fn credential(&self, name: &str, hash: Hash) -> Credential {
+        let iterations = self.iterations.get(&hash).copied().unwrap_or(ITERATIONS_MIN);
+        Credential::of_unknown_user(hash, &self.key, name, iterations)
+    }
+}
+
+/// Without credentials.
+impl fmt::Debug for Users {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_set().entries(self.credentials.keys()).finish()
+    }
+}
+
+/// A line of a users file is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLine {
+    /// The line number, from 1.
+    pub line: usize,
+    /// The reason.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "line {}: {}; `rota user add` writes such lines", self.line, self.reason)
+    }
+}
+
+/// Whether a user can have this name: printable ASCII without blanks, as SCRAM allows in Kafka.
+pub fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('#') && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+impl Users {
+    /// Creates a set without users. `secret` must be unpredictable.
+    pub fn new(secret: [u8; 32]) -> Users {
+        let (credentials, unknown) = (BTreeMap::new(), UnknownUser::beside(&BTreeMap::new(), &secret));
+        Users { credentials, secret, unknown, verified: Mutex::default() }
+    }
+
+    /// Adds the credentials in the text of a users file. Empty lines and lines that begin with `#` are skipped.
+    pub fn read(&mut self, text: &str) -> Result<(), BadLine> {
+        for (at, line) in text.lines().enumerate() {
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let wrong = |reason| BadLine { line: at + 1, reason };
+            let parts: Vec<&str> = line.split_whitespace().collect();
+            let [name, mechanism, credential] = parts[..] else {
+                return Err(wrong("expected a name, a mechanism and a credential"));
+            };
+            let Some(Mechanism::Scram(hash)) = Mechanism::named(mechanism) else {
+                return Err(wrong("the mechanism is neither SCRAM-SHA-256 nor SCRAM-SHA-512"));
+            };
+            if !is_name(name) {
+                return Err(wrong("the name has characters other than printable ASCII"));
+            }
+            let credential = Credential::parse(hash, credential).ok_or_else(|| wrong("the credential is malformed"))?;
+            self.credentials.entry(name.to_owned()).or_default().insert(hash, credential);
+        }
+        self.unknown = UnknownUser::beside(&self.credentials, &self.secret);
+        Ok(())
+    }
+
+    /// Adds a user, or replaces the user's credential for the same mechanism.
+    pub fn add(&mut self, name: &str, credential: Credential) {
+        self.credentials.entry(name.to_owned()).or_default().insert(credential.hash, credential);
+        self.unknown = UnknownUser::beside(&self.credentials, &self.secret);
+    }
+
+    /// Returns the number of users.
+    pub fn count(&self) -> usize {
+        self.credentials.len()
+    }
+
+    /// Returns the user's credential, or one that no password has.
+    pub fn credential(&self, name: &str, hash: Hash) -> Credential {
+        let found = self.credentials.get(name).and_then(|own| own.get(&hash));
+        found.cloned().unwrap_or_else(|| self.unknown.credential(name, hash))
+    }
+
+    /// Whether this is the password of a user. For a user who does not exist the same is computed.
+    pub fn has(&self, name: &str, password: &str) -> bool {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.secret);
+        let verified = || self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        // For a user who has not logged in before, too: the time must not tell.
+        let tag = hmac::sign(&key, password.as_bytes());
+        let remembered = verified().get(name).cloned().unwrap_or_default();
+        if remembered.ct_eq(tag.as_ref()).into() {
+            return true;
+        }
+        let own = self.credentials.get(name).and_then(|own| own.values().next().cloned());
+        let is_right = own.unwrap_or_else(|| self.unknown.credential(name, self.unknown.hash)).is_of(password);
+        if is_right && verified().len() < VERIFIED_MAX {
+            verified().insert(name.to_owned(), tag.as_ref().to_vec());
+        }
+        is_right
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn users(secret: u8, iterations: &[u32]) -> Users {
+        let mut users = Users::new([secret; 32]);
+        for (at, iterations) in iterations.iter().enumerate() {
+            users.add(&format!("user-{at}"), Credential::of(Hash::Sha512, "secret", vec![1; 16], *iterations));
+        }
+        users
+    }
+
+    #[test]
+    fn an_unknown_user_keeps_salt_and_iterations_when_the_server_restarts() {
+        let [before, after] = [1, 2].map(|secret| users(secret, &[8_192, 8_192, 4_096]));
+        let unknown = |users: &Users| users.credential("eve", Hash::Sha512);
+        assert_eq!(unknown(&before), unknown(&after));
+        assert_eq!(unknown(&before).iterations, 8_192);
+        assert_ne!(unknown(&before), unknown(&users(1, &[4_096])));
+    }
+
+    #[test]
+    fn plain_costs_the_same_for_unknown_users_if_all_have_both_hashes() {
+        let mut users = users(1, &[4_096]);
+        assert_eq!(users.unknown.hash, Hash::Sha512);
+        users.add("user-0", Credential::of(Hash::Sha256, "secret", vec![1; 16], 4_096));
+        assert_eq!(users.unknown.hash, Hash::Sha256);
+    }
+
+    #[test]
+    fn a_password_is_right_again_when_it_was_verified_before() {
+        let users = users(1, &[4_096]);
+        for _ in 0..2 {
+            assert!(users.has("user-0", "secret"));
+            assert!(!users.has("user-0", "wrong"));
+            assert!(!users.has("eve", ""));
+        }
+    }
+}
