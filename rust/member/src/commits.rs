@@ -1,4 +1,4 @@
-//! Offsets: committed by hand, on the clock, before a rebalance and on close; and asked for (§22.8).
+//! Offsets: commits by the application, by interval, before a rebalance and on close; and fetches (§22.8).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,16 +14,16 @@ use crate::{
     member::{Identity, Member, Purpose, State},
 };
 
-/// For whom something is done.
+/// The origin of a commit or fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
+enum Origin {
     /// The application.
     Application(CommitId),
-    /// The clock.
+    /// The auto-commit interval.
     Clock,
-    /// A rebalance, which waits for it.
+    /// A rebalance, which waits for the commit.
     Rebalance,
-    /// A close, which waits for it.
+    /// A close, which waits for the commit.
     Close,
 }
 
@@ -35,40 +35,49 @@ enum What {
 
 #[derive(Clone, Debug)]
 struct Work {
-    who: Who,
+    who: Origin,
     what: What,
     deadline_ms: u64,
     retry_at_ms: u64,
     request: Option<RequestId>,
+    /// Whether all partitions of a commit were the member's when it began.
+    was_held: bool,
+    /// Whether its epoch was stale, so that it waits for the next heartbeat.
+    is_stale: bool,
     last: Option<ErrorCode>,
 }
 
-/// What is to be committed or fetched, and how far was read.
+/// Pending commits and fetches, and consumed positions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Commits {
     works: Vec<Work>,
-    /// Read, and not committed yet.
+    /// Consumed positions without a commit.
     consumed: BTreeMap<Partition, Offset>,
     due_ms: u64,
 }
 
 impl Commits {
-    /// Whether something needs the coordinator.
+    /// Whether a request waits for the coordinator.
     pub fn are_waiting(&self) -> bool {
         !self.works.is_empty()
     }
 
     /// Whether a rebalance waits for its commit.
     pub fn is_preparing(&self) -> bool {
-        self.works.iter().any(|work| work.who == Who::Rebalance)
+        self.works.iter().any(|work| work.who == Origin::Rebalance)
     }
 
-    /// The next commit by the clock is an interval from now.
+    /// Retries what was sent with a stale epoch: the member has another one now, or none.
+    pub fn retry_stale(&mut self) {
+        self.works.iter_mut().for_each(|work| work.is_stale = false);
+    }
+
+    /// Schedules the next automatic commit after one interval.
     pub fn interval_starts(&mut self, now_ms: u64, config: &Config) {
         self.due_ms = now_ms + u64::from(config.auto_commit_interval_ms.unwrap_or_default());
     }
 
-    /// Another reads it now: how far this member came is nobody's business.
+    /// Drops the position of a partition that another member reads now.
     pub fn forget(&mut self, partition: &Partition) {
         self.consumed.remove(partition);
     }
@@ -89,50 +98,65 @@ impl Member {
         if offsets.is_empty() {
             return self.tell(Notice::Committed { commit, result: Ok(()) });
         }
-        self.add(Who::Application(commit), What::Commit(offsets), self.config.api_timeout_ms);
+        self.add(Origin::Application(commit), What::Commit(offsets), self.config.api_timeout_ms);
     }
 
     pub(crate) fn fetch(&mut self, fetch: CommitId, partitions: Vec<Partition>) {
         if partitions.is_empty() {
             return self.tell(Notice::Fetched { fetch, result: Ok(Vec::new()) });
         }
-        self.add(Who::Application(fetch), What::Fetch(partitions), self.config.api_timeout_ms);
+        self.add(Origin::Application(fetch), What::Fetch(partitions), self.config.api_timeout_ms);
     }
 
-    fn add(&mut self, who: Who, what: What, timeout_ms: u32) {
+    fn add(&mut self, who: Origin, what: What, timeout_ms: u32) {
         let deadline_ms = self.now_ms + u64::from(timeout_ms);
-        self.commits.works.push(Work { who, what, deadline_ms, retry_at_ms: self.now_ms, request: None, last: None });
+        let was_held = self.holds_all(&what);
+        self.commits.works.push(Work {
+            who,
+            what,
+            was_held,
+            deadline_ms,
+            retry_at_ms: self.now_ms,
+            request: None,
+            is_stale: false,
+            last: None,
+        });
     }
 
-    fn commit_consumed(&mut self, who: Who, timeout_ms: u32) {
-        let may = self.state == State::Stable || !self.subscription.is_group();
-        if may && !self.commits.consumed.is_empty() {
+    /// Whether the coordinator would take a commit.
+    fn may_commit(&self) -> bool {
+        let is_in = if self.config.is_consumer() { self.has_epoch() } else { self.state == State::Stable };
+        is_in || !self.subscription.is_group()
+    }
+
+    fn commit_consumed(&mut self, who: Origin, timeout_ms: u32) {
+        if self.may_commit() && !self.commits.consumed.is_empty() {
             let offsets = std::mem::take(&mut self.commits.consumed).into_iter().collect();
             self.add(who, What::Commit(offsets), timeout_ms);
         }
     }
 
-    /// A round waits for it as long as a rebalance may take.
+    /// Commits before a round, which waits as long as a rebalance may take.
     pub(crate) fn commit_before_rejoin(&mut self) {
-        self.commit_consumed(Who::Rebalance, self.config.max_poll_interval_ms);
+        self.commit_consumed(Origin::Rebalance, self.config.max_poll_interval_ms);
     }
 
-    /// The last commit.
+    /// Commits before the member closes.
     pub(crate) fn commit_before_close(&mut self) {
-        self.commit_consumed(Who::Close, self.config.api_timeout_ms);
+        self.commit_consumed(Origin::Close, self.config.api_timeout_ms);
     }
 
     fn commits_by_clock(&self) -> bool {
         self.config.auto_commit_interval_ms.is_some()
             && !self.leaving.is_leaving()
             && !self.commits.consumed.is_empty()
-            && (self.state == State::Stable || !self.subscription.is_group())
-            && !self.commits.works.iter().any(|work| work.who == Who::Clock)
+            && self.may_commit()
+            && !self.commits.works.iter().any(|work| work.who == Origin::Clock)
     }
 
     pub(crate) fn next_commit(&self) -> Option<u64> {
         let known = self.coordinator().is_some();
-        let idle = self.commits.works.iter().filter(|work| work.request.is_none());
+        let idle = self.commits.works.iter().filter(|work| work.request.is_none() && !work.is_stale);
         let retry = idle.filter(|_| known).map(|work| work.retry_at_ms).min();
         let deadline = self.commits.works.iter().map(|work| work.deadline_ms).min();
         let due = self.commits_by_clock().then_some(self.commits.due_ms);
@@ -142,7 +166,7 @@ impl Member {
     pub(crate) fn send_commits(&mut self) {
         if self.commits_by_clock() && self.commits.due_ms <= self.now_ms {
             self.commits.interval_starts(self.now_ms, &self.config);
-            self.commit_consumed(Who::Clock, self.config.request_timeout_ms);
+            self.commit_consumed(Origin::Clock, self.config.request_timeout_ms);
         }
         let mut at = 0;
         while at < self.commits.works.len() {
@@ -151,7 +175,7 @@ impl Member {
                 let failure = Failure::TimedOut { api: work.what.api(), last: work.last };
                 self.end(at, Err(failure));
             } else if work.request.is_none()
-                && let Some(failure) = self.refused_here(&self.commits.works[at].what)
+                && let Some(failure) = self.refused_here(&self.commits.works[at])
             {
                 self.end(at, Err(failure));
             } else {
@@ -161,25 +185,31 @@ impl Member {
         }
     }
 
-    /// What a group would refuse anyway, because this member has no part in it at the moment.
-    fn refused_here(&self, what: &What) -> Option<Failure> {
-        if matches!(what, What::Fetch(_)) || !self.subscription.is_group() {
+    /// Returns the failure of a request that the group would refuse, because the member is not part of it now.
+    fn refused_here(&self, work: &Work) -> Option<Failure> {
+        if matches!(work.what, What::Fetch(_)) {
             return None;
         }
-        match self.state {
-            State::Stable => None,
-            State::PreparingRebalance | State::CompletingRebalance => Some(Failure::RebalanceInProgress),
-            State::Unjoined => Some(Failure::CommitFailed),
+        // The coordinator would take a retry with the epoch of now, and another member may have committed since.
+        if self.config.is_consumer() && work.was_held && !self.holds_all(&work.what) {
+            return Some(Failure::CommitFailed);
         }
+        if self.may_commit() {
+            return None;
+        }
+        Some(match self.state {
+            State::PreparingRebalance | State::CompletingRebalance => Failure::RebalanceInProgress,
+            State::Unjoined | State::Joining | State::Reconciling | State::Stable => Failure::CommitFailed,
+        })
     }
 
     fn send_work(&mut self, at: usize) {
         let work = &self.commits.works[at];
-        if work.request.is_some() || work.retry_at_ms > self.now_ms {
+        if work.request.is_some() || work.is_stale || work.retry_at_ms > self.now_ms {
             return;
         }
         let group_id = self.config.group_id.clone();
-        // Who chose partitions by hand is no member, and says so.
+        // A manual assignment commits without a member id.
         let identity = if self.subscription.is_group() { self.identity.clone() } else { Identity::nobody() };
         let (purpose, body) = match &work.what {
             What::Commit(offsets) => (
@@ -193,7 +223,9 @@ impl Member {
                 },
             ),
             What::Fetch(partitions) => {
-                (Purpose::Fetch, Request::OffsetFetch { group_id, partitions: partitions.clone() })
+                let is_in = self.config.is_consumer() && self.subscription.is_group() && self.has_epoch();
+                let member = is_in.then_some((identity.member_id, identity.generation));
+                (Purpose::Fetch, Request::OffsetFetch { group_id, member, partitions: partitions.clone() })
             }
         };
         let request = self.ask(purpose, body, u64::from(self.config.request_timeout_ms));
@@ -204,7 +236,7 @@ impl Member {
         self.commits.works.iter().position(|work| work.request == Some(request))
     }
 
-    /// Not this time: again after a while.
+    /// Retries a request after the backoff.
     pub(crate) fn retry_commit(&mut self, request: RequestId, last: Option<ErrorCode>) {
         let wait_ms = self.spread(u64::from(self.config.retry_backoff_ms));
         if let Some(at) = self.position(request) {
@@ -215,14 +247,32 @@ impl Member {
         }
     }
 
+    /// Retries a request after the next heartbeat.
+    fn retry_with_next_epoch(&mut self, at: usize, request: RequestId, asked_as: &Identity, error: ErrorCode) {
+        // A newer epoch than that of the request needs no wait.
+        self.commits.works[at].is_stale = self.is_still(asked_as);
+        self.retry_commit(request, Some(error));
+    }
+
+    /// Whether all partitions of a commit are still the member's. A commit with a newer epoch would overwrite those of
+    /// another member.
+    fn holds_all(&self, what: &What) -> bool {
+        match what {
+            What::Commit(offsets) => offsets.iter().all(|(partition, _)| self.holds(partition)),
+            What::Fetch(_) => true,
+        }
+    }
+
     pub(crate) fn committed(&mut self, request: RequestId, asked_as: &Identity, codes: &[(Partition, ErrorCode)]) {
         let Some(at) = self.position(request) else { return };
+        let verdict = if self.config.is_consumer() { errors::consumer_commit } else { errors::commit };
         let of = |wanted: fn(Verdict) -> bool| {
-            codes.iter().find(|(_, error)| wanted(errors::commit(*error))).map(|(_, error)| *error)
+            codes.iter().find(|(_, error)| wanted(verdict(*error))).map(|(_, error)| *error)
         };
-        // What asking again would not heal comes first, then what concerns the member, then what may pass.
+        // Errors that a retry cannot fix come first, then those about the member, then transient ones.
         let decisive = of(|verdict| matches!(verdict, Verdict::Fatal | Verdict::Fenced))
             .or_else(|| of(|verdict| matches!(verdict, Verdict::ResetFull | Verdict::ResetSoft | Verdict::Rejoin)))
+            .or_else(|| of(|verdict| matches!(verdict, Verdict::Left | Verdict::Stale)))
             .or_else(|| of(|verdict| verdict == Verdict::Topics))
             .or_else(|| of(|verdict| verdict != Verdict::Good));
         let Some(error) = decisive else { return self.end(at, Ok(Vec::new())) };
@@ -231,7 +281,11 @@ impl Member {
             State::PreparingRebalance => Failure::RebalanceInProgress,
             _ => Failure::CommitFailed,
         };
-        let failure = match errors::commit(error) {
+        let failure = match verdict(error) {
+            Verdict::Stale if self.holds_all(&self.commits.works[at].what) => {
+                return self.retry_with_next_epoch(at, request, asked_as, error);
+            }
+            Verdict::Stale | Verdict::Left => Failure::CommitFailed,
             Verdict::Retry => return self.retry_commit(request, Some(error)),
             Verdict::FindAgain => {
                 self.forget_coordinator();
@@ -263,13 +317,16 @@ impl Member {
     pub(crate) fn fetched(
         &mut self,
         request: RequestId,
+        asked_as: &Identity,
         error: ErrorCode,
         offsets: Vec<(Partition, Result<Option<Offset>, ErrorCode>)>,
     ) {
         let Some(at) = self.position(request) else { return };
         let of_one = offsets.iter().find_map(|(_, found)| found.as_ref().err().copied());
         let error = if error == ErrorCode::None { of_one.unwrap_or(ErrorCode::None) } else { error };
-        let result = match errors::fetch(error) {
+        let verdict = if self.config.is_consumer() { errors::consumer_fetch } else { errors::fetch };
+        let result = match verdict(error) {
+            Verdict::Stale => return self.retry_with_next_epoch(at, request, asked_as, error),
             Verdict::Good => {
                 Ok(offsets.into_iter().map(|(partition, found)| (partition, found.ok().flatten())).collect())
             }
@@ -288,16 +345,16 @@ impl Member {
         self.end(at, result);
     }
 
-    /// Tells whoever asked. What the clock could not commit is committed by the next one that can.
+    /// Reports the result to its origin. An automatic commit that failed is repeated by the next one.
     fn end(&mut self, at: usize, result: Result<Vec<(Partition, Option<Offset>)>, Failure>) {
         let work = self.commits.works.remove(at);
         match (work.who, work.what) {
-            (Who::Application(commit), What::Commit(_)) => {
+            (Origin::Application(commit), What::Commit(_)) => {
                 let result = result.map(|_| ());
                 self.tell(Notice::Committed { commit, result });
             }
-            (Who::Application(fetch), What::Fetch(_)) => self.tell(Notice::Fetched { fetch, result }),
-            (Who::Clock, What::Commit(offsets)) if result.is_err() => {
+            (Origin::Application(fetch), What::Fetch(_)) => self.tell(Notice::Fetched { fetch, result }),
+            (Origin::Clock, What::Commit(offsets)) if result.is_err() => {
                 for (partition, offset) in offsets {
                     if self.owned.contains(&partition) {
                         self.commits.consumed.entry(partition).or_insert(offset);
@@ -308,7 +365,7 @@ impl Member {
         }
     }
 
-    /// The coordinator cannot be found, for a reason that will not pass.
+    /// Fails commits and fetches: the coordinator cannot be found, and a retry would not help.
     pub(crate) fn fail_commits(&mut self, failure: &Failure) {
         while !self.commits.works.is_empty() {
             self.end(0, Err(failure.clone()));

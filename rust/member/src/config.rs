@@ -1,17 +1,17 @@
-//! What a member is told at its birth, by the names of Kafka's consumer settings, with their defaults.
+//! The settings of a member, with the names and defaults of Kafka's consumer.
 
 use std::fmt;
 
 use rota_assign::Assignor;
 
-/// Who divides the partitions when this member leads.
+/// An assignor of the leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// One of rota's.
+    /// An assignor of rota.
     BuiltIn(Assignor),
-    /// The application's: it is asked by [`Notice::Plan`](crate::Notice::Plan).
+    /// The application's assignor, called through [`Notice::Plan`](crate::Notice::Plan).
     Own {
-        /// Its name in the protocol.
+        /// The name in the protocol.
         name: String,
         /// Whether it hands partitions over in two rounds.
         cooperative: bool,
@@ -19,7 +19,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// The name in the protocol.
+    /// Returns the name in the protocol.
     pub fn name(&self) -> &str {
         match self {
             Strategy::BuiltIn(assignor) => assignor.wire_name(),
@@ -27,7 +27,7 @@ impl Strategy {
         }
     }
 
-    /// Whether it can hand over without everybody letting go of everything.
+    /// Whether it supports the cooperative protocol.
     fn is_cooperative(&self) -> bool {
         match self {
             Strategy::BuiltIn(assignor) => *assignor == Assignor::CooperativeSticky,
@@ -35,7 +35,7 @@ impl Strategy {
         }
     }
 
-    /// Whether it can work where everybody lets go of everything: of rota's, all can.
+    /// Whether it supports the eager protocol; all assignors of rota do.
     fn is_eager(&self) -> bool {
         match self {
             Strategy::BuiltIn(_) => true,
@@ -44,46 +44,63 @@ impl Strategy {
     }
 }
 
-/// A member's settings.
+/// `group.protocol`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Members join and sync, and a leader assigns.
+    Classic,
+    /// The coordinator assigns (docs/consumer-protocol.md).
+    Consumer {
+        /// `group.remote.assignor`; `None`: the coordinator chooses.
+        assignor: Option<String>,
+    },
+}
+
+/// The settings of a member.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `group.id`; not empty.
+    /// `group.id`; must not be empty.
     pub group_id: String,
+    /// `group.protocol`.
+    pub protocol: Protocol,
     /// `group.instance.id` of a static member.
     pub instance_id: Option<String>,
-    /// `client.rack`, for assignors that look at it.
+    /// `client.rack`, for assignors that use racks.
     pub rack: Option<String>,
-    /// `session.timeout.ms`.
+    /// `session.timeout.ms`, in milliseconds. The newer protocol leaves it to the broker.
     pub session_timeout_ms: u32,
-    /// `heartbeat.interval.ms`: less than the session timeout.
+    /// `heartbeat.interval.ms`, in milliseconds; less than the session timeout. The newer protocol leaves it to the
+    /// broker.
     pub heartbeat_interval_ms: u32,
-    /// `max.poll.interval.ms`: how long the application may work between two polls; also the rebalance timeout.
+    /// `max.poll.interval.ms`, in milliseconds: the application's time between two polls, and the rebalance timeout.
     pub max_poll_interval_ms: u32,
-    /// `request.timeout.ms`.
+    /// `request.timeout.ms`, in milliseconds.
     pub request_timeout_ms: u32,
-    /// `default.api.timeout.ms`: how long a commit or fetch of offsets is tried.
+    /// `default.api.timeout.ms`, in milliseconds: the limit for a commit or fetch with retries.
     pub api_timeout_ms: u32,
-    /// `retry.backoff.ms`.
+    /// `retry.backoff.ms`, in milliseconds.
     pub retry_backoff_ms: u32,
-    /// `retry.backoff.max.ms`, for heartbeats.
+    /// `retry.backoff.max.ms`, in milliseconds, for heartbeats.
     pub retry_backoff_max_ms: u32,
-    /// `metadata.max.age.ms`: how often a leader looks whether the topics have changed.
+    /// `metadata.max.age.ms`, in milliseconds: the interval at which a leader checks topics for changes.
     pub metadata_max_age_ms: u32,
-    /// `auto.commit.interval.ms`; `None`: the application commits.
+    /// `auto.commit.interval.ms`, in milliseconds; `None`: the application commits.
     pub auto_commit_interval_ms: Option<u32>,
-    /// `partition.assignment.strategy`, in order of preference; not empty.
+    /// `partition.assignment.strategy`, in order of preference; must not be empty. The newer protocol has none.
     pub strategies: Vec<Strategy>,
-    /// Whether a dynamic member says goodbye on close.
+    /// Whether a dynamic member leaves the group on close; with the newer protocol also a static one, for a while.
     pub leave_on_close: bool,
-    /// Spreads retries; members with equal seeds retry at equal times.
+    /// Seed of the jitter of retries; equal seeds retry at equal times. With the newer protocol also of the member id, so
+    /// two members of a group need different seeds.
     pub seed: u64,
 }
 
 impl Config {
-    /// Kafka's defaults; range only.
+    /// Creates settings with Kafka's defaults and the range assignor.
     pub fn new(group_id: impl Into<String>) -> Config {
         Config {
             group_id: group_id.into(),
+            protocol: Protocol::Classic,
             instance_id: None,
             rack: None,
             session_timeout_ms: 45_000,
@@ -101,7 +118,25 @@ impl Config {
         }
     }
 
-    /// The settings, if they make sense together.
+    /// Creates settings of a member that uses the newer protocol, with Kafka's defaults.
+    pub fn consumer(group_id: impl Into<String>, assignor: Option<String>) -> Config {
+        Config { protocol: Protocol::Consumer { assignor }, strategies: Vec::new(), ..Config::new(group_id) }
+    }
+
+    /// Whether the member uses the newer protocol.
+    pub fn is_consumer(&self) -> bool {
+        matches!(self.protocol, Protocol::Consumer { .. })
+    }
+
+    /// Returns the name of the coordinator's assignor that the member wants.
+    pub fn remote_assignor(&self) -> Option<&str> {
+        match &self.protocol {
+            Protocol::Classic => None,
+            Protocol::Consumer { assignor } => assignor.as_deref(),
+        }
+    }
+
+    /// Checks the settings.
     pub fn validated(self) -> Result<Config, ConfigError> {
         let positive = [
             ("session_timeout_ms", self.session_timeout_ms),
@@ -121,6 +156,9 @@ impl Config {
         }
         if self.instance_id.as_deref() == Some("") {
             return Err(ConfigError::EmptyInstance);
+        }
+        if self.is_consumer() {
+            return self.validated_consumer();
         }
         if self.heartbeat_interval_ms >= self.session_timeout_ms {
             return Err(ConfigError::Heartbeats {
@@ -147,31 +185,56 @@ impl Config {
         Ok(self)
     }
 
-    /// Whether partitions are handed over in two rounds: only if every strategy can (§22.2).
+    /// Refuses what the newer protocol leaves to the broker.
+    fn validated_consumer(self) -> Result<Config, ConfigError> {
+        let default = Config::new("");
+        let times = [
+            ("session_timeout_ms", self.session_timeout_ms, default.session_timeout_ms),
+            ("heartbeat_interval_ms", self.heartbeat_interval_ms, default.heartbeat_interval_ms),
+        ];
+        if let Some(&(setting, found, _)) = times.iter().find(|(_, found, default)| found != default) {
+            return Err(ConfigError::BrokerDecides { setting, found });
+        }
+        if !self.strategies.is_empty() {
+            return Err(ConfigError::CoordinatorAssigns);
+        }
+        if self.remote_assignor() == Some("") {
+            return Err(ConfigError::EmptyAssignor);
+        }
+        Ok(self)
+    }
+
+    /// Whether partitions are handed over in two rounds: only if every strategy supports it (§22.2).
     pub fn is_cooperative(&self) -> bool {
         self.strategies.iter().all(Strategy::is_cooperative)
     }
 }
 
-/// Settings that make no sense.
+/// Why settings are invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the message says what each field is")]
 pub enum ConfigError {
-    /// A time that is zero or has no room in the protocol.
+    /// A time is zero or too large for the protocol.
     Range { setting: &'static str, found: u32 },
-    /// An empty group id.
+    /// The group id is empty.
     NoGroup,
-    /// An empty instance id.
+    /// The instance id is empty.
     EmptyInstance,
-    /// Heartbeats that are further apart than a session is long.
+    /// The heartbeat interval is not below the session timeout.
     Heartbeats { heartbeat_interval_ms: u32, session_timeout_ms: u32 },
-    /// No strategy at all.
+    /// There is no strategy.
     NoStrategy,
-    /// A strategy that is listed twice.
+    /// A strategy is listed twice.
     StrategyTwice(String),
-    /// An assignor that runs in servers.
+    /// The assignor only runs in servers.
     Servers(&'static str),
-    /// Strategies of which one is only eager and another only cooperative.
+    /// The setting is the broker's in the newer protocol.
+    BrokerDecides { setting: &'static str, found: u32 },
+    /// The newer protocol has no strategies.
+    CoordinatorAssigns,
+    /// The name of the remote assignor is empty.
+    EmptyAssignor,
+    /// No protocol is supported by all strategies: one is only eager, another only cooperative.
     NoCommonProtocol,
 }
 
@@ -190,6 +253,19 @@ impl fmt::Display for ConfigError {
             ConfigError::StrategyTwice(name) => write!(f, "strategy `{name}` is there twice"),
             ConfigError::Servers(name) => {
                 write!(f, "`{name}` runs in servers: give range, roundrobin, sticky or cooperative-sticky")
+            }
+            ConfigError::BrokerDecides { setting, found } => write!(
+                f,
+                "{setting} is {found}: with group_protocol `consumer` the broker decides it; leave it out, and change \
+                 `consumer.{}` of the group instead",
+                setting.replace('_', ".")
+            ),
+            ConfigError::CoordinatorAssigns => f.write_str(
+                "strategies are given: with group_protocol `consumer` the coordinator assigns; leave them out, or give \
+                 remote_assignor",
+            ),
+            ConfigError::EmptyAssignor => {
+                f.write_str("remote_assignor is empty: give range or uniform, or leave it out")
             }
             ConfigError::NoCommonProtocol => {
                 f.write_str("one strategy is eager and another cooperative only: no rebalance could follow both")

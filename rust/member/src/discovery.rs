@@ -1,4 +1,4 @@
-//! Finding the coordinator (§22.6), and knowing the topics.
+//! Finds the coordinator (§22.6) and learns topics.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,11 +10,11 @@ use crate::{
     member::{Member, Purpose},
 };
 
-/// What the member knows of its coordinator.
+/// The state of the coordinator's discovery.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Coordinator {
     node: Option<Node>,
-    /// Not looked for before.
+    /// Earliest time of the next attempt.
     retry_at_ms: u64,
 }
 
@@ -24,20 +24,20 @@ impl Coordinator {
     }
 }
 
-/// What the member knows of the cluster's topics.
+/// Known topics of the cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Topics {
     known: BTreeMap<Arc<str>, TopicMetadata>,
-    /// When it was told.
+    /// Time of the last answer.
     since_ms: Option<u64>,
-    /// Not asked for before.
+    /// Earliest time of the next request.
     retry_at_ms: u64,
-    /// Counts what was wanted; an answer to an older wish does not do.
+    /// Counts changes of the wanted topics. An answer to an older request does not suffice.
     wish: u64,
     asked_for: u64,
-    /// What else the leader needs: the topics of the others.
+    /// Topics that only the leader needs: those of other members.
     of_the_group: Vec<Arc<str>>,
-    /// What the leader planned by.
+    /// The topics that the leader planned with.
     planned_by: Option<BTreeMap<Arc<str>, TopicMetadata>>,
 }
 
@@ -50,19 +50,19 @@ impl Topics {
         self.since_ms.is_some()
     }
 
-    /// What is known may not be enough: ask again.
+    /// Requests the topics again, since the known ones may not suffice.
     pub fn forget(&mut self) {
         self.since_ms = None;
         self.wish += 1;
     }
 
-    /// The leader needs these, as they are now.
+    /// Requests the current state of these topics, for the leader.
     pub fn watch(&mut self, topics: Vec<Arc<str>>) {
         self.of_the_group = topics;
         self.forget();
     }
 
-    /// The leader plans by what is known.
+    /// Records that the leader plans with the known topics, and returns them.
     pub fn plan(&mut self) -> BTreeMap<Arc<str>, TopicMetadata> {
         let wanted = |topic: &Arc<str>| self.of_the_group.contains(topic);
         let planned: BTreeMap<_, _> = self
@@ -79,13 +79,13 @@ impl Topics {
         self.of_the_group.iter().any(|topic| !self.known.contains_key(topic))
     }
 
-    /// The member leads no more.
+    /// Records that the member is no longer the leader.
     pub fn unwatch(&mut self) {
         self.of_the_group.clear();
         self.planned_by = None;
     }
 
-    /// Whether what the leader planned by is not so any more.
+    /// Whether the topics have changed since the leader planned.
     fn is_plan_old(&self) -> bool {
         self.planned_by
             .as_ref()
@@ -100,14 +100,17 @@ impl Member {
                 || self.commits.are_waiting())
     }
 
-    /// By pattern one must know the topics before one can join; a leader must before it can plan, and has to notice
-    /// when they change.
+    /// Returns when to request topics. A pattern needs them before the join; a leader needs them before it plans, and
+    /// must notice changes.
     fn topics_wanted_at(&self) -> Option<u64> {
+        if self.config.is_consumer() {
+            return None;
+        }
         let by_pattern = matches!(self.subscription, Subscription::Pattern(_));
         if self.leaving.is_leaving() || !(by_pattern || self.round.leads()) {
             return None;
         }
-        // A topic that is not there yet is looked for sooner: it may just be coming into being.
+        // A missing topic is requested sooner, since it may be about to be created.
         let age_ms =
             if self.topics.lacks_some() { self.config.retry_backoff_max_ms } else { self.config.metadata_max_age_ms };
         let old_at = |since| since + u64::from(age_ms);
@@ -118,7 +121,8 @@ impl Member {
         let find_at = (self.needs_coordinator() && !self.waits_for(Purpose::FindCoordinator))
             .then_some(self.coordinator.retry_at_ms);
         let learn_at = self.topics_wanted_at().filter(|_| !self.waits_for(Purpose::Metadata));
-        [find_at, learn_at].into_iter().flatten().min()
+        let names_at = self.config.is_consumer().then(|| self.next_names()).flatten();
+        [find_at, learn_at, names_at].into_iter().flatten().min()
     }
 
     pub(crate) fn discover(&mut self) {
@@ -129,6 +133,9 @@ impl Member {
         {
             let body = Request::FindCoordinator { group_id: self.config.group_id.clone() };
             self.send(Purpose::FindCoordinator, To::Any, body, timeout_ms);
+        }
+        if self.config.is_consumer() {
+            return self.look_names_up();
         }
         if self.topics_wanted_at().is_some_and(|at| at <= self.now_ms) && !self.waits_for(Purpose::Metadata) {
             let topics = match self.subscription {
@@ -144,8 +151,11 @@ impl Member {
         match found {
             Ok(node) => {
                 self.coordinator.node = Some(node);
-                // A coordinator that was just found has not been silent.
+                // The session counts from finding the coordinator.
                 self.heartbeats.session_starts(self.now_ms, &self.config);
+                if self.config.is_consumer() {
+                    self.heartbeats.schedule(self.now_ms);
+                }
             }
             Err(error) if errors::find(error) == Verdict::Retry => self.find_later(),
             Err(error) => {
@@ -162,7 +172,7 @@ impl Member {
         self.coordinator.retry_at_ms = self.now_ms + wait_ms;
     }
 
-    /// It moved, or is not to be reached.
+    /// Drops the coordinator, which has moved or is unreachable.
     pub(crate) fn forget_coordinator(&mut self) {
         if self.coordinator.node.take().is_some() {
             self.find_later();

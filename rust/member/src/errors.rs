@@ -1,35 +1,39 @@
-//! What each error makes a member do (docs/protocol.md §22.4): one table a request.
+//! The reaction of a member to each error (docs/protocol.md §22.4), one table per request.
 
 use rota_core::ErrorCode;
 
-/// What is to be done about an answer.
+/// The reaction to an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is wrong.
+    /// No error.
     Good,
-    /// Wait a little, and ask again.
+    /// Retry after the backoff.
     Retry,
-    /// Look for the coordinator, then ask again.
+    /// Find the coordinator, then retry.
     FindAgain,
     /// Join again at once.
     Rejoin,
     /// Join again at once, with the member id in the answer.
     AdoptId,
-    /// If the member is still who it was when it asked: forget generation and member id, and join again.
+    /// Reset generation and member id, then rejoin; only if the member's identity is still that of the request.
     ResetFull,
-    /// If the member is still who it was when it asked: forget the generation, and join again.
+    /// Reset the generation, then rejoin; only if the member's identity is still that of the request.
     ResetSoft,
-    /// Another process has this instance id: if the member is still who it was when it asked, stop.
+    /// Stop, because another process has this instance id; only if the member's identity is still that of the request.
     Fenced,
-    /// Tell the application which topics.
+    /// Retry after the next heartbeat, which brings a newer epoch.
+    Stale,
+    /// The member is out of its group, as its next heartbeat will find.
+    Left,
+    /// Report the failed topics to the application.
     Topics,
-    /// Tell the application: asking again would not help.
+    /// Report the error to the application, since a retry would not help.
     Fatal,
 }
 
 use ErrorCode as E;
 
-/// To `JoinGroup`.
+/// Returns the reaction to a `JoinGroup` error.
 pub fn join(error: ErrorCode) -> Verdict {
     match error {
         E::None => Verdict::Good,
@@ -42,7 +46,8 @@ pub fn join(error: ErrorCode) -> Verdict {
     }
 }
 
-/// To `SyncGroup`. That the coordinator is loading is not expected here: the join was answered.
+/// Returns the reaction to a `SyncGroup` error. A loading coordinator is unexpected here, since it has answered the
+/// join.
 pub fn sync(error: ErrorCode) -> Verdict {
     match error {
         E::None => Verdict::Good,
@@ -54,7 +59,8 @@ pub fn sync(error: ErrorCode) -> Verdict {
     }
 }
 
-/// To `Heartbeat`. What is not known is a heartbeat that failed: the next one may do better, or the session ends.
+/// Returns the reaction to a `Heartbeat` error. An unknown error counts as a failed heartbeat: the next may succeed, or
+/// the session expires.
 pub fn heartbeat(error: ErrorCode) -> Verdict {
     match error {
         E::None => Verdict::Good,
@@ -67,7 +73,7 @@ pub fn heartbeat(error: ErrorCode) -> Verdict {
     }
 }
 
-/// To one partition of an `OffsetCommit`.
+/// Returns the reaction to the error of one partition of an `OffsetCommit`.
 pub fn commit(error: ErrorCode) -> Verdict {
     match error {
         E::None => Verdict::Good,
@@ -82,7 +88,7 @@ pub fn commit(error: ErrorCode) -> Verdict {
     }
 }
 
-/// To an `OffsetFetch`, as a whole or one partition of it.
+/// Returns the reaction to an `OffsetFetch` error, of the request or one partition.
 pub fn fetch(error: ErrorCode) -> Verdict {
     match error {
         E::None => Verdict::Good,
@@ -93,7 +99,38 @@ pub fn fetch(error: ErrorCode) -> Verdict {
     }
 }
 
-/// To `FindCoordinator`.
+/// Returns the reaction to a `ConsumerGroupHeartbeat` error.
+pub fn consumer_heartbeat(error: ErrorCode) -> Verdict {
+    match error {
+        E::None => Verdict::Good,
+        E::CoordinatorLoadInProgress | E::RequestTimedOut => Verdict::Retry,
+        E::CoordinatorNotAvailable | E::NotCoordinator => Verdict::FindAgain,
+        E::UnknownMemberId | E::FencedMemberEpoch => Verdict::ResetSoft,
+        E::TopicAuthorizationFailed => Verdict::Topics,
+        _ => Verdict::Fatal,
+    }
+}
+
+/// Returns the reaction to the error of one partition of an `OffsetCommit` with a member epoch.
+pub fn consumer_commit(error: ErrorCode) -> Verdict {
+    match error {
+        E::StaleMemberEpoch => Verdict::Stale,
+        E::UnknownMemberId | E::IllegalGeneration | E::RebalanceInProgress => Verdict::Left,
+        E::FencedInstanceId => Verdict::Fatal,
+        error => commit(error),
+    }
+}
+
+/// Returns the reaction to an `OffsetFetch` error with a member epoch, of the request or one partition.
+pub fn consumer_fetch(error: ErrorCode) -> Verdict {
+    match error {
+        // A member that was removed fetches as no member after its next heartbeat.
+        E::StaleMemberEpoch | E::UnknownMemberId => Verdict::Stale,
+        error => fetch(error),
+    }
+}
+
+/// Returns the reaction to a `FindCoordinator` error.
 pub fn find(error: ErrorCode) -> Verdict {
     match error {
         E::None => Verdict::Good,

@@ -1,4 +1,4 @@
-//! What happens to a member, and what it wants done.
+//! The events and effects of a member.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -10,12 +10,12 @@ use rota_core::ErrorCode;
 pub struct Partition {
     /// The topic's name.
     pub topic: Arc<str>,
-    /// From 0.
+    /// Index from 0.
     pub index: i32,
 }
 
 impl Partition {
-    /// The partition `index` of `topic`.
+    /// Creates the partition `index` of `topic`.
     pub fn new(topic: impl Into<Arc<str>>, index: i32) -> Partition {
         Partition { topic: topic.into(), index }
     }
@@ -27,31 +27,31 @@ impl fmt::Display for Partition {
     }
 }
 
-/// A broker as clients are told about it.
+/// The address of a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its id.
+    /// The node id.
     pub id: i32,
-    /// Where it listens.
+    /// The advertised host.
     pub host: String,
-    /// Where it listens.
+    /// The advertised port.
     pub port: i32,
 }
 
-/// Whom a request is for.
+/// The destination of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum To {
     /// Any broker of the cluster.
     Any,
-    /// The group's coordinator, over a connection of its own: a request may wait there for long.
+    /// The group's coordinator, on a connection of its own, because a request may wait there for long.
     Coordinator(Node),
 }
 
-/// Names one request; ascending.
+/// Identifies one request; ids ascend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// The application's name for one commit or fetch of offsets.
+/// The application's id of one commit or fetch of offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommitId(pub u64);
 
@@ -60,20 +60,20 @@ pub struct CommitId(pub u64);
 pub struct Offset {
     /// The next offset to read.
     pub offset: i64,
-    /// -1: unknown.
+    /// Leader epoch; -1: unknown.
     pub leader_epoch: i32,
-    /// The application's own words.
+    /// Metadata of the application.
     pub metadata: String,
 }
 
 impl Offset {
-    /// A position without an epoch and without words.
+    /// Creates a position without epoch and metadata.
     pub fn at(offset: i64) -> Offset {
         Offset { offset, leader_epoch: -1, metadata: String::new() }
     }
 }
 
-/// What a member wants to read.
+/// What a member reads.
 #[derive(Clone, Debug, Default)]
 pub enum Subscription {
     /// Nothing: it is in no group.
@@ -83,62 +83,89 @@ pub enum Subscription {
     Topics(Vec<Arc<str>>),
     /// Every topic whose whole name matches, as a member of the group.
     Pattern(Regex),
-    /// These partitions, chosen by hand: no group membership, but offsets may be committed.
+    /// Every topic that matches this regular expression on the broker. Only with the newer protocol.
+    CoordinatorPattern(Arc<str>),
+    /// These partitions, assigned manually: no membership, but commits are allowed.
     Manual(Vec<Partition>),
 }
 
 impl Subscription {
-    /// Topics whose whole name matches.
+    /// Subscribes to topics whose whole name matches.
     pub fn pattern(pattern: &str) -> Result<Subscription, regex_lite::Error> {
         Regex::new(&format!("^(?:{pattern})$")).map(Subscription::Pattern)
     }
 
-    /// Whether it needs a group to say what to read.
+    /// Whether the subscription needs a group.
     pub fn is_group(&self) -> bool {
-        matches!(self, Subscription::Topics(_) | Subscription::Pattern(_))
+        matches!(self, Subscription::Topics(_) | Subscription::Pattern(_) | Subscription::CoordinatorPattern(_))
     }
 
-    /// Whether a topic is asked for.
+    /// Whether the subscription includes a topic.
     pub fn wants(&self, topic: &str) -> bool {
         match self {
             Subscription::None => false,
             Subscription::Topics(topics) => topics.iter().any(|wanted| **wanted == *topic),
             Subscription::Pattern(pattern) => pattern.is_match(topic),
+            // The coordinator knows.
+            Subscription::CoordinatorPattern(_) => true,
             Subscription::Manual(partitions) => partitions.iter().any(|partition| *partition.topic == *topic),
         }
     }
 }
 
-/// What the cluster says about one topic.
+/// The cluster's metadata of one topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TopicMetadata {
-    /// How many partitions it has.
+    /// Number of partitions.
     pub partitions: i32,
-    /// The racks of each partition's replicas; empty: unknown.
+    /// Racks of each partition's replicas; empty if unknown.
     pub racks: Vec<Vec<String>>,
 }
 
-/// One member as the leader is told of it.
+/// One member in the leader's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
-    /// Its id.
+    /// The member id.
     pub member_id: String,
     /// `group.instance.id` of a static member.
     pub instance_id: Option<String>,
-    /// Its embedded subscription (§18).
+    /// The embedded subscription (§18).
     pub metadata: Vec<u8>,
 }
 
-/// What a member asks for. Wire versions are the driver's choice: the newest that both sides have.
+/// A heartbeat of the newer protocol. `None`, and -1 in `rebalance_timeout_ms`: unchanged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields are the protocol's own")]
+pub struct ConsumerHeartbeat {
+    pub group_id: String,
+    pub member_id: String,
+    /// 0 joins, -1 leaves, -2 leaves and keeps a static member's place.
+    pub epoch: i32,
+    pub instance_id: Option<String>,
+    pub rack: Option<String>,
+    pub rebalance_timeout_ms: i32,
+    pub topics: Option<Vec<Arc<str>>>,
+    /// The empty pattern matches nothing (v1+).
+    pub pattern: Option<Arc<str>>,
+    pub assignor: Option<String>,
+    /// The member's partitions by topic id.
+    pub owned: Option<Vec<(u128, Vec<i32>)>>,
+}
+
+/// A request of a member. The driver chooses the wire version: the newest that both sides support.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields are the protocol's own")]
 pub enum Request {
     FindCoordinator {
         group_id: String,
     },
-    /// `None`: all topics.
+    /// Requests topics; `None`: all.
     Metadata {
         topics: Option<Vec<Arc<str>>>,
+    },
+    /// Requests the names of topics, with `Metadata` by topic id.
+    TopicNames {
+        ids: Vec<u128>,
     },
     JoinGroup {
         group_id: String,
@@ -146,7 +173,7 @@ pub enum Request {
         instance_id: Option<String>,
         session_timeout_ms: i32,
         rebalance_timeout_ms: i32,
-        /// Name and embedded subscription, in order of preference.
+        /// Name and embedded subscription of each protocol, in order of preference.
         protocols: Vec<(String, Vec<u8>)>,
         reason: String,
     },
@@ -156,7 +183,7 @@ pub enum Request {
         member_id: String,
         instance_id: Option<String>,
         protocol_name: String,
-        /// Member id and embedded assignment: the leader's plan.
+        /// The leader's plan: member ids with embedded assignments.
         assignments: Vec<(String, Vec<u8>)>,
     },
     Heartbeat {
@@ -165,6 +192,8 @@ pub enum Request {
         member_id: String,
         instance_id: Option<String>,
     },
+    /// The newer protocol's request: joins, reports and leaves.
+    ConsumerGroupHeartbeat(ConsumerHeartbeat),
     LeaveGroup {
         group_id: String,
         member_id: String,
@@ -178,20 +207,24 @@ pub enum Request {
         instance_id: Option<String>,
         offsets: Vec<(Partition, Offset)>,
     },
-    /// Asks to wait for commits that are in flight.
+    /// Waits for commits in flight.
     OffsetFetch {
         group_id: String,
+        /// Member id and epoch of a member that uses the newer protocol (v9+).
+        member: Option<(String, i32)>,
         partitions: Vec<Partition>,
     },
 }
 
-/// What a broker said. A code that is not an [`ErrorCode`] is to be handed in as `UnknownServerError`.
+/// An answer of a broker. The driver passes an unknown error code as `UnknownServerError`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields are the protocol's own")]
 pub enum Answer {
     FindCoordinator(Result<Node, ErrorCode>),
-    /// Topics that exist; those asked for that do not are left out.
+    /// The existing topics; requested topics that do not exist are missing.
     Metadata(BTreeMap<Arc<str>, TopicMetadata>),
+    /// Names by topic id; requested topics that do not exist are missing.
+    TopicNames(BTreeMap<u128, Arc<str>>),
     JoinGroup {
         error: ErrorCode,
         generation: i32,
@@ -207,6 +240,14 @@ pub enum Answer {
         assignment: Vec<u8>,
     },
     Heartbeat(ErrorCode),
+    ConsumerGroupHeartbeat {
+        error: ErrorCode,
+        message: Option<String>,
+        epoch: i32,
+        heartbeat_interval_ms: i32,
+        /// Partitions by topic id; `None`: unchanged.
+        assignment: Option<Vec<(u128, Vec<i32>)>>,
+    },
     LeaveGroup(ErrorCode),
     OffsetCommit(Vec<(Partition, ErrorCode)>),
     OffsetFetch {
@@ -215,106 +256,111 @@ pub enum Answer {
     },
 }
 
-/// What happens to a member.
+/// An event of a member.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "fields are said in the text")]
+#[expect(missing_docs, reason = "the text of each variant describes its fields")]
 pub enum Event {
-    /// The application wants to read something else from now on.
+    /// The application changes its subscription.
     Subscribe(Subscription),
-    /// The application waits for news: rounds go on, notices are given, failures are raised again.
+    /// The application polls: rounds continue, notices are delivered, failures are raised again.
     Poll,
-    /// The application works: if it does so for longer than `max_poll_interval_ms`, the member leaves.
+    /// The application works. After `max_poll_interval_ms` the member leaves.
     Busy,
-    /// The application has dealt with the notice that wanted it.
+    /// The application has handled the notice that required it.
     Done,
-    /// Answer to [`Notice::Plan`]: member ids with embedded assignments, or what went wrong.
+    /// The answer to [`Notice::Plan`]: member ids with embedded assignments, or an error.
     Planned { generation: i32, plan: Result<Vec<(String, Vec<u8>)>, String> },
-    /// The bytes that the subscription of this strategy carries from the next join on.
+    /// User data of this strategy's subscription, from the next join on.
     UserData { strategy: String, user_data: Option<Vec<u8>> },
-    /// The application has read up to here: what automatic commits commit.
+    /// The application's position, for automatic commits.
     Position { partition: Partition, offset: Offset },
-    /// Commit these.
+    /// Commits these offsets.
     Commit { commit: CommitId, offsets: Vec<(Partition, Offset)> },
-    /// Ask for the committed offsets of these.
+    /// Fetches the committed offsets of these partitions.
     Fetch { fetch: CommitId, partitions: Vec<Partition> },
-    /// Join again though nothing has changed.
+    /// Rejoins although nothing has changed. Only with the classic protocol.
     Rejoin { reason: String },
-    /// Commit, give everything up, leave.
+    /// Commits, revokes everything and leaves.
     Close,
     /// A broker answered.
     Answered { request: RequestId, answer: Answer },
-    /// The connection is gone, could not be made, or said something that is no answer.
+    /// A connection failed, could not be opened, or returned an undecodable answer.
     Disconnected(To),
     /// Time passed.
     Advance,
 }
 
-/// What a member wants done.
+/// An effect of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "fields are said in the text")]
+#[expect(missing_docs, reason = "the text of each variant describes its fields")]
 pub enum Effect {
-    /// Send this. The member itself gives up waiting at its deadline.
+    /// Sends a request. The member itself times it out.
     Send { request: RequestId, to: To, body: Request },
-    /// Close the connection: an answer did not come in time. Its other requests are given up, too.
+    /// Closes a connection, because an answer did not arrive in time. Its other requests are dropped, too.
     Disconnect(To),
-    /// Tell the application.
+    /// Notifies the application.
     Tell(Notice),
 }
 
-/// What the application is told.
+/// A notice to the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "fields are said in the text")]
+#[expect(missing_docs, reason = "the text of each variant describes its fields")]
 pub enum Notice {
-    /// Stop reading these, commit what you have, then say [`Event::Done`]. May be empty in an eager rebalance.
+    /// Stop reading these partitions and commit, then report [`Event::Done`]. May be empty in an eager rebalance.
     Revoke { partitions: Vec<Partition> },
-    /// These may be another's already: stop reading, commit nothing, then say [`Event::Done`].
+    /// Stop reading these partitions without a commit, since they may have another owner already; then report
+    /// [`Event::Done`].
     Lose { partitions: Vec<Partition> },
-    /// Read these, too; `all` is everything that is yours now. Say [`Event::Done`].
+    /// Read these partitions, too; `all` has the whole assignment. Then report [`Event::Done`].
     Assign { generation: i32, added: Vec<Partition>, all: Vec<Partition>, user_data: Option<Vec<u8>> },
-    /// You lead: divide the topics' partitions among the members, and say [`Event::Planned`].
+    /// Plan as the leader: assign the topics' partitions to the members, and report [`Event::Planned`].
     Plan { strategy: String, generation: i32, members: Vec<Joined>, topics: BTreeMap<Arc<str>, TopicMetadata> },
-    /// A commit ended.
+    /// The result of a commit.
     Committed { commit: CommitId, result: Result<(), Failure> },
-    /// The committed offsets; `None`: none.
+    /// The committed offsets; `None` for a partition without one.
     Fetched { fetch: CommitId, result: Result<Vec<(Partition, Option<Offset>)>, Failure> },
-    /// Something that retrying would not heal. The member tries again at the next [`Event::Poll`].
+    /// A failure that a retry cannot fix. The member tries again at the next [`Event::Poll`].
     Failed(Failure),
-    /// The member is out of the group, and says no more.
+    /// The member has left the group and is finished.
     Closed,
 }
 
 impl Notice {
-    /// Whether the member waits for [`Event::Done`].
+    /// Whether the notice requires [`Event::Done`].
     pub fn wants_done(&self) -> bool {
         matches!(self, Notice::Revoke { .. } | Notice::Lose { .. } | Notice::Assign { .. })
     }
 }
 
-/// Why something failed for good.
+/// Why an operation failed for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "fields are said in the text")]
+#[expect(missing_docs, reason = "the text of each variant describes its fields")]
 pub enum Failure {
-    /// A broker said so.
+    /// A broker answered with an error.
     Answer { api: &'static str, error: ErrorCode },
-    /// The group rebalances: commit again after the next assignment.
+    /// A broker answered with an error and a message.
+    Refused { api: &'static str, error: ErrorCode, message: String },
+    /// The broker does not speak the newer protocol.
+    Unsupported { message: Option<String> },
+    /// The group rebalances. Commit again after the next assignment.
     RebalanceInProgress,
-    /// The partitions may be another's already: what was read will be read again.
+    /// The partitions may have another owner already, which will read the messages again.
     CommitFailed,
-    /// No success within the time for it; the last error if there was one.
+    /// The operation timed out; the last error, if any.
     TimedOut { api: &'static str, last: Option<ErrorCode> },
-    /// A topic of the commit or the fetch that may not be used, or does not exist.
+    /// Topics of the commit or fetch that are not authorized or do not exist.
     Topics { error: ErrorCode, topics: Vec<Arc<str>> },
-    /// The coordinator named another protocol at sync than at join.
+    /// The coordinator answered the sync with another protocol than the join.
     InconsistentProtocol { joined: String, synced: String },
     /// The coordinator chose a protocol that this member does not offer.
     UnknownProtocol { protocol: String },
-    /// Another member's subscription cannot be read.
+    /// The subscription of another member cannot be decoded.
     Subscription { member_id: String, error: String },
-    /// This member's assignment cannot be read.
+    /// The assignment of this member cannot be decoded.
     Assignment { error: String },
-    /// No plan.
+    /// Planning failed.
     Plan { strategy: String, error: String },
-    /// The member was closed before it was done.
+    /// The member was closed before.
     Closed,
 }
 
@@ -322,6 +368,13 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Answer { api, error } => write!(f, "{api} was answered {}", error.name()),
+            Failure::Refused { api, error, message } => write!(f, "{api} was answered {}: {message}", error.name()),
+            Failure::Unsupported { message } => write!(
+                f,
+                "the broker does not speak the newer consumer protocol{}: use group_protocol `classic`, or switch \
+                 the protocol on in the broker",
+                message.as_ref().map(|message| format!(" ({message})")).unwrap_or_default()
+            ),
             Failure::RebalanceInProgress => f.write_str("the group rebalances: commit again after the next assignment"),
             Failure::CommitFailed => f.write_str(
                 "not committed: this member is out of the group, and its partitions may be another's; it was silent \

@@ -1,4 +1,4 @@
-//! Showing that the member is alive (§22.5).
+//! Sends heartbeats (§22.5).
 
 use rota_core::ErrorCode;
 
@@ -9,36 +9,54 @@ use crate::{
     member::{Identity, Member, Purpose, State},
 };
 
-/// When the next heartbeat is due, and how long none has succeeded.
+/// The schedule of heartbeats, and the session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heartbeats {
     due_ms: u64,
     session_ends_ms: u64,
-    /// In a row.
+    /// Consecutive failures.
     failures: u32,
 }
 
 impl Heartbeats {
-    /// Something good was heard from the coordinator.
+    /// Restarts the session after a successful answer of the coordinator.
     pub fn session_starts(&mut self, now_ms: u64, config: &Config) {
         self.session_ends_ms = now_ms + u64::from(config.session_timeout_ms);
         self.failures = 0;
     }
 
-    /// The join was answered: the first heartbeat is due an interval from now.
+    /// Starts heartbeats after a join: the first is due after one interval.
     pub fn begin(&mut self, now_ms: u64, config: &Config) {
         self.session_starts(now_ms, config);
         self.due_ms = now_ms + u64::from(config.heartbeat_interval_ms);
     }
 }
 
+impl Heartbeats {
+    /// Returns when the next heartbeat is due.
+    pub fn due_ms(&self) -> u64 {
+        self.due_ms
+    }
+
+    /// Sets when the next heartbeat is due.
+    pub fn schedule(&mut self, due_ms: u64) {
+        self.due_ms = due_ms;
+    }
+
+    /// Ends a series of failures.
+    pub fn succeeded(&mut self) {
+        self.failures = 0;
+    }
+}
+
 impl Member {
-    /// Not while its join is under way: the coordinator keeps who waits there.
+    /// Whether heartbeats are sent. Not during a join: the coordinator keeps a member with a parked join.
     fn beats(&self) -> bool {
         matches!(self.state, State::CompletingRebalance | State::Stable) && !self.raised
     }
 
-    fn poll_ends_ms(&self) -> Option<u64> {
+    /// Returns when the application must have polled.
+    pub(crate) fn poll_ends_ms(&self) -> Option<u64> {
         self.busy_since_ms.map(|since| since + u64::from(self.config.max_poll_interval_ms))
     }
 
@@ -52,10 +70,11 @@ impl Member {
         [due, session, self.poll_ends_ms()].into_iter().flatten().min()
     }
 
-    /// An application that does not come back in time is out, and its partitions are for others. Static members are
-    /// quiet instead: they come back, or their session ends.
+    /// Leaves the group if the application does not poll in time, so that others get its partitions. A static member
+    /// stays silent instead: it polls again, or its session expires.
     pub(crate) fn watch_the_application(&mut self) {
-        if self.beats() && self.poll_ends_ms().is_some_and(|end| end <= self.now_ms) {
+        let is_watched = if self.config.is_consumer() { self.state != State::Unjoined } else { self.beats() };
+        if is_watched && self.poll_ends_ms().is_some_and(|end| end <= self.now_ms) {
             self.leave("the consumer worked for longer than max.poll.interval.ms between two polls");
         }
     }
@@ -65,7 +84,7 @@ impl Member {
             return;
         }
         if self.heartbeats.session_ends_ms <= self.now_ms {
-            // Whether the group has dropped the member is for the next coordinator to say.
+            // The next coordinator knows whether the member was removed.
             self.forget_coordinator();
             return;
         }
@@ -102,13 +121,15 @@ impl Member {
                 self.reset("another process has the instance id");
                 self.raise(Failure::Answer { api: "Heartbeat", error });
             }
-            // It was about somebody that this member is no more.
+            // The answer is about an earlier identity of the member.
             Verdict::ResetFull | Verdict::ResetSoft | Verdict::Fenced => {}
-            Verdict::Retry | Verdict::AdoptId | Verdict::Topics | Verdict::Fatal => self.beat_failed(),
+            Verdict::Retry | Verdict::AdoptId | Verdict::Stale | Verdict::Left | Verdict::Topics | Verdict::Fatal => {
+                self.beat_failed();
+            }
         }
     }
 
-    /// The next one comes sooner than an interval, but later each time.
+    /// Schedules the next heartbeat sooner than an interval, but later with each failure.
     pub(crate) fn beat_failed(&mut self) {
         let doubled = u64::from(self.config.retry_backoff_ms) << self.heartbeats.failures.min(16);
         self.heartbeats.failures += 1;

@@ -1,38 +1,38 @@
-//! Out of the group: by the application's wish, or because it does not come back (§22.9).
+//! Leaves the group: on request of the application, or because it does not poll (§22.9).
 
 use crate::{
     event::{Failure, Notice, Partition, Request},
     member::{Member, Purpose, State},
 };
 
-/// How far a goodbye is.
+/// Progress of leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 enum Step {
-    /// Nobody leaves.
+    /// The member stays.
     #[default]
     Staying,
     /// The application unsubscribed.
     Unsubscribing,
-    /// The same; it gives up what it has.
+    /// The application unsubscribed and revokes its partitions.
     GivingUpSubscription,
-    /// The member is to close; everything is committed that can be.
+    /// The member closes and commits first.
     Committing { until_ms: u64 },
-    /// The application gives up what it has.
+    /// The member closes, and the application revokes its partitions.
     GivingUp,
-    /// The group is told.
+    /// `LeaveGroup` is in flight.
     Leaving,
     /// All is done.
     Closed,
 }
 
-/// Whether the member is about to go.
+/// The state of leaving.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Leaving {
     step: Step,
 }
 
 impl Leaving {
-    /// No new round, nothing new to learn.
+    /// Whether the member is leaving: no new round, no metadata.
     pub fn is_leaving(&self) -> bool {
         self.step != Step::Staying
     }
@@ -43,9 +43,12 @@ impl Leaving {
 }
 
 impl Member {
-    /// Out of the group, and the group is told if that is possible: one try, whatever comes of it. Static members never
-    /// say it: their place is kept for them.
+    /// Leaves the group with one request, whatever its answer. Static members of classic groups do not send it: they
+    /// keep their place.
     pub(crate) fn leave(&mut self, reason: &str) {
+        if self.config.is_consumer() {
+            return self.leave_consumer_group();
+        }
         let tells = self.config.instance_id.is_none()
             && self.config.leave_on_close
             && self.state != State::Unjoined
@@ -62,7 +65,7 @@ impl Member {
         self.reset(reason);
     }
 
-    /// The application wants nothing from the group any more.
+    /// Leaves the group because the application unsubscribed.
     pub(crate) fn unsubscribe(&mut self) {
         if !self.leaving.is_leaving() {
             self.leaving.step = Step::Unsubscribing;
@@ -79,25 +82,25 @@ impl Member {
 
     pub(crate) fn next_leaving(&self) -> Option<u64> {
         match self.leaving.step {
-            // Until the application has dealt with what it was told, nothing can be done then.
-            Step::Committing { until_ms } if !self.round.waits_for_the_application() => Some(until_ms),
+            // Waits until the application has handled the pending notice.
+            Step::Committing { until_ms } if !self.waits_for_the_application() => Some(until_ms),
             _ => None,
         }
     }
 
-    /// The application has given up what it had.
+    /// The application has revoked its partitions.
     pub(crate) fn given_up(&mut self) {
         match self.leaving.step {
             Step::GivingUpSubscription => self.end_of_subscription(),
             Step::GivingUp => self.say_goodbye(),
-            // It was not asked.
+            // No notice was pending.
             _ => {}
         }
     }
 
     pub(crate) fn leave_step(&mut self) {
         // One notice at a time.
-        let busy = self.round.waits_for_the_application();
+        let busy = self.waits_for_the_application();
         match self.leaving.step {
             Step::Unsubscribing if !busy => {
                 self.leaving.step = Step::GivingUpSubscription;
@@ -112,7 +115,7 @@ impl Member {
         }
     }
 
-    /// Tells the application to give up what it has. If that is nothing, it has done so.
+    /// Notifies the application to revoke its partitions. Without partitions this is done at once.
     fn give_everything_up(&mut self) {
         let partitions: Vec<Partition> = self.owned().cloned().collect();
         if partitions.is_empty() {

@@ -1,4 +1,4 @@
-//! The member itself: who it is, what it holds, what it waits for; and how events come to those who deal with them.
+//! The member: its identity, assignment and pending requests, and the dispatch of events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,6 +8,7 @@ use std::{
 use crate::{
     commits::Commits,
     config::{Config, ConfigError},
+    consumer::{self, Consumer, HeartbeatAnswer},
     discovery::{Coordinator, Topics},
     event::{Answer, Effect, Event, Failure, Node, Notice, Partition, Request, RequestId, Subscription, To},
     heartbeats::Heartbeats,
@@ -15,25 +16,29 @@ use crate::{
     rounds::Round,
 };
 
-/// Where a member is in the life of a group (§22.1).
+/// The state of a member (docs/protocol.md §22.1, docs/consumer-protocol.md §22.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// In no group.
     Unjoined,
-    /// Its join is under way.
+    /// A join is in flight (classic protocol).
     PreparingRebalance,
-    /// It has a generation, and waits for its assignment.
+    /// It has a generation and waits for its assignment (classic protocol).
     CompletingRebalance,
+    /// It has sent its first heartbeat, and has no epoch yet (newer protocol).
+    Joining,
+    /// It has an epoch, and carries out its assignment (newer protocol).
+    Reconciling,
     /// It has its assignment.
     Stable,
 }
 
-/// Who a member is to the coordinator.
+/// The identity of a member at the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// -1: none.
+    /// Generation, or epoch in the newer protocol; -1: none.
     pub generation: i32,
-    /// Empty: none.
+    /// Member id; empty: none. In the newer protocol the member chooses it.
     pub member_id: String,
 }
 
@@ -43,11 +48,12 @@ impl Identity {
     }
 }
 
-/// What a request was for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     FindCoordinator,
     Metadata,
+    TopicNames,
     Join,
     Sync,
     Heartbeat,
@@ -56,17 +62,17 @@ pub(crate) enum Purpose {
     Fetch,
 }
 
-/// A request that has no answer yet.
+/// A request without an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub purpose: Purpose,
     pub to: To,
     pub deadline_ms: u64,
-    /// Who the member was when it asked.
+    /// The member's identity when it sent the request.
     pub asked_as: Identity,
 }
 
-/// A consumer's part in a group. See the [crate].
+/// A member's side of a group. See the [crate].
 #[derive(Clone, Debug)]
 pub struct Member {
     pub(crate) config: Config,
@@ -74,7 +80,7 @@ pub struct Member {
     pub(crate) out: Vec<Effect>,
     pub(crate) state: State,
     pub(crate) identity: Identity,
-    /// The protocol that the coordinator chose.
+    /// The protocol chosen by the coordinator.
     pub(crate) protocol: Option<String>,
     pub(crate) subscription: Subscription,
     pub(crate) user_data: BTreeMap<String, Vec<u8>>,
@@ -82,12 +88,13 @@ pub struct Member {
     pub(crate) coordinator: Coordinator,
     pub(crate) topics: Topics,
     pub(crate) round: Round,
+    pub(crate) consumer: Consumer,
     pub(crate) heartbeats: Heartbeats,
     pub(crate) commits: Commits,
     pub(crate) leaving: Leaving,
-    /// Since when the application works; `None`: it waits for news.
+    /// Since when the application works; `None`: it polls.
     pub(crate) busy_since_ms: Option<u64>,
-    /// A failure was raised; nothing is tried until the application asks again.
+    /// A failure was raised. The member does nothing until the next poll.
     pub(crate) raised: bool,
     pub(crate) pending: BTreeMap<RequestId, Pending>,
     next_request: u64,
@@ -95,14 +102,14 @@ pub struct Member {
 }
 
 impl Member {
-    /// A member that is in no group yet, and wants to read nothing.
+    /// Creates a member without group and subscription.
     pub fn new(config: Config) -> Result<Member, ConfigError> {
         let config = config.validated()?;
         Ok(Member {
             now_ms: 0,
             out: Vec::new(),
             state: State::Unjoined,
-            identity: Identity::nobody(),
+            identity: if config.is_consumer() { consumer::identity(config.seed) } else { Identity::nobody() },
             protocol: None,
             subscription: Subscription::None,
             user_data: BTreeMap::new(),
@@ -110,6 +117,7 @@ impl Member {
             coordinator: Coordinator::default(),
             topics: Topics::default(),
             round: Round::default(),
+            consumer: Consumer::default(),
             heartbeats: Heartbeats::default(),
             commits: Commits::default(),
             leaving: Leaving::default(),
@@ -122,7 +130,7 @@ impl Member {
         })
     }
 
-    /// Something happened at `now_ms` (monotonic); what is to be done about it goes to `sink`, in order.
+    /// Handles an event at `now_ms` (monotonic). Adds the effects to `sink`, in order.
     pub fn handle(&mut self, now_ms: u64, event: Event, sink: &mut Vec<Effect>) {
         self.now_ms = self.now_ms.max(now_ms);
         if !self.leaving.is_closed() {
@@ -132,58 +140,61 @@ impl Member {
         sink.append(&mut self.out);
     }
 
-    /// When the member wants [`Event::Advance`] if nothing else happens; it may be in the past. `None`: never.
+    /// Returns when to pass [`Event::Advance`] if no other event happens; possibly in the past. `None`: never.
     pub fn next_deadline(&self) -> Option<u64> {
         if self.leaving.is_closed() {
             return None;
         }
         let pending = self.pending.values().map(|pending| pending.deadline_ms).min();
-        [
-            pending,
-            self.next_discovery(),
-            self.next_heartbeat(),
-            self.next_round(),
-            self.next_commit(),
-            self.next_leaving(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let (heartbeat, round) = if self.config.is_consumer() {
+            (self.next_consumer_heartbeat(), self.next_reconciliation())
+        } else {
+            (self.next_heartbeat(), self.next_round())
+        };
+        [pending, self.next_discovery(), heartbeat, round, self.next_commit(), self.next_leaving()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
-    /// Where it is.
+    /// Returns the state.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Its generation; -1: none.
+    /// Returns the generation, or the epoch in the newer protocol; -1: none.
     pub fn generation(&self) -> i32 {
         self.identity.generation
     }
 
-    /// Its member id; empty: none.
+    /// Returns the member id; empty: none. In the newer protocol a member has it before it joins.
     pub fn member_id(&self) -> &str {
         &self.identity.member_id
     }
 
-    /// What it holds, whether or not the application has said [`Event::Done`] to all of it.
+    /// Iterates over the assigned partitions, whether or not the application has reported [`Event::Done`].
     pub fn owned(&self) -> impl Iterator<Item = &Partition> {
         self.owned.iter()
     }
 
-    /// Where its coordinator is, as far as it knows.
+    /// Returns the coordinator, if known.
     pub fn coordinator(&self) -> Option<&Node> {
         self.coordinator.node()
     }
 
-    /// Whether it led the last round.
+    /// Whether the member led the last round.
     pub fn is_leader(&self) -> bool {
         self.round.leads()
     }
 
-    /// Whether it is out of the group, and done.
+    /// Whether the member has left the group and is finished.
     pub fn is_closed(&self) -> bool {
         self.leaving.is_closed()
+    }
+
+    /// Whether the application has an unhandled notice of an assignment.
+    pub(crate) fn waits_for_the_application(&self) -> bool {
+        self.round.waits_for_the_application() || self.consumer.waits_for_the_application()
     }
 
     fn take(&mut self, event: Event) {
@@ -215,15 +226,21 @@ impl Member {
         }
     }
 
-    /// Does what is due. The order is that of a consumer's loop: whoever is later may use what the earlier found.
+    /// Does what is due, in the order of a consumer's loop: later steps may use results of earlier ones.
     fn drive(&mut self) {
         self.give_up_waiting();
         self.watch_the_application();
         self.discover();
-        self.beat();
-        self.go_round();
+        if self.config.is_consumer() {
+            self.reconcile();
+            self.consumer_beat();
+        } else {
+            self.beat();
+            self.go_round();
+        }
         self.send_commits();
         self.leave_step();
+        self.update_consumer_state();
     }
 
     fn subscribe(&mut self, subscription: Subscription) {
@@ -237,7 +254,7 @@ impl Member {
         }
     }
 
-    /// Asks for an answer, by a deadline.
+    /// Sends a request with a timeout.
     pub(crate) fn send(&mut self, purpose: Purpose, to: To, body: Request, timeout_ms: u64) -> RequestId {
         let request = RequestId(self.next_request);
         self.next_request += 1;
@@ -252,18 +269,18 @@ impl Member {
         request
     }
 
-    /// The same, of the coordinator, if it is known.
+    /// Sends a request to the coordinator, if it is known.
     pub(crate) fn ask(&mut self, purpose: Purpose, body: Request, timeout_ms: u64) -> Option<RequestId> {
         let to = To::Coordinator(self.coordinator.node()?.clone());
         Some(self.send(purpose, to, body, timeout_ms))
     }
 
-    /// Whether an answer of this kind is awaited.
+    /// Whether an answer for this purpose is pending.
     pub(crate) fn waits_for(&self, purpose: Purpose) -> bool {
         self.pending.values().any(|pending| pending.purpose == purpose)
     }
 
-    /// Whether the member is still who it was when it asked.
+    /// Whether the member's identity is still that of the request.
     pub(crate) fn is_still(&self, asked_as: &Identity) -> bool {
         self.identity == *asked_as
     }
@@ -272,29 +289,33 @@ impl Member {
         self.out.push(Effect::Tell(notice));
     }
 
-    /// Tells of a failure, and tries nothing until the application asks again.
+    /// Raises a failure. The member does nothing until the next poll.
     pub(crate) fn raise(&mut self, failure: Failure) {
         self.raised = true;
         self.tell(Notice::Failed(failure));
     }
 
-    /// Milliseconds to wait before trying again, spread by a fifth to either side.
+    /// Returns a backoff in milliseconds with a jitter of 20 %.
     pub(crate) fn spread(&mut self, backoff_ms: u64) -> u64 {
-        // SplitMix64: equal seeds give equal waits on every machine.
-        self.jitter = self.jitter.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.jitter;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^= bits >> 31;
+        let bits = split_mix(&mut self.jitter);
         backoff_ms * 4 / 5 + bits % (backoff_ms * 2 / 5 + 1)
     }
 
     fn answered(&mut self, request: RequestId, answer: Answer) {
-        // Of a connection that was given up: too late.
+        // The connection was given up, so the answer is too late.
         let Some(pending) = self.pending.remove(&request) else { return };
         match (pending.purpose, answer) {
             (Purpose::FindCoordinator, Answer::FindCoordinator(found)) => self.found(found),
             (Purpose::Metadata, Answer::Metadata(topics)) => self.learned(topics),
+            (Purpose::TopicNames, Answer::TopicNames(names)) => self.names_learned(names),
+            (
+                Purpose::Heartbeat,
+                Answer::ConsumerGroupHeartbeat { error, message, epoch, heartbeat_interval_ms, assignment },
+            ) => {
+                let interval_ms = heartbeat_interval_ms;
+                let answer = HeartbeatAnswer { error, message, epoch, interval_ms, assignment };
+                self.consumer_beaten(&pending.asked_as, answer);
+            }
             (
                 Purpose::Join,
                 Answer::JoinGroup { error, generation, protocol_name, leader, member_id, skip_assignment, members },
@@ -314,11 +335,13 @@ impl Member {
                 self.synced(&pending.asked_as, error, protocol_name, &assignment);
             }
             (Purpose::Heartbeat, Answer::Heartbeat(error)) => self.beaten(&pending.asked_as, error),
-            // Whatever the group says to a goodbye, the member is gone.
-            (Purpose::Leave, Answer::LeaveGroup(_)) => {}
+            // Whatever the answer, the member has left.
+            (Purpose::Leave, Answer::LeaveGroup(_) | Answer::ConsumerGroupHeartbeat { .. }) => {}
             (Purpose::Commit, Answer::OffsetCommit(codes)) => self.committed(request, &pending.asked_as, &codes),
-            (Purpose::Fetch, Answer::OffsetFetch { error, offsets }) => self.fetched(request, error, offsets),
-            // An answer of another kind: nothing that comes over this connection can be believed.
+            (Purpose::Fetch, Answer::OffsetFetch { error, offsets }) => {
+                self.fetched(request, &pending.asked_as, error, offsets);
+            }
+            // An answer of another kind: the connection cannot be trusted.
             _ => {
                 let to = pending.to.clone();
                 self.pending.insert(request, pending);
@@ -348,7 +371,9 @@ impl Member {
             match pending.purpose {
                 Purpose::FindCoordinator => self.find_later(),
                 Purpose::Metadata => self.learn_later(),
+                Purpose::TopicNames => self.names_later(),
                 Purpose::Join | Purpose::Sync => self.round_failed_for_now(),
+                Purpose::Heartbeat if self.config.is_consumer() => self.consumer_beat_failed(),
                 Purpose::Heartbeat => self.beat_failed(),
                 Purpose::Leave => {}
                 Purpose::Commit | Purpose::Fetch => self.retry_commit(request, None),
@@ -356,10 +381,10 @@ impl Member {
         }
     }
 
-    /// All topics that the member asks for by name.
+    /// Returns all topics that the member subscribes to by name.
     pub(crate) fn subscribed_topics(&self) -> Vec<Arc<str>> {
         match &self.subscription {
-            Subscription::None => Vec::new(),
+            Subscription::None | Subscription::CoordinatorPattern(_) => Vec::new(),
             Subscription::Topics(topics) => topics.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect(),
             Subscription::Pattern(pattern) => {
                 self.topics.known().filter(|topic| pattern.is_match(topic)).cloned().collect()
@@ -372,4 +397,13 @@ impl Member {
                 .collect(),
         }
     }
+}
+
+/// `SplitMix64`: equal seeds give equal numbers on every machine.
+pub(crate) fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut bits = *state;
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }

@@ -1,4 +1,4 @@
-//! The leader's duty: everybody's share (§22.7).
+//! Plans the assignments as the leader (§22.7).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ fn read(member: &Joined) -> Result<Subscription, Failure> {
         .map_err(|error| Failure::Subscription { member_id: member.member_id.clone(), error: error.to_string() })
 }
 
-/// All topics that somebody in the group subscribes to.
+/// Returns all topics that any member subscribes to.
 pub(crate) fn topics_of(members: &[Joined]) -> Result<Vec<Arc<str>>, Failure> {
     let mut topics = BTreeSet::new();
     for member in members {
@@ -31,7 +31,7 @@ pub(crate) fn topics_of(members: &[Joined]) -> Result<Vec<Arc<str>>, Failure> {
     Ok(topics.into_iter().map(Arc::from).collect())
 }
 
-/// The plan by one of rota's assignors; `None` if the strategy is the application's own.
+/// Plans with an assignor of rota; `None` if the strategy is the application's.
 pub(crate) fn plan(
     config: &Config,
     protocol: &str,

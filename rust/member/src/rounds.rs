@@ -1,4 +1,4 @@
-//! One round: prepare, join, plan if one leads, sync, take over (§22.1, §22.3).
+//! One round: commit, join, plan as the leader, sync, take over (§22.1, §22.3).
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -13,36 +13,36 @@ use crate::{
     member::{Identity, Member, Purpose, State},
 };
 
-/// How long a join may take on the way, beside the time for which the coordinator may hold it.
+/// Time for the network in a join, beyond the time that the coordinator may hold it, in milliseconds.
 const JOIN_SLACK_MS: u64 = 5_000;
-/// What a reason may be long (§4.1).
+/// Maximum characters of a reason (§4.1).
 const REASON_CHARS: usize = 255;
 
-/// Where a round is.
+/// Progress of a round.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 enum Step {
-    /// No round is under way.
+    /// No round.
     #[default]
     Idle,
-    /// What was read is committed before anything is given up.
+    /// Consumed positions are committed before partitions are revoked.
     Committing { until_ms: u64 },
-    /// The application gives partitions up.
+    /// The application revokes partitions.
     GivingUp,
-    /// The join is under way.
+    /// A join is in flight.
     Joining,
-    /// The leader needs to know the topics as they are now.
+    /// The leader requests the current topics.
     Learning { members: Vec<Joined>, skip_assignment: bool },
     /// The application plans.
     Planning,
-    /// The sync is under way.
+    /// A sync is in flight.
     Syncing,
-    /// The application gives up what the new assignment does not have.
+    /// The application revokes partitions that the new assignment does not have.
     LettingGo { assigned: BTreeSet<Partition>, user_data: Option<Vec<u8>> },
-    /// The application takes over.
+    /// The application takes over new partitions.
     TakingOver,
 }
 
-/// What the member knows about rounds.
+/// The state of rounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     step: Step,
@@ -51,7 +51,7 @@ pub(crate) struct Round {
     is_prepared: bool,
     retry_at_ms: u64,
     leads: bool,
-    /// The topics that the last join asked for.
+    /// The topics of the last join.
     offered: Vec<Arc<str>>,
 }
 
@@ -74,13 +74,13 @@ impl Round {
         self.leads
     }
 
-    /// Whether the application has been told something that it has not dealt with yet.
+    /// Whether the application has an unhandled notice.
     pub fn waits_for_the_application(&self) -> bool {
         matches!(self.step, Step::GivingUp | Step::LettingGo { .. } | Step::TakingOver)
     }
 }
 
-/// The answer to a join, of which this member knows whether it leads.
+/// The answer to a join, with whether this member leads.
 pub(crate) struct JoinAnswer {
     pub error: ErrorCode,
     pub generation: i32,
@@ -92,7 +92,7 @@ pub(crate) struct JoinAnswer {
 }
 
 impl Member {
-    /// Another round is needed. A reason that is there already stays: it came first.
+    /// Requests another round. The first reason stays.
     pub(crate) fn rejoin(&mut self, reason: &str) {
         if !self.round.is_needed {
             self.round.is_needed = true;
@@ -100,13 +100,13 @@ impl Member {
         }
     }
 
-    /// The member is nobody, and has to join as if it were new.
+    /// Resets the identity, so that the member joins as a new one.
     pub(crate) fn reset(&mut self, reason: &str) {
         self.identity = Identity::nobody();
         self.out_of_the_group(reason);
     }
 
-    /// The member's generation is over, but the coordinator knows its id.
+    /// Resets the generation but keeps the member id.
     pub(crate) fn reset_generation(&mut self, reason: &str) {
         self.identity.generation = -1;
         self.out_of_the_group(reason);
@@ -136,7 +136,7 @@ impl Member {
         }
     }
 
-    /// Goes on until something has to be waited for.
+    /// Continues the round until it must wait.
     pub(crate) fn go_round(&mut self) {
         loop {
             match &self.round.step {
@@ -160,7 +160,7 @@ impl Member {
         }
     }
 
-    /// Once a round, before the join: what is not kept across it is given up.
+    /// Revokes before the join, once per round, what does not survive it.
     fn give_up(&mut self) {
         self.round.is_prepared = true;
         self.round.leads = false;
@@ -177,8 +177,11 @@ impl Member {
         }
     }
 
-    /// The application says that it has dealt with what it was told.
+    /// The application has handled its notice.
     pub(crate) fn done(&mut self) {
+        if self.config.is_consumer() {
+            return self.reconciled();
+        }
         match std::mem::take(&mut self.round.step) {
             Step::GivingUp | Step::TakingOver => {}
             Step::LettingGo { assigned, user_data } => self.take_over(assigned, user_data),
@@ -212,7 +215,7 @@ impl Member {
         }
     }
 
-    /// What the member offers: for each strategy its subscription with what it holds (§18).
+    /// Returns the offered protocols: each strategy with its subscription and owned partitions (§18).
     fn protocols(&self) -> Result<Vec<(String, Vec<u8>)>, Failure> {
         let topics: Vec<String> = self.subscribed_topics().iter().map(|topic| (**topic).to_owned()).collect();
         let owned = by_topic(self.owned.iter());
@@ -235,7 +238,7 @@ impl Member {
         self.config.strategies.iter().map(|strategy| offer(strategy.name())).collect()
     }
 
-    /// The round did not work out. Whatever it was, there will be another.
+    /// Ends a round that failed. Another one follows.
     pub(crate) fn round_failed_for_now(&mut self) {
         self.round.step = Step::Idle;
         self.rejoin("the last round failed");
@@ -255,7 +258,7 @@ impl Member {
         self.raise(failure);
     }
 
-    /// What joins and syncs have in common when they fail.
+    /// Handles an error of a join or sync.
     fn round_refused(&mut self, verdict: Verdict, asked_as: &Identity, api: &'static str, error: ErrorCode) {
         match verdict {
             Verdict::Good | Verdict::Rejoin | Verdict::AdoptId => self.round_again_at_once(),
@@ -273,7 +276,7 @@ impl Member {
                 }
                 self.round_again_at_once();
             }
-            Verdict::Fenced | Verdict::Topics | Verdict::Fatal => {
+            Verdict::Fenced | Verdict::Stale | Verdict::Left | Verdict::Topics | Verdict::Fatal => {
                 self.round_failed(Failure::Answer { api, error });
             }
         }
@@ -284,7 +287,7 @@ impl Member {
             return;
         }
         if self.state != State::PreparingRebalance {
-            // The member left, or was told that it is nobody, while it joined.
+            // The member left, or lost its identity, during the join.
             return self.round_again_at_once();
         }
         match errors::join(answer.error) {
@@ -320,7 +323,8 @@ impl Member {
         }
     }
 
-    /// The leader knows the topics now. One that is told to skip the plan only remembers by what it would have planned.
+    /// Plans when the leader knows the topics. A leader that skips the plan only records the topics that it would have
+    /// used.
     fn plan_or_skip(&mut self) {
         let Step::Learning { members, skip_assignment } = std::mem::take(&mut self.round.step) else { return };
         let topics = self.topics.plan();
@@ -341,7 +345,7 @@ impl Member {
 
     pub(crate) fn planned(&mut self, generation: i32, plan: Result<Vec<(String, Vec<u8>)>, String>) {
         if self.round.step != Step::Planning || generation != self.identity.generation {
-            // For a round that is over.
+            // The round is over.
             return;
         }
         match plan {
@@ -364,7 +368,7 @@ impl Member {
         };
         match self.ask(Purpose::Sync, body, u64::from(self.config.request_timeout_ms)) {
             Some(_) => self.round.step = Step::Syncing,
-            // It was lost while the leader planned.
+            // The generation was lost while the leader planned.
             None => self.round_failed_for_now(),
         }
     }
@@ -380,7 +384,7 @@ impl Member {
             return;
         }
         if self.state != State::CompletingRebalance || !self.is_still(asked_as) {
-            // As good as ILLEGAL_GENERATION: a heartbeat was told first.
+            // Like `ILLEGAL_GENERATION`, which a heartbeat reported first.
             return self.round_again_at_once();
         }
         match errors::sync(error) {
@@ -398,7 +402,7 @@ impl Member {
                 self.state = State::Stable;
                 self.round.is_needed = false;
                 self.round.is_prepared = false;
-                // Whoever plans knows what was asked for then.
+                // The leader planned with the subscription of the join.
                 if self.round.offered != self.subscribed_topics() {
                     self.rejoin("the subscription has changed since the join");
                 }
@@ -412,7 +416,7 @@ impl Member {
     fn receive(&mut self, assigned: BTreeSet<Partition>, user_data: Option<Vec<u8>>) {
         self.round.step = Step::Idle;
         if assigned.iter().any(|partition| !self.subscription.wants(&partition.topic)) {
-            // The subscription changed after the join: the plan is an old one.
+            // The subscription changed after the join, so the assignment is outdated.
             return self.rejoin("the assignment has a topic that is not subscribed to any more");
         }
         let partitions: Vec<Partition> = self.owned.difference(&assigned).cloned().collect();
@@ -433,7 +437,7 @@ impl Member {
         self.tell(Notice::Assign { generation: self.identity.generation, added, all, user_data });
     }
 
-    /// Forgets partitions and how far they were read.
+    /// Drops partitions with their positions.
     pub(crate) fn let_go(&mut self, partitions: &[Partition]) {
         for partition in partitions {
             self.owned.remove(partition);
@@ -442,7 +446,7 @@ impl Member {
     }
 }
 
-/// Partitions as messages have them.
+/// Groups partitions by topic, as messages have them.
 pub(crate) fn by_topic<'a>(partitions: impl Iterator<Item = &'a Partition>) -> Vec<TopicPartitions> {
     let mut topics: Vec<TopicPartitions> = Vec::new();
     for partition in partitions {
@@ -457,7 +461,7 @@ pub(crate) fn by_topic<'a>(partitions: impl Iterator<Item = &'a Partition>) -> V
     topics
 }
 
-/// Partitions, and the assignor's own bytes. No bytes at all are no partitions: the leader gave this member nothing.
+/// Decodes partitions and user data. An empty assignment has no partitions: the leader assigned none to this member.
 fn read(assignment: &[u8]) -> Result<(BTreeSet<Partition>, Option<Vec<u8>>), String> {
     if assignment.is_empty() {
         return Ok((BTreeSet::new(), None));
