@@ -1,4 +1,4 @@
-//! The task that accepts the connections of a node.
+//! Accepts the connections of a node.
 
 use std::{io, net::SocketAddr, rc::Rc, time::Duration};
 
@@ -7,13 +7,15 @@ use tokio::{
     select,
 };
 
-use super::{channel::Channel, connection::Connection, event_loop::EventLoop};
+use super::{
+    channel::Channel, connection::Connection, event_loop::EventLoop, tls_stream::TlsStream, transport::Transport,
+};
 use crate::client::Client;
 
-/// How long to wait before accepting again after an error, such as too many open files.
+/// Pause after a failed accept, such as with too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts connections for as long as the node lives, where it listens.
+/// Accepts connections while the node lives and listens.
 pub async fn accept(event_loop: Rc<EventLoop>, listener: TcpListener) {
     let mut listener = Some(listener);
     let max_connections = event_loop.shared.settings().max_connections();
@@ -36,7 +38,7 @@ pub async fn accept(event_loop: Rc<EventLoop>, listener: TcpListener) {
     }
 }
 
-/// The next connection; never one while the node does not listen.
+/// Waits for the next connection; never returns while the node does not listen.
 async fn next(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
     match listener {
         Some(listener) => listener.accept().await,
@@ -45,11 +47,19 @@ async fn next(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAd
 }
 
 fn admit(event_loop: &Rc<EventLoop>, id: u64, stream: TcpStream, peer: SocketAddr) {
-    // Without it answers are late, not wrong.
+    // Without the option, answers are late but correct.
     let _late = stream.set_nodelay(true);
     let Ok(local) = stream.local_addr() else { return };
+    let transport = match event_loop.shared.tls() {
+        None => Transport::Plain(stream),
+        Some(tls) => match TlsStream::new(stream, &tls.config) {
+            Ok(stream) => Transport::Tls(Box::new(stream)),
+            // Only wrong configurations are refused, and those do not load.
+            Err(_) => return,
+        },
+    };
     let trace = event_loop.shared.trace_of(event_loop.node.borrow().place(), id, peer);
     let connection = Rc::new(Connection::new(id, Client::new(peer, local, trace)));
     event_loop.remember(&connection);
-    tokio::task::spawn_local(Channel::new(Rc::clone(event_loop), connection, stream).serve());
+    tokio::task::spawn_local(Channel::new(Rc::clone(event_loop), connection, transport).serve());
 }

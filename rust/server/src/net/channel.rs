@@ -1,14 +1,14 @@
-//! The task of one connection: bytes in, requests in order, answers out (docs/protocol.md §17.1).
+//! The task of one connection: reads bytes, handles requests in order, writes answers (docs/protocol.md §17.1).
 //!
-//! Requests are handled one at a time. Behind a parked one nothing is handled until it is answered, though up to
-//! [`AHEAD_BYTES_MAX`] are read, so that the end of the connection is noticed. Everything that is there is handled
-//! before anything is written, though after [`TURN_HEARTBEATS`] the other connections have their turns in between.
+//! Requests are handled one at a time. After a parked request nothing is handled until its answer, but up to
+//! [`AHEAD_BYTES_MAX`] are read, to notice the end of the connection. All buffered requests are handled before anything
+//! is written; after [`TURN_HEARTBEATS`] other connections have their turn.
 
 use std::{
     cell::Cell,
     future::poll_fn,
     io,
-    pin::{Pin, pin},
+    pin::pin,
     rc::Rc,
     task::{Context, Poll},
 };
@@ -19,56 +19,61 @@ use rota_wire::{
     frame::{LENGTH_BYTES, frame_length},
     versions,
 };
-use tokio::{
-    io::{AsyncRead, ReadBuf},
-    net::TcpStream,
-    select,
-};
+use tokio::{io::ReadBuf, select};
 
-use super::{connection::Connection, event_loop::EventLoop};
+use super::{connection::Connection, event_loop::EventLoop, handshake::shake_hands, transport::Transport};
 use crate::{
     apis::{self, Handled, fetch::FetchWait},
+    base::refusals::Refusal,
     client::{Client, Ending},
     faults::Disturbance,
     node::heartbeats::{self, Taken},
 };
 
-/// What is read behind a parked request.
+/// Maximum bytes read after a parked request.
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// Answers are written when so much has gathered, even if more requests are there.
+/// Size of unwritten answers that triggers a write, even if more requests are buffered.
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// So many heartbeats of one connection are handled, and then the requests of others: what somebody waits for whose
-/// request comes while many send without pause. docs/limits.md has what other numbers cost.
+/// Heartbeats of one connection handled before other connections have their turn. It bounds the wait of other clients
+/// while many send without pause. docs/limits.md has the cost of other values.
 const TURN_HEARTBEATS: u32 = 64;
 
-/// How many heartbeats any other request counts for: about as many take as long as a commit of a new group.
+/// The weight of any other request in heartbeats: about as many take as long as a commit of a new group.
 const REQUEST_HEARTBEATS: u32 = 8;
 
-/// How many heartbeats the request in a frame counts for.
+/// Returns the weight of the request in a frame, in heartbeats.
 fn heartbeats_in(frame: &[u8]) -> u32 {
     if frame.starts_with(&versions::HEARTBEAT.to_be_bytes()) { 1 } else { REQUEST_HEARTBEATS }
 }
 
-/// Buffers above this size are not kept while a connection is quiet.
+/// The first bytes of a TLS handshake: its record type, and the major version. As a frame's length they are too large.
+const TLS_HANDSHAKE: [u8; 2] = [0x16, 0x03];
+
+/// Whether bytes that are no frame begin a TLS handshake.
+pub(super) fn is_tls_handshake(bytes: &[u8]) -> bool {
+    bytes.starts_with(&TLS_HANDSHAKE)
+}
+
+/// Maximum size of buffers that an idle connection keeps.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
 
-/// What a connection does when all it could handle is handled.
+/// The next step of a connection after it handled what it could.
 enum Next {
     /// Read more.
     Read,
-    /// Let others have their turns, then handle more of what is there.
+    /// Yield to other connections, then handle more of the buffer.
     Turn,
-    /// Write, let others have their turns, then handle more of what is there.
+    /// Write, yield to other connections, then handle more of the buffer.
     Write,
     /// Wait for the answer of a parked request.
     Parked,
-    /// Wait until the member is heard again.
+    /// Wait until the member is resumed.
     Paused,
     /// Wait for data to fetch.
     Fetch(Box<FetchWait>),
-    /// Write later, or close, as a test wants the network to do.
+    /// Delay the answer or close, as a network fault demands.
     Disturbed(Disturbance),
     /// Write, then close.
     Close,
@@ -79,23 +84,23 @@ pub struct Channel {
     pub(super) event_loop: Rc<EventLoop>,
     connection: Rc<Connection>,
     pub(super) client: Rc<Client>,
-    pub(super) stream: TcpStream,
-    /// How late the answer of the parked request is to be.
+    pub(super) stream: Transport,
+    /// The network fault of the parked request's answer.
     pub(super) late: Cell<Option<Disturbance>>,
-    /// Bytes that were read and not handled: an unfinished frame, or what came behind a parked request.
-    buffered: BytesMut,
-    end_of_stream: bool,
-    /// Bytes of a fetch that waits.
+    /// Bytes read but not handled: an unfinished frame, or requests after a parked one.
+    pub(super) buffered: BytesMut,
+    pub(super) end_of_stream: bool,
+    /// Memory of a waiting fetch in bytes.
     waiting_bytes: usize,
-    /// Requests since others had their turns, in heartbeats.
+    /// Weight of the requests since the last yield, in heartbeats.
     turn_heartbeats: u32,
-    /// The last read took all that one read may take: others have their turns before the next.
+    /// Whether the last read filled the buffer. Other connections have their turn before the next.
     has_more: bool,
 }
 
 impl Channel {
-    /// A channel over an accepted stream.
-    pub fn new(event_loop: Rc<EventLoop>, connection: Rc<Connection>, stream: TcpStream) -> Channel {
+    /// Creates the channel of an accepted stream.
+    pub fn new(event_loop: Rc<EventLoop>, connection: Rc<Connection>, stream: Transport) -> Channel {
         let client = Rc::clone(&connection.client);
         Channel {
             event_loop,
@@ -111,17 +116,33 @@ impl Channel {
         }
     }
 
-    /// Serves until either side closes.
+    /// Serves requests until either side closes.
     pub async fn serve(mut self) {
-        // An error of the socket ends the connection like a close: there is nobody to tell.
-        let _ended = self.run().await;
+        if let Transport::Tls(stream) = &mut self.stream {
+            let shaken = shake_hands(stream, &self.client, &self.event_loop.handshakes).await;
+            if let Err(refusal) = shaken {
+                return self.event_loop.refused(&self.client, refusal);
+            }
+        }
+        if let Some(sasl) = self.event_loop.shared.sasl().cloned()
+            && !self.authenticate(&sasl).await
+        {
+            return;
+        }
+        // An error of the socket ends the connection like a close. With TLS 1.3 a client may refuse the server's
+        // certificate when the handshake is over for the server.
+        if let Err(error) = self.run().await
+            && error.kind() == io::ErrorKind::InvalidData
+        {
+            self.event_loop.refused(&self.client, Refusal::of_handshake(&error));
+        }
     }
 
     async fn run(&mut self) -> io::Result<()> {
         let mut next = self.handle_when_heard().await?;
         loop {
             if let Next::Disturbed(disturbance) = next {
-                self.suffer(disturbance).await?;
+                self.disturb_answers(disturbance).await?;
             }
             let goes_on = matches!(next, Next::Turn) && self.client.ending() == Ending::No;
             if !goes_on {
@@ -138,12 +159,12 @@ impl Channel {
                 _ if self.client.ending() != Ending::No => return Ok(()),
                 Next::Parked => {
                     self.wait_for_answer().await?;
-                    self.suffer_what_is_left().await?;
+                    self.disturb_parked_answer().await?;
                 }
                 Next::Turn | Next::Paused => {}
                 Next::Fetch(wait) => {
                     self.wait_for_data(*wait).await?;
-                    self.suffer_what_is_left().await?;
+                    self.disturb_parked_answer().await?;
                 }
                 Next::Read if self.end_of_stream => return Ok(()),
                 Next::Read => {
@@ -157,7 +178,7 @@ impl Channel {
         }
     }
 
-    /// Handles what is there, but nothing while its member is paused.
+    /// Handles buffered requests; none while the member is paused.
     async fn handle_when_heard(&mut self) -> io::Result<Next> {
         if self.client.is_paused() {
             self.wait_while(Client::is_paused).await?;
@@ -181,21 +202,20 @@ impl Channel {
         next
     }
 
-    /// Waits for bytes, reads once, and handles them where they are if none are kept from before. `None`: it has been
-    /// woken.
+    /// Waits for bytes and reads once. Handles requests in the read buffer if none are left from before. Returns `None`
+    /// if the task was woken.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Next>>> {
-        // Whoever paused it may have been heard while it wrote.
-        if self.client.is_paused() || self.client.wake().poll(context).is_ready() {
+        // The member may have been resumed during the write.
+        if self.client.is_paused() || self.client.notify().poll(context).is_ready() {
             return Poll::Ready(Ok(None));
         }
         let event_loop = Rc::clone(&self.event_loop);
         let scratch = &mut *event_loop.scratch.borrow_mut();
         let mut bytes = ReadBuf::new(scratch);
-        // Unlike `try_read`, it knows from a short read that there is no more, and does not ask again.
-        match Pin::new(&mut self.stream).poll_read(context, &mut bytes) {
+        match self.stream.poll_read(context, &mut bytes) {
             Poll::Ready(read) => read?,
             Poll::Pending => {
-                // The others have their turns now.
+                // Other connections have had their turn.
                 self.turn_heartbeats = 0;
                 return Poll::Pending;
             }
@@ -215,7 +235,8 @@ impl Channel {
         Poll::Ready(Ok(Some(next)))
     }
 
-    /// Handles the frames that `bytes` begins with, and counts them in `heartbeats`; returns how many bytes they took.
+    /// Handles the frames at the start of `bytes`, and adds their weight to `heartbeats`. Returns the number of bytes
+    /// handled.
     fn handle(&self, bytes: &[u8], heartbeats: &mut u32) -> (usize, Next) {
         let mut handled = 0;
         while !self.client.is_parked() {
@@ -232,7 +253,12 @@ impl Channel {
             let length = match frame_length(rest, self.event_loop.request_max_bytes) {
                 Ok(Some(length)) if rest.len() - LENGTH_BYTES >= length => length,
                 Ok(_) => return (handled, Next::Read),
-                Err(_) => return (handled, Next::Close),
+                Err(_) => {
+                    if is_tls_handshake(rest) {
+                        self.event_loop.refused(&self.client, Refusal::TlsOnPlaintext);
+                    }
+                    return (handled, Next::Close);
+                }
             };
             if *heartbeats >= TURN_HEARTBEATS {
                 return (handled, Next::Turn);
@@ -251,7 +277,7 @@ impl Channel {
                 }
                 Ok(Handled::Answered) => {}
                 Ok(Handled::Parked) => break,
-                // It stays where it is, and is looked at again later.
+                // The request stays in the buffer, to be handled again.
                 Ok(Handled::Paused) => return (handled - LENGTH_BYTES - length, Next::Paused),
                 Ok(Handled::Fetch(wait)) => return (handled, Next::Fetch(wait)),
                 Ok(Handled::Disturbed(disturbance)) => return (handled, Next::Disturbed(disturbance)),
@@ -265,22 +291,22 @@ impl Channel {
         (handled, Next::Parked)
     }
 
-    /// The heartbeats that `bytes` begins with and that can take the fast path.
+    /// Answers the heartbeats at the start of `bytes` that can take the fast path.
     fn take_heartbeats(&self, bytes: &[u8], max: u32) -> Taken {
         let node = &mut self.event_loop.node.borrow_mut();
         heartbeats::take(node, &self.client, bytes, self.event_loop.request_max_bytes, max)
     }
 
-    /// Waits while `holds` says so of its client and the connection goes on.
+    /// Waits while `holds` and the connection is open.
     async fn wait_while(&mut self, holds: impl Fn(&Client) -> bool) -> io::Result<()> {
         let client = Rc::clone(&self.client);
         while holds(&client) && client.ending() == Ending::No {
-            self.read_ahead_until(client.wake().told()).await?;
+            self.read_ahead_until(client.notify().notified()).await?;
         }
         Ok(())
     }
 
-    /// Waits for `event`. Meanwhile it reads as much as it may, so that the end of the connection is noticed.
+    /// Waits for `event`. Meanwhile reads as much as allowed, to notice the end of the connection.
     pub(super) async fn read_ahead_until<T>(&mut self, event: impl Future<Output = T>) -> io::Result<T> {
         let mut event = pin!(event);
         loop {
@@ -299,7 +325,7 @@ impl Channel {
         !self.end_of_stream && self.buffered.len() < AHEAD_BYTES_MAX
     }
 
-    fn read_ready(&mut self) -> io::Result<()> {
+    pub(super) fn read_ready(&mut self) -> io::Result<()> {
         let event_loop = Rc::clone(&self.event_loop);
         let mut scratch = event_loop.scratch.borrow_mut();
         let count = match self.stream.try_read(&mut scratch) {
@@ -313,7 +339,7 @@ impl Channel {
         Ok(())
     }
 
-    /// So many bytes have been read; perhaps there are more.
+    /// Records a read of `count` bytes.
     fn have_read(&mut self, count: usize, has_more: bool) {
         self.end_of_stream = count == 0;
         self.has_more = has_more;
@@ -321,16 +347,18 @@ impl Channel {
         self.connection.has_moved.set(true);
     }
 
-    /// Waits until the parked request is answered. A client that closes meanwhile changes nothing for its member, and
-    /// whole requests that it sent before are handled in their turn.
+    /// Waits until the parked request is answered. If the client closes meanwhile, its member is not affected, and
+    /// complete requests sent before are still handled.
     async fn wait_for_answer(&mut self) -> io::Result<()> {
         self.client.set_awaiting(true);
         let result = self.wait_while(Client::is_parked).await;
         self.client.set_awaiting(false);
+        // The connection is idle from this answer on.
+        self.connection.has_moved.set(true);
         result
     }
 
-    /// Waits until there is enough to fetch, or time is up, and answers.
+    /// Waits until there is enough data or the time is up, and answers the fetch.
     async fn wait_for_data(&mut self, wait: FetchWait) -> io::Result<()> {
         self.waiting_bytes = wait.size_bytes();
         self.account();
@@ -353,21 +381,21 @@ impl Channel {
         }
     }
 
-    /// Bytes that come meanwhile are no reason to look at the partitions again.
+    /// Reads ahead until the fetch is notified. Bytes of the client do not repeat the check for data.
     async fn read_ahead_until_woken(&mut self, wait: &FetchWait) -> io::Result<()> {
         let client = Rc::clone(&self.client);
         let woken = async {
             select! {
                 () = client.data().notified() => {}
                 () = tokio::time::sleep_until(wait.until) => {}
-                () = client.wake().told() => {}
+                () = client.notify().notified() => {}
             }
         };
         self.read_ahead_until(woken).await
     }
 
-    /// Writes everything that is answered.
-    async fn write(&mut self) -> io::Result<()> {
+    /// Writes all answers.
+    pub(super) async fn write(&mut self) -> io::Result<()> {
         loop {
             let mut out = std::mem::take(&mut *self.client.out());
             if out.is_empty() {
@@ -386,9 +414,8 @@ impl Channel {
     }
 
     async fn write_all(&mut self, out: &mut BytesMut) -> io::Result<()> {
-        while !out.is_empty() {
-            match self.stream.try_write(out) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+        while !out.is_empty() || self.stream.has_unsent() {
+            match self.write_some(out) {
                 Ok(count) => {
                     out.advance(count);
                     self.connection.has_moved.set(true);
@@ -396,7 +423,7 @@ impl Channel {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     select! {
                         ready = self.stream.writable() => ready?,
-                        () = self.client.wake().told() => {}
+                        () = self.client.notify().notified() => {}
                     }
                 }
                 Err(error) => return Err(error),
@@ -408,13 +435,24 @@ impl Channel {
         Ok(())
     }
 
+    /// Writes what the transport takes of `out`, or what it took before. Returns the number of bytes taken.
+    fn write_some(&mut self, out: &[u8]) -> io::Result<usize> {
+        if out.is_empty() {
+            return self.stream.try_flush().map(|()| 0);
+        }
+        match self.stream.try_write(out)? {
+            0 => Err(io::ErrorKind::WriteZero.into()),
+            count => Ok(count),
+        }
+    }
+
     fn account(&self) {
         let held = self.buffered.len() + self.client.out_bytes() + self.waiting_bytes;
         self.event_loop.hold(&self.connection, held);
     }
 }
 
-/// However its task ends, by a panic too, nobody counts on the connection any more.
+/// Releases the connection however its task ends, including by a panic.
 impl Drop for Channel {
     fn drop(&mut self) {
         self.client.set_ended();
@@ -437,11 +475,11 @@ mod tests {
         let event_loop = crate::net::event_loop::tests::of_a_new_node();
         let channel = runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             let (peer, local) = (stream.peer_addr().unwrap(), stream.local_addr().unwrap());
             let connection = Rc::new(Connection::new(1, Client::new(peer, local, None)));
             event_loop.remember(&connection);
-            Channel::new(event_loop, connection, stream)
+            Channel::new(event_loop, connection, Transport::Plain(stream))
         });
         (runtime, channel)
     }

@@ -1,4 +1,4 @@
-//! What a test wants the network to do to the answers of a connection.
+//! Applies network faults of tests to the answers of a connection.
 
 use std::{io, rc::Rc};
 
@@ -11,16 +11,16 @@ use super::channel::Channel;
 use crate::{client::Ending, faults::Disturbance};
 
 impl Channel {
-    /// Has the network do to its answers what it does to the request that was parked.
-    pub(super) async fn suffer_what_is_left(&mut self) -> io::Result<()> {
+    /// Applies the network fault of the request that was parked.
+    pub(super) async fn disturb_parked_answer(&mut self) -> io::Result<()> {
         match self.late.take() {
-            Some(disturbance) => self.suffer(disturbance).await,
+            Some(disturbance) => self.disturb_answers(disturbance).await,
             None => Ok(()),
         }
     }
 
-    /// Waits as long as the network delays its answers. Errors: it closes the connection.
-    pub(super) async fn suffer(&mut self, disturbance: Disturbance) -> io::Result<()> {
+    /// Delays the answers as the fault demands. An error closes the connection.
+    pub(super) async fn disturb_answers(&mut self, disturbance: Disturbance) -> io::Result<()> {
         let Disturbance::Late(fault, delay) = disturbance else { return Err(io::ErrorKind::ConnectionAborted.into()) };
         let until = Instant::now() + delay;
         let client = Rc::clone(&self.client);
@@ -28,7 +28,7 @@ impl Channel {
             let is_over = async {
                 select! {
                     () = sleep_until(until) => true,
-                    () = client.wake().told() => false,
+                    () = client.notify().notified() => false,
                 }
             };
             if self.read_ahead_until(is_over).await? {

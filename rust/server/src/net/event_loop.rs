@@ -1,4 +1,4 @@
-//! What the tasks of one event loop share: the node, the connections, and the memory that they take up.
+//! State shared by the tasks of one event loop: the node, the connections, and their memory.
 
 use std::{
     cell::{Cell, RefCell},
@@ -8,41 +8,44 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
-use super::{connection::Connection, listening_orders::ListeningOrders};
+use super::{connection::Connection, handshake::STEPS_PER_PASS, listening_orders::ListeningOrders};
 use crate::{
+    base::refusals::Refusal,
     client::{Client, Ending, MemberKey},
     faults::FaultId,
     node::{Node, shared_state::SharedState},
 };
 
-/// Bytes that one read takes at most; also how much of one client is handled before others have their turn.
+/// Maximum bytes of one read, and of one client's requests before others have their turn.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Bytes in the buffers of all connections together. Beyond it, the connection that holds most is closed.
+/// Maximum bytes in the buffers of all connections. Beyond it, the connection with the largest buffers is closed.
 pub const HELD_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
-/// Everything of one event loop. No lock guards it: it never leaves its thread.
+/// The state of one event loop. It never leaves its thread, so it needs no lock.
 pub struct EventLoop {
     /// The node's state.
     pub node: RefCell<Node>,
-    /// Where bytes are read to before they are handled.
+    /// The read buffer.
     pub scratch: RefCell<Box<[u8]>>,
-    /// `socket.request.max.bytes`
+    /// `socket.request.max.bytes`.
     pub request_max_bytes: usize,
-    /// What all nodes share.
+    /// The state shared by all nodes.
     pub shared: Arc<SharedState>,
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     held_bytes: Cell<usize>,
     emptied: Notify,
-    /// Where the node listens.
+    /// The turns of TLS handshakes.
+    pub handshakes: Semaphore,
+    /// Orders to start and stop listening.
     pub listening: ListeningOrders,
     started: Instant,
 }
 
 impl EventLoop {
-    /// Around a node.
+    /// Creates the event loop of a node.
     pub fn new(shared: &Arc<SharedState>, node: Node) -> Rc<EventLoop> {
         Rc::new(EventLoop {
             request_max_bytes: shared.settings().request_max_bytes(),
@@ -52,34 +55,38 @@ impl EventLoop {
             connections: RefCell::default(),
             held_bytes: Cell::new(0),
             emptied: Notify::new(),
+            handshakes: Semaphore::new(STEPS_PER_PASS),
             listening: ListeningOrders::default(),
             started: Instant::now(),
         })
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     pub fn connection_count(&self) -> usize {
         self.connections.borrow().len()
     }
 
-    /// Knows a new connection.
+    /// Adds a connection.
     pub fn remember(&self, connection: &Rc<Connection>) {
         self.connections.borrow_mut().insert(connection.id, Rc::clone(connection));
     }
 
-    /// A request of `connection` has made its handler panic. That costs nobody but its client, and it is a bug: the
-    /// panic's own message is on standard error, and this says what it means.
+    /// Handles the panic of a request's handler: counts it and closes the client's connection. The panic message is on
+    /// standard error; this adds what it means.
     pub fn panicked(&self, client: &Client) {
         self.shared.request_panicked();
         let host = client.host();
         let handled = self.node.try_borrow().ok().and_then(|node| node.api_name());
         let what = handled.map_or_else(|| "a request".to_owned(), |api| format!("a request of {api}"));
-        eprintln!(
-            "rota: {what} from {host} has made the server panic, as above. Its connection is closed. This is a bug in rota."
-        );
+        eprintln!("rota: {what} from {host} caused the panic above and its connection is closed: a bug in rota.");
     }
 
-    /// The connection's task has ended.
+    /// Records that a connection is closed because of its security.
+    pub fn refused(&self, client: &Client, refusal: Refusal) {
+        self.shared.refusals().record(refusal, client.host().trim_start_matches('/'));
+    }
+
+    /// Removes a connection whose task has ended.
     pub fn forget(&self, connection: &Connection) {
         self.connections.borrow_mut().remove(&connection.id);
         if self.connection_count() == 0 {
@@ -89,8 +96,8 @@ impl EventLoop {
         self.held_bytes.set(held.saturating_sub(connection.held_bytes.take()));
     }
 
-    /// `connection` has `bytes` in its buffers. When all of them hold too much, whoever holds most is closed: a
-    /// client with ordinary requests is never the one.
+    /// Records that `connection` has `bytes` in its buffers. If all connections together exceed the limit, closes the
+    /// one with the most; ordinary requests never reach that.
     pub fn hold(&self, connection: &Connection, bytes: usize) {
         let before = connection.held_bytes.replace(bytes);
         let held = (self.held_bytes.get() + bytes).saturating_sub(before);
@@ -103,19 +110,19 @@ impl EventLoop {
         }
     }
 
-    /// Pauses the connections that speak for `member`, or lets them go on.
+    /// Pauses or resumes the connections of `member`.
     pub fn pause(&self, member: &MemberKey, paused: bool) {
         for connection in self.connections.borrow().values() {
             connection.client.pause_if(member, paused);
         }
     }
 
-    /// Has every connection look again.
+    /// Wakes the task of every connection.
     pub fn wake_all(&self) {
-        self.connections.borrow().values().for_each(|connection| connection.client.wake().tell());
+        self.connections.borrow().values().for_each(|connection| connection.client.notify().notify());
     }
 
-    /// Whether the delays of a network fault go on.
+    /// Whether a network fault still delays answers.
     pub fn fault_lasts(&self, fault: FaultId) -> bool {
         self.shared.controls().fault_lasts(fault)
     }
@@ -134,7 +141,7 @@ impl EventLoop {
         }
     }
 
-    /// Closes idle connections, again and again: each at most two pauses after it has been idle for `max_idle_ms`.
+    /// Closes idle connections repeatedly: each at most two pauses after `max_idle_ms`.
     pub async fn sweep_idle(self: Rc<EventLoop>, max_idle_ms: u64) {
         let pause = Duration::from_millis((max_idle_ms / 8).clamp(50, 60_000));
         loop {
@@ -143,14 +150,16 @@ impl EventLoop {
         }
     }
 
-    /// Closes connections on which nothing has moved for `max_idle_ms`; a request that waits is not idleness, as long as
-    /// its client is there. What has moved since the last look counts as moved now: nobody reads a clock for each request.
+    /// Closes connections without movement for `max_idle_ms`. A waiting request does not count as idle while its client
+    /// is connected. Movement since the last check counts as now, so that no request reads a clock.
     pub(crate) fn close_idle(&self, now_ms: u64, max_idle_ms: u64) {
         for connection in self.connections.borrow().values() {
             if connection.has_moved.take() {
                 connection.active_ms.set(now_ms);
             }
-            let waits = connection.client.is_parked() && !connection.client.is_gone();
+            // The task of a connection whose answer is there may not have written it yet.
+            let client = &connection.client;
+            let waits = (client.is_parked() || client.is_awaiting()) && !client.is_gone();
             if !waits && now_ms.saturating_sub(connection.active_ms.get()) > max_idle_ms {
                 connection.client.end(Ending::Now);
             }
@@ -185,6 +194,19 @@ pub(crate) mod tests {
         assert_eq!((most.client.ending(), less.client.ending()), (Ending::No, Ending::No));
         event_loop.hold(&less, 1_001);
         assert_eq!((most.client.ending(), less.client.ending()), (Ending::Now, Ending::No));
+    }
+
+    #[test]
+    fn a_connection_is_not_idle_while_its_answer_is_not_yet_written() {
+        let event_loop = of_a_new_node();
+        let connection = accepted(&event_loop, 1);
+        event_loop.close_idle(0, 1_000);
+        connection.client.set_awaiting(true);
+        event_loop.close_idle(5_000, 1_000);
+        assert_eq!(connection.client.ending(), Ending::No);
+        connection.client.set_awaiting(false);
+        event_loop.close_idle(6_000, 1_000);
+        assert_eq!(connection.client.ending(), Ending::Now);
     }
 
     #[test]

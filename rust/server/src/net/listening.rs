@@ -12,7 +12,7 @@ use crate::base::{error::ServerError, owners::NODES_MAX, place::resolve};
 /// Connections that the kernel may complete before they are accepted.
 const BACKLOG: i32 = 4_096;
 
-/// The ports of so many nodes: `port` and those that follow, or for 0 whatever is free.
+/// Returns the ports of `nodes` nodes: `port` and the following ones, or free ports for 0.
 pub fn ports_from(port: u16, nodes: u32) -> Result<Vec<u16>, ServerError> {
     if !(1..=NODES_MAX).contains(&nodes) {
         return Err(ServerError::BadNodes { nodes });
@@ -33,7 +33,7 @@ pub fn listen_all(host: &str, ports: &[u16]) -> Result<Vec<TcpListener>, ServerE
     ports.iter().map(listen_one).collect()
 }
 
-/// Listens on the first of `addresses` that can be had.
+/// Listens on the first available of `addresses`.
 fn listen(address: &str, addresses: &[SocketAddr]) -> Result<TcpListener, ServerError> {
     let mut refused = io::Error::new(io::ErrorKind::AddrNotAvailable, "the host has no address");
     for socket_address in addresses {

@@ -1,19 +1,19 @@
-//! The orders that stop and start the listening of a node.
+//! Orders that start and stop the listening of a node.
 
 use std::{cell::RefCell, net::TcpListener as StdListener};
 
 use tokio::{net::TcpListener, sync::Notify};
 
-/// Where a node is to listen from now on.
+/// The listening state of a node.
 #[derive(Debug)]
 pub enum Listening {
     /// Connections are refused.
     Nowhere,
-    /// There.
+    /// The node listens on this socket.
     On(StdListener),
 }
 
-/// The last order, until the task that accepts connections has followed it.
+/// The last order, until the accepting task has followed it.
 #[derive(Debug, Default)]
 pub struct ListeningOrders {
     order: RefCell<Option<Listening>>,
@@ -22,13 +22,13 @@ pub struct ListeningOrders {
 }
 
 impl ListeningOrders {
-    /// Gives an order, over one that has not been followed yet.
+    /// Gives an order, replacing one that was not followed yet.
     pub fn send(&self, order: Listening) {
         self.order.replace(Some(order));
         self.given.notify_one();
     }
 
-    /// Waits until the last order has been followed.
+    /// Waits until the last order was followed.
     pub async fn settled(&self) {
         while self.order.borrow().is_some() {
             self.followed.notified().await;
@@ -45,7 +45,7 @@ impl ListeningOrders {
         if let Some(order) = self.order.take() {
             *listener = match order {
                 Listening::Nowhere => None,
-                // A socket that was bound on this machine can be watched on it.
+                // A socket bound on this machine can be polled on it.
                 Listening::On(bound) => TcpListener::from_std(bound).ok(),
             };
             self.followed.notify_one();

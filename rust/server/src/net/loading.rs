@@ -1,5 +1,5 @@
-//! The tasks of an event loop that load partitions of `__consumer_offsets` into its node, in slices between which the
-//! node serves clients, or by threads of their own when a server starts with data.
+//! Loads partitions of `__consumer_offsets` into a node: in slices between which the node serves clients, or on
+//! separate threads when a server starts with data.
 
 use std::{rc::Rc, sync::mpsc::SyncSender};
 
@@ -8,11 +8,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::event_loop::EventLoop;
 use crate::{
     base::error::ServerError,
-    node::{handover::Progress, loaders::Ended},
+    node::{handover::Progress, loaders::LoadResult},
 };
 
-/// Begins to load what the log has of the node's own partitions; `loads` gets how each partition ended. Threads do it,
-/// which end before the node does. On a virtual clock the node loads by itself: in the same order each time.
+/// Begins to load the node's own partitions from the log. `loads` gets the result of each partition. Separate threads
+/// load, and end before the node. On a virtual clock the node loads by itself, always in the same order.
 pub fn load_own(event_loop: &Rc<EventLoop>, loads: SyncSender<Result<(), ServerError>>) {
     let node = event_loop.node.borrow();
     if !node.clock().is_virtual() {
@@ -26,7 +26,7 @@ pub fn load_own(event_loop: &Rc<EventLoop>, loads: SyncSender<Result<(), ServerE
 
 async fn load_by_threads(event_loop: Rc<EventLoop>, loads: SyncSender<Result<(), ServerError>>) {
     loop {
-        // What cannot be opened refuses everything; the report of the start says why.
+        // A partition that cannot be opened refuses requests; the report of the start has the reason.
         let opening = event_loop.node.borrow().opening();
         match opening {
             Some(opened) => opened.notified().await,
@@ -39,13 +39,13 @@ async fn load_by_threads(event_loop: Rc<EventLoop>, loads: SyncSender<Result<(),
     match begun {
         Ok(_loaders) => take_loaded(event_loop, loaded, loads).await,
         Err(source) => {
-            // The receiver may have given up.
+            // The receiver may have timed out.
             let _dropped = loads.send(Err(ServerError::CannotRun { source }));
         }
     }
 }
 
-/// Loads a partition that the node has taken over, slice by slice, and reports how it ended.
+/// Loads a partition that the node took over, slice by slice, and reports the result.
 pub async fn load(
     event_loop: Rc<EventLoop>,
     partition: u32,
@@ -61,19 +61,19 @@ pub async fn load(
             Progress::Failed(error) => break Err(error),
         }
     };
-    // The receiver may have given up.
+    // The receiver may have timed out.
     let _dropped = report.map(|report| report.send(ended));
 }
 
-/// Puts in its place what threads have loaded, and reports how each partition ended.
+/// Installs the partitions that threads have loaded, and reports each result.
 async fn take_loaded(
     event_loop: Rc<EventLoop>,
-    mut loaded: UnboundedReceiver<Ended>,
+    mut loaded: UnboundedReceiver<LoadResult>,
     report: SyncSender<Result<(), ServerError>>,
 ) {
-    while let Some((fold, result)) = loaded.recv().await {
-        let ended = event_loop.node.borrow_mut().end_loading(fold, result);
-        // The receiver may have given up.
+    while let Some((load, result)) = loaded.recv().await {
+        let ended = event_loop.node.borrow_mut().end_loading(load, result);
+        // The receiver may have timed out.
         let _dropped = report.send(ended);
     }
 }

@@ -1,4 +1,4 @@
-//! The thread of one node: its event loop, its timer, and the orders that it follows.
+//! The thread of one node: its event loop, timer and orders.
 
 use std::{
     io,
@@ -27,23 +27,23 @@ use crate::{
     topics::retention,
 };
 
-/// How long `stop` leaves connections to write what is answered, of the time that it has.
+/// Time that `stop` gives connections to write their answers, within its timeout.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
-/// Something to do on a node's thread, between two requests.
+/// An order for a node's thread, executed between two requests.
 pub type Command = Box<dyn FnOnce(&Rc<EventLoop>) + Send>;
 
-/// A node's thread that has been started.
+/// The thread of a running node.
 pub struct Running {
-    /// Ends it.
+    /// Stops the node.
     pub stop: tokio::sync::oneshot::Sender<()>,
-    /// Is notified when it has ended.
+    /// Receives a message when the thread has ended.
     pub ended: Receiver<()>,
     /// The thread.
     pub thread: JoinHandle<()>,
 }
 
-/// Starts the thread of one node; it answers requests when this returns.
+/// Starts the thread of one node. The node answers requests when this returns.
 pub fn start_node(
     shared: &Arc<SharedState>,
     node_id: i32,
@@ -57,7 +57,7 @@ pub fn start_node(
     let shared = Arc::clone(shared);
     let thread = thread::Builder::new().name(format!("rota-node-{node_id}")).spawn(move || {
         run(&shared, node_id, listener, orders, stopped, &started, loads);
-        // Nobody may be waiting for it.
+        // The receiver may be gone.
         let _nobody = report.send(());
     });
     let thread = thread.map_err(|source| ServerError::CannotRun { source })?;
@@ -65,7 +65,7 @@ pub fn start_node(
     Ok((commands, Running { stop, ended, thread }))
 }
 
-/// A node's thread.
+/// Runs a node's thread.
 fn run(
     shared: &Arc<SharedState>,
     node_id: i32,
@@ -89,12 +89,12 @@ fn run(
         loading::load_own(&event_loop, loads);
         let mut accepting = tokio::task::spawn_local(accept(Rc::clone(&event_loop), listener));
         let mut timing = tokio::task::spawn_local(run_timers(Rc::clone(&event_loop)));
-        let mut listening = tokio::task::spawn_local(hear_bell(Rc::clone(&event_loop)));
+        let mut listening = tokio::task::spawn_local(run_wakeups(Rc::clone(&event_loop)));
         let max_idle_ms = event_loop.shared.settings().max_idle_ms();
         let sweeping = max_idle_ms.map(|max| tokio::task::spawn_local(Rc::clone(&event_loop).sweep_idle(max)));
         let retaining = keep_messages(&event_loop);
         let _waits = started.send(Ok(()));
-        // Without deadlines or new connections a server would look alive and answer nobody: better that it dies.
+        // Without timers or new connections, the server would look alive but not answer. Ending the process is better.
         let died = select! {
             () = follow(&event_loop, orders, stopped) => None,
             Err(error) = &mut timing => Some(error),
@@ -109,11 +109,11 @@ fn run(
         listening.abort();
         sweeping.inspect(tokio::task::JoinHandle::abort);
         retaining.inspect(tokio::task::JoinHandle::abort);
-        wind_up(&event_loop).await;
+        shut_down(&event_loop).await;
     });
 }
 
-/// One node looks for messages on disk that all nodes may drop.
+/// Runs retention of messages on disk, on one node for all.
 fn keep_messages(event_loop: &EventLoop) -> Option<tokio::task::JoinHandle<()>> {
     let shared = &event_loop.shared;
     if event_loop.node.borrow().id() != FIRST_NODE || shared.data().is_none() {
@@ -123,16 +123,16 @@ fn keep_messages(event_loop: &EventLoop) -> Option<tokio::task::JoinHandle<()>> 
     Some(tokio::task::spawn_local(retention::run(Arc::clone(shared.topics()), shared.clock().clone(), interval)))
 }
 
-/// Looks around whenever another thread has left something for this node.
-async fn hear_bell(event_loop: Rc<EventLoop>) {
-    let bell = event_loop.node.borrow().bell();
+/// Handles what other threads leave for this node.
+async fn run_wakeups(event_loop: Rc<EventLoop>) {
+    let waker = event_loop.node.borrow().waker();
     loop {
-        bell.notified().await;
-        event_loop.node.borrow_mut().look_around();
+        waker.notified().await;
+        event_loop.node.borrow_mut().handle_wakeup();
     }
 }
 
-/// Follows orders until told to stop.
+/// Executes orders until the stop message.
 async fn follow(
     event_loop: &Rc<EventLoop>,
     mut orders: UnboundedReceiver<Command>,
@@ -150,11 +150,11 @@ async fn follow(
     }
 }
 
-/// Answers whoever waits, and lets connections write that before they are closed.
-async fn wind_up(event_loop: &Rc<EventLoop>) {
+/// Answers all waiting requests, and lets connections write these answers before they are closed.
+async fn shut_down(event_loop: &Rc<EventLoop>) {
     event_loop.node.borrow_mut().unload();
     event_loop.end_all(Ending::AfterWriting);
-    // Whoever does not read its last answers in time is closed without them.
+    // A client that does not read its last answers in time loses them.
     let _unread = tokio::time::timeout(LAST_ANSWERS, event_loop.emptied()).await;
 }
 

@@ -1,0 +1,180 @@
+//! The authentication of a connection with SASL, before its first other request.
+
+use std::{io, time::Duration};
+
+use bytes::{Buf, BytesMut};
+use rota_security::{
+    random,
+    sasl::{Asked, Authentication, Reaction, SASL_AUTHENTICATION_FAILED, Sasl, UNSUPPORTED_SASL_MECHANISM},
+};
+use rota_wire::{
+    RequestHeader,
+    frame::{LENGTH_BYTES, frame_length},
+    sasl, versions,
+};
+use tokio::{select, time::sleep};
+
+use super::channel::{Channel, is_tls_handshake};
+use crate::{
+    apis::{self, Handled},
+    base::refusals::Refusal,
+    client::Ending,
+};
+
+/// Time from the first byte that may come to the end of the authentication.
+const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Maximum size of a request before the authentication. Messages of SASL are far smaller. Kafka allows 512 KiB
+/// (`sasl.server.max.receive.size`), which unknown clients could use to fill the memory of the buffers.
+const FRAME_BYTES_MAX: usize = 64 * 1024;
+
+const OUT_OF_ORDER: &str = "SaslAuthenticate request received out of order";
+
+/// What follows a request.
+enum After {
+    GoOn,
+    Authenticated,
+    Close(Refusal),
+    /// A fault of a test closes the connection.
+    Abort,
+}
+
+impl Channel {
+    /// Authenticates the client. Returns whether the connection goes on.
+    pub(super) async fn authenticate(&mut self, sasl: &Sasl) -> bool {
+        // The delay of a failure does not count.
+        let timeout = AUTHENTICATION_TIMEOUT + self.event_loop.shared.settings().failed_authentication_delay();
+        let refusal = select! {
+            ended = self.exchange(sasl) => match ended {
+                Ok(None) => return true,
+                Ok(Some(refusal)) => refusal,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => Refusal::of_handshake(&error),
+                // A client that closes its connection has changed its mind.
+                Err(_) => return false,
+            },
+            () = sleep(timeout) => Refusal::AuthenticationTimedOut,
+        };
+        self.event_loop.refused(&self.client, refusal);
+        false
+    }
+
+    /// Handles requests until the client is authenticated, or returns why it is not.
+    async fn exchange(&mut self, sasl: &Sasl) -> io::Result<Option<Refusal>> {
+        let mut state = Authentication::default();
+        loop {
+            let frame = match self.next_frame().await? {
+                Ok(frame) => frame,
+                Err(refusal) => return Ok(Some(refusal)),
+            };
+            let after = self.react(&mut state, sasl, &frame).await;
+            self.write().await?;
+            match after {
+                After::GoOn => {}
+                After::Authenticated => return Ok(None),
+                After::Close(refusal) => return Ok(Some(refusal)),
+                After::Abort => return Err(io::ErrorKind::ConnectionAborted.into()),
+            }
+        }
+    }
+
+    /// Waits for a whole frame, or returns what the bytes are instead.
+    async fn next_frame(&mut self) -> io::Result<Result<BytesMut, Refusal>> {
+        loop {
+            match frame_length(&self.buffered, FRAME_BYTES_MAX) {
+                Ok(Some(length)) if self.buffered.len() - LENGTH_BYTES >= length => {
+                    self.buffered.advance(LENGTH_BYTES);
+                    return Ok(Ok(self.buffered.split_to(length)));
+                }
+                Ok(_) if self.end_of_stream || self.client.ending() != Ending::No => {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    let is_tls = is_tls_handshake(&self.buffered);
+                    return Ok(Err(if is_tls { Refusal::TlsOnPlaintext } else { Refusal::NoSasl }));
+                }
+            }
+            let client = std::rc::Rc::clone(&self.client);
+            select! {
+                ready = self.stream.readable() => ready?,
+                () = client.notify().notified() => continue,
+            }
+            self.read_ready()?;
+        }
+    }
+
+    /// Handles one request, and writes its answer to the client's buffer.
+    async fn react(&mut self, state: &mut Authentication, sasl: &Sasl, frame: &[u8]) -> After {
+        let Ok((header, body)) = RequestHeader::read(frame) else { return After::Close(Refusal::NoSasl) };
+        let asked = match header.api.key {
+            versions::API_VERSIONS => Ok(Asked::ApiVersions { is_served: header.api.serves(header.version) }),
+            versions::SASL_HANDSHAKE => sasl::read_handshake(body).map(|name| Asked::Handshake(header.version, name)),
+            versions::SASL_AUTHENTICATE => sasl::read_authenticate(header.flexible(), body).map(Asked::Authenticate),
+            _ => Ok(Asked::Other),
+        };
+        let (Ok(asked), Some(nonce)) = (asked, random::nonce()) else { return After::Close(Refusal::NoSasl) };
+        let reaction = {
+            // Some thousands of digests may be computed, so other connections have their turn in between.
+            let _turn = self.event_loop.handshakes.acquire().await;
+            let reaction = state.ask(asked, &sasl.mechanisms, &sasl.users, &nonce);
+            tokio::task::yield_now().await;
+            reaction
+        };
+        let client = &self.client;
+        match reaction {
+            Reaction::Versions => {
+                let handled = apis::handle(&mut self.event_loop.node.borrow_mut(), client, frame);
+                match handled {
+                    Ok(Handled::Answered) => After::GoOn,
+                    Ok(Handled::Disturbed(disturbance)) => {
+                        if self.disturb_answers(disturbance).await.is_ok() {
+                            After::GoOn
+                        } else {
+                            After::Abort
+                        }
+                    }
+                    _ => After::Close(Refusal::NoSasl),
+                }
+            }
+            Reaction::Mechanisms => {
+                apis::sasl::handshake(client, &header, 0, &sasl.mechanisms);
+                After::GoOn
+            }
+            Reaction::Continue(bytes) => {
+                apis::sasl::authenticate(client, &header, 0, "", &bytes);
+                After::GoOn
+            }
+            Reaction::Done(bytes) => {
+                apis::sasl::authenticate(client, &header, 0, "", &bytes);
+                After::Authenticated
+            }
+            Reaction::NoSuchMechanism => {
+                self.delay_failure().await;
+                apis::sasl::handshake(&self.client, &header, UNSUPPORTED_SASL_MECHANISM, &sasl.mechanisms);
+                After::Close(Refusal::NotAuthenticated)
+            }
+            Reaction::Failed(message) => {
+                self.delay_failure().await;
+                apis::sasl::authenticate(&self.client, &header, SASL_AUTHENTICATION_FAILED, &message, b"");
+                After::Close(Refusal::NotAuthenticated)
+            }
+            Reaction::Illegal => {
+                apis::sasl::illegal(client, &header, OUT_OF_ORDER);
+                After::Close(Refusal::NoSasl)
+            }
+            Reaction::Close => After::Close(Refusal::NoSasl),
+        }
+    }
+
+    /// Delays the answer of a failure, at most until the server ends the connection.
+    async fn delay_failure(&self) {
+        let delay = sleep(self.event_loop.shared.settings().failed_authentication_delay());
+        tokio::pin!(delay);
+        while self.client.ending() == Ending::No {
+            select! {
+                () = &mut delay => return,
+                () = self.client.notify().notified() => {}
+            }
+        }
+    }
+}
