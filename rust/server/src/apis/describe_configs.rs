@@ -1,4 +1,4 @@
-//! `DescribeConfigs`: of topics, of this broker, and of groups, which have none.
+//! `DescribeConfigs` of topics, of this broker, and of groups.
 
 use kafka_protocol::{
     messages::{
@@ -8,7 +8,7 @@ use kafka_protocol::{
     },
     protocol::StrBytes,
 };
-use rota_core::error::ErrorCode;
+use rota_core::{consumer_group::config::GroupSettings, error::ErrorCode};
 use rota_wire::WireError;
 
 use super::context::{Context, Outcome};
@@ -16,26 +16,28 @@ use crate::{
     base::settings::{Kind, SETTINGS, Settings},
     topics::{
         ConfigRow,
-        configs::{BOOLEAN, DEFAULT_CONFIG, INT, LIST, LONG, STATIC_BROKER_CONFIG},
+        configs::{BOOLEAN, DEFAULT_CONFIG, INT, LIST, LONG, PASSWORD, STATIC_BROKER_CONFIG, STRING},
     },
 };
 
-/// Resources in one `DescribeConfigs`. Each is a page of settings.
+/// Maximum resources of one request. Each answer is a page of settings.
 const RESOURCES_MAX: usize = 5_000;
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
 const GROUP: i8 = 32;
 
-/// What Kafka has as settings and rota as facts: name, value, Kafka's default, type.
+/// A setting that a group has of its own.
+const GROUP_CONFIG: i8 = 8;
+
+/// Constants of rota that are settings in Kafka: name, value, Kafka's default, type.
 const FACTS: &[(&str, &str, &str, i8)] = &[
     ("default.replication.factor", "1", "1", INT),
     ("delete.topic.enable", "true", "true", BOOLEAN),
-    ("group.coordinator.rebalance.protocols", "classic", "classic,consumer,streams", LIST),
     ("min.insync.replicas", "1", "1", INT),
 ];
 
-/// Every resource has its own result, with its settings or an error.
+/// Answers each resource with its settings or an error.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let request: DescribeConfigsRequest = context.decode()?;
     if request.resources.len() > RESOURCES_MAX {
@@ -57,7 +59,7 @@ fn result(resource: &DescribeConfigsResource) -> DescribeConfigsResult {
         .with_resource_name(resource.resource_name.clone())
 }
 
-/// The rows that were asked for; a list of none asks for all.
+/// Returns the requested rows; all if none were named.
 fn kept(
     rows: Vec<ConfigRow>,
     resource: &DescribeConfigsResource,
@@ -66,21 +68,26 @@ fn kept(
     let keys = resource.configuration_keys.as_deref().unwrap_or_default();
     let asked = |row: &ConfigRow| keys.is_empty() || keys.iter().any(|key| key.as_str() == row.name);
     let shown = |row: ConfigRow| {
+        // Texts that are not set are null, and so are secrets.
+        let config_type = row.config_type;
+        let is_null = move |value: &str| config_type == PASSWORD || (config_type == STRING && value.is_empty());
+        let known = move |value: String| (!is_null(&value)).then(|| StrBytes::from_string(value));
         let synonym = |(name, value, source)| {
             DescribeConfigsSynonym::default()
                 .with_name(StrBytes::from_static_str(name))
-                .with_value(Some(StrBytes::from_string(value)))
+                .with_value(known(value))
                 .with_source(source)
         };
         let synonyms = if request.include_synonyms { row.synonyms } else { Vec::new() };
         DescribeConfigsResourceResult::default()
             .with_name(StrBytes::from_static_str(row.name))
-            .with_value(Some(StrBytes::from_string(row.value)))
-            // Nothing can be altered while the server runs.
-            .with_read_only(true)
+            .with_value(known(row.value))
+            .with_is_sensitive(config_type == PASSWORD)
+            // Only settings of groups can change while the server runs.
+            .with_read_only(resource.resource_type != GROUP)
             .with_config_source(row.source)
             .with_synonyms(synonyms.into_iter().map(synonym).collect())
-            .with_config_type(row.config_type)
+            .with_config_type(config_type)
             .with_documentation(row.effect.filter(|_| request.include_documentation).map(StrBytes::from_static_str))
     };
     rows.into_iter().filter(asked).map(shown).collect()
@@ -97,7 +104,7 @@ fn rows(context: &Context<'_>, resource: &DescribeConfigsResource) -> Result<Vec
             let broker = |name: &str| broker_row(node.settings(), name).map(|row| (row.value, row.source));
             node.topics().config_rows(name, &broker).map_err(|error| (error.code, error.message))
         }
-        // Settings of all brokers together, beside those of each: there are none.
+        // Cluster-wide settings: there are none.
         BROKER if name.is_empty() => Ok(Vec::new()),
         BROKER => match name.parse::<i32>() {
             Ok(id) if id == node.id() => Ok(broker_rows(context)),
@@ -105,21 +112,22 @@ fn rows(context: &Context<'_>, resource: &DescribeConfigsResource) -> Result<Vec
             Err(_) => invalid(format!("broker `{name}` is not a number, expected {}", node.id())),
         },
         GROUP if name.is_empty() => invalid("the group id is empty".to_owned()),
-        // The settings that Kafka keeps for a group are about its newer group types.
-        GROUP => Ok(Vec::new()),
+        GROUP => Ok(group_rows(context, name)),
         other => invalid(format!(
             "resources of type {other} have no settings here, expected {TOPIC} topic, {BROKER} broker or {GROUP} group"
         )),
     }
 }
 
-/// One setting of the server.
+/// Returns one setting of the server.
 fn broker_row(settings: &Settings, name: &str) -> Option<ConfigRow> {
     let setting = SETTINGS.iter().find(|setting| setting.name == name)?;
     let value = settings.value(name)?;
     let config_type = match setting.kind {
         Kind::Bool => BOOLEAN,
         Kind::Protocols => LIST,
+        Kind::Migration | Kind::ClientAuth | Kind::StoreType | Kind::Text => STRING,
+        Kind::Secret => PASSWORD,
         Kind::Int(_, high) if high > i64::from(i32::MAX) => LONG,
         Kind::Int(..) => INT,
     };
@@ -141,6 +149,23 @@ fn config_row(
     ConfigRow { name, value, config_type, source, effect, synonyms }
 }
 
+/// Returns the settings of a group: its own, or the broker's.
+fn group_rows(context: &Context<'_>, group_id: &str) -> Vec<ConfigRow> {
+    let mut own = context.node.group_configs().of(group_id);
+    let row = |name: &'static str| {
+        let mut row = broker_row(context.node.settings(), &format!("group.{name}"))?;
+        // Kafka names one setting of the broker as the source.
+        row.synonyms.truncate(1);
+        if let Some(value) = own.value_mut(name).and_then(|value| *value) {
+            row.value = value.to_string();
+            row.source = GROUP_CONFIG;
+            row.synonyms.insert(0, (name, value.to_string(), GROUP_CONFIG));
+        }
+        Some(ConfigRow { name, ..row })
+    };
+    GroupSettings::NAMES.into_iter().filter_map(row).collect()
+}
+
 fn broker_rows(context: &Context<'_>) -> Vec<ConfigRow> {
     let node = &*context.node;
     let mut rows: Vec<ConfigRow> =
@@ -159,9 +184,15 @@ fn broker_rows(context: &Context<'_>) -> Vec<ConfigRow> {
     let node_id = node.id();
     rows.push(own("node.id", node_id.to_string(), INT));
     rows.push(own("broker.id", node_id.to_string(), INT));
+    let protocol = match (node.has_sasl(), node.has_tls()) {
+        (false, false) => "PLAINTEXT",
+        (false, true) => "SSL",
+        (true, false) => "SASL_PLAINTEXT",
+        (true, true) => "SASL_SSL",
+    };
     let (host, port) = (context.host(), node.place().port_of(node_id));
     let host = if host.contains(':') { format!("[{host}]") } else { host };
-    rows.push(own("advertised.listeners", format!("PLAINTEXT://{host}:{port}"), LIST));
+    rows.push(own("advertised.listeners", format!("{protocol}://{host}:{port}"), LIST));
     rows.sort_by_key(|row| row.name);
     rows
 }

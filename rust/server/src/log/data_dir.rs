@@ -1,13 +1,14 @@
-//! A data directory, opened: its store, what opening found, and where its partitions go on.
+//! An open data directory: its store, the findings at its opening, and the start of its partitions.
 
 use std::{
-    fmt::Write as _,
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     sync::{Arc, mpsc::channel},
     time::{Duration, Instant},
 };
 
+use rota_journal::JOURNAL_TOPIC;
 use rota_log::{
     Completions, FaultyLog, FencedLog, Histogram, LogError, SegmentStore,
     files::{DiskFiles, Files},
@@ -21,74 +22,75 @@ use crate::{
         error::ServerError,
         owners::{Owner, Owners},
         settings::Settings,
+        text_file::TextFile,
     },
     log::{CONSUMER_OFFSETS, offsets_log::SharedLog},
 };
 
-/// The largest batch that the store takes: the limits that clients meet are looked at before.
+/// Maximum batch of the store. Limits for clients are checked before.
 const BATCH_BYTES_MAX: usize = i32::MAX as usize;
-/// The write-ahead file is ended, and segments become eligible for compaction, after at most so many bytes.
+/// Maximum bytes after which the write-ahead file is replaced and segments become eligible for compaction.
 const WAL_BYTES_MAX: u64 = 32 << 20;
 const WAL_BYTES_MIN: u64 = 64 << 10;
 const WAL_RESERVE_BYTES_MAX: u64 = 1 << 20;
 
-/// Where a server keeps its data, and how.
+/// Location and options of a data directory.
 #[derive(Clone, Debug)]
 pub struct DataConfig {
-    /// The directory. It is created if its parent exists.
+    /// The directory, created if its parent exists.
     pub dir: PathBuf,
     /// When an append is durable.
     pub durability: Durability,
-    /// A directory that Kafka wrote becomes ours; otherwise it is only read.
+    /// Takes over a directory of Kafka; otherwise it is only read.
     pub take_over: bool,
-    /// Who is asked for files: [`DiskFiles`], unless a test stands in for the disk.
+    /// The file system: [`DiskFiles`], or a replacement in tests.
     pub files: Arc<dyn Files>,
 }
 
 impl DataConfig {
-    /// A directory of this machine with the defaults.
+    /// Creates the configuration of a directory on disk, with defaults.
     pub fn at(dir: PathBuf) -> DataConfig {
         DataConfig { dir, durability: Durability::Fsync, take_over: false, files: Arc::new(DiskFiles) }
     }
 }
 
-/// What a start found, for whoever started the server.
+/// The findings of a start.
 #[derive(Clone, Debug, Default)]
 pub struct StartReport {
-    /// One line each: what was completed, cut or refused.
+    /// Completed, cut or refused files and partitions, one line each.
     pub lines: Vec<String>,
-    /// Groups that were loaded.
+    /// Number of loaded groups.
     pub groups: usize,
-    /// Their offsets.
+    /// Number of loaded offsets.
     pub offsets: usize,
-    /// From the opening of the directory until everything was loaded.
+    /// Time from opening the directory until everything was loaded.
     pub took: Duration,
-    /// Nothing is written: Kafka's directory.
+    /// Whether the directory is Kafka's and only read.
     pub is_read_only: bool,
 }
 
-/// How the data directory is.
+/// The health of a data directory.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    /// Why nothing is accepted any more, if that is so.
+    /// Why the store accepts nothing any more; `None` while it works.
     pub stopped: Option<String>,
-    /// Partitions that are refused, and why.
+    /// Refused partitions with the reason.
     pub refused: Vec<String>,
     /// Syncs of the write-ahead file for appends since the start.
     pub syncs: Histogram,
     /// Compactions that were finished since the start.
     pub compactions: u64,
-    /// Why the last compaction that was given up was.
+    /// The error of the last abandoned compaction.
     pub compaction_error: Option<String>,
-    /// Why writes fail at the moment, if they do, and what to do. Each append tries again.
+    /// Why writes currently fail, and what to do; `None` if they succeed. Each append tries again.
     pub failing: Option<String>,
-    /// How many writes have failed since the start: a disk may be full for a moment only.
+    /// Number of failed writes since the start, including those of a disk that was full for a moment.
     pub failures: u64,
-    /// Why the last of them did.
+    /// The reason of the last failed write.
     pub last_failure: Option<String>,
 }
 
-/// See the module.
+/// An open data directory.
 #[derive(Debug)]
 pub struct DataDir {
     /// Its store.
@@ -96,11 +98,11 @@ pub struct DataDir {
     dir: PathBuf,
     /// Its files.
     pub files: Arc<dyn Files>,
-    /// Nothing is written.
+    /// Whether nothing is written.
     pub is_read_only: bool,
-    /// As its `meta.properties` says.
+    /// The cluster id in `meta.properties`.
     pub cluster_id: String,
-    /// What opening found.
+    /// The findings at opening, one line each.
     pub lines: Vec<String>,
     /// When opening began.
     pub began: Instant,
@@ -109,8 +111,8 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Opens a directory; a new one gets `cluster_id`. `settings` take over how many partitions `__consumer_offsets`
-    /// has there. Errors: `CannotOpen`, `BadData`.
+    /// Opens a directory; a new one gets `cluster_id`. `settings` adopt its number of `__consumer_offsets` partitions.
+    /// Errors: `CannotOpen`, `BadData`.
     pub fn open(config: &DataConfig, settings: &mut Settings, cluster_id: &str) -> Result<DataDir, ServerError> {
         let began = Instant::now();
         let dir = config.dir.clone();
@@ -135,7 +137,7 @@ impl DataDir {
         let mut lines = report_lines(&dir, &report);
         if is_read_only {
             lines.push(format!(
-                "`{}` was written by Kafka and is only read: commits and joins are refused; --take-over makes it ours",
+                "`{}` was written by Kafka and is read-only: commits and joins are refused; --take-over makes it writable",
                 dir.display()
             ));
         }
@@ -160,8 +162,8 @@ impl DataDir {
         Ok(DataDir { store: Arc::new(store), dir, files, is_read_only, cluster_id, lines, began, offsets_id })
     }
 
-    /// The log of all coordinators. Every partition is taken over under a new epoch, which `owners` get.
-    /// Errors: `BadData`.
+    /// Returns the log of all coordinators, with every partition opened under a new epoch, which `owners` get. Errors:
+    /// `BadData`.
     pub fn offsets_log(
         &self,
         settings: &Settings,
@@ -174,7 +176,7 @@ impl DataDir {
             log.map_err(|error| self.bad(&format!("has no `{CONSUMER_OFFSETS}` of {count} partitions: {error}")))?;
         let (opened, opens) = channel();
         let to = Completions::relay(move |completion| {
-            // All are waited for, unless one has failed.
+            // Waits for all, unless one failed.
             let _nobody = opened.send(completion.result);
         });
         for info in self.store.partitions().iter().filter(|info| info.topic == CONSUMER_OFFSETS) {
@@ -193,17 +195,22 @@ impl DataDir {
         Ok(Arc::new(FaultyLog::new(Arc::new(log), move || clock.now().mono_ms)))
     }
 
-    /// The error of a directory that cannot be served, for this reason.
+    /// Returns the error of a directory that cannot be served.
     pub fn bad(&self, reason: &str) -> ServerError {
         ServerError::BadData { dir: self.dir.clone(), reason: reason.to_owned() }
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// How it is now. If writes have failed, tries whether there is room again: the next look says what came of it.
+    /// Returns a text file of the directory.
+    pub fn text_file(&self, name: &str) -> TextFile {
+        TextFile { files: Arc::clone(&self.files), path: self.dir.join(name), is_read_only: self.is_read_only }
+    }
+
+    /// Returns the current health. After failed writes, tries a write; the next call shows its result.
     pub fn health(&self) -> Health {
         let stopped = self.store.stopped().map(|reason| reason.to_string());
         let look = |store: &mut rota_log::store::Store| {
@@ -233,7 +240,7 @@ fn is_damage(error: &LogError) -> bool {
     matches!(error, LogError::Damaged(_))
 }
 
-/// What is wrong with a place for a directory, before anything is done there.
+/// Checks the location of a directory before anything is created or deleted there.
 fn check_place(dir: &Path) -> Result<(), String> {
     match fs::metadata(dir) {
         Ok(found) if !found.is_dir() => return Err("is not a directory; choose another place".to_owned()),
@@ -248,42 +255,70 @@ fn check_place(dir: &Path) -> Result<(), String> {
             };
         }
     }
-    for (name, newest) in [("version", 1), ("rota.version", 1)] {
-        if let Some(found) = property(dir, name)
-            && found.parse::<u64>().is_ok_and(|version| version > newest)
-        {
-            return Err(format!(
-                "is of a later format, {name}={found} in its meta.properties, and this version knows {newest}; \
-                 use the version of rota or Kafka that wrote it"
-            ));
-        }
+    // A start deletes the partitions of topics that it does not know.
+    if topics_in(dir).iter().any(|topic| topic == JOURNAL_TOPIC) {
+        return Err("has a journal and is no data directory; give the data directory of its server".to_owned());
     }
-    Ok(())
+    let name = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    match dir.parent() {
+        Some(parent) if topic_of(&name).is_some() && parent.join("meta.properties").is_file() => {
+            Err(format!("is a partition of the data directory `{}`; give that", parent.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// A line of `meta.properties`.
+/// Checks the location of a journal: the directory has no partition of another topic. Such a partition belongs to a
+/// server, whose next start would delete the journal.
+pub fn check_journal_place(dir: &Path) -> Result<(), String> {
+    match topics_in(dir).into_iter().find(|topic| topic != JOURNAL_TOPIC) {
+        Some(topic) => Err(format!("has partitions of `{topic}`; choose a directory of its own for the journal")),
+        None => Ok(()),
+    }
+}
+
+/// Returns the topics whose partitions are in a directory; none if it cannot be read.
+fn topics_in(dir: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().filter(|entry| entry.path().is_dir());
+    entries.filter_map(|entry| topic_of(&entry.file_name().to_string_lossy()).map(str::to_owned)).collect()
+}
+
+/// Returns the topic of a partition directory's name, such as `orders-3`.
+fn topic_of(name: &str) -> Option<&str> {
+    let (topic, partition) = name.rsplit_once('-')?;
+    partition.parse::<u32>().ok().map(|_| topic)
+}
+
+/// Reads a property of `meta.properties`.
 fn property(dir: &Path, name: &str) -> Option<String> {
     let text = fs::read_to_string(dir.join("meta.properties")).ok()?;
     let value = |line: &str| line.strip_prefix(name)?.strip_prefix('=').map(|value| value.trim().to_owned());
     text.lines().find_map(value)
 }
 
-/// What opening found and did, one line each.
+/// Formats the findings at opening, one line each.
 pub fn report_lines(dir: &Path, report: &Report) -> Vec<String> {
     let mut lines: Vec<String> = report.given_up.iter().map(|what| format!("given up: {what}")).collect();
-    if !report.was_clean && (report.completed_batches > 0 || report.torn_wal_bytes > 0) {
-        let mut line = format!("`{}` was not closed: ", dir.display());
-        let _infallible =
-            write!(line, "{} batches were completed from the write-ahead files", report.completed_batches);
-        if report.torn_wal_bytes > 0 {
-            let _infallible = write!(line, ", {} bytes of an unfinished one were cut", report.torn_wal_bytes);
+    let mut done: Vec<String> = Vec::new();
+    match report.missing_batches {
+        0 => {}
+        1 => done.push("1 batch that its segments lacked was restored from the write-ahead file".to_owned()),
+        missing => {
+            done.push(format!("{missing} batches that its segments lacked were restored from the write-ahead files"));
         }
-        lines.push(line);
+    }
+    if report.torn_wal_bytes > 0 {
+        done.push(format!("an unfinished write of {} bytes, not acknowledged, was removed", report.torn_wal_bytes));
+    }
+    if !done.is_empty() {
+        lines.push(format!("`{}` was not closed: {}", dir.display(), done.join("; ")));
     }
     for (file, left, cut) in report.cut.iter().filter(|_| report.completed_batches == 0) {
-        lines.push(format!("`{}`: a torn tail of {cut} bytes was cut, {left} bytes are left", file.display()));
+        lines.push(format!("`{}`: removed a torn tail of {cut} bytes; {left} bytes remain", file.display()));
     }
-    lines.extend(report.damage.iter().map(|damage| format!("a partition is refused, the others go on: {damage}")));
+    lines.extend(
+        report.damage.iter().map(|damage| format!("refused a damaged partition; the others continue: {damage}")),
+    );
     let kept = |file: &PathBuf| format!("`{}` is kept: a refused partition may need it", file.display());
     lines.extend(report.kept.iter().map(kept));
     lines

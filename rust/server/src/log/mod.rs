@@ -1,8 +1,9 @@
 //! The log under `__consumer_offsets`, in memory or in a data directory.
 
 pub mod data_dir;
+pub mod group_configs;
 pub mod newer_groups;
 pub mod offsets_log;
 
-/// The topic of committed offsets. It is there from the start.
+/// The topic of committed offsets, which always exists.
 pub const CONSUMER_OFFSETS: &str = "__consumer_offsets";

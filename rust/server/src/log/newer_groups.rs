@@ -1,7 +1,8 @@
-//! Groups of Kafka's newer protocols in a directory that it wrote: listed as what they are (docs/protocol.md §12.2).
+//! Groups of Kafka's other protocols in a directory that Kafka wrote: they are listed with their type (docs/protocol.md
+//! §12.2).
 //!
-//! Nothing here coordinates them. Their records are kept in the log, their offsets are offsets like any other, and
-//! what can be said of a group is what its records say: it is there, it has members, they have their assignments.
+//! rota does not coordinate them. The log keeps their records, their offsets are ordinary offsets, and the state of a
+//! group follows from its records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use rota_core::{request::ListGroups, response::ListedGroup};
 /// What an epoch of Kafka's records is compared with; a member that is reconciled says so.
 const MEMBER_STABLE: u8 = 0;
 
-/// Which protocol a group has.
+/// The protocol of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Consumer,
@@ -29,7 +30,7 @@ impl Kind {
     }
 }
 
-/// What a record is about.
+/// The subject of a record.
 #[derive(Clone, Copy, Debug)]
 enum About {
     Group,
@@ -38,7 +39,7 @@ enum About {
     Current,
 }
 
-/// The record types that say how a group is: type, kind of group, subject.
+/// The record types that determine a group's state: type, kind of group, subject.
 const TYPES: [(i16, Kind, About); 10] = [
     (3, Kind::Consumer, About::Group),
     (5, Kind::Consumer, About::Member),
@@ -52,7 +53,7 @@ const TYPES: [(i16, Kind, About); 10] = [
     (22, Kind::Streams, About::Current),
 ];
 
-/// A group as its records say.
+/// A group, from its records.
 #[derive(Debug)]
 struct NewerGroup {
     kind: Kind,
@@ -115,7 +116,7 @@ pub struct NewerGroups {
 }
 
 impl NewerGroups {
-    /// Takes a record that the coordinator only keeps. What makes no sense says nothing.
+    /// Replays a record that the coordinator does not interpret. Malformed records have no effect.
     pub fn replay(&mut self, mut key: &[u8], value: Option<&[u8]>) {
         let Some((type_bytes, rest)) = key.split_first_chunk() else { return };
         key = rest;
@@ -140,12 +141,12 @@ impl NewerGroups {
         }
     }
 
-    /// A group that has a record of the classic protocol is of that one.
+    /// Marks a group as classic because of a record of the classic protocol.
     pub fn is_classic(&mut self, group_id: &str) {
         self.groups.remove(group_id);
     }
 
-    /// All of them; each with whether `request` asks for such a one.
+    /// Iterates over all groups, each with whether `request` selects it.
     pub fn listed<'g>(&'g self, request: &'g ListGroups<'_>) -> impl Iterator<Item = Listed> + 'g {
         let known = self.groups.iter().filter(|(_, group)| group.epoch.is_some());
         known.map(|(group_id, group)| {
@@ -156,24 +157,24 @@ impl NewerGroups {
     }
 }
 
-/// A line of a listing.
+/// A group of a list.
 #[derive(Debug)]
 pub struct Listed {
     group_id: String,
-    /// Its protocol.
+    /// The protocol.
     pub kind: Kind,
     state: &'static str,
-    /// Whether the listing asks for such a group.
+    /// Whether the request selects the group.
     pub is_wanted: bool,
 }
 
 impl Listed {
-    /// Whether it is of this group.
+    /// Whether this is the group with the id.
     pub fn is(&self, group_id: &str) -> bool {
         self.group_id == group_id
     }
 
-    /// As the coordinator would say it.
+    /// Returns the entry for the answer.
     pub fn line(&self) -> ListedGroup<'_> {
         ListedGroup { group_id: &self.group_id, protocol_type: self.kind.name(), state: self.state }
     }

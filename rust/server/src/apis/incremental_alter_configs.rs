@@ -1,0 +1,169 @@
+//! `IncrementalAlterConfigs` of groups (docs/consumer-protocol.md §20). Other settings are fixed while the server runs.
+
+use std::{collections::HashSet, io};
+
+use kafka_protocol::{
+    messages::{
+        IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+        incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
+        incremental_alter_configs_response::AlterConfigsResourceResponse,
+    },
+    protocol::StrBytes,
+};
+use rota_core::{
+    consumer_group::config::{ConsumerConfig, GroupSettings, Range},
+    error::ErrorCode,
+};
+use rota_wire::WireError;
+
+use super::context::{Context, Outcome};
+
+/// Maximum resources of one request.
+const RESOURCES_MAX: usize = 5_000;
+
+const GROUP: i8 = 32;
+
+const SET: i8 = 0;
+const DELETE: i8 = 1;
+/// Operations on lists, by number.
+const LIST_OPERATIONS: [(i8, &str); 2] = [(2, "APPEND"), (3, "SUBTRACT")];
+
+const SESSION_TIMEOUT: &str = GroupSettings::SESSION_TIMEOUT;
+const HEARTBEAT_INTERVAL: &str = GroupSettings::HEARTBEAT_INTERVAL;
+const ASSIGNMENT_INTERVAL: &str = GroupSettings::ASSIGNMENT_INTERVAL;
+
+/// Why a resource is refused.
+struct Refused {
+    error: ErrorCode,
+    message: String,
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Refused {
+        let message = format!("the settings of the group could not be stored: {error}");
+        Refused { error: ErrorCode::KafkaStorageError, message }
+    }
+}
+
+fn invalid_request(message: impl Into<String>) -> Refused {
+    Refused { error: ErrorCode::InvalidRequest, message: message.into() }
+}
+
+fn invalid_config(message: String) -> Refused {
+    Refused { error: ErrorCode::InvalidConfig, message }
+}
+
+/// Changes the settings of each resource as a whole, or answers its error.
+pub fn handle(context: &mut Context<'_>) -> Outcome {
+    let request: IncrementalAlterConfigsRequest = context.decode()?;
+    if request.resources.len() > RESOURCES_MAX {
+        return Err(WireError::TooManyElements { field: "resources" });
+    }
+    let name_of = |resource: &AlterConfigsResource| (resource.resource_type, resource.resource_name.clone());
+    let (mut seen, mut repeated) = (HashSet::new(), HashSet::new());
+    for resource in &request.resources {
+        if !seen.insert(name_of(resource)) {
+            repeated.insert(name_of(resource));
+        }
+    }
+    let responses = request.resources.iter().map(|resource| {
+        let altered = if repeated.contains(&name_of(resource)) {
+            Err(invalid_request("Each resource must appear at most once."))
+        } else {
+            alter(context, resource, request.validate_only)
+        };
+        let (error, message) = match altered {
+            Ok(()) => (ErrorCode::None, None),
+            Err(refused) => (refused.error, Some(StrBytes::from_string(refused.message))),
+        };
+        AlterConfigsResourceResponse::default()
+            .with_error_code(error.code())
+            .with_error_message(message)
+            .with_resource_type(resource.resource_type)
+            .with_resource_name(resource.resource_name.clone())
+    });
+    let response = IncrementalAlterConfigsResponse::default().with_responses(responses.collect());
+    context.node.tell_group_configs();
+    Ok(context.answer(&response))
+}
+
+fn alter(context: &Context<'_>, resource: &AlterConfigsResource, validate_only: bool) -> Result<(), Refused> {
+    if resource.resource_type != GROUP {
+        return Err(invalid_request(format!(
+            "settings of resources of type {} cannot be changed while the server runs; only those of groups ({GROUP}) can",
+            resource.resource_type
+        )));
+    }
+    if resource.resource_name.is_empty() {
+        return Err(invalid_request("Default group resources are not allowed."));
+    }
+    let names: HashSet<&str> = resource.configs.iter().map(|config| config.name.as_str()).collect();
+    if names.len() < resource.configs.len() {
+        return Err(invalid_request("Error due to duplicate config keys"));
+    }
+    let consumer = context.node.settings().consumer_groups();
+    let changed = |before| changed(&consumer, before, &resource.configs);
+    let configs = context.node.group_configs();
+    if validate_only {
+        return changed(configs.of(&resource.resource_name)).map(drop);
+    }
+    configs.change(&resource.resource_name, changed)
+}
+
+/// The settings after a change, in the order of Kafka's checks.
+fn changed(
+    consumer: &ConsumerConfig,
+    mut settings: GroupSettings,
+    configs: &[AlterableConfig],
+) -> Result<GroupSettings, Refused> {
+    for config in configs {
+        let name = config.name.as_str();
+        if let Some((_, operation)) = LIST_OPERATIONS.iter().find(|(number, _)| *number == config.config_operation) {
+            let message = format!("Can't {operation} to key {name} because its type is not LIST.");
+            return Err(invalid_config(message));
+        }
+        match (config.config_operation, settings.value_mut(name)) {
+            (SET, None) => return Err(invalid_config(format!("Unknown group config name: {name}"))),
+            (SET, Some(setting)) => {
+                let value = config.value.as_deref();
+                let value = value.ok_or_else(|| invalid_request(format!("Null value not supported for : {name}")))?;
+                *setting = Some(parsed(name, value)?);
+            }
+            // Kafka deletes names that it does not know, too.
+            (DELETE, setting) => drop(setting.map(Option::take)),
+            (other, _) => return Err(invalid_request(format!("operation {other} of {name} is unknown"))),
+        }
+    }
+    check(consumer, settings)?;
+    Ok(settings)
+}
+
+fn parsed(name: &str, value: &str) -> Result<i32, Refused> {
+    let invalid = |reason: &str| invalid_config(format!("Invalid value {value} for configuration {name}: {reason}"));
+    let number: i32 = value.trim().parse().map_err(|_| invalid("Not a number of type INT"))?;
+    let least = i32::from(name != ASSIGNMENT_INTERVAL);
+    if number < least {
+        return Err(invalid(&format!("Value must be at least {least}")));
+    }
+    Ok(number)
+}
+
+/// Whether the settings are within the broker's bounds, and the session outlasts a heartbeat interval.
+fn check(consumer: &ConsumerConfig, settings: GroupSettings) -> Result<(), Refused> {
+    let bounds = consumer.bounds;
+    let ranges: [(&str, Option<i32>, Range); 3] = [
+        (HEARTBEAT_INTERVAL, settings.heartbeat_interval_ms, bounds.heartbeat_interval_ms),
+        (SESSION_TIMEOUT, settings.session_timeout_ms, bounds.session_timeout_ms),
+        (ASSIGNMENT_INTERVAL, settings.assignment_interval_ms, bounds.assignment_interval_ms),
+    ];
+    for (name, value, Range { min, max }) in ranges {
+        if value.is_some_and(|value| !(min..=max).contains(&value)) {
+            return Err(invalid_config(format!("{name} must be in the range {min} to {max} inclusive.")));
+        }
+    }
+    let effective = consumer.of_group(Some(&settings));
+    if effective.session_timeout_ms <= effective.heartbeat_interval_ms {
+        return Err(invalid_config(format!("{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")));
+    }
+    Ok(())
+}
