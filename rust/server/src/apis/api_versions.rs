@@ -16,7 +16,7 @@ const UNSUPPORTED_VERSION_LAYOUT: i16 = 0;
 const INVALID_REQUEST: i16 = 42;
 const REBOOTSTRAP_REQUIRED: i16 = 129;
 
-/// A version that is not served is answered in the layout of version 0.
+/// Answers a version that is not served in the layout of version 0.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let (header, client) = (context.header(), context.client());
     if !header.api.serves(header.version) {
@@ -28,11 +28,12 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     }
     let body = ApiVersionsBody::read(header.version, context.body())?;
     let error = if body.names_valid_software() { check_cluster(context.node, &body) } else { INVALID_REQUEST };
-    Ok(context.write(|out| discovery::api_versions(out, header.version, error)))
+    let group_version = i16::from(context.node.settings().consumer_groups().enabled);
+    let has_sasl = context.node.has_sasl();
+    Ok(context.write(|out| discovery::api_versions(out, header.version, error, group_version, has_sasl)))
 }
 
-/// A client that names the cluster and node it means is told if it has reached another one; naming only one of the
-/// two makes no sense.
+/// Checks the cluster and node that the client expects. Naming only one of the two is an invalid request.
 fn check_cluster(node: &Node, body: &ApiVersionsBody<'_>) -> i16 {
     let place = node.place();
     match (body.cluster_id, body.node_id) {

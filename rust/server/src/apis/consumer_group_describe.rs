@@ -12,7 +12,7 @@ use super::{
 };
 use crate::client::reply::Reply;
 
-/// One ticket per group, answers in the order of the request.
+/// Submits one request per group. Answers are in request order.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = DescribeBody::read(context.body())?;
     let operations = if body.include_authorized_operations { GROUP_OPERATIONS } else { answers::OPERATIONS_NOT_ASKED };

@@ -6,16 +6,16 @@ use rota_wire::consumer_groups::{self, HeartbeatBody};
 use super::context::{Context, Outcome};
 use crate::client::reply::Beside;
 
-const SWITCHED_OFF: &str = "this server has the classic group protocol only: set group.protocol=classic, or start it with \
+const SWITCHED_OFF: &str = "the consumer protocol is switched off: set group.protocol=classic, or start the server with \
                             group.coordinator.rebalance.protocols=classic,consumer";
 
-/// Submits it to the coordinator of the group.
+/// Submits the request to the coordinator of the group.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = HeartbeatBody::read(context.version(), context.body())?;
     if !context.node.settings().consumer_groups().enabled {
         return Ok(context.write(|out| consumer_groups::heartbeat(out, &switched_off())));
     }
-    context.heard(Some(body.group_id()), body.member_id());
+    context.record_sender(Some(body.group_id()), body.member_id());
     let client_id = context.header().client_id;
     let host = context.client().host().to_owned();
     Ok(body.with(client_id, &host, |request| {
@@ -23,7 +23,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     }))
 }
 
-/// A Kafka whose consumer protocol is switched off answers the same, without a message.
+/// The answer of a server without the consumer protocol. Kafka's has no message.
 fn switched_off() -> ConsumerHeartbeatAnswer<'static> {
     ConsumerHeartbeatAnswer {
         error: ErrorCode::UnsupportedVersion,

@@ -1,4 +1,4 @@
-//! What a handler may touch: the verbs of the node, its request, and the way back to its client.
+//! What a handler may use: the node's methods, its request, and the reply path to its client.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -19,12 +19,12 @@ use crate::{
     node::Node,
 };
 
-/// What a handler returns. An error closes the connection: there is no answer to what cannot be read.
+/// The result of a handler. An error closes the connection: undecodable bytes get no answer.
 pub type Outcome = Result<Handled, WireError>;
 
-/// One request, and what its handler may touch.
+/// One request and its environment.
 pub struct Context<'c> {
-    /// The node that handles it.
+    /// The node that handles the request.
     pub node: &'c mut Node,
     client: &'c Rc<Client>,
     header: &'c RequestHeader<'c>,
@@ -32,7 +32,7 @@ pub struct Context<'c> {
 }
 
 impl<'c> Context<'c> {
-    /// A request of `client`: its header, and the body behind it.
+    /// Creates the context of a request of `client`: its header, and the body after it.
     pub fn new(
         node: &'c mut Node,
         client: &'c Rc<Client>,
@@ -42,65 +42,67 @@ impl<'c> Context<'c> {
         Context { node, client, header, body }
     }
 
-    /// The version of the request.
+    /// Returns the version of the request.
     pub fn version(&self) -> i16 {
         self.header.version
     }
 
-    /// The header of the request.
+    /// Returns the header of the request.
     pub fn header(&self) -> &'c RequestHeader<'c> {
         self.header
     }
 
-    /// The body of the request.
+    /// Returns the body of the request.
     pub fn body(&self) -> &'c [u8] {
         self.body
     }
 
-    /// The body, decoded by kafka-protocol. Record batches in it keep a copy of this body alive, not the read buffer.
+    /// Decodes the body with the `kafka-protocol` crate. Record batches in it keep a copy of the body alive, not the
+    /// read buffer.
     pub fn decode<T: Decodable>(&self) -> Result<T, WireError> {
         decode_body(self.header.api.key, self.header.version, &Bytes::copy_from_slice(self.body))
     }
 
-    /// The client that has sent the request.
+    /// Returns the client that sent the request.
     pub fn client(&self) -> &'c Client {
         self.client
     }
 
-    /// The host at which the client finds every node.
+    /// Returns the host at which the client reaches every node.
     pub fn host(&self) -> String {
         self.node.place().host_for(self.client.reached_ip())
     }
 
-    /// The nodes that are up, as the client finds them. The first one is the controller.
+    /// Returns the running nodes as the client reaches them. The first one is the controller.
     pub fn cluster(&self) -> Cluster {
         let mut cluster = self.node.place().cluster(self.client.reached_ip());
         cluster.nodes.retain(|node| !self.node.outages().is_down(node.id));
         cluster
     }
 
-    /// The way back to the client, for an answer that comes later.
+    /// Returns the reply path for a later answer.
     pub fn reply_to(&self) -> ReplyTo {
         ReplyTo::of(self.client, self.header)
     }
 
-    /// Answers with a message of kafka-protocol. One that does not fit its layout closes the connection.
+    /// Answers with a message of the `kafka-protocol` crate. A message that does not fit its layout closes the
+    /// connection.
     pub fn answer(&self, response: &impl Encodable) -> Handled {
         self.reply_to().encode(response).map_or(Handled::Close, |()| Handled::Answered)
     }
 
-    /// Answers with what `body` writes.
+    /// Answers with the bytes that `body` writes.
     pub fn write(&self, body: impl FnOnce(&mut Writer<'_>)) -> Handled {
         self.reply_to().answer(body);
         Handled::Answered
     }
 
-    /// The request is one of this member: its client speaks for it from now on.
-    pub fn heard(&mut self, group_id: Option<&str>, member_id: &str) {
-        self.node.heard(group_id, member_id, self.client);
+    /// Records that this client sent the last request of a member.
+    pub fn record_sender(&mut self, group_id: Option<&str>, member_id: &str) {
+        self.node.record_sender(group_id, member_id, self.client);
     }
 
-    /// Submits the one request to a coordinator that the client's request is.
+    /// Submits the client's request as one request to the coordinator of the group.
     pub fn submit(&mut self, group_id: &str, beside: Beside, request: Request<'_>) -> Handled {
         self.client.park();
         let reply = Reply::Whole(self.reply_to(), beside);
@@ -108,12 +110,12 @@ impl<'c> Context<'c> {
         self.handled()
     }
 
-    /// Submits one part of a request to the coordinator of a group.
+    /// Submits one part of the client's request to the coordinator of a group.
     pub fn submit_part(&mut self, group_id: &str, reply: Reply, request: Request<'_>) {
         self.node.submit(self.node.partition_of(group_id), reply, request);
     }
 
-    /// An answer of so many parts; `None` if there are none and it has been given.
+    /// Creates an answer of this number of parts. Without parts it answers at once and returns `None`.
     pub fn fan_out(&mut self, parts: usize, operations: i32) -> Option<Rc<RefCell<FanOut>>> {
         if parts == 0 {
             let throttled = throttled(self.header.api, self.header.version);
@@ -124,7 +126,7 @@ impl<'c> Context<'c> {
         Some(FanOut::new(self.reply_to(), parts, operations))
     }
 
-    /// What became of a request that was handed to coordinators.
+    /// Returns the state of a request after it was submitted to coordinators.
     pub fn handled(&self) -> Handled {
         if self.client.is_parked() { Handled::Parked } else { Handled::Answered }
     }

@@ -4,7 +4,7 @@ use kafka_protocol::messages::CreatePartitionsRequest;
 
 use super::context::{Context, Outcome};
 
-/// Adds partitions to topics in the table of all nodes.
+/// Adds partitions in the topic table of all nodes.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let request: CreatePartitionsRequest = context.decode()?;
     let version = context.version();

@@ -4,7 +4,7 @@ use kafka_protocol::messages::CreateTopicsRequest;
 
 use super::context::{Context, Outcome};
 
-/// Creates topics in the table of all nodes.
+/// Creates topics in the topic table of all nodes.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let request: CreateTopicsRequest = context.decode()?;
     let version = context.version();

@@ -11,8 +11,7 @@ use super::{
 };
 use crate::client::reply::Reply;
 
-/// One ticket per group, answers in the order in which groups are named first. A group that is named again is not asked
-/// about again.
+/// Submits one request per group, without repetitions. Answers are in the order of first mention.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let mut group_ids = read_delete_groups(context.version(), context.body())?;
     let mut named = HashSet::new();

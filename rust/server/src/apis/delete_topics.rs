@@ -4,7 +4,7 @@ use kafka_protocol::messages::DeleteTopicsRequest;
 
 use super::context::{Context, Outcome};
 
-/// The committed offsets of a topic go with it.
+/// Deletes topics with their committed offsets.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let request: DeleteTopicsRequest = context.decode()?;
     let version = context.version();

@@ -1,4 +1,4 @@
-//! `DescribeCluster`: the same nodes as in Metadata.
+//! `DescribeCluster`: the same nodes as in `Metadata`.
 
 use kafka_protocol::{
     messages::{
@@ -10,7 +10,7 @@ use kafka_protocol::{
 use super::context::{Context, Outcome};
 use crate::base::place::Cluster;
 
-/// What may be done with the cluster, as bits, when a client asks; nobody is refused anything here.
+/// The authorized operations on the cluster, as bits: all, since there is no authorization.
 const CLUSTER_OPERATIONS: i32 = 8_096;
 const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
 
@@ -19,7 +19,7 @@ const ENDPOINT_CONTROLLERS: i8 = 2;
 const MISMATCHED_ENDPOINT_TYPE: i16 = 114;
 const UNSUPPORTED_ENDPOINT_TYPE: i16 = 115;
 
-/// Only brokers can be asked for.
+/// Answers for the broker endpoint only.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let request: DescribeClusterRequest = context.decode()?;
     let refused = |code, message: String| {

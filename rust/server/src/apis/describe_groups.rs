@@ -11,11 +11,11 @@ use super::{
 };
 use crate::client::reply::Reply;
 
-/// The operations on a group, as bits: READ, DELETE, DESCRIBE, `DESCRIBE_CONFIGS`, `ALTER_CONFIGS`. Nobody is refused
-/// anything here.
+/// The authorized operations on a group, as bits: READ, DELETE, DESCRIBE, `DESCRIBE_CONFIGS`, `ALTER_CONFIGS`. There is
+/// no authorization.
 pub const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
-/// One ticket per group, answers in the order of the request.
+/// Submits one request per group. Answers are in request order.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = DescribeGroupsBody::read(context.version(), context.body())?;
     let operations = if body.include_authorized_operations { GROUP_OPERATIONS } else { answers::OPERATIONS_NOT_ASKED };

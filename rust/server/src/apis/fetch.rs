@@ -1,4 +1,4 @@
-//! `Fetch`, which waits on its connection for data. Waiting is in real time, whatever the coordinators' clock.
+//! `Fetch`, which may wait on its connection for data. It waits in real time, whatever the coordinators' clock.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use super::{
 };
 use crate::{client::reply_to::ReplyTo, faults, node::Node, topics::WatchId};
 
-/// Answers at once if there is enough, or an error; otherwise the request waits.
+/// Answers at once if there is enough data or an error; otherwise the request waits.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let mut request: FetchRequest = context.decode()?;
-    // Without fetch sessions there is nothing to forget, and a fetch may wait for long.
+    // There are no fetch sessions, so there is nothing to forget, and a fetch may wait for long.
     request.forgotten_topics_data = Vec::new();
     if let Some(error) = context.node.injected("") {
         return Ok(context.answer(&faults::fetch_error(&request, error)));
@@ -35,18 +35,18 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     })))
 }
 
-/// A fetch that waits.
+/// A waiting fetch.
 pub struct FetchWait {
     request: FetchRequest,
     reply_to: ReplyTo,
-    /// Of the request as it came: names in `request` are views into it.
+    /// Size of the body, which the names in `request` borrow from.
     body_bytes: usize,
-    /// When it is answered with whatever is there.
+    /// When the fetch is answered with the available data.
     pub until: Instant,
 }
 
 impl FetchWait {
-    /// About how much memory it takes up while it waits.
+    /// Returns its approximate memory while it waits, in bytes.
     pub fn size_bytes(&self) -> usize {
         let topics = &self.request.topics;
         let partitions: usize = topics.iter().map(|topic| topic.partitions.len()).sum();
@@ -63,12 +63,12 @@ impl FetchWait {
         node.topics_mut().0.unwatch(watch);
     }
 
-    /// Answers if there is enough now, or time is up, or `over`; true if it did.
+    /// Answers if there is enough data, the time is up, or `over`. Returns whether it did.
     pub fn finish(&self, node: &Node, over: bool) -> bool {
         let outcome = node.topics().fetch(&self.request, self.reply_to.version);
         let finished = over || self.until <= Instant::now() || outcome.is_complete(&self.request);
         if finished {
-            // Without an answer the client waits until its own deadline.
+            // Without an answer, the client waits for its own timeout.
             let _unencodable = self.reply_to.encode(&outcome.response);
         }
         finished

@@ -11,14 +11,14 @@ const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: i16 = 53;
 const KEY_TYPE_GROUP: i8 = 0;
 const KEY_TYPE_TRANSACTION: i8 = 1;
 
-/// What a transactional client is told. Every client takes error 53 as final; with any other it would ask again.
+/// The message for a transactional client. Clients treat error 53 as final; after any other they would retry.
 const NO_TRANSACTIONS: &str = "this server has no transactions: configure the producer without a transactional id";
 
 const NODE_IS_DOWN: &str = "the node that coordinates the group is down";
 
 const BAD_KEY_TYPE: &str = "this server coordinates consumer groups only: key type 0";
 
-/// The node that owns the group's partition, as things are now.
+/// Answers with the current owner of the group's partition.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let version = context.version();
     let body = FindCoordinatorBody::read(version, context.body())?;

@@ -4,7 +4,7 @@ use kafka_protocol::messages::InitProducerIdRequest;
 
 use super::context::{Context, Outcome};
 
-/// Gives a producer an id that no other one has.
+/// Assigns a unique producer id.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let request: InitProducerIdRequest = context.decode()?;
     let version = context.version();

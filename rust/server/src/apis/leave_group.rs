@@ -6,7 +6,7 @@ use rota_wire::requests::LeaveGroupBody;
 use super::context::{Context, Outcome};
 use crate::client::reply::Beside;
 
-/// Submits it to the coordinator of the group.
+/// Submits the request to the coordinator of the group.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = LeaveGroupBody::read(context.version(), context.body())?;
     let request = body.request();

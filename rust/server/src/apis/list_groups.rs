@@ -11,7 +11,7 @@ use super::{
 };
 use crate::client::reply::Reply;
 
-/// Every partition is asked.
+/// Submits the request to every partition.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = ListGroupsBody::read(context.version(), context.body())?;
     let partitions = context.node.partitions();

@@ -1,8 +1,8 @@
 //! The APIs: one request, one file. [`HANDLERS`] is the table of all.
 //!
-//! A handler gets a [`Context`], which has the verbs of the node, the request, and the way back to its client. It
-//! decodes the request, and either answers it or hands it to a coordinator, whose answer comes back by a ticket. A new API
-//! is a file with a function `handle`, a line in the table, and its versions in `rota_wire::versions`.
+//! A handler gets a [`Context`] with the node's methods, the request and the reply path to its client. It decodes the
+//! request and either answers it or submits it to a coordinator, whose answer arrives by a ticket. A new API is a file
+//! with a function `handle`, a line in the table, and its versions in `rota_wire::versions`.
 
 mod api_versions;
 mod consumer_group_describe;
@@ -18,6 +18,7 @@ mod describe_groups;
 pub mod fetch;
 mod find_coordinator;
 mod heartbeat;
+mod incremental_alter_configs;
 mod init_producer_id;
 mod join_group;
 mod leave_group;
@@ -29,6 +30,7 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+pub mod sasl;
 mod sync_group;
 mod unknown_topics;
 
@@ -42,29 +44,29 @@ use self::{
 };
 use crate::{client::Client, faults::Disturbance, node::Node};
 
-/// What became of a request.
+/// The state of a request after its handler.
 pub enum Handled {
-    /// Its answer is in the connection's buffer, or it has none.
+    /// The answer is in the connection's buffer, or the request has none.
     Answered,
-    /// It waits for its answer.
+    /// The request waits for its answer.
     Parked,
-    /// It waits for data.
+    /// The request waits for data.
     Fetch(Box<FetchWait>),
-    /// It is not looked at while its member is paused.
+    /// The request's member is paused; it will be handled again.
     Paused,
-    /// Its answer is in the connection's buffer, and a test wants the network to lose it or to be late.
+    /// The answer is in the connection's buffer. A test makes the network drop or delay it.
     Disturbed(Disturbance),
-    /// Its answer, which comes later, is to be late.
+    /// The answer comes later, and a test delays it.
     Late(Box<Handled>, Disturbance),
-    /// The connection is to be closed.
+    /// The connection must be closed.
     Close,
 }
 
 /// Handles one request.
 type Handler = fn(&mut Context<'_>) -> Outcome;
 
-/// Every API that is served, by key.
-static HANDLERS: [(i16, Handler); 25] = [
+/// Every served API, by key.
+static HANDLERS: [(i16, Handler); 26] = [
     (versions::PRODUCE, produce::handle),
     (versions::FETCH, fetch::handle),
     (versions::LIST_OFFSETS, list_offsets::handle),
@@ -86,26 +88,30 @@ static HANDLERS: [(i16, Handler); 25] = [
     (versions::DESCRIBE_CONFIGS, describe_configs::handle),
     (versions::CREATE_PARTITIONS, create_partitions::handle),
     (versions::DELETE_GROUPS, delete_groups::handle),
+    (versions::INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs::handle),
     (versions::OFFSET_DELETE, offset_delete::handle),
     (versions::DESCRIBE_CLUSTER, describe_cluster::handle),
     (versions::CONSUMER_GROUP_HEARTBEAT, consumer_group_heartbeat::handle),
     (versions::CONSUMER_GROUP_DESCRIBE, consumer_group_describe::handle),
 ];
 
-/// These do not look at the topic table: what other nodes have done to it can wait for another request.
+/// APIs that do not use the topic table, and so need not read changes of other nodes first.
 const KNOW_NO_TOPICS: RangeInclusive<i16> = versions::JOIN_GROUP..=versions::SYNC_GROUP;
 
-/// Handles the request in `frame`. An error closes the connection: there is no answer to what cannot be read.
+/// Handles the request in `frame`. An error closes the connection: undecodable bytes get no answer.
 pub fn handle(node: &mut Node, client: &Rc<Client>, frame: &[u8]) -> Outcome {
     let Some(trace) = client.trace() else { return route(node, client, frame) };
-    if let Ok((header, body)) = RequestHeader::read(frame) {
+    // The requests of authentication have passwords in them.
+    if let Ok((header, body)) = RequestHeader::read(frame)
+        && !sasl::authenticates(header.api)
+    {
         trace.request(&header, body);
     }
     let handled = route(node, client, frame);
     match handled {
         Ok(Handled::Close) => trace.closed(None),
         Err(error) => trace.closed(Some(error)),
-        // It will come here again.
+        // The request will be handled again.
         Ok(Handled::Paused) => trace.paused(),
         Ok(_) => {}
     }
@@ -114,6 +120,9 @@ pub fn handle(node: &mut Node, client: &Rc<Client>, frame: &[u8]) -> Outcome {
 
 fn route(node: &mut Node, client: &Rc<Client>, frame: &[u8]) -> Outcome {
     let (header, body) = RequestHeader::read(frame)?;
+    if sasl::authenticates(header.api) {
+        return Ok(sasl::ask_again(node, client, &header));
+    }
     if !KNOW_NO_TOPICS.contains(&header.api.key) {
         node.catch_up();
     }
@@ -131,7 +140,7 @@ fn route(node: &mut Node, client: &Rc<Client>, frame: &[u8]) -> Outcome {
     }
 }
 
-/// What a test wants the network to do to a request that has been handled.
+/// Applies a network fault of a test to a handled request.
 fn disturbed(handled: Handled, disturbance: Disturbance) -> Handled {
     match (disturbance, handled) {
         (Disturbance::Closed, _) | (_, Handled::Answered) => Handled::Disturbed(disturbance),

@@ -14,10 +14,10 @@ use super::{
 };
 use crate::{client::reply::Beside, topics::Topics};
 
-/// Topics and partitions that do not exist are refused here; if nothing is left, the coordinator is not asked.
+/// Refuses topics and partitions that do not exist, and submits the others to the coordinator, if any.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = OffsetCommitBody::read(context.version(), context.body())?;
-    context.heard(Some(body.group_id), body.member_id());
+    context.record_sender(Some(body.group_id), body.member_id());
     let (refused, kept) = refuse_unknown(context.node.topics(), &body);
     let topics: Vec<CommitTopic<'_>> =
         kept.iter().map(|kept| CommitTopic { name: &kept.0, topic_id: kept.1, partitions: &kept.2 }).collect();
@@ -29,10 +29,10 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     Ok(context.submit(body.group_id, Beside::Refused(refused), request))
 }
 
-/// A topic's name and id, and what to store of it.
+/// A topic's name and id, and the offsets to store.
 type KeptTopic<'a> = (Cow<'a, str>, u128, Vec<CommitPartition<'a>>);
 
-/// Parts a commit into what is refused as unknown and what the coordinator is asked to store.
+/// Splits a commit into refused partitions and those for the coordinator.
 fn refuse_unknown<'a>(topics: &Topics, body: &OffsetCommitBody<'a>) -> (Vec<CommittedTopic>, Vec<KeptTopic<'a>>) {
     let mut refused = Refused::default();
     let mut kept = Vec::with_capacity(body.topics.len());

@@ -9,15 +9,15 @@ use super::{
 };
 use crate::client::reply::Beside;
 
-/// Topics and partitions that do not exist are refused here, but the coordinator is asked all the same, for an error of
-/// the group comes before that.
+/// Refuses topics and partitions that do not exist. The coordinator gets the request in any case, since an error of the
+/// group comes first.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let body = OffsetDeleteBody::read(context.version(), context.body())?;
     let mut refused = Refused::default();
     let mut kept: Vec<(&str, Vec<i32>)> = Vec::new();
     for (name, range) in &body.topics {
         let mut named = Named::find(context.node.topics(), TopicRef::Name(name));
-        // The answer has names only.
+        // The answer only has names.
         named.topic_id = 0;
         let partitions = &body.partitions[range.clone()];
         let (known, unknown): (Vec<i32>, Vec<i32>) =

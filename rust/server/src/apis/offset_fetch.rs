@@ -18,10 +18,10 @@ use crate::{
     topics::Topics,
 };
 
-/// From this version on a request is about several groups: one ticket per group, answers in the order of the request.
+/// The first version with several groups: one ticket per group, answers in request order.
 const GROUPS_SINCE: i16 = 8;
 
-/// Submits it to the coordinator of each group.
+/// Submits the request to the coordinator of each group.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let version = context.version();
     let body = OffsetFetchBody::read(version, context.body())?;
@@ -64,7 +64,7 @@ pub fn handle(context: &mut Context<'_>) -> Outcome {
     Ok(context.handled())
 }
 
-/// The topics of one group of a fetch, as the core takes them.
+/// Returns the topics of one group, in the core's type.
 fn asked_by_name<'r>(body: &'r OffsetFetchBody<'_>, group: &'r FetchGroupBody<'_>) -> Option<Vec<FetchTopic<'r>>> {
     let asked = group.topics.as_ref()?.iter().filter_map(|(topic, range)| match topic {
         TopicRef::Name(name) => Some(FetchTopic { name, topic_id: 0, partitions: &body.partitions[range.clone()] }),
@@ -73,7 +73,7 @@ fn asked_by_name<'r>(body: &'r OffsetFetchBody<'_>, group: &'r FetchGroupBody<'_
     Some(asked.collect())
 }
 
-/// The topics of one group of a fetch of version 10 that exist, by name, and the ids of all that it names.
+/// Returns the existing topics of one group of a version 10 fetch, by name, and the ids of all that it names.
 fn asked_by_id<'r>(
     topics: &Topics,
     body: &'r OffsetFetchBody<'_>,

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::faults;
 
-/// With acks 0 nothing is answered, and an error closes the connection.
+/// Stores record batches. With acks 0 there is no answer, and an error closes the connection.
 pub fn handle(context: &mut Context<'_>) -> Outcome {
     let request: ProduceRequest = context.decode()?;
     if let Some(error) = context.node.injected("") {

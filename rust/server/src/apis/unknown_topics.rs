@@ -1,4 +1,4 @@
-//! Topics and partitions that an offset request names and that do not exist.
+//! Refuses topics and partitions of offset requests that do not exist.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -8,20 +8,20 @@ use uuid::Uuid;
 
 use crate::topics::Topics;
 
-/// A topic that a request names, and how many partitions it has; 0 if there is no such topic.
+/// A topic in a request.
 pub struct Named<'a> {
-    /// Its name.
+    /// The topic name.
     pub name: Cow<'a, str>,
-    /// Its id.
+    /// The topic id.
     pub topic_id: u128,
-    /// How many partitions it has.
+    /// Number of partitions; 0 if the topic does not exist.
     pub partitions: i32,
-    /// Why a partition that is not there is refused.
+    /// The error for a missing partition.
     unknown: ErrorCode,
 }
 
 impl<'a> Named<'a> {
-    /// A topic that does not exist keeps what the request calls it.
+    /// Looks a topic up. A missing topic keeps the name or id of the request.
     pub fn find(topics: &Topics, topic: TopicRef<'a>) -> Named<'a> {
         let (name, asked_id) = match topic {
             TopicRef::Name(name) => (Some(Cow::Borrowed(name)), 0),
@@ -35,10 +35,10 @@ impl<'a> Named<'a> {
     }
 }
 
-/// What is refused of a request before a coordinator is asked, by topic, in the order in which topics came first.
+/// Refused partitions of a request, by topic, in the order of first mention.
 #[derive(Default)]
 pub struct Refused {
-    /// By topic.
+    /// Refused partitions by topic.
     pub topics: Vec<CommittedTopic>,
     at: HashMap<(Box<str>, u128), usize>,
 }

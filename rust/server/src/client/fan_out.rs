@@ -1,4 +1,4 @@
-//! An answer that is put together from the answers of several coordinators, or of one about several groups.
+//! Assembles an answer from those of several coordinators, or of one coordinator about several groups.
 
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc};
 
@@ -17,18 +17,18 @@ use rota_wire::{
 use super::{Ending, reply_to::ReplyTo};
 use crate::log::newer_groups::Listed;
 
-/// Bytes of an answer that is put together from parts. A few bytes of a request can ask for all of a large group
-/// again and again; beyond this the connection is closed.
+/// Maximum bytes of an assembled answer. A short request can name a large group many times; beyond the limit the
+/// connection is closed.
 pub const PARTS_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// The types of groups that are coordinated here, as a listing names them.
+/// The group type of classic groups in a list.
 const CLASSIC: &str = "classic";
 const CONSUMER: &str = "consumer";
 
-/// From this version on `DescribeGroups` has an error for a group that is not a classic one.
+/// The first version of `DescribeGroups` with an error for groups of other types.
 const DESCRIBE_SAYS_WHY_SINCE: i16 = 6;
 
-/// A request that is split over groups or partitions, and its answer as far as it is there.
+/// A request split into groups or partitions, with the parts of its answer so far.
 #[derive(Debug)]
 pub struct FanOut {
     reply_to: ReplyTo,
@@ -38,14 +38,14 @@ pub struct FanOut {
     listed: usize,
     list_error: ErrorCode,
     authorized_operations: i32,
-    /// Groups of newer protocols that the answer may be about.
+    /// Groups of other protocols that the answer may concern.
     newer: Vec<Listed>,
-    /// Groups of the consumer protocol that are coordinated here.
+    /// Groups of the consumer protocol coordinated here.
     consumer_groups: BTreeSet<Arc<str>>,
 }
 
 impl FanOut {
-    /// For an answer of so many parts, in order; there is at least one.
+    /// Creates an answer of this number of parts, at least one.
     pub fn new(reply_to: ReplyTo, parts: usize, authorized_operations: i32) -> Rc<RefCell<FanOut>> {
         Rc::new(RefCell::new(FanOut {
             reply_to,
@@ -60,22 +60,22 @@ impl FanOut {
         }))
     }
 
-    /// Says which groups are of newer protocols, as far as the coordinators know them for their offsets only.
+    /// Adds groups of other protocols. The coordinators have only their offsets.
     pub fn beside_newer(&mut self, newer: impl IntoIterator<Item = Listed>) {
         self.newer.extend(newer);
     }
 
-    /// Says which groups are of the consumer protocol and are coordinated here.
+    /// Adds groups of the consumer protocol coordinated here.
     pub fn beside_consumer(&mut self, group_ids: BTreeSet<Arc<str>>) {
         self.consumer_groups = group_ids;
     }
 
-    /// The parts are too large together: there will be no answer.
+    /// Whether the parts exceed the size limit, so that there is no answer.
     pub fn is_too_large(&self) -> bool {
         self.parts_bytes > PARTS_BYTES_MAX
     }
 
-    /// The answer to part `index` has come; the last one completes the whole.
+    /// Adds the answer of part `index`. The last part completes the answer.
     pub fn part(&mut self, index: usize, answer: &Answer<'_>, ids: Option<&FetchIds>) {
         if !self.is_too_large() {
             self.write_part(index, answer, ids);
@@ -101,7 +101,7 @@ impl FanOut {
                 None => answers::offset_fetch_group(out, version, answer),
             },
             Answer::DescribeGroup(answer) => {
-                // Nobody is told what may be done with a group that could not be read.
+                // A group that could not be read has no authorized operations.
                 let failed = answer.error != ErrorCode::None;
                 let operations = if failed { answers::OPERATIONS_NOT_ASKED } else { self.authorized_operations };
                 let is_untyped = answer.protocol_type.is_empty()
@@ -123,7 +123,7 @@ impl FanOut {
         }
     }
 
-    /// A partition that is being loaded fails the whole listing; one that is not owned is left out (§12.2).
+    /// A loading partition fails the whole list; a partition of another node is left out (§12.2).
     fn list_part(&mut self, index: usize, answer: &ListAnswer<'_>) {
         let ReplyTo { api, version, .. } = self.reply_to;
         match answer.error {
@@ -165,13 +165,12 @@ impl FanOut {
     }
 }
 
-/// Whether an answer that is put together from parts begins with a throttle time.
+/// Whether an assembled answer starts with a throttle time.
 pub fn throttled(api: &Api, version: i16) -> bool {
     api.key != versions::DESCRIBE_GROUPS || version >= 1
 }
 
-/// `DescribeGroups` is for classic groups: in place of what the coordinator says of one that it knows for its offsets
-/// only.
+/// Describes a group of another type. The coordinator has only its offsets.
 fn describe_newer(out: &mut Writer<'_>, version: i16, answer: &DescribeAnswer<'_>, operations: i32) {
     let message = format!("Group {} is not a classic group.", answer.group_id);
     let says_why = version >= DESCRIBE_SAYS_WHY_SINCE;

@@ -1,5 +1,5 @@
-//! The client as the layers below the sockets see it: where its answers go, what it waits for, and for which member it
-//! speaks. Nothing here reads or writes a socket; the task of the connection does that ([`crate::net`]).
+//! A client, independent of its socket: where its answers go, what it waits for, and its member. Only the connection's
+//! task in [`crate::net`] reads and writes the socket.
 
 use std::{
     cell::{Cell, RefCell, RefMut},
@@ -15,29 +15,29 @@ use bytes::BytesMut;
 use rota_wire::{frame::LENGTH_BYTES, write::end_answer};
 use tokio::sync::Notify;
 
-use self::{trace::ConnectionTrace, wake::Wake};
+use self::{local_notify::LocalNotify, trace::ConnectionTrace};
 
 pub mod fan_out;
+pub mod local_notify;
 pub mod reply;
 pub mod reply_to;
 pub mod trace;
-pub mod wake;
 
-/// A group and a member of it.
+/// Group id and member id.
 pub type MemberKey = (String, String);
 
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
-    /// It goes on.
+    /// It does not end.
     No,
-    /// When its answers are written.
+    /// After its answers are written.
     AfterWriting,
     /// At once.
     Now,
 }
 
-/// A yes or no of a client, which the task of its connection reads with every request.
+/// A flag of a client, which its connection's task reads with every request.
 #[derive(Debug, Default)]
 struct Flag {
     here: Cell<bool>,
@@ -56,8 +56,8 @@ impl Flag {
     }
 }
 
-/// A copy of a flag for other threads, which read it when a member moves to another node. It lies apart, so that the
-/// task of the connection, which does not read it, loads one cache line less for each flag.
+/// A copy of a flag for other threads, which read it when a member moves to another node. It is stored apart, so that
+/// the connection's task loads one cache line less.
 #[derive(Clone, Debug, Default)]
 struct Seen(Arc<AtomicBool>);
 
@@ -67,7 +67,7 @@ impl Seen {
     }
 }
 
-/// Whether a client is there, readable from any thread.
+/// The state of a client, readable from any thread.
 #[derive(Clone, Debug)]
 pub struct Presence {
     gone: Seen,
@@ -76,58 +76,58 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// The client has closed its side of the connection.
+    /// Whether the client has closed its side of the connection.
     pub fn is_gone(&self) -> bool {
         self.gone.get()
     }
 
-    /// A request of it waits for its answer.
+    /// Whether a request of the client waits for its answer.
     pub fn is_parked(&self) -> bool {
         self.parked.get()
     }
 
-    /// A test has paused the member for which it speaks.
+    /// Whether a test has paused the client's member.
     pub fn is_paused(&self) -> bool {
         self.paused.get()
     }
 }
 
-/// One client. What every request reads comes first and in this order, so that it takes few cache lines: with thousands
-/// of connections each of them is a miss.
+/// A client. The fields that every request reads come first, in this order, to share few cache lines: with thousands of
+/// connections each line is a cache miss.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Client {
-    /// Answers that are not written yet.
+    /// Unwritten answers.
     out: RefCell<BytesMut>,
-    /// Wakes the task of the connection.
-    wake: Wake,
-    /// A request waits for its answer.
+    /// Wakes the connection's task.
+    notify: LocalNotify,
+    /// Whether a request waits for its answer.
     parked: Flag,
-    /// A test has paused the member for which it speaks: nothing is handled, and nothing written.
+    /// Whether a test has paused the client's member. Then no request is handled and no answer written.
     paused: Flag,
-    /// The client has closed its side. It may still read, so answers are written as long as that works.
+    /// Whether the client has closed its side. It may still read, so answers are written as long as possible.
     gone: Flag,
     ending: Cell<Ending>,
-    /// The task of the connection has ended: nothing is written any more.
+    /// Whether the connection's task has ended. Then no answer is written.
     ended: Cell<bool>,
-    /// The task of the connection waits for the answer of the parked request.
+    /// Whether the connection's task waits for the parked request's answer.
     awaiting: Cell<bool>,
     trace: Option<Box<ConnectionTrace>>,
-    /// As `/127.0.0.1`, the way Java writes an address.
+    /// The peer in Java's notation, such as `/127.0.0.1`.
     host: Box<str>,
-    /// Our side's address.
+    /// The server's address of the connection.
     local: SocketAddr,
-    /// The group and member whose request came last.
+    /// The group and member of the last request.
     member: RefCell<MemberKey>,
     data: Arc<Notify>,
 }
 
 impl Client {
-    /// The client behind a connection from `peer` to `local`.
+    /// Creates the client of a connection from `peer` to `local`.
     pub fn new(peer: SocketAddr, local: SocketAddr, trace: Option<ConnectionTrace>) -> Rc<Client> {
         Rc::new(Client {
             out: RefCell::default(),
-            wake: Wake::default(),
+            notify: LocalNotify::default(),
             parked: Flag::default(),
             paused: Flag::default(),
             gone: Flag::default(),
@@ -142,17 +142,17 @@ impl Client {
         })
     }
 
-    /// Answers that are not written yet.
+    /// Borrows the unwritten answers.
     pub fn out(&self) -> RefMut<'_, BytesMut> {
         self.out.borrow_mut()
     }
 
-    /// How many bytes of answers are not written yet.
+    /// Returns the size of the unwritten answers in bytes.
     pub fn out_bytes(&self) -> usize {
         self.out.borrow().len()
     }
 
-    /// Ends the answer that began at `start` of `out`, which is this client's.
+    /// Completes the answer that began at `start` of `out`, the buffer of this client.
     pub fn end_answer(&self, out: &mut BytesMut, start: usize) {
         end_answer(out, start);
         if let Some(trace) = &self.trace {
@@ -160,32 +160,32 @@ impl Client {
         }
     }
 
-    /// What shows its requests and answers; `None`: nobody has asked for that.
+    /// Returns the trace of the connection; `None` if it is not traced.
     pub fn trace(&self) -> Option<&ConnectionTrace> {
         self.trace.as_deref()
     }
 
-    /// Wakes the task of the connection.
-    pub fn wake(&self) -> &Wake {
-        &self.wake
+    /// Returns the notification of the connection's task.
+    pub fn notify(&self) -> &LocalNotify {
+        &self.notify
     }
 
-    /// Its address as Java's `InetAddress` prints it: `/127.0.0.1`.
+    /// Returns the peer in the notation of Java's `InetAddress`: `/127.0.0.1`.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The address of ours that it has reached.
+    /// Returns the server's address of the connection.
     pub fn reached_ip(&self) -> IpAddr {
         self.local.ip().to_canonical()
     }
 
-    /// Is notified when a partition that its Fetch waits for has data.
+    /// Returns the notification for data of a waiting fetch.
     pub fn data(&self) -> &Arc<Notify> {
         &self.data
     }
 
-    /// Its request waits for the answer: nothing behind it is handled before.
+    /// Marks the request as parked: no later request is handled before its answer.
     pub fn park(&self) {
         self.parked.set(true);
     }
@@ -195,31 +195,36 @@ impl Client {
         self.parked.get()
     }
 
-    /// The request that was parked has its answer in `out`.
+    /// Marks the parked request as answered; its answer is in `out`.
     pub fn answered(&self) {
         self.parked.set(false);
         if self.awaiting.get() {
-            self.wake.tell();
+            self.notify.notify();
         }
     }
 
-    /// Whether the task of the connection waits for the answer, and is to be woken by it.
+    /// Sets whether the connection's task waits for the answer and must be woken.
     pub fn set_awaiting(&self, awaiting: bool) {
         self.awaiting.set(awaiting);
+    }
+
+    /// Whether the connection's task waits for an answer, or has not yet seen that it is there.
+    pub fn is_awaiting(&self) -> bool {
+        self.awaiting.get()
     }
 
     /// Ends the connection.
     pub fn end(&self, ending: Ending) {
         self.ending.set(self.ending.get().max(ending));
-        self.wake.tell();
+        self.notify.notify();
     }
 
-    /// How the connection ends; the strongest of all calls of `end`.
+    /// Returns how the connection ends: the strongest call of `end`.
     pub fn ending(&self) -> Ending {
         self.ending.get()
     }
 
-    /// Whether the client has closed its side.
+    /// Sets whether the client has closed its side.
     pub fn set_gone(&self, gone: bool) {
         self.gone.set(gone);
     }
@@ -229,47 +234,47 @@ impl Client {
         self.gone.get()
     }
 
-    /// The task of the connection has ended.
+    /// Records that the connection's task has ended.
     pub fn set_ended(&self) {
         self.gone.set(true);
         self.ended.set(true);
     }
 
-    /// A request of this member has come.
-    pub fn speaks_for(&self, group_id: &str, member_id: &str) {
+    /// Records a request of this member.
+    pub fn add_member(&self, group_id: &str, member_id: &str) {
         let member = &mut *self.member.borrow_mut();
         if !member_id.is_empty() && (member.1 != member_id || member.0 != group_id) {
             *member = (group_id.to_owned(), member_id.to_owned());
         }
     }
 
-    /// Pauses it as the client of this paused member, whose request has come.
+    /// Pauses the client, whose paused member has sent a request.
     pub fn pause_as(&self, (group_id, member_id): &MemberKey) {
-        self.speaks_for(group_id, member_id);
+        self.add_member(group_id, member_id);
         self.paused.set(true);
     }
 
-    /// Pauses it, or lets it go on, if it speaks for `member`.
+    /// Pauses or resumes the client if `member` sent its last request.
     pub fn pause_if(&self, member: &MemberKey, paused: bool) {
         if *self.member.borrow() == *member {
             self.paused.set(paused);
-            self.wake.tell();
+            self.notify.notify();
         }
     }
 
-    /// Whether the member for which it speaks is paused.
+    /// Whether the client's member is paused.
     pub fn is_paused(&self) -> bool {
         self.paused.get()
     }
 
-    /// The same for other threads.
+    /// Returns the state for other threads.
     pub fn presence(&self) -> Presence {
         let [gone, parked, paused] = [&self.gone, &self.parked, &self.paused].map(|flag| flag.seen.clone());
         Presence { gone, parked, paused }
     }
 }
 
-/// The peer as Java's `InetAddress` prints it: no host name, and IPv6 without `::`.
+/// Formats the peer like Java's `InetAddress`: no host name, and IPv6 without `::`.
 fn java_host(peer: SocketAddr) -> Box<str> {
     match peer.ip().to_canonical() {
         IpAddr::V4(ip) => format!("/{ip}").into(),
@@ -284,7 +289,7 @@ fn java_host(peer: SocketAddr) -> Box<str> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A client without a connection.
+    /// Creates a client without a connection.
     pub(crate) fn nowhere() -> Rc<Client> {
         let nowhere = ([127, 0, 0, 1], 0).into();
         Client::new(nowhere, nowhere, None)

@@ -1,4 +1,4 @@
-//! What becomes of a coordinator's answer, and how it is written.
+//! Destinations of a coordinator's answer, and its encoding.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -11,33 +11,33 @@ use rota_wire::{
 
 use super::{fan_out::FanOut, reply_to::ReplyTo};
 
-/// What an answer says beside what the coordinator says.
+/// Additions of the server to a coordinator's answer.
 #[derive(Debug, Default)]
 pub enum Beside {
-    /// Nothing.
+    /// No additions.
     #[default]
     Nothing,
-    /// What the server refused of an `OffsetCommit` or `OffsetDelete` before the coordinator was asked.
+    /// Partitions of an `OffsetCommit` or `OffsetDelete` that the server refused before the coordinator.
     Refused(Vec<CommittedTopic>),
-    /// What an `OffsetFetch` v1 asked for.
+    /// The partitions that an `OffsetFetch` v1 requested.
     Asked(Vec<AskedTopic>),
 }
 
-/// What becomes of a coordinator's answer.
+/// The destination of a coordinator's answer.
 #[derive(Debug)]
 pub enum Reply {
-    /// It is the answer to a client's request.
+    /// The answer to a client's request.
     Whole(ReplyTo, Beside),
-    /// It is a part of one.
+    /// A part of an assembled answer.
     Part(Rc<RefCell<FanOut>>, usize),
-    /// It is a part of an `OffsetFetch` v10.
+    /// A part of the answer to an `OffsetFetch` v10.
     PartById(Rc<RefCell<FanOut>>, usize, FetchIds),
-    /// It is dropped.
+    /// No destination: the answer is dropped.
     Discard,
 }
 
 impl Reply {
-    /// Writes the answer.
+    /// Writes the answer to its destination.
     pub fn write(self, answer: &Answer<'_>) {
         match self {
             Reply::Whole(to, beside) => to.answer(|out| write_answer(out, to.version, answer, &beside)),
@@ -66,7 +66,7 @@ fn write_answer(out: &mut Writer<'_>, version: i16, answer: &Answer<'_>, beside:
             let refused: &[CommittedTopic] = if let Beside::Refused(refused) = beside { refused } else { &[] };
             answers::offset_delete(out, answer, refused);
         }
-        // These are always parts of an answer.
+        // Always parts of an assembled answer.
         Answer::DescribeGroup(_)
         | Answer::ListGroups(_)
         | Answer::DeleteGroup(_)

@@ -1,4 +1,4 @@
-//! The way back to one request of a client.
+//! The reply path of one request.
 
 use std::rc::Rc;
 
@@ -11,32 +11,32 @@ use rota_wire::{
 
 use super::{Client, Ending};
 
-/// The answer does not fit its layout, such as a text that is too long. Nothing of it was written.
+/// A message does not fit its layout, for example because of a string that is too long. Nothing of it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unencodable;
 
-/// The way back to one request of a client.
+/// The reply path of one request.
 #[derive(Clone, Debug)]
 pub struct ReplyTo {
     /// The client.
     pub client: Rc<Client>,
     /// The API of the request.
     pub api: &'static Api,
-    /// Its version.
+    /// The version of the request.
     pub version: i16,
-    /// Comes back with the answer.
+    /// The id that the answer repeats.
     pub correlation_id: i32,
 }
 
 impl ReplyTo {
-    /// The request with this header.
+    /// Creates the reply path of the request with this header.
     pub fn of(client: &Rc<Client>, header: &RequestHeader<'_>) -> ReplyTo {
         let RequestHeader { api, version, correlation_id, .. } = *header;
         ReplyTo { client: Rc::clone(client), api, version, correlation_id }
     }
 
-    /// Writes a whole answer into the client's buffer and wakes its task. One that is longer than its length field can
-    /// say ends the connection.
+    /// Writes an answer to the client's buffer and wakes its task. An answer longer than its length field allows ends
+    /// the connection.
     pub fn answer(&self, body: impl FnOnce(&mut Writer<'_>)) {
         if !self.client.ended.get() {
             let out = &mut *self.client.out.borrow_mut();
@@ -52,8 +52,8 @@ impl ReplyTo {
         self.client.answered();
     }
 
-    /// The same with a message of kafka-protocol. After an error the client waits in vain: its own deadline ends that,
-    /// unless the connection is closed.
+    /// Like [`ReplyTo::answer`] with a message of the `kafka-protocol` crate. After an error the client gets no answer,
+    /// unless the caller closes the connection.
     pub fn encode(&self, response: &impl Encodable) -> Result<(), Unencodable> {
         let mut written = Ok(());
         if !self.client.ended.get() {

@@ -1,8 +1,8 @@
-//! The request trace: one line for each request and each answer.
+//! The request trace: one line per request and answer.
 //!
-//! A connection that is traced carries a [`ConnectionTrace`]; one that is not costs a look at an empty option. Lines
-//! are made on the node's thread and written by a thread of their own, over a queue of [`LINES_WAITING_MAX`]: whoever
-//! reads too slowly loses lines, and is told how many, but never holds up a request.
+//! A traced connection has a [`ConnectionTrace`]; any other one costs a check of an empty option. The node's thread
+//! formats lines, and a separate thread writes them from a queue of [`LINES_WAITING_MAX`]. A slow reader loses lines,
+//! which a later line counts, but never delays a request.
 
 use std::{
     cell::Cell,
@@ -22,10 +22,10 @@ use rota_wire::{RequestHeader, WireError, line::Line, show, versions::Api};
 
 use crate::base::place::Place;
 
-/// Lines that wait to be written; more are dropped.
+/// Maximum lines that wait to be written. Further lines are dropped.
 pub const LINES_WAITING_MAX: usize = 4_096;
 
-/// Where lines go, by way of their own thread. Cloned for every connection.
+/// The sending side of a trace, cloned for every connection.
 #[derive(Clone)]
 pub struct Trace {
     layout: Layout,
@@ -39,7 +39,7 @@ impl fmt::Debug for Trace {
     }
 }
 
-/// The thread that writes.
+/// The thread that writes the trace.
 #[derive(Debug)]
 pub struct TraceWriter {
     lines: SyncSender<Option<String>>,
@@ -48,17 +48,17 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Ends it when it has written every line that it was given before. Waits for that, but not longer than `timeout`.
+    /// Writes all earlier lines and ends the thread, within `timeout`.
     pub fn finish(&self, timeout: Duration) {
         self.ending.store(true, Ordering::Release);
-        // A queue without room for this has a thread that is awake, and looks whether it is to end.
+        // If the queue is full, the thread is awake and will check whether to end.
         let _awake = self.lines.try_send(None);
-        // However the thread ends, that disconnects.
+        // The thread disconnects the channel however it ends.
         let _ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(timeout);
     }
 }
 
-/// Begins a trace whose lines, without ends of line, `write` is given one by one.
+/// Starts a trace. `write` gets each line, without line break.
 pub fn begin(layout: Layout, mut write: impl FnMut(&str) + Send + 'static) -> std::io::Result<(Trace, TraceWriter)> {
     let (lines, waiting) = sync_channel::<Option<String>>(LINES_WAITING_MAX);
     let dropped = Arc::new(AtomicU64::new(0));
@@ -88,7 +88,7 @@ pub fn begin(layout: Layout, mut write: impl FnMut(&str) + Send + 'static) -> st
     Ok((trace, TraceWriter { lines, ending, ended: Mutex::new(ended) }))
 }
 
-/// A line about lines that were dropped, if any were since the last one.
+/// Returns a line about dropped lines, if any were dropped since the last one.
 fn told(layout: Layout, dropped: &AtomicU64) -> Option<String> {
     let count = dropped.swap(0, Ordering::Relaxed);
     (count > 0).then(|| about_dropped(layout, count))
@@ -115,7 +115,7 @@ impl Trace {
         self.dropped.fetch_add(untold + u64::from(!sent), Ordering::Relaxed);
     }
 
-    /// Of one connection to the node at `place`.
+    /// Returns the trace of one connection to the node at `place`.
     pub fn of(&self, place: &Place, id: u64, peer: SocketAddr) -> ConnectionTrace {
         let node_id = place.node_id;
         let name = if place.ports.len() > 1 { format!("{node_id}#{id}") } else { format!("#{id}") };
@@ -131,21 +131,21 @@ impl Trace {
     }
 }
 
-/// The trace of one connection, which has one request at a time.
+/// The trace of one connection, which has one current request.
 #[derive(Debug)]
 pub struct ConnectionTrace {
     trace: Trace,
-    /// `#` and its number; with several nodes, the node's number in front.
+    /// `#` and the connection number; with several nodes, after the node id.
     name: String,
     node_id: i32,
     id: u64,
     peer: SocketAddr,
     current: Cell<Option<Current>>,
-    /// The current request has been shown, and will be handled again.
+    /// Whether the current request was shown and will be handled again.
     paused: Cell<bool>,
 }
 
-/// The request that has no answer yet.
+/// The request without an answer so far.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     api: &'static Api,
@@ -154,7 +154,7 @@ struct Current {
 }
 
 impl ConnectionTrace {
-    /// A request has come.
+    /// Traces a request.
     pub fn request(&self, header: &RequestHeader<'_>, body: &[u8]) {
         if self.paused.replace(false) {
             return;
@@ -165,7 +165,7 @@ impl ConnectionTrace {
         line.name(if line.layout() == Layout::Json { "client_id" } else { "client" });
         line.str(client_id);
         fields(&mut line, |line| {
-            // The one API that answers versions which it does not serve, and whose bodies it therefore cannot read.
+            // `ApiVersions` answers versions that it does not serve, and cannot decode their bodies.
             if api.serves(version) {
                 show::request(line, header, body);
             }
@@ -174,12 +174,12 @@ impl ConnectionTrace {
         self.current.set(Some(Current { api, version, since: Instant::now() }));
     }
 
-    /// A test holds the request back: it comes again.
+    /// Records that a test holds the request back, to be handled again.
     pub fn paused(&self) {
         self.paused.set(true);
     }
 
-    /// The answer of the last request: the frame behind its length.
+    /// Traces the answer of the last request: its frame without the length.
     pub fn answer(&self, frame: &[u8]) {
         const UNSERVED_LAYOUT: i16 = 0;
         let Some(Current { api, version, since }) = self.current.take() else { return };
@@ -193,7 +193,7 @@ impl ConnectionTrace {
         self.trace.send(line);
     }
 
-    /// The connection is closed instead of an answer.
+    /// Traces that the connection is closed instead of answered.
     pub fn closed(&self, reason: Option<WireError>) {
         let mut line = self.line("--", "closed");
         if let Some(Current { api, version, .. }) = self.current.take() {
@@ -210,7 +210,7 @@ impl ConnectionTrace {
         self.trace.send(line);
     }
 
-    /// A line with what every line begins with.
+    /// Starts a line with the common fields.
     fn line(&self, arrow: &str, event: &str) -> Line {
         let mut line = Line::new(self.trace.layout);
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
@@ -255,7 +255,7 @@ fn after(line: &mut Line, elapsed: Duration) {
     }
 }
 
-/// The fields of the message; in JSON in an object of their own, so that no name meets another.
+/// Adds the fields of the message; in JSON in their own object, to avoid name collisions.
 fn fields(line: &mut Line, show: impl FnOnce(&mut Line)) {
     if line.layout() == Layout::Text {
         return show(line);
@@ -268,13 +268,13 @@ fn fields(line: &mut Line, show: impl FnOnce(&mut Line)) {
 
 const MS_PER_DAY: u128 = 86_400_000;
 
-/// `HH:MM:SS.mmm`, UTC.
+/// Formats `HH:MM:SS.mmm` in UTC.
 fn time_of_day(unix_ms: u128) -> String {
     let ms = unix_ms % MS_PER_DAY;
     format!("{:02}:{:02}:{:02}.{:03}", ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60, ms % 1_000)
 }
 
-/// `YYYY-MM-DD`, UTC.
+/// Formats `YYYY-MM-DD` in UTC.
 fn date(unix_ms: u128) -> String {
     let leap = |year: u128| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let (mut year, mut days) = (1970, unix_ms / MS_PER_DAY);

@@ -1,4 +1,4 @@
-//! Where an injected error goes in the answers that no coordinator gives.
+//! Puts injected errors into answers that no coordinator gives.
 
 use kafka_protocol::messages::{
     FetchRequest, FetchResponse, MetadataResponse, ProduceRequest, ProduceResponse,
@@ -7,10 +7,10 @@ use kafka_protocol::messages::{
 };
 use rota_core::error::ErrorCode;
 
-/// These are about the fetch session, and stand at the top of a Fetch answer.
+/// Errors of the fetch session, at the top of a Fetch answer.
 const OF_THE_SESSION: [ErrorCode; 2] = [ErrorCode::FetchSessionIdNotFound, ErrorCode::InvalidFetchSessionEpoch];
 
-/// Metadata says it of each topic, and then nothing of the topic's partitions.
+/// Sets the error on every topic of a Metadata answer, and removes their partitions.
 pub fn metadata_error(response: &mut MetadataResponse, error: ErrorCode) {
     for topic in &mut response.topics {
         topic.error_code = error.code();
@@ -18,7 +18,7 @@ pub fn metadata_error(response: &mut MetadataResponse, error: ErrorCode) {
     }
 }
 
-/// Produce says it of each partition, and stores nothing.
+/// Creates a Produce answer with the error on every partition. Nothing is stored.
 pub fn produce_error(request: &ProduceRequest, error: ErrorCode) -> ProduceResponse {
     let mut response = ProduceResponse::default();
     response.responses = request
@@ -45,7 +45,7 @@ pub fn produce_error(request: &ProduceRequest, error: ErrorCode) -> ProduceRespo
     response
 }
 
-/// Fetch says it of each partition, or of the fetch session.
+/// Creates a Fetch answer with the error on every partition, or of the fetch session.
 pub fn fetch_error(request: &FetchRequest, error: ErrorCode) -> FetchResponse {
     let mut response = FetchResponse::default();
     if OF_THE_SESSION.contains(&error) {

@@ -1,5 +1,5 @@
-//! What a test makes a server do to its clients: answer some requests with errors of its choice, and not listen to
-//! some members. All nodes of a server follow the same; while nothing is asked for, a request costs a look at a flag.
+//! Faults that a test injects between a server and its clients: errors in answers, and paused members. All nodes share
+//! them. Without any, a request costs one check of a flag.
 
 mod injected;
 mod network;
@@ -16,6 +16,7 @@ use std::{
 use rota_core::{error::ErrorCode, request::LeaveIdentity};
 use rota_wire::{
     RequestHeader, WireError,
+    consumer_groups::HeartbeatBody,
     requests::{JoinGroupBody, LeaveGroupBody, OffsetCommitBody, SyncGroupBody, read_heartbeat},
     versions,
 };
@@ -24,25 +25,25 @@ use self::network::Network;
 pub use self::{
     injected::{fetch_error, metadata_error, produce_error},
     network::{Disturbance, FaultId, NetworkFault},
-    outage::{Outages, lead_nowhere},
+    outage::{Outages, clear_leaders_of_down_nodes},
 };
 use crate::client::MemberKey;
 
-/// Names one injection of a server.
+/// Identifies one injection of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InjectionId(pub u64);
 
-/// An error that requests of one API are to be answered with.
+/// An injected error for requests of one API.
 #[derive(Clone, Debug)]
 struct Injection {
     id: InjectionId,
     api_key: i16,
     error: ErrorCode,
-    /// Only requests about this group.
+    /// Restricts the injection to one group.
     group_id: Option<Box<str>>,
-    /// How many requests are still to be answered with it.
+    /// Number of requests still to be answered with the error.
     left: u32,
-    /// How many have been.
+    /// Number of requests answered with it.
     given: u32,
 }
 
@@ -59,22 +60,22 @@ fn concerns(only: Option<&str>, group_id: &str) -> bool {
 #[derive(Debug, Default)]
 struct State {
     injections: Vec<Injection>,
-    /// As often as it was asked for.
+    /// Paused members, once per pause.
     paused: Vec<MemberKey>,
     network: Network,
 }
 
-/// An injection has requests left to answer.
+/// Some injection has requests left.
 const INJECTING: u8 = 1;
-/// A member is paused.
+/// Some member is paused.
 const PAUSING: u8 = 2;
-/// A network fault has requests left to concern.
+/// Some network fault has requests left.
 const DISTURBING: u8 = 4;
 
-/// What a test has asked for, for all nodes.
+/// The faults of all nodes.
 #[derive(Debug, Default)]
 pub struct Controls {
-    /// What of the above is the case, so that a request looks at one flag while nothing is.
+    /// Which kinds of faults exist, so that a request without faults checks one flag only.
     asked: AtomicU8,
     state: Mutex<State>,
 }
@@ -84,7 +85,8 @@ impl Controls {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next `times` requests of an API, about one group or any, are answered with `error`; asked again, after those.
+    /// Injects `error` into the next `times` answers of an API, about one group or any. A later injection applies after
+    /// earlier ones.
     pub fn inject(&self, api_key: i16, error: ErrorCode, times: u32, group_id: Option<&str>) -> InjectionId {
         let mut state = self.lock();
         let id = InjectionId(state.injections.len() as u64);
@@ -96,27 +98,27 @@ impl Controls {
             left: times,
             given: 0,
         });
-        self.look_at(&state);
+        self.update_flags(&state);
         id
     }
 
-    /// Of an injection how many requests have been answered with it, and how many are still to be.
+    /// Returns how many requests got the error, and how many still will.
     pub fn count(&self, id: InjectionId) -> (u32, u32) {
         let state = self.lock();
         let injection = state.injections.iter().find(|injection| injection.id == id);
         injection.map_or((0, 0), |injection| (injection.given, injection.left))
     }
 
-    /// No more requests are answered with it.
+    /// Cancels an injection.
     pub fn cancel(&self, id: InjectionId) {
         let mut state = self.lock();
         if let Some(injection) = state.injections.iter_mut().find(|injection| injection.id == id) {
             injection.left = 0;
         }
-        self.look_at(&state);
+        self.update_flags(&state);
     }
 
-    /// Whether nothing is asked for.
+    /// Whether there are no faults.
     pub fn are_idle(&self) -> bool {
         self.asked.load(Ordering::Relaxed) == 0
     }
@@ -125,12 +127,12 @@ impl Controls {
         self.asked.load(Ordering::Relaxed) & what != 0
     }
 
-    /// How many requests have been answered with injected errors.
+    /// Returns the number of answers with injected errors.
     pub fn given(&self) -> u64 {
         self.lock().injections.iter().map(|injection| u64::from(injection.given)).sum()
     }
 
-    /// Takes what is next for a request of this API about this group.
+    /// Takes the next error for a request of this API about this group.
     fn take(&self, api_key: i16, group_id: &str) -> Option<Chosen> {
         if !self.is_asked(INJECTING) {
             return None;
@@ -140,24 +142,24 @@ impl Controls {
         injection.left -= 1;
         injection.given += 1;
         let chosen = Chosen { error: injection.error, group_id: injection.group_id.clone() };
-        self.look_at(&state);
+        self.update_flags(&state);
         Some(chosen)
     }
 
-    /// From now on nothing of this member is handled.
+    /// Pauses a member: its requests are not handled.
     pub fn pause(&self, member: MemberKey) {
         let mut state = self.lock();
         state.paused.push(member);
-        self.look_at(&state);
+        self.update_flags(&state);
     }
 
-    /// One pause of the member ends; gives whether it was the last, and the member is heard again.
+    /// Ends one pause of a member. Returns whether that was its last pause.
     pub fn resume(&self, member: &MemberKey) -> bool {
         let mut state = self.lock();
         if let Some(at) = state.paused.iter().position(|paused| paused == member) {
             state.paused.swap_remove(at);
         }
-        self.look_at(&state);
+        self.update_flags(&state);
         !state.paused.contains(member)
     }
 
@@ -165,7 +167,7 @@ impl Controls {
     pub fn begin_fault(&self, fault: NetworkFault) -> FaultId {
         let mut state = self.lock();
         let id = state.network.begin(fault);
-        self.look_at(&state);
+        self.update_flags(&state);
         id
     }
 
@@ -173,41 +175,41 @@ impl Controls {
     pub fn end_fault(&self, id: FaultId) {
         let mut state = self.lock();
         state.network.end(id);
-        self.look_at(&state);
+        self.update_flags(&state);
     }
 
-    /// Of a network fault how many requests it has concerned, and how many it is still to, `None` without a limit.
+    /// Returns how many requests a network fault has affected, and how many it still will; `None`: without limit.
     pub fn fault_count(&self, id: FaultId) -> (u32, Option<u32>) {
         self.lock().network.count(id)
     }
 
-    /// Whether the delays of a network fault go on.
+    /// Whether a network fault still delays answers.
     pub fn fault_lasts(&self, id: FaultId) -> bool {
         self.is_asked(DISTURBING) && self.lock().network.lasts(id)
     }
 
-    /// What the network does to a request of this API to this node.
+    /// Returns the network fault of a request of this API to this node.
     pub fn disturb(&self, api_key: i16, node_id: i32) -> Option<Disturbance> {
         if !self.is_asked(DISTURBING) {
             return None;
         }
         let mut state = self.lock();
         let disturbance = state.network.disturb(api_key, node_id);
-        self.look_at(&state);
+        self.update_flags(&state);
         disturbance
     }
 
-    /// Ends all injections, pauses and network faults; the members that were paused are heard again.
+    /// Ends all injections, pauses and network faults. Returns the members that were paused.
     pub fn end_all(&self) -> Vec<MemberKey> {
         let mut state = self.lock();
         state.injections.iter_mut().for_each(|injection| injection.left = 0);
         state.network.end_all();
         let paused = std::mem::take(&mut state.paused);
-        self.look_at(&state);
+        self.update_flags(&state);
         paused
     }
 
-    /// The paused member whose request this is; `None`: the request is to be handled.
+    /// Returns the paused member of a request; `None` if none is paused.
     pub fn paused_sender(&self, header: &RequestHeader<'_>, body: &[u8]) -> Result<Option<MemberKey>, WireError> {
         if !self.is_asked(PAUSING) {
             return Ok(None);
@@ -220,7 +222,7 @@ impl Controls {
         state.paused.iter().any(|(group, member)| group == group_id && member == member_id)
     }
 
-    fn look_at(&self, state: &State) {
+    fn update_flags(&self, state: &State) {
         let injecting = state.injections.iter().any(|injection| injection.left > 0);
         let asked =
             [(injecting, INJECTING), (!state.paused.is_empty(), PAUSING), (state.network.is_active(), DISTURBING)];
@@ -235,8 +237,8 @@ struct Chosen {
     group_id: Option<Box<str>>,
 }
 
-/// The request that a node is handling, for the errors that it may be answered with: one request takes one injection,
-/// however many groups or partitions it is about.
+/// The current request of a node, for injected errors. One request takes one injection, even if it is about several
+/// groups or partitions.
 #[derive(Debug, Default)]
 pub struct Handling {
     api_key: Option<i16>,
@@ -244,25 +246,25 @@ pub struct Handling {
 }
 
 impl Handling {
-    /// A client's request begins.
+    /// Begins a client's request.
     pub fn begin(&mut self, api_key: i16) {
         self.api_key = Some(api_key);
-        // The one before may have ended in a panic.
+        // The previous request may have ended in a panic.
         *self.chosen.get_mut() = None;
     }
 
-    /// The API of the request that is being handled, or whose handler has panicked.
+    /// Returns the API of the current request, or of the one whose handler panicked.
     pub fn api_name(&self) -> Option<&'static str> {
         Some(versions::find(self.api_key?)?.name)
     }
 
-    /// It has been handled.
+    /// Ends the request.
     pub fn end(&mut self) {
         self.api_key = None;
         *self.chosen.get_mut() = None;
     }
 
-    /// The error that what it asks about this group ("" if about none) is to be answered with.
+    /// Returns the injected error for a part of the request about this group ("" if about none).
     pub fn injected(&self, controls: &Controls, group_id: &str) -> Option<ErrorCode> {
         let api_key = self.api_key?;
         let mut chosen = self.chosen.borrow_mut();
@@ -274,7 +276,7 @@ impl Handling {
     }
 }
 
-/// The group and member ids of whoever sends a request; none if it is not a member's.
+/// Returns the group and member ids of a request's sender; none if it is not from a member.
 fn senders(header: &RequestHeader<'_>, body: &[u8]) -> Result<Vec<MemberKey>, WireError> {
     let version = header.version;
     let one = |group_id: Option<&str>, member_id: &str| vec![(group_id.unwrap_or("").to_owned(), member_id.to_owned())];
@@ -292,6 +294,10 @@ fn senders(header: &RequestHeader<'_>, body: &[u8]) -> Result<Vec<MemberKey>, Wi
         versions::HEARTBEAT => {
             let request = read_heartbeat(version, body)?;
             one(request.group_id, request.member_id)
+        }
+        versions::CONSUMER_GROUP_HEARTBEAT => {
+            let body = HeartbeatBody::read(version, body)?;
+            one(Some(body.group_id()), body.member_id())
         }
         versions::OFFSET_COMMIT => {
             let body = OffsetCommitBody::read(version, body)?;

@@ -1,31 +1,31 @@
-//! Faults of the network between clients and nodes: answers that come late, connections that are closed instead of
-//! answered. They are in real time, whatever the coordinators' clock.
+//! Network faults between clients and nodes: delayed answers, and connections closed instead of answered. They use real
+//! time, whatever the coordinators' clock.
 
 use std::time::Duration;
 
-/// Names one network fault of a server.
+/// Identifies one network fault of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FaultId(pub u64);
 
-/// What a fault does to a connection once a request has been carried out.
+/// The effect of a fault on a connection, after a request was handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
-    /// Its answers are written so much later, or when the fault ends.
+    /// The answer is delayed by this duration, or until the fault ends.
     Late(FaultId, Duration),
-    /// It is closed instead of answered.
+    /// The connection is closed instead of answered.
     Closed,
 }
 
-/// A fault as a test asks for it.
+/// A network fault that a test requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkFault {
-    /// How late answers are; `None`: the connection is closed instead.
+    /// The delay of answers; `None`: the connection is closed instead.
     pub delay: Option<Duration>,
-    /// Only requests of this API.
+    /// Restricts the fault to requests of one API.
     pub api_key: Option<i16>,
-    /// Only requests to this node.
+    /// Restricts the fault to requests to one node.
     pub node_id: Option<i32>,
-    /// How many requests are concerned; `None`: all until the fault ends.
+    /// Number of affected requests; `None`: all until the fault ends.
     pub times: Option<u32>,
 }
 
@@ -33,7 +33,7 @@ pub struct NetworkFault {
 struct Active {
     id: FaultId,
     fault: NetworkFault,
-    /// How many requests have been concerned.
+    /// Number of requests affected so far.
     count: u32,
 }
 
@@ -66,7 +66,7 @@ impl Network {
         id
     }
 
-    /// Ends a fault, so that no more requests are concerned. Its count stays.
+    /// Ends a fault. Its count stays.
     pub fn end(&mut self, id: FaultId) {
         if let Some(active) = self.faults.iter_mut().find(|active| active.id == id) {
             active.fault.times = Some(active.count);
@@ -78,23 +78,23 @@ impl Network {
         self.faults.iter_mut().for_each(|active| active.fault.times = Some(active.count));
     }
 
-    /// Whether a fault has requests left to concern.
+    /// Whether a fault has requests left.
     pub fn is_active(&self) -> bool {
         self.faults.iter().any(|active| !active.is_used_up())
     }
 
-    /// Whether a fault is not over: its delays go on.
+    /// Whether a fault still delays answers.
     pub fn lasts(&self, id: FaultId) -> bool {
         self.faults.iter().any(|active| active.id == id && !active.is_used_up())
     }
 
-    /// Of a fault how many requests it has concerned, and how many it is still to, `None` if that is not limited.
+    /// Returns how many requests a fault has affected, and how many it still will; `None`: without limit.
     pub fn count(&self, id: FaultId) -> (u32, Option<u32>) {
         let found = self.faults.iter().find(|active| active.id == id);
         found.map_or((0, Some(0)), |active| (active.count, active.fault.times.map(|times| times - active.count)))
     }
 
-    /// What happens to a request of this API to this node: the oldest fault that concerns it counts.
+    /// Returns the effect on a request of this API to this node, by the oldest matching fault.
     pub fn disturb(&mut self, api_key: i16, node_id: i32) -> Option<Disturbance> {
         let active = self.faults.iter_mut().find(|active| active.concerns(api_key, node_id))?;
         active.count += 1;

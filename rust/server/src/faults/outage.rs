@@ -1,4 +1,4 @@
-//! Nodes that are down: what the others tell clients about them.
+//! Nodes that are down, and the answers of the other nodes about them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,17 +7,17 @@ use rota_core::error::ErrorCode;
 
 use crate::base::owners::FIRST_NODE;
 
-/// No node leads a partition.
+/// The leader id of a partition without a leader.
 const NO_LEADER: i32 = -1;
 
-/// Which nodes are down.
+/// The nodes that are down.
 #[derive(Debug)]
 pub struct Outages {
     down: Vec<AtomicBool>,
 }
 
 impl Outages {
-    /// Of so many nodes, none of which is down.
+    /// Creates the state of `nodes` running nodes.
     pub fn of(nodes: usize) -> Outages {
         Outages { down: (0..nodes).map(|_| AtomicBool::new(false)).collect() }
     }
@@ -31,19 +31,19 @@ impl Outages {
         self.flag(node_id).is_some_and(|down| down.load(Ordering::Acquire))
     }
 
-    /// Marks a node. Returns whether that changed anything.
+    /// Marks a node as down or running. Returns whether that changed anything.
     pub fn mark(&self, node_id: i32, is_down: bool) -> bool {
         self.flag(node_id).is_some_and(|down| down.swap(is_down, Ordering::AcqRel) != is_down)
     }
 
-    /// The ids of the nodes that are down.
+    /// Returns the ids of the nodes that are down.
     pub fn ids(&self) -> Vec<i32> {
         (FIRST_NODE..).take(self.down.len()).filter(|node_id| self.is_down(*node_id)).collect()
     }
 }
 
-/// Partitions that a node leads which is down have no leader, as Kafka says of partitions with one replica.
-pub fn lead_nowhere(response: &mut MetadataResponse, outages: &Outages) {
+/// Removes leaders that are down from a Metadata answer, as Kafka does for partitions with one replica.
+pub fn clear_leaders_of_down_nodes(response: &mut MetadataResponse, outages: &Outages) {
     for partition in response.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
         if outages.is_down(partition.leader_id.0) {
             partition.error_code = ErrorCode::LeaderNotAvailable.code();

@@ -1,4 +1,4 @@
-//! What comes of an event on a coordinator: answers, appends, and metrics.
+//! Effects of events: answers, appends and metrics.
 
 use std::sync::Arc;
 
@@ -15,28 +15,29 @@ use rota_journal::{Event, Outcome};
 
 use super::{journal::Journal, tickets::Tickets};
 use crate::{
-    base::{changes::Changes, metrics::Tally},
+    base::{changes::Changes, metrics::Metrics},
     log::offsets_log::OffsetsLog,
 };
 
-/// What the coordinators of a node act on: answers to tickets, appends to the log, and the metrics of both.
+/// Receives the effects of a node's coordinators: answers to tickets, appends to the log, and metrics.
 pub struct Effects {
     pub tickets: Tickets,
     pub log: OffsetsLog,
-    /// Room for the journal's notes.
+    /// A buffer for journal entries.
     outcome: Outcome,
-    pub metrics: Tally,
+    pub metrics: Metrics,
     changes: Arc<Changes>,
 }
 
 impl Effects {
-    /// Over this node's end of the log; threads that wait for groups to change are notified by `changes`.
+    /// Creates the effects over the node's access to the log. `changes` notifies threads that wait for groups to
+    /// change.
     pub fn new(log: OffsetsLog, changes: Arc<Changes>) -> Effects {
-        let (tickets, outcome, metrics) = (Tickets::default(), Outcome::default(), Tally::default());
+        let (tickets, outcome, metrics) = (Tickets::default(), Outcome::default(), Metrics::default());
         Effects { tickets, log, outcome, metrics, changes }
     }
 
-    /// Runs an event on a coordinator, and writes it to the journal. Errors: what a test asked for was not done.
+    /// Runs an event on a coordinator and writes it to the journal. Errors: a control was refused.
     pub fn run(
         &mut self,
         journal: Option<&Journal>,
@@ -55,7 +56,7 @@ impl Effects {
     }
 }
 
-/// Takes the effects of one coordinator.
+/// Receives the effects of one coordinator.
 pub struct PartitionSink<'n> {
     effects: &'n mut Effects,
     partition: u32,
@@ -64,7 +65,7 @@ pub struct PartitionSink<'n> {
 }
 
 impl<'n> PartitionSink<'n> {
-    /// Of this coordinator, at this time.
+    /// Creates the sink of a coordinator at time `now`.
     pub fn of(effects: &'n mut Effects, coordinator: &Coordinator, now: Now) -> PartitionSink<'n> {
         let (partition, epoch) = (coordinator.partition(), coordinator.epoch());
         PartitionSink { effects, partition, epoch, now }
@@ -74,7 +75,7 @@ impl<'n> PartitionSink<'n> {
 impl Sink for PartitionSink<'_> {
     fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
         self.effects.metrics.answered(ticket, &answer, self.now.mono_ms);
-        // INVARIANT: S18. A second answer would belong to somebody else's request.
+        // INVARIANT: S18. A second answer would reach another request.
         let answered = self.effects.tickets.answer(ticket, &answer);
         debug_assert!(answered, "ticket {ticket:?} was answered twice");
     }

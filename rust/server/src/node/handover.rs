@@ -1,8 +1,8 @@
-//! How a partition of `__consumer_offsets` goes from one node to another: the old one unloads it, the new one fences
-//! the older epoch, replays what is durable and goes on (docs/protocol.md §15).
+//! Hands a partition of `__consumer_offsets` from one node to another. The old node unloads it; the new one fences the
+//! older epoch, replays what is durable, and continues (docs/protocol.md §15).
 //!
-//! Replaying is done in slices, between which the node serves everybody else, or by threads of its own when a server
-//! starts with data ([`crate::node::loaders`]); meanwhile the gate answers for the partition (§3).
+//! The new node replays in slices and serves requests in between, or on separate threads when a server starts with data
+//! ([`crate::node::loaders`]). Meanwhile the gate answers for the partition (§3).
 
 use std::{
     collections::btree_map::Entry,
@@ -18,8 +18,8 @@ use tokio::sync::{Notify, mpsc::UnboundedSender};
 
 use super::{
     Node,
-    loaders::{self, Ended, Fold, Loaders, PANICKED, Unreadable},
-    members::Voice,
+    loaders::{self, LoadResult, Loaders, PANICKED, PartialLoad, Unreadable},
+    members::MemberClient,
 };
 use crate::{
     base::{error::ServerError, owners::Owner},
@@ -29,54 +29,54 @@ use crate::{
 /// A partition that is being loaded.
 #[derive(Debug)]
 pub struct Loading {
-    /// Of the incarnation that is being loaded.
+    /// The epoch of the incarnation.
     epoch: u32,
     work: Work,
-    /// Topics that went meanwhile.
+    /// Topics deleted meanwhile.
     pub(super) deleted: Vec<String>,
-    /// Is notified when loading can go on.
+    /// Notified when loading can continue.
     resumed: Rc<Notify>,
 }
 
-/// How far a partition is loaded.
+/// Progress of loading a partition.
 #[derive(Debug)]
 enum Work {
-    /// The log has not opened it yet. What becomes of the coordinator begins then.
+    /// The log has not opened the partition yet. The future coordinator is still empty.
     Opening(Box<Coordinator>),
     /// The log refused to open it.
     Refused(LogError),
-    /// As far as it is loaded.
-    Ready(Box<Fold>),
-    /// A thread has it.
+    /// Partly loaded.
+    Ready(Box<PartialLoad>),
+    /// A thread is loading it.
     Away,
 }
 
-/// How loading stands.
+/// The result of a loading step.
 #[derive(Debug)]
 pub enum Progress {
-    /// There is more to replay.
+    /// More records remain.
     More,
-    /// It stands still until this is notified.
+    /// Loading is held until this is notified.
     Held(Rc<Notify>),
-    /// The partition is loaded, or is not this node's any more, or a thread has it and brings it.
+    /// Done: the partition is loaded, or belongs to another node now, or a thread loads it.
     Over,
     /// The log cannot be read.
     Failed(ServerError),
 }
 
-/// What a node gives away with a partition.
+/// State that a node hands over with a partition.
 #[derive(Debug)]
-pub struct Given {
-    /// Its epoch there.
+pub struct HandedOver {
+    /// The partition's epoch on the old node.
     pub epoch: u32,
-    /// Who speaks for its members.
-    pub voices: Vec<(MemberKey, Voice)>,
+    /// The clients of its members.
+    pub clients: Vec<(MemberKey, MemberClient)>,
 }
 
 impl Loading {
-    fn take_fold(&mut self) -> Option<Fold> {
+    fn take_load(&mut self) -> Option<PartialLoad> {
         match mem::replace(&mut self.work, Work::Away) {
-            Work::Ready(fold) => Some(*fold),
+            Work::Ready(load) => Some(*load),
             other => {
                 self.work = other;
                 None
@@ -86,60 +86,60 @@ impl Loading {
 }
 
 impl Node {
-    /// Gives up a partition: whoever is parked is answered `NOT_COORDINATOR`, and so is whoever comes. `None`: this
-    /// node does not own it.
-    pub fn give_up(&mut self, partition: u32) -> Option<Given> {
-        // What has become durable by now is told; the rest never is.
+    /// Gives up a partition. Waiting requests and later ones get `NOT_COORDINATOR`. Returns `None` if this node does
+    /// not own the partition.
+    pub fn give_up(&mut self, partition: u32) -> Option<HandedOver> {
+        // Durable appends are answered first; the others never will be.
         self.settle();
         let epoch = self.coordinator(partition)?.epoch();
         self.on_partition(partition, &Event::Unloaded);
         self.effects.log.forget(partition);
         if let Some(loading) = self.loading.remove(&partition) {
-            // Whoever waits to go on with it has to see that it is over.
+            // A task that waits for this load must see that it is over.
             loading.resumed.notify_one();
         }
         self.coordinators[partition as usize] = None;
         self.newer.remove(&partition);
         let partitions = self.partitions();
-        let voices = self.members.take(|group_id| rota_core::partition_for(group_id, partitions) == partition);
-        Some(Given { epoch, voices })
+        let clients = self.members.take(|group_id| rota_core::partition_for(group_id, partitions) == partition);
+        Some(HandedOver { epoch, clients })
     }
 
-    /// Forgets what its coordinators know that is not in the log: each of its partitions is to be loaded again, which
-    /// does not begin by itself.
+    /// Drops the state of all coordinators that is not in the log. The partitions must be loaded again, which does not
+    /// start by itself.
     pub fn forget_coordinators(&mut self) {
         for partition in 0..self.partitions() {
-            if let Some(Given { epoch, voices }) = self.give_up(partition) {
-                self.take_over(partition, epoch + 1, voices);
+            if let Some(HandedOver { epoch, clients }) = self.give_up(partition) {
+                self.take_over(partition, epoch + 1, clients);
             }
         }
     }
 
-    /// Takes a partition over under a new epoch and begins to load it once the log has opened it, which may take time;
-    /// an empty one is loaded then.
-    pub fn take_over(&mut self, partition: u32, epoch: u32, voices: Vec<(MemberKey, Voice)>) {
+    /// Takes over a partition under a new epoch. Loading begins once the log has opened it, which may take time; an
+    /// empty partition is loaded at once.
+    pub fn take_over(&mut self, partition: u32, epoch: u32, clients: Vec<(MemberKey, MemberClient)>) {
         let mut coordinator = Coordinator::new(self.settings.coordinator(), partition, epoch);
         coordinator.configure_consumer_groups(self.settings.consumer_groups());
-        // Every event would be quadratic in a large group, and its members are to be answered in debug builds, too.
+        // Checks after every event would be quadratic in large groups, which must answer in debug builds, too.
         coordinator.check_itself(if cfg!(debug_assertions) { SelfCheck::Sampled } else { SelfCheck::Never });
-        // What is here until that is loaded has to know that it loads, and nothing else.
+        // Until it is loaded, the partition has a coordinator that only knows that it is loading.
         self.begin(coordinator.clone());
         let work = Work::Opening(Box::new(coordinator));
         self.loading.insert(partition, Loading { epoch, work, deleted: Vec::new(), resumed: Rc::default() });
-        self.members.put(voices);
+        self.members.put(clients);
         self.shared.owners.set(partition, Owner { node_id: self.place.node_id, epoch });
         self.effects.log.open(partition, epoch);
         self.settle();
     }
 
-    /// The log has opened a partition, up to whose `end` it is to be loaded, or refuses to.
+    /// Handles the completion of opening a partition: its end in the log, or an error.
     pub(super) fn opened(&mut self, partition: u32, epoch: u32, end: Result<i64, LogError>) {
         let Some(loading) = self.loading.get_mut(&partition).filter(|loading| loading.epoch == epoch) else { return };
         let Work::Opening(coordinator) = mem::replace(&mut loading.work, Work::Away) else { return };
         loading.resumed.notify_one();
         match end {
             Ok(end) => {
-                loading.work = Work::Ready(Box::new(Fold::new(*coordinator, end)));
+                loading.work = Work::Ready(Box::new(PartialLoad::new(*coordinator, end)));
                 if end == 0 && !self.loads_held {
                     self.load_nothing(partition);
                 }
@@ -151,13 +151,13 @@ impl Node {
         }
     }
 
-    /// Owns a partition whose log cannot be opened: it answers like one that could not be loaded.
+    /// Installs a coordinator for a partition whose log cannot be opened. It answers like one that could not be loaded.
     pub fn refuse(&mut self, partition: u32, epoch: u32) {
         self.begin(Coordinator::new(self.settings.coordinator(), partition, epoch));
         self.on_partition(partition, &Event::LoadFailed);
     }
 
-    /// A new incarnation is there.
+    /// Installs a new incarnation.
     fn begin(&mut self, coordinator: Coordinator) {
         let (partition, epoch) = (coordinator.partition(), coordinator.epoch());
         self.coordinators[partition as usize] = Some(coordinator);
@@ -169,7 +169,7 @@ impl Node {
         }
     }
 
-    /// Replays the next slice of a partition that this node has taken over under `epoch`.
+    /// Replays the next slice of a partition that this node took over under `epoch`.
     pub fn load_slice(&mut self, partition: u32, epoch: u32) -> Progress {
         let Some(loading) = self.loading.get_mut(&partition).filter(|loading| loading.epoch == epoch) else {
             return Progress::Over;
@@ -177,8 +177,8 @@ impl Node {
         if self.loads_held {
             return Progress::Held(Rc::clone(&loading.resumed));
         }
-        let mut fold = match mem::replace(&mut loading.work, Work::Away) {
-            Work::Ready(fold) => fold,
+        let mut load = match mem::replace(&mut loading.work, Work::Away) {
+            Work::Ready(load) => load,
             Work::Away => return Progress::Over,
             Work::Refused(error) => {
                 self.loading.remove(&partition);
@@ -189,12 +189,12 @@ impl Node {
                 return Progress::Held(Rc::clone(&loading.resumed));
             }
         };
-        match fold.slice(&self.shared.log) {
+        match load.slice(&self.shared.log) {
             Ok(true) => {
-                loading.work = Work::Ready(fold);
+                loading.work = Work::Ready(load);
                 Progress::More
             }
-            ended => match self.end_loading(*fold, ended.map(drop)) {
+            ended => match self.end_loading(*load, ended.map(drop)) {
                 Ok(()) => Progress::Over,
                 Err(error) => Progress::Failed(error),
             },
@@ -202,45 +202,45 @@ impl Node {
     }
 
     fn load_nothing(&mut self, partition: u32) {
-        if let Some(fold) = self.loading.get_mut(&partition).and_then(Loading::take_fold) {
-            let _cannot_fail = self.end_loading(fold, Ok(()));
+        if let Some(load) = self.loading.get_mut(&partition).and_then(Loading::take_load) {
+            let _cannot_fail = self.end_loading(load, Ok(()));
         }
     }
 
-    /// Gives what is to be loaded of partitions to somebody else; what comes of each is for [`Node::end_loading`].
-    fn take_folds(&mut self) -> Vec<Fold> {
-        self.loading.values_mut().filter_map(Loading::take_fold).collect()
+    /// Takes the partial loads of partitions for another thread. Their results go to [`Node::end_loading`].
+    fn take_loads(&mut self) -> Vec<PartialLoad> {
+        self.loading.values_mut().filter_map(Loading::take_load).collect()
     }
 
-    /// What is notified when a partition that the log has not opened yet is open; `None`: there is none.
+    /// Returns the notification of a partition that the log has not opened yet; `None` if there is none.
     pub fn opening(&self) -> Option<Rc<Notify>> {
         let opening = self.loading.values().find(|loading| matches!(loading.work, Work::Opening(_)))?;
         Some(Rc::clone(&opening.resumed))
     }
 
-    /// Everything that was to be loaded of a partition is, or cannot be. If this node has lost the partition since, or
-    /// has taken it over under another epoch, nothing comes of it. A panic is an error like any other, and of this
-    /// partition alone: it answers like one that cannot be loaded.
-    pub fn end_loading(&mut self, fold: Fold, result: Result<(), Unreadable>) -> Result<(), ServerError> {
-        let (partition, epoch) = (fold.coordinator.partition(), fold.coordinator.epoch());
+    /// Completes loading a partition, or fails it. Has no effect if this node has since lost the partition or taken it
+    /// over under another epoch. A panic is an error of this partition alone, which then answers like one that cannot
+    /// be loaded.
+    pub fn end_loading(&mut self, load: PartialLoad, result: Result<(), Unreadable>) -> Result<(), ServerError> {
+        let (partition, epoch) = (load.coordinator.partition(), load.coordinator.epoch());
         let Entry::Occupied(loading) = self.loading.entry(partition) else { return Ok(()) };
         if loading.get().epoch != epoch {
             return Ok(());
         }
         let deleted = loading.remove().deleted;
-        panic::catch_unwind(AssertUnwindSafe(|| self.put_in_place(fold, result, &deleted))).unwrap_or_else(|_| {
+        panic::catch_unwind(AssertUnwindSafe(|| self.install(load, result, &deleted))).unwrap_or_else(|_| {
             self.refuse(partition, epoch);
             Err(ServerError::LoadFailed { partition, offset: 0, reason: PANICKED.to_owned() })
         })
     }
 
-    fn put_in_place(
+    fn install(
         &mut self,
-        fold: Fold,
+        load: PartialLoad,
         result: Result<(), Unreadable>,
         deleted: &[String],
     ) -> Result<(), ServerError> {
-        let Fold { coordinator, newer, .. } = fold;
+        let PartialLoad { coordinator, newer, .. } = load;
         let partition = coordinator.partition();
         if let Err(Unreadable { offset, reason }) = result {
             self.on_partition(partition, &Event::LoadFailed);
@@ -248,6 +248,9 @@ impl Node {
         }
         self.coordinators[partition as usize] = Some(coordinator);
         self.newer.insert(partition, newer);
+        // Members get the session timeout of their group when the load ends.
+        self.tell_group_configs();
+        self.tell_group_configs_to(partition);
         self.on_partition(partition, &Event::Loaded { state: &[] });
         self.tell_topics_to(partition);
         self.shared.changes.notify();
@@ -258,27 +261,27 @@ impl Node {
         Ok(())
     }
 
-    /// From now on loading stands still: the gate answers for partitions that are taken over.
+    /// Holds loading: the gate answers for partitions that are taken over from now on.
     pub fn hold_loads(&mut self) {
         self.loads_held = true;
     }
 
-    /// Loading goes on.
+    /// Resumes loading.
     pub fn release_loads(&mut self) {
         self.loads_held = false;
         self.loading.values().for_each(|loading| loading.resumed.notify_one());
     }
 
-    /// The partitions that are still to be loaded, with the epoch of each.
+    /// Returns the partitions still to be loaded, with their epochs.
     pub fn to_load(&self) -> Vec<(u32, u32)> {
         self.loading.iter().map(|(partition, loading)| (*partition, loading.epoch)).collect()
     }
 
-    /// Starts threads that load what is to be loaded; each partition is sent to `ended`, for [`Node::end_loading`].
-    pub fn load_by_threads(&mut self, ended: &UnboundedSender<Ended>) -> io::Result<Loaders> {
+    /// Starts threads that load the waiting partitions. Each result goes to `ended`, for [`Node::end_loading`].
+    pub fn load_by_threads(&mut self, ended: &UnboundedSender<LoadResult>) -> io::Result<Loaders> {
         let threads_max = loaders::threads_of(self.place.ports.len());
-        let folds = self.take_folds();
-        Loaders::begin(threads_max, folds, &self.shared.log, ended)
+        let loads = self.take_loads();
+        Loaders::begin(threads_max, loads, &self.shared.log, ended)
     }
 }
 
@@ -392,7 +395,7 @@ mod tests {
         assert_eq!(error(&commit(&mut old, 2)), Some(ErrorCode::None));
         assert_eq!(old.offset_count(), 2);
         let given = old.give_up(partition).unwrap();
-        new.take_over(partition, 1, given.voices);
+        new.take_over(partition, 1, given.clients);
         while !matches!(new.load_slice(partition, 1), Progress::Over) {}
         assert_eq!(new.offset_count(), 3, "the one of unknown outcome is there, too");
     }
@@ -406,7 +409,7 @@ mod tests {
         assert_eq!((error(&client), durable(&shared, partition)), (Some(ErrorCode::None), 2));
         assert_eq!(once, commit(&mut old, 1).out_bytes(), "one answer");
         let given = old.give_up(partition).unwrap();
-        new.take_over(partition, 1, given.voices);
+        new.take_over(partition, 1, given.clients);
         while !matches!(new.load_slice(partition, 1), Progress::Over) {}
         assert_eq!(new.offset_count(), 2);
     }
@@ -421,7 +424,7 @@ mod tests {
             assert_eq!(error(&commit(&mut old, offset)), Some(ErrorCode::NotCoordinator));
         }
         let given = old.give_up(partition).unwrap();
-        new.take_over(partition, given.epoch + 1, given.voices);
+        new.take_over(partition, given.epoch + 1, given.clients);
         while !matches!(new.load_slice(partition, 1), Progress::Over) {}
         assert_eq!(new.offset_count(), 1, "what was acknowledged, and nothing else");
         assert_eq!(error(&commit(&mut new, 3)), Some(ErrorCode::None));
@@ -433,7 +436,7 @@ mod tests {
         commit(&mut old, 0);
         let given = old.give_up(partition).unwrap();
         shared.log.hold_opens();
-        new.take_over(partition, 1, given.voices);
+        new.take_over(partition, 1, given.clients);
         assert_eq!(error(&commit(&mut new, 1)), Some(ErrorCode::CoordinatorLoadInProgress));
         let Progress::Held(opened) = new.load_slice(partition, 1) else { panic!("it is not open") };
         assert_eq!(shared.log.release_opens(), 1);
@@ -452,10 +455,10 @@ mod tests {
             assert_eq!(error(&commit(&mut old, offset)), Some(ErrorCode::None));
         }
         let given = old.give_up(partition).unwrap();
-        assert_eq!((given.epoch, given.voices.len()), (0, 0));
+        assert_eq!((given.epoch, given.clients.len()), (0, 0));
         assert!(old.give_up(partition).is_none(), "it has gone");
         assert_eq!(error(&commit(&mut old, 0)), Some(ErrorCode::NotCoordinator));
-        new.take_over(partition, 1, given.voices);
+        new.take_over(partition, 1, given.clients);
         for _ in 0..3 {
             assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::CoordinatorLoadInProgress));
             assert!(matches!(new.load_slice(partition, 1), Progress::More));
@@ -471,7 +474,7 @@ mod tests {
         let (_, mut new, partition) = taken_over();
         let given = new.give_up(partition).unwrap();
         assert!(matches!(new.load_slice(partition, 1), Progress::Over));
-        new.take_over(partition, given.epoch + 1, given.voices);
+        new.take_over(partition, given.epoch + 1, given.clients);
         assert!(matches!(new.load_slice(partition, 1), Progress::Over), "that was the incarnation before");
         assert!(matches!(new.load_slice(partition, 2), Progress::More));
     }
@@ -482,7 +485,7 @@ mod tests {
         commit(&mut old, 0);
         let given = old.give_up(partition).unwrap();
         new.hold_loads();
-        new.take_over(partition, 1, given.voices);
+        new.take_over(partition, 1, given.clients);
         let Progress::Held(resumed) = new.load_slice(partition, 1) else { panic!("it is held") };
         new.give_up(partition).unwrap();
         let told = std::pin::pin!(resumed.notified());
@@ -495,14 +498,14 @@ mod tests {
         let (shared, mut old, mut new, partition) = two_nodes();
         commit(&mut old, 0);
         let given = old.give_up(partition).unwrap();
-        new.take_over(partition, 1, given.voices);
+        new.take_over(partition, 1, given.clients);
         (shared, new, partition)
     }
 
     /// What two threads make of everything that the node is to load, in the order in which they end.
-    fn loaded_by_threads(shared: &SharedState, node: &mut Node) -> Vec<Ended> {
+    fn loaded_by_threads(shared: &SharedState, node: &mut Node) -> Vec<LoadResult> {
         let (ended, mut loaded) = unbounded_channel();
-        let _loaders = Loaders::begin(2, node.take_folds(), &shared.log, &ended).unwrap();
+        let _loaders = Loaders::begin(2, node.take_loads(), &shared.log, &ended).unwrap();
         drop(ended);
         std::iter::from_fn(|| loaded.blocking_recv()).collect()
     }
@@ -512,13 +515,13 @@ mod tests {
         let (shared, mut new, partition) = taken_over();
         let loaded = loaded_by_threads(&shared, &mut new);
         assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::CoordinatorLoadInProgress), "it is not in its place");
-        assert!(matches!(new.load_slice(partition, 1), Progress::Over), "somebody else loads it");
+        assert!(matches!(new.load_slice(partition, 1), Progress::Over), "another thread loads it");
         assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::CoordinatorLoadInProgress));
         assert_eq!(new.group_ids().len(), 0);
         new.topics_deleted(&["t"]);
-        for (fold, result) in loaded {
-            assert_eq!(fold.coordinator.offset_count(), 1);
-            new.end_loading(fold, result).unwrap();
+        for (load, result) in loaded {
+            assert_eq!(load.coordinator.offset_count(), 1);
+            new.end_loading(load, result).unwrap();
         }
         assert_eq!(new.offset_count(), 0, "the topic has gone");
         assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::None));
@@ -528,17 +531,17 @@ mod tests {
     fn what_threads_load_is_nothing_to_a_node_that_has_lost_the_partition_meanwhile() {
         let (shared, mut new, partition) = taken_over();
         let mut loaded = loaded_by_threads(&shared, &mut new);
-        let again = Fold::new(Coordinator::new(new.settings.coordinator(), partition, 1), 0);
+        let again = PartialLoad::new(Coordinator::new(new.settings.coordinator(), partition, 1), 0);
         let given = new.give_up(partition).unwrap();
-        let (fold, result) = loaded.pop().unwrap();
-        new.end_loading(fold, result).unwrap();
+        let (load, result) = loaded.pop().unwrap();
+        new.end_loading(load, result).unwrap();
         assert_eq!(error(&commit(&mut new, 1)), Some(ErrorCode::NotCoordinator));
-        new.take_over(partition, given.epoch + 1, given.voices);
+        new.take_over(partition, given.epoch + 1, given.clients);
         let reason = String::new();
         new.end_loading(again, Err(Unreadable { offset: 0, reason })).unwrap();
         assert_eq!(error(&commit(&mut new, 1)), Some(ErrorCode::CoordinatorLoadInProgress), "of the epoch before");
-        for (fold, result) in loaded_by_threads(&shared, &mut new) {
-            new.end_loading(fold, result).unwrap();
+        for (load, result) in loaded_by_threads(&shared, &mut new) {
+            new.end_loading(load, result).unwrap();
         }
         assert_eq!(new.offset_count(), 1);
     }
@@ -546,19 +549,19 @@ mod tests {
     #[test]
     fn what_threads_load_is_nothing_to_a_node_that_ends() {
         let (shared, mut new, _) = taken_over();
-        let (fold, result) = loaded_by_threads(&shared, &mut new).pop().unwrap();
+        let (load, result) = loaded_by_threads(&shared, &mut new).pop().unwrap();
         new.unload();
-        new.end_loading(fold, result).unwrap();
+        new.end_loading(load, result).unwrap();
         assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::NotCoordinator));
     }
 
     #[test]
     fn a_panic_at_the_end_of_loading_is_an_error_and_the_partition_refuses_everything() {
         let (shared, mut new, _) = taken_over();
-        let (mut fold, result) = loaded_by_threads(&shared, &mut new).pop().unwrap();
-        // As a bug would: it does not load, and panics when it is told that it has loaded.
-        fold.coordinator.load_failed();
-        let error_of_load = new.end_loading(fold, result).unwrap_err();
+        let (mut load, result) = loaded_by_threads(&shared, &mut new).pop().unwrap();
+        // As a bug would: it does not load, and panics at the end of loading.
+        load.coordinator.load_failed();
+        let error_of_load = new.end_loading(load, result).unwrap_err();
         assert!(error_of_load.to_string().contains(PANICKED), "{error_of_load}");
         assert_eq!(error(&commit(&mut new, 0)), Some(ErrorCode::NotCoordinator));
     }
@@ -569,7 +572,7 @@ mod tests {
         commit(&mut old, 0);
         let given = old.give_up(partition).unwrap();
         append_raw(&shared.log, partition, b"\0\x01\0\x01".to_vec());
-        new.take_over(partition, 1, given.voices);
+        new.take_over(partition, 1, given.clients);
         let Progress::Failed(reason) = new.load_slice(partition, 1) else { panic!("the record is damaged") };
         assert!(reason.to_string().contains(&format!("partition {partition} of __consumer_offsets")), "{reason}");
         assert!(reason.to_string().contains("at offset 1"), "{reason}");

@@ -1,26 +1,25 @@
-//! The fast path of heartbeats: from the bytes that were read straight to their answers in the connection's buffer,
-//! without ticket, journal or allocation. It answers what `Coordinator::heartbeats` answers; everything else is left to
-//! [`apis`](crate::apis), one request later.
+//! The fast path of heartbeats: from the read buffer to answers in the connection's buffer, without ticket, journal or
+//! allocation. It answers what `Coordinator::heartbeats` answers. Any other request is left to [`apis`](crate::apis).
 
 use rota_core::{Coordinator, ErrorCode, Now, PREFETCHED, Phase, partition_of_bytes, prefetch};
 use rota_wire::{
-    beat::FramedBeat,
     frame::{LENGTH_BYTES, frame_length},
+    heartbeat_frame::HeartbeatFrame,
 };
 
 use super::Node;
 use crate::client::Client;
 
-/// What was answered of the bytes of a connection.
+/// The handled part of a read buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Bytes of whole frames.
+    /// Bytes of the handled frames.
     pub bytes: usize,
-    /// Heartbeats in them.
+    /// Number of heartbeats handled.
     pub count: u32,
 }
 
-/// Answers the heartbeats that `bytes` begins with, at most `max` of them, in order. Stops at any other request.
+/// Answers the heartbeats at the start of `bytes` in order, at most `max`. Stops at any other request.
 pub fn take(node: &mut Node, client: &Client, bytes: &[u8], request_max_bytes: usize, max: u32) -> Taken {
     let mut taken = Taken::default();
     if max == 0 || client.trace().is_some() || !node.allows_fast_path() {
@@ -33,15 +32,17 @@ pub fn take(node: &mut Node, client: &Client, bytes: &[u8], request_max_bytes: u
     }
     let now = node.clock.now();
     let out = &mut *client.out();
-    // The partition of the heartbeats whose deadlines the timer task does not know yet. One look serves all of them.
+    // The partition of the heartbeats whose deadlines the timer task does not know yet. One check serves all of them.
     let mut unarmed = None;
     'batches: while count > 0 {
         let read = batch[..count].iter().flatten();
         if count > 1 {
-            prefetch(read.clone().filter_map(|read| Some((node.coordinator(read.partition)?, read.framed.beat()))));
+            prefetch(
+                read.clone().filter_map(|read| Some((node.coordinator(read.partition)?, read.framed.heartbeat()))),
+            );
         }
         for read in read {
-            let Some(error) = (taken.count < max).then(|| node.beat(now, read)).flatten() else { break 'batches };
+            let Some(error) = (taken.count < max).then(|| node.heartbeat(now, read)).flatten() else { break 'batches };
             let before = unarmed.replace(read.partition);
             if before != unarmed {
                 node.arm_for(before);
@@ -55,23 +56,23 @@ pub fn take(node: &mut Node, client: &Client, bytes: &[u8], request_max_bytes: u
     taken
 }
 
-/// A heartbeat that was read and is not handled yet.
+/// A decoded heartbeat.
 #[derive(Clone, Copy)]
 struct Read<'a> {
-    framed: FramedBeat<'a>,
-    /// Of its frame with the length.
+    framed: HeartbeatFrame<'a>,
+    /// Size of its frame with the length.
     bytes: usize,
-    /// Of its group.
+    /// The partition of its group.
     partition: u32,
 }
 
 impl Node {
-    /// Whether a heartbeat needs nothing but its answer: no journal, no control of a test, and the time is real.
+    /// Whether heartbeats may take the fast path: there is no journal and no control, and the clock is real.
     fn allows_fast_path(&self) -> bool {
         self.shared.journal.is_none() && self.shared.controls.are_idle() && !self.clock.is_virtual()
     }
 
-    /// Reads the heartbeats that `bytes` begins with, as many as there is room for; returns how many.
+    /// Decodes the heartbeats at the start of `bytes`, as many as fit. Returns their number.
     fn read_batch<'a>(
         &self,
         mut bytes: &'a [u8],
@@ -86,21 +87,21 @@ impl Node {
         PREFETCHED
     }
 
-    /// The heartbeat that `bytes` begins with.
+    /// Decodes the heartbeat at the start of `bytes`.
     fn read_one<'a>(&self, bytes: &'a [u8], request_max_bytes: usize) -> Option<Read<'a>> {
         let end = LENGTH_BYTES + frame_length(bytes, request_max_bytes).ok()??;
-        let framed = FramedBeat::read(bytes.get(LENGTH_BYTES..end)?)?;
+        let framed = HeartbeatFrame::read(bytes.get(LENGTH_BYTES..end)?)?;
         Some(Read { framed, bytes: end, partition: partition_of_bytes(framed.group_id, self.partitions())? })
     }
 
-    /// Handles one heartbeat; `None`: it has to be dispatched.
-    fn beat(&mut self, now: Now, read: &Read<'_>) -> Option<ErrorCode> {
+    /// Handles one heartbeat; `None` if it needs the general path.
+    fn heartbeat(&mut self, now: Now, read: &Read<'_>) -> Option<ErrorCode> {
         let coordinator = self.coordinators.get_mut(read.partition as usize)?.as_mut()?;
         if coordinator.phase() != Phase::Active {
             return None;
         }
-        let error = coordinator.heartbeat(now, read.framed.beat());
-        // Nothing has changed. Whether the ids are legal, and not just unknown, is for the codec and the gate to say.
+        let error = coordinator.heartbeat(now, read.framed.heartbeat());
+        // Nothing has changed. The codec and the gate decide whether the ids are illegal or unknown.
         if error == ErrorCode::UnknownMemberId {
             return None;
         }
@@ -204,7 +205,7 @@ mod tests {
             std::mem::take(&mut *self.client.out())
         }
 
-        /// Whole frames, the long way.
+        /// Handles whole frames on the general path.
         fn dispatch(&mut self, mut bytes: &[u8]) {
             while let Ok(Some(length)) = frame_length(bytes, ENOUGH_BYTES) {
                 bytes.advance(LENGTH_BYTES);
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn heartbeats_are_answered_byte_for_byte_as_the_long_way_answers_them() {
+    fn the_fast_path_answers_byte_for_byte_like_the_general_path() {
         let mut scene = Scene::new(Clock::real());
         let member_id = scene.member_id.clone();
         let mut pipeline = BytesMut::new();
@@ -267,21 +268,21 @@ mod tests {
     }
 
     #[test]
-    fn while_somebody_wants_to_hear_of_each_nothing_goes_the_short_way() {
+    fn the_fast_path_is_off_on_a_virtual_clock_and_during_injections_and_pauses() {
         let mut scene = Scene::new(Clock::standing());
         let good = heartbeat(2, "g", 1, &scene.member_id);
         assert_eq!(scene.take(&good, 1), Taken::default(), "a standing clock asks who was heard");
         let mut scene = Scene::new(Clock::real());
         let good = heartbeat(2, "g", 1, &scene.member_id);
-        let commons = Arc::clone(&scene.node.shared);
-        let injection = commons.controls.inject(versions::HEARTBEAT, ErrorCode::NotCoordinator, 1, None);
+        let shared = Arc::clone(&scene.node.shared);
+        let injection = shared.controls.inject(versions::HEARTBEAT, ErrorCode::NotCoordinator, 1, None);
         assert_eq!(scene.take(&good, 1), Taken::default(), "an error is to be injected");
-        commons.controls.cancel(injection);
+        shared.controls.cancel(injection);
         assert_eq!(scene.take(&good, 1).count, 1);
         let somebody = ("g".to_owned(), "m".to_owned());
-        commons.controls.pause(somebody.clone());
+        shared.controls.pause(somebody.clone());
         assert_eq!(scene.take(&good, 1), Taken::default(), "a member is paused");
-        assert!(commons.controls.resume(&somebody));
+        assert!(shared.controls.resume(&somebody));
         assert_eq!(scene.take(&good, 1).count, 1);
     }
 

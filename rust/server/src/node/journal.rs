@@ -1,7 +1,7 @@
-//! The journal: what every coordinator was told and what came of it, in a directory of its own (docs/journal.md).
+//! The journal: every event of every coordinator and its effects, in its own directory (docs/journal.md).
 //!
-//! Nobody waits for it. Each partition has a queue that its node writes to; one thread empties them into segments. When
-//! the queues are full, or the disk fails, entries are dropped, and the journal says how many and where.
+//! No request waits for it. Each partition has a queue that its node writes to, and one thread writes the queues to
+//! segments. If the queues or the disk are full, entries are dropped, and the journal records how many and where.
 
 use std::{
     mem,
@@ -22,76 +22,79 @@ use rota_log::{
     store::{Command, Durability, PartitionInfo, StoreOptions},
 };
 
-use crate::{base::error::ServerError, log::data_dir::DataDir};
+use crate::{
+    base::error::ServerError,
+    log::data_dir::{DataDir, check_journal_place},
+};
 
-/// Where in a data directory it is.
+/// The journal's directory within a data directory.
 pub const JOURNAL_DIR: &str = "journal";
 
-/// What waits to be written has so many bytes at most, but for what one event adds.
+/// Maximum bytes in the queues, except for the entries of one event.
 const QUEUED_BYTES_MAX: usize = 32 << 20;
-/// From here on the writer is woken.
+/// Bytes in the queues that wake the writer.
 const QUEUED_BYTES_DUE: usize = 1 << 20;
-/// The writer looks by itself so often.
+/// Interval at which the writer checks the queues.
 const PERIOD: Duration = Duration::from_millis(100);
 const RETENTION_PERIOD: Duration = Duration::from_secs(10);
-/// A snapshot is taken after so many bytes of entries, or so many times the bytes of the last one.
+/// Bytes of entries between snapshots: this minimum, or a multiple of the last snapshot.
 const SNAPSHOT_BYTES_MIN: usize = 1 << 20;
 const SNAPSHOT_FACTOR: usize = 4;
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 const BATCH_BYTES_MAX: usize = i32::MAX as usize;
 
-/// Where a server keeps its journal, and how much of it.
+/// Location and retention of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalConfig {
     /// The directory, created if its parent exists; `None`: in the data directory.
     pub dir: Option<PathBuf>,
-    /// Bytes that each partition keeps, a whole segment at a time.
+    /// Maximum bytes kept per partition, in whole segments.
     pub retention_bytes: Option<u64>,
-    /// How long entries are kept, a whole segment at a time.
+    /// Time that entries are kept, in whole segments.
     pub retention_ms: Option<u64>,
 }
 
-/// How the journal is.
+/// The health of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalHealth {
-    /// Its directory.
+    /// The directory.
     pub dir: PathBuf,
     /// Entries since the start.
     pub entries: u64,
-    /// Bytes of those.
+    /// Bytes of these entries.
     pub bytes: u64,
-    /// Entries that were dropped.
+    /// Dropped entries.
     pub lost: u64,
-    /// Why the disk does not take it, if that is so.
+    /// Why writes fail; `None` if they succeed.
     pub error: Option<String>,
 }
 
-/// What waits to be written of one partition.
+/// Queued entries of one partition.
 #[derive(Debug, Default)]
 struct Queue {
     records: Vec<LogRecord>,
-    /// Of the next entry.
+    /// Sequence number of the next entry.
     sequence: u64,
-    /// Entries that were dropped since the last one in `records`.
+    /// Entries dropped since the last one in `records`.
     dropped: u64,
-    /// When the last event happened.
+    /// Time of the last event.
     now: Option<Now>,
-    /// Entries since the last snapshot have so many bytes.
+    /// Bytes of entries since the last snapshot.
     since_snapshot_bytes: usize,
-    /// That had so many.
+    /// Size of the last snapshot in bytes.
     snapshot_bytes: usize,
     needs_snapshot: bool,
 }
 
 #[derive(Debug, Default)]
-struct Bell {
-    rung: Mutex<bool>,
+struct WriterSignal {
+    notified: Mutex<bool>,
     closing: Mutex<bool>,
-    wakes: Condvar,
+    wakeup: Condvar,
 }
 
-/// See the module.
+/// A journal in use.
 #[derive(Debug)]
 pub struct Journal {
     dir: PathBuf,
@@ -101,7 +104,7 @@ pub struct Journal {
     bytes: AtomicU64,
     lost: AtomicU64,
     error: Mutex<Option<String>>,
-    bell: Bell,
+    signal: WriterSignal,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -110,7 +113,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Journal {
-    /// That of a server, in its data directory unless it has a place of its own. Errors: `BadJournal`, `CannotOpen`.
+    /// Opens the journal of a server, in its data directory or its own. Errors: `BadJournal`, `CannotOpen`.
     pub fn beside(
         config: &JournalConfig,
         data: Option<&DataDir>,
@@ -120,7 +123,7 @@ impl Journal {
         let in_data = match data {
             None => Err("a server without a data directory needs a directory for its journal".to_owned()),
             Some(data) if data.is_read_only => {
-                Err("a directory that is only read takes no journal: name another".to_owned())
+                Err("a read-only directory cannot hold a journal: name another".to_owned())
             }
             Some(data) => Ok(data.dir().join(JOURNAL_DIR)),
         };
@@ -128,7 +131,7 @@ impl Journal {
         Journal::open(config, dir, partitions, cluster_id)
     }
 
-    /// Opens it and starts its thread. Errors: `CannotOpen`, `BadData`.
+    /// Opens a journal and starts its thread. Errors: `CannotOpen`, `BadData`.
     fn open(
         config: &JournalConfig,
         dir: PathBuf,
@@ -147,9 +150,10 @@ impl Journal {
             compacted_topics: Vec::new(),
             ..StoreOptions::default()
         };
+        let bad = |reason: String| ServerError::BadData { dir: dir.clone(), reason };
+        check_journal_place(&dir).map_err(bad)?;
         let (store, report) =
             SegmentStore::open(Arc::new(DiskFiles), &dir, options).map_err(ServerError::CannotOpen)?;
-        let bad = |reason: String| ServerError::BadData { dir: dir.clone(), reason };
         if let Some(damage) = report.damage.first() {
             return Err(bad(format!("has a damaged journal: {damage}")));
         }
@@ -167,7 +171,7 @@ impl Journal {
             bytes: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             error: Mutex::default(),
-            bell: Bell::default(),
+            signal: WriterSignal::default(),
             writer: Mutex::default(),
         });
         let writer = Writer { journal: Arc::clone(&journal), store, parts, config: config.clone() };
@@ -176,7 +180,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Tells a coordinator, and notes what came of it; `outcome` is room for that.
+    /// Runs an event on a coordinator and writes it with its effects. `outcome` is a buffer.
     pub fn run(
         &self,
         coordinator: &mut Coordinator,
@@ -225,7 +229,7 @@ impl Journal {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         if before < QUEUED_BYTES_DUE && before + bytes >= QUEUED_BYTES_DUE {
-            self.bell.ring();
+            self.signal.notify();
         }
     }
 
@@ -235,7 +239,7 @@ impl Journal {
         self.lost.fetch_add(entries, Ordering::Relaxed);
     }
 
-    /// Writes down how many entries were dropped, if any were.
+    /// Writes the number of dropped entries, if any.
     fn note_dropped(&self, queue: &mut Queue) {
         let (entries, Some(now)) = (mem::take(&mut queue.dropped), queue.now) else { return };
         if entries > 0 {
@@ -244,14 +248,14 @@ impl Journal {
         }
     }
 
-    /// Takes what waits of a partition. It counts as queued until it is written.
+    /// Takes the queued entries of a partition. They count as queued until they are written.
     fn take(&self, partition: usize) -> Vec<LogRecord> {
         let queue = &mut *lock(&self.queues[partition]);
         self.note_dropped(queue);
         mem::take(&mut queue.records)
     }
 
-    /// How it is now.
+    /// Returns the current health.
     pub fn health(&self) -> JournalHealth {
         JournalHealth {
             dir: self.dir.clone(),
@@ -262,12 +266,12 @@ impl Journal {
         }
     }
 
-    /// Writes what waits, and closes it. A second call does nothing.
+    /// Writes the queued entries and closes the journal. A second call does nothing.
     pub fn close(&self) {
-        *lock(&self.bell.closing) = true;
-        self.bell.ring();
+        *lock(&self.signal.closing) = true;
+        self.signal.notify();
         if let Some(writer) = lock(&self.writer).take() {
-            // A thread that panicked has said so on standard error.
+            // A thread that panicked has reported that on standard error.
             let _ended = writer.join();
         }
     }
@@ -284,29 +288,29 @@ impl Queue {
     }
 }
 
-impl Bell {
-    fn ring(&self) {
-        *lock(&self.rung) = true;
-        self.wakes.notify_one();
+impl WriterSignal {
+    fn notify(&self) {
+        *lock(&self.notified) = true;
+        self.wakeup.notify_one();
     }
 
-    /// Waits for the bell, or one period.
+    /// Waits for a notification, one period at most.
     fn wait(&self) {
-        let rung = lock(&self.rung);
-        let waited = self.wakes.wait_timeout_while(rung, PERIOD, |rung| !*rung);
+        let notified = lock(&self.notified);
+        let waited = self.wakeup.wait_timeout_while(notified, PERIOD, |notified| !*notified);
         *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
     }
 }
 
-/// A partition of the journal, as its writer knows it.
+/// A partition of the journal, for its writer.
 struct Part {
     info: PartitionInfo,
     is_open: bool,
-    /// What was taken from the queue and is not in the segments.
+    /// Entries taken from the queue but not written.
     unwritten: Vec<LogRecord>,
 }
 
-/// The thread that empties the queues.
+/// The thread that writes the queues.
 struct Writer {
     journal: Arc<Journal>,
     store: SegmentStore,
@@ -318,9 +322,9 @@ impl Writer {
     fn run(mut self) {
         let mut looked = Instant::now();
         loop {
-            self.journal.bell.wait();
-            // Looked at first: what was queued before the close is written.
-            let closing = *lock(&self.journal.bell.closing);
+            self.journal.signal.wait();
+            // Checked first, so that entries queued before the close are written.
+            let closing = *lock(&self.journal.signal.closing);
             self.write();
             if looked.elapsed() >= RETENTION_PERIOD || closing {
                 self.retain();
@@ -334,7 +338,7 @@ impl Writer {
         }
     }
 
-    /// What the disk does not take is tried again the next time; meanwhile the queues fill, and then entries are
+    /// Writes the queues. A failed write is repeated next time; meanwhile the queues fill, and then entries are
     /// dropped.
     fn write(&mut self) {
         let (mut commands, mut asked) = (Vec::new(), Vec::new());
@@ -373,7 +377,7 @@ impl Writer {
         }
     }
 
-    /// Drops the oldest segments of what is too large, or too old. What cannot be dropped now is tried again.
+    /// Drops the oldest segments beyond size or age. A failed removal is repeated next time.
     fn retain(&self) {
         let limit_bytes = self.config.retention_bytes.unwrap_or(u64::MAX);
         let trim = |part: &Part| {

@@ -1,8 +1,8 @@
-//! From the log to a coordinator (docs/protocol.md §15.1): the fold of one partition's records, and the threads that
-//! make several of them at once when a server starts with data.
+//! Loads coordinators from the log (docs/protocol.md §15.1): one partition, or several at once on threads when a server
+//! starts with data.
 //!
-//! A fold is nobody's until it is done: meanwhile the node answers with a coordinator that knows that it is loading and
-//! nothing else (§3). So it does not matter which thread makes it, or when. Each holds one slice of the log at a time.
+//! A load does not touch the node until it is done: meanwhile the node answers with a coordinator that only knows that
+//! it is loading (§3). So thread and time of a load do not matter. Each load holds one slice of the log at a time.
 
 use std::{
     hint::black_box,
@@ -26,46 +26,46 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::log::{newer_groups::NewerGroups, offsets_log::SharedLog};
 
-/// Threads of all nodes together, where there are so many cores; but each node has one.
+/// Maximum threads of all nodes, limited by the number of cores. Each node has at least one.
 const THREADS_MAX: usize = 4;
 
-/// More than what mostly comes of a slice. The heap of a thread that is not the first grows by one page at a time in
-/// glibc, each with a system call that holds up all threads. What was asked for at once and given back stays with the
-/// heap, if it is not mapped by itself: as much as this is mapped the first time only, since to give that back raises the
-/// threshold from which on glibc maps. Where `MALLOC_MMAP_THRESHOLD_` or the like fixes that, nothing is gained.
+/// More memory than most slices need. In glibc, the heap of any thread but the first grows by one page at a time, each
+/// with a system call that blocks all threads. Memory that was allocated and freed at once stays with the heap, unless
+/// it was mapped separately. That happens only the first time for this size, because freeing it raises the mapping
+/// threshold. With a fixed `MALLOC_MMAP_THRESHOLD_` this gains nothing.
 const ROOM_BYTES: usize = 1 << 20;
 
-pub const PANICKED: &str = "loading has panicked, as above; this is a bug in rota";
+pub const PANICKED: &str = "loading panicked (see above): a bug in rota";
 
-/// What has been loaded of a partition so far.
+/// A partly loaded partition.
 #[derive(Debug)]
-pub struct Fold {
-    /// Of the incarnation that is being loaded.
+pub struct PartialLoad {
+    /// The coordinator being loaded.
     pub coordinator: Coordinator,
-    /// Beside it.
+    /// The groups of other protocols.
     pub newer: NewerGroups,
     /// The offset of the next record to replay.
     next: i64,
-    /// Where the log ended when it was opened: nothing of older epochs comes behind it.
+    /// The end of the log when it was opened. Older epochs append nothing after it.
     end: i64,
 }
 
 /// Why a partition cannot be loaded.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Where.
+    /// The offset of the damage.
     pub offset: i64,
-    /// What is wrong there.
+    /// The damage.
     pub reason: String,
 }
 
-impl Fold {
-    /// Of a log that ends at `end`; nothing of it is folded yet.
-    pub fn new(coordinator: Coordinator, end: i64) -> Fold {
-        Fold { coordinator, newer: NewerGroups::default(), next: 0, end }
+impl PartialLoad {
+    /// Creates the load of a log that ends at `end`.
+    pub fn new(coordinator: Coordinator, end: i64) -> PartialLoad {
+        PartialLoad { coordinator, newer: NewerGroups::default(), next: 0, end }
     }
 
-    /// Replays the next slice; false: there was none left. A panic is an error like any other.
+    /// Replays the next slice. Returns false if there was none. A panic is an error like any other.
     pub fn slice(&mut self, log: &SharedLog) -> Result<bool, Unreadable> {
         let from = self.next;
         drop(black_box(Vec::<u8>::with_capacity(ROOM_BYTES)));
@@ -103,34 +103,34 @@ impl Fold {
     }
 }
 
-/// A fold that has ended, and how.
-pub type Ended = (Fold, Result<(), Unreadable>);
+/// A finished load with its result.
+pub type LoadResult = (PartialLoad, Result<(), Unreadable>);
 
-/// The threads. When this is dropped, they have ended; what is not loaded by then is not.
+/// The loading threads. Dropping this waits for their end and cancels what is not loaded.
 #[derive(Debug)]
 pub struct Loaders {
     closing: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// How many threads one of so many nodes may have.
+/// Returns the maximum number of threads of one among `nodes` nodes.
 pub fn threads_of(nodes: usize) -> usize {
     thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX).div_euclid(nodes).max(1)
 }
 
 impl Loaders {
-    /// Starts at most so many threads, which take one partition after the other: those whose offsets go furthest first,
-    /// as a long one should not be left over at the end.
+    /// Starts at most `threads_max` threads, which take the partitions with the most records first, so that no long
+    /// load is left for the end.
     pub fn begin(
         threads_max: usize,
-        mut folds: Vec<Fold>,
+        mut loads: Vec<PartialLoad>,
         log: &Arc<SharedLog>,
-        ended: &UnboundedSender<Ended>,
+        ended: &UnboundedSender<LoadResult>,
     ) -> io::Result<Loaders> {
-        folds.sort_by_key(|fold| fold.end);
-        let threads = threads_max.min(folds.len());
+        loads.sort_by_key(|load| load.end);
+        let threads = threads_max.min(loads.len());
         let mut loaders = Loaders { closing: Arc::default(), threads: Vec::with_capacity(threads) };
-        let left = Arc::new(Mutex::new(folds));
+        let left = Arc::new(Mutex::new(loads));
         for _ in 0..threads {
             let (left, closing) = (Arc::clone(&left), Arc::clone(&loaders.closing));
             let (log, ended) = (Arc::clone(log), ended.clone());
@@ -145,30 +145,35 @@ impl Drop for Loaders {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // It catches its panics.
+            // The thread catches panics.
             let _ended = thread.join();
         }
     }
 }
 
-fn furthest(left: &Mutex<Vec<Fold>>) -> Option<Fold> {
+fn take_next(left: &Mutex<Vec<PartialLoad>>) -> Option<PartialLoad> {
     left.lock().unwrap_or_else(PoisonError::into_inner).pop()
 }
 
-fn load_all(left: &Mutex<Vec<Fold>>, closing: &AtomicBool, log: &SharedLog, ended: &UnboundedSender<Ended>) {
-    while let Some(mut fold) = furthest(left) {
+fn load_all(
+    left: &Mutex<Vec<PartialLoad>>,
+    closing: &AtomicBool,
+    log: &SharedLog,
+    ended: &UnboundedSender<LoadResult>,
+) {
+    while let Some(mut load) = take_next(left) {
         let result = loop {
             if closing.load(Ordering::Relaxed) {
                 return;
             }
-            match fold.slice(log) {
+            match load.slice(log) {
                 Ok(true) => {}
                 Ok(false) => break Ok(()),
                 Err(unreadable) => break Err(unreadable),
             }
         };
-        // Where nobody is there any more, the node ends.
-        let _nobody = ended.send((fold, result));
+        // The receiver is gone if the node ends.
+        let _nobody = ended.send((load, result));
     }
 }
 
@@ -180,7 +185,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        base::{clock::Clock, metrics::Tally},
+        base::{clock::Clock, metrics::Metrics},
         log::offsets_log::{
             OffsetsLog,
             tests::{append_raw, in_memory},
@@ -195,7 +200,7 @@ mod tests {
         let mut end = OffsetsLog::new(Arc::clone(&log), Arc::default());
         for partition in 0..PARTITIONS {
             end.open(partition, 0);
-            assert_eq!(end.ended(&mut Tally::default()).len(), 1);
+            assert_eq!(end.take_completed(&mut Metrics::default()).len(), 1);
             let offset = |at: usize| Record::Offset {
                 group_id: "g".into(),
                 topic: "t".into(),
@@ -211,7 +216,7 @@ mod tests {
             };
             let records: Vec<Record> = (0..count_of(partition)).map(offset).collect();
             end.append(partition, 0, AppendId(0), 0, &records);
-            assert_eq!(end.ended(&mut Tally::default()).len(), 1);
+            assert_eq!(end.take_completed(&mut Metrics::default()).len(), 1);
         }
         log
     }
@@ -220,14 +225,14 @@ mod tests {
         SLICE_RECORDS + 1 + partition as usize
     }
 
-    fn fold(partition: u32) -> Fold {
-        Fold::new(Coordinator::new(Config::default(), partition, 0), count_of(partition) as i64)
+    fn load(partition: u32) -> PartialLoad {
+        PartialLoad::new(Coordinator::new(Config::default(), partition, 0), count_of(partition) as i64)
     }
 
-    /// What comes of the folds, by partition; when this returns, nobody sends any more.
-    fn received(mut loaded: UnboundedReceiver<Ended>) -> Vec<(u32, usize, Result<(), Unreadable>)> {
+    /// The results of the loads, by partition. No load sends after this returns.
+    fn received(mut loaded: UnboundedReceiver<LoadResult>) -> Vec<(u32, usize, Result<(), Unreadable>)> {
         let mut all: Vec<_> = std::iter::from_fn(|| loaded.blocking_recv())
-            .map(|(fold, result)| (fold.coordinator.partition(), fold.coordinator.offset_count(), result))
+            .map(|(load, result)| (load.coordinator.partition(), load.coordinator.offset_count(), result))
             .collect();
         all.sort_by_key(|(partition, ..)| *partition);
         all
@@ -239,7 +244,7 @@ mod tests {
         let expected: Vec<_> = (0..PARTITIONS).map(|partition| (partition, count_of(partition), Ok(()))).collect();
         for threads_max in [1, 2, 100] {
             let (ended, loaded) = unbounded_channel();
-            let loaders = Loaders::begin(threads_max, (0..PARTITIONS).map(fold).collect(), &log, &ended).unwrap();
+            let loaders = Loaders::begin(threads_max, (0..PARTITIONS).map(load).collect(), &log, &ended).unwrap();
             assert_eq!(loaders.threads.len(), threads_max.min(PARTITIONS as usize));
             drop(ended);
             assert_eq!(received(loaded), expected);
@@ -250,12 +255,12 @@ mod tests {
     fn what_cannot_be_read_or_panics_is_an_error_of_its_partition_alone() {
         let log = filled();
         append_raw(&log, 1, b"\0\x01\0\x01".to_vec());
-        let mut folds: Vec<Fold> = (0..PARTITIONS).map(fold).collect();
-        folds[1].end += 1;
+        let mut loads: Vec<PartialLoad> = (0..PARTITIONS).map(load).collect();
+        loads[1].end += 1;
         // As a bug would: it does not load, and panics when it is to replay.
-        folds[4].coordinator.load_failed();
+        loads[4].coordinator.load_failed();
         let (ended, loaded) = unbounded_channel();
-        let _loaders = Loaders::begin(2, folds, &log, &ended).unwrap();
+        let _loaders = Loaders::begin(2, loads, &log, &ended).unwrap();
         drop(ended);
         let mut received = received(loaded);
         assert_eq!(received.len(), PARTITIONS as usize);
@@ -271,10 +276,10 @@ mod tests {
     #[test]
     fn threads_that_are_to_end_leave_what_they_have_begun() {
         let log = filled();
-        let mut begun = fold(0);
+        let mut begun = load(0);
         assert_eq!(begun.slice(&log), Ok(true));
         let (ended, loaded) = unbounded_channel();
-        let left = Mutex::new(vec![fold(1), begun]);
+        let left = Mutex::new(vec![load(1), begun]);
         load_all(&left, &AtomicBool::new(true), &log, &ended);
         drop(ended);
         assert_eq!(received(loaded), []);
@@ -284,10 +289,10 @@ mod tests {
     fn threads_have_ended_when_their_handle_is_dropped() {
         let log = filled();
         let (ended, loaded) = unbounded_channel();
-        let loaders = Loaders::begin(2, (0..PARTITIONS).map(fold).collect(), &log, &ended).unwrap();
+        let loaders = Loaders::begin(2, (0..PARTITIONS).map(load).collect(), &log, &ended).unwrap();
         let closing = Arc::clone(&loaders.closing);
         drop(loaders);
-        assert!(closing.load(Ordering::Relaxed), "they are told");
+        assert!(closing.load(Ordering::Relaxed), "the threads are asked to end");
         assert_eq!(Arc::strong_count(&log), 1, "no thread has it");
         drop(ended);
         for (partition, offsets, result) in received(loaded) {

@@ -1,44 +1,45 @@
-//! Which client speaks for which member. Only a server with a virtual clock asks: when time jumps, members whose
-//! clients are alive would have sent heartbeats.
+//! The client of each member. Only a server with a virtual clock records it: when time jumps, members with connected
+//! clients would have sent heartbeats, so the node sends these itself.
 
 use std::{collections::HashMap, mem};
 
 use crate::client::{Client, MemberKey, Presence};
 
-/// The client that has spoken for a member last.
+/// The client that sent the last request of a member.
 #[derive(Clone, Debug)]
-pub struct Voice {
+pub struct MemberClient {
     client: Presence,
     kept_ms: Option<u64>,
 }
 
-/// The members that clients have spoken for.
+/// The last client of each member.
 #[derive(Debug, Default)]
 pub struct Members {
-    voices: HashMap<MemberKey, Voice>,
+    by_member: HashMap<MemberKey, MemberClient>,
 }
 
 impl Members {
-    /// `client` has sent a request of this member.
-    pub fn heard(&mut self, group_id: &str, member_id: &str, client: &Client) {
+    /// Records that `client` sent a request of this member.
+    pub fn record_sender(&mut self, group_id: &str, member_id: &str, client: &Client) {
         if member_id.is_empty() {
             return;
         }
         let key = (group_id.to_owned(), member_id.to_owned());
-        let kept_ms = self.voices.get(&key).and_then(|voice| voice.kept_ms);
-        self.voices.insert(key, Voice { client: client.presence(), kept_ms });
+        let kept_ms = self.by_member.get(&key).and_then(|sender| sender.kept_ms);
+        self.by_member.insert(key, MemberClient { client: client.presence(), kept_ms });
     }
 
-    /// The members to keep at `now_ms`: their connection is open, no request of theirs waits, they are not paused
-    /// or in `expire`, and they were not kept within the last `session_ms`. Members whose connection is gone are forgotten.
+    /// Returns the members to keep alive at `now_ms`, sorted: their connection is open, none of their requests waits,
+    /// they are not paused or in `expire`, and they were not kept within the last `session_ms`. Forgets members whose
+    /// connection is closed.
     pub fn keep(&mut self, now_ms: u64, session_ms: u64, expire: &[String]) -> Vec<MemberKey> {
-        self.voices.retain(|_, voice| !voice.client.is_gone());
+        self.by_member.retain(|_, sender| !sender.client.is_gone());
         let mut kept = Vec::new();
-        for (key, voice) in &mut self.voices {
-            let recent = voice.kept_ms.is_some_and(|kept_ms| now_ms < kept_ms + session_ms);
-            let silent = voice.client.is_parked() || voice.client.is_paused();
+        for (key, sender) in &mut self.by_member {
+            let recent = sender.kept_ms.is_some_and(|kept_ms| now_ms < kept_ms + session_ms);
+            let silent = sender.client.is_parked() || sender.client.is_paused();
             if !silent && !recent && !expire.contains(&key.1) {
-                voice.kept_ms = Some(now_ms);
+                sender.kept_ms = Some(now_ms);
                 kept.push(key.clone());
             }
         }
@@ -46,22 +47,22 @@ impl Members {
         kept
     }
 
-    /// Whether a client that is alive and not paused has spoken for this member.
-    pub fn hears(&self, group_id: &str, member_id: &str) -> bool {
-        let voice = self.voices.get(&(group_id.to_owned(), member_id.to_owned()));
-        voice.is_some_and(|voice| !voice.client.is_gone() && !voice.client.is_paused())
+    /// Whether the last client of this member is connected and not paused.
+    pub fn is_responsive(&self, group_id: &str, member_id: &str) -> bool {
+        let sender = self.by_member.get(&(group_id.to_owned(), member_id.to_owned()));
+        sender.is_some_and(|sender| !sender.client.is_gone() && !sender.client.is_paused())
     }
 
-    /// The members of the groups for which `leaves` holds go: another node will hear them.
-    pub fn take(&mut self, leaves: impl Fn(&str) -> bool) -> Vec<(MemberKey, Voice)> {
-        let (gone, kept) = mem::take(&mut self.voices).into_iter().partition(|((group_id, _), _)| leaves(group_id));
-        self.voices = kept;
-        let gone: HashMap<MemberKey, Voice> = gone;
+    /// Removes and returns the members of the groups for which `leaves` holds, for a handover.
+    pub fn take(&mut self, leaves: impl Fn(&str) -> bool) -> Vec<(MemberKey, MemberClient)> {
+        let (gone, kept) = mem::take(&mut self.by_member).into_iter().partition(|((group_id, _), _)| leaves(group_id));
+        self.by_member = kept;
+        let gone: HashMap<MemberKey, MemberClient> = gone;
         gone.into_iter().collect()
     }
 
-    /// Members come that another node has heard.
-    pub fn put(&mut self, voices: Vec<(MemberKey, Voice)>) {
-        self.voices.extend(voices);
+    /// Adds members that another node handed over.
+    pub fn put(&mut self, clients: Vec<(MemberKey, MemberClient)>) {
+        self.by_member.extend(clients);
     }
 }

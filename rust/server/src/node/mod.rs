@@ -1,10 +1,11 @@
-//! The state of one node: the coordinators of the partitions that it owns, its topics, and the tickets that wait.
+//! The state of one node: its coordinators, topics and waiting tickets.
 //!
-//! Outside this folder a node has verbs only. [`Node::submit`] hands a request to a coordinator, [`Node::settle`] the
-//! completions of the log, [`Node::advance_due`] the deadlines; `give_up` and `take_over` hand a partition to another
-//! node ([`handover`]); `inspect.rs` reads.
+//! Other folders use a node by methods only. [`Node::submit`] passes a request to a coordinator, [`Node::settle`]
+//! completions of the log, [`Node::advance_due`] deadlines; `give_up` and `take_over` hand a partition to another node
+//! ([`handover`]); `inspect.rs` reads.
 
 mod effects;
+mod group_configs;
 pub mod handover;
 pub mod heartbeats;
 mod inspect;
@@ -23,7 +24,8 @@ use rota_core::{
     coordinator::Coordinator,
     effects::AppendId,
     error::ErrorCode,
-    request::{Heartbeat, Request},
+    explain::GroupProtocol,
+    request::{ConsumerGroupHeartbeat, Heartbeat, Request},
 };
 use rota_journal::{Event, Firing};
 use rota_wire::{RequestHeader, WireError};
@@ -41,49 +43,54 @@ use crate::{
     client::{Client, MemberKey, reply::Reply},
     faults::{Disturbance, Handling, Outages},
     log::{
+        group_configs::GroupTable,
         newer_groups::NewerGroups,
-        offsets_log::{EndOf, Ended, OffsetsLog},
+        offsets_log::{CompletedOperation, OffsetsLog, OperationResult},
     },
     topics::Topics,
 };
 
-/// One node. Everything happens on its thread, one event after the other.
+/// One node. It handles one event at a time, on its own thread.
 pub struct Node {
     settings: Settings,
     place: Place,
     clock: Clock,
     topics: Topics,
     random: RandomBits,
-    /// Which client speaks for which member; kept only on a virtual clock.
+    /// The clients of members; recorded on a virtual clock only.
     members: Members,
-    /// The request that is being handled.
+    /// The current request.
     handling: Handling,
     shared: Arc<SharedState>,
     /// By partition; `None`: another node owns it.
     coordinators: Vec<Option<Coordinator>>,
-    /// Stands for all partitions that other nodes own: it refuses what comes in the order of the gate.
+    /// Represents all partitions of other nodes: it refuses requests in the order of the gate.
     elsewhere: Coordinator,
     /// The partitions that are being loaded.
     loading: BTreeMap<u32, Loading>,
-    /// By partition, of what was loaded.
+    /// Groups of other protocols, by partition.
     newer: BTreeMap<u32, NewerGroups>,
-    /// Whether loading stands still.
+    /// Whether loading is held.
     loads_held: bool,
     effects: Effects,
     /// Produce requests that wait until their batches are durable.
     produces: Vec<ProduceWait>,
-    /// The topics as the coordinators know them, by name: id and partitions; only for the consumer protocol.
+    /// The topics as the coordinators know them, by name: id and number of partitions. Only for the consumer protocol.
     known_topics: BTreeMap<String, (u128, i32)>,
-    /// The version of the topic table that they are from.
+    /// The version of the topic table that they come from.
     known_version: Option<u64>,
-    /// Until when the timer task sleeps.
+    /// The groups' own settings as the coordinators know them.
+    known_configs: Arc<GroupTable>,
+    /// The version of the table that they come from.
+    configs_version: u64,
+    /// The time until which the timer task sleeps.
     armed_ms: u64,
     /// Wakes the timer task.
     timer: Rc<Notify>,
 }
 
 impl Node {
-    /// A node with the partitions that are its own at the start. What the log has of them is still to be loaded.
+    /// Creates a node with its partitions. Their content in the log must still be loaded.
     pub fn new(shared: &Arc<SharedState>, node_id: i32) -> Node {
         let (settings, owners) = (shared.settings.clone(), &shared.owners);
         let at = SharedState::place_of(node_id);
@@ -97,7 +104,7 @@ impl Node {
             newer: BTreeMap::new(),
             loads_held: false,
             effects: Effects::new(
-                OffsetsLog::new(Arc::clone(&shared.log), Arc::clone(&shared.bells[at])),
+                OffsetsLog::new(Arc::clone(&shared.log), Arc::clone(&shared.wakers[at])),
                 Arc::clone(&shared.changes),
             ),
             settings,
@@ -110,6 +117,8 @@ impl Node {
             handling: Handling::default(),
             known_topics: BTreeMap::new(),
             known_version: None,
+            known_configs: Arc::default(),
+            configs_version: 0,
             armed_ms: u64::MAX,
             timer: Rc::default(),
         };
@@ -121,37 +130,47 @@ impl Node {
         node
     }
 
-    /// Its id.
+    /// Returns the node id.
     pub fn id(&self) -> i32 {
         self.place.node_id
     }
 
-    /// The settings of the server.
+    /// Returns the server's settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Where clients find it and the other nodes.
+    /// Whether clients authenticate.
+    pub fn has_sasl(&self) -> bool {
+        self.shared.sasl().is_some()
+    }
+
+    /// Whether clients reach the node by TLS.
+    pub fn has_tls(&self) -> bool {
+        self.shared.tls().is_some()
+    }
+
+    /// Returns the addresses of the nodes.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The time of all coordinators.
+    /// Returns the clock of all coordinators.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Its topics.
+    /// Returns the topics.
     pub fn topics(&self) -> &Topics {
         &self.topics
     }
 
-    /// Its topics, to be changed, and the random bits of what is created there.
+    /// Returns the topics mutably, with the random bits for new ones.
     pub fn topics_mut(&mut self) -> (&mut Topics, &mut RandomBits) {
         (&mut self.topics, &mut self.random)
     }
 
-    /// Runs one event on a partition that this node owns; `None`: it does not.
+    /// Runs one event on a partition; `None` if this node does not own it.
     pub fn on_partition(&mut self, partition: u32, event: &Event<'_>) -> Option<Result<(), NotDone>> {
         let now = self.clock.now();
         let coordinator = self.coordinators.get_mut(partition as usize)?.as_mut()?;
@@ -163,56 +182,56 @@ impl Node {
         Some(result)
     }
 
-    /// Runs one event on those partitions of this node that it concerns.
+    /// Runs one event on the node's partitions that it concerns.
     fn each_partition(&mut self, event: &Event<'_>, concerns: impl Fn(&Coordinator) -> bool) {
         let now = self.clock.now();
         let journal = self.shared.journal.as_deref();
         for coordinator in self.coordinators.iter_mut().flatten().filter(|coordinator| concerns(coordinator)) {
-            // Nobody asked: nothing is left undone.
+            // No request waits for the result.
             let _done = self.effects.run(journal, coordinator, now, event);
         }
         self.settle();
         self.arm_earlier(self.next_deadline());
     }
 
-    /// The number of coordinator partitions, on all nodes.
+    /// Returns the number of coordinator partitions of all nodes.
     pub fn partitions(&self) -> u32 {
         self.coordinators.len() as u32
     }
 
-    /// The partition of a group.
+    /// Returns the partition of a group.
     pub fn partition_of(&self, group_id: &str) -> u32 {
         rota_core::partition_for(group_id, self.partitions())
     }
 
-    /// The node that owns a partition, this one or another.
+    /// Returns the id of the node that owns a partition.
     pub fn owner_of(&self, partition: u32) -> i32 {
         self.shared.owners.of(partition).map_or(self.place.node_id, |owner| owner.node_id)
     }
 
-    /// On a virtual clock, whether a client that is alive and not paused has spoken for this member.
-    pub fn hears(&self, group_id: &str, member_id: &str) -> bool {
-        self.members.hears(group_id, member_id)
+    /// On a virtual clock, returns whether the last client of this member is connected and not paused.
+    pub fn is_responsive(&self, group_id: &str, member_id: &str) -> bool {
+        self.members.is_responsive(group_id, member_id)
     }
 
-    /// Which nodes are down.
+    /// Returns the nodes that are down.
     pub fn outages(&self) -> &Outages {
         &self.shared.outages
     }
 
-    /// What a test wants the network to do to a request of this API.
+    /// Returns the network fault of a test for a request of this API.
     pub fn disturb(&self, api_key: i16) -> Option<Disturbance> {
         self.shared.controls.disturb(api_key, self.id())
     }
 
-    /// The coordinator of `partition`, if this node owns it.
+    /// Returns the coordinator of `partition`; `None` if another node owns it.
     pub fn coordinator(&self, partition: u32) -> Option<&Coordinator> {
         self.coordinators.get(partition as usize)?.as_ref()
     }
 
-    /// Hands a request to the coordinator of `partition`. It may be answered before this returns, or any time later.
+    /// Submits a request to the coordinator of `partition`. Its answer comes before this returns, or later.
     pub fn submit(&mut self, partition: u32, reply: Reply, request: Request<'_>) {
-        // Only a joining member is given an id.
+        // Only a joining member gets an id.
         let entropy = if matches!(request, Request::JoinGroup(_) | Request::ConsumerGroupHeartbeat(_)) {
             self.random.draw()
         } else {
@@ -228,50 +247,50 @@ impl Node {
         let owned = self.coordinators.get_mut(partition as usize).and_then(Option::as_mut);
         let journal = self.shared.journal.as_deref().filter(|_| owned.is_some());
         let coordinator = owned.unwrap_or(&mut self.elsewhere);
-        // A request is always carried out.
+        // A request is always handled.
         let _done = self.effects.run(journal, coordinator, now, &Event::Submitted { ticket, entropy, request });
         let deadline_ms = coordinator.next_deadline();
         self.settle();
-        // What settled may have armed something that is due before, and has told so itself.
+        // The completions may have armed an earlier deadline, and have reported it themselves.
         self.arm_earlier(deadline_ms);
     }
 
-    /// The error that a test wants what this request asks about a group ("" if about none) to be answered with.
+    /// Returns the injected error for a part of the request about this group ("" if about none).
     pub fn injected(&self, group_id: &str) -> Option<ErrorCode> {
         self.handling.injected(&self.shared.controls, group_id)
     }
 
-    /// A client's request begins: it takes an injected error at most once.
+    /// Begins a client's request, which takes at most one injected error.
     pub fn begin_request(&mut self, api_key: i16) {
         self.handling.begin(api_key);
     }
 
-    /// It has been handled.
+    /// Ends the client's request.
     pub fn end_request(&mut self) {
         self.handling.end();
     }
 
-    /// The API of the request that is being handled, or whose handler has panicked.
+    /// Returns the API of the current request, or of the one whose handler panicked.
     pub fn api_name(&self) -> Option<&'static str> {
         self.handling.api_name()
     }
 
-    /// The paused member whose request this is; `None`: the request is to be handled.
+    /// Returns the paused member of a request; `None` if none is paused.
     pub fn paused_sender(&self, header: &RequestHeader<'_>, body: &[u8]) -> Result<Option<MemberKey>, WireError> {
         self.shared.controls.paused_sender(header, body)
     }
 
-    /// Applies what has ended in the log, until nothing is left that has.
+    /// Applies completions of the log until there are none.
     pub fn settle(&mut self) {
         loop {
-            let ended = self.effects.log.ended(&mut self.effects.metrics);
+            let ended = self.effects.log.take_completed(&mut self.effects.metrics);
             if ended.is_empty() {
                 return self.arm_earlier(self.effects.log.next_due());
             }
-            for Ended { partition, epoch, what } in ended {
+            for CompletedOperation { partition, epoch, what } in ended {
                 match what {
-                    EndOf::Open(result) => self.opened(partition, epoch, result),
-                    EndOf::Append(append_id, result) => self.appended(partition, epoch, append_id, result),
+                    OperationResult::Open(result) => self.opened(partition, epoch, result),
+                    OperationResult::Append(append_id, result) => self.appended(partition, epoch, append_id, result),
                 }
             }
         }
@@ -281,14 +300,14 @@ impl Node {
         let Some(coordinator) = self.coordinators[partition as usize].as_mut() else { return };
         if coordinator.epoch() == epoch {
             let (journal, now) = (self.shared.journal.as_deref(), self.clock.now());
-            // An end is always taken.
+            // A completion is always handled.
             let _done = self.effects.run(journal, coordinator, now, &Event::Appended { append_id, result });
             let deadline_ms = coordinator.next_deadline();
             self.arm_earlier(deadline_ms);
         }
     }
 
-    /// Takes what the other nodes have done to the topics.
+    /// Applies changes of the topic table by other nodes.
     pub fn catch_up(&mut self) {
         self.topics.catch_up();
         let deleted = self.topics.take_deleted();
@@ -296,21 +315,22 @@ impl Node {
             self.topics_deleted(&deleted.iter().map(String::as_str).collect::<Vec<_>>());
         }
         self.tell_topics();
+        self.tell_group_configs();
     }
 
-    /// What other threads ring when they have left something for this node.
-    pub fn bell(&self) -> Arc<Notify> {
-        Arc::clone(&self.shared.bells[SharedState::place_of(self.place.node_id)])
+    /// Returns the waker that other threads notify after leaving work for this node.
+    pub fn waker(&self) -> Arc<Notify> {
+        Arc::clone(&self.shared.wakers[SharedState::place_of(self.place.node_id)])
     }
 
-    /// The bell has been rung: looks at everything that other threads may have left.
-    pub fn look_around(&mut self) {
+    /// Handles the work that other threads may have left, after the waker was notified.
+    pub fn handle_wakeup(&mut self) {
         self.catch_up();
         self.finish_produces();
         self.settle();
     }
 
-    /// The earliest deadline here: of a coordinator, or of an append whose end is told late.
+    /// Returns the earliest deadline of the node: of a coordinator, or of a delayed completion.
     pub fn next_deadline(&self) -> Option<u64> {
         let deadlines = self.coordinators.iter().flatten().filter_map(Coordinator::next_deadline);
         deadlines.chain(self.effects.log.next_due()).min()
@@ -324,17 +344,17 @@ impl Node {
         }
     }
 
-    /// What wakes the timer task.
+    /// Returns the notification of the timer task.
     pub fn timer(&self) -> Rc<Notify> {
         Rc::clone(&self.timer)
     }
 
-    /// Until when the timer task may sleep; `None` is until it is woken.
+    /// Returns how long the timer task may sleep; `None`: until it is notified.
     pub fn arm(&mut self) -> Option<Instant> {
         let deadline_ms = self.next_deadline();
         let until = deadline_ms.and_then(|deadline_ms| self.clock.instant(deadline_ms));
-        // Who sleeps until he is woken has no deadline that a new one would have to be before: a clock that is moved
-        // may leave the one he saw behind.
+        // A task that sleeps until it is notified has no deadline to compare new ones with: a moved clock may leave an
+        // old one behind.
         self.armed_ms = until.and(deadline_ms).unwrap_or(u64::MAX);
         until.map(Instant::from_std)
     }
@@ -347,8 +367,8 @@ impl Node {
         });
     }
 
-    /// A virtual clock has reached a deadline: fires what is due. Before, members whose clients are alive and who are
-    /// not in `expire` are heard. Gives the next deadline.
+    /// Fires what is due after a virtual clock reached a deadline, and returns the next deadline. Before, members with
+    /// connected clients send heartbeats, except those in `expire`.
     pub fn fire(&mut self, expire: &[String]) -> Option<u64> {
         self.keep_alive(expire);
         self.advance_due();
@@ -358,21 +378,32 @@ impl Node {
     fn keep_alive(&mut self, expire: &[String]) {
         let now_ms = self.clock.now().mono_ms;
         for (group_id, member_id) in self.members.keep(now_ms, self.settings.min_session_timeout_ms(), expire) {
-            let Some(generation) = self.explain(&group_id).map(|explanation| explanation.generation) else { continue };
-            let request = Heartbeat { group_id: Some(&group_id), generation, member_id: &member_id, instance_id: None };
-            self.submit(self.partition_of(&group_id), Reply::Discard, Request::Heartbeat(request));
+            let Some(explanation) = self.explain(&group_id) else { continue };
+            let request = match explanation.protocol {
+                GroupProtocol::Classic => Request::Heartbeat(Heartbeat {
+                    group_id: Some(&group_id),
+                    generation: explanation.generation,
+                    member_id: &member_id,
+                    instance_id: None,
+                }),
+                // The answer to a whole heartbeat may have an assignment, which would be lost.
+                GroupProtocol::Consumer => {
+                    Request::ConsumerGroupHeartbeat(ConsumerGroupHeartbeat::keeping(&group_id, &member_id))
+                }
+            };
+            self.submit(self.partition_of(&group_id), Reply::Discard, request);
         }
     }
 
-    /// A request of this member came from `client`.
-    pub fn heard(&mut self, group_id: Option<&str>, member_id: &str, client: &Client) {
-        client.speaks_for(group_id.unwrap_or_default(), member_id);
+    /// Records that `client` sent the last request of this member.
+    pub fn record_sender(&mut self, group_id: Option<&str>, member_id: &str, client: &Client) {
+        client.add_member(group_id.unwrap_or_default(), member_id);
         if self.clock.is_virtual() {
-            self.members.heard(group_id.unwrap_or_default(), member_id, client);
+            self.members.record_sender(group_id.unwrap_or_default(), member_id, client);
         }
     }
 
-    /// The offsets of these topics go, in every group. A partition that is being loaded is told when it is.
+    /// Removes the offsets of deleted topics from every group. A partition being loaded does this afterwards.
     pub fn topics_deleted(&mut self, topics: &[&str]) {
         for loading in self.loading.values_mut() {
             loading.deleted.extend(topics.iter().map(|topic| (*topic).to_owned()));
@@ -380,7 +411,7 @@ impl Node {
         self.each_partition(&Event::TopicsDeleted { topics }, |_| true);
     }
 
-    /// Gives up all partitions: whoever waits is answered. What is still being loaded is not wanted any more.
+    /// Gives up all partitions and answers every waiting request. Cancels loads.
     pub fn unload(&mut self) {
         self.loading.clear();
         self.each_partition(&Event::Unloaded, |_| true);
@@ -413,7 +444,7 @@ mod tests {
         node.submit(node.partition_of(group_id), Reply::Discard, Request::JoinGroup(request));
     }
 
-    /// Whether the timer task has been told to look again since this was last asked.
+    /// Whether the timer task was notified since the last call.
     fn is_woken(node: &Node) -> bool {
         let timer = node.timer();
         let notified = std::pin::pin!(timer.notified());

@@ -7,14 +7,14 @@ use kafka_protocol::messages::ProduceResponse;
 use super::Node;
 use crate::{client::reply_to::ReplyTo, topics::ProduceOutcome};
 
-/// A Produce that waits until all of its batches are durable, or failed.
+/// A Produce that waits until all its batches are durable or failed.
 #[derive(Debug)]
 pub struct ProduceWait {
     reply_to: Reply,
     outcome: ProduceOutcome,
 }
 
-/// Where the answer of a Produce goes.
+/// The destination of a Produce answer.
 #[derive(Debug)]
 enum Reply {
     Client(ReplyTo),
@@ -28,26 +28,26 @@ impl ProduceWait {
             Reply::Client(reply_to) => {
                 let _unanswered = reply_to.encode(&self.outcome.response);
             }
-            // The caller may have given up.
+            // The caller may have timed out.
             Reply::Caller(caller) => drop(caller.send(self.outcome.response)),
         }
     }
 }
 
 impl Node {
-    /// The answer of a Produce is sent when everything that it waits for is durable, or failed.
+    /// Answers a Produce when all its batches are durable or failed.
     pub fn answer_when_durable(&mut self, reply_to: ReplyTo, outcome: ProduceOutcome) {
         reply_to.client.park();
         self.produces.push(ProduceWait { reply_to: Reply::Client(reply_to), outcome });
     }
 
-    /// The same for a caller in this process, who is answered at once if there is nothing to wait for.
+    /// Like `answer_when_durable` for a caller in this process; answers at once if nothing is in flight.
     pub fn tell_when_durable(&mut self, caller: SyncSender<ProduceResponse>, outcome: ProduceOutcome) {
         let wait = ProduceWait { reply_to: Reply::Caller(caller), outcome };
         if wait.outcome.waiting.is_empty() { wait.answer() } else { self.produces.push(wait) }
     }
 
-    /// Answers the requests all of whose batches are durable by now, or failed.
+    /// Answers the requests whose batches are all durable or failed.
     pub(super) fn finish_produces(&mut self) {
         for (token, result) in self.topics.produced() {
             self.produces.iter_mut().for_each(|wait| wait.outcome.ended(token, &result));

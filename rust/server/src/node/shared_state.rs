@@ -1,4 +1,4 @@
-//! What the nodes of one server share.
+//! State shared by the nodes of one server.
 
 use std::{
     net::SocketAddr,
@@ -10,6 +10,7 @@ use std::{
 };
 
 use rota_log::{FaultyLog, MemoryLog};
+use rota_security::{sasl::Sasl, tls::Tls};
 use tokio::sync::Notify;
 
 use crate::{
@@ -20,60 +21,67 @@ use crate::{
         error::ServerError,
         owners::{FIRST_NODE, Owners},
         place::Place,
+        refusals::Refusals,
         settings::Settings,
     },
     client::trace::{ConnectionTrace, Trace},
     faults::{Controls, Outages},
-    log::{data_dir::DataDir, offsets_log::SharedLog},
+    log::{data_dir::DataDir, group_configs::GroupConfigs, offsets_log::SharedLog},
     node::journal::{Journal, JournalConfig},
     topics::TopicTable,
 };
 
-/// See the module. Only nodes use its fields; the layers above call its methods. What changes in it is shared by design:
-/// nothing of it is on the path of a heartbeat.
+/// The shared state. Only nodes use its fields; higher layers call its methods. No heartbeat touches its locks.
 #[derive(Debug)]
 pub struct SharedState {
-    /// As the server was started with.
+    /// The settings at the start.
     pub(super) settings: Settings,
-    /// Where clients find the first node; the others' differ in their id and port.
+    /// Identity and address of the first node; the others differ in id and port.
     pub(super) place: Place,
-    /// The time of all coordinators.
+    /// The clock of all coordinators.
     pub(super) clock: Clock,
-    /// Who coordinates what.
+    /// The owners of partitions.
     pub(super) owners: Arc<Owners>,
     /// The owner of the topic table.
     pub(super) topics: Arc<TopicTable>,
-    /// The log under all coordinators.
+    /// The settings that groups have of their own.
+    pub(super) group_configs: GroupConfigs,
+    /// The log of all coordinators.
     pub(super) log: Arc<SharedLog>,
-    /// What a test has asked for.
+    /// Injected faults.
     pub(super) controls: Controls,
     /// Which nodes are down.
     pub(super) outages: Outages,
     /// Wakes threads that wait for groups to change.
     pub(super) changes: Arc<Changes>,
-    /// How many requests have made their handler panic.
+    /// Number of requests whose handler panicked.
     panics: AtomicU64,
-    /// Of each node: rung when another thread has left something for it.
-    pub(super) bells: Vec<Arc<Notify>>,
-    /// Who is shown every request and answer.
+    /// Notified when another thread has left work for a node; indexed by `place_of`.
+    pub(super) wakers: Vec<Arc<Notify>>,
+    /// The trace of requests and answers.
     trace: Option<Trace>,
-    /// Where everything that coordinators are told is written down.
+    /// The journal of the coordinators' events.
     pub(super) journal: Option<Arc<Journal>>,
-    /// Where everything is kept, unless it is in memory.
+    /// The data directory; `None`: in memory.
     data: Option<DataDir>,
+    /// The TLS configuration of the listeners; `None`: plaintext.
+    tls: Option<Tls>,
+    /// The authentication of the listeners; `None`: without.
+    sasl: Option<Arc<Sasl>>,
+    refusals: Refusals,
 }
 
-fn owners_and_bells(settings: &Settings, place: &Place) -> (Arc<Owners>, Vec<Arc<Notify>>) {
+fn owners_and_wakers(settings: &Settings, place: &Place) -> (Arc<Owners>, Vec<Arc<Notify>>) {
     let nodes = place.ports.len() as u32;
     (Owners::new(settings.offsets_partitions(), nodes), (0..nodes).map(|_| Arc::default()).collect())
 }
 
 impl SharedState {
-    /// Of nodes as `place` has ports for, with everything in memory.
+    /// Creates the state for the nodes in `place`, in memory.
     pub fn new(settings: Settings, place: Place, clock: Clock) -> SharedState {
-        let (owners, bells) = owners_and_bells(&settings, &place);
+        let (owners, wakers) = owners_and_wakers(&settings, &place);
         let table_owners = Arc::clone(&owners);
-        let topics = TopicTable::new(settings.topics(), table_owners, bells.clone(), &mut RandomBits::default());
+        let topics = TopicTable::new(settings.topics(), table_owners, wakers.clone(), &mut RandomBits::default());
         let log = MemoryLog::new(settings.offsets_partitions(), settings.message_max_bytes());
         let shown = clock.clone();
         let log = Arc::new(FaultyLog::new(Arc::new(log), move || shown.now().mono_ms));
@@ -87,25 +95,30 @@ impl SharedState {
             clock,
             owners,
             topics,
+            group_configs: GroupConfigs::default(),
             log,
-            bells,
+            wakers,
             trace: None,
             journal: None,
             data: None,
+            tls: None,
+            sasl: None,
+            refusals: Refusals::default(),
         }
     }
 
-    /// The same over a data directory.
+    /// Creates the state over a data directory.
     pub fn on_disk(settings: Settings, place: Place, clock: Clock, data: DataDir) -> Result<SharedState, ServerError> {
-        let (owners, bells) = owners_and_bells(&settings, &place);
+        let (owners, wakers) = owners_and_wakers(&settings, &place);
         let log = data.offsets_log(&settings, &owners, clock.clone())?;
         let topics = TopicTable::in_data_dir(
             &data,
             settings.topics(),
             Arc::clone(&owners),
-            bells.clone(),
+            wakers.clone(),
             &mut RandomBits::default(),
         )?;
+        let group_configs = GroupConfigs::in_data_dir(&data)?;
         let (controls, outages) = (Controls::default(), Outages::of(place.ports.len()));
         let (changes, panics) = (Arc::default(), AtomicU64::new(0));
         let (trace, journal, data) = (None, None, Some(data));
@@ -115,24 +128,33 @@ impl SharedState {
             clock,
             owners,
             topics,
+            group_configs,
             log,
             controls,
             outages,
             changes,
             panics,
-            bells,
+            wakers,
             trace,
             journal,
             data,
+            tls: None,
+            sasl: None,
+            refusals: Refusals::default(),
         })
     }
 
-    /// Shows every request and answer to `trace`.
+    /// Sets the trace.
     pub fn traced(self, trace: Option<Trace>) -> SharedState {
         SharedState { trace, ..self }
     }
 
-    /// Writes every event of the coordinators into a journal. Errors: it cannot be opened.
+    /// Sets TLS and authentication of the listeners.
+    pub fn protected(self, tls: Option<Tls>, sasl: Option<Arc<Sasl>>) -> SharedState {
+        SharedState { tls, sasl, ..self }
+    }
+
+    /// Opens a journal of every coordinator event. Errors: it cannot be opened.
     pub fn journaled(self, journal: Option<JournalConfig>) -> Result<SharedState, ServerError> {
         let (partitions, cluster_id) = (self.owners.partitions(), &self.place.cluster_id);
         let beside = |journal| Journal::beside(&journal, self.data.as_ref(), partitions, cluster_id);
@@ -140,74 +162,94 @@ impl SharedState {
         Ok(SharedState { journal, ..self })
     }
 
-    /// The settings of the server.
+    /// Returns the server's settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The time of all coordinators.
+    /// Returns the advertised host; `None`: the address at which each client reached the server.
+    pub fn advertised_host(&self) -> Option<&str> {
+        self.place.host.as_deref()
+    }
+
+    /// Returns the clock of all coordinators.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The owners of partitions.
+    /// Returns the owners of partitions.
     pub fn owners(&self) -> &Owners {
         &self.owners
     }
 
-    /// The topic table.
+    /// Returns the topic table.
     pub fn topics(&self) -> &Arc<TopicTable> {
         &self.topics
     }
 
-    /// The log under all coordinators, with the faults of tests.
+    /// Returns the log of all coordinators, with injected faults.
     pub fn log(&self) -> &SharedLog {
         &self.log
     }
 
-    /// What a test has asked for.
+    /// Returns the injected faults.
     pub fn controls(&self) -> &Controls {
         &self.controls
     }
 
-    /// The nodes that are down.
+    /// Returns the nodes that are down.
     pub fn outages(&self) -> &Outages {
         &self.outages
     }
 
-    /// The data directory; `None`: everything is in memory.
+    /// Returns the TLS configuration of the listeners; `None`: plaintext.
+    pub fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
+    }
+
+    /// Returns the authentication of the listeners; `None`: without.
+    pub fn sasl(&self) -> Option<&Arc<Sasl>> {
+        self.sasl.as_ref()
+    }
+
+    /// Returns the connections that were refused.
+    pub fn refusals(&self) -> &Refusals {
+        &self.refusals
+    }
+
+    /// Returns the data directory; `None`: in memory.
     pub fn data(&self) -> Option<&DataDir> {
         self.data.as_ref()
     }
 
-    /// The journal; `None`: none is written.
+    /// Returns the journal; `None` if none is written.
     pub fn journal(&self) -> Option<&Journal> {
         self.journal.as_deref()
     }
 
-    /// The trace of a connection, if there is one.
+    /// Returns the trace of a connection; `None` if it is not traced.
     pub fn trace_of(&self, place: &Place, connection_id: u64, peer: SocketAddr) -> Option<ConnectionTrace> {
         self.trace.as_ref().map(|trace| trace.of(place, connection_id, peer))
     }
 
-    /// Counts a request whose handler has panicked. It may have asked the log for something and not taken the answer, so
-    /// that every node looks.
+    /// Counts a request whose handler panicked. It may have appended without taking the completion, so every node is
+    /// notified.
     pub fn request_panicked(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
-        self.bells.iter().for_each(|bell| bell.notify_one());
+        self.wakers.iter().for_each(|waker| waker.notify_one());
     }
 
-    /// How many requests have made their handler panic.
+    /// Returns the number of requests whose handler panicked.
     pub fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)
     }
 
-    /// Waits until groups have changed since this returned `seen`, `timeout` at most.
+    /// Waits until the number of changes differs from `seen`, at most `timeout`. Returns the number.
     pub fn wait_for_change(&self, seen: u64, timeout: Duration) -> u64 {
         self.changes.wait_beyond(seen, timeout)
     }
 
-    /// Where the bell of a node is.
+    /// The index of a node in `wakers`.
     pub fn place_of(node_id: i32) -> usize {
         (node_id - FIRST_NODE) as usize
     }

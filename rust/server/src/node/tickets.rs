@@ -1,11 +1,10 @@
-//! Which answer belongs to which ticket.
+//! Maps tickets to the destinations of their answers.
 
 use rota_core::{request::Ticket, response::Answer};
 
 use crate::client::reply::Reply;
 
-/// The tickets that have been handed to coordinators and not been answered. A ticket is an index and, above it, how
-/// often the index has been used, so a ticket that is answered twice finds nothing.
+/// The unanswered tickets. A ticket is an index and a use count of the index, so a second answer finds nothing.
 #[derive(Debug, Default)]
 pub struct Tickets {
     places: Vec<Place>,
@@ -19,7 +18,7 @@ struct Place {
 }
 
 impl Tickets {
-    /// A ticket whose answer goes to `reply`.
+    /// Issues a ticket whose answer goes to `reply`.
     pub fn issue(&mut self, reply: Reply) -> Ticket {
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place { used: 0, reply: None });
@@ -30,7 +29,7 @@ impl Tickets {
         Ticket(u64::from(place.used) << 32 | u64::from(index))
     }
 
-    /// Writes the answer of `ticket`. False if it has been answered before (S18).
+    /// Writes the answer of `ticket`. Returns false if it was answered before (S18).
     pub fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) -> bool {
         let index = ticket.0 as u32;
         let Some(place) = self.places.get_mut(index as usize) else { return false };
@@ -44,7 +43,7 @@ impl Tickets {
         true
     }
 
-    /// How many wait.
+    /// Returns the number of waiting tickets.
     pub fn waiting(&self) -> usize {
         self.places.len() - self.free.len()
     }

@@ -1,4 +1,4 @@
-//! What coordinators of consumer groups know of topics: names, ids and partition counts.
+//! Topic metadata of consumer-group coordinators: names, ids and partition counts.
 
 use std::sync::Arc;
 
@@ -8,8 +8,7 @@ use rota_journal::Event;
 use super::Node;
 
 impl Node {
-    /// Tells the coordinators of new topics and of those that have changed; `topics_deleted` tells them of those that are
-    /// gone.
+    /// Passes new and changed topics to the coordinators; `topics_deleted` passes deleted ones.
     pub(super) fn tell_topics(&mut self) {
         if !self.settings.consumer_groups().enabled || self.known_version == Some(self.topics.version()) {
             return;
@@ -27,7 +26,7 @@ impl Node {
         }
     }
 
-    /// Tells a coordinator that has just loaded of all topics.
+    /// Passes all topics to a coordinator that has just loaded.
     pub(super) fn tell_topics_to(&mut self, partition: u32) {
         let topics: Vec<TopicMetadata> = self.known_topics.iter().map(metadata).collect();
         if !topics.is_empty() {

@@ -1,4 +1,4 @@
-//! The server's handle, for tests: what they may make it do.
+//! Controls of a server for tests.
 
 use std::rc::Rc;
 
@@ -16,8 +16,8 @@ use crate::{
     node::Node,
 };
 
-/// The APIs that can be made to answer an error, by key.
-const INJECTABLE: [i16; 14] = [
+/// The APIs with injectable errors, by key.
+const INJECTABLE: [i16; 16] = [
     versions::PRODUCE,
     versions::FETCH,
     versions::METADATA,
@@ -32,14 +32,16 @@ const INJECTABLE: [i16; 14] = [
     versions::LIST_GROUPS,
     versions::DELETE_GROUPS,
     versions::OFFSET_DELETE,
+    versions::CONSUMER_GROUP_HEARTBEAT,
+    versions::CONSUMER_GROUP_DESCRIBE,
 ];
 
 /// One member of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MemberName {
-    /// Its group.
+    /// The group id.
     pub group_id: String,
-    /// Its id.
+    /// The member id.
     pub member_id: String,
     /// The `group.instance.id` of a static member.
     pub instance_id: Option<String>,
@@ -53,7 +55,7 @@ fn injectable(name: &str) -> Result<i16, ServerError> {
     Err(ServerError::UnknownApiName { name: name.to_owned(), hint: Hint::new(name, names().map(|api| api.name)) })
 }
 
-/// The error of this name; NONE is none.
+/// Returns the error of this name; `NONE` is not an error.
 fn error_named(name: &str) -> Result<ErrorCode, ServerError> {
     let errors = || ErrorCode::ALL.iter().copied().filter(|error| *error != ErrorCode::None);
     if let Some(error) = errors().find(|error| error.name() == name) {
@@ -63,21 +65,22 @@ fn error_named(name: &str) -> Result<ErrorCode, ServerError> {
 }
 
 impl Server {
-    /// The members of a group in joining order, or of all groups.
+    /// Returns the members of a group in joining order, or of all groups.
     pub fn members(&self, group_id: Option<&str>) -> Result<Vec<MemberName>, ServerError> {
         let group_ids = group_id.map_or_else(|| self.groups(), |group_id| Ok(vec![group_id.to_owned()]))?;
         let mut members = Vec::new();
         for found in group_ids {
             let partition = self.partition_of(&found);
             let asked = found.clone();
-            let projection = self.ask_owner(partition, move |node| node.coordinator(partition)?.project(&asked))?;
-            match projection {
-                Some(projection) => members.extend(projection.members.iter().map(|member| MemberName {
+            let names =
+                self.ask_owner(partition, move |node| node.coordinator(partition)?.member_identities(&asked))?;
+            match names {
+                Some(names) => members.extend(names.iter().map(|(member_id, instance_id)| MemberName {
                     group_id: found.clone(),
-                    member_id: member.member_id.to_string(),
-                    instance_id: member.instance_id.as_deref().map(str::to_owned),
+                    member_id: member_id.to_string(),
+                    instance_id: instance_id.as_deref().map(str::to_owned),
                 })),
-                // One of all groups may have gone since they were listed.
+                // A group of the list may be gone meanwhile.
                 None if group_id.is_none() => {}
                 None => return Err(self.unknown_group(found)),
             }
@@ -91,7 +94,7 @@ impl Server {
         ServerError::UnknownGroup { group_id, hint }
     }
 
-    /// A member by its id; with its group also by its `group.instance.id`.
+    /// Finds a member by id, or within a group also by `group.instance.id`.
     fn member(&self, name: &str, group_id: Option<&str>) -> Result<MemberName, ServerError> {
         let members = self.members(group_id)?;
         if let Some(member) = members.iter().find(|member| member.member_id == name) {
@@ -113,8 +116,7 @@ impl Server {
         }
     }
 
-    /// The session of a member ends now, as if it had been silent. `member` is a member id, or with a group also a
-    /// `group.instance.id`.
+    /// Expires a member's session now. `member` is a member id, or with a group also a `group.instance.id`.
     pub fn expire(&self, member: &str, group_id: Option<&str>) -> Result<(), ServerError> {
         let MemberName { group_id, member_id, .. } = self.member(member, group_id)?;
         let partition = self.partition_of(&group_id);
@@ -125,7 +127,7 @@ impl Server {
         done(lapsed, what)
     }
 
-    /// A group rebalances, as when a member expires, though none has.
+    /// Begins a rebalance of a group, as the expiry of a member does, without removing a member.
     pub fn rebalance(&self, group_id: &str) -> Result<(), ServerError> {
         if !self.groups()?.iter().any(|known| known == group_id) {
             return Err(self.unknown_group(group_id.to_owned()));
@@ -139,8 +141,8 @@ impl Server {
         done(begun, what)
     }
 
-    /// The next `times` requests of an API, by its Kafka name, are answered with an error, by its Kafka name: those
-    /// about one group, if it is given.
+    /// Injects an error, by its Kafka name, into the next `times` answers of an API, by its Kafka name; optionally for
+    /// one group.
     pub fn inject_error(
         &self,
         api: &str,
@@ -153,33 +155,33 @@ impl Server {
         Ok(self.shared.controls().inject(api_key, error, times, group_id))
     }
 
-    /// Of an injection how many requests have been answered with it, and how many are still to be.
+    /// Returns how many requests got the error of an injection, and how many still will.
     pub fn injection(&self, id: InjectionId) -> (u32, u32) {
         self.shared.controls().count(id)
     }
 
-    /// No more requests are answered with it.
+    /// Cancels an injection.
     pub fn cancel_injection(&self, id: InjectionId) {
         self.shared.controls().cancel(id);
     }
 
-    /// How many requests have been answered with injected errors.
+    /// Returns the number of answers with injected errors.
     pub fn injected(&self) -> u64 {
         self.shared.controls().given()
     }
 
-    /// From now on nothing that this member says is handled and nothing more is said to it, on the connections over
-    /// which its group's requests come. Gives its name, for `resume`.
+    /// Pauses a member: its requests are not handled and no answers are written, on the connections of its requests.
+    /// Returns its name, for `resume`.
     pub fn pause(&self, member: &str, group_id: Option<&str>) -> Result<MemberName, ServerError> {
         let name = self.member(member, group_id)?;
         let key: MemberKey = (name.group_id.clone(), name.member_id.clone());
         self.shared.controls().pause(key.clone());
-        self.look_all(move |event_loop: &Rc<EventLoop>| event_loop.pause(&key, true))?;
+        self.run_on_all_loops(move |event_loop: &Rc<EventLoop>| event_loop.pause(&key, true))?;
         Ok(name)
     }
 
-    /// The next `times` appends to `__consumer_offsets` are stored, but whoever waits for them gets the error of this
-    /// name: the outcome is unknown to them.
+    /// Loses the results of the next `times` appends to `__consumer_offsets`: they are stored, but waiting requests get
+    /// this error, since the outcome is unknown.
     pub fn lose_append_answers(&self, error_name: &str, times: u32) -> Result<(), ServerError> {
         let error = error_named(error_name)?;
         self.check_running()?;
@@ -187,29 +189,44 @@ impl Server {
         Ok(())
     }
 
-    /// From now on the end of each append is told so many milliseconds after it came, on the coordinators' clock.
+    /// Stores each of the next `times` appends to `__consumer_offsets` twice.
+    pub fn duplicate_appends(&self, times: u32) -> Result<(), ServerError> {
+        self.check_running()?;
+        self.shared.log().strike(Fault::Duplicate, u64::from(times));
+        Ok(())
+    }
+
+    /// Opens the partition of each of the next `times` appends to `__consumer_offsets` under a newer epoch just before
+    /// the append arrives. The partition refuses its coordinator until it is handed over.
+    pub fn fence_appends(&self, times: u32) -> Result<(), ServerError> {
+        self.check_running()?;
+        self.shared.log().strike(Fault::Fence, u64::from(times));
+        Ok(())
+    }
+
+    /// Delays the completion of each append by `ms` milliseconds on the coordinators' clock, from now on.
     pub fn delay_appends(&self, ms: u64) -> Result<(), ServerError> {
         self.check_running()?;
         self.shared.log().delay(ms);
         Ok(())
     }
 
-    /// From now on no append to `__consumer_offsets` ends.
+    /// Holds the completion of every append to `__consumer_offsets` from now on.
     pub fn hold_appends(&self) -> Result<(), ServerError> {
         self.check_running()?;
         self.shared.log().hold();
         Ok(())
     }
 
-    /// Appends end again, those that were held back first; returns how many those are.
+    /// Releases the held appends, and returns how many there were.
     pub fn release_appends(&self) -> Result<usize, ServerError> {
         let held = self.shared.log().release_all();
-        // Whoever waited has the answer when this returns.
+        // The waiting requests have their answers when this returns.
         self.ask_all(Node::settle)?;
         Ok(held)
     }
 
-    /// The next `times` appends to `__consumer_offsets` fail with the error of this name.
+    /// Fails the next `times` appends to `__consumer_offsets` with the error of this name.
     pub fn fail_appends(&self, error_name: &str, times: u32) -> Result<(), ServerError> {
         let error = error_named(error_name)?;
         self.check_running()?;
@@ -217,18 +234,18 @@ impl Server {
         Ok(())
     }
 
-    /// One pause of the member ends. With the last one it is heard again: what it has said meanwhile is handled now.
+    /// Ends one pause of a member. After the last one, its requests are handled again, including those sent meanwhile.
     pub fn resume(&self, group_id: &str, member_id: &str) -> Result<(), ServerError> {
         let key: MemberKey = (group_id.to_owned(), member_id.to_owned());
         if self.shared.controls().resume(&key) {
-            self.look_all(move |event_loop: &Rc<EventLoop>| event_loop.pause(&key, false))?;
+            self.run_on_all_loops(move |event_loop: &Rc<EventLoop>| event_loop.pause(&key, false))?;
         }
         Ok(())
     }
 }
 
 fn done(outcome: Option<Result<(), rota_core::controls::NotDone>>, what: String) -> Result<(), ServerError> {
-    // Nobody moves a partition meanwhile, and the node that owns it has it.
+    // No partition moves meanwhile, so its owner has it.
     let outcome = outcome.unwrap_or(Err(rota_core::controls::NotDone::NotActive));
     outcome.map_err(|reason| ServerError::NotDone { what, reason })
 }

@@ -1,9 +1,10 @@
-//! What operators look at: groups as they are, without changing any. Every look is an order to the nodes' threads, small
-//! enough that requests do not wait for it.
+//! Read-only views of groups for operators. Every call is a short order to a node's thread.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rota_core::{
+    consumer_group::group::GroupState,
+    consumer_view::ConsumerView,
     coordinator::Coordinator,
     explain::Explanation,
     projection::Projection,
@@ -13,46 +14,56 @@ use rota_core::{
 
 use super::Server;
 use crate::{
-    base::{error::ServerError, metrics::Tally},
+    base::{error::ServerError, metrics::Metrics},
     node::Node,
 };
 
-/// Everything about one group, as of one moment.
+/// The state of one group at one moment.
 #[derive(Clone, Debug)]
-pub struct GroupSight {
-    /// What it is doing, and why.
+pub struct GroupView {
+    /// What the group is doing, and why.
     pub explanation: Explanation,
-    /// Its state.
-    pub projection: Projection,
-    /// Who joined its members, in joining order.
-    pub clients: Vec<Client>,
+    /// Its members and offsets.
+    pub details: GroupDetails,
 }
 
-impl GroupSight {
-    fn of(coordinator: &Coordinator, group_id: &str, now_ms: u64) -> Option<GroupSight> {
-        Some(GroupSight {
-            explanation: coordinator.explain(group_id, now_ms)?,
-            projection: coordinator.project(group_id)?,
-            clients: coordinator.clients(group_id)?,
-        })
+/// The members and offsets of a group, by its protocol.
+#[derive(Clone, Debug)]
+pub enum GroupDetails {
+    /// A classic group, and the clients of its members in joining order.
+    Classic(Projection, Vec<Client>),
+    /// A consumer group.
+    Consumer(ConsumerView),
+}
+
+impl GroupView {
+    fn of(coordinator: &Coordinator, group_id: &str, now_ms: u64) -> Option<GroupView> {
+        let explanation = coordinator.explain(group_id, now_ms)?;
+        let details = match coordinator.view_consumer_group(group_id) {
+            Some(view) => GroupDetails::Consumer(view),
+            None => GroupDetails::Classic(coordinator.project(group_id)?, coordinator.clients(group_id)?),
+        };
+        Some(GroupView { explanation, details })
     }
 }
 
-/// All groups together, as of one moment of each partition.
+/// Totals of all groups; each partition is read at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Census {
-    /// How many groups are in each state, in the order of `State::ALL`.
+pub struct GroupTotals {
+    /// Number of classic groups by state, in the order of `State::ALL`.
     pub states: [u64; State::ALL.len()],
-    /// How far members are from the end of their sessions.
+    /// Number of consumer groups by state, in the order of `GroupState::ALL`.
+    pub consumer_states: [u64; GroupState::ALL.len()],
+    /// Time left of running sessions.
     pub slack: Slack,
-    /// How many members there are.
+    /// Number of members.
     pub members: u64,
-    /// (group, topic, messages between the committed offsets and the ends of the logs), by group and topic.
+    /// (group, topic, lag in messages), by group and topic.
     pub lags: Vec<(String, String, i64)>,
 }
 
 impl Server {
-    /// Ids of all groups, sorted.
+    /// Returns the ids of all groups, sorted.
     pub fn groups(&self) -> Result<Vec<String>, ServerError> {
         let of_node = |node: &mut Node| node.group_ids().iter().map(ToString::to_string).collect::<Vec<_>>();
         let mut groups = self.ask_all(of_node)?.concat();
@@ -60,7 +71,7 @@ impl Server {
         Ok(groups)
     }
 
-    /// What a group is doing and why, and the monotonic millisecond of the answer.
+    /// Explains a group. Also returns the time of the answer in monotonic milliseconds.
     pub fn explain(&self, group_id: &str) -> Result<(Explanation, u64), ServerError> {
         let asked = group_id.to_owned();
         let partition = self.partition_of(group_id);
@@ -69,25 +80,26 @@ impl Server {
         Ok((explanation.ok_or_else(|| self.unknown_group(group_id.to_owned()))?, now_ms))
     }
 
-    /// Ids of all members of all groups.
+    /// Returns the ids of all members of all groups.
     pub fn member_ids(&self) -> Result<Vec<Arc<str>>, ServerError> {
         Ok(self.ask_all(|node| node.member_ids())?.concat())
     }
 
-    /// How many requests have made their handler panic. Each is a bug, and has cost its client the connection.
+    /// Returns the number of requests whose handler panicked. Each is a bug and has closed the client's connection.
     pub fn panics(&self) -> u64 {
         self.shared.panics()
     }
 
-    /// How many connections are open, and how many requests wait for their answer.
+    /// Returns the number of open connections, and of requests that wait for their answer.
     pub fn load(&self) -> Result<(usize, usize), ServerError> {
-        let loads = self.look_all(|event_loop| (event_loop.connection_count(), event_loop.node.borrow().waiting()))?;
+        let loads =
+            self.run_on_all_loops(|event_loop| (event_loop.connection_count(), event_loop.node.borrow().waiting()))?;
         Ok(loads.iter().fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1)))
     }
 
-    /// All groups together. Partitions are asked one after the other, so that requests are handled in between.
-    pub fn census(&self) -> Result<Census, ServerError> {
-        let (mut census, mut offsets) = (Census::default(), Vec::new());
+    /// Returns the totals of all groups. Reads one partition at a time, so that requests are handled in between.
+    pub fn group_totals(&self) -> Result<GroupTotals, ServerError> {
+        let (mut totals, mut offsets) = (GroupTotals::default(), Vec::new());
         for partition in 0..self.shared.owners().partitions() {
             let counted = self.ask_owner(partition, move |node| {
                 let coordinator = node.coordinator(partition)?;
@@ -96,12 +108,14 @@ impl Server {
                 };
                 let committed: Vec<_> = coordinator.offsets().map(of).collect();
                 let slack = coordinator.slack_of_all(node.clock().now().mono_ms);
-                Some((coordinator.state_counts(), slack, coordinator.member_count() as u64, committed))
+                let states = (coordinator.state_counts(), coordinator.consumer_state_counts());
+                Some((states, slack, coordinator.member_count() as u64, committed))
             })?;
-            let Some((states, slack, members, committed)) = counted else { continue };
-            census.states.iter_mut().zip(states).for_each(|(sum, count)| *sum += count);
-            census.slack.iter_mut().zip(slack).for_each(|(sum, count)| *sum += count);
-            census.members += members;
+            let Some(((states, consumer_states), slack, members, committed)) = counted else { continue };
+            totals.consumer_states.iter_mut().zip(consumer_states).for_each(|(sum, count)| *sum += count);
+            totals.states.iter_mut().zip(states).for_each(|(sum, count)| *sum += count);
+            totals.slack.iter_mut().zip(slack).for_each(|(sum, count)| *sum += count);
+            totals.members += members;
             offsets.extend(committed);
         }
         let places = offsets.iter().map(|(_, topic, index, _)| (topic.clone(), *index)).collect();
@@ -111,34 +125,34 @@ impl Server {
                 *lags.entry((group, topic)).or_default() += (end - offset).max(0);
             }
         }
-        census.lags = lags.into_iter().map(|((group, topic), lag)| (group, topic, lag)).collect();
-        Ok(census)
+        totals.lags = lags.into_iter().map(|((group, topic), lag)| (group, topic, lag)).collect();
+        Ok(totals)
     }
 
-    /// What all nodes have counted since the start.
-    pub fn tally(&self) -> Result<Tally, ServerError> {
-        let mut all = Tally::default();
-        for tally in self.ask_all(|node| node.metrics().clone())? {
-            all.add(&tally);
+    /// Returns the sum of all nodes' counts since the start.
+    pub fn metrics(&self) -> Result<Metrics, ServerError> {
+        let mut all = Metrics::default();
+        for metrics in self.ask_all(|node| node.metrics().clone())? {
+            all.add(&metrics);
         }
         all.fsyncs = self.health().unwrap_or_default().syncs;
         Ok(all)
     }
 
-    /// Everything about a group, and the monotonic millisecond of the answer; `None` if there is no such group.
-    pub fn look(&self, group_id: &str) -> Result<(Option<GroupSight>, u64), ServerError> {
+    /// Returns the state of a group, `None` if it does not exist, and the time in monotonic milliseconds.
+    pub fn inspect_group(&self, group_id: &str) -> Result<(Option<GroupView>, u64), ServerError> {
         let group_id = group_id.to_owned();
         let partition = self.partition_of(&group_id);
         self.ask_owner(partition, move |node| {
             let now_ms = node.clock().now().mono_ms;
-            let sight =
-                node.coordinator(partition).and_then(|coordinator| GroupSight::of(coordinator, &group_id, now_ms));
-            (sight, now_ms)
+            let view =
+                node.coordinator(partition).and_then(|coordinator| GroupView::of(coordinator, &group_id, now_ms));
+            (view, now_ms)
         })
     }
 
-    /// The members of a group whose client has closed its connection or is paused, so that only their timeouts end a
-    /// wait for them. Empty on the real clock, where those end by themselves, and if there is no such group.
+    /// Returns the members of a group whose client is disconnected or paused, so that only a timeout ends a wait for
+    /// them. Empty on the real clock, and if the group does not exist.
     pub fn silent_members(&self, group_id: &str) -> Result<Vec<String>, ServerError> {
         if !self.shared.clock().is_virtual() {
             return Ok(Vec::new());
@@ -146,24 +160,24 @@ impl Server {
         let group_id = group_id.to_owned();
         let partition = self.partition_of(&group_id);
         self.ask_owner(partition, move |node| {
-            let projection = node.coordinator(partition).and_then(|coordinator| coordinator.project(&group_id));
-            let members = projection.map(|projection| projection.members).unwrap_or_default();
-            let silent = members.iter().filter(|member| !node.hears(&group_id, &member.member_id));
-            silent.map(|member| member.member_id.to_string()).collect()
+            let names = node.coordinator(partition).and_then(|coordinator| coordinator.member_identities(&group_id));
+            let members = names.unwrap_or_default().into_iter().map(|(member_id, _)| member_id);
+            let silent = members.filter(|member_id| !node.is_responsive(&group_id, member_id));
+            silent.map(|member_id| member_id.to_string()).collect()
         })
     }
 
-    /// Waits until groups have changed since this returned `seen`, `timeout` at most. Returns what to pass next; a look
-    /// at a group after this returns includes every change that it counts. The first call passes a `timeout` of 0.
+    /// Waits until groups have changed since this returned `seen`, at most `timeout`. Returns the value for the next
+    /// call; a view after this returns includes every counted change. The first call passes a `timeout` of 0.
     pub fn wait_for_change(&self, seen: u64, timeout: Duration) -> Result<u64, ServerError> {
         let count = self.shared.wait_for_change(seen, timeout);
         self.check_running()?;
         Ok(count)
     }
 
-    /// These groups in a few figures each, by id, with at most `waits_max` waits, and the monotonic millisecond of the
-    /// last answer. One that is not there is left out. Partitions are asked one after the other, so that requests are
-    /// handled in between.
+    /// Returns summaries of these groups, by id, with at most `waits_max` waits each, and the time of the last one in
+    /// monotonic milliseconds. Missing groups are left out. Reads one partition at a time, so that requests are handled
+    /// in between.
     pub fn summaries(&self, group_ids: Vec<String>, waits_max: usize) -> Result<(Vec<Summary>, u64), ServerError> {
         let mut by_partition: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         for group_id in group_ids {
@@ -186,7 +200,7 @@ impl Server {
         Ok((summaries, now_ms))
     }
 
-    /// Where partitions of topics end: the offset that the next message will have; `None` of one that does not exist.
+    /// Returns the next offset of partitions of topics; `None` for a missing partition.
     pub fn log_ends(&self, partitions: Vec<(String, i32)>) -> Result<Vec<Option<i64>>, ServerError> {
         let count = partitions.len();
         let asked = Arc::new(partitions);
@@ -197,7 +211,7 @@ impl Server {
         Ok((0..count).map(|at| of_nodes.iter().find_map(|ends| ends[at])).collect())
     }
 
-    /// The partitions of `__consumer_offsets` whose clients are told `COORDINATOR_LOAD_IN_PROGRESS`.
+    /// Returns the partitions of `__consumer_offsets` that are being loaded.
     pub fn loading(&self) -> Result<Vec<u32>, ServerError> {
         let of_nodes = self.ask_all(|node| node.loading().collect::<Vec<u32>>())?;
         let mut loading = of_nodes.concat();

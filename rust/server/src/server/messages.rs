@@ -1,4 +1,4 @@
-//! What tests do with topics without a client: produce, read, add partitions.
+//! Reads and writes topics for tests, without a client: produce, read, add partitions.
 
 use std::sync::mpsc::sync_channel;
 
@@ -27,34 +27,34 @@ const PRODUCE_BY_NAME: i16 = 12;
 const CREATE_PARTITIONS: i16 = 3;
 const ACKS_ALL: i16 = -1;
 
-/// Bytes of records in one batch, about: several batches are appended instead of one that is too large for the topic.
+/// Approximate bytes of records per batch. Larger input is split into several batches.
 const BATCH_BYTES: usize = 256 << 10;
 
 /// Bytes that one order to a node reads.
 const READ_BYTES: usize = 1 << 20;
 
-/// Bytes that the records of one batch may take up when they are decompressed.
+/// Maximum decompressed bytes of the records of one batch.
 const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
 
-/// A key and a value; `None` is null.
+/// Key and value; `None` is null.
 pub type KeyValue = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// One message of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its partition.
+    /// The partition index.
     pub partition: i32,
-    /// Its offset in the partition.
+    /// The offset in the partition.
     pub offset: i64,
-    /// Milliseconds since the Unix epoch, as the topic's `message.timestamp.type` says.
+    /// Milliseconds since the Unix epoch, of the kind in the topic's `message.timestamp.type`.
     pub timestamp_ms: i64,
-    /// `None` is null.
+    /// The key; `None` is null.
     pub key: Option<Vec<u8>>,
-    /// `None` is null.
+    /// The value; `None` is null.
     pub value: Option<Vec<u8>>,
 }
 
-/// The messages of some batches from offset `from` on, and the offset behind them. Errors: what cannot be read.
+/// Decodes the messages of batches from offset `from` on. Returns them with the next offset. Errors: undecodable bytes.
 fn decoded(partition: i32, bytes: &[u8], from: i64) -> Result<(Vec<Message>, i64), String> {
     let (mut messages, mut next) = (Vec::new(), from);
     for batch in batches(bytes) {
@@ -81,7 +81,7 @@ fn decoded(partition: i32, bytes: &[u8], from: i64) -> Result<(Vec<Message>, i64
     Ok((messages, next))
 }
 
-/// Splits records into batches that are not too large.
+/// Splits records into batches below the size limit.
 fn batched(records: Vec<KeyValue>) -> Vec<Vec<KeyValue>> {
     let (mut batches, mut bytes) = (Vec::<Vec<KeyValue>>::new(), 0);
     for record in records {
@@ -100,7 +100,7 @@ fn batched(records: Vec<KeyValue>) -> Vec<Vec<KeyValue>> {
     batches
 }
 
-/// A Produce of one batch.
+/// Creates a Produce of one batch.
 fn produce_request(topic: &str, partition: i32, records: &[KeyValue], now_ms: i64) -> ProduceRequest {
     let mut batch = BatchWriter::default();
     for (key, value) in records {
@@ -113,14 +113,14 @@ fn produce_request(topic: &str, partition: i32, records: &[KeyValue], now_ms: i6
     ProduceRequest::default().with_acks(ACKS_ALL).with_topic_data(vec![topic])
 }
 
-/// The name of a protocol error and what it says.
+/// Returns the name of a protocol error with its message.
 fn reason(code: i16, message: Option<&StrBytes>) -> String {
     let name = ErrorCode::from_code(code).map_or("an unknown error", ErrorCode::name);
     message.map_or_else(|| name.to_owned(), |message| format!("{name}: {message}"))
 }
 
 impl Server {
-    /// How many partitions a topic has. Errors: `UnknownTopic`.
+    /// Returns the number of partitions of a topic. Errors: `UnknownTopic`.
     pub fn partition_count(&self, topic: &str) -> Result<i32, ServerError> {
         let name = topic.to_owned();
         let found = self.ask(0, move |node| {
@@ -134,7 +134,7 @@ impl Server {
         })
     }
 
-    /// The place of the node that leads a partition. Errors: `UnknownTopic`, `UnknownTopicPartition`.
+    /// Returns the index of the node that leads a partition. Errors: `UnknownTopic`, `UnknownTopicPartition`.
     fn leader_place(&self, topic: &str, partition: i32) -> Result<usize, ServerError> {
         let partitions = self.partition_count(topic)?;
         let name = topic.to_owned();
@@ -143,7 +143,7 @@ impl Server {
         leader.map(SharedState::place_of).ok_or(ServerError::UnknownTopicPartition { topic, partition, partitions })
     }
 
-    /// Appends messages to a partition, as a producer with `acks=all`. Returns their offsets once they are durable.
+    /// Appends messages to a partition, like a producer with `acks=all`. Returns their offsets once they are durable.
     /// Errors: `UnknownTopic`, `UnknownTopicPartition`, `NotProduced`.
     pub fn produce(&self, topic: &str, partition: i32, records: Vec<KeyValue>) -> Result<Vec<i64>, ServerError> {
         let at = self.leader_place(topic, partition)?;
@@ -171,7 +171,7 @@ impl Server {
         Ok(offsets)
     }
 
-    /// Every message of a topic, by partition and offset. Errors: `UnknownTopic`, `Unreadable`.
+    /// Returns every message of a topic, by partition and offset. Errors: `UnknownTopic`, `Unreadable`.
     pub fn messages(&self, topic: &str) -> Result<Vec<Message>, ServerError> {
         let mut messages = Vec::new();
         for partition in 0..self.partition_count(topic)? {
@@ -193,7 +193,7 @@ impl Server {
         Ok(messages)
     }
 
-    /// Adds partitions to a topic. Returns how many it has then. Errors: `UnknownTopic`, `NotGrown`.
+    /// Adds partitions to a topic. Returns its number of partitions. Errors: `UnknownTopic`, `NotGrown`.
     pub fn add_partitions(&self, topic: &str, added: i32) -> Result<i32, ServerError> {
         let total = self.partition_count(topic)?.saturating_add(added);
         let asked = CreatePartitionsTopic::default()
@@ -212,7 +212,7 @@ impl Server {
     }
 }
 
-/// Whole batches of a partition that this node leads, from the one with offset `from` on.
+/// Reads whole batches of a partition that this node leads, from the one with offset `from` on.
 fn read(node: &mut Node, topic: &str, partition: i32, from: i64) -> Result<Bytes, String> {
     node.catch_up();
     node.topics().read(topic, partition, from, READ_BYTES).map_err(|error| error.name().to_owned())

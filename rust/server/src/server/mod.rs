@@ -1,8 +1,8 @@
-//! A running server, and the handle by which it is started, controlled and stopped.
+//! The handle that starts, controls and stops a server.
 //!
-//! A method of [`Server`] is an order to the threads of nodes, which they carry out between two requests. Starting and
-//! stopping are here; what tests make a server do is in `controls.rs`, what operators read in `inspect.rs`, partitions
-//! and nodes in `partitions.rs`, the network in `network.rs`, topics in `topics.rs` and `messages.rs`, time in `clock.rs`.
+//! Methods of [`Server`] are orders to the nodes' threads, executed between two requests. This file starts and stops;
+//! `controls.rs` has the controls of tests, `inspect.rs` the views of operators, `partitions.rs` partitions and nodes,
+//! `network.rs` the network, `topics.rs` and `messages.rs` topics, `clock.rs` time.
 
 mod clock;
 pub mod controls;
@@ -25,6 +25,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rota_security::{
+    sasl::{Mechanism, Sasl},
+    tls::{BadTls, TlsFiles},
+};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
@@ -33,7 +37,7 @@ use crate::{
         entropy::RandomBits,
         error::ServerError,
         owners::FIRST_NODE,
-        place::{Place, default_host, kafka_uuid, split_address},
+        place::{Place, default_host, is_loopback, kafka_uuid, split_address},
         settings::Settings,
     },
     client::trace::Trace,
@@ -50,25 +54,31 @@ use crate::{
     },
 };
 
-/// How to start a server.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// `HOST:PORT` of the first node; the others have the ports that follow. Port 0 picks free ones.
+    /// `HOST:PORT` of the first node; the others have the following ports. Port 0 chooses free ports.
     pub listen: String,
-    /// `HOST:PORT` that clients are sent to for the first node, and the ports that follow for the others; by default
-    /// where they have reached the server.
+    /// Advertised `HOST:PORT` of the first node, and the following ports for the others; `None`: the address at which
+    /// the client reached the server.
     pub advertise: Option<String>,
-    /// How many nodes there are, each with a thread and a port of its own.
+    /// Number of nodes, each with its own thread and port.
     pub nodes: u32,
     /// Kafka's broker settings.
     pub settings: Settings,
-    /// Whether the coordinators' time stands still until it is advanced.
+    /// The files of TLS; `None`: those in `settings`, and without any, plaintext.
+    pub tls: Option<TlsFiles>,
+    /// How clients authenticate; `None`: they do not.
+    pub sasl: Option<Arc<Sasl>>,
+    /// Whether clients beyond this machine may send passwords without TLS.
+    pub allow_plaintext_passwords: bool,
+    /// Whether the coordinators use a virtual clock.
     pub virtual_clock: bool,
-    /// Who is shown every request and answer.
+    /// The trace of requests and answers.
     pub trace: Option<Trace>,
-    /// Where topics, groups and offsets are kept; `None`: in memory.
+    /// The data directory of topics, groups and offsets; `None`: in memory.
     pub data: Option<DataConfig>,
-    /// Whether, and where, everything that coordinators are told is written down.
+    /// The journal of the coordinators' events; `None`: none is written.
     pub journal: Option<JournalConfig>,
 }
 
@@ -79,6 +89,9 @@ impl Default for ServerConfig {
             advertise: None,
             nodes: 1,
             settings: Settings::default(),
+            tls: None,
+            sasl: None,
+            allow_plaintext_passwords: false,
             virtual_clock: false,
             trace: None,
             data: None,
@@ -90,13 +103,13 @@ impl Default for ServerConfig {
 /// A running server. Dropping it stops it.
 pub struct Server {
     host: String,
-    /// As it was asked for, for nodes that come back.
+    /// The listen host, for nodes that are restarted.
     listen_host: String,
     shared: Arc<SharedState>,
     nodes: Vec<NodeHandle>,
-    /// Write: a partition is being handed over. Read: somebody relies on where one is.
+    /// Locked for writing while a partition is handed over, for reading while an order depends on owners.
     moving: RwLock<()>,
-    /// The partitions whose loading was held when they were handed over last.
+    /// Partitions whose loading was held at their last handover.
     held_loads: Mutex<BTreeMap<u32, Receiver<Result<(), ServerError>>>>,
     running: Mutex<Option<Vec<Running>>>,
     report: Option<StartReport>,
@@ -114,12 +127,25 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Starts a server; it answers requests when this returns, and has loaded what its data directory has. Meanwhile
-    /// clients are told `COORDINATOR_LOAD_IN_PROGRESS`.
+    /// Starts a server. It answers requests when this returns, and has loaded its data directory. Until then clients
+    /// get `COORDINATOR_LOAD_IN_PROGRESS`.
     pub fn start(config: ServerConfig) -> Result<Server, ServerError> {
         let mut settings = config.settings;
         settings.check()?;
+        let tls = match (config.tls, settings.tls()?) {
+            (Some(_), Some(_)) => {
+                let both = "the server's certificate is given twice: use --tls-cert or `ssl.keystore.*`, not both";
+                return Err(BadTls::Settings(both.to_owned()).into());
+            }
+            (given, set) => given.or(set).map(|files| files.load()).transpose()?,
+        };
         let (listen_host, listen_port) = split_address("listen on", &config.listen)?;
+        let sends_passwords = config.sasl.as_ref().is_some_and(|sasl| sasl.mechanisms.contains(&Mechanism::Plain));
+        if sends_passwords && tls.is_none() && !config.allow_plaintext_passwords && !is_loopback(&listen_host) {
+            let exposed = "PLAIN without TLS sends passwords over the network in plain text: give a certificate, or use \
+                           SCRAM-SHA-512; to allow it nevertheless, give --allow-plaintext-passwords";
+            return Err(BadTls::Settings(exposed.to_owned()).into());
+        }
         let listen_ports = ports_from(listen_port, config.nodes)?;
         let listeners = listen_all(&listen_host, &listen_ports)?;
         let bound = |listener: &StdListener| listener.local_addr().map(|address| address.port());
@@ -141,11 +167,11 @@ impl Server {
             None => SharedState::new(settings, place, clock),
             Some(data) => SharedState::on_disk(settings, place, clock, data)?,
         };
-        let shared = Arc::new(shared.traced(config.trace).journaled(config.journal)?);
+        let shared = Arc::new(shared.protected(tls, config.sasl).traced(config.trace).journaled(config.journal)?);
         let (loads, loaded) = sync_channel(shared.owners().partitions() as usize);
         let (mut nodes, mut running) = (Vec::new(), Vec::new());
         for ((node_id, listener), port) in (FIRST_NODE..).zip(listeners).zip(bound) {
-            // A node that does not start ends those that have: nobody is left to give them orders.
+            // If a node does not start, the nodes that run are stopped with the handle.
             let (commands, node) = start_node(&shared, node_id, listener, loads.clone())?;
             nodes.push(NodeHandle { port, commands });
             running.push(node);
@@ -158,7 +184,7 @@ impl Server {
         let (moving, held_loads, running) = (RwLock::default(), Mutex::default(), Mutex::new(Some(running)));
         drop(loads);
         let mut server = Server { host, listen_host, shared, nodes, moving, held_loads, running, report: None };
-        // Ends when every partition has reported, in whatever order.
+        // Ends when every partition has reported.
         let mut failed = Vec::new();
         for error in loaded.iter().filter_map(Result::err) {
             match error {
@@ -171,7 +197,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What the start has found in the data directory.
+    /// Returns what the start found in the data directory.
     fn start_report(&self, failed: Vec<String>) -> Result<Option<StartReport>, ServerError> {
         let Some(data) = self.shared.data() else { return Ok(None) };
         let count = |node: &mut Node| (node.group_count(), node.offset_count());
@@ -181,54 +207,75 @@ impl Server {
         Ok(Some(StartReport { lines, groups, offsets, took: data.began.elapsed(), is_read_only: data.is_read_only }))
     }
 
-    /// What the start has found in the data directory; `None`: everything is in memory.
+    /// Returns what the start found in the data directory; `None`: in memory.
     pub fn report(&self) -> Option<&StartReport> {
         self.report.as_ref()
     }
 
-    /// How the data directory is; `None`: everything is in memory.
+    /// Returns the health of the data directory; `None`: in memory.
     pub fn health(&self) -> Option<Health> {
         self.shared.data().map(DataDir::health)
     }
 
-    /// How the journal is; `None`: none is written.
+    /// Returns the health of the journal; `None`: none is written.
     pub fn journal(&self) -> Option<JournalHealth> {
         self.shared.journal().map(Journal::health)
     }
 
-    /// The host and port at which this machine reaches the first node.
+    /// Returns host and port of the first node, as this machine reaches it.
     pub fn address(&self) -> (String, u16) {
         (self.host.clone(), self.nodes[0].port)
     }
 
-    /// Of every node its id, and the host and port at which this machine reaches it.
+    /// Returns id, host and port of every node, as this machine reaches it.
     pub fn addresses(&self) -> Vec<(i32, String, u16)> {
         let address = |(node_id, node): (i32, &NodeHandle)| (node_id, self.host.clone(), node.port);
         (FIRST_NODE..).zip(&self.nodes).map(address).collect()
     }
 
-    /// The version of rota.
+    /// Returns the version of rota.
     pub fn version(&self) -> &'static str {
         env!("CARGO_PKG_VERSION")
     }
 
-    /// (name, Kafka's default, value) of every setting, by name.
+    /// Returns (name, Kafka's default, value) of every setting, by name.
     pub fn settings(&self) -> Vec<(&'static str, &'static str, String)> {
         self.shared.settings().rows()
     }
 
-    /// Stops the server: requests that wait are answered `NOT_COORDINATOR`, connections are closed, the threads end.
-    /// A server that has been stopped stays so.
+    /// Whether the listeners use TLS.
+    pub fn has_tls(&self) -> bool {
+        self.shared.tls().is_some()
+    }
+
+    /// Whether clients authenticate.
+    pub fn has_sasl(&self) -> bool {
+        self.shared.sasl().is_some()
+    }
+
+    /// Returns the advertised host if the server's certificate does not name it: clients refuse the connection.
+    pub fn unnamed_host(&self) -> Option<&str> {
+        let (tls, host) = (self.shared.tls()?, self.shared.advertised_host()?);
+        (!tls.names(host)).then_some(host)
+    }
+
+    /// Returns why connections were closed because of their security, one line each, since the last call.
+    pub fn take_refusals(&self) -> Vec<String> {
+        self.shared.refusals().take_lines()
+    }
+
+    /// Stops the server: waiting requests get `NOT_COORDINATOR`, connections are closed, the threads end. Repeated
+    /// calls do nothing.
     pub fn stop(&self, timeout: Duration) -> Result<(), ServerError> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let deadline = Instant::now() + timeout;
         let mut ending = Vec::new();
         for Running { stop, ended, thread } in running.unwrap_or_default() {
-            // A thread that has ended already does not listen.
+            // A thread that has ended does not receive the message.
             let _ended = stop.send(());
             ending.push((ended, thread));
         }
-        // One that does not end in time, or has died, is no reason not to wait for the others.
+        // The other threads are waited for even if one does not end in time or has panicked.
         let mut outcome = Ok(());
         for (ended, thread) in ending {
             let of_this = match ended.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -239,7 +286,7 @@ impl Server {
             };
             outcome = outcome.and(of_this);
         }
-        // Nobody appends any more: what there is becomes durable, and the directory is free.
+        // There are no more appends. Everything becomes durable, and the directory is unlocked.
         if let Some(journal) = self.shared.journal() {
             journal.close();
         }
@@ -249,7 +296,7 @@ impl Server {
         outcome
     }
 
-    /// Does something on the thread of the node at this place and waits for what comes of it.
+    /// Runs a function on the thread of the node with this index, and waits for its result.
     pub(crate) fn ask<R: Send + 'static>(
         &self,
         at: usize,
@@ -259,16 +306,16 @@ impl Server {
         self.answered(&answer)
     }
 
-    /// Does something on the threads of all nodes and waits for what comes of it, in the order of the nodes.
+    /// Runs a function on the threads of all nodes, and waits for the results in node order.
     fn ask_all<R: Send + 'static>(
         &self,
         order: impl Fn(&mut Node) -> R + Clone + Send + 'static,
     ) -> Result<Vec<R>, ServerError> {
-        self.look_all(move |event_loop| order(&mut event_loop.node.borrow_mut()))
+        self.run_on_all_loops(move |event_loop| order(&mut event_loop.node.borrow_mut()))
     }
 
-    /// Does something on the threads of all nodes, with their connections, in the order of the nodes.
-    fn look_all<R: Send + 'static>(
+    /// Runs a function on the event loops of all nodes, and waits for the results in node order.
+    fn run_on_all_loops<R: Send + 'static>(
         &self,
         order: impl Fn(&Rc<EventLoop>) -> R + Clone + Send + 'static,
     ) -> Result<Vec<R>, ServerError> {
@@ -276,7 +323,7 @@ impl Server {
         answers?.iter().map(|answer| self.answered(answer)).collect()
     }
 
-    /// Does something on the thread of the node that owns `partition`, which stays there meanwhile.
+    /// Runs a function on the thread of the node that owns `partition`, which does not move meanwhile.
     fn ask_owner<R: Send + 'static>(
         &self,
         partition: u32,
@@ -286,7 +333,7 @@ impl Server {
         self.ask(SharedState::place_of(self.owner(partition)?), order)
     }
 
-    /// Hands an order to the thread of the node at this place; what comes of it will be there.
+    /// Sends an order to the thread of the node with this index. The receiver gets its result.
     fn order<R: Send + 'static>(
         &self,
         at: usize,
@@ -294,7 +341,7 @@ impl Server {
     ) -> Result<Receiver<R>, ServerError> {
         let (reply, answer): (SyncSender<R>, Receiver<R>) = sync_channel(1);
         let command: Command = Box::new(move |event_loop| {
-            // Whoever asked may have given up.
+            // The caller may have timed out.
             let _nobody = reply.send(order(event_loop));
         });
         self.nodes[at].commands.send(command).map_err(|_| self.gone())?;
@@ -305,7 +352,7 @@ impl Server {
         answer.recv().map_err(|_| self.gone())
     }
 
-    /// Whether orders are followed at all.
+    /// Checks that the server runs.
     fn check_running(&self) -> Result<(), ServerError> {
         self.ask_all(|_| ()).map(drop)
     }
@@ -318,7 +365,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // There is nobody to tell that it took too long; the thread goes on to its end.
+        // An error has no receiver here. The thread continues to its end.
         let _late = self.stop(Duration::from_secs(5));
     }
 }

@@ -1,4 +1,4 @@
-//! The server's handle, for tests: the network between clients and nodes.
+//! Network controls of a server for tests.
 
 use std::{
     rc::Rc,
@@ -20,10 +20,10 @@ use crate::{
     node::shared_state::SharedState,
 };
 
-/// The partitions that a node loads when it comes back, and how each ends.
+/// The partitions that a restarted node loads, and their results.
 type Loads = Vec<(u32, Receiver<Result<(), ServerError>>)>;
 
-/// The API of this name.
+/// Returns the API of this name.
 fn served(name: &str) -> Result<i16, ServerError> {
     let found = APIS.iter().find(|api| api.name == name).map(|api| api.key);
     found.ok_or_else(|| {
@@ -33,8 +33,7 @@ fn served(name: &str) -> Result<i16, ServerError> {
 }
 
 impl Server {
-    /// From now on answers are written so much later, in real time: those of one API, and of one node, if they are
-    /// given.
+    /// Delays answers by `ms` milliseconds of real time from now on, optionally of one API or one node.
     pub fn delay_answers(
         &self,
         delay: Duration,
@@ -44,7 +43,7 @@ impl Server {
         self.begin_fault(Some(delay), api, node_id, None)
     }
 
-    /// The next `times` requests are carried out, and their connections closed instead of answered.
+    /// Handles the next `times` requests, but closes their connections instead of answering.
     pub fn drop_answers(&self, api: Option<&str>, times: u32, node_id: Option<i32>) -> Result<FaultId, ServerError> {
         self.begin_fault(None, api, node_id, Some(times))
     }
@@ -62,19 +61,18 @@ impl Server {
         Ok(self.shared.controls().begin_fault(NetworkFault { delay, api_key, node_id, times }))
     }
 
-    /// Ends a fault of the network: answers that it delays are written now.
+    /// Ends a network fault. Answers that it delays are written now.
     pub fn end_fault(&self, id: FaultId) -> Result<(), ServerError> {
         self.shared.controls().end_fault(id);
-        self.look_all(|event_loop| event_loop.wake_all()).map(drop)
+        self.run_on_all_loops(|event_loop| event_loop.wake_all()).map(drop)
     }
 
-    /// Of a fault of the network how many requests it has concerned, and how many it is still to, `None` without a
-    /// limit.
+    /// Returns how many requests a network fault has affected, and how many it still will; `None`: without limit.
     pub fn fault(&self, id: FaultId) -> (u32, Option<u32>) {
         self.shared.controls().fault_count(id)
     }
 
-    /// Closes all connections, or those of one node. Returns how many those were.
+    /// Closes all connections, or those of one node. Returns their number.
     pub fn drop_connections(&self, node_id: Option<i32>) -> Result<usize, ServerError> {
         let drop_all = |event_loop: &Rc<EventLoop>| {
             let count = event_loop.connection_count();
@@ -82,7 +80,7 @@ impl Server {
             count
         };
         match node_id {
-            None => Ok(self.look_all(drop_all)?.iter().sum()),
+            None => Ok(self.run_on_all_loops(drop_all)?.iter().sum()),
             Some(node_id) => {
                 let dropped = self.order(self.place_of_node(node_id)?, drop_all)?;
                 self.answered(&dropped)
@@ -90,8 +88,8 @@ impl Server {
         }
     }
 
-    /// Takes a node down: it stops listening, its connections are closed without an answer, and its coordinators forget
-    /// what is not in the log. The other nodes do not name it any more. A node that is down stays so.
+    /// Takes a node down: it stops listening, its connections close without an answer, and its coordinators lose what
+    /// is not in the log. The other nodes do not name it. No effect on a node that is down.
     pub fn stop_node(&self, node_id: i32) -> Result<(), ServerError> {
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         let at = self.place_of_node(node_id)?;
@@ -106,11 +104,11 @@ impl Server {
             let event_loop = Rc::clone(event_loop);
             tokio::task::spawn_local(async move {
                 event_loop.listening.settled().await;
-                // Those that were accepted before the listener was closed.
+                // Connections accepted before the listener was closed.
                 event_loop.end_all(Ending::Now);
                 event_loop.emptied().await;
                 event_loop.node.borrow_mut().forget_coordinators();
-                // The server may have been stopped meanwhile.
+                // The server may have stopped meanwhile.
                 let _nobody = report.send(());
             });
         })?;
@@ -118,7 +116,7 @@ impl Server {
         self.answered(&closed)
     }
 
-    /// Brings a node that is down back, on the port that it had: it loads what is in the log, and then listens.
+    /// Restarts a node on its port: it loads its partitions from the log, then listens.
     pub fn start_node(&self, node_id: i32) -> Result<(), ServerError> {
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         let at = self.place_of_node(node_id)?;
@@ -137,6 +135,7 @@ impl Server {
             (node.holds_loads(), node.to_load().into_iter().map(load).collect())
         })?;
         let (is_held, loads) = self.answered(&loads)?;
+        let is_held = is_held || self.shared.log().holds_opens();
         let mut outcome = Ok(());
         for (partition, loaded) in loads {
             if is_held {
@@ -151,16 +150,16 @@ impl Server {
         outcome
     }
 
-    /// The ids of the nodes that are down.
+    /// Returns the ids of the nodes that are down.
     pub fn down_nodes(&self) -> Vec<i32> {
         self.shared.outages().ids()
     }
 
-    /// Ends everything that a test has asked for: injected errors, pauses, faults of the network and of the log, loads
-    /// that are held, nodes that are down. Topics, messages, groups and time stay.
+    /// Ends everything that tests have set: injected errors, pauses, network and log faults, held loads, nodes that are
+    /// down. Topics, messages, groups and time stay.
     pub fn reset(&self) -> Result<(), ServerError> {
         let paused = self.shared.controls().end_all();
-        self.look_all(move |event_loop| {
+        self.run_on_all_loops(move |event_loop| {
             for member in &paused {
                 event_loop.pause(member, false);
             }
@@ -169,11 +168,12 @@ impl Server {
         self.shared.log().forget_faults();
         self.delay_appends(0)?;
         self.release_appends()?;
+        self.release_opens()?;
         self.release_loads()?;
         self.down_nodes().into_iter().try_for_each(|node_id| self.start_node(node_id))
     }
 
-    /// The place of a node.
+    /// Returns the index of a node.
     pub(super) fn place_of_node(&self, node_id: i32) -> Result<usize, ServerError> {
         let nodes = self.nodes.len() as u32;
         let exists = (FIRST_NODE..FIRST_NODE + nodes as i32).contains(&node_id);

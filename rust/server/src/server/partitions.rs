@@ -1,4 +1,4 @@
-//! Which node owns which partition of `__consumer_offsets`, and how a partition is handed to another node.
+//! Moves partitions of `__consumer_offsets` between nodes.
 
 use std::{
     rc::Rc,
@@ -13,12 +13,12 @@ use crate::{
 };
 
 impl Server {
-    /// The partition of `__consumer_offsets` in which a group is.
+    /// Returns the partition of `__consumer_offsets` that owns a group.
     pub fn partition_of(&self, group_id: &str) -> u32 {
         rota_core::partition_for(group_id, self.shared.owners().partitions())
     }
 
-    /// The id of the node that owns a partition of `__consumer_offsets`.
+    /// Returns the id of the node that owns a partition of `__consumer_offsets`.
     pub fn owner(&self, partition: u32) -> Result<i32, ServerError> {
         self.owned(partition).map(|owner| owner.node_id)
     }
@@ -28,9 +28,9 @@ impl Server {
         self.shared.owners().of(partition).ok_or(ServerError::UnknownPartition { partition, partitions })
     }
 
-    /// Hands a partition of `__consumer_offsets` to a node, while clients use it: the node that owns it unloads it,
-    /// the other one fences what the first has in flight, and replays what is durable. To its own node it is loaded
-    /// anew. Returns when it is loaded, or at once if loading is held.
+    /// Hands a partition of `__consumer_offsets` to a node while clients use it: its owner unloads it, and the other
+    /// node fences appends in flight and replays what is durable. A handover to the owner reloads it. Returns when it
+    /// is loaded, or at once if loads or opens are held.
     pub fn move_partition(&self, partition: u32, node_id: i32) -> Result<(), ServerError> {
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         let from = self.owned(partition)?;
@@ -39,37 +39,68 @@ impl Server {
             return Err(ServerError::NodeIsDown { node_id });
         }
         let given = self.ask(SharedState::place_of(from.node_id), move |node| node.give_up(partition))?;
-        let (epoch, voices) = given.map_or((from.epoch, Vec::new()), |given| (given.epoch, given.voices));
+        let (epoch, clients) = given.map_or((from.epoch, Vec::new()), |given| (given.epoch, given.clients));
         let (report, loaded) = sync_channel(1);
         let begun = self.order(to, move |event_loop| {
             let epoch = epoch + 1;
             let node = &mut *event_loop.node.borrow_mut();
-            node.take_over(partition, epoch, voices);
+            node.take_over(partition, epoch, clients);
             tokio::task::spawn_local(loading::load(Rc::clone(event_loop), partition, epoch, Some(report)));
             node.holds_loads()
         })?;
-        if self.answered(&begun)? {
+        if self.answered(&begun)? || self.shared.log().holds_opens() {
             self.held_loads.lock().unwrap_or_else(PoisonError::into_inner).insert(partition, loaded);
             return Ok(());
         }
         self.answered(&loaded)?
     }
 
-    /// From now on a partition that is handed over is not loaded: clients are told `COORDINATOR_LOAD_IN_PROGRESS`.
-    /// One that is being handed over is loaded before.
+    /// Holds the loading of partitions that are handed over from now on: clients get `COORDINATOR_LOAD_IN_PROGRESS`.
+    /// Current handovers load first.
     pub fn hold_loads(&self) -> Result<(), ServerError> {
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         self.ask_all(Node::hold_loads).map(drop)
     }
 
-    /// Partitions are loaded again, those that were held first; returns how many those are, when they are loaded.
+    /// Resumes loading. Returns the number of held partitions, once they are loaded, or at once if opens are held.
     pub fn release_loads(&self) -> Result<usize, ServerError> {
         let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         self.ask_all(Node::release_loads)?;
-        let held = std::mem::take(&mut *self.held_loads.lock().unwrap_or_else(PoisonError::into_inner));
-        for loaded in held.values() {
-            self.answered(loaded)??;
+        self.finish_held_loads()
+    }
+
+    /// Keeps the log of each partition that is handed over from opening, from now on. Its clients get
+    /// `COORDINATOR_LOAD_IN_PROGRESS`.
+    pub fn hold_opens(&self) -> Result<(), ServerError> {
+        let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
+        self.check_running()?;
+        self.shared.log().hold_opens();
+        Ok(())
+    }
+
+    /// Opens complete again. Returns how many were held, when their partitions are loaded, or at once if loads are
+    /// held.
+    pub fn release_opens(&self) -> Result<usize, ServerError> {
+        let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
+        let released = self.shared.log().release_opens();
+        self.ask_all(Node::settle)?;
+        self.finish_held_loads()?;
+        Ok(released)
+    }
+
+    /// Waits for all partitions whose load was held, unless something still holds them. Returns how many those are, or
+    /// the error of the first one that failed.
+    fn finish_held_loads(&self) -> Result<usize, ServerError> {
+        let loads_are_held = self.ask_all(|node| node.holds_loads())?.contains(&true);
+        let mut held = self.held_loads.lock().unwrap_or_else(PoisonError::into_inner);
+        if loads_are_held || self.shared.log().holds_opens() {
+            return Ok(held.len());
         }
-        Ok(held.len())
+        let waited_for = std::mem::take(&mut *held);
+        drop(held);
+        let loads: Vec<Result<(), ServerError>> =
+            waited_for.values().map(|loaded| self.answered(loaded).and_then(|loaded| loaded)).collect();
+        loads.into_iter().collect::<Result<(), ServerError>>()?;
+        Ok(waited_for.len())
     }
 }

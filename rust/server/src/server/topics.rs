@@ -1,4 +1,4 @@
-//! Topics that are created without a request.
+//! Creates topics without a request.
 
 use super::Server;
 use crate::base::error::ServerError;

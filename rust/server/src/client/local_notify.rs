@@ -1,4 +1,4 @@
-//! Wakes one task of the same thread. Whoever is told before it waits does not wait.
+//! A notification for one task on the same thread. A notification before the wait is not lost.
 
 use std::{
     cell::{Cell, RefCell},
@@ -6,26 +6,26 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// The bell of one task.
+/// Notifies one task, like `tokio::sync::Notify` without atomic operations.
 #[derive(Debug, Default)]
-pub struct Wake {
-    told: Cell<bool>,
-    /// Whom to wake; kept while the task does not wait, which costs it a useless look at most.
+pub struct LocalNotify {
+    is_notified: Cell<bool>,
+    /// The task to wake. It stays here after a wait ends, so a task that does not wait may be polled once in vain.
     waker: RefCell<Option<Waker>>,
 }
 
-impl Wake {
-    /// Wakes the task, now or when it waits next.
-    pub fn tell(&self) {
-        self.told.set(true);
+impl LocalNotify {
+    /// Wakes the task. If it does not wait, its next wait ends at once.
+    pub fn notify(&self) {
+        self.is_notified.set(true);
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
     }
 
-    /// Ready once it has been told, and then not until it is told again.
+    /// Ready after a notification, which it consumes.
     pub fn poll(&self, context: &Context<'_>) -> Poll<()> {
-        if self.told.take() {
+        if self.is_notified.take() {
             return Poll::Ready(());
         }
         let waker = &mut *self.waker.borrow_mut();
@@ -36,8 +36,8 @@ impl Wake {
         Poll::Pending
     }
 
-    /// Waits until it is told.
-    pub async fn told(&self) {
+    /// Waits for a notification and consumes it.
+    pub async fn notified(&self) {
         poll_fn(|context| self.poll(context)).await;
     }
 }
@@ -64,18 +64,18 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_woken_and_who_was_told_before_does_not_wait() {
-        let (wake, counted) = (Wake::default(), Arc::new(Counted::default()));
+    fn a_notification_before_the_wait_is_not_lost() {
+        let (notify, counted) = (LocalNotify::default(), Arc::new(Counted::default()));
         let waker = Waker::from(Arc::clone(&counted));
         let context = Context::from_waker(&waker);
-        wake.tell();
-        assert!(wake.poll(&context).is_ready());
-        assert!(wake.poll(&context).is_pending());
+        notify.notify();
+        assert!(notify.poll(&context).is_ready());
+        assert!(notify.poll(&context).is_pending());
         assert_eq!(counted.0.load(Ordering::Relaxed), 0);
-        wake.tell();
-        wake.tell();
+        notify.notify();
+        notify.notify();
         assert!(counted.0.load(Ordering::Relaxed) > 0);
-        assert!(wake.poll(&context).is_ready());
-        assert!(wake.poll(&context).is_pending());
+        assert!(notify.poll(&context).is_ready());
+        assert!(notify.poll(&context).is_pending());
     }
 }
