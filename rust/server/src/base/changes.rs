@@ -1,12 +1,12 @@
-//! Wakes threads that wait for groups to change, such as tests that wait until a group is stable.
+//! Wakes threads that wait for a change of groups, such as tests that wait until a group is stable.
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-/// Counts the moments at which groups change: a rebalance begins, its join phase completes, it settles, a partition has
-/// been loaded. Heartbeats and commits do not count.
+/// Counts changes of groups: a rebalance begins, its join phase completes, it settles, a partition is loaded.
+/// Heartbeats and commits do not count.
 #[derive(Debug, Default)]
 pub struct Changes {
     count: Mutex<u64>,
@@ -18,13 +18,13 @@ impl Changes {
         self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A group has changed.
+    /// Counts a change.
     pub fn notify(&self) {
         *self.lock() += 1;
         self.changed.notify_all();
     }
 
-    /// Waits until the count is not `seen` any more, `timeout` at most. Returns the count.
+    /// Waits until the count differs from `seen`, at most `timeout`. Returns the count.
     pub fn wait_beyond(&self, seen: u64, timeout: Duration) -> u64 {
         let count = self.lock();
         let waited = self.changed.wait_timeout_while(count, timeout, |count| *count == seen);

@@ -1,4 +1,4 @@
-//! Time as the nodes see it: real, or standing still until it is moved. All nodes of a server have the same.
+//! The clock of the nodes: real, or virtual. All nodes of a server share it.
 
 use std::{
     sync::{
@@ -10,19 +10,19 @@ use std::{
 
 use rota_core::request::Now;
 
-/// Both clocks of the coordinators, and when the real one will show an instant.
+/// The coordinators' monotonic and wall time.
 #[derive(Clone, Debug)]
 pub enum Clock {
-    /// Monotonic time counts from the start of the server.
+    /// Real time; monotonic time counts from the start of the server.
     Real {
-        /// Monotonic zero.
+        /// The monotonic zero.
         started: Instant,
     },
-    /// Stands still.
+    /// Virtual time, which moves only on request.
     Virtual {
-        /// Monotonic milliseconds, from 0, for every clone.
+        /// Monotonic milliseconds from 0, shared by all clones.
         mono_ms: Arc<AtomicU64>,
-        /// Wall milliseconds at monotonic zero.
+        /// Wall milliseconds at the monotonic zero.
         epoch_wall_ms: i64,
     },
 }
@@ -32,17 +32,17 @@ fn wall_ms() -> i64 {
 }
 
 impl Clock {
-    /// The real clock.
+    /// Creates a real clock.
     pub fn real() -> Clock {
         Clock::Real { started: Instant::now() }
     }
 
-    /// A clock that stands at monotonic zero and the wall time of this moment.
+    /// Creates a virtual clock at monotonic zero and the current wall time.
     pub fn standing() -> Clock {
         Clock::Virtual { mono_ms: Arc::default(), epoch_wall_ms: wall_ms() }
     }
 
-    /// One reading of both.
+    /// Reads both times.
     pub fn now(&self) -> Now {
         match self {
             Clock::Real { started } => Now { mono_ms: started.elapsed().as_millis() as u64, wall_ms: wall_ms() },
@@ -53,7 +53,7 @@ impl Clock {
         }
     }
 
-    /// When this monotonic millisecond comes by itself: on a virtual clock now, if it has come, or never.
+    /// Returns when the clock reaches a monotonic millisecond. On a virtual clock: now if it is reached, else never.
     pub fn instant(&self, mono_ms: u64) -> Option<Instant> {
         match self {
             Clock::Real { started } => started.checked_add(Duration::from_millis(mono_ms)),
@@ -61,12 +61,12 @@ impl Clock {
         }
     }
 
-    /// Whether it stands still by itself.
+    /// Whether the clock is virtual.
     pub fn is_virtual(&self) -> bool {
         matches!(self, Clock::Virtual { .. })
     }
 
-    /// Moves a virtual clock forward to `to_ms`; never back.
+    /// Moves a virtual clock forward to `to_ms`, never back.
     pub fn move_to(&self, to_ms: u64) {
         if let Clock::Virtual { mono_ms, .. } = self {
             mono_ms.fetch_max(to_ms, Ordering::AcqRel);

@@ -13,7 +13,7 @@ pub struct RandomBits {
 }
 
 impl RandomBits {
-    /// The next 128 bits.
+    /// Returns 128 random bits.
     pub fn draw(&mut self) -> u128 {
         self.drawn += 1;
         let [high, low] = self.keys.each_ref().map(|key| {

@@ -1,174 +1,177 @@
-//! What can go wrong with a server as a whole, in words for its user.
+//! Errors of a server, with messages for its user.
 
 use std::{fmt, io};
 
 use rota_core::controls::NotDone;
+use rota_security::tls::BadTls;
 
 use crate::base::{names::Hint, owners::NODES_MAX, settings::SettingError};
 
-/// Why a server did not start, or did not do what it was asked.
+/// Why a server did not start or did not do what was requested.
 #[derive(Debug)]
 pub enum ServerError {
-    /// Not `HOST:PORT`.
+    /// An address is not of the form `HOST:PORT`.
     BadAddress {
-        /// Which address, such as `listen`.
+        /// The option of the address, such as `listen`.
         what: &'static str,
-        /// As given.
+        /// The address given.
         address: String,
     },
-    /// The host name has no address.
+    /// The host name does not resolve.
     UnknownHost {
-        /// As given.
+        /// The address given.
         address: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Somebody else listens there.
+    /// Another process listens at the address.
     AddressInUse {
-        /// As given.
+        /// The address given.
         address: String,
     },
-    /// The system refuses to listen there.
+    /// The system refuses to listen at the address.
     CannotListen {
-        /// As given.
+        /// The address given.
         address: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// No thread or event loop could be had.
+    /// The system refused a thread or an event loop.
     CannotRun {
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A setting was refused.
+    /// A setting is wrong.
     Setting(SettingError),
+    /// The TLS configuration is wrong.
+    Tls(BadTls),
     /// The data directory cannot be opened.
     CannotOpen(rota_log::store::OpenError),
-    /// The data directory is not one that can be served.
+    /// The data directory cannot be served.
     BadData {
         /// The directory.
         dir: std::path::PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The problem, and what to do.
         reason: String,
     },
-    /// A journal cannot be kept as asked: why, and what to do.
+    /// The journal cannot be kept as requested: the reason, and what to do.
     BadJournal(String),
-    /// The server has been stopped.
+    /// The server was stopped.
     Stopped,
-    /// The server's thread has ended by itself: a bug in rota.
+    /// The server's thread ended unexpectedly, which is a bug in rota.
     Died,
-    /// The server did not end in time.
+    /// The server did not stop in time.
     StopTimedOut {
-        /// How long it was given.
+        /// The timeout in milliseconds.
         timeout_ms: u64,
     },
-    /// Only a server with a virtual clock can be moved in time.
+    /// The server has a real clock, which cannot be moved.
     ClockIsReal,
-    /// A server has at least one node, and not too many.
+    /// The number of nodes is 0 or too large.
     BadNodes {
-        /// As given.
+        /// The number given.
         nodes: u32,
     },
-    /// Consecutive ports for all nodes would lead beyond the last one.
+    /// Consecutive ports for all nodes exceed the highest port.
     TooFewPorts {
-        /// Of the first node.
+        /// The first node's port.
         port: u16,
-        /// How many there are to be.
+        /// The number of nodes.
         nodes: u32,
     },
-    /// There is no such node.
+    /// The node does not exist.
     UnknownNode {
-        /// As given.
+        /// The id given.
         node_id: i32,
-        /// How many there are.
+        /// The number of nodes.
         nodes: u32,
     },
-    /// There is no such partition of `__consumer_offsets`.
+    /// The partition of `__consumer_offsets` does not exist.
     UnknownPartition {
-        /// As given.
+        /// The partition given.
         partition: u32,
-        /// How many there are.
+        /// The number of partitions.
         partitions: u32,
     },
-    /// The log of a partition cannot be read; it answers `NOT_COORDINATOR` until it is handed over again.
+    /// The log of a partition cannot be read. The partition answers `NOT_COORDINATOR` until it is handed over again.
     LoadFailed {
         /// The partition.
         partition: u32,
-        /// Where.
+        /// The offset of the damage.
         offset: i64,
-        /// What is wrong there.
+        /// The damage.
         reason: String,
     },
-    /// No error of the protocol has this name.
+    /// The protocol has no error of this name.
     UnknownErrorName {
-        /// As given.
+        /// The name given.
         name: String,
-        /// The error that was probably meant.
+        /// The closest name, or all names.
         hint: Hint,
     },
-    /// No API that can be made to answer an error has this name.
+    /// No API with injectable errors has this name.
     UnknownApiName {
-        /// As given.
+        /// The name given.
         name: String,
-        /// The API that was probably meant.
+        /// The closest name, or all names.
         hint: Hint,
     },
-    /// No API that is served has this name.
+    /// No served API has this name.
     UnknownServedApi {
-        /// As given.
+        /// The name given.
         name: String,
-        /// The API that was probably meant.
+        /// The closest name, or all names.
         hint: Hint,
     },
-    /// The node is down and has to be started first.
+    /// The node is down and must be started first.
     NodeIsDown {
-        /// Its id.
+        /// The node id.
         node_id: i32,
     },
-    /// There is no such group.
+    /// The group does not exist.
     UnknownGroup {
-        /// As given.
+        /// The id given.
         group_id: String,
-        /// The group that was probably meant.
+        /// The closest group, or all groups.
         hint: Hint,
     },
-    /// There is no such member.
+    /// The member does not exist.
     UnknownMember {
-        /// As given.
+        /// The name given.
         name: String,
-        /// Where it was looked for, if not everywhere.
+        /// The group of the search; `None`: all groups.
         group_id: Option<String>,
-        /// The member or instance that was probably meant.
+        /// The closest member or instance, or all.
         hint: Hint,
     },
-    /// An instance id names a member only together with its group.
+    /// An instance id identifies a member only together with its group.
     InstanceWithoutGroup {
-        /// As given.
+        /// The instance id given.
         instance_id: String,
-        /// A group that has it.
+        /// A group with this instance.
         group_id: String,
     },
-    /// A coordinator could not do what a test asked for.
+    /// A coordinator refused a control of a test.
     NotDone {
-        /// What.
+        /// The control.
         what: String,
-        /// Why.
+        /// The reason.
         reason: NotDone,
     },
-    /// There is no such topic.
+    /// The topic does not exist.
     UnknownTopic {
-        /// As given.
+        /// The name given.
         topic: String,
-        /// The topic that was probably meant.
+        /// The closest topic, or all topics.
         hint: Hint,
     },
-    /// The topic has no such partition.
+    /// The topic does not have this partition.
     UnknownTopicPartition {
         /// The topic.
         topic: String,
-        /// As given.
+        /// The partition given.
         partition: i32,
-        /// How many it has.
+        /// The number of partitions.
         partitions: i32,
     },
     /// A message was not appended.
@@ -177,7 +180,7 @@ pub enum ServerError {
         topic: String,
         /// The partition.
         partition: i32,
-        /// The protocol's error and its reason.
+        /// The protocol error and its reason.
         reason: String,
     },
     /// The messages of a partition cannot be read.
@@ -186,23 +189,23 @@ pub enum ServerError {
         topic: String,
         /// The partition.
         partition: i32,
-        /// From where on.
+        /// The offset of the damage.
         offset: i64,
-        /// What is wrong there.
+        /// The damage.
         reason: String,
     },
-    /// Partitions cannot be added to the topic.
+    /// The topic cannot get more partitions.
     NotGrown {
         /// The topic.
         topic: String,
-        /// The protocol's error and its reason.
+        /// The protocol error and its reason.
         reason: String,
     },
     /// The topic cannot be created.
     TopicRefused {
         /// The topic.
         topic: String,
-        /// The protocol's error and its reason.
+        /// The protocol error and its reason.
         reason: String,
     },
 }
@@ -226,15 +229,16 @@ impl fmt::Display for ServerError {
             ),
             ServerError::CannotRun { source } => write!(out, "cannot start the server's thread: {source}"),
             ServerError::Setting(error) => error.fmt(out),
+            ServerError::Tls(error) => error.fmt(out),
             ServerError::CannotOpen(error) => error.fmt(out),
             ServerError::BadJournal(reason) => write!(out, "{reason}"),
             ServerError::BadData { dir, reason } => write!(out, "`{}` {reason}", dir.display()),
             ServerError::Stopped => write!(out, "the server has been stopped"),
             ServerError::Died => {
-                write!(out, "the server has ended by itself: a bug in rota; standard error says where")
+                write!(out, "the server stopped unexpectedly: a bug in rota; standard error has details")
             }
             ServerError::StopTimedOut { timeout_ms } => {
-                write!(out, "the server did not end within {timeout_ms} ms")
+                write!(out, "the server did not stop within {timeout_ms} ms")
             }
             ServerError::ClockIsReal => {
                 write!(out, "the server runs on the real clock; start it with a virtual clock to advance it")
@@ -275,17 +279,17 @@ impl fmt::Display for ServerError {
 }
 
 impl ServerError {
-    /// What a test asked for and cannot have.
+    /// Formats errors of controls.
     fn fmt_control(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ServerError::UnknownErrorName { name, hint } => {
-                write!(out, "no error of the protocol is named `{name}`; {hint}")
+                write!(out, "the protocol has no error `{name}`; {hint}")
             }
             ServerError::UnknownApiName { name, hint } => {
-                write!(out, "no API that can be made to answer an error is named `{name}`; {hint}")
+                write!(out, "no API that can answer an injected error is named `{name}`; {hint}")
             }
             ServerError::UnknownServedApi { name, hint } => {
-                write!(out, "no API of this server is named `{name}`; {hint}")
+                write!(out, "this server has no API `{name}`; {hint}")
             }
             ServerError::NodeIsDown { node_id } => {
                 write!(out, "node {node_id} is down: start it before you move a partition to it")
@@ -333,6 +337,12 @@ impl std::error::Error for ServerError {
             | ServerError::CannotRun { source } => Some(source),
             _ => None,
         }
+    }
+}
+
+impl From<BadTls> for ServerError {
+    fn from(error: BadTls) -> ServerError {
+        ServerError::Tls(error)
     }
 }
 

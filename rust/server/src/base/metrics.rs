@@ -1,5 +1,5 @@
-//! What a node counts while it works, for metrics. Whatever is counted is counted on the node's own thread, without a
-//! lock; a heartbeat that is answered without an error is not counted at all.
+//! Counts of a node's work, for metrics. A node counts on its own thread without a lock. Heartbeats that succeed are
+//! not counted.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,44 +15,49 @@ use rota_core::{
 };
 use rota_log::Histogram;
 
-/// The counts of one node, or of several together.
+/// The counts of one node, or the sum of several.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
-    /// Rebalances that have begun, by cause.
+pub struct Metrics {
+    /// Rebalances of classic groups by cause.
     pub rebalances: BTreeMap<&'static str, u64>,
-    /// From the beginning of a rebalance to the end of its join phase.
+    /// Rebalances of consumer groups, each a new group epoch, by cause.
+    pub consumer_rebalances: BTreeMap<&'static str, u64>,
+    /// Durations from a new group epoch until the consumer group is Stable or Empty.
+    pub reconciliations: Histogram,
+    /// Durations from the start of a rebalance to the end of its join phase.
     pub join_phases: Histogram,
-    /// From there until the group was Stable, or Empty.
+    /// Durations from the end of the join phase until the group is Stable or Empty.
     pub sync_phases: Histogram,
-    /// Deadlines that have passed, by the name of the timer.
+    /// Expired deadlines by name of the timer.
     pub expiries: BTreeMap<&'static str, u64>,
-    /// From a `JoinGroup` to its answer.
+    /// Durations from a `JoinGroup` to its answer.
     pub joins: Histogram,
-    /// From a `SyncGroup` to its answer.
+    /// Durations from a `SyncGroup` to its answer.
     pub syncs: Histogram,
-    /// Offsets of partitions that were committed.
+    /// Committed partition offsets.
     pub commits: u64,
-    /// Errors that the coordinators answered, by API and error: of a commit and the like one for each partition.
+    /// Errors that coordinators answered, by API and error. An answer about several partitions counts one per
+    /// partition.
     pub refusals: BTreeMap<(&'static str, &'static str), u64>,
-    /// From an append to `__consumer_offsets` to its end.
+    /// Durations from an append to `__consumer_offsets` to its completion.
     pub appends: Histogram,
-    /// Those that failed.
+    /// Failed appends.
     pub failed_appends: u64,
-    /// Syncs of the write-ahead file, which all nodes share: only the counts of all together have them.
+    /// Syncs of the write-ahead file, which all nodes share. Only the sum of all nodes has them.
     pub fsyncs: Histogram,
-    /// Joins and syncs that wait for their answer, and since when.
+    /// Waiting joins and syncs with their start in monotonic milliseconds.
     waiting: HashMap<Ticket, u64>,
 }
 
-impl Tally {
-    /// A request is handed to a coordinator.
+impl Metrics {
+    /// Counts a request that is submitted to a coordinator.
     pub fn asked(&mut self, ticket: Ticket, request: &Request<'_>, now_ms: u64) {
         if matches!(request, Request::JoinGroup(_) | Request::SyncGroup(_)) {
             self.waiting.insert(ticket, now_ms);
         }
     }
 
-    /// A request is answered.
+    /// Counts the answer of a request.
     pub fn answered(&mut self, ticket: Ticket, answer: &Answer<'_>, now_ms: u64) {
         match answer {
             Answer::Heartbeat(error) => self.refused("Heartbeat", *error),
@@ -88,24 +93,26 @@ impl Tally {
         }
     }
 
-    /// An answer says so, unless the error is none.
+    /// Counts an error of an answer, unless it is `NONE`.
     pub fn refused(&mut self, api: &'static str, error: ErrorCode) {
         if error != ErrorCode::None {
             *self.refusals.entry((api, error.name())).or_default() += 1;
         }
     }
 
-    /// A deadline has passed.
+    /// Counts an expired deadline.
     pub fn fired(&mut self, timer: &'static str) {
         *self.expiries.entry(timer).or_default() += 1;
     }
 
-    /// Something has happened to a rebalance.
+    /// Counts a step of a rebalance.
     pub fn rebalanced(&mut self, moment: Moment, rebalance: &Rebalance) {
         let Rebalance { began_ms, joined_ms, settled_ms, .. } = *rebalance;
         match moment {
             Moment::Began => *self.rebalances.entry(rebalance.cause.name()).or_default() += 1,
             Moment::Joined => self.join_phases.observe(elapsed(began_ms, joined_ms.unwrap_or(began_ms))),
+            Moment::EpochBumped => *self.consumer_rebalances.entry(rebalance.cause.name()).or_default() += 1,
+            Moment::Reconciled => self.reconciliations.observe(elapsed(began_ms, settled_ms.unwrap_or(began_ms))),
             Moment::Settled => {
                 let (Some(joined_ms), Some(settled_ms)) = (joined_ms, settled_ms) else { return };
                 self.sync_phases.observe(elapsed(joined_ms, settled_ms));
@@ -113,14 +120,16 @@ impl Tally {
         }
     }
 
-    /// Adds the counts of another node; what waits there is its own.
-    pub fn add(&mut self, other: &Tally) {
+    /// Adds the counts of another node, without its waiting requests.
+    pub fn add(&mut self, other: &Metrics) {
         fn add_all<K: Ord + Copy>(to: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
             for (key, count) in from {
                 *to.entry(*key).or_default() += count;
             }
         }
         add_all(&mut self.rebalances, &other.rebalances);
+        add_all(&mut self.consumer_rebalances, &other.consumer_rebalances);
+        self.reconciliations.add(&other.reconciliations);
         add_all(&mut self.expiries, &other.expiries);
         add_all(&mut self.refusals, &other.refusals);
         self.join_phases.add(&other.join_phases);
@@ -160,20 +169,32 @@ mod tests {
 
     #[test]
     fn phases_are_counted_when_they_end_and_a_rebalance_when_it_begins() {
-        let mut tally = Tally::default();
-        tally.rebalanced(Moment::Began, &rebalance(None, None));
-        assert_eq!(tally.rebalances, BTreeMap::from([("MemberLeft", 1)]));
-        assert_eq!(tally.join_phases, Histogram::default());
-        tally.rebalanced(Moment::Joined, &rebalance(Some(3_000), None));
-        assert!((tally.join_phases.sum_seconds - 2.0).abs() < 1e-9);
-        assert_eq!(tally.sync_phases, Histogram::default());
-        tally.rebalanced(Moment::Settled, &rebalance(Some(3_000), Some(3_500)));
-        assert!((tally.sync_phases.sum_seconds - 0.5).abs() < 1e-9);
+        let mut metrics = Metrics::default();
+        metrics.rebalanced(Moment::Began, &rebalance(None, None));
+        assert_eq!(metrics.rebalances, BTreeMap::from([("MemberLeft", 1)]));
+        assert_eq!(metrics.join_phases, Histogram::default());
+        metrics.rebalanced(Moment::Joined, &rebalance(Some(3_000), None));
+        assert!((metrics.join_phases.sum_seconds - 2.0).abs() < 1e-9);
+        assert_eq!(metrics.sync_phases, Histogram::default());
+        metrics.rebalanced(Moment::Settled, &rebalance(Some(3_000), Some(3_500)));
+        assert!((metrics.sync_phases.sum_seconds - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn rebalances_of_consumer_groups_are_counted_apart() {
+        let mut metrics = Metrics::default();
+        metrics.rebalanced(Moment::EpochBumped, &rebalance(None, None));
+        metrics.rebalanced(Moment::Reconciled, &rebalance(Some(1_000), Some(4_000)));
+        let mut both = metrics.clone();
+        both.add(&metrics);
+        assert_eq!(both.consumer_rebalances, BTreeMap::from([("MemberLeft", 2)]));
+        assert!((both.reconciliations.sum_seconds - 6.0).abs() < 1e-9);
+        assert_eq!((both.rebalances, both.sync_phases), (BTreeMap::new(), Histogram::default()));
     }
 
     #[test]
     fn a_sync_is_timed_from_its_request_and_counted_with_the_other_nodes() {
-        let mut tally = Tally::default();
+        let mut metrics = Metrics::default();
         let request = SyncGroup {
             version: 3,
             group_id: None,
@@ -184,19 +205,19 @@ mod tests {
             protocol_name: None,
             assignments: &[],
         };
-        tally.asked(Ticket(7), &Request::SyncGroup(request), 1_000);
+        metrics.asked(Ticket(7), &Request::SyncGroup(request), 1_000);
         let answer = Answer::SyncGroup(SyncAnswer {
             error: ErrorCode::RebalanceInProgress,
             protocol_type: None,
             protocol_name: None,
             assignment: &[],
         });
-        tally.answered(Ticket(7), &answer, 31_000);
-        tally.answered(Ticket(8), &Answer::Heartbeat(ErrorCode::None), 31_000);
-        let mut both = tally.clone();
-        both.add(&tally);
+        metrics.answered(Ticket(7), &answer, 31_000);
+        metrics.answered(Ticket(8), &Answer::Heartbeat(ErrorCode::None), 31_000);
+        let mut both = metrics.clone();
+        both.add(&metrics);
         assert!((both.syncs.sum_seconds - 60.0).abs() < 1e-9);
         assert_eq!(both.refusals, BTreeMap::from([(("SyncGroup", "REBALANCE_IN_PROGRESS"), 2)]));
-        assert!(tally.waiting.is_empty());
+        assert!(metrics.waiting.is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! The lowest layer: time, random bits, settings, errors, names, addresses, the owners of partitions, notices of changes,
-//! and metrics. It imports no other layer.
+//! The lowest layer: time, random bits, settings, errors, names, addresses, partition owners, change notifications and
+//! metrics. It imports no other layer.
 
 pub mod changes;
 pub mod clock;
@@ -9,5 +9,7 @@ pub mod metrics;
 pub mod names;
 pub mod owners;
 pub mod place;
+pub mod refusals;
 pub mod settings;
+pub mod text_file;
 pub mod topic_settings;

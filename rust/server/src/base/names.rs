@@ -1,12 +1,12 @@
-//! Names that do not exist: the existing name that was probably meant, or what there is to choose from.
+//! Hints for unknown names: the closest existing name, or the existing names.
 
 use std::fmt;
 
-/// How many characters of a name are compared: member ids and group ids may be long.
+/// Maximum compared characters of a name, since member ids and group ids may be long.
 const COMPARED_CHARS: usize = 256;
-/// The shortest name that counts as part of a longer one.
+/// Minimum length of a name that counts as part of a longer one.
 const PART_CHARS_MIN: usize = 4;
-/// How many names a hint lists; of more it gives a few.
+/// Maximum names in a hint.
 const LISTED_MAX: usize = 16;
 const EXAMPLES: usize = 3;
 
@@ -19,7 +19,7 @@ pub enum Likeness {
     Misspelt,
 }
 
-/// The name that takes the fewest edits to reach from `name`, without regard to case; `None` if none is so like it.
+/// Returns the name with the fewest edits from `name`, ignoring case; `None` if none is close enough.
 pub fn nearest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>, likeness: Likeness) -> Option<&'n str> {
     let wanted = compared(name);
     let close = names.into_iter().filter_map(|known| {
@@ -43,7 +43,7 @@ fn is_part(wanted: &[char], known: &[char]) -> bool {
     wanted.len() >= PART_CHARS_MIN && known.windows(wanted.len()).any(|part| part == wanted)
 }
 
-/// How many characters have to be inserted, removed or replaced to turn one name into the other.
+/// Returns the edit distance of two names: insertions, removals and replacements.
 fn edits(from: &[char], to: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (above, from) in from.iter().enumerate() {
@@ -58,22 +58,22 @@ fn edits(from: &[char], to: &[char]) -> usize {
     row[to.len()]
 }
 
-/// What an error says after a name that does not exist.
+/// The hint in an error about an unknown name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hint {
-    /// The name that was probably meant.
+    /// The closest name.
     Nearest(String),
-    /// No name is close. These exist: all of them, or some of `count`.
+    /// No name is close. These are all existing names, or some of `count`.
     Known {
-        /// In the order in which they were given.
+        /// The names, in the order given.
         names: Vec<String>,
-        /// How many there are.
+        /// The number of existing names.
         count: usize,
     },
 }
 
 impl Hint {
-    /// The hint for `name`, which is none of `names`.
+    /// Creates the hint for `name`, which is not among `names`.
     pub fn new<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Hint {
         let names: Vec<&str> = names.into_iter().collect();
         if let Some(found) = nearest(name, names.iter().copied(), Likeness::Close) {

@@ -1,63 +1,63 @@
-//! Which node coordinates which partition of `__consumer_offsets`, as every node sees it.
+//! The owners of the partitions of `__consumer_offsets`, shared by all nodes.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-/// The id of the first node; the others count up from it.
+/// The id of the first node. The others count up from it.
 pub const FIRST_NODE: i32 = 1;
 
-/// Nodes that a server may have.
+/// Maximum nodes of a server.
 pub const NODES_MAX: u32 = 1_000;
 
-/// Who coordinates a partition.
+/// The owner of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The node.
+    /// The node id.
     pub node_id: i32,
-    /// How often the partition has been handed over.
+    /// Number of handovers of the partition.
     pub epoch: u32,
 }
 
-/// The owners of all partitions. Read without a lock; written by the node that takes a partition over.
+/// The owners of all partitions. Reads take no lock; the node that takes a partition over writes.
 #[derive(Debug)]
 pub struct Owners {
     nodes: u32,
-    /// The node's id above the epoch.
+    /// The node id in the upper bits, the epoch in the lower.
     slots: Box<[AtomicU64]>,
 }
 
 impl Owners {
-    /// Partitions go round the nodes.
+    /// Assigns partitions to the nodes in turn.
     pub fn new(partitions: u32, nodes: u32) -> Arc<Owners> {
         let node_of = |partition: u32| Owner { node_id: FIRST_NODE + (partition % nodes) as i32, epoch: 0 };
         let slots = (0..partitions).map(|partition| AtomicU64::new(packed(node_of(partition)))).collect();
         Arc::new(Owners { nodes, slots })
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> u32 {
         self.nodes
     }
 
-    /// The ids of all nodes.
+    /// Iterates over the ids of all nodes.
     pub fn node_ids(&self) -> impl Iterator<Item = i32> {
         (0..self.nodes).map(|at| FIRST_NODE + at as i32)
     }
 
-    /// How many partitions there are.
+    /// Returns the number of partitions.
     pub fn partitions(&self) -> u32 {
         self.slots.len() as u32
     }
 
-    /// Who coordinates `partition`; `None`: there is no such partition.
+    /// Returns the owner of `partition`; `None` if it does not exist.
     pub fn of(&self, partition: u32) -> Option<Owner> {
         let slot = self.slots.get(partition as usize)?.load(Ordering::Acquire);
         Some(Owner { node_id: (slot >> 32) as i32, epoch: slot as u32 })
     }
 
-    /// From now on `owner` coordinates `partition`.
+    /// Sets the owner of `partition`.
     pub fn set(&self, partition: u32, owner: Owner) {
         if let Some(slot) = self.slots.get(partition as usize) {
             slot.store(packed(owner), Ordering::Release);

@@ -1,4 +1,4 @@
-//! Where clients find the nodes.
+//! Addresses at which clients reach the nodes.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
@@ -6,53 +6,52 @@ pub use rota_wire::show::kafka_uuid;
 
 use super::{error::ServerError, owners::FIRST_NODE};
 
-/// A node as clients reach it.
+/// A node's address for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its number.
+    /// The node id.
     pub id: i32,
-    /// Name or address.
+    /// Host name or address.
     pub host: String,
-    /// Its port.
+    /// The port.
     pub port: i32,
 }
 
-/// The nodes. The first one is named as the controller.
+/// The nodes of a cluster. The first one is the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// The cluster's id.
+    /// The cluster id.
     pub id: String,
-    /// Never empty.
+    /// The nodes; never empty.
     pub nodes: Vec<Node>,
 }
 
-/// What a node says about itself and the others.
+/// Identity and addresses of a node.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// A UUID in Kafka's notation.
+    /// The cluster id, a UUID in Kafka's notation.
     pub cluster_id: String,
-    /// Which node this is.
+    /// The id of this node.
     pub node_id: i32,
-    /// The host that clients are sent to, the same for all nodes; `None` is the address that a client has reached us
-    /// at.
+    /// The advertised host, the same for all nodes; `None`: the address at which the client reached the server.
     pub host: Option<String>,
-    /// The ports that clients are sent to, in the order of the nodes' ids.
+    /// The advertised ports, in the order of node ids.
     pub ports: Vec<u16>,
 }
 
 impl Place {
-    /// Where a client that has reached the server at this address is to look for any node.
+    /// Returns the host of every node for a client that reached the server at `reached_ip`.
     pub fn host_for(&self, reached_ip: IpAddr) -> String {
         self.host.clone().unwrap_or_else(|| reached_ip.to_string())
     }
 
-    /// The port of a node; 0 if there is no such node.
+    /// Returns the port of a node; 0 if the node does not exist.
     pub fn port_of(&self, node_id: i32) -> u16 {
         let at = usize::try_from(node_id - FIRST_NODE).ok();
         at.and_then(|at| self.ports.get(at)).copied().unwrap_or(0)
     }
 
-    /// All nodes, for a client that has reached the server at this address. The first one is the controller.
+    /// Returns all nodes for a client that reached the server at `reached_ip`. The first one is the controller.
     pub fn cluster(&self, reached_ip: IpAddr) -> Cluster {
         let host = self.host_for(reached_ip);
         let node = |(id, port): (i32, &u16)| Node { id, host: host.clone(), port: i32::from(*port) };
@@ -60,7 +59,7 @@ impl Place {
     }
 }
 
-/// Splits `HOST:PORT`; an IPv6 address stands in brackets.
+/// Splits `HOST:PORT`. An IPv6 address must be in brackets.
 pub fn split_address(what: &'static str, address: &str) -> Result<(String, u16), ServerError> {
     let bad = || ServerError::BadAddress { what, address: address.to_owned() };
     let (host, port) = address.rsplit_once(':').ok_or_else(bad)?;
@@ -72,7 +71,7 @@ pub fn split_address(what: &'static str, address: &str) -> Result<(String, u16),
     Ok((host.to_owned(), port.parse().map_err(|_| bad())?))
 }
 
-/// The socket addresses of `HOST:PORT`.
+/// Resolves `HOST:PORT` to socket addresses.
 pub fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ServerError> {
     match (host, port).to_socket_addrs() {
         Ok(addresses) => Ok(addresses.collect()),
@@ -80,7 +79,12 @@ pub fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ServerError> {
     }
 }
 
-/// The host to send clients to when none was given: the one that was listened on, unless that stands for all.
+/// Whether only this machine reaches a listen host.
+pub fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Returns the default of the advertised host: the listen host, unless it is a wildcard.
 pub fn default_host(listen_host: &str) -> Option<String> {
     let all = listen_host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
     (!all).then(|| listen_host.to_owned())

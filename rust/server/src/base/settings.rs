@@ -1,35 +1,52 @@
-//! The settings that the server honours, under Kafka's names and with the defaults of Kafka 4.4. One table.
+//! The supported settings, with Kafka's names and the defaults of Kafka 4.4, in one table.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt, time::Duration};
 
-use rota_core::{config::Config, consumer_group::config::ConsumerConfig};
+use rota_core::{
+    config::Config,
+    consumer_group::config::{Bounds, ConsumerConfig, Migration, Range},
+};
+use rota_security::{
+    pem::Source,
+    tls::{BadTls, ClientAuth, TlsFiles},
+};
 
 use super::{
     names::Hint,
     topic_settings::{PARTITIONS_PER_TOPIC_MAX, TopicSettings},
 };
 
-/// What a setting takes.
+/// The values of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A whole number from the first to the second, both included.
+    /// A whole number within inclusive bounds.
     Int(i64, i64),
     /// `true` or `false`.
     Bool,
     /// Group protocols: `classic`, or `classic,consumer`.
     Protocols,
+    /// A policy of [`Migration`].
+    Migration,
+    /// A value of [`ClientAuth`].
+    ClientAuth,
+    /// The format of certificates and keys: PEM.
+    StoreType,
+    /// Any text; empty: not set.
+    Text,
+    /// A text that is not shown.
+    Secret,
 }
 
-/// One setting.
+/// A setting.
 #[derive(Debug)]
 pub struct Setting {
     /// Kafka's name.
     pub name: &'static str,
-    /// What it takes.
+    /// The allowed values.
     pub kind: Kind,
     /// Kafka's default, as text.
     pub default: &'static str,
-    /// What it does.
+    /// The effect in rota.
     pub effect: &'static str,
 }
 
@@ -50,81 +67,124 @@ macro_rules! settings {
 
 settings! {
     AUTO_CREATE_TOPICS_ENABLE = "auto.create.topics.enable", Kind::Bool, "true",
-        "whether Metadata creates the topics that it is asked about";
+        "whether Metadata creates missing topics";
+    CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = "connection.failed.authentication.delay.ms", Kind::Int(0, INT_MAX), "100",
+        "SASL: delay of the answer to a failed authentication";
     CONNECTIONS_MAX_IDLE_MS = "connections.max.idle.ms", Kind::Int(-1, i64::MAX / 2), "600000",
-        "a connection that is silent for so long, with no request waiting, is closed; -1: never";
+        "a connection that is idle for this long without a parked request is closed; -1: never";
     GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS = "group.consumer.assignment.interval.ms", Kind::Int(0, 15_000), "1000",
-        "consumer groups: the shortest time between two target assignments of a group";
+        "consumer protocol: minimum time between two target assignments of a group";
     GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS = "group.consumer.heartbeat.interval.ms", Kind::Int(1, INT_MAX), "5000",
-        "consumer groups: how often members are to heartbeat";
+        "consumer protocol: heartbeat interval of members";
+    GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS = "group.consumer.max.assignment.interval.ms", Kind::Int(0, INT_MAX), "15000",
+        "consumer protocol: maximum assignment interval that a group may set";
+    GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS = "group.consumer.max.heartbeat.interval.ms", Kind::Int(1, INT_MAX), "15000",
+        "consumer protocol: maximum heartbeat interval that a group may set";
+    GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS = "group.consumer.max.session.timeout.ms", Kind::Int(1, INT_MAX), "60000",
+        "consumer protocol: maximum session timeout that a group may set";
     GROUP_CONSUMER_MAX_SIZE = "group.consumer.max.size", Kind::Int(1, INT_MAX), "2147483647",
-        "consumer groups: how many members a group may have";
+        "consumer protocol: maximum number of members of a group";
+    GROUP_CONSUMER_MIGRATION_POLICY = "group.consumer.migration.policy", Kind::Migration, "bidirectional",
+        "consumer protocol: conversion of groups with members: bidirectional, upgrade, downgrade or disabled";
+    GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS = "group.consumer.min.assignment.interval.ms", Kind::Int(0, INT_MAX), "0",
+        "consumer protocol: minimum assignment interval that a group may set";
+    GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS = "group.consumer.min.heartbeat.interval.ms", Kind::Int(1, INT_MAX), "5000",
+        "consumer protocol: minimum heartbeat interval that a group may set";
+    GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS = "group.consumer.min.session.timeout.ms", Kind::Int(1, INT_MAX), "45000",
+        "consumer protocol: minimum session timeout that a group may set";
     GROUP_CONSUMER_SESSION_TIMEOUT_MS = "group.consumer.session.timeout.ms", Kind::Int(1, INT_MAX), "45000",
-        "consumer groups: how long a member may be silent";
-    GROUP_COORDINATOR_REBALANCE_PROTOCOLS = "group.coordinator.rebalance.protocols", Kind::Protocols, "classic",
-        "the group protocols that are served: classic, or classic,consumer";
+        "consumer protocol: session timeout of members";
+    GROUP_COORDINATOR_REBALANCE_PROTOCOLS = "group.coordinator.rebalance.protocols", Kind::Protocols, "classic,consumer",
+        "served group protocols: classic,consumer, or classic";
     GROUP_INITIAL_REBALANCE_DELAY_MS = "group.initial.rebalance.delay.ms", Kind::Int(0, INT_MAX), "3000",
-        "how long an empty group waits for more members";
+        "how long a rebalance of an empty group waits for more members";
     GROUP_MAX_SESSION_TIMEOUT_MS = "group.max.session.timeout.ms", Kind::Int(0, INT_MAX), "1800000",
-        "the longest session timeout that a member may ask for";
+        "maximum session timeout of a member";
     GROUP_MAX_SIZE = "group.max.size", Kind::Int(1, INT_MAX), "2147483647",
-        "how many members a group may have";
+        "maximum number of members of a group";
     GROUP_MIN_SESSION_TIMEOUT_MS = "group.min.session.timeout.ms", Kind::Int(0, INT_MAX), "6000",
-        "the shortest session timeout that a member may ask for";
+        "minimum session timeout of a member";
     LOG_RETENTION_BYTES = "log.retention.bytes", Kind::Int(-1, i64::MAX / 2), "-1",
-        "bytes that a partition keeps, oldest dropped first; -1: all";
+        "maximum size of a partition, oldest messages removed first; -1: unlimited";
     LOG_RETENTION_CHECK_INTERVAL_MS = "log.retention.check.interval.ms", Kind::Int(1, i64::MAX / 2), "300000",
-        "how often messages on disk that were kept long enough are looked for";
+        "interval of retention for messages on disk";
     LOG_RETENTION_MS = "log.retention.ms", Kind::Int(-1, i64::MAX / 2), "604800000",
-        "how long a finished segment of messages on disk is kept; -1: for ever";
+        "how long a finished segment of messages on disk is kept; -1: forever";
     MAX_CONNECTIONS = "max.connections", Kind::Int(0, INT_MAX), "2147483647",
-        "how many connections may be open; one more is closed at once";
+        "maximum number of open connections; further ones are closed at once";
     MESSAGE_MAX_BYTES = "message.max.bytes", Kind::Int(0, INT_MAX), "1048588",
-        "the largest record batch that Produce takes";
+        "maximum size of a record batch in Produce";
     NUM_PARTITIONS = "num.partitions", Kind::Int(1, PARTITIONS_PER_TOPIC_MAX as i64), "1",
-        "partitions of a topic that is created without a number";
+        "partitions of a topic created without a partition count";
     OFFSET_METADATA_MAX_BYTES = "offset.metadata.max.bytes", Kind::Int(0, INT_MAX), "4096",
-        "how long the metadata string of a commit may be";
+        "maximum length of the metadata string of a commit";
     OFFSETS_COMMIT_TIMEOUT_MS = "offsets.commit.timeout.ms", Kind::Int(1, INT_MAX), "5000",
-        "how long a request waits for the log";
+        "how long a request waits for an append to the log";
     OFFSETS_RETENTION_CHECK_INTERVAL_MS = "offsets.retention.check.interval.ms", Kind::Int(1, i64::MAX / 2), "600000",
-        "how often offsets and groups that were kept long enough are looked for";
+        "interval of retention for offsets and groups";
     OFFSETS_RETENTION_MINUTES = "offsets.retention.minutes", Kind::Int(1, INT_MAX), "10080",
-        "how long offsets are kept that nobody uses any more";
+        "how long unused offsets are kept";
     OFFSETS_TOPIC_NUM_PARTITIONS = "offsets.topic.num.partitions", Kind::Int(1, 10_000), "50",
-        "partitions of __consumer_offsets, each with a coordinator of its own";
+        "partitions of __consumer_offsets; each has its own coordinator";
     OFFSETS_TOPIC_SEGMENT_BYTES = "offsets.topic.segment.bytes", Kind::Int(4_096, INT_MAX), "104857600",
-        "with a data directory: a segment, of any topic, ends before it has more bytes; finished ones are compacted";
+        "with a data directory: maximum size of a segment of any topic; finished segments are compacted";
     SOCKET_REQUEST_MAX_BYTES = "socket.request.max.bytes", Kind::Int(1, INT_MAX), "104857600",
-        "the largest request; a connection that announces more is closed";
+        "maximum size of a request; a larger one closes the connection";
+    SSL_CLIENT_AUTH = "ssl.client.auth", Kind::ClientAuth, "none",
+        "TLS: client certificates: none, requested (verified if sent) or required";
+    SSL_KEYSTORE_CERTIFICATE_CHAIN = "ssl.keystore.certificate.chain", Kind::Secret, "",
+        "TLS: the server's certificate and intermediate ones, as PEM text";
+    SSL_KEYSTORE_KEY = "ssl.keystore.key", Kind::Secret, "",
+        "TLS: the private key of the certificate, as PEM text";
+    SSL_KEYSTORE_LOCATION = "ssl.keystore.location", Kind::Text, "",
+        "TLS: PEM file with the private key, the server's certificate and intermediate ones";
+    _SSL_KEYSTORE_TYPE = "ssl.keystore.type", Kind::StoreType, "PEM",
+        "TLS: format of the key and the certificates: PEM";
+    SSL_TRUSTSTORE_CERTIFICATES = "ssl.truststore.certificates", Kind::Secret, "",
+        "TLS: CAs of client certificates, as PEM text";
+    SSL_TRUSTSTORE_LOCATION = "ssl.truststore.location", Kind::Text, "",
+        "TLS: PEM file with the CAs of client certificates";
+    _SSL_TRUSTSTORE_TYPE = "ssl.truststore.type", Kind::StoreType, "PEM",
+        "TLS: format of the CAs of client certificates: PEM";
 }
+
+/// Pairs of settings whose first must not exceed the second.
+static ORDERED: [(usize, usize); 7] = [
+    (GROUP_MIN_SESSION_TIMEOUT_MS, GROUP_MAX_SESSION_TIMEOUT_MS),
+    (GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS, GROUP_CONSUMER_SESSION_TIMEOUT_MS),
+    (GROUP_CONSUMER_SESSION_TIMEOUT_MS, GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS),
+    (GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS, GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS),
+    (GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS, GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS),
+    (GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS, GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS),
+    (GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS, GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS),
+];
 
 /// Why a setting was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingError {
-    /// No setting has this name.
+    /// The setting does not exist.
     Unknown {
-        /// As given.
+        /// The name given.
         name: String,
-        /// The setting that was probably meant.
+        /// The closest setting, or all settings.
         hint: Hint,
     },
-    /// The value is not what the setting takes.
+    /// The value is not allowed.
     BadValue {
         /// The setting.
         name: &'static str,
-        /// As given.
+        /// The value given.
         value: String,
-        /// What it takes.
+        /// The allowed values.
         kind: Kind,
     },
-    /// The lowest value that is allowed is above the highest.
+    /// A minimum exceeds its maximum.
     Crossed {
-        /// The setting of the lowest.
+        /// The setting of the minimum.
         low: &'static str,
         /// Its value.
         low_value: i64,
-        /// The setting of the highest.
+        /// The setting of the maximum.
         high: &'static str,
         /// Its value.
         high_value: i64,
@@ -141,6 +201,7 @@ impl fmt::Display for SettingError {
                 write!(out, "unknown setting `{name}`; {hint}: `rota settings` lists them")
             }
             SettingError::BadValue { name, value, kind } => {
+                // A secret of a wrong form cannot occur: every text is one.
                 write!(out, "`{name}` is `{value}`, expected {kind}")
             }
             SettingError::Crossed { low, low_value, high, high_value } => {
@@ -158,12 +219,20 @@ impl fmt::Display for Kind {
             Kind::Int(low, high) => write!(out, "a whole number from {low} to {high}"),
             Kind::Bool => write!(out, "`true` or `false`"),
             Kind::Protocols => write!(out, "`classic` or `classic,consumer`"),
+            Kind::Migration => write!(out, "`bidirectional`, `upgrade`, `downgrade` or `disabled`"),
+            Kind::ClientAuth => write!(out, "`none`, `requested` or `required`"),
+            Kind::StoreType => write!(
+                out,
+                "`PEM`: convert a Java keystore to PKCS#12 (keytool -importkeystore -deststoretype PKCS12), and that \
+                 to PEM (openssl pkcs12 -in store.p12 -nodes -out store.pem)"
+            ),
+            Kind::Text | Kind::Secret => write!(out, "a text"),
         }
     }
 }
 
 impl Kind {
-    /// The number that `text` stands for, with 1 for `true`.
+    /// Parses `text` as a number; `true` is 1.
     fn parse(self, text: &str) -> Option<i64> {
         let text = text.trim();
         match self {
@@ -172,6 +241,16 @@ impl Kind {
             Kind::Bool if text.eq_ignore_ascii_case("false") => Some(0),
             Kind::Bool => None,
             Kind::Protocols => protocols(text),
+            Kind::Migration => {
+                let mut names = Migration::NAMES.iter();
+                names.position(|(name, _)| text.eq_ignore_ascii_case(name)).map(|at| at as i64)
+            }
+            Kind::ClientAuth => {
+                let mut names = ClientAuth::NAMES.iter();
+                names.position(|(name, _)| text.eq_ignore_ascii_case(name)).map(|at| at as i64)
+            }
+            Kind::StoreType => text.eq_ignore_ascii_case("PEM").then_some(0),
+            Kind::Text | Kind::Secret => Some(0),
         }
     }
 
@@ -181,6 +260,10 @@ impl Kind {
             Kind::Bool => (value != 0).to_string(),
             Kind::Protocols if value == CONSUMER_PROTOCOL => "classic,consumer".to_owned(),
             Kind::Protocols => "classic".to_owned(),
+            Kind::Migration => Migration::NAMES[value as usize].0.to_owned(),
+            Kind::ClientAuth => ClientAuth::NAMES[value as usize].0.to_owned(),
+            Kind::StoreType => "PEM".to_owned(),
+            Kind::Text | Kind::Secret => String::new(),
         }
     }
 }
@@ -189,7 +272,7 @@ impl Kind {
 const CLASSIC_PROTOCOL: i64 = 0;
 const CONSUMER_PROTOCOL: i64 = 1;
 
-/// A list of group protocols; `classic` must be among them, as in Kafka.
+/// Parses a list of group protocols. It must include `classic`, as in Kafka.
 fn protocols(text: &str) -> Option<i64> {
     let mut names: Vec<String> = text.split(',').map(|name| name.trim().to_ascii_lowercase()).collect();
     names.sort_unstable();
@@ -200,16 +283,28 @@ fn protocols(text: &str) -> Option<i64> {
     }
 }
 
+/// Replaces a secret where settings are shown.
+const HIDDEN: &str = "(hidden)";
+
 /// The values of all settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     values: Vec<i64>,
+    /// The values of texts and secrets that are set, by index.
+    texts: BTreeMap<usize, String>,
+}
+
+/// Without secrets.
+impl fmt::Debug for Settings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_map().entries(self.rows().into_iter().map(|(name, _, value)| (name, value))).finish()
+    }
 }
 
 impl Default for Settings {
     fn default() -> Settings {
         let default = |setting: &Setting| setting.kind.parse(setting.default).unwrap_or_default();
-        Settings { values: SETTINGS.iter().map(default).collect() }
+        Settings { values: SETTINGS.iter().map(default).collect(), texts: BTreeMap::new() }
     }
 }
 
@@ -223,37 +318,85 @@ impl Settings {
         let Setting { name, kind, .. } = SETTINGS[index];
         let bad_value = || SettingError::BadValue { name, value: value.to_owned(), kind };
         self.values[index] = kind.parse(value).ok_or_else(bad_value)?;
-        Ok(())
-    }
-
-    /// Whether the settings agree with each other.
-    pub fn check(&self) -> Result<(), SettingError> {
-        let (low, high) = (GROUP_MIN_SESSION_TIMEOUT_MS, GROUP_MAX_SESSION_TIMEOUT_MS);
-        let (low_value, high_value) = (self.int(low), self.int(high));
-        if low_value > high_value {
-            let (low, high) = (SETTINGS[low].name, SETTINGS[high].name);
-            return Err(SettingError::Crossed { low, low_value, high, high_value });
+        if matches!(kind, Kind::Text | Kind::Secret) {
+            self.texts.remove(&index);
+            if !value.is_empty() {
+                self.texts.insert(index, value.to_owned());
+            }
         }
         Ok(())
     }
 
-    /// (name, default, value) of every setting, by name.
-    pub fn rows(&self) -> Vec<(&'static str, &'static str, String)> {
-        let row = |(setting, value): (&Setting, &i64)| (setting.name, setting.default, setting.kind.text(*value));
-        SETTINGS.iter().zip(&self.values).map(row).collect()
+    /// Checks the settings against each other.
+    pub fn check(&self) -> Result<(), SettingError> {
+        let crossed = ORDERED.iter().find(|(low, high)| self.int(*low) > self.int(*high));
+        crossed.map_or(Ok(()), |(low, high)| {
+            let (low_value, high_value) = (self.int(*low), self.int(*high));
+            let (low, high) = (SETTINGS[*low].name, SETTINGS[*high].name);
+            Err(SettingError::Crossed { low, low_value, high, high_value })
+        })
     }
 
-    /// The value of one setting, as text; `None` if there is no such setting.
+    /// Returns (name, default, value) of every setting, by name. Secrets are hidden.
+    pub fn rows(&self) -> Vec<(&'static str, &'static str, String)> {
+        let row = |(index, setting): (usize, &Setting)| (setting.name, setting.default, self.shown(index));
+        SETTINGS.iter().enumerate().map(row).collect()
+    }
+
+    /// Returns the value of a setting as text, hidden if it is a secret; `None` if it does not exist.
     pub fn value(&self, name: &str) -> Option<String> {
-        let index = SETTINGS.iter().position(|setting| setting.name == name)?;
-        Some(SETTINGS[index].kind.text(self.values[index]))
+        SETTINGS.iter().position(|setting| setting.name == name).map(|index| self.shown(index))
+    }
+
+    fn shown(&self, index: usize) -> String {
+        match (SETTINGS[index].kind, self.texts.get(&index)) {
+            (Kind::Secret, Some(_)) => HIDDEN.to_owned(),
+            (_, Some(text)) => text.clone(),
+            (kind, None) => kind.text(self.values[index]),
+        }
+    }
+
+    /// Returns the files of TLS; `None` if neither certificate nor key is set, so that listeners are plaintext.
+    pub fn tls(&self) -> Result<Option<TlsFiles>, BadTls> {
+        let [chain, key, ca] =
+            [SSL_KEYSTORE_CERTIFICATE_CHAIN, SSL_KEYSTORE_KEY, SSL_TRUSTSTORE_CERTIFICATES].map(|at| self.inline(at));
+        let [store, trusted] = [SSL_KEYSTORE_LOCATION, SSL_TRUSTSTORE_LOCATION]
+            .map(|at| self.texts.get(&at).map(|path| Source::File(path.into())));
+        let wrong = |reason: &str| Err(BadTls::Settings(reason.to_owned()));
+        let client_auth = ClientAuth::NAMES[self.int(SSL_CLIENT_AUTH) as usize].1;
+        let client_ca = match (trusted, ca) {
+            (Some(_), Some(_)) => {
+                return wrong("give `ssl.truststore.location` or `ssl.truststore.certificates`, not both");
+            }
+            (trusted, ca) => trusted.or(ca),
+        };
+        match (store, chain, key) {
+            (None, None, None) if client_auth != ClientAuth::None || client_ca.is_some() => wrong(
+                "`ssl.client.auth` and `ssl.truststore.*` need TLS: give the server's certificate and key, in \
+                 `ssl.keystore.location`",
+            ),
+            (None, None, None) => Ok(None),
+            (Some(store), None, None) => {
+                Ok(Some(TlsFiles { chain: store.clone(), key: store, client_ca, client_auth }))
+            }
+            (None, Some(chain), Some(key)) => Ok(Some(TlsFiles { chain, key, client_ca, client_auth })),
+            (None, Some(_), None) => wrong("`ssl.keystore.certificate.chain` needs its `ssl.keystore.key`"),
+            (None, None, Some(_)) => wrong("`ssl.keystore.key` needs its `ssl.keystore.certificate.chain`"),
+            (Some(_), ..) => wrong(
+                "give `ssl.keystore.location`, or `ssl.keystore.certificate.chain` with `ssl.keystore.key`, not both",
+            ),
+        }
+    }
+
+    fn inline(&self, index: usize) -> Option<Source> {
+        self.texts.get(&index).map(|text| Source::Inline(SETTINGS[index].name, text.clone()))
     }
 
     fn int(&self, index: usize) -> i64 {
         self.values[index]
     }
 
-    /// The settings of every coordinator partition.
+    /// Returns the settings of every coordinator partition.
     pub fn coordinator(&self) -> Config {
         Config {
             group_min_session_timeout_ms: self.int(GROUP_MIN_SESSION_TIMEOUT_MS) as i32,
@@ -268,7 +411,7 @@ impl Settings {
         }
     }
 
-    /// The settings of consumer groups.
+    /// Returns the settings of consumer groups.
     pub fn consumer_groups(&self) -> ConsumerConfig {
         ConsumerConfig {
             enabled: self.int(GROUP_COORDINATOR_REBALANCE_PROTOCOLS) == CONSUMER_PROTOCOL,
@@ -276,50 +419,68 @@ impl Settings {
             heartbeat_interval_ms: self.int(GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS) as i32,
             assignment_interval_ms: self.int(GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS) as i32,
             max_size: self.int(GROUP_CONSUMER_MAX_SIZE) as u32,
+            bounds: Bounds {
+                session_timeout_ms: self
+                    .range(GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS, GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS),
+                heartbeat_interval_ms: self
+                    .range(GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS, GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS),
+                assignment_interval_ms: self
+                    .range(GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS, GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS),
+            },
+            migration: Migration::NAMES[self.int(GROUP_CONSUMER_MIGRATION_POLICY) as usize].1,
         }
     }
 
-    /// The number that the data directory has.
+    fn range(&self, min: usize, max: usize) -> Range {
+        Range { min: self.int(min) as i32, max: self.int(max) as i32 }
+    }
+
+    /// Sets the number of partitions from the data directory.
     pub fn set_offsets_partitions(&mut self, partitions: u32) {
         self.values[OFFSETS_TOPIC_NUM_PARTITIONS] = i64::from(partitions);
     }
 
-    /// `offsets.topic.segment.bytes`
+    /// Returns `offsets.topic.segment.bytes`.
     pub fn segment_bytes(&self) -> u64 {
         self.int(OFFSETS_TOPIC_SEGMENT_BYTES) as u64
     }
 
-    /// `offsets.topic.num.partitions`
+    /// Returns `offsets.topic.num.partitions`.
     pub fn offsets_partitions(&self) -> u32 {
         self.int(OFFSETS_TOPIC_NUM_PARTITIONS) as u32
     }
 
-    /// `group.min.session.timeout.ms`
+    /// Returns the shortest session timeout that a member may have, of either protocol.
     pub fn min_session_timeout_ms(&self) -> u64 {
-        self.int(GROUP_MIN_SESSION_TIMEOUT_MS) as u64
+        self.int(GROUP_MIN_SESSION_TIMEOUT_MS).min(self.int(GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS)) as u64
     }
 
-    /// `socket.request.max.bytes`
+    /// Returns `socket.request.max.bytes`.
     pub fn request_max_bytes(&self) -> usize {
         self.int(SOCKET_REQUEST_MAX_BYTES) as usize
     }
 
-    /// `max.connections`
+    /// Returns `max.connections`.
     pub fn max_connections(&self) -> usize {
         self.int(MAX_CONNECTIONS) as usize
     }
 
-    /// `connections.max.idle.ms`; `None` is never.
+    /// Returns `connection.failed.authentication.delay.ms`.
+    pub fn failed_authentication_delay(&self) -> Duration {
+        Duration::from_millis(self.int(CONNECTION_FAILED_AUTHENTICATION_DELAY_MS) as u64)
+    }
+
+    /// Returns `connections.max.idle.ms`; `None`: connections are never closed as idle.
     pub fn max_idle_ms(&self) -> Option<u64> {
         u64::try_from(self.int(CONNECTIONS_MAX_IDLE_MS)).ok()
     }
 
-    /// `log.retention.check.interval.ms`
+    /// Returns `log.retention.check.interval.ms`.
     pub fn retention_check_interval_ms(&self) -> u64 {
         self.int(LOG_RETENTION_CHECK_INTERVAL_MS) as u64
     }
 
-    /// The settings of the topics.
+    /// Returns the settings of the topics.
     pub fn topics(&self) -> TopicSettings {
         TopicSettings {
             auto_create_topics: self.int(AUTO_CREATE_TOPICS_ENABLE) != 0,
@@ -332,7 +493,7 @@ impl Settings {
         }
     }
 
-    /// `message.max.bytes`
+    /// Returns `message.max.bytes`.
     pub fn message_max_bytes(&self) -> usize {
         self.int(MESSAGE_MAX_BYTES) as usize
     }
@@ -353,7 +514,9 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_core_and_the_topics() {
         assert_eq!(Settings::default().coordinator(), Config::default());
-        assert_eq!(Settings::default().consumer_groups(), ConsumerConfig::default());
+        // Journals of before say nothing where the consumer protocol was off.
+        let consumer = ConsumerConfig { enabled: true, ..ConsumerConfig::default() };
+        assert_eq!(Settings::default().consumer_groups(), consumer);
         assert_eq!(Settings::default().topics(), TopicSettings::default());
     }
 
@@ -388,6 +551,36 @@ mod tests {
         );
         settings.set("group.min.session.timeout.ms", "5999").unwrap();
         assert_eq!(settings.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        let mut settings = Settings::default();
+        settings.set("ssl.keystore.key", "-----BEGIN PRIVATE KEY-----").unwrap();
+        assert_eq!(settings.value("ssl.keystore.key").as_deref(), Some("(hidden)"));
+        assert!(!format!("{settings:?} {:?}", settings.rows()).contains("BEGIN"));
+    }
+
+    #[test]
+    fn tls_is_on_if_there_is_a_certificate_with_its_key() {
+        let tls = |pairs: &[(&str, &str)]| {
+            let mut settings = Settings::default();
+            for (name, value) in pairs {
+                settings.set(name, value).unwrap();
+            }
+            settings.tls()
+        };
+        assert_eq!(tls(&[]), Ok(None));
+        assert_eq!(tls(&[("ssl.keystore.location", "")]), Ok(None));
+        let store = tls(&[("ssl.keystore.location", "server.pem"), ("ssl.client.auth", "Required")]).unwrap().unwrap();
+        assert_eq!((store.key, store.client_auth), (store.chain, ClientAuth::Required));
+        let (chain, key) = (("ssl.keystore.certificate.chain", "c"), ("ssl.keystore.key", "k"));
+        assert!(tls(&[chain, key]).unwrap().is_some());
+        for half in
+            [&[chain][..], &[key], &[chain, key, ("ssl.keystore.location", "f")], &[("ssl.client.auth", "required")]]
+        {
+            assert!(matches!(tls(half), Err(BadTls::Settings(_))), "{half:?}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The configuration that a topic is created with.
+//! The configuration of a topic.
 
 use kafka_protocol::{
     messages::{create_topics_request::CreatableTopicConfig, create_topics_response::CreatableTopicConfigs},
@@ -8,30 +8,33 @@ use rota_core::error::ErrorCode;
 
 use super::TopicError;
 
-/// The types of settings, by their numbers on the wire.
+/// The wire number of boolean settings.
 pub(crate) const BOOLEAN: i8 = 1;
-/// A string.
-const STRING: i8 = 2;
-/// A 32-bit number.
+/// The wire number of string settings.
+pub const STRING: i8 = 2;
+/// The wire number of 32-bit settings.
 pub(crate) const INT: i8 = 3;
-/// A 64-bit number.
+/// The wire number of 64-bit settings.
 pub(crate) const LONG: i8 = 5;
-/// A floating-point number.
+/// The wire number of floating-point settings.
 const DOUBLE: i8 = 6;
-/// Words with commas between them.
+/// The wire number of comma-separated lists.
 pub(crate) const LIST: i8 = 7;
 
-/// Where a value comes from, by the numbers on the wire: it was set on the topic.
+/// The wire number of the type of secrets.
+pub(crate) const PASSWORD: i8 = 9;
+
+/// The wire number of a value set on the topic.
 pub(crate) const DYNAMIC_TOPIC_CONFIG: i8 = 1;
-/// The server was started with it.
+/// The wire number of a value set at the server's start.
 pub(crate) const STATIC_BROKER_CONFIG: i8 = 4;
-/// Nobody has set it.
+/// The wire number of a default.
 pub(crate) const DEFAULT_CONFIG: i8 = 5;
 
-/// A topic setting: its name, Kafka's default, its type, and the broker setting that it falls back to, or "".
+/// A topic setting: name, Kafka's default, type, and the broker setting of its default, or "".
 type TopicSetting = (&'static str, &'static str, i8, &'static str);
 
-/// Every topic setting of Kafka 4.4, by name. All are accepted; the ones in [`HONOURED`] have an effect.
+/// Every topic setting of Kafka 4.4, by name. All are accepted; those in [`HONOURED`] have an effect.
 const KNOWN: &[TopicSetting] = &[
     ("cleanup.policy", "delete", LIST, "log.cleanup.policy"),
     ("compression.gzip.level", "-1", INT, "compression.gzip.level"),
@@ -72,34 +75,34 @@ const KNOWN: &[TopicSetting] = &[
     ("unclean.leader.election.enable", "false", BOOLEAN, "unclean.leader.election.enable"),
 ];
 
-/// What Kafka sets on `__consumer_offsets`.
+/// Kafka's settings of `__consumer_offsets`.
 const OF_CONSUMER_OFFSETS: &[(&str, &str)] =
     &[("cleanup.policy", "compact"), ("compression.type", "producer"), ("segment.bytes", "104857600")];
 
-/// One setting as `DescribeConfigs` shows it.
+/// A setting in an answer to `DescribeConfigs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigRow {
-    /// Its name.
+    /// The setting's name.
     pub name: &'static str,
-    /// Its value.
+    /// The value.
     pub value: String,
-    /// The number of its type.
+    /// The wire number of its type.
     pub config_type: i8,
-    /// The number of where its value comes from.
+    /// The wire number of its source.
     pub source: i8,
-    /// What it does, if rota says so.
+    /// The effect in rota, if documented.
     pub effect: Option<&'static str>,
-    /// Names, values and sources that were looked at for the value, the one that won first.
+    /// Names, values and sources considered for the value, the effective one first.
     pub synonyms: Vec<(&'static str, String, i8)>,
 }
 
-/// The value of a broker setting, and where it comes from; `None` if this server has no such setting.
+/// Returns value and source of a broker setting; `None` if this server does not have it.
 pub type BrokerValue<'b> = &'b dyn Fn(&str) -> Option<(String, i8)>;
 
-/// How a value is taken over; `None`: it is not one.
+/// Applies a value; `None` if it is invalid.
 type Apply = fn(&mut TopicConfigs, &str) -> Option<()>;
 
-/// The settings with an effect, and what they take.
+/// The settings with an effect.
 const HONOURED: &[(&str, &str, Apply)] = &[
     ("max.message.bytes", "a number of bytes", |configs, value| {
         configs.message_max_bytes = Some(usize::try_from(value.parse::<i32>().ok()?).ok()?);
@@ -129,26 +132,26 @@ const HONOURED: &[(&str, &str, Apply)] = &[
     }),
 ];
 
-/// A topic's own configuration.
+/// The configuration of one topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TopicConfigs {
     pub message_max_bytes: Option<usize>,
     pub retention_bytes: Option<u64>,
-    /// Of messages on disk.
+    /// Retention of messages on disk in milliseconds.
     pub retention_ms: Option<u64>,
     pub append_time: bool,
-    /// As given: names and values.
+    /// Given names and values.
     given: Vec<(String, String)>,
 }
 
 impl TopicConfigs {
-    /// Errors: `InvalidConfig`.
+    /// Reads the configuration of a request. Errors: `InvalidConfig`.
     pub fn read(asked: &[CreatableTopicConfig]) -> Result<TopicConfigs, TopicError> {
         let mut configs = TopicConfigs::default();
         for config in asked {
             let name = config.name.as_str();
             if !KNOWN.iter().any(|(known, ..)| *known == name) {
-                return Err(TopicError::new(ErrorCode::InvalidConfig, format!("no topic setting is called `{name}`")));
+                return Err(TopicError::new(ErrorCode::InvalidConfig, format!("unknown topic setting `{name}`")));
             }
             let Some(value) = config.value.as_deref() else {
                 return Err(TopicError::new(ErrorCode::InvalidConfig, format!("topic setting `{name}` has no value")));
@@ -165,18 +168,18 @@ impl TopicConfigs {
         Ok(configs)
     }
 
-    /// Those of `__consumer_offsets`.
+    /// Returns the configuration of `__consumer_offsets`.
     pub fn of_consumer_offsets() -> TopicConfigs {
         let given = OF_CONSUMER_OFFSETS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         TopicConfigs { given: given.collect(), ..TopicConfigs::default() }
     }
 
-    /// Names and values as given.
+    /// Iterates over the given names and values.
     pub fn given(&self) -> impl Iterator<Item = (&str, &str)> {
         self.given.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The answer's list: what was given.
+    /// Returns the given settings for the answer.
     pub fn listed(&self) -> Vec<CreatableTopicConfigs> {
         let list = |(name, value): &(String, String)| {
             CreatableTopicConfigs::default()
@@ -187,7 +190,7 @@ impl TopicConfigs {
         self.given.iter().map(list).collect()
     }
 
-    /// Every setting by name, over the broker's and Kafka's defaults.
+    /// Returns every setting by name, with defaults of the broker and of Kafka.
     pub fn rows(&self, broker: BrokerValue<'_>) -> Vec<ConfigRow> {
         let row = |(name, default, config_type, fallback): &TopicSetting| {
             let mut synonyms = Vec::new();

@@ -22,7 +22,7 @@ impl Refusable for CreatePartitionsResponse {
 }
 
 impl Topics {
-    /// Versions 0–3.
+    /// Handles versions 0–3.
     pub fn create_partitions(&mut self, request: &CreatePartitionsRequest, _version: i16) -> CreatePartitionsResponse {
         self.changing(|topics| topics.grow_all(request))
     }

@@ -29,7 +29,7 @@ impl Refusable for CreateTopicsResponse {
 }
 
 impl Topics {
-    /// Versions 2–7. Topics are created one by one in request order; a name that comes twice is refused once.
+    /// Handles versions 2–7. Topics are created in request order; a repeated name is refused once.
     pub fn create_topics(
         &mut self,
         request: &CreateTopicsRequest,
@@ -91,7 +91,7 @@ impl Topics {
             .with_configs(Some(listed)))
     }
 
-    /// The leaders of the partitions that a manual assignment makes.
+    /// Returns the leaders of a manual assignment.
     fn check_assignments(&self, asked: &CreatableTopic) -> Result<Vec<i32>, TopicError> {
         if asked.num_partitions != -1 || asked.replication_factor != -1 {
             let message = "with a manual assignment, the number of partitions and the replication factor must be -1";
@@ -114,7 +114,7 @@ impl Topics {
         Ok(assigned.into_iter().flatten().collect())
     }
 
-    /// The leader that a manual assignment names: partitions have one replica.
+    /// Returns the leader of a partition in a manual assignment: partitions have one replica.
     pub(super) fn check_replicas(&self, replicas: &[BrokerId]) -> Result<i32, TopicError> {
         let exists = |replica: &BrokerId| self.owner.owners.node_ids().any(|node_id| node_id == replica.0);
         let message = match replicas {
@@ -132,7 +132,7 @@ impl Topics {
     }
 }
 
-/// There is one node for each partition: replication factor 1, or -1 for the default, which is 1.
+/// Checks the replication factor: 1, or -1 for the default, which is 1.
 fn check_replication_factor(asked: i16) -> Result<(), TopicError> {
     let message = match asked {
         1 | -1 => return Ok(()),

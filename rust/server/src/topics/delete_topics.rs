@@ -11,12 +11,12 @@ use rota_core::error::ErrorCode;
 
 use super::{TopicError, Topics, occurrences, refuse_internal, table::Refusable};
 
-/// What `DeleteTopics` did.
+/// The result of `DeleteTopics`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deletion {
     /// The answer.
     pub response: DeleteTopicsResponse,
-    /// The topics that are gone; their committed offsets have to go too.
+    /// The deleted topics, whose committed offsets must be deleted, too.
     pub deleted: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ impl Refusable for Deletion {
 }
 
 impl Topics {
-    /// Versions 1–6; by id from 6 on. Whoever waits for data of a deleted topic is woken.
+    /// Handles versions 1–6; by id from 6 on. Wakes fetches that wait for data of a deleted topic.
     pub fn delete_topics(&mut self, request: &DeleteTopicsRequest, version: i16) -> Deletion {
         self.changing(|topics| topics.delete_all(request, version))
     }
@@ -70,7 +70,7 @@ impl Topics {
         deletion
     }
 
-    /// The name of the topic to delete.
+    /// Returns the name of the topic to delete.
     fn deletable(&self, asked: &DeleteTopicState) -> Result<String, TopicError> {
         let name = match (&asked.name, asked.topic_id.is_nil()) {
             (Some(name), true) => name.as_str(),
@@ -78,7 +78,7 @@ impl Topics {
                 .topic_name(asked.topic_id)
                 .ok_or_else(|| TopicError::new(ErrorCode::UnknownTopicId, "there is no topic with this id"))?,
             _ => {
-                let message = "a topic to delete is given by its name or by its id, and not by both";
+                let message = "name a topic to delete by its name or its id, not both";
                 return Err(TopicError::new(ErrorCode::InvalidRequest, message));
             }
         };

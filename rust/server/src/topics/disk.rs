@@ -1,21 +1,19 @@
-//! Topics that survive the server: the table in a file of its own, messages in the segments of the store.
+//! Topics on disk: the table in its own file, messages in the segments of the store.
 //!
-//! The table's file is replaced as a whole and is durable before anybody is told of a change. A topic is in it before
-//! anything of its messages is on disk, and out of it before its partitions are deleted, so that after a crash what is
-//! in no table belongs to a topic that is gone.
+//! The table's file is replaced as a whole, and is durable before a change is acknowledged. A topic is in it before any
+//! of its messages is on disk, and removed from it before its partitions are deleted. So after a crash, partitions of
+//! topics outside of the table belong to deleted topics.
 
 use std::{
     collections::{BTreeMap, HashMap},
     fmt::Write as _,
     io,
-    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use kafka_protocol::{messages::create_topics_request::CreatableTopicConfig, protocol::StrBytes};
 use rota_log::{
     LogError, SegmentStore,
-    files::{Files, read_file, replace_file},
     store::{Command, PartitionHandle, PartitionInfo, PartitionView},
 };
 use uuid::Uuid;
@@ -25,14 +23,20 @@ use super::{
     configs::TopicConfigs,
     snapshot::{Table, Topic},
 };
-use crate::base::owners::FIRST_NODE;
+use crate::base::{
+    owners::FIRST_NODE,
+    text_file::{TextFile, check_format, entries, escaped, summed, unescaped},
+};
 
 /// The table's file in the data directory.
 pub const TOPICS_FILE: &str = "rota.topics";
 
-const HEAD: &str = "rota.topics 1";
+/// The first word of the table, before the number of its format.
+const HEAD: &str = "rota.topics ";
+/// The format that this release writes. Every format ends with the line of the checksum.
+const FORMAT: u32 = 1;
 
-/// Kafka's own topics in a directory that it wrote: nobody's messages.
+/// Kafka's internal topics in a directory that it wrote.
 const KAFKAS_OWN: [&str; 4] = [CONSUMER_OFFSETS, "__transaction_state", "__share_group_state", "__cluster_metadata"];
 
 /// A partition in the store.
@@ -43,17 +47,15 @@ pub(super) struct OnDisk {
     pub view: Arc<PartitionView>,
 }
 
-/// See the module.
+/// The table and the store of topics.
 #[derive(Debug)]
 pub struct TopicDisk {
     store: Arc<SegmentStore>,
-    files: Arc<dyn Files>,
-    path: PathBuf,
-    pub(super) is_read_only: bool,
+    file: TextFile,
     partitions: Mutex<HashMap<(Uuid, i32), OnDisk>>,
 }
 
-/// A topic as it was found.
+/// A topic found on disk.
 #[derive(Debug)]
 pub(super) struct Found {
     pub name: String,
@@ -61,18 +63,27 @@ pub(super) struct Found {
 }
 
 impl TopicDisk {
-    /// Over an open store.
-    pub fn new(store: Arc<SegmentStore>, files: Arc<dyn Files>, path: PathBuf, is_read_only: bool) -> TopicDisk {
-        TopicDisk { store, files, path, is_read_only, partitions: Mutex::default() }
+    /// Creates the topics over an open store.
+    pub fn new(store: Arc<SegmentStore>, file: TextFile) -> TopicDisk {
+        TopicDisk { store, file, partitions: Mutex::default() }
     }
 
-    /// The topics of the data directory, led by nodes that exist. Partitions of topics that are gone are deleted.
+    /// Whether nothing may be written.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.file.is_read_only
+    }
+
+    /// Reads the topics of the data directory, with existing nodes as leaders. Deletes partitions of deleted topics.
     /// Errors: why the table cannot be read.
     pub(super) fn find(&self, nodes: u32) -> Result<Vec<Found>, String> {
-        let text = read_file(self.files.as_ref(), &self.path).map_err(|error| error.to_string())?;
+        let from_a_copy = |reason: String| format!("{reason}; restore it from a copy");
+        let text = self.file.read().map_err(|error| from_a_copy(error.to_string()))?;
         let infos = self.store.partitions();
         let mut found = match text {
-            Some(text) => parse(&String::from_utf8_lossy(&text))?,
+            Some(text) => {
+                check_format(&text, HEAD, FORMAT)?;
+                parse(&text).map_err(from_a_copy)?
+            }
             None => derived(&infos),
         };
         for (at, Found { topic, .. }) in found.iter_mut().enumerate() {
@@ -88,7 +99,7 @@ impl TopicDisk {
             infos.into_iter().filter(|info| !KAFKAS_OWN.contains(&info.topic.as_str())).partition(|info| {
                 known.get(&Uuid::from_u128(info.topic_id)).is_some_and(|count| (info.partition as usize) < *count)
             });
-        if !self.is_read_only && !gone.is_empty() {
+        if !self.is_read_only() && !gone.is_empty() {
             self.store.call(gone.iter().map(|info| Command::Delete { partition: info.handle }).collect());
         }
         let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,28 +110,25 @@ impl TopicDisk {
         let opens = partitions.values();
         let opens: Vec<Command> = opens.map(|at| Command::Open { partition: at.handle, epoch: at.epoch }).collect();
         drop(partitions);
-        if !self.is_read_only {
-            // A partition that cannot be opened refuses what is produced to it.
+        if !self.is_read_only() {
+            // A partition that cannot be opened refuses produce requests.
             self.store.call(opens);
         }
         Ok(found)
     }
 
-    /// What is on disk already.
+    /// Returns the partitions on disk.
     pub(super) fn all(&self) -> Vec<((Uuid, i32), OnDisk)> {
         let partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
         partitions.iter().map(|(place, on_disk)| (*place, on_disk.clone())).collect()
     }
 
-    /// Makes the table durable.
+    /// Writes the table durably.
     pub(super) fn save(&self, table: &Table) -> io::Result<()> {
-        if self.is_read_only {
-            return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the data directory is only read"));
-        }
-        replace_file(self.files.as_ref(), &self.path, written(table).as_bytes(), true)
+        self.file.replace(&written(table))
     }
 
-    /// Adds a partition of a topic that is in the table. Waits for the store.
+    /// Creates a partition of a topic in the table. Waits for the store.
     pub(super) fn create(&self, topic: &str, id: Uuid, index: i32) -> Result<OnDisk, LogError> {
         let create = Command::Create { topic: topic.to_owned(), partition: index, topic_id: id.as_u128() };
         let created = self.store.call(vec![create]).into_iter().next().unwrap_or(Ok(0))?;
@@ -136,7 +144,8 @@ impl TopicDisk {
         Ok(on_disk)
     }
 
-    /// Removes what a topic has on disk; it is out of the table. What is left when this fails goes at the next start.
+    /// Deletes the partitions of a topic outside of the table. What remains after a failure is deleted at the next
+    /// start.
     pub(super) fn delete(&self, id: Uuid) {
         let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
         let gone: Vec<(Uuid, i32)> = partitions.keys().filter(|(topic, _)| *topic == id).copied().collect();
@@ -146,13 +155,13 @@ impl TopicDisk {
         self.store.call(deletes);
     }
 
-    /// Asks for `command`; `tell` is called on the log's thread.
+    /// Queues `command`. The log thread calls `tell` with its outcome.
     pub(super) fn submit(&self, command: Command, tell: impl FnOnce(Result<i64, LogError>) + Send + 'static) {
         self.store.submit(command, tell);
     }
 }
 
-/// The topics of a directory without a table, which Kafka wrote: as the names of its partitions' directories say.
+/// Derives topics from the names of partition directories, in a directory of Kafka without a table.
 fn derived(infos: &[PartitionInfo]) -> Vec<Found> {
     let mut topics: BTreeMap<&str, (u128, i32)> = BTreeMap::new();
     for info in infos.iter().filter(|info| info.topic_id != 0 && !KAFKAS_OWN.contains(&info.topic.as_str())) {
@@ -167,9 +176,9 @@ fn derived(infos: &[PartitionInfo]) -> Vec<Found> {
     topics.into_iter().map(found).collect()
 }
 
-/// The file: a line for each topic with id, name and leaders, and one for each of its settings; then the checksum.
+/// Formats the file: a line per topic with id, name and leaders, a line per setting, then the checksum.
 fn written(table: &Table) -> String {
-    let mut text = format!("{HEAD}\n");
+    let mut text = format!("{HEAD}{FORMAT}\n");
     for (name, topic) in table.by_name.iter().filter(|(_, topic)| !topic.internal) {
         let leaders: Vec<String> = topic.leaders.iter().map(i32::to_string).collect();
         let _infallible = writeln!(text, "topic {} {} {}", topic.id, name.as_str(), leaders.join(","));
@@ -177,24 +186,13 @@ fn written(table: &Table) -> String {
             let _infallible = writeln!(text, "set {setting} {}", escaped(value));
         }
     }
-    let checksum = crc32c::crc32c(text.as_bytes());
-    let _infallible = writeln!(text, "crc32c {checksum:08x}");
-    text
+    summed(text)
 }
 
 fn parse(text: &str) -> Result<Vec<Found>, String> {
-    let end = text.rfind("crc32c ").ok_or("it has no checksum")?;
-    let (body, checksum) = text.split_at(end);
-    if checksum.trim_end() != format!("crc32c {:08x}", crc32c::crc32c(body.as_bytes())) {
-        return Err("its checksum is wrong".to_owned());
-    }
-    let mut lines = body.lines();
-    if lines.next() != Some(HEAD) {
-        return Err("a newer version of rota wrote it".to_owned());
-    }
     let mut topics: Vec<(Found, Vec<CreatableTopicConfig>)> = Vec::new();
-    for line in lines {
-        let bad = || format!("the line `{line}` makes no sense");
+    for line in entries(text, HEAD, FORMAT)? {
+        let bad = || format!("the line `{line}` cannot be parsed");
         let words: Vec<&str> = line.splitn(4, ' ').collect();
         match (&words[..], topics.last_mut()) {
             (["topic", id, name, leaders], _) => {
@@ -216,29 +214,6 @@ fn parse(text: &str) -> Result<Vec<Found>, String> {
         Ok(found)
     };
     topics.into_iter().map(configured).collect()
-}
-
-/// Control characters and `%` as `%` and two digits: a value is one line.
-fn escaped(value: &str) -> String {
-    value.chars().fold(String::new(), |mut text, char| {
-        if char < ' ' || char == '%' {
-            let _infallible = write!(text, "%{:02x}", char as u32);
-        } else {
-            text.push(char);
-        }
-        text
-    })
-}
-
-fn unescaped(text: &str) -> Option<String> {
-    let mut parts = text.split('%');
-    let mut value = parts.next()?.to_owned();
-    for part in parts {
-        let code = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok())?;
-        value.push(char::from(code));
-        value.push_str(&part[2..]);
-    }
-    Some(value)
 }
 
 #[cfg(test)]
@@ -277,6 +252,13 @@ mod tests {
         assert_eq!(parse("").unwrap_err(), "it has no checksum");
         let newer = "rota.topics 2\n";
         let newer = format!("{newer}crc32c {:08x}\n", crc32c::crc32c(newer.as_bytes()));
-        assert_eq!(parse(&newer).unwrap_err(), "a newer version of rota wrote it");
+        let refused = check_format(&newer, HEAD, FORMAT).unwrap_err();
+        assert!(refused.starts_with("it has format 2, and this release of rota knows format 1; use"), "{refused}");
+        assert_eq!(check_format(&text, HEAD, FORMAT), Ok(()));
+        assert_eq!(
+            check_format(&newer.replacen('2', "3", 1), HEAD, FORMAT),
+            Ok(()),
+            "the checksum is wrong: that is damage"
+        );
     }
 }

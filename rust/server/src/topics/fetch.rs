@@ -1,4 +1,4 @@
-//! Fetch, and the waiting for data.
+//! Fetch, and waiting for data.
 
 use std::sync::Arc;
 
@@ -14,55 +14,54 @@ use uuid::Uuid;
 
 use super::{Partition, Topics, settings::FETCH_BYTES_MAX};
 
-/// From this version on topics are named by id.
+/// The first version that names topics by id.
 const BY_ID_SINCE: i16 = 13;
-/// From this version on there are fetch sessions.
+/// The first version with fetch sessions.
 const SESSIONS_SINCE: i16 = 7;
-/// The session epochs of a request that asks for everything by itself: "make a session" and "no session".
+/// The session epochs of a full fetch: "new session" and "no session".
 const FULL_FETCH_EPOCHS: [i32; 2] = [0, -1];
 const READ_COMMITTED: i8 = 1;
 
-/// What Fetch found.
+/// The result of a fetch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FetchOutcome {
-    /// The answer as things are now.
+    /// The current answer.
     pub response: FetchResponse,
-    /// Of records in it.
+    /// Bytes of records in the answer.
     pub bytes: usize,
-    /// Whether there is no point in waiting: an error of a partition that exists, of the whole request, or nothing to
-    /// wait for.
+    /// Whether waiting is pointless: an error of an existing partition or of the request, or no partition to wait for.
     pub has_error: bool,
 }
 
 impl FetchOutcome {
-    /// Whether the answer may go out now: there is enough, or waiting is not wanted or not possible.
+    /// Whether the answer can be sent now: there is enough data, or waiting is not requested or impossible.
     pub fn is_complete(&self, request: &FetchRequest) -> bool {
         let min_bytes = usize::try_from(request.min_bytes).unwrap_or(0);
         self.has_error || request.max_wait_ms <= 0 || self.bytes >= min_bytes
     }
 }
 
-/// The name of one watch. It is never used again.
+/// Identifies one watch; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatchId(u64);
 
-/// Who waits, and where its id is kept.
+/// The notification of a watch, and the partitions that hold its id.
 #[derive(Debug)]
 pub(super) struct Watch {
     notify: Arc<Notify>,
     partitions: Vec<(Uuid, i32)>,
 }
 
-/// What is left of a fetch's bytes.
+/// The remaining bytes of a fetch.
 struct Budget {
     left_bytes: usize,
-    /// Nothing has been found so far: the next batch goes out whatever its size.
+    /// Whether the next batch is included whatever its size, since none was found before.
     at_least_one: bool,
 }
 
 impl Topics {
-    /// Versions 4–18. Whole batches in request order, as many as fit; the first one always. Session id 0 in every
-    /// answer: a session that a request continues does not exist.
+    /// Handles versions 4–18. Returns whole batches in request order, as many as fit, but always the first one. Every
+    /// answer has session id 0, so no request continues a session.
     pub fn fetch(&self, request: &FetchRequest, version: i16) -> FetchOutcome {
         let mut outcome = FetchOutcome { response: FetchResponse::default(), bytes: 0, has_error: false };
         if version >= SESSIONS_SINCE && !FULL_FETCH_EPOCHS.contains(&request.session_epoch) {
@@ -84,7 +83,7 @@ impl Topics {
                     Ok((_, topic)) => self.partition(topic, wanted.partition),
                     Err(error) => Err(*error),
                 };
-                // There is no data to wait for where another node leads.
+                // A partition with another leader has no data to wait for.
                 outcome.has_error |= matches!(&partition, Err(ErrorCode::NotLeaderOrFollower));
                 let read = partition.and_then(|(partition, epoch)| {
                     readable += 1;
@@ -101,7 +100,7 @@ impl Topics {
         outcome
     }
 
-    /// `notify` is told once, when a partition of the request gets data or is deleted, whichever comes first.
+    /// Notifies `notify` once, when a partition of the request gets data or is deleted.
     pub fn watch(&mut self, request: &FetchRequest, version: i16, notify: &Arc<Notify>) -> WatchId {
         let id = WatchId(self.next_watch);
         self.next_watch += 1;
@@ -116,7 +115,7 @@ impl Topics {
                 }
                 let place = (topic.id, wanted.partition);
                 let partition = self.data.entry(place).or_default();
-                // A partition that is named again is watched already: what a watch costs is what there is to watch.
+                // A repeated partition is already watched, so a watch costs no more than its partitions.
                 if partition.watches.last() != Some(&id) {
                     partition.watches.push(id);
                     partitions.push(place);
@@ -127,22 +126,22 @@ impl Topics {
         id
     }
 
-    /// Ends a watch that has not fired; does nothing to one that has.
+    /// Ends a watch; no effect if it has fired.
     pub fn unwatch(&mut self, id: WatchId) {
         self.forget(id);
     }
 
-    /// How many watches have neither fired nor ended.
+    /// Returns the number of active watches.
     pub fn watching(&self) -> usize {
         self.watches.len()
     }
 
-    /// How many partitions they watch, each counted for each watch.
+    /// Returns the number of watched partitions, counted per watch.
     pub fn watched_partitions(&self) -> usize {
         self.watches.values().map(|watch| watch.partitions.len()).sum()
     }
 
-    /// Tells whoever is behind these ids.
+    /// Notifies and ends these watches.
     pub(super) fn fire(&mut self, ids: Vec<WatchId>) {
         for id in ids {
             if let Some(watch) = self.forget(id) {
@@ -175,7 +174,7 @@ fn read(partition: &Partition, epoch: i32, wanted: &FetchPartition, budget: &mut
     Ok(records)
 }
 
-/// -1: the client does not say. Errors: `FencedLeaderEpoch`, `UnknownLeaderEpoch`.
+/// Checks a leader epoch; -1: not given. Errors: `FencedLeaderEpoch`, `UnknownLeaderEpoch`.
 pub(super) fn check_leader_epoch(asked: i32, current: i32) -> Result<(), ErrorCode> {
     match asked {
         -1 => Ok(()),

@@ -6,7 +6,7 @@ use rota_core::error::ErrorCode;
 use super::{TRANSACTIONS_REFUSED, Topics};
 
 impl Topics {
-    /// Versions 0–5. A fresh id with epoch 0; transactional ids are refused with [`TRANSACTIONS_REFUSED`].
+    /// Handles versions 0–5. Returns a new id with epoch 0; refuses transactional ids with [`TRANSACTIONS_REFUSED`].
     pub fn init_producer_id(&mut self, request: &InitProducerIdRequest, _version: i16) -> InitProducerIdResponse {
         let half_known = (request.producer_id.0 == -1) != (request.producer_epoch == -1);
         let refused = match &request.transactional_id {

@@ -1,5 +1,5 @@
-//! `OffsetForLeaderEpoch`: where the records of a leader epoch end. Every partition that has records has had one leader
-//! only, in epoch 0.
+//! `OffsetForLeaderEpoch`: the end offset of a leader epoch. Partitions with records have had one leader only, in epoch
+//! 0.
 
 use kafka_protocol::messages::{
     OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
@@ -10,11 +10,11 @@ use rota_core::error::ErrorCode;
 
 use super::{LEADER_EPOCH, Topics, fetch::check_leader_epoch};
 
-/// As an epoch: not known, or not said. As an offset: none.
+/// Unknown epoch, or no offset.
 const NONE: i32 = -1;
 
 impl Topics {
-    /// Versions 2–4. Topics and partitions in the order of the request, as often as they were asked about.
+    /// Handles versions 2–4. Topics and partitions are in request order, with repetitions.
     pub fn offset_for_leader_epoch(&self, request: &OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse {
         let topic = |asked: &OffsetForLeaderTopic| {
             let answers = asked.partitions.iter().map(|partition| self.epoch_end(asked.topic.as_str(), partition));
@@ -39,7 +39,7 @@ impl Topics {
         };
         match asked.leader_epoch {
             LEADER_EPOCH => answer.with_leader_epoch(LEADER_EPOCH).with_end_offset(partition.log.next_offset()),
-            // Nobody led before the first leader did: its records begin where the log does.
+            // No leader existed before the first one, whose records begin at the start of the log.
             before if before < NONE => answer.with_leader_epoch(before).with_end_offset(partition.log.first_offset()),
             _ => answer,
         }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{Partition, Topic, Topics, fetch::check_leader_epoch, settings::LOOKUP_BYTES_MAX};
 
-/// What a negative timestamp asks for.
+/// The meaning of a negative timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Special {
     Latest,
@@ -23,7 +23,7 @@ enum Special {
     LatestTiered,
 }
 
-/// Timestamp, what it asks for, the first version that has it.
+/// Timestamp, its meaning, and the first version that has it.
 const SPECIALS: &[(i64, Special, i16)] = &[
     (-1, Special::Latest, 1),
     (-2, Special::Earliest, 1),
@@ -32,15 +32,15 @@ const SPECIALS: &[(i64, Special, i16)] = &[
     (-5, Special::LatestTiered, 9),
 ];
 
-/// The answer has a leader epoch from this version on.
+/// The first version whose answer has a leader epoch.
 const EPOCH_SINCE: i16 = 4;
 
-/// Nothing that fits: offset, timestamp and epoch.
+/// The answer without a matching record: offset, timestamp and epoch.
 const NOWHERE: TimestampedOffset = TimestampedOffset { offset: -1, timestamp_ms: -1, leader_epoch: -1 };
 
 impl Topics {
-    /// Versions 1–10. There is nothing uncommitted, so the isolation level makes no difference. Nothing is tiered:
-    /// the earliest local offset is the earliest, the latest tiered one is -1.
+    /// Handles versions 1–10. All records are committed, so the isolation level has no effect. There is no tiered
+    /// storage: the earliest local offset is the earliest one, and the latest tiered offset is -1.
     pub fn list_offsets(&self, request: &ListOffsetsRequest, version: i16) -> ListOffsetsResponse {
         let mut response = ListOffsetsResponse::default();
         let mut bytes_left = LOOKUP_BYTES_MAX;
@@ -53,7 +53,7 @@ impl Topics {
             let mut answer = ListOffsetsTopicResponse::default().with_name(asked.name.clone());
             for partition in &asked.partitions {
                 let looked_up = match counts.get_mut(&partition.partition_index).map(std::mem::take) {
-                    // Already answered: a partition that is asked about twice is refused once.
+                    // Already answered: a repeated partition is refused once.
                     None | Some(0) => continue,
                     Some(1) => found.and_then(|topic| self.look_up(topic, partition, version, &mut bytes_left)),
                     Some(_) => Err(ErrorCode::InvalidRequest),

@@ -1,4 +1,4 @@
-//! Metadata: which nodes there are, and which topics.
+//! Metadata: nodes and topics.
 
 use std::{collections::HashSet, ops::RangeInclusive};
 
@@ -15,18 +15,18 @@ use uuid::Uuid;
 
 use super::{Cluster, Entropy, Node, Topic, Topics, name::check_name};
 
-/// The operations on a topic and on the cluster that a client without an authorizer may do, as bits.
+/// The authorized operations on topics, as bits: all, since there is no authorization.
 const TOPIC_OPERATIONS: i32 = 3_576;
 const CLUSTER_OPERATIONS: i32 = 8_096;
-/// Instead of operations when they were not asked for, or the version has no place for them.
+/// The value if operations are not requested, or the version does not have them.
 const NOT_LISTED: i32 = i32::MIN;
-/// From this version on topics may be asked for by id, and then have no name.
+/// The first version that requests topics by id, without a name.
 const BY_ID_SINCE: i16 = 12;
 
 impl Topics {
-    /// Versions 0–13. Creates topics that were asked for by name and do not exist, if the settings and the request
-    /// (always before version 4) allow it; unlike Kafka, which answers `UNKNOWN_TOPIC_OR_PARTITION` once, the answer
-    /// already has them. A topic that is asked for twice is answered once.
+    /// Handles versions 0–13. Creates topics requested by name that do not exist, if the settings and the request allow
+    /// it (always before version 4). Unlike Kafka, which first answers `UNKNOWN_TOPIC_OR_PARTITION`, the answer already
+    /// has them. A repeated topic is answered once.
     pub fn metadata(
         &mut self,
         request: &MetadataRequest,
@@ -86,7 +86,7 @@ impl Topics {
             if !may_create {
                 return refused(asked, ErrorCode::UnknownTopicOrPartition);
             }
-            // Another node may just have done the same.
+            // Another node may have created it meanwhile.
             if let Err(error) = self.create(name, -1, entropy)
                 && error.code != ErrorCode::TopicAlreadyExists
             {
@@ -119,7 +119,7 @@ impl Topics {
     }
 }
 
-/// Ids before version 12, a missing name there, and ids beside names are refused as a whole.
+/// Returns the error of a request with ids before version 12, without a name there, or with ids and names.
 fn misuse(asked: &[MetadataRequestTopic], version: i16) -> Option<ErrorCode> {
     let by_id = asked.iter().filter(|asked| !asked.topic_id.is_nil()).count();
     let unnamed = asked.iter().filter(|asked| asked.name.is_none()).count();

@@ -7,11 +7,11 @@
 //! `now_ms`, the bits of new topic ids through [`Entropy`]. Messages are kafka-protocol's, decoded and encoded
 //! by the caller in the `version` that is passed along.
 //!
-//! | call | versions | gives |
+//! | call | versions | returns |
 //! |---|---|---|
-//! | `Topics::new(settings, &mut entropy)` | | the only node's, with `__consumer_offsets` only |
-//! | `Topics::of_node(table, node_id)` | | one node's of several |
-//! | `catch_up()`, `take_deleted()` | | takes the newest snapshot; the names that other nodes have deleted |
+//! | `Topics::new(settings, &mut entropy)` | | the topics of a server's only node: `__consumer_offsets` |
+//! | `Topics::of_node(table, node_id)` | | the topics of one of several nodes |
+//! | `catch_up()`, `take_deleted()` | | nothing: it takes the newest snapshot; the names that other nodes have deleted |
 //! | `create(name, partitions, &mut entropy)` | | the new topic's id; for callers without a request |
 //! | `metadata(&request, version, &cluster, &mut entropy)` | 0–13 | `MetadataResponse`; may create topics |
 //! | `create_topics(&request, version, &mut entropy)` | 2–7 | `CreateTopicsResponse` |
@@ -19,20 +19,20 @@
 //! | `create_partitions(&request, version)` | 0–3 | `CreatePartitionsResponse` |
 //! | `produce(&request, version, now_ms)` | 3–13 | [`ProduceOutcome`]; with acks 0 nothing is written, and the connection is closed if `has_error`, as Kafka does |
 //! | `fetch(&request, version)` | 4–18 | [`FetchOutcome`]: answer it at once if `outcome.is_complete(&request)`, else wait |
-//! | `watch(&request, version, &notify)` / `unwatch(id)` | 4–18 | the waiting: `notify.notify_one()` once when a partition of the request gets data or is deleted |
+//! | `watch(&request, version, &notify)` / `unwatch(id)` | 4–18 | the id of a watch, which calls `notify.notify_one()` once when a partition of the request gets data or is deleted |
 //! | `list_offsets(&request, version)` | 1–10 | `ListOffsetsResponse` |
 //! | `offset_for_leader_epoch(&request)` | 2–4 | `OffsetForLeaderEpochResponse` |
 //! | `config_rows(name, broker)` | | the topic's settings, for `DescribeConfigs` |
 //! | `init_producer_id(&request, version)` | 0–5 | `InitProducerIdResponse` |
-//! | `partition_count(name)`, `topic_id(name)`, `topic_name(id)`, `names()` | | what the front-end of the offset APIs asks |
-//! | `log_end(name, partition)` | | where a partition that the node leads ends |
+//! | `partition_count(name)`, `topic_id(name)`, `topic_name(id)`, `names()` | | the facts that the offset APIs check |
+//! | `log_end(name, partition)` | | the end offset of a partition that the node leads |
 //!
-//! Waiting for data: `fetch`; when it is not complete, `watch` with a `Notify` of the connection, wait for the
-//! notification or for `max_wait_ms`, `unwatch` if time ran out, `fetch` again. A watch fires at most once and is gone
-//! then (`unwatch` of a fired id does nothing); nobody else's data wakes it.
+//! To wait for data: `fetch`; if it is not complete, `watch` with a `Notify` of the connection, wait for the
+//! notification or `max_wait_ms`, `unwatch` after a timeout, and `fetch` again. A watch fires at most once, for data of
+//! its own partitions, and is removed then.
 //!
 //! Fetches are always answered in full with session id 0 ("no session"), which every client accepts.
-//! `__consumer_offsets` is listed with its partitions and reads as empty; nobody may produce to it or delete it.
+//! `__consumer_offsets` is listed with its partitions and reads as empty; clients may not produce to it or delete it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -88,19 +88,19 @@ use self::{
     fetch::Watch,
 };
 
-/// Every partition of a user's topic has had one leader only.
+/// The leader epoch of user topics, which have had one leader only.
 const LEADER_EPOCH: i32 = 0;
 
-/// Who leads a partition.
+/// The leader of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Leader {
     node_id: i32,
     epoch: i32,
 }
 
-/// Where the bits of new ids come from.
+/// The source of random bits for new ids.
 pub trait Entropy {
-    /// The next 128 bits.
+    /// Returns 128 random bits.
     fn draw(&mut self) -> u128;
 }
 
@@ -110,12 +110,12 @@ impl Entropy for crate::base::entropy::RandomBits {
     }
 }
 
-/// Why a topic cannot be made or changed: the protocol's error, and what to tell the client.
+/// Why a topic cannot be created or changed: the protocol error and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicError {
-    /// The protocol's error.
+    /// The protocol error.
     pub code: ErrorCode,
-    /// Whose fault, what was expected.
+    /// What is wrong in the request, and what was expected.
     pub message: String,
 }
 
@@ -137,41 +137,41 @@ impl std::error::Error for TopicError {}
 struct Partition {
     log: Records,
     producers: Producers,
-    /// Whoever waits for data here.
+    /// Watches of waiting fetches.
     watches: Vec<WatchId>,
 }
 
-/// A node's topics. See the module.
+/// The topics of a node.
 #[derive(Debug)]
 pub struct Topics {
     settings: TopicSettings,
     node_id: i32,
     owner: Arc<TopicTable>,
-    /// The newest snapshot that this node has seen, and its number.
+    /// The newest snapshot known to this node, and its version.
     table: Arc<Table>,
     version: u64,
-    /// What has become of it while its owner is locked.
+    /// The kind of change while the owner is locked.
     changed: Change,
-    /// Deleted by other nodes.
+    /// Topics deleted by other nodes.
     deleted: Vec<String>,
-    /// The partitions that this node leads, as far as anything was ever done with them.
+    /// Data of the partitions that this node leads, once used.
     data: HashMap<(Uuid, i32), Partition>,
-    /// Any other.
+    /// The state of each partition that has no data yet.
     untouched: Partition,
     watches: HashMap<WatchId, Watch>,
     next_watch: u64,
-    /// Batches that are on their way to the disk.
+    /// Batches in flight to the disk.
     appends: Appends,
 }
 
 impl Topics {
-    /// The topics of the only node: `__consumer_offsets`.
+    /// Creates the topics of a single node, with `__consumer_offsets` only.
     pub fn new(settings: TopicSettings, entropy: &mut impl Entropy) -> Topics {
         let owners = Owners::new(settings.offsets_partitions, 1);
         Topics::of_node(TopicTable::new(settings, owners, Vec::new(), entropy), FIRST_NODE)
     }
 
-    /// The topics of one node of several.
+    /// Creates the topics of one of several nodes.
     pub fn of_node(owner: Arc<TopicTable>, node_id: i32) -> Topics {
         let mut topics = Topics {
             settings: owner.settings.clone(),
@@ -192,7 +192,7 @@ impl Topics {
         topics
     }
 
-    /// What the node leads of what was on disk at the start.
+    /// Adds the partitions on disk that this node leads.
     fn find_on_disk(&mut self) {
         let Some(disk) = &self.owner.disk else { return };
         for (place, on_disk) in disk.all() {
@@ -204,8 +204,8 @@ impl Topics {
         }
     }
 
-    /// Creates a topic; `partitions` -1 is `num.partitions`.
-    /// Errors: `InvalidTopicException`, `TopicAlreadyExists`, `InvalidPartitions`.
+    /// Creates a topic; `partitions` -1 is `num.partitions`. Errors: `InvalidTopicException`, `TopicAlreadyExists`,
+    /// `InvalidPartitions`.
     pub fn create(&mut self, name: &str, partitions: i32, entropy: &mut impl Entropy) -> Result<Uuid, TopicError> {
         self.changing(|topics| {
             topics.check_new_name(name)?;
@@ -214,43 +214,43 @@ impl Topics {
         })
     }
 
-    /// How many partitions `name` has; `None`: there is no such topic.
+    /// Returns the number of partitions of `name`; `None` if the topic does not exist.
     pub fn partition_count(&self, name: &str) -> Option<i32> {
         self.topic(name).map(|topic| topic.leaders.len() as i32)
     }
 
-    /// Counts the changes of the table that this node has seen.
+    /// Returns the version of the snapshot of this node.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The id of topic `name`.
+    /// Returns the id of topic `name`.
     pub fn topic_id(&self, name: &str) -> Option<Uuid> {
         self.topic(name).map(|topic| topic.id)
     }
 
-    /// The topic with this id.
+    /// Returns the name of the topic with this id.
     pub fn topic_name(&self, id: Uuid) -> Option<&str> {
         self.table.name_by_id.get(&id).map(StrBytes::as_str)
     }
 
-    /// All topics in the order of their names, `__consumer_offsets` among them.
+    /// Iterates over all topics by name, with `__consumer_offsets`.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.table.by_name.keys().map(StrBytes::as_str)
     }
 
-    /// The offset that the next message of a partition will have; `None` if this node does not lead it.
+    /// Returns the next offset of a partition; `None` if this node does not lead it.
     pub fn log_end(&self, name: &str, index: i32) -> Option<i64> {
         let (partition, _epoch) = self.partition(self.topic(name)?, index).ok()?;
         Some(partition.log.next_offset())
     }
 
-    /// The id of the node that leads a partition; `None`: there is no such partition.
+    /// Returns the id of the node that leads a partition; `None` if it does not exist.
     pub fn leader_id(&self, name: &str, index: i32) -> Option<i32> {
         Some(self.leader(self.topic(name)?, index)?.node_id)
     }
 
-    /// Whole batches of a partition that this node leads, from the one with offset `from` on; empty at the end.
+    /// Reads whole batches of a partition that this node leads, from the one with offset `from` on; empty at the end.
     /// Errors: `UnknownTopicOrPartition`, `NotLeaderOrFollower`, `KafkaStorageError`.
     pub fn read(&self, name: &str, index: i32, from: i64, max_bytes: usize) -> Result<Bytes, ErrorCode> {
         let topic = self.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
@@ -258,8 +258,8 @@ impl Topics {
         partition.log.read(from.max(partition.log.first_offset()), max_bytes, true)
     }
 
-    /// The settings of a topic, over those of the broker.
-    /// Errors: `InvalidTopicException`, `UnknownTopicOrPartition`.
+    /// Returns the settings of a topic, with defaults of the broker. Errors: `InvalidTopicException`,
+    /// `UnknownTopicOrPartition`.
     pub fn config_rows(&self, name: &str, broker: BrokerValue<'_>) -> Result<Vec<ConfigRow>, TopicError> {
         check_name(name).map_err(|why| TopicError::new(ErrorCode::InvalidTopicException, why.to_string()))?;
         let unknown = || TopicError::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic `{name}`"));
@@ -270,19 +270,19 @@ impl Topics {
         self.table.topic(name)
     }
 
-    /// Who leads a partition; `None`: there is no such partition.
+    /// Returns the leader of a partition; `None` if it does not exist.
     fn leader(&self, topic: &Topic, index: i32) -> Option<Leader> {
         let at = usize::try_from(index).ok()?;
         let node_id = *topic.leaders.get(at)?;
         if topic.internal {
-            // Whoever coordinates its groups.
+            // The owner of its coordinator.
             let owner = self.owner.owners.of(index as u32)?;
             return Some(Leader { node_id: owner.node_id, epoch: owner.epoch as i32 });
         }
         Some(Leader { node_id, epoch: LEADER_EPOCH })
     }
 
-    /// The leader epoch of a partition that this node leads. Errors: `UnknownTopicOrPartition`,
+    /// Returns the leader epoch of a partition that this node leads. Errors: `UnknownTopicOrPartition`,
     /// `NotLeaderOrFollower`.
     fn led(&self, topic: &Topic, index: i32) -> Result<i32, ErrorCode> {
         match self.leader(topic, index) {
@@ -292,13 +292,13 @@ impl Topics {
         }
     }
 
-    /// A partition that this node leads, and its leader epoch; errors as `led`.
+    /// Returns a partition that this node leads, with its leader epoch; errors as `led`.
     fn partition(&self, topic: &Topic, index: i32) -> Result<(&Partition, i32), ErrorCode> {
         let epoch = self.led(topic, index)?;
         Ok((self.data.get(&(topic.id, index)).unwrap_or(&self.untouched), epoch))
     }
 
-    /// The topic that a request names, by id from a version on.
+    /// Returns the topic of a request, by id or name.
     fn asked<'t>(&'t self, by_id: bool, name: &'t str, id: Uuid) -> Result<(&'t str, &'t Topic), ErrorCode> {
         let (name, unknown) = if by_id {
             (self.topic_name(id).ok_or(ErrorCode::UnknownTopicId)?, ErrorCode::UnknownTopicId)
@@ -324,7 +324,7 @@ impl Topics {
         }
     }
 
-    /// How many partitions a new topic gets. The limits are looked at here, before anything is allocated.
+    /// Returns the number of partitions of a new topic. Checks the limits before any allocation.
     fn check_new_partitions(&self, asked: i32) -> Result<usize, TopicError> {
         let count = if asked == -1 { self.settings.num_partitions } else { asked };
         if count < 1 {
@@ -347,7 +347,7 @@ impl Topics {
         Err(TopicError::new(ErrorCode::InvalidPartitions, message))
     }
 
-    /// Adds a topic that has been checked, led by `leaders` or, by default, by the nodes in turn.
+    /// Adds a checked topic, led by `leaders` or, by default, by the nodes in turn.
     fn insert(
         &mut self,
         name: &str,
@@ -362,19 +362,19 @@ impl Topics {
         }
         let nodes = self.owner.owners.nodes();
         let table = self.table_mut(Change::Added);
-        let leaders = leaders.unwrap_or_else(|| table.spread(partitions, nodes));
+        let leaders = leaders.unwrap_or_else(|| table.next_leaders(partitions, nodes));
         table.insert(name, Topic { id, internal: false, configs, leaders });
         id
     }
 
-    /// Takes a topic out and wakes whoever waits for its data.
+    /// Removes a topic, and wakes fetches that wait for its data.
     fn remove(&mut self, name: &str) {
         if let Some(topic) = self.table_mut(Change::Removed).remove(name) {
             self.drop_data(&topic);
         }
     }
 
-    /// A topic is gone: so is what this node has of it.
+    /// Drops this node's data of a deleted topic.
     fn drop_data(&mut self, topic: &Topic) {
         for index in 0..topic.leaders.len() as i32 {
             if let Some(partition) = self.data.remove(&(topic.id, index)) {
@@ -385,7 +385,7 @@ impl Topics {
     }
 }
 
-/// The coordinators own this topic: its number of partitions decides where a group lives.
+/// Refuses changes of `__consumer_offsets`: its number of partitions determines the partition of a group.
 fn refuse_internal(name: &str) -> Result<(), TopicError> {
     if name == CONSUMER_OFFSETS {
         let message = format!("`{CONSUMER_OFFSETS}` belongs to the group coordinator and cannot be changed");
@@ -394,7 +394,7 @@ fn refuse_internal(name: &str) -> Result<(), TopicError> {
     Ok(())
 }
 
-/// For each name where it comes first, and how often it comes.
+/// Returns the first position and number of occurrences of each name.
 fn occurrences<'a>(names: impl Iterator<Item = &'a str>) -> HashMap<&'a str, (usize, usize)> {
     let mut found: HashMap<&str, (usize, usize)> = HashMap::new();
     for (at, name) in names.enumerate() {

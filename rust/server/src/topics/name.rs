@@ -1,8 +1,8 @@
-//! Which names a topic may have.
+//! Rules for topic names.
 
 use std::fmt;
 
-/// Characters that a name may have at most.
+/// Maximum characters of a name.
 const NAME_CHARS_MAX: usize = 249;
 
 /// Why a name is refused.
@@ -14,7 +14,7 @@ pub enum NameError {
     Dots,
     /// More than 249 characters.
     TooLong,
-    /// Something else than ASCII letters, digits, `.`, `_` and `-`.
+    /// A character other than ASCII letters, digits, `.`, `_` and `-`.
     BadCharacter,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for NameError {
 
 impl std::error::Error for NameError {}
 
-/// Whether a topic may be called `name`. Kafka's rules, in Kafka's order.
+/// Checks a topic name by Kafka's rules, in Kafka's order.
 pub fn check_name(name: &str) -> Result<(), NameError> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     match name {
@@ -45,7 +45,7 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     }
 }
 
-/// What two topics may not share: metrics write `.` and `_` alike.
+/// Returns the name in metrics, which must be unique: `.` and `_` are the same there.
 pub(super) fn metric_name(name: &str) -> String {
     name.replace('.', "_")
 }

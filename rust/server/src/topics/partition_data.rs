@@ -1,4 +1,4 @@
-//! The records of one partition of a user's topic: in memory, or in the segments of the store.
+//! The records of one partition of a user topic: in memory, or in the segments of the store.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::{
     settings::PRODUCERS_READ_BYTES,
 };
 
-/// Bytes that a scan for the newest timestamp reads at a time.
+/// Bytes read at once by a scan for the newest timestamp.
 const SCAN_BYTES: usize = 1 << 20;
 
-/// See the module.
+/// The records of a partition.
 #[derive(Debug)]
 pub(super) enum Records {
     Memory(PartitionLog),
@@ -28,19 +28,19 @@ impl Default for Records {
     }
 }
 
-/// A partition in the store. Readers see what is durable.
+/// A partition in the store. Readers see durable records only.
 #[derive(Debug)]
 pub(super) struct DiskRecords {
     pub on_disk: OnDisk,
-    /// The offset that the next batch will have, if all that are on their way arrive.
+    /// The next offset if all batches in flight succeed.
     pub next_offset: i64,
-    /// Whether its producers have been read back since the start.
+    /// Whether its producers were read since the start.
     pub knows_producers: bool,
-    /// Batches on their way.
+    /// Number of batches in flight.
     pub in_flight: u64,
-    /// Why nothing more is appended: a batch did not become durable, and later ones must not take its place.
+    /// Why nothing more is appended: a batch failed, and later ones must not take its offsets.
     pub stopped: Option<Arc<str>>,
-    /// Only the next start can go on after that.
+    /// Whether only a restart helps.
     is_stopped_for_good: bool,
 }
 
@@ -57,12 +57,12 @@ impl DiskRecords {
         }
     }
 
-    /// A batch has ended. After a failed write that stored nothing, batches are taken again once none is in flight;
-    /// what was known of `producers` counted on the failed batch and is read back.
+    /// Handles the completion of a batch. After a failed write that stored nothing, batches are accepted again once
+    /// none is in flight. The state of `producers` assumed the failed batch, so it is read again.
     pub fn ended(&mut self, result: &Result<i64, LogError>, producers: &mut Producers) {
         self.in_flight = self.in_flight.saturating_sub(1);
         match result {
-            // A later batch took the place of the failed one.
+            // A later batch has the offsets of the failed one.
             Ok(_) => self.is_stopped_for_good |= self.stopped.is_some(),
             Err(error) => {
                 self.is_stopped_for_good |= !matches!(error, LogError::Storage { .. });
@@ -77,18 +77,16 @@ impl DiskRecords {
         }
     }
 
-    /// Refuses what may not be appended now.
+    /// Checks that appends are possible.
     pub fn check_writable(&self) -> Result<(), String> {
         match &self.stopped {
-            Some(reason) if self.is_stopped_for_good => {
-                Err(format!("nothing is appended until the server is started again: {reason}"))
-            }
-            Some(reason) => Err(format!("nothing is appended at the moment: {reason}")),
+            Some(reason) if self.is_stopped_for_good => Err(format!("no appends until the server restarts: {reason}")),
+            Some(reason) => Err(format!("no appends at the moment: {reason}")),
             None => Ok(()),
         }
     }
 
-    /// What the newest batches say of idempotent producers.
+    /// Reads the state of idempotent producers from the newest batches.
     pub fn read_producers(&mut self, producers: &mut Producers) -> Result<(), LogError> {
         self.knows_producers = true;
         let view = &self.on_disk.view;
@@ -115,7 +113,7 @@ impl DiskRecords {
     }
 }
 
-/// Takes a segment's bytes from what may be read.
+/// Subtracts a segment's size from the bytes that may be read.
 fn segment_fits(bytes: u64, left_bytes: &mut u64) -> bool {
     let fits = bytes <= *left_bytes;
     *left_bytes = left_bytes.saturating_sub(bytes);
@@ -130,7 +128,7 @@ impl Records {
         }
     }
 
-    /// The end of what may be read.
+    /// Returns the end of the readable records.
     pub fn next_offset(&self) -> i64 {
         match self {
             Records::Memory(log) => log.next_offset(),
@@ -138,7 +136,7 @@ impl Records {
         }
     }
 
-    /// Of what is in memory.
+    /// Returns the bytes in memory.
     pub fn memory_bytes(&self) -> u64 {
         match self {
             Records::Memory(log) => log.size_bytes(),
@@ -146,7 +144,7 @@ impl Records {
         }
     }
 
-    /// Whole batches from `from` on, as [`PartitionLog::read`]. Errors: `KafkaStorageError`.
+    /// Reads whole batches from `from` on, like [`PartitionLog::read`]. Errors: `KafkaStorageError`.
     pub fn read(&self, from: i64, max_bytes: usize, at_least_one: bool) -> Result<Bytes, ErrorCode> {
         match self {
             Records::Memory(log) => Ok(joined(log.read(from, max_bytes, at_least_one))),
@@ -158,7 +156,7 @@ impl Records {
         }
     }
 
-    /// As [`PartitionLog::offset_for_timestamp`]. Errors: `KafkaStorageError`.
+    /// Like [`PartitionLog::offset_for_timestamp`]. Errors: `KafkaStorageError`.
     pub fn offset_for_timestamp(
         &self,
         at_ms: i64,
@@ -173,7 +171,7 @@ impl Records {
         }
     }
 
-    /// As [`PartitionLog::offset_of_max_timestamp`]. Errors: `KafkaStorageError`.
+    /// Like [`PartitionLog::offset_of_max_timestamp`]. Errors: `KafkaStorageError`.
     pub fn offset_of_max_timestamp(&self, bytes_left: &mut usize) -> Result<Option<TimestampedOffset>, ErrorCode> {
         match self {
             Records::Memory(log) => Ok(log.offset_of_max_timestamp(bytes_left)),
@@ -188,7 +186,7 @@ impl Records {
     }
 }
 
-/// The greatest timestamp of all batches.
+/// Returns the greatest timestamp of all batches.
 fn max_timestamp(view: &PartitionView) -> Result<Option<i64>, LogError> {
     let (mut from, mut max_ms) = (view.first_offset(), None);
     loop {
@@ -201,7 +199,7 @@ fn max_timestamp(view: &PartitionView) -> Result<Option<i64>, LogError> {
     }
 }
 
-/// One piece of bytes, which for one chunk is the chunk itself.
+/// Joins chunks into one; a single chunk is not copied.
 fn joined(mut chunks: Vec<Bytes>) -> Bytes {
     if chunks.len() <= 1 {
         return chunks.pop().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Produce: one record batch for each partition, checked and stored as it came.
+//! Produce: one record batch per partition, validated and stored unchanged.
 
 use std::sync::{Arc, Mutex, PoisonError, atomic::Ordering};
 
@@ -20,28 +20,27 @@ use super::{
     producers::AppendedAt,
 };
 
-/// What every transactional request is refused with: there are no transactions here, and with this error clients give
-/// up at once instead of trying again.
+/// The error for transactional requests: rota has no transactions, and clients do not retry after this error.
 pub const TRANSACTIONS_REFUSED: ErrorCode = ErrorCode::TransactionalIdAuthorizationFailed;
 
-/// From this version on topics are named by id.
+/// The first version that names topics by id.
 const BY_ID_SINCE: i16 = 13;
-/// Before this version zstd is not to be stored.
+/// The first version that may store zstd.
 const ZSTD_SINCE: i16 = 7;
 
-/// What Produce did.
+/// The result of a Produce.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProduceOutcome {
-    /// The answer, which with acks 0 nobody wants.
+    /// The answer; not sent with acks 0.
     pub response: ProduceResponse,
-    /// Whether any partition has an error: with acks 0 Kafka closes the connection then.
+    /// Whether any partition has an error. Then Kafka closes a connection with acks 0.
     pub has_error: bool,
-    /// What is still on its way to the disk: topic and partition in the response, and which append it is.
+    /// Batches in flight to the disk: topic and partition in the response, and the append.
     pub waiting: Vec<(usize, usize, AppendToken)>,
 }
 
 impl ProduceOutcome {
-    /// An append has ended: the answer says so, if it is one of its own.
+    /// Handles the completion of an append, if it belongs to this answer.
     pub fn ended(&mut self, token: AppendToken, result: &Result<i64, LogError>) {
         let Some(at) = self.waiting.iter().position(|(_, _, waiting)| *waiting == token) else { return };
         let (topic, partition, _) = self.waiting.swap_remove(at);
@@ -53,11 +52,11 @@ impl ProduceOutcome {
     }
 }
 
-/// The name of one batch on its way to the disk. It is never used again.
+/// Identifies one batch in flight to the disk; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AppendToken(u64);
 
-/// How one ended, and of which partition it was.
+/// The completion of an append, with its partition.
 type Ended = (AppendToken, (Uuid, i32), Result<i64, LogError>);
 
 /// See [`Topics::produced`].
@@ -95,12 +94,12 @@ fn refuse<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Refusal> 
     Err(Refusal { code, message: message.into() })
 }
 
-/// Where a batch is now.
+/// The position of a batch.
 struct Stored {
     at: AppendedAt,
     first_offset: i64,
     append_time_ms: i64,
-    /// It is on its way to the disk.
+    /// The append in flight.
     token: Option<AppendToken>,
 }
 
@@ -112,8 +111,8 @@ impl Refusal {
 }
 
 impl Topics {
-    /// Versions 3–13. Each partition stands for itself. Repeated batches of idempotent producers are answered with
-    /// where they are. Compressed records are not looked into. Whoever waits for data of a partition is woken.
+    /// Handles versions 3–13. Partitions succeed or fail independently. Repeated batches of idempotent producers are
+    /// answered with their offsets. Compressed records are not decoded. Wakes fetches that wait for data.
     pub fn produce(&mut self, request: &ProduceRequest, version: i16, now_ms: i64) -> ProduceOutcome {
         let mut outcome =
             ProduceOutcome { response: ProduceResponse::default(), has_error: false, waiting: Vec::new() };
@@ -185,8 +184,8 @@ impl Topics {
         let (base_offset, token) = match &mut partition.log {
             Records::Disk(disk) => {
                 let owner = Arc::clone(&self.owner);
-                let bell = owner.bell(self.node_id);
-                let (base_offset, token) = self.appends.begin(&owner, bell, disk, place, batch, append_time_ms)?;
+                let waker = owner.waker(self.node_id);
+                let (base_offset, token) = self.appends.begin(&owner, waker, disk, place, batch, append_time_ms)?;
                 if let Some(limit_bytes) = retention_bytes {
                     owner.trim(disk, limit_bytes);
                 }
@@ -212,14 +211,14 @@ impl Topics {
         Ok(Stored { at, first_offset, append_time_ms: append_time_ms.unwrap_or(-1), token })
     }
 
-    /// With a data directory, a partition is there on disk before anything is appended to it.
+    /// With a data directory, creates a partition on disk before the first append.
     fn create_on_disk(&mut self, name: &str, place: (Uuid, i32)) -> Result<(), Refusal> {
         let owner = Arc::clone(&self.owner);
         let is_there = |partition: &Partition| matches!(partition.log, Records::Disk(_));
         let Some(disk) = owner.disk.as_ref().filter(|_| !self.data.get(&place).is_some_and(is_there)) else {
             return Ok(());
         };
-        // Nobody deletes the topic meanwhile.
+        // The topic cannot be deleted meanwhile.
         let created = owner.while_there(place.0, || disk.create(name, place.0, place.1));
         let created = created.unwrap_or(Err(LogError::UnknownPartition { partition: place.1 }));
         let on_disk = created.map_err(|error| Refusal::of_log(&error))?;
@@ -227,7 +226,8 @@ impl Topics {
         Ok(())
     }
 
-    /// Which batches have become durable since this was last asked, or failed. Whoever waits for their data is woken.
+    /// Returns the batches that became durable or failed since the last call, and wakes fetches that wait for their
+    /// data.
     pub fn produced(&mut self) -> Vec<(AppendToken, Result<i64, LogError>)> {
         let ended = std::mem::take(&mut *self.appends.ended.lock().unwrap_or_else(PoisonError::into_inner));
         let take = |(token, place, result): Ended| {
@@ -245,7 +245,7 @@ impl Topics {
 }
 
 impl Partition {
-    /// Where a repeated batch of an idempotent producer is; `None`: the batch is to be appended.
+    /// Returns the position of a repeated batch of an idempotent producer; `None`: the batch is new.
     fn repeated(&mut self, batch: &Batch<'_>) -> Result<Option<Stored>, Refusal> {
         if !batch.header().is_idempotent() {
             return Ok(None);
@@ -265,7 +265,7 @@ impl Partition {
         }
     }
 
-    /// Reads back what was known of producers before the start.
+    /// Reads the state of producers before the start.
     fn know_producers(&mut self) -> Result<(), Refusal> {
         match &mut self.log {
             Records::Disk(disk) if !disk.knows_producers => {
@@ -277,11 +277,11 @@ impl Partition {
 }
 
 impl Appends {
-    /// Hands a batch to the store; the offset that it will have, and its name.
+    /// Passes a batch to the store. Returns its offset and token.
     fn begin(
         &mut self,
         owner: &TopicTable,
-        bell: Option<Arc<Notify>>,
+        waker: Option<Arc<Notify>>,
         disk: &mut DiskRecords,
         place: (Uuid, i32),
         batch: &Batch<'_>,
@@ -306,15 +306,15 @@ impl Appends {
         let command = Command::Append { partition: disk.on_disk.handle, epoch: disk.on_disk.epoch, batch: bytes };
         store.submit(command, move |result| {
             ended.lock().unwrap_or_else(PoisonError::into_inner).push((token, place, result));
-            if let Some(bell) = bell {
-                bell.notify_one();
+            if let Some(waker) = waker {
+                waker.notify_one();
             }
         });
         Ok((base_offset, token))
     }
 }
 
-/// Appends to a log in memory, which may grow by `left_bytes`; the base offset, and its bytes after and before.
+/// Appends to a log in memory, which may grow by `left_bytes`. Returns the base offset, and the bytes after and before.
 fn keep(
     log: &mut PartitionLog,
     batch: &Batch<'_>,
@@ -323,7 +323,7 @@ fn keep(
     left_bytes: u64,
 ) -> Result<(i64, (u64, u64)), Refusal> {
     if batch.bytes().len() as u64 > left_bytes {
-        let message = "the topics together hold as many bytes as they may: delete topics or set retention";
+        let message = "the topics have reached their total size limit: delete topics or set retention";
         return refuse(ErrorCode::KafkaStorageError, message);
     }
     let before_bytes = log.size_bytes();
@@ -339,12 +339,12 @@ fn check_request(request: &ProduceRequest) -> Result<(), Refusal> {
         return refuse(ErrorCode::InvalidRequiredAcks, format!("acks is {}, expected -1, 0 or 1", request.acks));
     }
     if request.transactional_id.is_some() {
-        return refuse(TRANSACTIONS_REFUSED, "there are no transactions here");
+        return refuse(TRANSACTIONS_REFUSED, "this server has no transactions");
     }
     Ok(())
 }
 
-/// The one batch of a partition. A piece of a second one at the end is ignored, as Kafka does.
+/// Returns the single batch of a partition. A truncated second one is ignored, as in Kafka.
 fn check_batch(records: &[u8], version: i16) -> Result<Batch<'_>, Refusal> {
     if records.is_empty() {
         return refuse(ErrorCode::InvalidRecord, "the partition has no record batch, expected one");
@@ -360,13 +360,13 @@ fn check_batch(records: &[u8], version: i16) -> Result<Batch<'_>, Refusal> {
     Ok(batch)
 }
 
-/// What a client may not write although it is a batch.
+/// Refuses batches that clients may not write.
 fn check_client_batch(batch: &Batch<'_>) -> Result<(), Refusal> {
     let header = batch.header();
     if header.is_transactional() {
-        refuse(TRANSACTIONS_REFUSED, "there are no transactions here")
+        refuse(TRANSACTIONS_REFUSED, "this server has no transactions")
     } else if header.is_control() {
-        refuse(ErrorCode::InvalidRecord, "control records are not the client's to write")
+        refuse(ErrorCode::InvalidRecord, "clients cannot write control records")
     } else if header.base_offset != 0 {
         refuse(ErrorCode::InvalidRecord, format!("the base offset is {}, expected 0", header.base_offset))
     } else if header.is_idempotent() && (header.base_sequence < 0 || header.producer_epoch < 0) {
@@ -380,7 +380,7 @@ fn out_of_order(code: ErrorCode, batch: &Batch<'_>) -> String {
     let header = batch.header();
     let (producer, epoch) = (header.producer_id, header.producer_epoch);
     if code == ErrorCode::InvalidProducerEpoch {
-        return format!("epoch {epoch} of producer {producer} is over: there is a newer one");
+        return format!("epoch {epoch} of producer {producer} is fenced by a newer epoch");
     }
     let sequence = header.base_sequence;
     format!("sequence number {sequence} of epoch {epoch} does not follow what producer {producer} has stored")

@@ -1,5 +1,5 @@
-//! What a partition remembers of idempotent producers: the last five batches of each, to tell a repeated batch from a
-//! new one and a new one from a gap.
+//! The last five batches of each idempotent producer of a partition: they distinguish a repeated batch from a new one,
+//! and a new one from a gap.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,7 +8,7 @@ use rota_log::BatchHeader;
 
 use super::settings::PRODUCERS_PER_PARTITION_MAX;
 
-/// Batches that are remembered of one producer: as many as it may have in flight.
+/// Batches remembered per producer: as many as it may have in flight.
 const BATCHES_REMEMBERED: usize = 5;
 
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ struct Appended {
     place: AppendedAt,
 }
 
-/// Where a batch was stored.
+/// The position of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AppendedAt {
     pub base_offset: i64,
@@ -28,13 +28,13 @@ pub(super) struct AppendedAt {
 #[derive(Clone, Debug)]
 struct Producer {
     epoch: i16,
-    /// Oldest first, never empty, all of `epoch`.
+    /// Batches of `epoch`, oldest first; never empty.
     batches: VecDeque<Appended>,
-    /// Counts up over the partition's appends.
+    /// The number of the partition's last append of this producer.
     last_append: u64,
 }
 
-/// See the module. Without producers it owns no heap memory.
+/// The producers of a partition. Without any it owns no heap memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Producers {
     by_id: HashMap<i64, Producer>,
@@ -42,9 +42,8 @@ pub(super) struct Producers {
 }
 
 impl Producers {
-    /// Whether a batch of an idempotent producer may be appended: `Some` says where it already is.
-    /// A producer that is not known may begin with any sequence number.
-    /// Errors: `InvalidProducerEpoch`, `OutOfOrderSequenceNumber`.
+    /// Checks a batch of an idempotent producer. Returns its position if it is a repetition. An unknown producer may
+    /// start with any sequence number. Errors: `InvalidProducerEpoch`, `OutOfOrderSequenceNumber`.
     pub fn check(&self, header: &BatchHeader) -> Result<Option<AppendedAt>, ErrorCode> {
         let Some(producer) = self.by_id.get(&header.producer_id) else { return Ok(None) };
         if header.producer_epoch < producer.epoch {
@@ -63,8 +62,8 @@ impl Producers {
         if first == expected { Ok(None) } else { Err(ErrorCode::OutOfOrderSequenceNumber) }
     }
 
-    /// Forgets the eighth of the producers that was silent for longest: one at a time, a client that makes up producer
-    /// ids would have all of them looked through for each.
+    /// Forgets the least recent eighth of the producers. Forgetting one at a time would search all of them for each new
+    /// producer id of a client that invents ids.
     fn forget_silent(&mut self) {
         let mut appends: Vec<u64> = self.by_id.values().map(|producer| producer.last_append).collect();
         let forgotten = (appends.len() / 8).max(1);
@@ -72,7 +71,7 @@ impl Producers {
         self.by_id.retain(|_, producer| producer.last_append > *newest_forgotten);
     }
 
-    /// A batch that `check` let pass was stored.
+    /// Records a stored batch that passed `check`.
     pub fn appended(&mut self, header: &BatchHeader, place: AppendedAt) {
         self.appends += 1;
         if self.by_id.len() >= PRODUCERS_PER_PARTITION_MAX && !self.by_id.contains_key(&header.producer_id) {

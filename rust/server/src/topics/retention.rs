@@ -1,4 +1,4 @@
-//! Messages on disk that were kept long enough: looked for now and then, a whole finished segment at a time.
+//! Drops expired messages on disk at intervals, in whole finished segments.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use rota_log::store::Command;
 use super::{disk::OnDisk, table::TopicTable};
 use crate::base::clock::Clock;
 
-/// Looks every `interval`, for as long as the node lives. What is read is read on another thread.
+/// Runs every `interval` while the node lives. Another thread reads.
 pub async fn run(table: Arc<TopicTable>, clock: Clock, interval: Duration) {
     loop {
         tokio::time::sleep(interval).await;
@@ -19,9 +19,9 @@ pub async fn run(table: Arc<TopicTable>, clock: Clock, interval: Duration) {
 }
 
 impl TopicTable {
-    /// Drops finished segments whose messages are all older than their topic keeps them.
+    /// Drops finished segments whose messages are all older than the topic's retention.
     fn drop_expired(&self, now_ms: i64) {
-        let Some(disk) = self.disk.as_ref().filter(|disk| !disk.is_read_only) else { return };
+        let Some(disk) = self.disk.as_ref().filter(|disk| !disk.is_read_only()) else { return };
         let table = self.published();
         for ((id, _), OnDisk { handle: partition, view, .. }) in disk.all() {
             let topic = table.name_by_id.get(&id).and_then(|name| table.topic(name));

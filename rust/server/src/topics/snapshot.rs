@@ -1,4 +1,4 @@
-//! The topic table as of one moment: what nodes read, and what the data directory keeps.
+//! The topic table at one moment: the nodes' snapshot, and the content of the table's file.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,25 +11,25 @@ use uuid::Uuid;
 use super::{configs::TopicConfigs, name::metric_name};
 use crate::base::owners::FIRST_NODE;
 
-/// A topic, without its data.
+/// A topic without its data.
 #[derive(Clone, Debug)]
 pub(super) struct Topic {
     pub id: Uuid,
     pub internal: bool,
     pub configs: TopicConfigs,
-    /// Of each partition, the node that leads it.
+    /// The leader of each partition.
     pub leaders: Vec<i32>,
 }
 
-/// All topics, as of one moment.
+/// All topics at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
     pub by_name: BTreeMap<StrBytes, Arc<Topic>>,
     pub name_by_id: HashMap<Uuid, StrBytes>,
-    /// Names with every `.` as `_`.
+    /// Names with every `.` replaced by `_`.
     pub name_by_metric_name: HashMap<String, StrBytes>,
     pub partition_total: usize,
-    /// Where the next topic's first partition goes.
+    /// The leader of the next topic's first partition.
     pub next_leader: u32,
 }
 
@@ -38,16 +38,16 @@ impl Table {
         self.by_name.get(name.as_bytes()).map(|topic| &**topic)
     }
 
-    /// The leaders of `count` partitions of a new topic: they go round the nodes.
-    pub fn spread(&mut self, count: usize, nodes: u32) -> Vec<i32> {
+    /// Returns the leaders of `count` partitions of a new topic: the nodes in turn.
+    pub fn next_leaders(&mut self, count: usize, nodes: u32) -> Vec<i32> {
         let first = self.next_leader;
         self.next_leader = first.wrapping_add(1);
         (first..).take(count).map(|at| FIRST_NODE + (at % nodes) as i32).collect()
     }
 
-    /// Adds a topic that has been checked.
+    /// Adds a checked topic.
     pub fn insert(&mut self, name: &str, topic: Topic) {
-        // A copy: the name in the request keeps the whole request alive.
+        // A copy, because the name in the request would keep the whole request alive.
         let name = StrBytes::from_string(name.to_owned());
         self.partition_total += topic.leaders.len();
         self.name_by_id.insert(topic.id, name.clone());
@@ -63,7 +63,7 @@ impl Table {
         Some(topic)
     }
 
-    /// Adds partitions that have been checked; the default is to go on round the nodes.
+    /// Adds checked partitions, by default with the next nodes in turn as leaders.
     pub fn grow(&mut self, name: &str, added: usize, leaders: Option<Vec<i32>>, nodes: u32) {
         let Some(topic) = self.by_name.get_mut(name.as_bytes()).map(Arc::make_mut) else { return };
         let last = topic.leaders.last().map_or(0, |leader| (leader - FIRST_NODE) as u32);

@@ -1,8 +1,7 @@
 //! The topic table: one owner for all nodes, which publishes immutable snapshots.
 //!
-//! A node that changes the table holds the owner's lock while it does so, and publishes what comes of it. The others
-//! see by a number, without a lock, that there is something new, and take it when they next handle a request that is
-//! about topics.
+//! A node changes the table under the owner's lock and publishes the result. Other nodes read the version without a
+//! lock, and take a new snapshot at their next request about topics.
 
 use std::{
     mem,
@@ -33,64 +32,62 @@ use crate::{
     log::data_dir::DataDir,
 };
 
-/// The owner of the table, and what else all nodes' topics share.
+/// The owner of the table, and other state shared by all nodes' topics.
 #[derive(Debug)]
 pub struct TopicTable {
     pub(super) settings: TopicSettings,
     pub(super) owners: Arc<Owners>,
     published: Mutex<Arc<Table>>,
-    /// Counts the publications.
+    /// Number of publications.
     version: AtomicU64,
-    /// Of records, on all nodes.
+    /// Bytes of records on all nodes.
     pub(super) log_bytes: AtomicU64,
     next_producer_id: AtomicI64,
-    bells: Vec<Arc<Notify>>,
-    /// Where topics are kept, unless it is in memory.
+    wakers: Vec<Arc<Notify>>,
+    /// Topics on disk; `None`: in memory.
     pub(super) disk: Option<TopicDisk>,
 }
 
 impl TopicTable {
-    /// A table with `__consumer_offsets` only. A bell is rung when topics are gone, for a node that waits.
+    /// A table with `__consumer_offsets` only. Deleting topics notifies every waker, so that nodes drop their waits.
     pub fn new(
         settings: TopicSettings,
         owners: Arc<Owners>,
-        bells: Vec<Arc<Notify>>,
+        wakers: Vec<Arc<Notify>>,
         entropy: &mut impl Entropy,
     ) -> Arc<TopicTable> {
         let id = random_id(entropy);
-        TopicTable::with(settings, owners, bells, entropy, id, Vec::new(), None)
+        TopicTable::with(settings, owners, wakers, entropy, id, Vec::new(), None)
     }
 
-    /// The table of a data directory. Errors: `BadData`.
+    /// Reads the table of a data directory. Errors: `BadData`.
     pub fn in_data_dir(
         data: &DataDir,
         settings: TopicSettings,
         owners: Arc<Owners>,
-        bells: Vec<Arc<Notify>>,
+        wakers: Vec<Arc<Notify>>,
         entropy: &mut impl Entropy,
     ) -> Result<Arc<TopicTable>, ServerError> {
-        let path = data.dir().join(TOPICS_FILE);
-        let disk = TopicDisk::new(Arc::clone(&data.store), Arc::clone(&data.files), path, data.is_read_only);
-        let unreadable =
-            |reason| data.bad(&format!("has a `{TOPICS_FILE}` that cannot be read: {reason}; restore it from a copy"));
+        let disk = TopicDisk::new(Arc::clone(&data.store), data.text_file(TOPICS_FILE));
+        let unreadable = |reason| data.bad(&format!("has a `{TOPICS_FILE}` that cannot be read: {reason}"));
         let found = disk.find(owners.nodes()).map_err(unreadable)?;
         let id = Uuid::from_u128(data.offsets_id);
-        Ok(TopicTable::with(settings, owners, bells, entropy, id, found, Some(disk)))
+        Ok(TopicTable::with(settings, owners, wakers, entropy, id, found, Some(disk)))
     }
 
     fn with(
         settings: TopicSettings,
         owners: Arc<Owners>,
-        bells: Vec<Arc<Notify>>,
+        wakers: Vec<Arc<Notify>>,
         entropy: &mut impl Entropy,
         id: Uuid,
         found: Vec<Found>,
         disk: Option<TopicDisk>,
     ) -> Arc<TopicTable> {
-        // A producer that outlives a server must not meet its old id in the next one: ids begin anywhere.
+        // Producer ids start at random, so that a producer that outlives a server does not meet its old id.
         let next_producer_id = AtomicI64::new((entropy.draw() >> 82) as i64);
         let mut table = Table::default();
-        let leaders = table.spread(owners.partitions() as usize, owners.nodes());
+        let leaders = table.next_leaders(owners.partitions() as usize, owners.nodes());
         let topic = Topic { id, internal: true, configs: TopicConfigs::of_consumer_offsets(), leaders };
         table.insert(CONSUMER_OFFSETS, topic);
         table.next_leader = table.next_leader.wrapping_add(found.len() as u32);
@@ -104,33 +101,33 @@ impl TopicTable {
             version: AtomicU64::new(1),
             log_bytes: AtomicU64::new(0),
             next_producer_id,
-            bells,
+            wakers,
             disk,
         })
     }
 
-    /// The newest snapshot.
+    /// Returns the newest snapshot.
     pub(super) fn published(&self) -> Arc<Table> {
         Arc::clone(&self.published.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A producer id that nobody else has.
+    /// Returns a new producer id.
     pub(super) fn new_producer_id(&self) -> i64 {
         self.next_producer_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What a node is rung with.
-    pub(super) fn bell(&self, node_id: i32) -> Option<Arc<Notify>> {
-        self.bells.get((node_id - FIRST_NODE) as usize).cloned()
+    /// The waker of a node; `None` if there is no such node.
+    pub(super) fn waker(&self, node_id: i32) -> Option<Arc<Notify>> {
+        self.wakers.get((node_id - FIRST_NODE) as usize).cloned()
     }
 
-    /// Does something while a topic is there and stays there; `None`: it is gone.
+    /// Calls `act` while the topic exists and cannot be deleted; `None` if it does not exist.
     pub(super) fn while_there<R>(&self, id: Uuid, act: impl FnOnce() -> R) -> Option<R> {
         let published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
         published.name_by_id.contains_key(&id).then(act)
     }
 
-    /// Drops the oldest segments of a partition beyond so many bytes.
+    /// Drops the oldest segments of a partition beyond `limit_bytes`.
     pub(super) fn trim(&self, records: &DiskRecords, limit_bytes: u64) {
         let partition = records.on_disk.handle;
         if let Some(disk) = &self.disk {
@@ -138,26 +135,26 @@ impl TopicTable {
         }
     }
 
-    /// Adds to the bytes of all records, and takes away.
+    /// Adds and subtracts bytes of all records.
     pub(super) fn count_bytes(&self, added: u64, removed: u64) {
         self.log_bytes.fetch_add(added, Ordering::Relaxed);
         self.log_bytes.fetch_sub(removed, Ordering::Relaxed);
     }
 }
 
-/// Of a new topic.
+/// Returns the id of a new topic.
 fn random_id(entropy: &mut impl Entropy) -> Uuid {
     uuid::Builder::from_random_bytes(entropy.draw().to_be_bytes()).into_uuid()
 }
 
-/// What came of a change to the table, which is refused after all if it cannot be made durable.
+/// The result of a change of the table, which becomes a refusal if the table cannot be stored.
 pub(super) trait Refusable {
-    /// The same, refused.
+    /// Turns the result into a refusal.
     fn refused(self, error: &TopicError) -> Self;
 }
 
 impl Topics {
-    /// Takes the newest snapshot, if there is one, and forgets the data of topics that are gone.
+    /// Takes the newest snapshot, and drops the data of deleted topics.
     pub fn catch_up(&mut self) {
         if self.owner.version.load(Ordering::Acquire) != self.version {
             let owner = Arc::clone(&self.owner);
@@ -167,7 +164,7 @@ impl Topics {
         }
     }
 
-    /// The names of topics that other nodes have deleted since this was last asked.
+    /// Returns the names of topics that other nodes deleted since the last call.
     pub fn take_deleted(&mut self) -> Vec<String> {
         mem::take(&mut self.deleted)
     }
@@ -186,14 +183,14 @@ impl Topics {
         }
     }
 
-    /// Changes the table: nobody else does meanwhile, and what comes of it is published.
+    /// Changes the table under the owner's lock, and publishes it.
     pub(super) fn changing<R: Refusable>(&mut self, change: impl FnOnce(&mut Topics) -> R) -> R {
         let owner = Arc::clone(&self.owner);
         let mut published = owner.published.lock().unwrap_or_else(PoisonError::into_inner);
         self.adopt(&published, owner.version.load(Ordering::Acquire));
-        // What cannot be made durable is taken back.
+        // A change that cannot be stored is undone.
         let before = owner.disk.is_some().then(|| Arc::clone(&self.table));
-        // While it is locked nobody looks: a table that no other node holds is changed in place.
+        // A snapshot that no other node holds is changed in place, while the lock prevents reads.
         *published = Arc::default();
         self.changed = Change::None;
         let mut result = change(self);
@@ -216,12 +213,12 @@ impl Topics {
         }
         drop(published);
         if self.changed == Change::Removed {
-            owner.bells.iter().for_each(|bell| bell.notify_one());
+            owner.wakers.iter().for_each(|waker| waker.notify_one());
         }
         result
     }
 
-    /// The topics that were in the table `before` and are not any more lose what they have on disk.
+    /// Deletes topics on disk that were in the table `before` and are no longer.
     fn forget_on_disk(&mut self, disk: &TopicDisk, before: &Table) {
         if self.changed == Change::Removed {
             let gone = before.by_name.values().filter(|topic| !self.table.name_by_id.contains_key(&topic.id));
@@ -229,14 +226,14 @@ impl Topics {
         }
     }
 
-    /// The table, to be changed.
+    /// Returns the table, to be changed.
     pub(super) fn table_mut(&mut self, change: Change) -> &mut Table {
         self.changed = self.changed.max(change);
         Arc::make_mut(&mut self.table)
     }
 }
 
-/// What became of the table since its owner was locked.
+/// The kind of change since the owner was locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Change {
     None,
