@@ -232,7 +232,7 @@ fn every_compaction_point_and_every_prefix_that_was_read_give_the_same_state() {
             compacted += usize::from(scene.compact(1) < point);
             scene.append(&records[point..]);
             assert_eq!(loader.finish(&scene.view), whole, "compacted after {point}, {prefix} were read");
-            // Once more, while tombstones are still kept, and for whoever begins now.
+            // Once more, while tombstones are still kept, and for a load that begins now.
             scene.compact(TOMBSTONES_KEPT_MS);
             assert_eq!(Loader::new().finish(&scene.view), whole, "compacted after {point} and at the end");
             tried += 1;
@@ -275,7 +275,7 @@ fn without_its_tombstones_the_log_still_says_the_same() {
     let records = log();
     let mut scene = Scene::new();
     scene.append(&records);
-    // The newest segment is never compacted: what follows is nobody's.
+    // The newest segment is never compacted: what follows is no record.
     scene.append(&vec![offset("last", 0, Some(1)); 6]);
     let with_tombstones = scene.compact(1);
     scene.append(&vec![offset("last", 0, Some(2)); 6]);

@@ -150,6 +150,6 @@ fn a_group_is_explained_while_it_is_there() {
     }
     assert_eq!(server.groups().unwrap(), ["g"]);
     let (explanation, now_ms) = server.explain("g").unwrap();
-    assert_eq!(explanation.state.name(), "PreparingRebalance");
+    assert_eq!(explanation.state, "PreparingRebalance");
     assert!(explanation.since_ms <= now_ms);
 }

@@ -1,5 +1,5 @@
-//! A server whose disk fails: whoever waits is told, the process says why and what to do, nothing is tried again as if
-//! nothing had happened, and what was acknowledged is there after the next start.
+//! A server whose disk fails. Each waiting client gets an error, and the process says why and what to do. No failed write
+//! is repeated as if it had not happened, and what was acknowledged is there after the next start.
 
 mod scene;
 
@@ -59,7 +59,7 @@ struct Rule {
     errno: i32,
 }
 
-/// The machine's disk, until it is told to fail.
+/// The machine's disk, which fails on request.
 #[derive(Clone, Debug, Default)]
 struct FailingFiles {
     /// Syncs wait while this is locked.
@@ -161,7 +161,7 @@ impl Files for FailingFiles {
     }
 }
 
-/// A server on `dir`, with files that can be told to fail.
+/// A server on `dir`, with files that fail on request.
 fn served(dir: &TempDir, files: &FailingFiles) -> Scene {
     served_by(dir, files, false)
 }
@@ -302,7 +302,7 @@ fn everybody_who_waits_for_a_sync_that_fails_is_told_and_nothing_is_accepted_unt
         let told = answer::<OffsetCommitRequest>(client, 7);
         assert_eq!(told.topics[0].partitions[0].error_code, NOT_COORDINATOR);
     }
-    // The disk would work again; what it has of the failed sync nobody knows.
+    // The disk would work again; what it has of the failed sync is unknown.
     let asked = files.asked.load(Ordering::SeqCst);
     assert_eq!(scene.commit(&ids[0], 3), NOT_COORDINATOR);
     assert_eq!(scene.sync_a_plan(&ids[1]), NOT_COORDINATOR);
@@ -474,10 +474,10 @@ fn whoever_loads_a_partition_that_cannot_be_read_is_refused_and_the_others_are_a
     }
 }
 
-/// What a workload was told of each group: the newest offset that was acknowledged, and those that nobody knows of.
-type Told = BTreeMap<String, (i64, Vec<i64>)>;
+/// The answers to a workload, by group: the newest acknowledged offset, and those with an unknown outcome.
+type Answers = BTreeMap<String, (i64, Vec<i64>)>;
 
-fn work(scene: &mut Scene, told: &mut Told) -> u64 {
+fn work(scene: &mut Scene, told: &mut Answers) -> u64 {
     let mut refused = 0;
     for offset in 1..=24 {
         for partition in 0..3 {
@@ -505,7 +505,7 @@ fn whatever_write_or_sync_fails_what_was_acknowledged_is_there_after_the_next_st
         let (mut positions, mut refused, mut stopped) = (0, 0, 0);
         for after in (0..).step_by(17) {
             let (dir, files) = (TempDir::new().unwrap(), FailingFiles::default());
-            let (mut scene, mut told) = (served(&dir, &files), Told::new());
+            let (mut scene, mut told) = (served(&dir, &files), Answers::new());
             files.fail(Some(Rule { operation, named: "", after, times: 1, errno }));
             refused += work(&mut scene, &mut told);
             stopped += u64::from(scene.stopped().is_some());

@@ -239,7 +239,7 @@ fn names_that_are_none_are_refused_with_the_nearest_that_is() {
     let Scene { server, .. } = scene();
     let said = |api, error| server.inject_error(api, error, 1, None).unwrap_err().to_string();
     assert!(said("OffsetComit", "NOT_COORDINATOR").ends_with("the nearest one is `OffsetCommit`"));
-    assert!(said("ApiVersions", "NOT_COORDINATOR").starts_with("no API that can be made to answer an error"));
+    assert!(said("ApiVersions", "NOT_COORDINATOR").starts_with("no API that can answer an injected error"));
     assert!(said("Heartbeat", "NOT_COORDINATR").ends_with("the nearest one is `NOT_COORDINATOR`"));
     assert!(!said("Heartbeat", "FOO").contains("nearest"));
     assert!(said("Foo", "NOT_COORDINATOR").contains("there are `Produce`, `Fetch`, "));

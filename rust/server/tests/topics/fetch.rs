@@ -163,7 +163,7 @@ fn a_watch_is_told_once_and_only_of_its_own_partitions() {
     assert_eq!((told(&here), told(&there)), (true, false));
     assert_eq!(topics.watching(), 1);
     produce_to(&mut topics, 0, batch(&[1]));
-    assert!(!told(&here), "it has been told");
+    assert!(!told(&here), "it has the answer");
     produce_to(&mut topics, 2, b"not a batch".as_slice());
     assert!(!told(&there), "nothing was stored");
     produce_to(&mut topics, 2, batch(&[1]));
