@@ -12,7 +12,7 @@ use rota_sim::{
         explore, witness,
     },
     step::Step,
-    world::{Effects, Told, World},
+    world::{Effects, Success, World},
 };
 
 fn states() -> usize {
@@ -43,7 +43,7 @@ fn shown(violation: &Violation, bounds: &Bounds) -> String {
     format!("{}: {}\n{}", violation.id, violation.detail, witness::transcript(violation, &bounds.config))
 }
 
-/// S1 to S34 as far as a step or a state shows them, and the naive coordinator in lock-step. Nothing holds only because
+/// S1 to S34 as far as a step or a state shows them, and the naive coordinator in lockstep. Nothing holds only because
 /// it never comes up, every cell is reached or has a reason, and the smallest bounds are seen whole. The page has the
 /// figures.
 #[test]
@@ -83,7 +83,7 @@ fn what_is_found_does_not_depend_on_how_many_look_for_it() {
     assert_eq!((one.states, one.by_depth, one.cells), (three.states, three.by_depth, three.cells));
 }
 
-/// Somebody in a group that is Stable hears a success.
+/// A member of a group in Stable gets a success.
 fn is_sync(effects: &Effects) -> bool {
     effects.answers.iter().any(|(_, kind, error)| *kind == "SyncGroup" && *error == ErrorCode::None)
 }
@@ -104,7 +104,7 @@ fn answer_twice(_: &World, step: &Step, effects: &mut Effects) {
 
 fn tell_the_next_generation(_: &World, _: &Step, effects: &mut Effects) {
     for (_, told) in effects.told.iter_mut().flatten() {
-        if let Told::Joined { generation, .. } = told {
+        if let Success::Joined { generation, .. } = told {
             *generation += 1;
         }
     }
@@ -112,7 +112,7 @@ fn tell_the_next_generation(_: &World, _: &Step, effects: &mut Effects) {
 
 fn tell_everybody_that_it_leads(_: &World, _: &Step, effects: &mut Effects) {
     for (_, told) in effects.told.iter_mut().flatten() {
-        if let Told::Joined { member_id, leader, .. } = told {
+        if let Success::Joined { member_id, leader, .. } = told {
             leader.clone_from(member_id);
         }
     }
@@ -120,7 +120,7 @@ fn tell_everybody_that_it_leads(_: &World, _: &Step, effects: &mut Effects) {
 
 fn give_an_old_assignment(_: &World, _: &Step, effects: &mut Effects) {
     for (_, told) in effects.told.iter_mut().flatten() {
-        if let Told::Assigned(bytes) = told {
+        if let Success::Assigned(bytes) = told {
             bytes.clear();
         }
     }
@@ -134,7 +134,7 @@ fn let_fenced_members_in(_: &World, _: &Step, effects: &mut Effects) {
     }
 }
 
-/// In the midst of a step: whoever was to be answered is not.
+/// In the midst of a step: the waiting requests get no answer.
 fn panic_before_an_answer(_: &World, _: &Step, effects: &mut Effects) {
     if is_sync(effects) {
         effects.answers.clear();

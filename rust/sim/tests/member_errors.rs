@@ -27,11 +27,11 @@ enum Then {
     Find,
     /// It joins again, as the same member.
     Rejoin,
-    /// It joins again, as nobody.
+    /// It joins again, without a member id.
     Anew,
     /// It tells the application, and does nothing.
     Raised,
-    /// A commit only: the application is told, and a new round begins.
+    /// A commit only: the application gets the error, and a new round begins.
     Fails,
 }
 

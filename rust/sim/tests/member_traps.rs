@@ -1,4 +1,4 @@
-//! The classic traps with real members at the real coordinator: nobody waits longer than has to be, and nothing is lost.
+//! The classic traps with real members at the real coordinator: no member waits too long, and nothing is lost.
 
 mod household;
 
@@ -38,7 +38,7 @@ fn subscribe(room: &mut Household, at: usize, topics: &[&str]) {
     room.happen(at, Event::Subscribe(Subscription::Topics(topics)));
 }
 
-/// Whoever comes in: a client of some age that wants to read `t`.
+/// A new member: a client of some version that wants to read `t`.
 fn enter(room: &mut Household, config: Config, join_version: i16) -> usize {
     let at = room.add(Member::new(config).expect("a good configuration"));
     room.clients[at].join_version = join_version;

@@ -141,7 +141,7 @@ fn an_application_that_works_for_too_long_is_out_and_comes_back() {
     room.happen(0, Event::Busy);
     room.wait_until(400_000, |room| room.is_settled(&[1]));
     assert_eq!(room.clients[0].member.state(), State::Unjoined);
-    assert_eq!(room.clients[0].holds.len(), 2, "it has not been told yet: it does not listen");
+    assert_eq!(room.clients[0].holds.len(), 2, "it has no answer yet: it does not read");
     room.happen(0, Event::Poll);
     assert_eq!(count(&room, 0, |notice| matches!(notice, Notice::Lose { .. })), 1);
     room.wait_until(60_000, |room| room.is_settled(&[0, 1]));
@@ -227,7 +227,7 @@ fn a_subscription_that_shrinks_gives_up_what_it_does_not_want_and_unsubscribing_
     assert_eq!(count(&room, 0, |notice| matches!(notice, Notice::Revoke { partitions } if partitions.len() == 2)), 1);
     room.happen(0, Event::Subscribe(Subscription::None));
     assert!(room.clients[0].holds.is_empty());
-    assert!(room.core.member_ids().next().is_none(), "the group was told");
+    assert!(room.core.member_ids().next().is_none(), "the group has the error");
 }
 
 /// What one error in answer to a heartbeat does.

@@ -5,11 +5,15 @@ use std::{
     sync::Arc,
 };
 
-use rota_core::{Answer as CoreAnswer, AppendId, Coordinator, Entropy, Record, Sink, Ticket, request::Now};
+use rota_core::{
+    Answer as CoreAnswer, AppendId, Coordinator, Entropy, Record, Sink, Ticket,
+    consumer_group::{config::ConsumerConfig, topics::TopicMetadata as ClusterTopic},
+    request::Now,
+};
 use rota_member::{Answer, Effect, Event, Member, Node, Notice, Partition, Request, RequestId, To, TopicMetadata};
 use rota_sim::bridge;
 
-/// One member with an application that does at once what it is told.
+/// One member with an application that obeys at once.
 pub struct Client {
     pub member: Member,
     pub notices: Vec<Notice>,
@@ -20,6 +24,10 @@ pub struct Client {
     pub is_deaf: bool,
     /// What it asks of this kind is lost on the way.
     pub loses: Option<Wanted>,
+    /// The answers to requests of this kind are lost on the way.
+    pub misses: Option<Wanted>,
+    /// Its application handles no notice before the test says so.
+    pub is_slow: bool,
     /// The age of its client, by the version of its `JoinGroup`.
     pub join_version: i16,
 }
@@ -49,6 +57,8 @@ pub struct Household {
     pub now_ms: u64,
     pub core: Coordinator,
     pub topics: BTreeMap<Arc<str>, TopicMetadata>,
+    /// The name of each topic id.
+    pub ids: BTreeMap<u128, Arc<str>>,
     pub clients: Vec<Client>,
     /// What the next request of this kind is answered instead.
     pub injected: VecDeque<(Wanted, Answer)>,
@@ -65,17 +75,33 @@ impl Household {
     pub fn new(topics: &[(&str, i32)]) -> Household {
         let mut core = coordinator(0);
         core.loaded(now(0), &mut Effects::default());
-        let topics = topics.iter().map(|(name, partitions)| (Arc::from(*name), of(*partitions))).collect();
-        Household {
+        let mut household = Household {
             now_ms: 0,
             core,
-            topics,
+            topics: BTreeMap::new(),
+            ids: BTreeMap::new(),
             clients: Vec::new(),
             injected: VecDeque::new(),
             waiting: BTreeMap::new(),
             tickets: 0,
             log: Vec::new(),
+        };
+        for (name, partitions) in topics {
+            household.create(name, *partitions);
         }
+        household
+    }
+
+    /// Creates a topic, with another id than those before, or gives it more partitions.
+    pub fn create(&mut self, name: &str, partitions: i32) {
+        let name: Arc<str> = Arc::from(name);
+        let is_known = self.topics.insert(Arc::clone(&name), of(partitions)).is_some();
+        if !is_known {
+            self.ids.insert(self.ids.len() as u128 + 1, Arc::clone(&name));
+        }
+        let topic_id = self.ids.iter().rfind(|(_, known)| **known == name).map_or(0, |(id, _)| *id);
+        let topic = ClusterTopic { name, topic_id, partitions, racks: Vec::new() };
+        self.core.topics_changed(&[topic], now(self.now_ms));
     }
 
     /// A new client that polls; its place.
@@ -87,6 +113,8 @@ impl Household {
             sent: Vec::new(),
             is_deaf: false,
             loses: None,
+            misses: None,
+            is_slow: false,
             join_version: bridge::JOIN_VERSION,
         });
         self.clients.len() - 1
@@ -128,7 +156,7 @@ impl Household {
             }
             _ => {}
         }
-        if notice.wants_done() {
+        if notice.wants_done() && !self.clients[at].is_slow {
             todo.push_back((at, Event::Done));
         }
         self.clients[at].notices.push(notice);
@@ -149,6 +177,10 @@ impl Household {
             assert_eq!(*to, To::Any);
             let answer = match body {
                 Request::FindCoordinator { .. } => Answer::FindCoordinator(Ok(NODE)),
+                Request::TopicNames { ids } => {
+                    let named = |id: &u128| Some((*id, self.ids.get(id)?.clone()));
+                    Answer::TopicNames(ids.iter().filter_map(named).collect())
+                }
                 _ => Answer::Metadata(self.topics.clone()),
             };
             return todo.push_back((at, Event::Answered { request, answer }));
@@ -156,7 +188,9 @@ impl Household {
         assert_eq!(*to, To::Coordinator(NODE));
         self.tickets += 1;
         let (ticket, entropy) = (Ticket(self.tickets), Entropy(u128::from(self.tickets) << 64));
-        self.waiting.insert(ticket, (at, request));
+        if self.clients[at].misses.is_none_or(|missed| !missed(body)) {
+            self.waiting.insert(ticket, (at, request));
+        }
         let mut effects = Effects::default();
         let now = now(self.now_ms);
         owned.with(|request| self.core.submit(now, ticket, entropy, request, &mut effects));
@@ -239,7 +273,9 @@ impl Household {
 /// One that has everything yet to load.
 pub fn coordinator(epoch: u32) -> Coordinator {
     let config = rota_core::Config { group_initial_rebalance_delay_ms: 0, ..Default::default() };
-    Coordinator::new(config, 0, epoch)
+    let mut coordinator = Coordinator::new(config, 0, epoch);
+    coordinator.configure_consumer_groups(ConsumerConfig { enabled: true, ..Default::default() });
+    coordinator
 }
 
 pub fn of(partitions: i32) -> TopicMetadata {

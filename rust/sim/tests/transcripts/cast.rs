@@ -6,12 +6,12 @@ pub const DEFAULT_SESSION_MS: i32 = 10_000;
 pub const DEFAULT_REBALANCE_MS: i32 = 60_000;
 
 /// A step that makes no sense, or that the subject cannot have taken.
-pub type Told<T> = Result<T, String>;
+pub type Success<T> = Result<T, String>;
 
 const UNITS_MS: [(&str, i64); 3] = [("ms", 1), ("s", 1_000), ("m", 60_000)];
 
 /// `10s`, `250ms`, `5m` in milliseconds.
-pub fn duration_ms(text: &str) -> Told<i64> {
+pub fn duration_ms(text: &str) -> Success<i64> {
     let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = UNITS_MS.iter().find(|(unit, _)| *unit == &text[number.len()..]);
     let found = unit.and_then(|(_, unit_ms)| Some(number.parse::<i64>().ok()? * unit_ms));
@@ -52,7 +52,7 @@ pub struct Actor {
     /// Newest last.
     pub ids: Vec<String>,
     pub generation: i32,
-    /// The protocol type and name that it was told.
+    /// The protocol type and name in its answer.
     pub told: (Option<String>, Option<String>),
 }
 
@@ -81,7 +81,7 @@ impl Actor {
 #[derive(Default)]
 pub struct Cast {
     actors: BTreeMap<String, Actor>,
-    /// (member id, its name), in the order in which they were told.
+    /// (member id, its name), in the order of the answers.
     names: Vec<(String, String)>,
     base_generation: Option<i32>,
 }
@@ -98,8 +98,8 @@ impl Cast {
         self.names.len()
     }
 
-    /// The actor behind `connection` was told that `member_id` is its own.
-    pub fn bind(&mut self, connection: &str, member_id: &str) -> Told<()> {
+    /// The actor behind `connection` got `member_id` as its own.
+    pub fn bind(&mut self, connection: &str, member_id: &str) -> Success<()> {
         if self.names.iter().any(|(known, _)| known == member_id) {
             return Ok(());
         }
@@ -129,7 +129,7 @@ impl Cast {
         self.base_generation = newest.filter(|generation| *generation >= 0);
     }
 
-    /// The name of a member id, `x-?` for one that x has not been told, `""` for none.
+    /// The name of a member id, `x-?` for one that x has not received, `""` for none.
     pub fn show_id(&self, member_id: Option<&str>) -> String {
         match member_id {
             None => "-".to_owned(),
@@ -141,8 +141,8 @@ impl Cast {
         }
     }
 
-    /// `$a` or a bare actor name -> its id, `""` -> nothing, anything else as it stands.
-    pub fn find_id(&self, text: &str) -> Told<String> {
+    /// `$a` or a bare actor name -> its id, `""` -> nothing, anything else unchanged.
+    pub fn find_id(&self, text: &str) -> Success<String> {
         if text == "\"\"" {
             return Ok(String::new());
         }
@@ -150,7 +150,7 @@ impl Cast {
             return Ok(member_id.clone());
         }
         if text.starts_with('$') {
-            return Err(format!("nobody has been given the id `{text}`"));
+            return Err(format!("no actor has the id `{text}`"));
         }
         Ok(self.actors.get(text).and_then(Actor::member_id).unwrap_or(text).to_owned())
     }
@@ -165,7 +165,7 @@ impl Cast {
     }
 
     /// The number behind `G`, `G+1`, `7`.
-    pub fn find_generation(&self, text: &str) -> Told<i32> {
+    pub fn find_generation(&self, text: &str) -> Success<i32> {
         let number = |text: &str| text.parse::<i32>().map_err(|_| format!("`{text}` is no generation"));
         match text.strip_prefix('G') {
             None => number(text),

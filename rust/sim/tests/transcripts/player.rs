@@ -7,7 +7,7 @@ use rota_core::{
 };
 
 use crate::{
-    cast::{Cast, Told, duration_ms, duration_text},
+    cast::{Cast, Success, duration_ms, duration_text},
     render::{self, Line},
     requests::{self, WALL_EPOCH_MS},
     text::Step,
@@ -80,7 +80,7 @@ pub struct Player {
 
 impl Player {
     /// `loses`: this answer, counted from 0, does not arrive.
-    pub fn new(config: Config, is_loading: bool, loses: Option<usize>) -> Told<Player> {
+    pub fn new(config: Config, is_loading: bool, loses: Option<usize>) -> Success<Player> {
         let mut player = Player {
             core: Coordinator::new(config, 0, 0),
             cast: Cast::default(),
@@ -99,7 +99,7 @@ impl Player {
     }
 
     /// The effects of one step, as lines.
-    pub fn play(&mut self, step: &Step) -> Told<Vec<String>> {
+    pub fn play(&mut self, step: &Step) -> Success<Vec<String>> {
         let words: Vec<&str> = step.text.split_whitespace().collect();
         let [word, rest @ ..] = &words[..] else { return Err("an empty step".to_owned()) };
         let lines = match (*word, rest) {
@@ -130,8 +130,8 @@ impl Player {
         Ok(lines)
     }
 
-    /// Unloads: whoever still waits is told to look elsewhere, and then nobody waits (S18).
-    pub fn finish(&mut self) -> Told<()> {
+    /// Unloads: each waiting request gets `NOT_COORDINATOR`, and then none waits (S18).
+    pub fn finish(&mut self) -> Success<()> {
         if let Some(line) = self.unload()?.iter().find(|line| !line.contains("NOT_COORDINATOR")) {
             return Err(format!("unloading at the end gave `{line}`"));
         }
@@ -141,15 +141,15 @@ impl Player {
         }
     }
 
-    fn check(&self) -> Told<()> {
+    fn check(&self) -> Success<()> {
         self.core.check_invariants().map_err(|violation| format!("{violation:?}"))
     }
 
-    fn loaded(&mut self) -> Told<Vec<String>> {
+    fn loaded(&mut self) -> Success<Vec<String>> {
         self.shown(|core, now, sink| core.loaded(now, sink))
     }
 
-    fn unload(&mut self) -> Told<Vec<String>> {
+    fn unload(&mut self) -> Success<Vec<String>> {
         self.shown(|core, now, sink| core.unload(now, sink))
     }
 
@@ -158,7 +158,7 @@ impl Player {
         lines.iter().map(|line| line.shown(&self.cast)).collect()
     }
 
-    fn request(&mut self, connection: &str, api: &str, options: &[&str]) -> Told<Vec<String>> {
+    fn request(&mut self, connection: &str, api: &str, options: &[&str]) -> Success<Vec<String>> {
         if self.tickets.values().any(|(waiting, _)| waiting == connection) {
             return Err(format!(
                 "connection {connection} still waits for an answer: use {connection}' for another one"
@@ -174,7 +174,7 @@ impl Player {
         })
     }
 
-    fn end_append(&mut self, word: &str, rest: &[&str]) -> Told<Vec<String>> {
+    fn end_append(&mut self, word: &str, rest: &[&str]) -> Success<Vec<String>> {
         let at = if rest.last() == Some(&"newest") { self.in_flight.len().saturating_sub(1) } else { 0 };
         if at >= self.in_flight.len() {
             return Err(format!("`{word}`, but no append is in flight"));
@@ -191,7 +191,7 @@ impl Player {
     }
 
     /// Stops at every deadline on the way, as a driver with a timer would.
-    fn pass_time(&mut self, span_ms: u64) -> Told<Vec<String>> {
+    fn pass_time(&mut self, span_ms: u64) -> Success<Vec<String>> {
         let (start_ms, target_ms) = (self.now_ms, self.now_ms + span_ms);
         let mut lines = Vec::new();
         let mut stops = 0;
@@ -208,7 +208,7 @@ impl Player {
         Ok(lines)
     }
 
-    fn advance(&mut self, start_ms: u64, target_ms: u64, lines: &mut Vec<String>) -> Told<()> {
+    fn advance(&mut self, start_ms: u64, target_ms: u64, lines: &mut Vec<String>) -> Success<()> {
         let since = duration_text((self.now_ms - start_ms) as i64);
         let early = if self.now_ms < target_ms { format!("@{since} ") } else { String::new() };
         let fired = self.shown(|core, now, sink| core.advance(now, sink))?;
@@ -216,8 +216,8 @@ impl Player {
         self.check()
     }
 
-    /// Does it, then binds the ids that answers hand out, then shows: a list may name a member before it is told.
-    fn shown(&mut self, verb: impl FnOnce(&mut Coordinator, Now, &mut dyn Sink)) -> Told<Vec<String>> {
+    /// Does it, then binds the ids in the answers, then shows: a list may name a member before its own answer does.
+    fn shown(&mut self, verb: impl FnOnce(&mut Coordinator, Now, &mut dyn Sink)) -> Success<Vec<String>> {
         let now = Now { mono_ms: self.now_ms, wall_ms: WALL_EPOCH_MS + self.now_ms as i64 };
         let mut effects = Effects { all: Vec::new(), answers_until_loss: self.answers_until_loss };
         verb(&mut self.core, now, &mut effects);
@@ -230,7 +230,7 @@ impl Player {
         effects.all.into_iter().map(|effect| self.line(effect)).collect()
     }
 
-    fn learn(&mut self, ticket: u64, taught: &Taught) -> Told<()> {
+    fn learn(&mut self, ticket: u64, taught: &Taught) -> Success<()> {
         let Some((connection, _)) = self.tickets.get(&ticket) else { return Ok(()) };
         if matches!(taught.error, ErrorCode::None | ErrorCode::MemberIdRequired) {
             self.cast.bind(connection, &taught.member_id)?;
@@ -243,7 +243,7 @@ impl Player {
         Ok(())
     }
 
-    fn line(&mut self, effect: Effect) -> Told<String> {
+    fn line(&mut self, effect: Effect) -> Success<String> {
         match effect {
             Effect::Append { append_id, records, line } => {
                 self.in_flight.push((append_id, self.next_offset));
@@ -253,7 +253,7 @@ impl Player {
             Effect::Answer { ticket, api, line, .. } => {
                 let shown = line.shown(&self.cast);
                 let Some((connection, asked)) = self.tickets.remove(&ticket) else {
-                    let what = if self.answered.contains(&ticket) { "a second time" } else { "though nobody asked" };
+                    let what = if self.answered.contains(&ticket) { "a second time" } else { "without a request" };
                     return Err(format!("ticket {ticket} is answered {what} (S18): {shown}"));
                 };
                 self.answered.insert(ticket);

@@ -265,7 +265,7 @@ pub fn explanation(told: Option<&Explanation>, now_ms: u64) -> Vec<Line> {
         return vec![line];
     };
     let mut state = Line::default();
-    state.word(told.state.name());
+    state.word(told.state);
     state.generation(told.generation);
     state.word(format!(" since {}", duration_text((now_ms - told.since_ms) as i64)));
     let mut lines = vec![state];
@@ -277,6 +277,11 @@ pub fn explanation(told: Option<&Explanation>, now_ms: u64) -> Vec<Line> {
             Waiting::LeaderSync(who) => ("the leader ", Some(who), " to sync, at most"),
             Waiting::Sync(who) => ("", Some(who), " to sync, at most"),
             Waiting::Append => ("the log, at most", None, ""),
+            Waiting::Target => ("the next assignment, due in", None, ""),
+            Waiting::Revoke(who) => ("", Some(who), " to give partitions up, at most"),
+            Waiting::Release(who) => ("others to release partitions of ", Some(who), ", at most"),
+            Waiting::Reconcile(who) => ("a heartbeat of ", Some(who), ", at most"),
+            Waiting::Return(who) => ("", Some(who), " to return, at most"),
         };
         let mut line = Line::default();
         line.word(format!("waiting for {before}"));

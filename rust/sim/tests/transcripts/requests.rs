@@ -13,14 +13,14 @@ use rota_journal::owned::{
     SyncGroup, Text,
 };
 
-use crate::cast::{Actor, Cast, DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Told, duration_ms};
+use crate::cast::{Actor, Cast, DEFAULT_REBALANCE_MS, DEFAULT_SESSION_MS, Success, duration_ms};
 
 /// The wall time at the beginning of a transcript.
 pub const WALL_EPOCH_MS: i64 = 1_700_000_000_000;
 
 const HOST: &str = "/127.0.0.1";
 
-/// The words of one line: bare ones, and options `key=value`, each of which must be used.
+/// The words of one line: bare ones, and options `key=value`. Each option must be used.
 struct Words<'a> {
     bare: Vec<&'a str>,
     options: BTreeMap<&'a str, &'a str>,
@@ -43,11 +43,11 @@ impl<'a> Words<'a> {
         self.options.remove(key)
     }
 
-    fn number<T: FromStr>(&mut self, key: &str, default: T) -> Told<T> {
+    fn number<T: FromStr>(&mut self, key: &str, default: T) -> Success<T> {
         self.option(key).map_or(Ok(default), |text| text.parse().map_err(|_| format!("`{key}={text}` is no number")))
     }
 
-    fn milliseconds(&mut self, key: &str, default: i32) -> Told<i32> {
+    fn milliseconds(&mut self, key: &str, default: i32) -> Success<i32> {
         self.option(key).map_or(Ok(default), |text| Ok(duration_ms(text)? as i32))
     }
 
@@ -71,7 +71,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn end(self) -> Told<()> {
+    fn end(self) -> Success<()> {
         match self.bare.first().or(self.options.keys().next()) {
             Some(word) => Err(format!("`{word}` means nothing here")),
             None => Ok(()),
@@ -91,7 +91,7 @@ fn parts(text: &str, between: char) -> impl Iterator<Item = &str> {
     text.split(between).filter(|part| !part.is_empty())
 }
 
-fn number<T: FromStr<Err: Display>>(text: &str) -> Told<T> {
+fn number<T: FromStr<Err: Display>>(text: &str) -> Success<T> {
     text.parse().map_err(|error| format!("`{text}`: {error}"))
 }
 
@@ -116,7 +116,7 @@ fn protocols(text: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 /// `member c range:Sc,sticky:S2 session=6s rebalance=5m version=3 type=consumer`: what c offers from now on.
-pub fn declare_member(cast: &mut Cast, words: &[&str]) -> Told<()> {
+pub fn declare_member(cast: &mut Cast, words: &[&str]) -> Success<()> {
     let (name, rest) = words.split_first().ok_or("a member needs a name")?;
     let (actor, mut words) = (cast.actor(name), Words::new(rest));
     if !words.bare.is_empty() {
@@ -132,7 +132,7 @@ pub fn declare_member(cast: &mut Cast, words: &[&str]) -> Told<()> {
 }
 
 /// The request that `connection` sends.
-pub fn build(cast: &mut Cast, connection: &str, api: &str, rest: &[&str]) -> Told<Request<'static>> {
+pub fn build(cast: &mut Cast, connection: &str, api: &str, rest: &[&str]) -> Success<Request<'static>> {
     let mut words = Words::new(rest);
     if let ("JoinGroup", Some(offers)) = (api, words.option("protocols")) {
         cast.actor(connection).protocols = protocols(offers);
@@ -173,15 +173,15 @@ pub fn build(cast: &mut Cast, connection: &str, api: &str, rest: &[&str]) -> Tol
 
 type GroupId = Option<Text<'static>>;
 
-fn member_id(cast: &Cast, actor: &Actor, words: &mut Words<'_>) -> Told<Text<'static>> {
+fn member_id(cast: &Cast, actor: &Actor, words: &mut Words<'_>) -> Success<Text<'static>> {
     cast.find_id(words.option("id").or(actor.member_id()).unwrap_or("\"\"")).map(Text::from)
 }
 
-fn generation(cast: &Cast, actor: &Actor, words: &mut Words<'_>) -> Told<i32> {
+fn generation(cast: &Cast, actor: &Actor, words: &mut Words<'_>) -> Success<i32> {
     words.option("generation").map_or(Ok(actor.generation), |text| cast.find_generation(text))
 }
 
-fn join(cast: &Cast, actor: Actor, group_id: GroupId, words: &mut Words<'_>) -> Told<JoinGroup<'static>> {
+fn join(cast: &Cast, actor: Actor, group_id: GroupId, words: &mut Words<'_>) -> Success<JoinGroup<'static>> {
     let protocol_type = words.option("type").map(|kind| kind.trim_matches('"').to_owned());
     let offers = actor.protocols.iter().cloned();
     Ok(JoinGroup {
@@ -199,7 +199,7 @@ fn join(cast: &Cast, actor: Actor, group_id: GroupId, words: &mut Words<'_>) -> 
     })
 }
 
-fn sync(cast: &Cast, actor: &Actor, group_id: GroupId, words: &mut Words<'_>) -> Told<SyncGroup<'static>> {
+fn sync(cast: &Cast, actor: &Actor, group_id: GroupId, words: &mut Words<'_>) -> Success<SyncGroup<'static>> {
     let plan = words.option("plan").filter(|plan| *plan != "none");
     let part = |part: &str| {
         let (who, what) = part.split_once(':').unwrap_or((part, ""));
@@ -214,11 +214,11 @@ fn sync(cast: &Cast, actor: &Actor, group_id: GroupId, words: &mut Words<'_>) ->
         instance_id: words.nullable("instance", None),
         protocol_type: words.nullable("type", actor.told.0.as_deref()),
         protocol_name: words.nullable("name", actor.told.1.as_deref()),
-        assignments: plan.into_iter().flat_map(|plan| plan.split(',')).map(part).collect::<Told<_>>()?,
+        assignments: plan.into_iter().flat_map(|plan| plan.split(',')).map(part).collect::<Success<_>>()?,
     })
 }
 
-fn leave(cast: &Cast, actor: &Actor, group_id: GroupId, words: &mut Words<'_>) -> Told<LeaveGroup<'static>> {
+fn leave(cast: &Cast, actor: &Actor, group_id: GroupId, words: &mut Words<'_>) -> Success<LeaveGroup<'static>> {
     let leavers = words.option("members").or(actor.member_id()).unwrap_or("\"\"");
     let leaver = |part: &str| {
         let (who, instance) = part.split_once('/').unwrap_or((part, ""));
@@ -227,26 +227,26 @@ fn leave(cast: &Cast, actor: &Actor, group_id: GroupId, words: &mut Words<'_>) -
         Ok(LeaveIdentity { member_id, instance_id, reason: None })
     };
     let leavers = Some(leavers).filter(|leavers| *leavers != "none");
-    let members = leavers.into_iter().flat_map(|leavers| leavers.split(',')).map(leaver).collect::<Told<_>>()?;
+    let members = leavers.into_iter().flat_map(|leavers| leavers.split(',')).map(leaver).collect::<Success<_>>()?;
     Ok(LeaveGroup { version: words.number("v", 5)?, group_id, members })
 }
 
 /// `t/0=5` is a topic, a partition and the rest.
-fn place(word: &str) -> Told<(&str, i32, &str)> {
+fn place(word: &str) -> Success<(&str, i32, &str)> {
     let (topic, rest) = word.split_once('/').ok_or_else(|| format!("`{word}` is no partition"))?;
     let (partition, value) = rest.split_once('=').unwrap_or((rest, ""));
     Ok((topic, number(partition)?, value))
 }
 
 /// `5@3:meta`: offset, leader epoch, metadata, each with what it is when it is left out.
-fn offset(value: &str) -> Told<(i64, i32, &str)> {
+fn offset(value: &str) -> Success<(i64, i32, &str)> {
     let (value, metadata) = value.split_once(':').unwrap_or((value, ""));
     let (offset, epoch) = value.split_once('@').unwrap_or((value, "-1"));
     Ok((if offset.is_empty() { -1 } else { number(offset)? }, number(epoch)?, metadata))
 }
 
 /// One entry for each topic, in the order in which they are named first.
-fn by_topic<T>(found: impl IntoIterator<Item = Told<(String, T)>>) -> Told<Vec<(String, Vec<T>)>> {
+fn by_topic<T>(found: impl IntoIterator<Item = Success<(String, T)>>) -> Success<Vec<(String, Vec<T>)>> {
     let mut topics: Vec<(String, Vec<T>)> = Vec::new();
     for pair in found {
         let (topic, value) = pair?;
@@ -259,12 +259,12 @@ fn by_topic<T>(found: impl IntoIterator<Item = Told<(String, T)>>) -> Told<Vec<(
 }
 
 /// `t/0 t/1 u/0`, used up.
-fn places(words: &mut Words<'_>) -> Told<Vec<(String, Vec<i32>)>> {
+fn places(words: &mut Words<'_>) -> Success<Vec<(String, Vec<i32>)>> {
     by_topic(words.bare.drain(..).map(|word| place(word).map(|(topic, index, _)| (topic.to_owned(), index))))
 }
 
 /// `t/0=5 t/1=6@3:meta`: topic, partition, offset, leader epoch, metadata (`m*4097`: 4,097 times m).
-fn commit(cast: &Cast, actor: &Actor, group_id: GroupId, words: &mut Words<'_>) -> Told<OffsetCommit<'static>> {
+fn commit(cast: &Cast, actor: &Actor, group_id: GroupId, words: &mut Words<'_>) -> Success<OffsetCommit<'static>> {
     let committed = |word: &str| {
         let (topic, index, value) = place(word)?;
         let (offset, leader_epoch, metadata) = offset(value)?;
@@ -290,7 +290,7 @@ fn commit(cast: &Cast, actor: &Actor, group_id: GroupId, words: &mut Words<'_>) 
 }
 
 /// `t/0 t/1`, or `all`; `stable` asks for `require_stable`, `ids=t:7` asks for t as the topic with id 7.
-fn fetch(group_id: GroupId, words: &mut Words<'_>) -> Told<OffsetFetch<'static>> {
+fn fetch(group_id: GroupId, words: &mut Words<'_>) -> Success<OffsetFetch<'static>> {
     let (require_stable, is_all) = (words.flag("stable"), words.flag("all"));
     let id_of = words.topic_ids();
     let topics = places(words)?.into_iter();
@@ -301,7 +301,7 @@ fn fetch(group_id: GroupId, words: &mut Words<'_>) -> Told<OffsetFetch<'static>>
 
 /// A record to load, ids made up: `group g generation=7 protocol=consumer/range leader=$a members=$a:Sa:Xa`,
 /// `offset g t/0=5@3:meta`, or either with `tombstone`. `ago=2d` dates it back; `ago=none`: the record has no time.
-pub fn build_record(cast: &mut Cast, words: &[&str], now_ms: u64) -> Told<Record> {
+pub fn build_record(cast: &mut Cast, words: &[&str], now_ms: u64) -> Success<Record> {
     let [kind, group_id, rest @ ..] = words else { return Err("a record needs a kind and a group".to_owned()) };
     let mut words = Words::new(rest);
     let is_tombstone = words.flag("tombstone");
@@ -337,11 +337,11 @@ pub fn build_record(cast: &mut Cast, words: &[&str], now_ms: u64) -> Told<Record
     Ok(record)
 }
 
-fn group_value(cast: &mut Cast, words: &mut Words<'_>, state_timestamp_ms: i64) -> Told<GroupValue> {
+fn group_value(cast: &mut Cast, words: &mut Words<'_>, state_timestamp_ms: i64) -> Success<GroupValue> {
     let (protocol_type, name) =
         words.option("protocol").unwrap_or("consumer/range").split_once('/').unwrap_or_default();
     let members = parts(words.option("members").unwrap_or_default(), ',');
-    let members: Vec<MemberValue> = members.map(|member| stored_member(cast, member)).collect::<Told<_>>()?;
+    let members: Vec<MemberValue> = members.map(|member| stored_member(cast, member)).collect::<Success<_>>()?;
     let leader = words.option("leader").map(|leader| cast.find_id(leader)).transpose()?;
     Ok(GroupValue {
         protocol_type: protocol_type.strip_prefix('-').unwrap_or(protocol_type).into(),
@@ -354,7 +354,7 @@ fn group_value(cast: &mut Cast, words: &mut Words<'_>, state_timestamp_ms: i64) 
 }
 
 /// `$a/i:Sa:Xa:6s/5m`: id and instance, subscription, assignment, session and rebalance timeout.
-fn stored_member(cast: &mut Cast, text: &str) -> Told<MemberValue> {
+fn stored_member(cast: &mut Cast, text: &str) -> Success<MemberValue> {
     let fields: Vec<&str> = text.trim_start_matches('$').split(':').collect();
     let [who, subscription, assignment, timeouts @ ..] = &fields[..] else {
         return Err(format!("`{text}` is no stored member"));
