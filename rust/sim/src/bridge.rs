@@ -1,20 +1,21 @@
-//! What the member's side says, as the coordinator hears it, and back: the wire without bytes.
+//! Converts between the member's messages and the coordinator's: the wire without bytes.
 
 use rota_core::{Answer as CoreAnswer, ErrorCode};
 use rota_journal::owned::{self, Text};
-use rota_member::{Answer, Offset, Partition, Request, event::Joined};
+use rota_member::{Answer, ConsumerHeartbeat, Offset, Partition, Request, event::Joined};
 
-/// The newest `JoinGroup`.
+/// The newest version of `JoinGroup`.
 pub const JOIN_VERSION: i16 = 9;
-/// Versions of its age: all that the member's side can say is in them.
+/// The newest versions of the other requests; they carry all fields of the member's side.
 const SYNC_VERSION: i16 = 5;
 const LEAVE_VERSION: i16 = 5;
 const COMMIT_VERSION: i16 = 9;
+const CONSUMER_HEARTBEAT_VERSION: i16 = 1;
 
-/// A request to a coordinator, from a client of some age; `None` for those that any broker answers.
+/// Converts a request, with the `JoinGroup` version of its client; `None` for requests that any broker answers.
 pub fn to_core(request: &Request, client_id: &str, join_version: i16) -> Option<owned::Request<'static>> {
     Some(match request {
-        Request::FindCoordinator { .. } | Request::Metadata { .. } => return None,
+        Request::FindCoordinator { .. } | Request::Metadata { .. } | Request::TopicNames { .. } => return None,
         Request::JoinGroup {
             group_id,
             member_id,
@@ -31,7 +32,7 @@ pub fn to_core(request: &Request, client_id: &str, join_version: i16) -> Option<
             client_id: text(client_id),
             client_host: Text::Borrowed("/127.0.0.1"),
             session_timeout_ms: *session_timeout_ms,
-            // Version 0 does not have it.
+            // Version 0 does not have the field.
             rebalance_timeout_ms: if join_version == 0 { -1 } else { *rebalance_timeout_ms },
             protocol_type: Text::Borrowed("consumer"),
             protocols: protocols.iter().map(offered).collect(),
@@ -57,6 +58,7 @@ pub fn to_core(request: &Request, client_id: &str, join_version: i16) -> Option<
                 instance_id: instance_id.as_deref().map(text),
             })
         }
+        Request::ConsumerGroupHeartbeat(heartbeat) => consumer_heartbeat(heartbeat, client_id),
         Request::LeaveGroup { group_id, member_id, instance_id, reason: _ } => {
             let (member_id, instance_id) = (text(member_id), instance_id.as_deref().map(text));
             let members = vec![owned::LeaveIdentity { member_id, instance_id, reason: None }];
@@ -74,16 +76,51 @@ pub fn to_core(request: &Request, client_id: &str, join_version: i16) -> Option<
                 topics: offsets.iter().map(committed).collect(),
             })
         }
-        Request::OffsetFetch { group_id, partitions } => owned::Request::OffsetFetch(owned::OffsetFetch {
-            group_id: Some(text(group_id)),
-            require_stable: true,
-            topics: Some(partitions.iter().map(fetched).collect()),
-        }),
+        Request::OffsetFetch { group_id, member, partitions } => fetch(group_id, member.as_ref(), partitions),
     })
+}
+
+fn consumer_heartbeat(heartbeat: &ConsumerHeartbeat, client_id: &str) -> owned::Request<'static> {
+    let topics = heartbeat.topics.as_ref();
+    owned::Request::ConsumerGroupHeartbeat(owned::ConsumerGroupHeartbeat {
+        version: CONSUMER_HEARTBEAT_VERSION,
+        group_id: text(&heartbeat.group_id),
+        member_id: text(&heartbeat.member_id),
+        member_epoch: heartbeat.epoch,
+        instance_id: heartbeat.instance_id.as_deref().map(text),
+        rack_id: heartbeat.rack.as_deref().map(text),
+        rebalance_timeout_ms: heartbeat.rebalance_timeout_ms,
+        subscribed_topic_names: topics.map(|topics| topics.iter().map(|topic| text(topic)).collect()),
+        subscribed_topic_regex: heartbeat.pattern.as_deref().map(text),
+        server_assignor: heartbeat.assignor.as_deref().map(text),
+        topic_partitions: heartbeat.owned.as_ref().map(|topics| topics.iter().map(reported).collect()),
+        client_id: text(client_id),
+        client_host: Text::Borrowed("/127.0.0.1"),
+    })
+}
+
+/// A member of the newer protocol fetches with its id and epoch.
+fn fetch(group_id: &str, member: Option<&(String, i32)>, partitions: &[Partition]) -> owned::Request<'static> {
+    let (group_id, require_stable) = (Some(text(group_id)), true);
+    let topics = Some(partitions.iter().map(fetched).collect());
+    match member {
+        None => owned::Request::OffsetFetch(owned::OffsetFetch { group_id, require_stable, topics }),
+        Some((member_id, member_epoch)) => owned::Request::ConsumerOffsetFetch(owned::ConsumerOffsetFetch {
+            group_id,
+            member_id: Some(text(member_id)),
+            member_epoch: *member_epoch,
+            require_stable,
+            topics,
+        }),
+    }
 }
 
 fn text(text: &str) -> Text<'static> {
     Text::Shared(text.into())
+}
+
+fn reported((topic_id, partitions): &(u128, Vec<i32>)) -> owned::TopicPartitions<'static> {
+    owned::TopicPartitions { topic_id: *topic_id, partitions: partitions.clone().into() }
 }
 
 fn offered((name, metadata): &(String, Vec<u8>)) -> owned::Protocol<'static> {
@@ -108,7 +145,7 @@ fn fetched(partition: &Partition) -> owned::FetchTopic<'static> {
     owned::FetchTopic { name: text(&partition.topic), topic_id: 0, partitions: vec![partition.index] }
 }
 
-/// An answer of the coordinator; `None` for those to requests that a member never sends.
+/// Converts an answer; `None` for an answer to a request that members never send.
 pub fn to_member(answer: &CoreAnswer<'_>) -> Option<Answer> {
     Some(match answer {
         CoreAnswer::JoinGroup(join) => Answer::JoinGroup {
@@ -134,6 +171,16 @@ pub fn to_member(answer: &CoreAnswer<'_>) -> Option<Answer> {
             assignment: sync.assignment.to_vec(),
         },
         CoreAnswer::Heartbeat(error) => Answer::Heartbeat(*error),
+        CoreAnswer::ConsumerGroupHeartbeat(heartbeat) => Answer::ConsumerGroupHeartbeat {
+            error: heartbeat.error,
+            message: heartbeat.error_message.map(str::to_owned),
+            epoch: heartbeat.member_epoch,
+            heartbeat_interval_ms: heartbeat.heartbeat_interval_ms,
+            assignment: heartbeat
+                .assignment
+                .as_ref()
+                .map(|topics| topics.iter().map(|topic| (topic.topic_id, topic.partitions.to_vec())).collect()),
+        },
         CoreAnswer::LeaveGroup(leave) => Answer::LeaveGroup(leave.error),
         CoreAnswer::OffsetCommit(commit) => {
             let topics = commit.topics.iter();
@@ -165,7 +212,6 @@ pub fn to_member(answer: &CoreAnswer<'_>) -> Option<Answer> {
         | CoreAnswer::ListGroups(_)
         | CoreAnswer::DeleteGroup(_)
         | CoreAnswer::OffsetDelete(_)
-        | CoreAnswer::ConsumerGroupHeartbeat(_)
         | CoreAnswer::ConsumerGroupDescribe(_) => return None,
     })
 }

@@ -1,5 +1,5 @@
-//! Engines that hold the real core to the protocol page: the exhaustive exploration of the core within small bounds, and
-//! worlds of coordinators and members under faults.
+//! Engines that test the real core against docs/protocol.md: exhaustive exploration within small bounds, and simulated
+//! worlds of coordinators and members with faults.
 #![forbid(unsafe_code)]
 
 pub mod bridge;

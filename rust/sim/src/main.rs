@@ -1,4 +1,4 @@
-//! `rota-sim explore|simulate ...`: the long runs, by hand.
+//! `rota-sim explore|simulate ...`: long runs on demand.
 
 use std::{process::ExitCode, time::Instant};
 
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Explores within each of these bounds until so many states are known.
+/// Explores within each of these bounds, up to a number of states.
 fn search(chosen: &[Bounds], states_max: usize, workers: usize) -> ExitCode {
     let mut cells = std::collections::BTreeMap::new();
     println!("bounds     depth      states   whole  transitions       cut  states/s  bytes/state");
@@ -71,7 +71,7 @@ fn search(chosen: &[Bounds], states_max: usize, workers: usize) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Worlds with all kinds of faults, then worlds with some.
+/// Runs worlds with all kinds of faults, then worlds with some.
 fn simulate(count: u64, first: u64) -> ExitCode {
     let began = Instant::now();
     let mut worlds = 0;
@@ -99,7 +99,7 @@ fn simulate(count: u64, first: u64) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What broke, and how few faults are enough for it.
+/// Prints a violation with its minimised faults.
 fn print_broken(broken: &Report, options: Options, worlds: u64) {
     let small = minimise(broken.seed, &broken.faults, options);
     let needed = small.as_ref().map_or(broken.faults.len(), |small| small.faults.len());

@@ -1,5 +1,5 @@
-//! Steps of a world: small, plain, and without anything that only one run knows. A member is named by the join that
-//! its id was minted for, a generation by its distance from the current one, an append by its place in the queue.
+//! Steps of a world, independent of a single run. A member is named by the join that minted its id, a generation by its
+//! distance from the current one, an append by its position in the queue.
 
 use std::sync::Arc;
 
@@ -12,42 +12,42 @@ use rota_journal::owned::{
 
 use crate::world::{GROUPS, World};
 
-/// Whose id a request carries.
+/// The member id of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Who {
+pub enum Sender {
     /// The empty id.
-    Nobody,
-    /// The id that was minted for the join with this seed.
+    Empty,
+    /// The id minted for the join with this seed.
     Minted(u32),
     /// An id that was never minted.
-    Stranger,
+    Unknown,
 }
 
-/// The instance ids that there are.
+/// The instance ids in use.
 pub const INSTANCES: [&str; 3] = ["i1", "i2", "i3"];
-/// The lists of protocols that there are.
+/// The protocol lists in use.
 pub const OFFERS: [&[&str]; 6] =
     [&["range"], &["range", "sticky"], &["sticky", "range"], &["sticky"], &["range", "range", "other"], &[]];
-/// To t, to nothing that can be read, to u.
+/// Subscriptions to t, to undecodable bytes, and to u.
 pub const SUBSCRIPTIONS: [&[u8]; 3] =
     [b"\0\0\0\0\0\x01\0\x01t\xff\xff\xff\xff", b"\0\0", b"\0\0\0\0\0\x01\0\x01u\xff\xff\xff\xff"];
-/// The session timeouts that there are.
+/// The session timeouts in use, in milliseconds.
 pub const SESSIONS_MS: [i32; 4] = [400, 3_000, 20_000, 0];
-/// The rebalance timeouts that there are.
+/// The rebalance timeouts in use, in milliseconds.
 pub const REBALANCES_MS: [i32; 5] = [0, -1, 300, 2_000, 60_000];
-/// The protocol types that a `SyncGroup` names, by its protocol.
+/// The protocol types of a `SyncGroup`, by its protocol.
 const TYPES: [Option<&str>; 4] = [None, Some("consumer"), Some("connect"), Some("consumer")];
-/// The topics that there are.
+/// The topics in use.
 pub const TOPICS: [&str; 2] = ["t", "u"];
-/// The retention times of commits.
+/// The retention times of commits, in milliseconds.
 pub const RETENTIONS_MS: [Option<i64>; 4] = [None, Some(1_000), Some(200_000), Some(-1)];
 
-/// What a client asks.
+/// The content of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "fields are those of the request, or indexes into the tables above")]
-pub enum Ask {
+pub enum Body {
     Join {
-        who: Who,
+        who: Sender,
         instance: Option<u8>,
         version: i16,
         session: u8,
@@ -57,7 +57,7 @@ pub enum Ask {
         topics: u8,
     },
     Sync {
-        who: Who,
+        who: Sender,
         instance: Option<u8>,
         generation: i32,
         version: i16,
@@ -65,17 +65,17 @@ pub enum Ask {
         plan: u8,
     },
     Heartbeat {
-        who: Who,
+        who: Sender,
         instance: Option<u8>,
         generation: i32,
     },
     Leave {
         version: i16,
-        members: Vec<(Who, Option<u8>)>,
+        members: Vec<(Sender, Option<u8>)>,
     },
-    /// Generation `None`: -1.
+    /// Generation `None` is -1.
     Commit {
-        who: Who,
+        who: Sender,
         instance: Option<u8>,
         generation: Option<i32>,
         version: i16,
@@ -104,34 +104,34 @@ pub enum Ask {
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// A request comes.
+    /// A request arrives.
     Request {
-        /// To this group.
+        /// Index of the group.
         group: u8,
-        /// Names the request, and is the entropy that comes with it.
+        /// Identifies the request, and is its entropy.
         seed: u32,
-        /// What it says.
-        ask: Ask,
+        /// Its content.
+        ask: Body,
     },
-    /// So many milliseconds pass.
+    /// Milliseconds pass.
     Tick(u32),
-    /// An append ends.
+    /// An append completes.
     End {
-        /// Which, modulo how many are in flight.
+        /// Its position, modulo the number in flight.
         at: u8,
-        /// Badly.
+        /// The error; `None` for success.
         error: Option<ErrorCode>,
     },
     /// A topic was deleted.
     Forget(&'static str),
-    /// The node crashes; of what was in flight, the log has what the bits say.
+    /// The node crashes. The log keeps the appends in flight that the bits select.
     Reload {
         /// One bit per append.
         kept: u32,
     },
 }
 
-/// What a step asks: nothing in it is of the world, which changes while both coordinators hear it.
+/// The request of a step, independent of the world.
 pub type Asked = Request<'static>;
 
 type Name = Text<'static>;
@@ -140,26 +140,26 @@ fn instance(instance: Option<u8>) -> Option<Name> {
     instance.map(|instance| Text::Borrowed(INSTANCES[usize::from(instance)]))
 }
 
-/// The list of an offer.
+/// Returns the protocols of an offer.
 fn protocols(offer: u8, topics: u8) -> Vec<Protocol<'static>> {
     let metadata = SUBSCRIPTIONS[usize::from(topics)];
     let offers = OFFERS[usize::from(offer)].iter();
     offers.map(|name| Protocol { name: Text::Borrowed(name), metadata: metadata.into() }).collect()
 }
 
-/// The bytes that a plan has for a member, or none.
+/// Returns a plan's bytes for a member, if any.
 pub fn assignment(seed: u32, at: usize, plan: u8) -> Vec<u8> {
     format!("{at}@{seed}#{plan}").into_bytes()
 }
 
 impl Step {
-    /// The request, with everything that the world knows filled in.
+    /// Returns the request, completed from the world's state.
     pub fn request(&self, world: &World) -> Option<Asked> {
         let Step::Request { group, seed, ask } = self else { return None };
         let at = usize::from(*group);
         let group_id = Some(Text::Borrowed(GROUPS[at]));
         Some(match ask {
-            Ask::Join { who, instance: named, version, session, rebalance, fits, offer, topics } => {
+            Body::Join { who, instance: named, version, session, rebalance, fits, offer, topics } => {
                 Request::JoinGroup(JoinGroup {
                     version: *version,
                     group_id,
@@ -174,7 +174,7 @@ impl Step {
                     reason: None,
                 })
             }
-            Ask::Sync { who, instance: named, generation, version, protocol, plan } => Request::SyncGroup(SyncGroup {
+            Body::Sync { who, instance: named, generation, version, protocol, plan } => Request::SyncGroup(SyncGroup {
                 version: *version,
                 group_id,
                 generation: world.generation(at, *generation),
@@ -184,17 +184,17 @@ impl Step {
                 protocol_name: protocol_name(world, at, *protocol),
                 assignments: plan_of(world, at, *seed, *plan),
             }),
-            Ask::Heartbeat { who, instance: named, generation } => Request::Heartbeat(Heartbeat {
+            Body::Heartbeat { who, instance: named, generation } => Request::Heartbeat(Heartbeat {
                 group_id,
                 generation: world.generation(at, *generation),
                 member_id: world.id_of(*who),
                 instance_id: instance(*named),
             }),
-            Ask::Leave { version, members } => {
+            Body::Leave { version, members } => {
                 let members = members.iter().map(|(who, named)| leaver(world, *who, *named)).collect();
                 Request::LeaveGroup(LeaveGroup { version: *version, group_id, members })
             }
-            Ask::Commit { who, instance: named, generation, version, topic, index, retention, is_long } => {
+            Body::Commit { who, instance: named, generation, version, topic, index, retention, is_long } => {
                 Request::OffsetCommit(OffsetCommit {
                     version: *version,
                     group_id,
@@ -205,17 +205,17 @@ impl Step {
                     topics: vec![offset(*topic, *index, *seed, *is_long)],
                 })
             }
-            Ask::Fetch { is_stable, all } => {
+            Body::Fetch { is_stable, all } => {
                 let topics = (!all).then(|| vec![both_partitions()]);
                 Request::OffsetFetch(OffsetFetch { group_id, require_stable: *is_stable, topics })
             }
-            Ask::Describe { version } => Request::DescribeGroup(DescribeGroup { version: *version, group_id }),
-            Ask::List { stable } => Request::ListGroups(ListGroups {
+            Body::Describe { version } => Request::DescribeGroup(DescribeGroup { version: *version, group_id }),
+            Body::List { stable } => Request::ListGroups(ListGroups {
                 states: if *stable { vec![Text::Borrowed(" Stable")] } else { Vec::new() },
                 types: Vec::new(),
             }),
-            Ask::DeleteGroup => Request::DeleteGroup(DeleteGroup { group_id }),
-            Ask::OffsetDelete { topic, from } => {
+            Body::DeleteGroup => Request::DeleteGroup(DeleteGroup { group_id }),
+            Body::OffsetDelete { topic, from } => {
                 let topics = vec![deleted(*topic, *from)];
                 Request::OffsetDelete(OffsetDelete { group_id, topics })
             }
@@ -223,7 +223,7 @@ impl Step {
     }
 }
 
-fn leaver(world: &World, who: Who, named: Option<u8>) -> LeaveIdentity<'static> {
+fn leaver(world: &World, who: Sender, named: Option<u8>) -> LeaveIdentity<'static> {
     LeaveIdentity { member_id: world.id_of(who), instance_id: instance(named), reason: None }
 }
 
@@ -236,7 +236,7 @@ fn deleted(topic: u8, from: u8) -> OffsetDeleteTopic<'static> {
     OffsetDeleteTopic { name: Text::Borrowed(TOPICS[usize::from(topic)]), partitions }
 }
 
-/// Plan 0: everybody; 1: everybody but the last, and a stranger; 2: nobody.
+/// Plan 0: all members; 1: all but the last, and an unknown id; 2: none.
 fn plan_of(world: &World, group: usize, seed: u32, plan: u8) -> Vec<Assignment<'static>> {
     let Some(view) = world.views[group].as_ref().filter(|_| plan < 2) else { return Vec::new() };
     let members = view.members.iter().enumerate();
@@ -253,7 +253,7 @@ fn plan_of(world: &World, group: usize, seed: u32, plan: u8) -> Vec<Assignment<'
     parts
 }
 
-/// Protocol 0 and 2: none; 3: one that nobody has; 1: the group's.
+/// Protocol 0 and 2: null; 3: an unknown one; 1: the group's.
 fn protocol_name(world: &World, group: usize, protocol: u8) -> Option<Name> {
     match protocol {
         0 | 2 => None,
@@ -262,19 +262,19 @@ fn protocol_name(world: &World, group: usize, protocol: u8) -> Option<Name> {
     }
 }
 
-/// The seed is the offset, so that no two commits say the same.
+/// The seed is the offset, so that all commits differ.
 fn offset(topic: u8, index: u8, seed: u32, is_long: bool) -> CommitTopic<'static> {
     let metadata = is_long.then_some(Text::Borrowed("mmmmm"));
     let partition = CommitPartition { index: i32::from(index), offset: i64::from(seed), leader_epoch: -1, metadata };
     CommitTopic { name: Text::Borrowed(TOPICS[usize::from(topic)]), topic_id: 0, partitions: vec![partition] }
 }
 
-/// The number of an instance id.
+/// Returns the index of an instance id.
 pub fn index_of(name: &str) -> Option<u8> {
     INSTANCES.iter().position(|instance| *instance == name).map(|at| at as u8)
 }
 
-/// The number of what a member offers.
+/// Returns the index of a protocol list.
 pub fn offer_of(protocols: &[(Arc<str>, Arc<[u8]>)]) -> Option<u8> {
     let names = |offer: &&[&str]| {
         let distinct = offer.chunk_by(|one, next| one == next).map(|same| same[0]);

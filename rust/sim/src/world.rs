@@ -1,5 +1,5 @@
-//! One world of clients and a log around the real core, driven by steps that can be written down, replayed in a fresh
-//! world, and left out one by one.
+//! A world of clients and a log around the real core. Its steps can be recorded, replayed in a new world, and removed
+//! one by one.
 
 use std::{
     collections::BTreeMap,
@@ -13,18 +13,18 @@ use rota_core::{
 };
 use rota_journal::owned;
 
-use crate::step::{Step, Who};
+use crate::step::{Sender, Step};
 
-/// Shared text: ids and names.
+/// Shared strings: ids and names.
 pub type Text = Arc<str>;
 
 /// The groups of a world.
 pub const GROUPS: [&str; 2] = ["g", "h"];
 
-/// Odd, so that no two seeds give one entropy.
+/// Odd, so that no two seeds give the same entropy.
 const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 
-/// Multiplies and rotates: fast, and the same everywhere.
+/// A hasher that multiplies and rotates: fast, and the same on every platform.
 #[derive(Default)]
 pub struct Mixer(u64);
 
@@ -63,53 +63,53 @@ impl Hasher for Mixer {
     }
 }
 
-/// 64 bits of anything.
+/// Returns a 64-bit hash.
 pub fn digest(of: &impl Hash) -> u64 {
     let mut mixer = Mixer::default();
     of.hash(&mut mixer);
     mixer.finish()
 }
 
-/// One event's effects.
+/// The effects of one event.
 #[derive(Default)]
 pub struct Effects {
-    /// How many there were: answers and appends.
+    /// Number of answers and appends.
     pub count: usize,
-    /// The batches, for the log.
+    /// Batches for the log.
     pub appends: Vec<(AppendId, Batch)>,
-    /// (kind, error) of each answer.
+    /// (ticket, request, error) of each answer.
     pub answers: Vec<(Ticket, &'static str, ErrorCode)>,
-    /// Answers that a history keeps, if it is wanted.
-    pub told: Option<Vec<(Ticket, Told)>>,
+    /// Contents of successful answers, if a history needs them.
+    pub told: Option<Vec<(Ticket, Success)>>,
 }
 
 impl Effects {
-    /// Forgets the last event.
+    /// Resets for the next event.
     fn begin(&mut self) {
         self.count = 0;
         self.answers.clear();
     }
 }
 
-/// What a success says, as a history keeps it.
+/// The content of a successful answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Told {
-    /// `JoinGroup`: own id, generation, leader, protocol, the list.
+pub enum Success {
+    /// A `JoinGroup` answer.
     Joined {
-        /// The receiver.
+        /// The receiver's member id.
         member_id: String,
         /// The generation.
         generation: i32,
-        /// The leader it was told.
+        /// The leader's member id.
         leader: String,
-        /// The protocol it was told.
+        /// The protocol.
         protocol: String,
-        /// The members it was told.
+        /// The listed members.
         listed: Vec<String>,
-        /// Whether it was told not to compute a plan.
+        /// Whether the leader may skip the plan.
         skips: bool,
     },
-    /// `SyncGroup`.
+    /// A `SyncGroup` answer: the assignment.
     Assigned(Vec<u8>),
 }
 
@@ -120,7 +120,7 @@ impl Sink for Effects {
         if let Some(told) = &mut self.told {
             match &answer {
                 Answer::JoinGroup(join) if join.error == ErrorCode::None => {
-                    let told_join = Told::Joined {
+                    let told_join = Success::Joined {
                         member_id: join.member_id.to_owned(),
                         generation: join.generation,
                         leader: join.leader.to_owned(),
@@ -131,7 +131,7 @@ impl Sink for Effects {
                     told.push((ticket, told_join));
                 }
                 Answer::SyncGroup(sync) if sync.error == ErrorCode::None => {
-                    told.push((ticket, Told::Assigned(sync.assignment.to_vec())));
+                    told.push((ticket, Success::Assigned(sync.assignment.to_vec())));
                 }
                 _ => {}
             }
@@ -144,7 +144,7 @@ impl Sink for Effects {
     }
 }
 
-/// The error of an answer: the first one, where every member or partition has its own.
+/// Returns the error of an answer: the first one of its members or partitions.
 pub fn error(answer: &Answer<'_>) -> ErrorCode {
     match answer {
         Answer::JoinGroup(join) => join.error,
@@ -171,32 +171,32 @@ pub fn error(answer: &Answer<'_>) -> ErrorCode {
     }
 }
 
-/// Records that are appended together; worlds that come of one world share them.
+/// Records of one append, shared by worlds with a common past.
 type Batch = Arc<[Record]>;
 
-/// The batches that the log has, by incarnation and number.
+/// Batches in the log by incarnation and number.
 type Stored = BTreeMap<(u32, AppendId), Batch>;
 
-/// The core, the clients' knowledge, the log.
+/// The core, the clients' knowledge, and the log.
 #[derive(Clone)]
 pub struct World {
-    /// The real one.
+    /// The coordinator.
     pub core: Coordinator,
     /// Its settings.
     pub config: Config,
-    /// The time.
+    /// The current time.
     pub now: Now,
-    /// Groups as the core projects them after the last step.
+    /// Projections of the groups after the last step.
     pub views: [Option<Projection>; GROUPS.len()],
-    /// Appends whose end has not come.
+    /// Appends in flight.
     pub in_flight: Vec<(AppendId, Batch)>,
-    /// Ids by the seed of the join that they were minted for.
+    /// Member ids by the seed of their join.
     pub ids: BTreeMap<u32, Text>,
-    /// The seeds of ids.
+    /// Seeds by member id.
     pub seeds: BTreeMap<Text, u32>,
-    /// What the log has.
+    /// The log.
     pub log: Stored,
-    /// Joins without an answer whose id nobody has seen yet.
+    /// Unanswered joins with ids that no client knows yet.
     unseen: Vec<(u32, String, Ticket)>,
     /// The next ticket.
     pub tickets: u64,
@@ -204,11 +204,11 @@ pub struct World {
     pub life: u32,
 }
 
-/// When a world begins, in monotonic milliseconds.
+/// Start of a world in monotonic milliseconds.
 pub const START_MS: u64 = 1_000;
 
 impl World {
-    /// An empty log, loaded.
+    /// Creates a world with an empty log, loaded.
     pub fn new(config: &Config) -> World {
         let mut world = World {
             core: Coordinator::new(config.clone(), 0, 0),
@@ -229,24 +229,24 @@ impl World {
         world
     }
 
-    /// The id that somebody goes by.
-    pub fn id_of(&self, who: Who) -> owned::Text<'static> {
+    /// Returns the member id of a sender.
+    pub fn id_of(&self, who: Sender) -> owned::Text<'static> {
         match who {
-            Who::Nobody => owned::Text::Borrowed(""),
-            Who::Stranger => owned::Text::Borrowed("stranger"),
-            Who::Minted(seed) => match self.ids.get(&seed) {
+            Sender::Empty => owned::Text::Borrowed(""),
+            Sender::Unknown => owned::Text::Borrowed("stranger"),
+            Sender::Minted(seed) => match self.ids.get(&seed) {
                 Some(id) => owned::Text::Shared(Arc::clone(id)),
                 None => owned::Text::Borrowed("stranger"),
             },
         }
     }
 
-    /// The generation of a group, moved by so much.
+    /// Returns a group's generation plus `delta`.
     pub fn generation(&self, group: usize, delta: i32) -> i32 {
         self.views[group].as_ref().map_or(0, |view| view.generation).wrapping_add(delta)
     }
 
-    /// Does a step.
+    /// Executes a step.
     pub fn apply(&mut self, step: &Step, effects: &mut Effects) {
         effects.begin();
         match step {
@@ -288,7 +288,7 @@ impl World {
         self.in_flight.append(&mut effects.appends);
     }
 
-    /// Looks at the groups, and finds out which ids were minted.
+    /// Updates the views, and finds the minted ids.
     fn observe(&mut self, effects: &Effects) {
         for (view, group) in self.views.iter_mut().zip(GROUPS) {
             self.core.project_into(group, view);
@@ -314,7 +314,7 @@ impl World {
         self.unseen = unseen;
     }
 
-    /// A crash, and another incarnation from what the log has; of what was in flight, what `kept` says.
+    /// Crashes and starts another incarnation from the log; `kept` selects the appends in flight that it keeps.
     fn reload(&mut self, kept: u32, effects: &mut Effects) {
         for (at, (append_id, records)) in std::mem::take(&mut self.in_flight).into_iter().enumerate() {
             if kept >> (at % 32) & 1 == 1 {
@@ -335,7 +335,7 @@ impl World {
         }
         core.loaded(self.now, effects);
         self.core = core;
-        // Compacted, tombstones included: a load of the rest gives the same state but for groups that are forgotten.
+        // Compaction includes tombstones: loading the rest gives the same state, except for forgotten groups.
         let is_newest = |at: usize, record: &Record| newest[&record.key_bytes()] == at;
         let rest: Batch = records
             .into_iter()
@@ -348,12 +348,12 @@ impl World {
     }
 }
 
-/// 128 bits of a seed.
+/// Returns 128 bits from a seed.
 pub fn entropy(seed: u32) -> Entropy {
     Entropy(u128::from(seed).wrapping_add(1).wrapping_mul(SPREAD))
 }
 
-/// The text of a minted id, but for the eight digits that name its slot.
+/// Returns the text of a minted id without the eight digits of its slot.
 fn id_without_slot(prefix: &str, entropy: Entropy) -> String {
     let bits = entropy.0 & !(0xf_u128 << 76) & !(0x3_u128 << 62) | 4 << 76 | 2 << 62;
     let mut id = String::with_capacity(prefix.len() + 36);

@@ -1,6 +1,6 @@
-//! The whole state up to what no rule reads, for whoever has to know whether two states are the same one.
+//! The whole state up to what no rule reads, to decide whether two states are the same.
 //!
-//! Every struct is taken apart by name, so that a new field does not compile until somebody says here what it means.
+//! Every struct is taken apart by name, so that a new field does not compile until this file says what it means.
 //! Member ids, appends and assignments are numbered in the order in which they come up, groups and members in their own
 //! order, generations are counted from the present one, and deadlines from now: a state that differs in names, slots or
 //! the time of day only is the same state. Left out are numbers that only say how often something happened, where
@@ -21,7 +21,7 @@ use rota_core::{
     records::{GroupValue, MemberValue, OffsetValue},
 };
 
-/// Generations from here on are all alike: 0 and 1 are told apart because one less than them means something else.
+/// Generations from here on are all alike: 0 and 1 differ from them because one less means something else.
 const GENERATIONS_ALIKE_FROM: i32 = 2;
 
 /// What came up in a state, in the order in which it did.
@@ -33,7 +33,7 @@ pub struct Names {
     pub assignments: Vec<Arc<[u8]>>,
     /// Offsets that were committed.
     pub offsets: Vec<i64>,
-    /// Whoever waits for an answer, once for each place that would answer it, and the member that asked, if it is one.
+    /// The requests that wait for an answer, once for each place that would answer them, with their member, if any.
     pub waiting: Vec<(Ticket, Option<Arc<str>>)>,
     /// The earliest deadline, monotonic milliseconds.
     pub next_deadline_ms: Option<u64>,
@@ -71,7 +71,7 @@ pub fn canonical<'a, H: Hasher>(coordinator: &'a Coordinator, ages: bool, into: 
         members: _,
         purgatory: _,
         appends,
-        early_ends,
+        early_completions,
         unsaved,
         consumer_groups,
         cleaner,
@@ -86,7 +86,7 @@ pub fn canonical<'a, H: Hasher>(coordinator: &'a Coordinator, ages: bool, into: 
     state.put(appends.len());
     for (append_id, append) in appends {
         state.append(*append_id, append);
-        state.put(early_ends.get(append_id));
+        state.put(early_completions.get(append_id));
     }
     state.put(unsaved.len());
     for (key, record) in unsaved {
@@ -192,7 +192,7 @@ impl<H: Hasher> Canonical<'_, H> {
             protocol_type,
             protocol_name,
             leader,
-            strangers: _,
+            members_by_id: _,
             joined,
             instances: _,
             pending,
@@ -476,6 +476,9 @@ impl<H: Hasher> Canonical<'_, H> {
                 Operation::ConsumerSession(name) => self.put((10_u8, name)),
                 Operation::ConsumerRebalance(name) => self.put((11_u8, name)),
                 Operation::ConsumerWait(wait) => self.put((12_u8, wait)),
+                Operation::ConsumerJoin(name) => self.put((13_u8, name)),
+                Operation::ConsumerSync(name) => self.put((14_u8, name)),
+                Operation::ConsumerPatterns(group_id) => self.put((15_u8, group_id)),
             }
         }
     }

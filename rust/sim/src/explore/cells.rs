@@ -31,7 +31,7 @@ pub fn all() -> BTreeSet<Cell> {
     kinds.flat_map(|(state, kind)| Validity::ALL.iter().map(move |validity| (state, kind, *validity))).collect()
 }
 
-/// Why a cell cannot come up; `None` if nobody says that it cannot.
+/// Why a cell cannot be reached; `None` without such an argument.
 pub fn reason(cell: &Cell) -> Option<&'static str> {
     let names = [cell.0.to_owned(), cell.1.to_owned(), format!("{:?}", cell.2)];
     let fits = |line: &Line| {

@@ -12,8 +12,8 @@ use crate::{
         bounds::{Bounds, REBALANCE, SESSION},
         canonical::Names,
     },
-    step::{Ask, REBALANCES_MS, SESSIONS_MS, Step, Who},
-    world::{Effects, Text, Told, World, entropy},
+    step::{Body, REBALANCES_MS, SESSIONS_MS, Sender, Step},
+    world::{Effects, Success, Text, World, entropy},
 };
 
 /// A state, and what it is called by.
@@ -34,7 +34,7 @@ pub struct Taken<'a> {
     pub after: &'a Place<'a>,
     /// What happened.
     pub step: &'a Step,
-    /// What came of it.
+    /// The result.
     pub effects: &'a Effects,
     /// Within which bounds.
     pub bounds: &'a Bounds,
@@ -96,7 +96,7 @@ impl Taken<'_> {
         matches!(self.step, Step::Request { .. }).then(|| Ticket(self.after.world.tickets - 1))
     }
 
-    fn ask(&self) -> Option<&Ask> {
+    fn ask(&self) -> Option<&Body> {
         match self.step {
             Step::Request { ask, .. } => Some(ask),
             _ => None,
@@ -109,9 +109,9 @@ impl Taken<'_> {
         self.effects.answers.iter().find(|(other, _, _)| *other == ticket).map(|(_, _, error)| *error)
     }
 
-    fn joined(&self) -> impl Iterator<Item = &Told> {
+    fn joined(&self) -> impl Iterator<Item = &Success> {
         let told = self.effects.told.iter().flatten();
-        told.filter(|(_, told)| matches!(told, Told::Joined { .. })).map(|(_, told)| told)
+        told.filter(|(_, told)| matches!(told, Success::Joined { .. })).map(|(_, told)| told)
     }
 
     /// Who asked with this ticket.
@@ -121,7 +121,7 @@ impl Taken<'_> {
             return member.as_deref();
         }
         match self.ask() {
-            Some(Ask::Sync { who: Who::Minted(seed), .. }) => {
+            Some(Body::Sync { who: Sender::Minted(seed), .. }) => {
                 self.before.world.ids.get(seed).map(std::convert::AsRef::as_ref)
             }
             _ => None,
@@ -162,7 +162,7 @@ fn s1_one_leader(taken: &Taken<'_>) -> Verdict {
 
 /// A plan goes to the log once for each generation, and only the leader's does.
 fn s2_leader_installs_once(taken: &Taken<'_>) -> Verdict {
-    let Some(Ask::Sync { who, .. }) = taken.ask() else { return None };
+    let Some(Body::Sync { who, .. }) = taken.ask() else { return None };
     let before = taken.before.world.views[0].as_ref().filter(|view| view.state == State::CompletingRebalance)?;
     if taken.after.world.in_flight.len() <= taken.before.world.in_flight.len() {
         return None;
@@ -204,7 +204,7 @@ fn s8_join_barrier(taken: &Taken<'_>) -> Verdict {
     };
     let gone: Vec<_> = dropped.filter(|old| !replaced(&old.instance_id)).collect();
     let left =
-        matches!(taken.ask(), Some(Ask::Leave { .. })) || taken.answered() == Some(ErrorCode::GroupMaxSizeReached);
+        matches!(taken.ask(), Some(Body::Leave { .. })) || taken.answered() == Some(ErrorCode::GroupMaxSizeReached);
     let ended = |deadline_ms: Option<u64>| deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms);
     let held = before.timers.is_empty();
     let unjust = gone.iter().find(|member| {
@@ -219,11 +219,11 @@ fn s8_join_barrier(taken: &Taken<'_>) -> Verdict {
     })
 }
 
-/// What is told of a generation is what the group is, and the list goes to the leader only.
+/// Answers about a generation agree with the group, and only the leader gets the list of members.
 fn s9_told_what_is(taken: &Taken<'_>) -> Verdict {
     let after = taken.after.world.views[0].as_ref()?;
     every(taken.joined().map(|told| {
-        let Told::Joined { member_id, generation, leader, protocol, listed, .. } = told else { return Ok(()) };
+        let Success::Joined { member_id, generation, leader, protocol, listed, .. } = told else { return Ok(()) };
         let is_leader = Some(&**leader) == after.leader.as_deref();
         let older_client = after.state == State::Stable && listed.is_empty();
         let listed_right = listed.is_empty() && member_id != leader
@@ -246,7 +246,7 @@ fn s9_told_what_is(taken: &Taken<'_>) -> Verdict {
 fn s11_relayed(taken: &Taken<'_>) -> Verdict {
     let after = taken.after.world.views[0].as_ref()?;
     every(taken.effects.told.iter().flatten().filter_map(|(ticket, told)| {
-        let Told::Assigned(bytes) = told else { return None };
+        let Success::Assigned(bytes) = told else { return None };
         let asker = taken.asker(*ticket);
         let member = after.members.iter().find(|member| Some(&*member.member_id) == asker);
         let fits = member.is_some_and(|member| *member.assignment == **bytes);
@@ -266,7 +266,7 @@ fn s14_fenced_noop(taken: &Taken<'_>) -> Verdict {
 
 /// The member that a heartbeat comes from by its own id and instance, as it was before, and the generation's distance.
 fn beating<'a>(taken: &Taken<'a>) -> Option<(&'a Projection, &'a ProjectedMember, i32)> {
-    let Ask::Heartbeat { who, instance, generation } = taken.ask()? else { return None };
+    let Body::Heartbeat { who, instance, generation } = taken.ask()? else { return None };
     let before = taken.before.world.views[0].as_ref()?;
     let id = taken.before.world.id_of(*who);
     let instance = instance.map(|instance| crate::step::INSTANCES[usize::from(instance)]);
@@ -306,14 +306,14 @@ fn l5_members_hear_of_a_rebalance(taken: &Taken<'_>) -> Verdict {
 }
 
 fn s15_commit_fenced(taken: &Taken<'_>) -> Verdict {
-    let Some(Ask::Commit { who, generation, .. }) = taken.ask() else { return None };
+    let Some(Body::Commit { who, generation, .. }) = taken.ask() else { return None };
     if taken.after.names.waiting.len() <= taken.before.names.waiting.len() {
         return None;
     }
     let view = taken.before.world.views[0].as_ref();
     let allowed = match (generation, who, view) {
-        (None, Who::Nobody, view) => view.is_none_or(|view| view.members.is_empty()),
-        (Some(0), Who::Minted(seed), Some(view)) => {
+        (None, Sender::Empty, view) => view.is_none_or(|view| view.members.is_empty()),
+        (Some(0), Sender::Minted(seed), Some(view)) => {
             let id = taken.before.world.ids.get(seed);
             view.state != State::CompletingRebalance && view.members.iter().any(|member| Some(&member.member_id) == id)
         }
@@ -323,8 +323,8 @@ fn s15_commit_fenced(taken: &Taken<'_>) -> Verdict {
 }
 
 fn s17_replaced_is_fenced(taken: &Taken<'_>) -> Verdict {
-    let (Ask::Heartbeat { who, instance: Some(instance), .. }
-    | Ask::Sync { who, instance: Some(instance), protocol: 1, .. }) = taken.ask()?
+    let (Body::Heartbeat { who, instance: Some(instance), .. }
+    | Body::Sync { who, instance: Some(instance), protocol: 1, .. }) = taken.ask()?
     else {
         return None;
     };
@@ -332,7 +332,7 @@ fn s17_replaced_is_fenced(taken: &Taken<'_>) -> Verdict {
     let name = Some(crate::step::INSTANCES[usize::from(*instance)]);
     let holder = view.members.iter().find(|member| member.instance_id.as_deref() == name)?;
     let id = taken.before.world.id_of(*who);
-    let passes_the_gate = matches!(taken.ask(), Some(Ask::Heartbeat { .. })) || view.protocol_name.is_some();
+    let passes_the_gate = matches!(taken.ask(), Some(Body::Heartbeat { .. })) || view.protocol_name.is_some();
     if *holder.member_id == *id || !passes_the_gate {
         return None;
     }
@@ -347,7 +347,7 @@ fn s18_answers_conserved(taken: &Taken<'_>) -> Verdict {
     for (ticket, kind, _) in &taken.effects.answers {
         match waiting.iter().position(|other| other == ticket) {
             Some(at) => drop(waiting.swap_remove(at)),
-            None => return Some(Err(format!("{kind} {} was answered, and nobody waited for that", ticket.0))),
+            None => return Some(Err(format!("{kind} {} was answered, and no request waited for that", ticket.0))),
         }
     }
     let mut wait: Vec<Ticket> = taken.after.names.waiting.iter().map(|(ticket, _)| *ticket).collect();
@@ -356,7 +356,7 @@ fn s18_answers_conserved(taken: &Taken<'_>) -> Verdict {
     holds(waiting == wait, || format!("{waiting:?} should wait, and {wait:?} do"))
 }
 
-/// Nobody goes because time passed but at a deadline, and no deadline is left behind.
+/// Time removes a member only at a deadline, and no deadline is left behind.
 fn s20_no_early_expiry(taken: &Taken<'_>) -> Verdict {
     let Step::Tick(_) = taken.step else { return None };
     let before = taken.before.world.views[0].as_ref()?;
@@ -390,8 +390,8 @@ fn s26_durable_before_told(taken: &Taken<'_>) -> Verdict {
     for (ticket, told) in taken.effects.told.iter().flatten() {
         seen = true;
         let stored = match told {
-            Told::Joined { .. } => !world.log.is_empty(),
-            Told::Assigned(bytes) => {
+            Success::Joined { .. } => !world.log.is_empty(),
+            Success::Assigned(bytes) => {
                 // Or for the one that it replaced, whose place it has: the same instance (S11).
                 let asker = taken.asker(*ticket);
                 let live = world.views[0]
@@ -544,10 +544,10 @@ fn silent(loading: &Coordinator, world: &World) -> Result<(), String> {
     let mut core = loading.clone();
     let before = core.project("g");
     for (ask, error) in [
-        (Ask::Heartbeat { who: Who::Stranger, instance: None, generation: 0 }, ErrorCode::None),
-        (Ask::Fetch { is_stable: true, all: true }, ErrorCode::CoordinatorLoadInProgress),
-        (Ask::DeleteGroup, ErrorCode::CoordinatorLoadInProgress),
-        (Ask::Leave { version: 5, members: vec![(Who::Stranger, None)] }, ErrorCode::CoordinatorLoadInProgress),
+        (Body::Heartbeat { who: Sender::Unknown, instance: None, generation: 0 }, ErrorCode::None),
+        (Body::Fetch { is_stable: true, all: true }, ErrorCode::CoordinatorLoadInProgress),
+        (Body::DeleteGroup, ErrorCode::CoordinatorLoadInProgress),
+        (Body::Leave { version: 5, members: vec![(Sender::Unknown, None)] }, ErrorCode::CoordinatorLoadInProgress),
     ] {
         let mut effects = Effects::default();
         let step = Step::Request { group: 0, seed: 0, ask };

@@ -7,7 +7,7 @@ use crate::{
         bounds::{Bounds, REBALANCE, SESSION},
         canonical::Names,
     },
-    step::{Ask, Step, Who, index_of, offer_of},
+    step::{Body, Sender, Step, index_of, offer_of},
     world::World,
 };
 
@@ -24,11 +24,11 @@ pub enum Validity {
     Pending,
     /// An id that is no member's any more; records, or a replacement on its way, still name it.
     Former,
-    /// An id that is nobody's.
+    /// An id that no member has.
     Stranger,
     /// The instance of a member, and an id that is not its.
     Fenced,
-    /// The id of a member, and an instance that nobody has.
+    /// The id of a member, and an instance that no member has.
     Misnamed,
     /// No id.
     Nobody,
@@ -84,10 +84,10 @@ pub const KINDS: [&str; 14] = [
     "Forget",
 ];
 
-/// Somebody who may ask.
+/// A sender of requests.
 #[derive(Clone, Copy)]
 struct Asker {
-    who: Who,
+    who: Sender,
     instance: Option<u8>,
     validity: Validity,
     offer: Option<u8>,
@@ -124,7 +124,7 @@ fn askers(world: &World, names: &Names, bounds: &Bounds) -> Vec<Asker> {
     for id in &names.member_ids {
         let Some(seed) = world.seeds.get(id) else { continue };
         let member = members.iter().find(|member| member.member_id == *id);
-        let who = Who::Minted(*seed);
+        let who = Sender::Minted(*seed);
         let instance = member.and_then(|member| member.instance_id.as_deref()).and_then(index_of);
         let validity = match member {
             Some(_) => Validity::Valid,
@@ -150,18 +150,18 @@ fn askers(world: &World, names: &Names, bounds: &Bounds) -> Vec<Asker> {
 }
 
 fn stranger() -> Asker {
-    Asker { who: Who::Stranger, instance: None, validity: Validity::Stranger, offer: None }
+    Asker { who: Sender::Unknown, instance: None, validity: Validity::Stranger, offer: None }
 }
 
 impl Events<'_> {
-    fn ask(&mut self, kind: &'static str, validity: Validity, ask: Ask) {
+    fn ask(&mut self, kind: &'static str, validity: Validity, ask: Body) {
         self.found.push(Event { step: Step::Request { group: 0, seed: self.seed, ask }, kind, validity });
     }
 
     fn join(&mut self, asker: Asker, version: i16, offer: u8) {
         let other = asker.offer.is_some_and(|before| before != offer);
         let validity = if other && asker.validity == Validity::Valid { Validity::Other } else { asker.validity };
-        let ask = Ask::Join {
+        let ask = Body::Join {
             who: asker.who,
             instance: asker.instance,
             version,
@@ -178,7 +178,7 @@ impl Events<'_> {
     fn newcomers(&mut self) {
         let view = self.world.views[0].as_ref();
         let present = view.map_or(0, |view| view.members.len() + view.pending.len());
-        let nobody = Asker { who: Who::Nobody, instance: None, validity: Validity::Nobody, offer: None };
+        let nobody = Asker { who: Sender::Empty, instance: None, validity: Validity::Nobody, offer: None };
         let offers = self.bounds.offers;
         for offer in offers {
             if present < self.bounds.members {
@@ -221,37 +221,37 @@ impl Events<'_> {
             let generation = *generation;
             let plan_versions: &[(i16, u8)] = if *validity == Validity::Valid { &[(5, 0), (5, 2)] } else { &[(5, 0)] };
             for (version, plan) in plan_versions {
-                let ask = Ask::Sync { who, instance, generation, version: *version, protocol: 1, plan: *plan };
+                let ask = Body::Sync { who, instance, generation, version: *version, protocol: 1, plan: *plan };
                 self.ask("SyncGroup", *validity, ask);
             }
-            self.ask("Heartbeat", *validity, Ask::Heartbeat { who, instance, generation });
+            self.ask("Heartbeat", *validity, Body::Heartbeat { who, instance, generation });
             let partitions = if *validity == Validity::Valid { self.bounds.partitions } else { 1 };
             for index in 0..partitions {
                 self.ask("OffsetCommit", *validity, commit(who, instance, Some(generation), index));
             }
         }
         if validity == Validity::Valid && self.bounds.invalid {
-            let ask = Ask::Sync { who, instance, generation: 0, version: 5, protocol: 3, plan: 2 };
+            let ask = Body::Sync { who, instance, generation: 0, version: 5, protocol: 3, plan: 2 };
             self.ask("SyncGroup", Validity::Other, ask);
         }
-        self.ask("LeaveGroup", validity, Ask::Leave { version: 5, members: vec![(who, instance)] });
+        self.ask("LeaveGroup", validity, Body::Leave { version: 5, members: vec![(who, instance)] });
         if instance.is_some() && validity == Validity::Valid {
-            let ask = Ask::Leave { version: 5, members: vec![(Who::Nobody, instance)] };
+            let ask = Body::Leave { version: 5, members: vec![(Sender::Empty, instance)] };
             self.ask("LeaveGroup", Validity::Nobody, ask);
         }
     }
 
     fn of_anybody(&mut self) {
         for index in 0..self.bounds.partitions {
-            self.ask("OffsetCommit", Validity::Nobody, commit(Who::Nobody, None, None, index));
+            self.ask("OffsetCommit", Validity::Nobody, commit(Sender::Empty, None, None, index));
         }
-        self.ask("OffsetFetch", Validity::Valid, Ask::Fetch { is_stable: false, all: true });
-        self.ask("OffsetFetch", Validity::Valid, Ask::Fetch { is_stable: true, all: true });
-        self.ask("DescribeGroup", Validity::Valid, Ask::Describe { version: 6 });
-        self.ask("ListGroups", Validity::Valid, Ask::List { stable: false });
+        self.ask("OffsetFetch", Validity::Valid, Body::Fetch { is_stable: false, all: true });
+        self.ask("OffsetFetch", Validity::Valid, Body::Fetch { is_stable: true, all: true });
+        self.ask("DescribeGroup", Validity::Valid, Body::Describe { version: 6 });
+        self.ask("ListGroups", Validity::Valid, Body::List { stable: false });
         if self.bounds.deletes {
-            self.ask("DeleteGroup", Validity::Valid, Ask::DeleteGroup);
-            self.ask("OffsetDelete", Validity::Valid, Ask::OffsetDelete { topic: 0, from: 2 });
+            self.ask("DeleteGroup", Validity::Valid, Body::DeleteGroup);
+            self.ask("OffsetDelete", Validity::Valid, Body::OffsetDelete { topic: 0, from: 2 });
         }
     }
 
@@ -284,8 +284,8 @@ impl Events<'_> {
     }
 }
 
-fn commit(who: Who, instance: Option<u8>, generation: Option<i32>, index: u8) -> Ask {
-    Ask::Commit { who, instance, generation, version: 9, topic: 0, index, retention: 0, is_long: false }
+fn commit(who: Sender, instance: Option<u8>, generation: Option<i32>, index: u8) -> Body {
+    Body::Commit { who, instance, generation, version: 9, topic: 0, index, retention: 0, is_long: false }
 }
 
 /// The state that a cell is about.

@@ -200,7 +200,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// What is wrong with the state in which a panic has left the core. Nothing is said of the step, which did not end.
+/// What is wrong with the state in which a panic has left the core. The step did not end, so it is not checked.
 fn left_broken(world: &World) -> Option<(&'static str, String)> {
     let look = || world.core.check_invariants().err().map(|violation| (violation.id, violation.detail));
     catch_unwind(AssertUnwindSafe(look)).ok().flatten()
@@ -268,7 +268,7 @@ impl Share {
 }
 
 /// Explores until everything within the bounds was seen, `states_max` states were, something does not hold, or
-/// `progress`, which is told after every layer, says that it is enough.
+/// `progress`, called after every layer, stops it.
 pub fn explore(
     bounds: &Bounds,
     states_max: usize,
@@ -335,7 +335,7 @@ fn tell(bounds: &Bounds, states: &[Reached], reached: Reached, id: String, detai
     Violation { id, detail, steps }
 }
 
-/// A layer in as many shares as there are workers; what comes of it does not depend on how many.
+/// A layer in as many shares as there are workers; the result does not depend on their number.
 fn expand_layer(
     bounds: &Bounds,
     states: &[Reached],

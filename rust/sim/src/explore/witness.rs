@@ -1,4 +1,4 @@
-//! The way to a violation as a transcript (tests/protocol/README.md): its steps. Whoever plays them adds what
+//! The way to a violation as a transcript (tests/protocol/README.md): its steps. The player of transcripts adds what
 //! happens.
 
 use std::{
@@ -10,7 +10,7 @@ use rota_journal::owned::{Assignment, LeaveIdentity, Request, Text};
 
 use super::Violation;
 use crate::{
-    step::{Ask, Asked, Step, Who},
+    step::{Asked, Body, Sender, Step},
     world::{Effects, World},
 };
 
@@ -78,25 +78,25 @@ impl Cast {
         }
     }
 
-    fn actor(&mut self, who: Who, seed: u32) -> String {
+    fn actor(&mut self, who: Sender, seed: u32) -> String {
         let seed = match who {
-            Who::Nobody => seed,
-            Who::Minted(seed) => seed,
-            Who::Stranger => return "stranger".to_owned(),
+            Sender::Empty => seed,
+            Sender::Minted(seed) => seed,
+            Sender::Unknown => return "stranger".to_owned(),
         };
         let letter = char::from(b'a' + (self.actors.len() % 24) as u8);
         self.actors.entry(seed).or_insert_with(|| letter.to_string()).clone()
     }
 
     /// One that waits for nothing.
-    fn connection(&mut self, ask: &Ask, seed: u32) -> String {
+    fn connection(&mut self, ask: &Body, seed: u32) -> String {
         let mut connection = match ask {
-            Ask::Join { who, .. } | Ask::Sync { who, .. } | Ask::Heartbeat { who, .. } => self.actor(*who, seed),
-            Ask::Leave { members, .. } => match members.first() {
-                Some((Who::Minted(minted), _)) => self.actor(Who::Minted(*minted), seed),
+            Body::Join { who, .. } | Body::Sync { who, .. } | Body::Heartbeat { who, .. } => self.actor(*who, seed),
+            Body::Leave { members, .. } => match members.first() {
+                Some((Sender::Minted(minted), _)) => self.actor(Sender::Minted(*minted), seed),
                 _ => "admin".to_owned(),
             },
-            Ask::Commit { who: Who::Minted(minted), .. } => self.actor(Who::Minted(*minted), seed),
+            Body::Commit { who: Sender::Minted(minted), .. } => self.actor(Sender::Minted(*minted), seed),
             _ => "admin".to_owned(),
         };
         while self.waiting.values().any(|waiting| *waiting == connection) {

@@ -1,4 +1,4 @@
-//! What each fault does, and the end of all of them.
+//! The effect of each fault, and the end of all faults.
 
 use super::{
     Fleet, Happening,
@@ -89,7 +89,7 @@ impl Fleet {
         self.effective(Kind::Growth);
     }
 
-    /// Up to a twentieth faster or slower; the wall clock jumps up to an hour.
+    /// Makes a clock up to 5 % faster or slower, and moves its wall time by up to an hour.
     fn drift(&mut self, node: usize, whom: usize, for_ms: u64) {
         let drift_ppm = (whom as i64 * 7_919) % 50_000 * if for_ms.is_multiple_of(2) { 1 } else { -1 };
         let wall_ms = (for_ms as i64 * 977) % 3_600_000;
@@ -98,7 +98,7 @@ impl Fleet {
         self.wake_all(node);
     }
 
-    /// Nothing is broken any more, and nothing else will break.
+    /// Ends all faults.
     pub(super) fn heal(&mut self) {
         for log in &mut self.logs {
             (log.slow_until_ms, log.fails_until_ms) = (0, 0);
@@ -115,7 +115,7 @@ impl Fleet {
             }
             self.seats[seat].paused_until_ms = 0;
             self.seats[seat].busy_until_ms = 0;
-            // What did not happen to it meanwhile happens now, if only late.
+            // Delayed events of the process happen now.
             let life = self.seats[seat].life;
             self.queue.push(self.now_ms, Happening::WakeMember { seat, life });
         }

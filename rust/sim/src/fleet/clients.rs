@@ -1,4 +1,4 @@
-//! Processes: a real member each, and an application that reads, commits, and does what it is told.
+//! Processes: each has a real member, and an application that reads, commits and follows notices.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,37 +18,37 @@ use super::{
 
 /// A place for one process at a time.
 pub struct Seat {
-    /// Which of the shape's seats this is like.
+    /// The seat of the shape that this one copies.
     pub shape: usize,
     pub instance_id: Option<String>,
     name: String,
     pub member: Option<Member>,
-    /// Counts the processes.
+    /// Number of processes so far.
     pub life: u32,
     pub wires: BTreeMap<Use, WireId>,
     pub paused_until_ms: u64,
     pub busy_until_ms: u64,
     wake_ms: u64,
-    /// The topics that it wants to read.
+    /// The subscribed topics.
     pub topics: Vec<Arc<str>>,
-    /// What it reads: what its member told it to.
+    /// The partitions that the application reads, as its member assigned them.
     reads: BTreeSet<Partition>,
-    /// Notices that it has not dealt with.
+    /// Number of unhandled notices.
     pub undone: u32,
-    /// Its member is leaving.
+    /// Whether the member is leaving.
     is_closing: bool,
     rejoined: Option<(u32, i32)>,
-    /// Of the group, when it joined.
+    /// The life of the group when the member joined.
     group_life: u32,
     pub crash_loop: Option<CrashLoop>,
 }
 
-/// Of a process that is gone whenever its JoinGroup is answered.
+/// A process that crashes whenever its `JoinGroup` is answered, and starts again.
 #[derive(Clone, Copy)]
 pub struct CrashLoop {
-    /// Until then it starts again.
+    /// End of the restarts, in milliseconds.
     pub until_ms: u64,
-    /// The seat whose process it is to replace: that one closes as soon as this one has been given an id.
+    /// The seat of the process to replace, which closes once this one has a member id.
     replaces: Option<usize>,
 }
 
@@ -74,7 +74,7 @@ impl Seat {
         }
     }
 
-    /// Its client id.
+    /// Returns the client id.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -87,7 +87,7 @@ impl Fleet {
         Owner { process: (seat, one.life), instance_id, rejoined, life }
     }
 
-    /// A process starts. One that waits for its predecessor to leave looks again soon.
+    /// Starts a process. One that waits for its predecessor to leave tries again soon.
     pub(super) fn start(&mut self, seat: usize) {
         if self.seats[seat].member.is_some() {
             if self.seats[seat].is_closing {
@@ -98,12 +98,12 @@ impl Fleet {
         if self.seats[seat].crash_loop.is_some_and(|of| of.until_ms <= self.now_ms) {
             return;
         }
-        // Nobody takes an instance over any more after the chaos.
+        // No instance id is taken over after the chaos.
         let shape = self.seats[seat].shape;
         if self.healed_ms.is_some() && self.seats.iter().any(|one| one.shape == shape && one.member.is_some()) {
             return;
         }
-        let retry_seed = self.dice.roll(usize::MAX >> 1) as u64;
+        let retry_seed = self.dice.below(usize::MAX >> 1) as u64;
         let one = &mut self.seats[seat];
         let config = self.shape.config(one.shape, one.instance_id.clone(), retry_seed);
         one.member = Some(Member::new(config).expect("the shape's settings make sense"));
@@ -117,7 +117,7 @@ impl Fleet {
         self.queue.push(self.now_ms + 1_000, Happening::Act { seat, life });
     }
 
-    /// A process is gone.
+    /// Ends a process without leaving the group.
     pub(super) fn stop(&mut self, seat: usize) -> bool {
         if self.seats[seat].member.take().is_none() {
             return false;
@@ -130,7 +130,7 @@ impl Fleet {
         true
     }
 
-    /// Something happens to a member, and it wants something done.
+    /// Passes an event to a member and executes its effects.
     pub(super) fn happen(&mut self, seat: usize, event: Event) {
         let life = self.seats[seat].life;
         let Some(member) = &mut self.seats[seat].member else { return };
@@ -169,7 +169,7 @@ impl Fleet {
         }
     }
 
-    /// A join was answered well: its sender has said what it keeps, and knows the round.
+    /// Records a successful join: its sender has reported its partitions and knows the generation.
     pub(super) fn rejoined(&mut self, to: &Waiting, answer: &Answer) {
         let wire = &self.wires[to.wire];
         let seat = &mut self.seats[wire.seat];
@@ -181,7 +181,7 @@ impl Fleet {
         }
     }
 
-    /// The application is told something.
+    /// Handles a notice to the application.
     fn hear(&mut self, seat: usize, notice: &Notice) {
         let process = (seat, self.seats[seat].life);
         let now_ms = self.now_ms;
@@ -201,7 +201,7 @@ impl Fleet {
             }
             Notice::Assign { generation, added, all, .. } => self.take(seat, *generation, added, all),
             Notice::Failed(Failure::Answer { error: ErrorCode::FencedInstanceId, .. }) => {
-                // Another process has its instance: it ends, as a consumer whose poll raises does.
+                // Another process has the instance id. This process ends, like a consumer whose poll raises.
                 self.effective(Kind::Twin);
                 self.queue.push(now_ms, Happening::Exit { seat, life: process.1 });
             }
@@ -210,7 +210,7 @@ impl Fleet {
         }
         if notice.wants_done() {
             self.seats[seat].undone += 1;
-            let wait_ms = if self.dice.chance(5) { self.dice.roll(2_000) } else { self.dice.roll(20) } as u64;
+            let wait_ms = if self.dice.chance(5) { self.dice.below(2_000) } else { self.dice.below(20) } as u64;
             self.queue.push(now_ms + wait_ms, Happening::Done { seat, life: process.1 });
         }
     }
@@ -240,7 +240,7 @@ impl Fleet {
         self.seats[seat].reads.extend(added.iter().cloned());
     }
 
-    /// The application has dealt with a notice; not while it works.
+    /// Reports that the application has handled a notice, unless it works.
     pub(super) fn done(&mut self, seat: usize) {
         let (busy_ms, life) = (self.seats[seat].busy_until_ms, self.seats[seat].life);
         if busy_ms > self.now_ms {
@@ -252,10 +252,10 @@ impl Fleet {
         self.happen(seat, Event::Done);
     }
 
-    /// What an application does every second or so.
+    /// Runs the application, about once a second.
     pub(super) fn act(&mut self, seat: usize) {
         let life = self.seats[seat].life;
-        let wait_ms = (700 + self.dice.roll(800) as u64) * u64::from(self.shape.pace);
+        let wait_ms = (700 + self.dice.below(800) as u64) * u64::from(self.shape.pace);
         self.queue.push(self.now_ms + wait_ms, Happening::Act { seat, life });
         if self.seats[seat].busy_until_ms > self.now_ms {
             return;
@@ -279,10 +279,10 @@ impl Fleet {
         self.figures.read += 1;
         self.commits += 1;
         let commit = CommitId(self.commits);
-        // Every offset is committed once: it names the commit.
+        // Every offset is committed once, so it identifies the commit.
         let offset = Offset::at(self.commits as i64);
         let by_clock = self.shape.seats[self.seats[seat].shape].auto_commit;
-        let event = match self.dice.roll(10) {
+        let event = match self.dice.below(10) {
             0..3 => Event::Fetch { fetch: commit, partitions: reads },
             _ if by_clock => Event::Position { partition, offset },
             _ => Event::Commit { commit, offsets: vec![(partition, offset)] },
@@ -290,7 +290,7 @@ impl Fleet {
         self.happen(seat, event);
     }
 
-    /// The application works from now on; at the end it polls again.
+    /// Lets the application work, and poll again at the end.
     pub(super) fn be_busy(&mut self, seat: usize, for_ms: u64) {
         if self.seats[seat].member.is_some() {
             self.seats[seat].busy_until_ms = self.now_ms + for_ms;
@@ -298,7 +298,7 @@ impl Fleet {
         }
     }
 
-    /// The application is done: its member commits, leaves, and then the process ends.
+    /// Closes the member: it commits, leaves, and the process ends.
     pub(super) fn close_member(&mut self, seat: usize) {
         self.seats[seat].is_closing = true;
         self.happen(seat, Event::Close);
@@ -307,7 +307,7 @@ impl Fleet {
     pub(super) fn subscribe(&mut self, seat: usize, at: usize) -> bool {
         let shape = self.seats[seat].shape;
         let all = self.shape.groups[self.shape.seats[shape].group].topics.clone();
-        // Never nothing; each bit is a topic.
+        // Never empty; each bit is a topic.
         let mask = 1 + at % ((1 << all.len()) - 1);
         let wanted: Vec<_> =
             all.into_iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1).map(|(_, one)| one).collect();
@@ -320,8 +320,8 @@ impl Fleet {
         changed
     }
 
-    /// A second process for the instance of a seat; not where groups are full: there nobody can take an instance over
-    /// while its process lives (docs/protocol.md §4.4).
+    /// Adds a second process for the instance of a seat, unless groups are full: then no process can take over the
+    /// instance of a running one (docs/protocol.md §4.4).
     pub(super) fn add_twin(&mut self, seat: usize) {
         let one = &self.seats[seat];
         if one.instance_id.is_none() || one.member.is_none() || self.shape.limits.group_size.is_some() {
@@ -332,7 +332,7 @@ impl Fleet {
         self.seats.push(twin);
         self.start(self.seats.len() - 1);
     }
-    /// Something like the process of a seat is to replace it, and never gets further than being told its member id.
+    /// Adds a process that is to replace that of a seat, but always crashes after it gets its member id.
     pub(super) fn add_crash_loop(&mut self, replaced: usize, for_ms: u64) {
         let one = &self.seats[replaced];
         let name = format!("c{}", self.seats.len());
@@ -342,7 +342,7 @@ impl Fleet {
         self.start(self.seats.len() - 1);
     }
 
-    /// Its JoinGroup was answered: it is gone, and what it was given nobody uses.
+    /// The process crashed when its `JoinGroup` was answered, so its member id stays unused.
     pub(super) fn crash_at_join(&mut self, seat: usize, CrashLoop { until_ms, replaces }: CrashLoop, error: ErrorCode) {
         self.stop(seat);
         if error == ErrorCode::MemberIdRequired {
@@ -353,7 +353,7 @@ impl Fleet {
                 self.queue.push(until_ms.max(self.now_ms), Happening::Start { seat: replaced });
             }
         }
-        let wait_ms = (500 + self.dice.roll(1_000) as u64) * u64::from(self.shape.pace);
+        let wait_ms = (500 + self.dice.below(1_000) as u64) * u64::from(self.shape.pace);
         if self.now_ms + wait_ms < until_ms {
             self.queue.push(self.now_ms + wait_ms, Happening::Start { seat });
         }

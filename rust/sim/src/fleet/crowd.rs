@@ -1,4 +1,4 @@
-//! Groups that are full: from what was told, nobody is let in above a limit (S24, docs/protocol.md §4.4).
+//! Checks in full groups, from answers only, that none exceeds its limit (S24, docs/protocol.md §4.4).
 
 use std::collections::BTreeMap;
 
@@ -10,37 +10,37 @@ use super::{
     shape::Limits,
 };
 
-/// When an answer was given.
+/// The moment of an answer.
 #[derive(Clone, Copy)]
 pub struct Moment {
-    /// By the coordinator's clock.
+    /// Time of the coordinator's clock in milliseconds.
     pub clock_ms: u64,
-    /// Whatever is answered in one step comes of one event.
+    /// Number of the step; all answers of one step have the same cause.
     pub step: u64,
-    /// The group is in the log: it cannot be undone any more, and its ids with it.
+    /// Whether the group is durable, so that it and its ids cannot be undone.
     pub is_durable: bool,
 }
 
-/// A generation as it began: all who were waiting for that are told of it in one step. Static members that were away
-/// are told later, and come on top.
+/// The start of a generation: one step answers all waiting members. Static members that were away join later, beyond
+/// the limit.
 struct Beginning {
     step: u64,
     joined: usize,
 }
 
-/// Who is let in, or may still come in.
+/// Members and pending ids of groups.
 #[derive(Default)]
 pub struct Crowd {
-    /// Ids that were handed out by one incarnation for one group, and until when each is good at least.
+    /// Ids that one incarnation handed out for one group, with the earliest time of their expiry.
     pending: BTreeMap<(u32, usize), Vec<(String, u64)>>,
-    /// By incarnation, group and generation.
+    /// Generations by incarnation, group and number.
     begun: BTreeMap<(u32, usize, i32), Beginning>,
-    /// How often this was looked at.
+    /// Number of checks.
     pub looked: u64,
 }
 
 impl Crowd {
-    /// Somebody came back with an id, or gave it up.
+    /// Records that an id was used or given up.
     pub fn asked(&mut self, body: &Request) {
         if let Request::JoinGroup { member_id, .. } | Request::LeaveGroup { member_id, .. } = body {
             for ids in self.pending.values_mut() {
@@ -49,13 +49,13 @@ impl Crowd {
         }
     }
 
-    /// A group is gone, and its ids with it.
+    /// Removes a deleted group with its ids.
     pub fn deleted(&mut self, group: usize) {
         self.pending.retain(|(_, of), _| *of != group);
         self.begun.retain(|(_, of, _), _| *of != group);
     }
 
-    /// Looks at an answer.
+    /// Checks an answer.
     pub fn answered(&mut self, to: &Waiting, answer: &Answer, limits: Limits, at: Moment) -> Result<(), Broken> {
         let (Request::JoinGroup { session_timeout_ms, .. }, Answer::JoinGroup { error, member_id, generation, .. }) =
             (&*to.asked.body, answer)
@@ -68,7 +68,7 @@ impl Crowd {
                 let ids = self.pending.entry((epoch, group)).or_default();
                 ids.retain(|(_, until_ms)| *until_ms > at.clock_ms);
                 ids.push((member_id.clone(), at.clock_ms + *session_timeout_ms as u64));
-                within(ids.len(), limit, "ids that nobody has come back with", &mut self.looked)
+                within(ids.len(), limit, "ids that no client has come back with", &mut self.looked)
             }
             (ErrorCode::None, Some(limit), _) => {
                 let beginning = Beginning { step: at.step, joined: 0 };

@@ -1,11 +1,11 @@
-//! What goes wrong: drawn as a list before the world begins, so that the list can be made shorter.
+//! Faults, drawn as a list before the world starts, so that the list can be minimised.
 
 use std::fmt;
 
 use rota_core::ErrorCode;
 
 use super::shape::Shape;
-use crate::dice::Dice;
+use crate::dice::Rng;
 
 /// Errors of the log (docs/protocol.md §6.6).
 pub const LOG_ERRORS: [ErrorCode; 8] = [
@@ -31,12 +31,12 @@ macro_rules! kinds {
             /// Every kind.
             pub const ALL: &'static [Kind] = &[$(Kind::$kind,)+];
 
-            /// Its name in lines and figures.
+            /// Returns the name in reports.
             pub fn name(self) -> &'static str {
                 match self { $(Kind::$kind => $name,)+ }
             }
 
-            /// What it does, in one sentence.
+            /// Returns a description in one sentence.
             pub fn told(self) -> &'static str {
                 match self { $(Kind::$kind => $told,)+ }
             }
@@ -45,7 +45,7 @@ macro_rules! kinds {
 }
 
 impl Kind {
-    /// Whether it lasts as long as a process is away or at work: longer in a slow world.
+    /// Whether the duration is that of a process that is away or works: longer in a slow world.
     fn is_of_processes(self) -> bool {
         matches!(
             self,
@@ -77,18 +77,19 @@ kinds! {
     Drift = "drift", "a node's clock goes faster or slower than the others from now on, or its wall clock jumps";
 }
 
-/// One fault. What `whom`, `whence` and `amount` mean is the kind's affair; each is taken modulo what there is.
+/// One fault. Its kind defines the meaning of `whom`, `whence` and `amount`; each is taken modulo the number of
+/// candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// When it strikes.
+    /// Start in milliseconds.
     pub at_ms: u64,
-    /// How long it lasts, if it does.
+    /// Duration in milliseconds, if the kind has one.
     pub for_ms: u64,
-    /// What happens.
+    /// The kind of fault.
     pub kind: Kind,
-    /// A client, or a node, or a partition.
+    /// A client, node or partition.
     pub whom: usize,
-    /// A node, or a detail.
+    /// A node, or another parameter.
     pub whence: usize,
 }
 
@@ -99,22 +100,22 @@ impl fmt::Display for Fault {
     }
 }
 
-/// All that goes wrong in a world, by time. With `swarm`, only some kinds do, but more often.
-pub fn draw(dice: &mut Dice, shape: &Shape, swarm: bool) -> Vec<Fault> {
+/// Draws the faults of a world, by time. With `swarm`, fewer kinds occur, each more often.
+pub fn draw(dice: &mut Rng, shape: &Shape, swarm: bool) -> Vec<Fault> {
     let kinds: Vec<Kind> = Kind::ALL.iter().copied().filter(|_| !swarm || dice.chance(30)).collect();
     if kinds.is_empty() {
         return Vec::new();
     }
-    let mut faults: Vec<Fault> = (0..4 + dice.roll(20))
+    let mut faults: Vec<Fault> = (0..4 + dice.below(20))
         .map(|_| {
             let kind = dice.pick(&kinds);
             let pace = if kind.is_of_processes() { shape.pace } else { 1 };
             Fault {
-                at_ms: dice.roll(shape.chaos_ms() as usize) as u64,
+                at_ms: dice.below(shape.chaos_ms() as usize) as u64,
                 for_ms: length(dice) * u64::from(pace),
                 kind,
-                whom: dice.roll(shape.seats.len() * shape.nodes * shape.partitions as usize),
-                whence: dice.roll(840),
+                whom: dice.below(shape.seats.len() * shape.nodes * shape.partitions as usize),
+                whence: dice.below(840),
             }
         })
         .collect();
@@ -122,8 +123,8 @@ pub fn draw(dice: &mut Dice, shape: &Shape, swarm: bool) -> Vec<Fault> {
     faults
 }
 
-/// Short, as long as a session, or longer than anything waits.
-fn length(dice: &mut Dice) -> u64 {
+/// Draws a duration: short, as long as a session, or longer than any timeout.
+fn length(dice: &mut Rng) -> u64 {
     let max_ms = dice.pick(&[500, 4_000, 9_000, 20_000]);
-    100 + dice.roll(max_ms) as u64
+    100 + dice.below(max_ms) as u64
 }

@@ -1,4 +1,4 @@
-//! After the chaos: every group settles within a bound (L5), and nothing that was acknowledged is lost (S25).
+//! The end of the chaos: every group settles within a bound (L5), and nothing acknowledged is lost (S25).
 
 use std::collections::BTreeMap;
 
@@ -11,36 +11,36 @@ use super::{
     shape::{APPEND_MS, METADATA_MS, REQUEST_MS, Shape},
 };
 
-/// A join on a connection that swallows is given up after the rebalance timeout and so much.
+/// Time beyond the rebalance timeout after which a join on a dead connection is given up, in milliseconds.
 const JOIN_SLACK_MS: u64 = 5_000;
-/// The longest that an application works, at the usual pace.
+/// Maximum time that an application works at the usual pace, in milliseconds.
 const BUSY_MS: u64 = 20_100;
-/// So long it has to stay as it is, at the usual pace.
+/// Time that a settled state must last at the usual pace, in milliseconds.
 const QUIET_MS: u64 = 4_000;
 const LOOK_MS: u64 = 250;
 
-/// For how long nothing may be settled. L5 counts from when everybody can hear everybody: before that, what hangs is
-/// given up; and a leader looks at the topics only now and then.
+/// Returns the time limit for settling. L5 counts from when all connections work: before that, hanging requests time
+/// out, and a leader reads topics only at intervals.
 fn settle_ms(shape: &Shape) -> u64 {
     let to_hear = u64::from(shape.timeouts.rebalance_ms) + JOIN_SLACK_MS + u64::from(REQUEST_MS);
     let to_look = (BUSY_MS + u64::from(METADATA_MS)) * u64::from(shape.pace);
     slowly(to_hear + to_look + phases_ms(shape))
 }
 
-/// A session ends, then one rebalance after the other, and what comes of it is in the log.
+/// Returns the time for a session to expire, consecutive rebalances, and their appends.
 fn phases_ms(shape: &Shape) -> u64 {
     let timeouts = &shape.timeouts;
     u64::from(timeouts.session_ms) + 2 * u64::from(timeouts.rebalance_ms) + u64::from(APPEND_MS)
 }
 
-/// By a slow clock.
+/// Returns a duration on a slow clock.
 pub fn slowly(time_ms: u64) -> u64 {
     time_ms * 21 / 20
 }
 
 impl Fleet {
-    /// Nobody waits longer for an answer than all phases take; and a new member not longer than it has for its first
-    /// join (docs/protocol.md §4.7), after what its group had to wait for in the log.
+    /// Returns how long a request may wait: no longer than all phases take, and for a new member no longer than its
+    /// first join (docs/protocol.md §4.7) after its group's append.
     pub(super) fn patience_ms(&self, waiting: &Waiting) -> u64 {
         let phases_ms = phases_ms(&self.shape);
         slowly(if self.sessions.is_new(&waiting.asked.body) {
@@ -79,7 +79,7 @@ impl Fleet {
         }
     }
 
-    /// L5 bounds rebalances, too: what is left of the chaos ends one process after the other.
+    /// Checks the number of rebalances for L5: after the chaos, remaining processes end one after the other.
     fn count_rebalances(&mut self, before: &[u64]) {
         for (group, before) in before.iter().enumerate() {
             let since = self.promises.begun(group) - before;
@@ -94,7 +94,7 @@ impl Fleet {
         }
     }
 
-    /// Why the groups are not what they are meant to be: one generation, everything read by one who wants it.
+    /// Returns why the groups are not settled: one generation, and every partition read by one subscriber.
     fn unsettled(&self) -> Option<String> {
         (0..self.shape.groups.len()).find_map(|group| self.unsettled_group(group))
     }
@@ -132,10 +132,9 @@ impl Fleet {
             .map(|(partition, count)| format!("{partition} of {id} is read by {count}"))
     }
 
-    /// Whether nobody can know that this partition has no owner, in Kafka either, because a static member restarted
-    /// without a rebalance (docs/simulate.md): the leader, after the topic grew and before it looked; one that had
-    /// given the partition up and had not yet rejoined, so that others could take it over; or one that came back with
-    /// another subscription.
+    /// Whether a missing owner of this partition is unavoidable, in Kafka as well, because a static member restarted
+    /// without a rebalance (docs/simulate.md): the leader, after the topic grew and before it read that; or a member
+    /// that had revoked the partition and not rejoined, so that others could take it over.
     fn is_forgotten(&self, group: usize, generation: i32, partition: &Partition) -> bool {
         let Some((planned_ms, replaced_ms)) = self.promises.replaced(group, generation) else { return false };
         let known_ms = planned_ms..=replaced_ms + u64::from(REQUEST_MS);
@@ -144,7 +143,7 @@ impl Fleet {
         grew_unseen || may_be_unplanned && !self.ledgers[group].was_told_in(generation, partition)
     }
 
-    /// Nobody waits for what cannot come, and what was acknowledged is there.
+    /// Checks that no request waits in vain, and that everything acknowledged is present.
     pub(super) fn look_at_the_end(&mut self) {
         if self.violation.is_some() {
             return;
@@ -156,7 +155,7 @@ impl Fleet {
             return self.violated("L4", words);
         }
         if let Some(wire) = self.mute_wire() {
-            return self.violated("S18", format!("wire {wire} waits for an answer that nobody owes"));
+            return self.violated("S18", format!("wire {wire} waits for an answer that no node owes"));
         }
         let mut lost = None;
         for (what, number) in self.promises.acknowledged() {

@@ -1,26 +1,25 @@
-//! The journal of a world: what coordinators were told and what came of it, as a server writes it (docs/journal.md).
+//! The journal of a world: events and effects of coordinators, as a server writes them (docs/journal.md).
 //!
-//! The journal of a partition is fenced as its log is: what an old epoch does on its node after another one has begun
-//! is not in it.
+//! The journal of a partition is fenced like its log: it has nothing that an old epoch does after a newer one began.
 
 use rota_core::{Coordinator, Now, Sink};
 use rota_journal::{Event, Outcome, Recorder, write_entries};
 
-/// One entry of the journal of a partition.
+/// One entry of a partition's journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When, of the world.
+    /// World time in milliseconds.
     pub at_ms: u64,
-    /// What it is about; "": no group, or several.
+    /// The group; "" for none or several.
     pub group_id: String,
-    /// As it is written.
+    /// The encoded entry.
     pub value: Vec<u8>,
 }
 
-/// All partitions' journals.
+/// The journals of all partitions.
 pub struct Journal {
     partitions: Vec<Vec<Entry>>,
-    /// Of the next entry of each.
+    /// The next sequence number of each partition.
     sequences: Vec<u64>,
     outcome: Outcome,
 }
@@ -34,7 +33,7 @@ impl Journal {
         }
     }
 
-    /// Tells a coordinator, whose clock shows `now`, and notes what comes of it.
+    /// Applies an event to a coordinator whose clock shows `now`, and records its effects.
     pub fn tell(&mut self, core: &mut Coordinator, event: &Event<'_>, now: Now, at_ms: u64, sink: &mut dyn Sink) {
         self.outcome.clear();
         let subject = event.subject(core);
@@ -52,7 +51,7 @@ impl Journal {
         });
     }
 
-    /// The entries, by partition.
+    /// Returns the entries by partition.
     pub fn into_entries(self) -> Vec<Vec<Entry>> {
         self.partitions
     }

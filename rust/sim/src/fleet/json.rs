@@ -1,4 +1,4 @@
-//! Reports as JSON, for those who read them in another language.
+//! Reports as JSON for programs in other languages.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{
     timeline::{Life, Owned},
 };
 
-/// One world: `seed`, `faults`, `violation` (or null), `figures`, `lines`, `lives`, `owned`.
+/// Formats one world: `seed`, `faults`, `violation` (or null), `figures`, `lines`, `lives`, `owned`.
 pub fn report(report: &Report) -> Value {
     json!({
         "seed": report.seed,
@@ -23,7 +23,8 @@ pub fn report(report: &Report) -> Value {
     })
 }
 
-/// Many worlds: `seeds`, `figures`, `settled_ms_max`, `settled_rebalances_max`, and `broken`, the report of the first that broke (or null).
+/// Formats many worlds: `seeds`, `figures`, `settled_ms_max`, `settled_rebalances_max`, and `broken`, the report of the
+/// first violation (or null).
 pub fn total(total: &Total) -> Value {
     json!({
         "seeds": total.seeds,

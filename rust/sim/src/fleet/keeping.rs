@@ -1,7 +1,7 @@
-//! Offsets that expire (docs/protocol.md §13): none does while a member who reads it is there (S25).
+//! Checks the expiry of offsets (docs/protocol.md §13): none expires while a member reads it (S25).
 //!
-//! Whether a group had members is known only from what those were told: an offset that is missing is lost when somebody
-//! who joined before it was acknowledged is told afterwards that all is well.
+//! Answers alone show whether a group had members. A missing offset is lost if a member that joined before its
+//! acknowledgement still gets a successful answer.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use rota_member::{Answer, Request};
 
 use super::promises::{Broken, Waiting};
 
-/// An offset that a fetch did not find.
+/// A missing offset in a fetch.
 pub struct Missing {
     pub group: usize,
     pub acknowledged_ms: u64,
@@ -18,7 +18,7 @@ pub struct Missing {
     pub words: String,
 }
 
-/// Who has been in which group since when, and what was not found meanwhile.
+/// Members by group with the time of their join, and missing offsets.
 #[derive(Default)]
 pub struct Keeping {
     members: BTreeMap<(usize, String), u64>,
@@ -30,14 +30,14 @@ impl Keeping {
         self.missing.push(missing);
     }
 
-    /// Members that leave are not there any more.
+    /// Records that members leave.
     pub fn asked(&mut self, group: usize, body: &Request) {
         if let Request::LeaveGroup { member_id, .. } = body {
             self.members.remove(&(group, member_id.clone()));
         }
     }
 
-    /// Looks at an answer.
+    /// Checks an answer.
     pub fn answered(&mut self, to: &Waiting, answer: &Answer, now_ms: u64) -> Result<(), Broken> {
         let group = to.asked.group;
         match (&*to.asked.body, answer) {

@@ -1,4 +1,4 @@
-//! Who reads what, from what the processes themselves were told: nothing here knows what coordinators think.
+//! Records who reads what, from the processes' own assignments, independently of the coordinators.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,18 +6,18 @@ use rota_member::Partition;
 
 use super::{promises::Broken, timeline::Owned};
 
-/// A process: its seat, and its life there.
+/// A process: its seat, and its life in the seat.
 pub type Process = (usize, u32);
 
-/// What one process has of a partition.
+/// A process's ownership of a partition.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
-    /// The last generation in which it was told to have it.
+    /// The last generation that assigned it.
     generation: i32,
-    /// Of that generation's group: one that was deleted begins anew.
+    /// The life of the group: a deleted group starts again.
     life: u32,
     since_ms: u64,
-    /// It was told to give it up, and has not said that it did.
+    /// Whether the process must revoke it, and has not reported so.
     is_ending: bool,
 }
 
@@ -28,38 +28,38 @@ impl Hold {
     }
 }
 
-/// What the ledger has to know of a process to compare it with another.
+/// What the ledger knows of a process for a comparison with another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner<'a> {
     pub process: Process,
     pub instance_id: Option<&'a str>,
-    /// The epoch and the generation of the last join that was answered well.
+    /// Epoch and generation of the last successful join.
     pub rejoined: Option<(u32, i32)>,
-    /// Of the group that it joined last.
+    /// The life of the group that it joined last.
     pub life: u32,
 }
 
-/// The holds in one group.
+/// The ownerships in one group.
 #[derive(Default)]
 pub struct Ledger {
     holds: BTreeMap<Partition, BTreeMap<Process, Hold>>,
-    /// What was held, and is not any more.
+    /// Past ownerships.
     owned: Vec<Owned>,
-    /// Partitions that went to another process.
+    /// Number of partitions that moved to another process.
     pub moved: u64,
-    /// How often the group was deleted.
+    /// Number of deletions of the group.
     pub life: u32,
     last: BTreeMap<Partition, Process>,
-    /// The last generation in which somebody was told to have it.
+    /// The last generation that assigned each partition.
     told: BTreeMap<Partition, i32>,
     assigned: u64,
-    /// How often somebody was given, after the others were told, what another had before.
+    /// Number of assignments that follow a revocation by another process.
     handed_over: u64,
 }
 
 impl Ledger {
-    /// A process was told what it has in a generation. `others` says who the others are; `plan_epoch` is where the
-    /// plan comes from, if what is kept through a rebalance has to be given up first.
+    /// Records a process's assignment in a generation. `others` describes the other processes; `plan_epoch` is the
+    /// epoch of the plan, if partitions kept through a rebalance must be revoked first.
     pub fn assigned<'a>(
         &mut self,
         to: Owner<'_>,
@@ -76,7 +76,7 @@ impl Ledger {
             self.handed_over += u64::from(plan_epoch.is_some() && added.contains(partition));
             for (process, hold) in held.iter().filter(|(process, _)| **process != to.process) {
                 let Some(other) = others(*process) else { continue };
-                // Who has taken the instance over reads what its predecessor, who may not know yet, had.
+                // A process that took over an instance reads what its predecessor, which may not know yet, had.
                 if other.instance_id.is_some() && other.instance_id == to.instance_id {
                     continue;
                 }
@@ -100,7 +100,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// A process was told to give these up; it will say when it has.
+    /// Records that a process must revoke these partitions; it will report when it has.
     pub fn ending(&mut self, process: Process, partitions: &[Partition]) {
         for partition in partitions {
             if let Some(hold) = self.holds.get_mut(partition).and_then(|held| held.get_mut(&process)) {
@@ -109,12 +109,12 @@ impl Ledger {
         }
     }
 
-    /// A process has given up what it was told to give up.
+    /// Records that a process has revoked what it must.
     pub fn ended(&mut self, process: Process, now_ms: u64) {
         self.remove(process, now_ms, |hold| hold.is_ending);
     }
 
-    /// A process is gone, or has lost these.
+    /// Records that a process ended, or lost these partitions.
     pub fn gone(&mut self, process: Process, now_ms: u64) {
         self.remove(process, now_ms, |_| true);
     }
@@ -128,7 +128,7 @@ impl Ledger {
         }
     }
 
-    /// All that was held, what still is until now.
+    /// Returns all ownerships, and ends the current ones now.
     pub fn close(&mut self, now_ms: u64) -> Vec<Owned> {
         let mut owned = std::mem::take(&mut self.owned);
         for (partition, held) in &self.holds {
@@ -142,24 +142,24 @@ impl Ledger {
         self.holds.get(partition).and_then(|held| held.get(&process)).is_some_and(|hold| !hold.is_ending)
     }
 
-    /// Whether somebody was told to have a partition in this generation.
+    /// Whether this generation assigned a partition.
     pub fn was_told_in(&self, generation: i32, partition: &Partition) -> bool {
         self.told.get(partition) == Some(&generation)
     }
 
-    /// How often each check looked at something.
+    /// Returns the number of checks by kind.
     pub fn looked(&self) -> [(&'static str, u64); 2] {
         [("ownership", self.assigned), ("S27", self.handed_over)]
     }
 
-    /// Everything that is held, by whom, in which generation.
+    /// Iterates over current ownerships: partition, process and generation.
     pub fn held(&self) -> impl Iterator<Item = (&Partition, Process, i32)> {
         self.holds.iter().flat_map(|(partition, held)| {
             held.iter().map(move |(process, hold)| (partition, *process, hold.generation))
         })
     }
 
-    /// Generations in which something is held.
+    /// Returns the generations with ownerships.
     pub fn generations(&self) -> BTreeSet<i32> {
         self.held().map(|(_, _, generation)| generation).collect()
     }

@@ -1,4 +1,4 @@
-//! One line for each happening, in fixed columns: when, to whom, what, and the rest.
+//! One line per event, in fixed columns: time, subject, event and details.
 
 use rota_core::ErrorCode;
 use rota_member::{Answer, Member, Request};
@@ -14,7 +14,7 @@ impl Fleet {
                 let fault = self.faults[*at];
                 ("*".to_owned(), fault.kind.name(), format!("{} {} for {} ms", fault.whom, fault.whence, fault.for_ms))
             }
-            Happening::Ask { wire, body, .. } => {
+            Happening::Body { wire, body, .. } => {
                 let from = &self.wires[*wire];
                 (format!("n{}", from.node), request_name(body), format!("{} {}", process(from.seat), asked(body)))
             }
@@ -66,10 +66,11 @@ impl Fleet {
 fn request_name(request: &Request) -> &'static str {
     match request {
         Request::FindCoordinator { .. } => "FindCoordinator",
-        Request::Metadata { .. } => "Metadata",
+        Request::Metadata { .. } | Request::TopicNames { .. } => "Metadata",
         Request::JoinGroup { .. } => "JoinGroup",
         Request::SyncGroup { .. } => "SyncGroup",
         Request::Heartbeat { .. } => "Heartbeat",
+        Request::ConsumerGroupHeartbeat(_) => "ConsumerGroupHeartbeat",
         Request::LeaveGroup { .. } => "LeaveGroup",
         Request::OffsetCommit { .. } => "OffsetCommit",
         Request::OffsetFetch { .. } => "OffsetFetch",
@@ -80,6 +81,8 @@ fn asked(request: &Request) -> String {
     match request {
         Request::FindCoordinator { group_id } => group_id.clone(),
         Request::Metadata { .. } => String::new(),
+        Request::TopicNames { ids } => format!("{} topic ids", ids.len()),
+        Request::ConsumerGroupHeartbeat(beat) => format!("{} e{} `{}`", beat.group_id, beat.epoch, beat.member_id),
         Request::JoinGroup { group_id, member_id, .. } | Request::LeaveGroup { group_id, member_id, .. } => {
             format!("{group_id} `{member_id}`")
         }
@@ -91,7 +94,7 @@ fn asked(request: &Request) -> String {
             let offsets: Vec<String> = offsets.iter().map(|(one, offset)| format!("{one}={}", offset.offset)).collect();
             format!("{group_id} g{generation} {}", offsets.join(" "))
         }
-        Request::OffsetFetch { group_id, partitions } => format!("{group_id} {} partitions", partitions.len()),
+        Request::OffsetFetch { group_id, partitions, .. } => format!("{group_id} {} partitions", partitions.len()),
     }
 }
 
@@ -101,6 +104,11 @@ fn answered(answer: &Answer) -> String {
         Answer::FindCoordinator(Ok(node)) => format!("FindCoordinator n{}", node.id),
         Answer::FindCoordinator(Err(error)) => plain("FindCoordinator", *error),
         Answer::Metadata(topics) => format!("Metadata {} topics", topics.len()),
+        Answer::TopicNames(names) => format!("Metadata {} names", names.len()),
+        Answer::ConsumerGroupHeartbeat { error: ErrorCode::None, epoch, .. } => {
+            format!("ConsumerGroupHeartbeat NONE e{epoch}")
+        }
+        Answer::ConsumerGroupHeartbeat { error, .. } => plain("ConsumerGroupHeartbeat", *error),
         Answer::JoinGroup { error: ErrorCode::None, generation, member_id, leader, members, .. } => {
             let leads = if leader == member_id { format!(", leads {}", members.len()) } else { String::new() };
             format!("JoinGroup NONE g{generation} `{member_id}`{leads}")

@@ -1,7 +1,8 @@
-//! The log of one partition: fenced by epochs, slow, failing, and after a crash only what was durable, or a little more.
+//! The log of one partition: fenced by epochs, slow and failing. After a crash it has what was durable, or slightly
+//! more.
 //!
-//! It is a fenced log like the server's, with the same wrapper around it: appends are held until they are durable, and
-//! what fails or arrives twice does so there.
+//! It is a fenced log in the server's wrapper for faults: appends are held until they are durable; failures and
+//! duplicates happen there.
 
 use std::{
     cell::RefCell,
@@ -13,9 +14,9 @@ use rota_core::{AppendId, Coordinator, ErrorCode, LogEntry, Record, Sink};
 use rota_log::{Append, Completion, Completions, Fault, FaultyLog, FencedLog, LogError, Operation, RecordInPlace};
 
 use super::Planted;
-use crate::dice::Dice;
+use crate::dice::Rng;
 
-/// Names one append; ascending over all epochs.
+/// Identifies one append; ascending over all epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AppendNumber(pub u64);
 
@@ -27,16 +28,16 @@ struct Entry {
     records: Vec<Record>,
 }
 
-/// What is durable.
+/// The durable content.
 #[derive(Default)]
 struct Stored {
     epoch: i32,
-    /// A planted bug: older epochs are not refused.
+    /// Planted bug: older epochs are accepted.
     is_fenceless: bool,
     entries: Vec<Entry>,
 }
 
-/// The fenced log below the faults. Its records stay typed: the promises look through them all the time.
+/// The fenced log below the faults. Its records stay decoded, because the checks read them often.
 #[derive(Default)]
 struct Store(Mutex<Stored>);
 
@@ -55,7 +56,7 @@ impl FencedLog<Batch> for Store {
         to.put([Completion { partition, epoch, operation: Operation::Open, result }]);
     }
 
-    /// An append's offset is its number.
+    /// The offset of an append is its number.
     fn append(&self, append: Append<Batch>, to: &Arc<Completions>) {
         let mut stored = self.lock();
         let (current_epoch, epoch) = (stored.epoch, append.epoch);
@@ -84,7 +85,7 @@ impl FencedLog<Batch> for Store {
     }
 }
 
-/// What is known of an append whose end is on its way.
+/// An append whose completion is delayed.
 #[derive(Clone, Copy)]
 pub struct InFlight {
     pub node: usize,
@@ -94,7 +95,7 @@ pub struct InFlight {
     pub refused: Option<ErrorCode>,
 }
 
-/// What an offset is committed for: a group, a topic, a partition.
+/// The key of a committed offset: group, topic, partition.
 pub type Committed = (Arc<str>, Arc<str>, i32);
 
 /// An append that is not durable yet.
@@ -110,20 +111,20 @@ pub struct Log {
     pub epoch: u32,
     store: Arc<Store>,
     faulty: FaultyLog<Batch>,
-    ends: Arc<Completions>,
-    /// What is held, oldest first.
+    completions: Arc<Completions>,
+    /// Held appends, oldest first.
     scheduled: RefCell<VecDeque<Scheduled>>,
     pub in_flight: BTreeMap<AppendNumber, InFlight>,
     next: u64,
     durable_ms: u64,
-    /// When the last end is told: ends are told in order.
+    /// Time of the last delivered completion; completions are delivered in order.
     told_ms: u64,
-    /// Until then appends take long, and some are repeated.
+    /// End of slow and duplicated appends, in milliseconds.
     pub slow_until_ms: u64,
-    /// Until then appends fail.
+    /// End of failing appends, in milliseconds.
     pub fails_until_ms: u64,
     pub error: usize,
-    /// Tails that were lost, batches that were torn.
+    /// Number of lost tails and torn batches.
     pub lost: u64,
 }
 
@@ -136,7 +137,7 @@ impl Default for Log {
             epoch: 0,
             store,
             faulty,
-            ends: Completions::new(|| ()),
+            completions: Completions::new(|| ()),
             scheduled: RefCell::default(),
             in_flight: BTreeMap::new(),
             next: 0,
@@ -151,19 +152,19 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Takes a batch, or refuses it; when its end will be known.
+    /// Accepts or refuses a batch. Returns when its completion arrives.
     pub fn append(
         &mut self,
         by: &InFlight,
         records: &[Record],
         now_ms: u64,
-        dice: &mut Dice,
+        dice: &mut Rng,
         planted: Option<Planted>,
     ) -> (AppendNumber, u64) {
         let number = AppendNumber(self.next);
         self.next += 1;
         let slow = now_ms < self.slow_until_ms;
-        let latency_ms = if slow { dice.roll(9_000) } else { 1 + dice.roll(4) } as u64;
+        let latency_ms = if slow { dice.below(9_000) } else { 1 + dice.below(4) } as u64;
         let is_fenceless = planted == Some(Planted::LogWithoutFence);
         self.store.lock().is_fenceless = is_fenceless;
         let is_fenced = by.epoch < self.epoch && !is_fenceless;
@@ -171,24 +172,24 @@ impl Log {
             .then(|| super::faults::LOG_ERRORS[self.error % super::faults::LOG_ERRORS.len()]);
         let fault = match failure {
             Some(error) => Some(Fault::Fail(LogError::Failed { code: error.code() })),
-            // A client of the log that waits for long asks again.
+            // A client of the log with a timeout repeats a slow append.
             None => (slow && number.0.is_multiple_of(3)).then_some(Fault::Duplicate),
         };
         let refused = if is_fenced { Some(ErrorCode::NotLeaderOrFollower) } else { failure };
         let is_refused = refused.is_some();
-        // One after the other.
+        // In order.
         self.durable_ms = self.durable_ms.max(now_ms + latency_ms);
         let durable_at_ms = self.durable_ms;
         let (epoch, batch) = (by.epoch as i32, Batch::from(records));
-        self.faulty.append(Append { partition: 0, epoch, id: number.0, timestamp_ms: 0, batch }, &self.ends);
+        self.faulty.append(Append { partition: 0, epoch, id: number.0, timestamp_ms: 0, batch }, &self.completions);
         self.scheduled.get_mut().push_back(Scheduled { number, durable_at_ms, is_refused, fault });
         self.in_flight.insert(number, InFlight { refused, ..*by });
         let early = planted == Some(Planted::LogAcknowledgesEarly) && !is_refused;
-        self.told_ms = self.told_ms.max(durable_at_ms + dice.roll(3) as u64);
+        self.told_ms = self.told_ms.max(durable_at_ms + dice.below(3) as u64);
         (number, if early { now_ms } else { self.told_ms })
     }
 
-    /// What is durable by now goes to the store.
+    /// Stores the appends that are durable by now.
     fn catch_up(&self, now_ms: u64) {
         let mut scheduled = self.scheduled.borrow_mut();
         while scheduled.front().is_some_and(|next| next.durable_at_ms <= now_ms)
@@ -198,21 +199,22 @@ impl Log {
         }
     }
 
-    /// The oldest append that is held goes to the store.
+    /// Stores or refuses the oldest held append.
     fn release(&self, is_refused: bool, fault: Option<Fault>) {
         if let Some(fault) = fault {
             self.faulty.strike(fault, 1);
         }
         self.faulty.release(1);
-        let ended = self.ends.take();
+        let ended = self.completions.take();
         debug_assert!(ended.len() == 1 && ended[0].result.is_err() == is_refused, "{ended:?}");
     }
 
-    /// The end of an append: whose it was, and what became of it. Of one that a new epoch cut off, it is not the leader.
+    /// Returns a completed append and its result. The result of an append that a new epoch cut off is
+    /// `NOT_LEADER_OR_FOLLOWER`.
     pub fn end(&mut self, number: AppendNumber, now_ms: u64) -> Option<(InFlight, Result<u64, ErrorCode>)> {
         self.catch_up(now_ms);
         let by = self.in_flight.remove(&number)?;
-        // One that is still held ends only where a bug is planted.
+        // A held append completes only with a planted bug.
         let is_there = self.is_stored(number) || self.scheduled.get_mut().iter().any(|held| held.number == number);
         let result = match by.refused {
             Some(error) => Err(error),
@@ -226,7 +228,7 @@ impl Log {
         self.store.lock().entries.binary_search_by_key(&number, |entry| entry.number).is_ok()
     }
 
-    /// Groups that an append deleted, if it is there.
+    /// Returns the groups that an append deleted, if it is stored.
     pub fn deleted_by(&self, number: AppendNumber) -> Vec<Arc<str>> {
         let stored = self.store.lock();
         let found = stored.entries.binary_search_by_key(&number, |entry| entry.number);
@@ -238,13 +240,12 @@ impl Log {
         deleted.collect()
     }
 
-    /// A new epoch begins. Of what was not durable, as much as reached the disk stays; a batch that did so in part is
-    /// cut off.
-    pub fn open(&mut self, now_ms: u64, dice: &mut Dice) -> u32 {
+    /// Begins a new epoch. A part of the appends in flight stays, as it reached the disk; a torn batch is cut.
+    pub fn open(&mut self, now_ms: u64, dice: &mut Rng) -> u32 {
         self.catch_up(now_ms);
         let held = std::mem::take(self.scheduled.get_mut());
         let tail = held.iter().filter(|held| !held.is_refused).count();
-        let kept = dice.roll(tail + 1);
+        let kept = dice.below(tail + 1);
         self.lost += (tail - kept) as u64;
         let mut left = kept;
         for Scheduled { is_refused, fault, .. } in held {
@@ -257,13 +258,13 @@ impl Log {
         self.faulty.crash(0);
         self.faulty.hold();
         self.epoch += 1;
-        self.faulty.open(0, self.epoch as i32, &self.ends);
-        self.ends.take();
+        self.faulty.open(0, self.epoch as i32, &self.completions);
+        self.completions.take();
         (self.durable_ms, self.told_ms) = (now_ms, now_ms);
         self.epoch
     }
 
-    /// Only the newest record of each key stays, and what is not durable yet.
+    /// Keeps the newest record of each key, and records that are not durable yet.
     pub fn compact(&mut self, now_ms: u64) -> usize {
         self.catch_up(now_ms);
         let mut stored = self.store.lock();
@@ -280,7 +281,7 @@ impl Log {
         removed
     }
 
-    /// What a load makes of it.
+    /// Replays the log into a coordinator.
     pub fn replay(&self, core: &mut Coordinator, planted: Option<Planted>) {
         let forgotten = if planted == Some(Planted::LoadForgetsTheLast) { 2 } else { 0 };
         let count: usize = self.store.lock().entries.iter().map(|entry| entry.records.len()).sum();
@@ -295,7 +296,7 @@ impl Log {
         debug_assert!(read.is_ok(), "one slice has everything");
     }
 
-    /// Whether the log has anything of a group for good.
+    /// Whether the log durably has a group.
     pub fn has_group(&self, group_id: &str, now_ms: u64) -> bool {
         let found = self.newest(now_ms, |_, record| match record {
             Record::Group { group_id: of, value: Some(_) } | Record::Offset { group_id: of, value: Some(_), .. } => {
@@ -306,7 +307,7 @@ impl Log {
         found.is_some()
     }
 
-    /// Whether the newest record of a group that is there for good has this member.
+    /// Whether the newest durable record of a group has this member.
     pub fn has_member(&self, group_id: &str, member_id: &str, now_ms: u64) -> bool {
         let found = self.newest(now_ms, |_, record| match record {
             Record::Group { group_id: of, value } if **of == *group_id => {
@@ -318,7 +319,7 @@ impl Log {
         found.unwrap_or(false)
     }
 
-    /// The epoch in which the plan of a generation was stored for good.
+    /// Returns the epoch that durably stored the plan of a generation.
     pub fn plan_epoch(&self, group_id: &str, generation: i32, now_ms: u64) -> Option<u32> {
         let is_plan = |record: &Record| {
             matches!(record, Record::Group { group_id: of, value: Some(value) }
@@ -329,7 +330,7 @@ impl Log {
         stored.entries.iter().find(|entry| entry.records.iter().any(is_plan)).map(|entry| entry.epoch)
     }
 
-    /// Where an offset was committed last, of what is there for good.
+    /// Returns the latest durable commit of an offset.
     pub fn committed(&self, place: &Committed, offset: i64, now_ms: u64) -> Option<AppendNumber> {
         let (group, name, index) = place;
         self.newest(now_ms, |number, record| match record {
@@ -342,7 +343,7 @@ impl Log {
         })
     }
 
-    /// What `find` makes of the newest durable record that it accepts.
+    /// Returns the first result of `find` over durable records, newest first.
     fn newest<T>(&self, now_ms: u64, find: impl Fn(AppendNumber, &Record) -> Option<T>) -> Option<T> {
         self.catch_up(now_ms);
         let stored = self.store.lock();
@@ -351,18 +352,18 @@ impl Log {
     }
 }
 
-/// A group from outside.
+/// A group as `DescribeGroups` shows it.
 pub struct Described {
     pub state: String,
     pub members: usize,
 }
 
-/// What a core wants done, in order.
+/// Effects of a coordinator, in order.
 #[derive(Default)]
 pub struct Effects {
     pub answers: Vec<(rota_core::Ticket, Option<rota_member::Answer>)>,
     pub appends: Vec<(AppendId, Vec<Record>)>,
-    /// What the operator was told.
+    /// The last description of a group.
     pub described: Option<Described>,
 }
 

@@ -1,9 +1,8 @@
-//! Fewer faults that break the same thing (delta debugging).
+//! Minimises the faults of a violation (delta debugging).
 
 use super::{Options, Report, faults::Fault, run};
 
-/// The report of the world of a seed with as few of these faults as are needed to break what they break together;
-/// `None` if they break nothing.
+/// Returns the report with as few of these faults as still cause the same violation; `None` if they cause none.
 pub fn minimise(seed: u64, faults: &[Fault], options: Options) -> Option<Report> {
     let quiet = Options { lines: false, journal: false, ..options };
     let broken = run(seed, faults, quiet).violation?.id;

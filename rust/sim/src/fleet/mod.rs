@@ -1,4 +1,4 @@
-//! The simulator: real coordinators on several nodes, real members in processes, faults, and no time but its own.
+//! The simulator: real coordinators on several nodes, real members in processes, faults, and virtual time.
 //!
 //! One seed is one world, single-threaded. [`Shape`] says what it is made of, a list of [`Fault`]s what goes wrong; both
 //! are drawn from the seed before anything happens. Everything after that is one queue of happenings, and one line of
@@ -6,7 +6,7 @@
 //!
 //! One thing, one file: [`wires`] (TCP), [`log`] (the fenced log), [`nodes`] (coordinators and their clocks), [`clients`]
 //! (members and applications), [`chaos`] (what each fault does); [`promises`] looks at every answer, [`ledger`] at what
-//! processes were told to read; [`crowd`] at who was let in, [`keeping`] at offsets that expire, [`operator`] at groups
+//! processes were assigned; [`crowd`] at who was let in, [`keeping`] at offsets that expire, [`operator`] at groups
 //! from outside. [`journal`] is for those who want to look for themselves.
 
 mod chaos;
@@ -42,7 +42,7 @@ use std::{
 use rota_core::Ticket;
 use rota_member::{Answer, Request, RequestId, TopicMetadata};
 
-use crate::dice::Dice;
+use crate::dice::Rng;
 use clients::Seat;
 use crowd::Crowd;
 use faults::{Fault, Kind};
@@ -62,89 +62,89 @@ pub use journal::Entry;
 pub use minimise::minimise;
 pub use planted::Planted;
 
-/// No world has nearly as many happenings: one that does goes round in circles.
+/// Limit of events in a world. More means an endless loop.
 const HAPPENINGS_MAX: u64 = 500_000;
 
-/// How a world is run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Only some kinds of faults, which differ from seed to seed.
+    /// Whether each seed uses only some kinds of faults.
     pub swarm: bool,
-    /// Every happening as a line.
+    /// Whether to record every event as a line.
     pub lines: bool,
-    /// What coordinators were told and did, as a journal.
+    /// Whether to record the coordinators' events and effects as a journal.
     pub journal: bool,
-    /// A bug that the checks have to find.
+    /// A planted bug that the checks must find.
     pub planted: Option<Planted>,
 }
 
-/// What broke.
+/// A violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The check: such as `S25`, `L5`, `ownership` or `panic`.
+    /// The id of the check, such as `S25`, `L5`, `ownership` or `panic`.
     pub id: String,
-    /// When.
+    /// World time in milliseconds.
     pub at_ms: u64,
-    /// What was seen.
+    /// Description of the violation.
     pub words: String,
 }
 
-/// What was counted.
+/// Counts of a world.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Entries of the queue that took place.
+    /// Number of events.
     pub happenings: u64,
-    /// Of those, calls of coordinators.
+    /// Number of events of coordinators.
     pub core_events: u64,
-    /// And of members.
+    /// Number of events of members.
     pub member_events: u64,
-    /// How long the world lived.
+    /// Simulated time in milliseconds.
     pub simulated_ms: u64,
-    /// From the end of the chaos until everything was as it should be for good.
+    /// Time from the end of the chaos until everything was settled, in milliseconds.
     pub settled_ms: u64,
-    /// Rebalances that the group with the most of them had after the end of the chaos.
+    /// Rebalances after the end of the chaos, of the group with the most.
     pub settled_rebalances: u64,
-    /// How often members were told what is theirs.
+    /// Number of assignments.
     pub assignments: u64,
-    /// How often applications read.
+    /// Number of reads by applications.
     pub read: u64,
-    /// Partitions that went to another process.
+    /// Number of partitions that moved to another process.
     pub moved: u64,
-    /// Partition-milliseconds that somebody had.
+    /// Sum of ownership times of all partitions, in milliseconds.
     pub held_ms: u64,
-    /// Batches that a crash cut off logs.
+    /// Number of batches that crashes cut off logs.
     pub torn: u64,
-    /// How often faults of each kind struck, and how often that made a difference.
+    /// Number of faults by kind.
     pub struck: BTreeMap<Kind, u64>,
-    /// By kind; one fault may do so often.
+    /// Number of effects of faults by kind; one fault may have several.
     pub effective: BTreeMap<Kind, u64>,
-    /// How often each check looked at something.
+    /// Number of checks by id.
     pub looked: BTreeMap<&'static str, u64>,
 }
 
-/// How a world went.
+/// The result of a world.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Of the world.
+    /// The seed of the world.
     pub seed: u64,
-    /// What went wrong.
+    /// The faults of the world.
     pub faults: Vec<Fault>,
-    /// What was found.
+    /// The violation, if any.
     pub violation: Option<Violation>,
-    /// What was counted.
+    /// Counts.
     pub figures: Figures,
-    /// Empty if they were not asked for.
+    /// Lines; empty unless requested.
     pub lines: Vec<String>,
-    /// By partition; empty if it was not asked for.
+    /// Journals by partition; empty unless requested.
     pub journal: Vec<Vec<Entry>>,
-    /// Who ran, and who had what.
+    /// Processes and ownerships over time.
     pub timeline: Timeline,
 }
 
-/// What happens next.
+/// The next event.
 enum Happening {
     Fault(usize),
-    Ask { wire: WireId, request: RequestId, body: Box<Request> },
+    Body { wire: WireId, request: RequestId, body: Box<Request> },
     Reply { wire: WireId, request: RequestId, answer: Box<Answer> },
     ReadOn { wire: WireId },
     End { wire: WireId },
@@ -165,16 +165,16 @@ enum Happening {
     Inspect,
 }
 
-/// One world.
+/// A world.
 struct Fleet {
     now_ms: u64,
-    dice: Dice,
+    dice: Rng,
     shape: Shape,
     planted: Option<Planted>,
     faults: Vec<Fault>,
     queue: Queue<Happening>,
     topics: BTreeMap<Arc<str>, TopicMetadata>,
-    /// When a topic grew last.
+    /// Time of the last growth of each topic.
     grown_ms: BTreeMap<Arc<str>, u64>,
     nodes: Vec<Node>,
     logs: Vec<Log>,
@@ -182,7 +182,7 @@ struct Fleet {
     owners: Vec<usize>,
     seats: Vec<Seat>,
     wires: Vec<Wire>,
-    /// Until when connections older than this one are held up, by seat and node.
+    /// End of the delay of older connections, by seat and node.
     held_up: BTreeMap<(usize, usize), (u64, WireId)>,
     tickets: u64,
     commits: u64,
@@ -190,11 +190,11 @@ struct Fleet {
     promises: Promises,
     sessions: Sessions,
     crowd: Crowd,
-    /// What the operator knows, by group.
+    /// The operator's knowledge, by group.
     watches: Vec<Watch>,
     ledgers: Vec<Ledger>,
     lives: Vec<Life>,
-    /// Of [`Planted::AssignmentOfAnother`].
+    /// Used by [`Planted::AssignmentOfAnother`].
     last_assignment: Vec<u8>,
     healed_ms: Option<u64>,
     figures: Figures,
@@ -203,14 +203,13 @@ struct Fleet {
     violation: Option<Violation>,
 }
 
-/// What goes wrong in the world of a seed.
+/// Returns the faults of a seed's world.
 pub fn faults_of(seed: u64, swarm: bool) -> Vec<Fault> {
-    let shape = Shape::draw(seed, &mut Dice::new(seed));
-    faults::draw(&mut Dice::new(seed ^ 0xfa17), &shape, swarm)
+    let shape = Shape::draw(seed, &mut Rng::new(seed));
+    faults::draw(&mut Rng::new(seed ^ 0xfa17), &shape, swarm)
 }
 
-/// Runs the world of a seed with these faults. A panic, of a coordinator that finds itself broken or of anything else,
-/// is a violation.
+/// Runs a seed's world with these faults. A panic is a violation.
 pub fn run(seed: u64, faults: &[Fault], options: Options) -> Report {
     let mut fleet = Fleet::new(seed, faults.to_vec(), options);
     let outcome = catch_unwind(AssertUnwindSafe(|| fleet.live()));
@@ -224,12 +223,12 @@ pub fn run(seed: u64, faults: &[Fault], options: Options) -> Report {
 
 impl Fleet {
     fn new(seed: u64, faults: Vec<Fault>, options: Options) -> Fleet {
-        let mut dice = Dice::new(seed);
+        let mut dice = Rng::new(seed);
         let shape = Shape::draw(seed, &mut dice);
         Fleet::of(dice, shape, faults, options)
     }
 
-    fn of(dice: Dice, shape: Shape, faults: Vec<Fault>, options: Options) -> Fleet {
+    fn of(dice: Rng, shape: Shape, faults: Vec<Fault>, options: Options) -> Fleet {
         let owners: Vec<usize> = (0..shape.partitions as usize).map(|at| at % shape.nodes).collect();
         let seats = shape.seats.iter().enumerate().map(|(at, seat)| {
             let topics = shape.groups[seat.group].topics.clone();
@@ -277,7 +276,7 @@ impl Fleet {
         self.look_at_the_end();
     }
 
-    /// Lets things happen until then, or until something is broken.
+    /// Processes events until a time, or until a violation.
     fn go_on(&mut self, until_ms: u64) {
         while self.violation.is_none()
             && let Some((at_ms, what)) = self.queue.pop_until(until_ms)
@@ -309,7 +308,7 @@ impl Fleet {
         }
     }
 
-    /// The process to which something happens: it waits while the process is paused, and comes too late when it is gone.
+    /// Returns the process of an event: the event waits while the process is paused, and is too late when it is gone.
     fn whose(&self, what: &Happening) -> Option<(usize, u32, bool)> {
         match what {
             Happening::Reply { wire, .. } | Happening::Hangup { wire } => {
@@ -326,7 +325,7 @@ impl Fleet {
     fn take_place(&mut self, what: Happening) {
         match what {
             Happening::Fault(at) => self.strike(self.faults[at]),
-            Happening::Ask { wire, request, body } => self.arrive(wire, request, body),
+            Happening::Body { wire, request, body } => self.arrive(wire, request, body),
             Happening::Reply { wire, request, answer } => self.deliver(wire, request, *answer),
             Happening::ReadOn { wire } => self.read_on(wire),
             Happening::End { wire } => self.end_wire(wire),
@@ -354,12 +353,12 @@ impl Fleet {
         &mut self.ledgers[self.shape.seats[self.seats[seat].shape].group]
     }
 
-    /// A check looked at something.
+    /// Counts a check.
     fn look(&mut self, id: &'static str) {
         *self.figures.looked.entry(id).or_default() += 1;
     }
 
-    /// A fault made a difference.
+    /// Counts an effect of a fault.
     fn effective(&mut self, kind: Kind) {
         *self.figures.effective.entry(kind).or_default() += 1;
     }
@@ -369,13 +368,13 @@ impl Fleet {
         self.violation.get_or_insert_with(|| Violation { id: id.to_owned(), at_ms, words });
     }
 
-    /// Logs are loaded, processes start one after the other, and faults are due.
+    /// Loads the logs, and schedules the processes and faults.
     fn begin(&mut self) {
         for partition in 0..self.owners.len() {
             self.load(partition);
         }
         for seat in 0..self.seats.len() {
-            let at_ms = self.dice.roll(3_000) as u64;
+            let at_ms = self.dice.below(3_000) as u64;
             self.queue.push(at_ms, Happening::Start { seat });
         }
         for at in 0..self.faults.len() {

@@ -1,4 +1,4 @@
-//! Nodes: real coordinators, clocks of their own, and partitions that come and go.
+//! Nodes: real coordinators with their own clocks, and partitions that move.
 
 use rota_core::{Coordinator, Now, Phase, SelfCheck, Ticket};
 use rota_journal::{Event, Firing};
@@ -16,10 +16,10 @@ use super::{
 use crate::bridge;
 
 const MILLION: i64 = 1_000_000;
-/// Odd, so that no two tickets give one entropy.
+/// Odd, so that no two tickets give the same entropy.
 const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 
-/// A clock that does not go as the world does.
+/// A clock that deviates from world time.
 #[derive(Clone, Copy, Default)]
 pub struct Clock {
     since_ms: u64,
@@ -29,14 +29,14 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// What it shows.
+    /// Returns the clock's time at a world time.
     pub fn shows(&self, now_ms: u64) -> Now {
         let passed = (now_ms - self.since_ms) as i64;
         let mono_ms = self.shown_ms + (passed + passed * self.drift_ppm / MILLION) as u64;
         Now { mono_ms, wall_ms: WORLD_BEGINS_WALL_MS + self.wall_ms + mono_ms as i64 }
     }
 
-    /// When it will show this.
+    /// Returns the world time when the clock shows `mono_ms`.
     fn will_show(&self, mono_ms: u64, now_ms: u64) -> u64 {
         let missing = mono_ms.saturating_sub(self.shown_ms) as i64;
         let mut at_ms = (self.since_ms + (missing * MILLION / (MILLION + self.drift_ppm)) as u64).max(now_ms);
@@ -46,21 +46,21 @@ impl Clock {
         at_ms
     }
 
-    /// Goes at another speed from now on.
+    /// Changes the clock's speed.
     pub fn drift(&mut self, now_ms: u64, drift_ppm: i64, wall_ms: i64) {
         let shown_ms = self.shows(now_ms).mono_ms;
         *self = Clock { since_ms: now_ms, shown_ms, drift_ppm, wall_ms };
     }
 }
 
-/// One node. It has a coordinator for every partition: those that it does not own say so.
+/// One node. It has a coordinator for every partition; those of other nodes refuse requests.
 pub struct Node {
     pub up: bool,
     pub life: u32,
     pub clock: Clock,
     pub cores: Vec<Coordinator>,
     wake_ms: Vec<u64>,
-    /// Who owns each partition, as far as it has heard.
+    /// Owners of the partitions, as the node knows them.
     pub view: Vec<usize>,
 }
 
@@ -84,11 +84,11 @@ impl Node {
 }
 
 impl Fleet {
-    /// A request that was read.
+    /// Handles a request.
     pub(super) fn serve(&mut self, wire: WireId, request: RequestId, body: Box<Request>) {
         let (seat, node) = (self.wires[wire].seat, self.wires[wire].node);
         let shape = self.seats[seat].shape;
-        // Only new clients have an instance id, with which a process may come back, or have to ask for a member id.
+        // Only new clients have an instance id, or must ask for a member id.
         let is_new_client = self.seats[seat].instance_id.is_some() || self.seats[seat].crash_loop.is_some();
         let version = if is_new_client { bridge::JOIN_VERSION } else { self.shape.seats[shape].join_version };
         let Some(owned) = bridge::to_core(&body, self.seats[seat].name(), version) else {
@@ -120,7 +120,7 @@ impl Fleet {
         }
     }
 
-    /// Something happens to a core, and it wants something done.
+    /// Passes an event to a coordinator and executes its effects.
     pub(super) fn tell(&mut self, node: usize, partition: usize, event: &Event<'_>) -> Option<Described> {
         let mut effects = Effects::default();
         let owner = &mut self.nodes[node];
@@ -136,7 +136,7 @@ impl Fleet {
         described
     }
 
-    /// What a core wants done; then when it wants to be woken.
+    /// Executes a coordinator's effects and schedules its next deadline.
     fn follow(&mut self, node: usize, partition: usize, effects: Effects) {
         self.figures.core_events += 1;
         for (append_id, records) in effects.appends {
@@ -197,7 +197,7 @@ impl Fleet {
         }
     }
 
-    /// A node's clock has changed: everything is due at another time.
+    /// Schedules all deadlines of a node again after its clock changed.
     pub(super) fn wake_all(&mut self, node: usize) {
         for partition in 0..self.owners.len() {
             self.nodes[node].wake_ms[partition] = u64::MAX;
@@ -214,7 +214,7 @@ impl Fleet {
         self.tell(node, partition, &Event::Advanced(Firing::default()));
     }
 
-    /// An append of a core that still is what it was.
+    /// Passes the completion of an append to a coordinator of the same epoch.
     pub(super) fn append_ends(&mut self, partition: usize, number: AppendNumber) {
         let Some((by, result)) = self.logs[partition].end(number, self.now_ms) else { return };
         if by.refused.is_some() && by.epoch == self.logs[partition].epoch {
@@ -240,7 +240,7 @@ impl Fleet {
         }
     }
 
-    /// A node is told that a partition is not its own any more.
+    /// Unloads a partition that the node no longer owns.
     pub(super) fn unload(&mut self, node: usize, partition: usize, epoch: u32) {
         let core = &self.nodes[node].cores[partition];
         if core.epoch() != epoch || !matches!(core.phase(), Phase::Active | Phase::Loading) {
@@ -254,7 +254,7 @@ impl Fleet {
         }
     }
 
-    /// The owner of a partition begins to load it: from now on nobody else can write.
+    /// Starts loading a partition at its owner. From now on no other node can write.
     pub(super) fn load(&mut self, partition: usize) {
         let node = self.owners[partition];
         if !self.nodes[node].up {
@@ -276,7 +276,7 @@ impl Fleet {
         self.tell(node, partition, &Event::Began { config: &config, partition: partition as u32, epoch });
         self.learn(node, partition);
         let life = self.nodes[node].life;
-        let at_ms = self.now_ms + 5 + self.dice.roll(200) as u64;
+        let at_ms = self.now_ms + 5 + self.dice.below(200) as u64;
         self.queue.push(at_ms, Happening::Loaded { node, life, partition, epoch });
     }
 
@@ -296,16 +296,16 @@ impl Fleet {
         self.tell(node, partition, &Event::Loaded { state: &[] });
     }
 
-    /// Nodes hear who owns a partition: the owner at once, the others later.
+    /// Informs nodes of a new owner: the owner at once, the others later.
     fn learn(&mut self, owner: usize, partition: usize) {
         self.nodes[owner].view[partition] = owner;
         for node in 0..self.nodes.len() {
-            let at_ms = self.now_ms + self.dice.roll(400) as u64;
+            let at_ms = self.now_ms + self.dice.below(400) as u64;
             self.queue.push(at_ms, Happening::Learn { node, partition });
         }
     }
 
-    /// A partition gets another owner. The old one hears of it after so long; without that it is unloaded first.
+    /// Moves a partition to another owner. The old one is informed after a delay; without one it unloads first.
     pub(super) fn move_partition(&mut self, partition: usize, to: usize, told_after_ms: Option<u64>) {
         let from = self.owners[partition];
         let Some(to) =
@@ -321,7 +321,7 @@ impl Fleet {
         match told_after_ms {
             None => {
                 self.unload(from, partition, epoch);
-                let at_ms = self.now_ms + self.dice.roll(300) as u64;
+                let at_ms = self.now_ms + self.dice.below(300) as u64;
                 self.queue.push(at_ms, Happening::Load { partition });
             }
             Some(wait_ms) => {
@@ -331,7 +331,7 @@ impl Fleet {
         }
     }
 
-    /// Memory is gone, and with it everybody's connections. Others take over after a while.
+    /// Crashes a node: its memory and connections are lost. Others take over after a while.
     pub(super) fn crash_node(&mut self, node: usize, for_ms: u64) {
         if !std::mem::take(&mut self.nodes[node].up) {
             return;
@@ -344,12 +344,12 @@ impl Fleet {
         for wire in 0..self.wires.len() {
             if self.wires[wire].node == node {
                 self.end_wire(wire);
-                // A process that waits for an answer sees that the node is gone; one that does not, when it asks.
-                let at_ms = self.now_ms + self.dice.roll(50) as u64;
+                // A process with a waiting request notices soon; others at their next request.
+                let at_ms = self.now_ms + self.dice.below(50) as u64;
                 self.queue.push(at_ms, Happening::Hangup { wire });
             }
         }
-        let noticed_ms = self.now_ms + 200 + self.dice.roll(2_000) as u64;
+        let noticed_ms = self.now_ms + 200 + self.dice.below(2_000) as u64;
         self.queue.push(noticed_ms, Happening::Failover { node });
         self.queue.push(self.now_ms + for_ms, Happening::Restart { node });
     }
@@ -365,7 +365,7 @@ impl Fleet {
         }
     }
 
-    /// It is back: what is still its own it loads.
+    /// Restarts a node, which loads the partitions that it still owns.
     pub(super) fn restart_node(&mut self, node: usize) {
         if std::mem::replace(&mut self.nodes[node].up, true) {
             return;

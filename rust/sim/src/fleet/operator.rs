@@ -1,4 +1,4 @@
-//! Somebody who looks at groups from outside, with `DescribeGroups`, every other second.
+//! An operator who describes the groups every two seconds.
 
 use rota_core::{Request, Ticket, request::DescribeGroup};
 use rota_journal::Event;
@@ -6,24 +6,24 @@ use rota_member::Request as Asked;
 
 use super::{Fleet, Happening, heal::slowly, log::Described, shape::APPEND_MS};
 
-/// At the usual pace.
+/// Interval at the usual pace, in milliseconds.
 const PERIOD_MS: u64 = 2_000;
-/// What has to happen at once has happened by then.
+/// Time within which immediate effects happen, in milliseconds.
 const SOON_MS: u64 = 10;
 const VERSION: i16 = 5;
 
-/// What is known of a group.
+/// The known state of a group.
 #[derive(Clone, Copy, Default)]
 pub struct Watch {
-    /// The last look found one member in a Stable group, and nobody has asked to join since. If that member goes, a
-    /// rebalance begins that waits for nobody, whoever may come back with an id (docs/protocol.md §5.1, TRAP-06).
+    /// Whether the last description showed one member in a Stable group, with no join since. If this member leaves, a
+    /// rebalance begins that waits for no member, whichever returns (docs/protocol.md §5.1, TRAP-06).
     pub had_one: bool,
-    /// Since when it has been found waiting without members.
+    /// Since when the group waits without members, in milliseconds.
     without_members_ms: Option<u64>,
 }
 
 impl Fleet {
-    /// Asks for each group, and comes again: soon, if a group waits without members.
+    /// Describes each group and schedules the next time: soon if a group waits without members.
     pub(super) fn inspect(&mut self) {
         for group in 0..self.shape.groups.len() {
             self.look("L1");
@@ -44,7 +44,7 @@ impl Fleet {
         }
         let Watch { had_one, without_members_ms } = &mut self.watches[group];
         let waited_ms = self.now_ms - *without_members_ms.get_or_insert(self.now_ms);
-        // Members that went later are not waited for longer than a join phase lasts, nor is the group's first record.
+        // Members that left later are waited for no longer than a join phase and the group's first record take.
         let most_ms = slowly(u64::from(self.shape.timeouts.rebalance_ms) + u64::from(APPEND_MS));
         if waited_ms > if *had_one { 0 } else { most_ms } {
             self.violated("L1", format!("{} has no members, and waits for them", self.shape.groups[group].id));
@@ -60,7 +60,7 @@ impl Fleet {
         self.tell(self.owners[partition], partition, &asked)
     }
 
-    /// Whether somebody waits for the answer to a JoinGroup.
+    /// Whether a `JoinGroup` waits for its answer.
     fn is_joined(&self, group: usize) -> bool {
         let is_join = |body: &Asked| matches!(body, Asked::JoinGroup { .. });
         self.waiting.values().any(|waiting| waiting.asked.group == group && is_join(&waiting.asked.body))

@@ -1,4 +1,4 @@
-//! What a deploy costs: one group as somebody describes it, restarts as they are planned, and nothing else goes wrong.
+//! The cost of a deployment: a group with planned restarts, without faults.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,37 +9,37 @@ use super::{
     Fault, Fleet, Kind, Options, Report,
     shape::{GroupShape, Limits, SeatShape, Shape, Timeouts},
 };
-use crate::dice::Dice;
+use crate::dice::Rng;
 
-/// One group, and when its processes stop and start.
+/// A group, with the stops and starts of its processes.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many processes.
+    /// Number of processes.
     pub members: usize,
-    /// Of the one topic.
+    /// Number of partitions of the one topic.
     pub partitions: i32,
-    /// Who divides them.
+    /// The assignor.
     pub assignor: Assignor,
-    /// Whether processes have an instance id.
+    /// Whether the members are static.
     pub is_static: bool,
-    /// Their settings.
+    /// Timeouts of the members.
     pub timeouts: Timeouts,
-    /// What happens to whom.
+    /// The restarts.
     pub restarts: Vec<Restart>,
-    /// When the world ends.
+    /// End of the world in milliseconds.
     pub until_ms: u64,
 }
 
-/// One process stops, and starts again.
+/// One process stops and starts again.
 #[derive(Clone, Copy, Debug)]
 pub struct Restart {
-    /// Which.
+    /// Index of the process.
     pub member: usize,
-    /// When it stops.
+    /// Time of the stop in milliseconds.
     pub at_ms: u64,
-    /// How long until it is started.
+    /// Time until the start in milliseconds.
     pub down_ms: u64,
-    /// It closes its member, or it is gone without a word.
+    /// Whether the member leaves the group; otherwise the process just ends.
     pub closes: bool,
 }
 
@@ -65,7 +65,7 @@ impl Plan {
         }
     }
 
-    /// The world of this plan: applications differ in how fast they are from seed to seed, and nothing else does.
+    /// Runs the plan. Only the applications' speed depends on the seed.
     pub fn run(&self, seed: u64) -> Result<Report, ConfigError> {
         let shape = self.shape();
         for seat in 0..self.members {
@@ -78,7 +78,7 @@ impl Plan {
             whom: restart.member,
             whence: 0,
         });
-        let mut fleet = Fleet::of(Dice::new(seed), shape, faults.collect(), Options::default());
+        let mut fleet = Fleet::of(Rng::new(seed), shape, faults.collect(), Options::default());
         fleet.begin();
         fleet.go_on(self.until_ms);
         Ok(fleet.report(seed))

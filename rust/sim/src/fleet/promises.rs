@@ -1,4 +1,4 @@
-//! What coordinators promise with their answers, looked at as each is given (ids of `python/rota/specs/vocabulary.toml`).
+//! Checks each answer against the coordinators' invariants (ids of `python/rota/specs/vocabulary.toml`).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,19 +14,19 @@ use super::{
     wires::WireId,
 };
 
-/// A broken promise: the id, and what was seen.
+/// A violation: the id, and what was observed.
 pub type Broken = (&'static str, String);
 
-/// Who was asked.
+/// The coordinator of a request.
 pub struct Place {
     pub node: usize,
     pub partition: usize,
     pub epoch: u32,
-    /// A newer epoch had begun when the request came.
+    /// Whether a newer epoch had begun when the request arrived.
     pub is_fenced: bool,
 }
 
-/// What was asked.
+/// A request.
 pub struct Asked {
     pub group: usize,
     pub group_id: Arc<str>,
@@ -34,15 +34,15 @@ pub struct Asked {
     pub since_ms: u64,
 }
 
-/// A request that has no answer yet.
+/// A request without an answer.
 pub struct Waiting {
     pub wire: WireId,
     pub request: RequestId,
     pub place: Place,
     pub asked: Asked,
-    /// The group's generation as far as anybody had been told when this came.
+    /// The latest known generation of the group when the request arrived.
     reached: i32,
-    /// Of a fetch: the newest commits that had been acknowledged when this came, and when.
+    /// For a fetch: the newest acknowledged commits when the request arrived, and their times.
     floors: Vec<Option<(AppendNumber, u64)>>,
 }
 
@@ -52,41 +52,41 @@ impl Waiting {
     }
 }
 
-/// What a fetch says of a partition.
+/// The result of a fetch for a partition.
 type FoundOffset = (Partition, Result<Option<Offset>, ErrorCode>);
 
 /// A generation of a group in one incarnation of its coordinator.
 type Round = (usize, u32, i32);
 
-/// What was told of one round.
+/// The answers of one generation.
 #[derive(Default)]
-struct Told {
+struct Answers {
     protocol: String,
     leader: String,
     leaders: Vec<String>,
     plan: Option<BTreeMap<String, Vec<u8>>>,
 }
 
-/// All that was told.
+/// All answers so far.
 #[derive(Default)]
 pub struct Promises {
-    rounds: BTreeMap<Round, Told>,
+    rounds: BTreeMap<Round, Answers>,
     reached: BTreeMap<(usize, u32), i32>,
     assignments: BTreeMap<(usize, i32), BTreeMap<String, Vec<u8>>>,
     plan_epochs: BTreeMap<(usize, i32), u32>,
     instances: BTreeMap<String, String>,
     acknowledged: BTreeMap<Committed, (AppendNumber, u64)>,
-    /// In worlds in which offsets expire.
+    /// The check of expiry, in worlds with retention.
     keeping: Option<Keeping>,
-    /// Groups whose members have read other topics.
+    /// Groups whose members have changed their subscription.
     resubscribed: BTreeSet<usize>,
-    /// Generations of each group that somebody was told.
+    /// Number of known generations by group.
     begun: BTreeMap<usize, u64>,
-    /// When the leader of a generation was told to plan.
+    /// When the leader of each generation was asked to plan.
     planned_ms: BTreeMap<(usize, i32), u64>,
-    /// When a static member of a generation was replaced last, without another generation.
+    /// When a static member was last replaced within a generation.
     replaced_ms: BTreeMap<(usize, i32), u64>,
-    /// How often each was looked at.
+    /// Number of checks by id.
     pub looked: BTreeMap<&'static str, u64>,
 }
 
@@ -95,12 +95,12 @@ fn broken<T>(id: &'static str, words: String) -> Result<T, Broken> {
 }
 
 impl Promises {
-    /// In a world in which offsets expire, or one in which they do not.
+    /// Creates the checks of a world with or without retention.
     pub fn new(offsets_expire: bool) -> Promises {
         Promises { keeping: offsets_expire.then(Keeping::default), ..Promises::default() }
     }
 
-    /// Members of a group read other topics from now on: offsets of those that nobody reads may expire.
+    /// Records that members changed their subscription: offsets of topics without a subscriber may expire.
     pub fn resubscribed(&mut self, group: usize) {
         self.resubscribed.insert(group);
     }
@@ -110,7 +110,7 @@ impl Promises {
         self.resubscribed.contains(&group)
     }
 
-    /// A group is gone for good, and begins anew if it does.
+    /// Records a durable deletion of a group, which then starts again.
     pub fn deleted(&mut self, group: usize) {
         self.rounds.retain(|(of, ..), _| *of != group);
         self.reached.retain(|(of, _), _| *of != group);
@@ -120,12 +120,12 @@ impl Promises {
         self.replaced_ms.retain(|(of, _), _| *of != group);
     }
 
-    /// How many generations of a group began, as far as anybody was told.
+    /// Returns the number of known generations of a group.
     pub fn begun(&self, group: usize) -> u64 {
         self.begun.get(&group).copied().unwrap_or(0)
     }
 
-    /// Whether anybody was told of a generation of the group as it is: it is in the log for good then (S26).
+    /// Whether any answer named a generation of the current group, which is then durable (S26).
     pub fn was_told(&self, group: usize) -> bool {
         self.reached.range((group, 0)..=(group, u32::MAX)).next().is_some()
     }
@@ -134,7 +134,7 @@ impl Promises {
         *self.looked.entry(id).or_default() += 1;
     }
 
-    /// Notes what has to be known when the answer comes.
+    /// Records the state needed when the answer arrives.
     pub fn submitted(&mut self, mut waiting: Waiting) -> Waiting {
         let Asked { group, group_id, body, .. } = &waiting.asked;
         if let Some(keeping) = &mut self.keeping {
@@ -157,7 +157,7 @@ impl Promises {
         waiting
     }
 
-    /// Looks at an answer.
+    /// Checks an answer.
     pub fn answered(&mut self, to: &Waiting, answer: &Answer, log: &Log, now_ms: u64) -> Result<(), Broken> {
         if let Some(keeping) = &mut self.keeping {
             keeping.answered(to, answer, now_ms)?;
@@ -176,7 +176,7 @@ impl Promises {
             ) => {
                 self.look("S26");
                 let Some(epoch) = log.plan_epoch(group_id, *generation, now_ms) else {
-                    let words = format!("{member_id} was told of generation {generation}, which the log does not have");
+                    let words = format!("{member_id} got generation {generation}, which the log does not have");
                     return broken("S26", words);
                 };
                 self.plan_epochs.entry((*group, *generation)).or_insert(epoch);
@@ -214,7 +214,7 @@ impl Promises {
         }
     }
 
-    /// Looks at a fetch that went well.
+    /// Checks a successful fetch.
     fn fetched(&mut self, to: &Waiting, offsets: &[FoundOffset], log: &Log, now_ms: u64) -> Result<(), Broken> {
         let Asked { group, group_id, .. } = &to.asked;
         self.look("S25");
@@ -238,7 +238,7 @@ impl Promises {
         Ok(())
     }
 
-    /// Looks at a join that went well.
+    /// Checks a successful join.
     fn joined(&mut self, group: usize, to: &Waiting, answer: &Answer, log: &Log, now_ms: u64) -> Result<(), Broken> {
         let Answer::JoinGroup { generation, protocol_name, leader, member_id, members, skip_assignment, .. } = answer
         else {
@@ -247,7 +247,7 @@ impl Promises {
         self.look("S26");
         let group_id = &to.asked.group_id;
         if !log.has_group(group_id, now_ms) {
-            return broken("S26", format!("{member_id} was told of {group_id}, which the log does not have"));
+            return broken("S26", format!("{member_id} got an answer about {group_id}, which the log does not have"));
         }
         let takes_over = self.plan_epochs.contains_key(&(group, *generation)) && to.place.epoch == log.epoch;
         if takes_over && !log.has_member(group_id, member_id, now_ms) {
@@ -256,14 +256,14 @@ impl Promises {
         self.look("S4");
         let reached = self.reached.entry((group, to.place.epoch)).or_default();
         if *generation < *reached {
-            return broken("S4", format!("{member_id} was told generation {generation} after {reached}"));
+            return broken("S4", format!("{member_id} got generation {generation} after {reached}"));
         }
         *reached = *generation;
         if self.plan_epochs.contains_key(&(group, *generation)) {
             self.replaced_ms.insert((group, *generation), now_ms);
         }
         self.look("S9");
-        // One that was replaced before it was told is known by its id only, which begins with the instance (§9).
+        // A member replaced before its answer is known by its id only, which starts with the instance id (§9).
         let is_of = |id: &str, other: &str| {
             let instance = self.instances.get(other).and_then(|of| of.strip_prefix(&**group_id)?.strip_prefix('/'));
             instance.and_then(|instance| id.strip_prefix(instance)).is_some_and(|rest| rest.starts_with('-'))
@@ -312,23 +312,23 @@ impl Promises {
         let told = self.assignments.entry((group, generation)).or_default();
         let before = told.entry(member_id.to_owned()).or_insert_with(|| assignment.to_vec());
         if before != assignment {
-            return broken("S4", format!("{member_id} was told two assignments of generation {generation}"));
+            return broken("S4", format!("{member_id} got two assignments of generation {generation}"));
         }
         Ok(())
     }
 
-    /// The epoch in which the plan of a generation was stored.
+    /// Returns the epoch that stored the plan of a generation.
     pub fn plan_epoch(&self, group: usize, generation: i32) -> Option<u32> {
         self.plan_epochs.get(&(group, generation)).copied()
     }
 
-    /// When a generation was planned, and when a static member of it was replaced last, if one was.
+    /// Returns when a generation was planned, and when a static member of it was last replaced.
     pub fn replaced(&self, group: usize, generation: i32) -> Option<(u64, u64)> {
         let of = (group, generation);
         Some((*self.planned_ms.get(&of)?, *self.replaced_ms.get(&of)?))
     }
 
-    /// All that was acknowledged, as far as it has to be there.
+    /// Iterates over acknowledged offsets that must be present.
     pub fn acknowledged(&self) -> impl Iterator<Item = (&Committed, AppendNumber)> {
         self.acknowledged.iter().map(|(what, (number, _))| (what, *number))
     }

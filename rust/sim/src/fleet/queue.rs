@@ -1,4 +1,4 @@
-//! What will happen, by time and then by the order in which it was decided: the only order there is.
+//! Events by time, then by the order of scheduling.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -47,13 +47,13 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// It will happen then; what was decided for the same time before comes first.
+    /// Schedules an event, after earlier ones of the same time.
     pub fn push(&mut self, at_ms: u64, what: T) {
         self.heap.push(Entry { at_ms, order: self.decided, what });
         self.decided += 1;
     }
 
-    /// What is next, and when, if that is not after `end_ms`.
+    /// Takes the next event, with its time, if it is not after `end_ms`.
     pub fn pop_until(&mut self, end_ms: u64) -> Option<(u64, T)> {
         if self.heap.peek()?.at_ms > end_ms {
             return None;

@@ -1,26 +1,26 @@
-//! Many worlds.
+//! Runs many worlds.
 
 use std::collections::BTreeMap;
 
 use super::{Figures, Options, Report, faults::Kind, faults_of, run};
 
-/// What many worlds came to.
+/// The results of many worlds.
 #[derive(Clone, Debug, Default)]
 pub struct Total {
-    /// How many were run.
+    /// Number of worlds.
     pub seeds: u64,
-    /// The sums.
+    /// Sums of the counts.
     pub figures: Figures,
-    /// The longest that it took to settle.
+    /// The longest time to settle in milliseconds.
     pub settled_ms_max: u64,
-    /// The most rebalances of one group that it took.
+    /// The most rebalances of one group until settled.
     pub settled_rebalances_max: u64,
-    /// The first world that broke.
+    /// The first world with a violation.
     pub broken: Option<Report>,
 }
 
 impl Total {
-    /// One world more.
+    /// Adds the result of a world.
     pub fn add(&mut self, report: Report) {
         self.seeds += 1;
         self.settled_ms_max = self.settled_ms_max.max(report.figures.settled_ms);
@@ -49,7 +49,7 @@ impl Total {
         add_counts(&mut all.looked, &more.looked);
     }
 
-    /// Kinds of faults that never made a difference.
+    /// Returns the kinds of faults without any effect.
     pub fn without_effect(&self) -> Vec<Kind> {
         let none = |kind: &Kind| !self.figures.effective.contains_key(kind);
         Kind::ALL.iter().copied().filter(none).collect()
@@ -62,7 +62,7 @@ fn add_counts<K: Ord + Copy>(all: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>
     }
 }
 
-/// Runs the worlds of these seeds, up to the first that breaks.
+/// Runs the worlds of these seeds, up to the first violation.
 pub fn run_all(seeds: std::ops::Range<u64>, options: Options) -> Total {
     let mut total = Total::default();
     for seed in seeds {

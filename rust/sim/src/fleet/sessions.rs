@@ -1,4 +1,5 @@
-//! Who may be unknown already: nobody whose session the coordinator has just begun anew (S20, S30, docs/protocol.md §7).
+//! Checks that no member is unknown too early: not within a session that the coordinator has just restarted (S20, S30,
+//! docs/protocol.md §7).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,41 +11,41 @@ use super::{
     shape::Timeouts,
 };
 
-/// What a member was told last, by the node's clock that told it.
+/// The last answers to a member, by its node's clock.
 #[derive(Clone, Copy, Default)]
-struct Heard {
+struct LastAnswers {
     epoch: u32,
-    /// It has its assignment, and was told so after its last join.
+    /// Whether it has its assignment of the current generation.
     has_plan: bool,
-    /// When it was last told that all is well; `None`: since then it left, or was replaced.
+    /// Time of the last successful answer; `None` after it left or was replaced.
     well_ms: Option<u64>,
 }
 
-/// All members that ever were.
+/// All members of a world.
 #[derive(Default)]
 pub struct Sessions {
-    heard: BTreeMap<String, Heard>,
-    /// The member that an instance has now.
+    heard: BTreeMap<String, LastAnswers>,
+    /// Current member id of each instance.
     of_instance: BTreeMap<(usize, String), String>,
-    /// Everybody who was ever let into a generation.
+    /// Members that were ever in a generation.
     known: BTreeSet<String>,
-    /// How often somebody was told that it is unknown.
+    /// Number of answers with `UNKNOWN_MEMBER_ID`.
     pub looked: u64,
 }
 
 impl Sessions {
-    /// Whether this asks for the first join of a dynamic member.
+    /// Whether this is the first join of a dynamic member.
     pub fn is_new(&self, body: &Request) -> bool {
         matches!(body, Request::JoinGroup { member_id, instance_id: None, .. } if !self.known.contains(member_id))
     }
 
-    /// Looks at an answer; the time is that of the coordinator's clock.
+    /// Checks an answer, at the time of the coordinator's clock.
     pub fn answered(&mut self, to: &Waiting, answer: &Answer, timeouts: &Timeouts, now_ms: u64) -> Result<(), Broken> {
         let epoch = to.place.epoch;
         match (&*to.asked.body, answer) {
             (Request::JoinGroup { instance_id, .. }, Answer::JoinGroup { error: ErrorCode::None, member_id, .. }) => {
                 self.known.insert(member_id.clone());
-                self.heard.insert(member_id.clone(), Heard { epoch, has_plan: false, well_ms: None });
+                self.heard.insert(member_id.clone(), LastAnswers { epoch, has_plan: false, well_ms: None });
                 if let Some(instance_id) = instance_id {
                     let of = (to.asked.group, instance_id.clone());
                     if let Some(old) = self.of_instance.insert(of, member_id.clone()).filter(|old| old != member_id) {
@@ -54,13 +55,13 @@ impl Sessions {
             }
             (Request::SyncGroup { member_id, .. }, Answer::SyncGroup { error: ErrorCode::None, .. }) => {
                 if let Some(heard) = self.heard.get_mut(member_id) {
-                    *heard = Heard { epoch, has_plan: true, well_ms: None };
+                    *heard = LastAnswers { epoch, has_plan: true, well_ms: None };
                 }
             }
             (Request::LeaveGroup { member_id, .. }, _) => {
                 self.heard.remove(member_id);
             }
-            // Not commits: they are answered when the log has them, long after the session began anew.
+            // Not commits: their answers come after the append, long after the session restarted.
             (Request::Heartbeat { member_id, instance_id, .. }, Answer::Heartbeat(error)) => {
                 let Some(heard) = self.heard.get_mut(member_id).filter(|heard| heard.has_plan && heard.epoch == epoch)
                 else {
@@ -73,7 +74,8 @@ impl Sessions {
                     && let Some(well_ms) = heard.well_ms
                 {
                     self.looked += 1;
-                    // A join phase may have begun at once: it drops absent dynamic members; static ones owe a sync then.
+                    // A join phase may have begun at once. It removes absent dynamic members; static ones then miss a
+                    // sync.
                     let phases = if instance_id.is_some() { 2 } else { 1 };
                     let least_ms = u64::from(timeouts.session_ms.min(phases * timeouts.rebalance_ms));
                     if now_ms < well_ms + least_ms {
@@ -87,7 +89,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// A process has asked to leave, or another with its instance to join: what follows may be the end of it.
+    /// Records that a process leaves, or another one joins with its instance id: it may be removed.
     pub fn asked(&mut self, body: &Request, group: usize) {
         match body {
             Request::JoinGroup { member_id, instance_id: Some(instance_id), .. } => {

@@ -1,77 +1,77 @@
-//! What a world is made of before anything goes wrong: drawn from the seed alone.
+//! The shape of a world without faults, drawn from the seed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use rota_assign::Assignor;
 use rota_member::{Config, Strategy, TopicMetadata};
 
-use crate::dice::Dice;
+use crate::dice::Rng;
 
-/// How long things go wrong.
+/// Duration of the chaos in milliseconds.
 const CHAOS_MS: u64 = 90_000;
-/// Members' settings: small, so that much happens.
+/// Session timeout of members in milliseconds; small, so that much happens.
 const SESSION_MS: u32 = 6_000;
 const HEARTBEAT_MS: u32 = 1_500;
-/// Also the rebalance timeout.
+/// Rebalance timeout of members in milliseconds.
 const REBALANCE_MS: u32 = 12_000;
-/// A slow world's pace: its join phases may take longer than the five minutes that a new member has.
+/// The pace of a slow world: its join phases may exceed the five minutes of a new member.
 const SLOW: u32 = 100;
-/// An answer is waited for.
+/// Request timeout in milliseconds.
 pub const REQUEST_MS: u32 = 8_000;
 const API_MS: u32 = 10_000;
-/// How often a leader looks at the topics.
+/// Interval of a leader's metadata requests in milliseconds.
 pub const METADATA_MS: u32 = 10_000;
 const AUTO_COMMIT_MS: u32 = 2_000;
-/// An append is waited for.
+/// Append timeout in milliseconds.
 pub const APPEND_MS: u32 = 5_000;
-/// How often expired offsets are looked for, in worlds in which they expire.
+/// Interval of the cleaner in milliseconds, in worlds with retention.
 const CLEANER_MS: u64 = 2_000;
-/// What a wall clock shows when a world begins.
+/// Wall time at the start of a world in milliseconds.
 pub const WORLD_BEGINS_WALL_MS: i64 = 1_700_000_000_000;
-/// No world has more of `__consumer_offsets`.
+/// Maximum partitions of `__consumer_offsets` in a world.
 pub const PARTITIONS_MAX: u32 = 4;
 
-/// One group as it is meant to be.
+/// The shape of a group.
 #[derive(Clone, Debug)]
 pub struct GroupShape {
-    /// Its name.
+    /// The group id.
     pub id: Arc<str>,
-    /// What its members offer.
+    /// The assignors that its members offer.
     pub strategies: Vec<Assignor>,
     /// Topics that its members may subscribe to.
     pub topics: Vec<Arc<str>>,
 }
 
 impl GroupShape {
-    /// Whether its members keep what does not move.
+    /// Whether the group uses the cooperative protocol.
     pub fn is_cooperative(&self) -> bool {
         self.strategies == [Assignor::CooperativeSticky]
     }
 }
 
-/// One place for a process.
+/// The shape of a seat.
 #[derive(Clone, Debug)]
 pub struct SeatShape {
-    /// Which group.
+    /// Index of the group.
     pub group: usize,
-    /// Of a static member.
+    /// The instance id of a static member.
     pub instance_id: Option<String>,
-    /// Commits by the clock, or by itself.
+    /// Whether offsets are committed automatically.
     pub auto_commit: bool,
-    /// The age of its client, by the version of its `JoinGroup`.
+    /// The client's version of `JoinGroup`.
     pub join_version: i16,
 }
 
-/// What members and coordinators wait for.
+/// Timeouts of members and coordinators.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// Of members.
+    /// Session timeout in milliseconds.
     pub session_ms: u32,
-    /// Of members.
+    /// Heartbeat interval in milliseconds.
     pub heartbeat_ms: u32,
-    /// Between two polls; also the rebalance timeout.
+    /// Maximum poll interval and rebalance timeout in milliseconds.
     pub rebalance_ms: u32,
-    /// Of coordinators, before the first generation.
+    /// Initial rebalance delay of coordinators in milliseconds.
     pub initial_delay_ms: u32,
 }
 
@@ -86,58 +86,56 @@ impl Timeouts {
     }
 }
 
-/// What the coordinators of some worlds limit.
+/// Limits of the coordinators in some worlds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// `group.max.size`: as many as the largest group has processes, so that only those that are gone without a word
-    /// are too many.
+    /// `group.max.size`: the number of processes in the largest group, so that only crashed ones exceed it.
     pub group_size: Option<u32>,
     /// `group_max_pending_members`.
     pub pending_ids: Option<u32>,
-    /// Offsets are kept for a minute after their group has no use for them: what makes one old is a wall clock that
-    /// jumps.
+    /// Whether offsets expire after a minute without use. Jumping wall clocks make them old.
     pub retention: bool,
 }
 
 impl Limits {
-    fn draw(dice: &mut Dice, groups: usize, seats: &[SeatShape], pace: u32) -> Limits {
+    fn draw(dice: &mut Rng, groups: usize, seats: &[SeatShape], pace: u32) -> Limits {
         let size = |group: usize| seats.iter().filter(|seat| seat.group == group).count() as u32;
         Limits {
             group_size: dice.chance(20).then(|| (0..groups).map(size).max()).flatten(),
             pending_ids: dice.chance(20).then_some(1),
-            // A minute is nothing in a slow world.
+            // A minute is too short in a slow world.
             retention: dice.chance(15) && pace == 1,
         }
     }
 }
 
-/// A whole world.
+/// The shape of a world.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// How many.
+    /// Number of nodes.
     pub nodes: usize,
-    /// Of `__consumer_offsets`.
+    /// Number of partitions of `__consumer_offsets`.
     pub partitions: u32,
-    /// With how many partitions they begin.
+    /// Topics with their initial partitions.
     pub topics: BTreeMap<Arc<str>, TopicMetadata>,
-    /// One to three.
+    /// One to three groups.
     pub groups: Vec<GroupShape>,
-    /// Of all groups.
+    /// Seats of all groups.
     pub seats: Vec<SeatShape>,
-    /// By the pace, in a drawn world.
+    /// Timeouts, scaled by the pace in a drawn world.
     pub timeouts: Timeouts,
-    /// How many times slower than usual processes are: what their members wait for, what their applications do, and
-    /// how long things go wrong. Coordinators, logs and connections are as fast as ever.
+    /// Factor by which processes are slower than usual: timeouts of members, work of applications and the chaos.
+    /// Coordinators, logs and connections keep their speed.
     pub pace: u32,
-    /// Of coordinators.
+    /// Limits of the coordinators.
     pub limits: Limits,
 }
 
 impl Shape {
-    /// The world of a seed. No other has groups of the same names.
-    pub fn draw(seed: u64, dice: &mut Dice) -> Shape {
+    /// Draws the world of a seed. Its group ids are unique.
+    pub fn draw(seed: u64, dice: &mut Rng) -> Shape {
         let names: Vec<Arc<str>> = ["orders", "payments", "stock"].map(Arc::from).to_vec();
-        let size = |dice: &mut Dice| TopicMetadata { partitions: 1 + dice.roll(4) as i32, racks: Vec::new() };
+        let size = |dice: &mut Rng| TopicMetadata { partitions: 1 + dice.below(4) as i32, racks: Vec::new() };
         let topics = names.iter().map(|name| (name.clone(), size(dice))).collect();
         let assignors: [&[Assignor]; 6] = [
             &[Assignor::Range],
@@ -147,17 +145,17 @@ impl Shape {
             &[Assignor::CooperativeSticky],
             &[Assignor::CooperativeSticky, Assignor::Range],
         ];
-        let groups: Vec<GroupShape> = (0..=dice.roll(3))
+        let groups: Vec<GroupShape> = (0..=dice.below(3))
             .map(|at| GroupShape {
                 id: format!("w{seed}-g{at}").into(),
                 strategies: dice.pick(&assignors).to_vec(),
-                topics: names[..=dice.roll(names.len())].to_vec(),
+                topics: names[..=dice.below(names.len())].to_vec(),
             })
             .collect();
         let mut seats = Vec::new();
         for group in 0..groups.len() {
             let is_old = dice.chance(10);
-            let size = if dice.chance(10) { 1 } else { 2 + dice.roll(3) };
+            let size = if dice.chance(10) { 1 } else { 2 + dice.below(3) };
             for at in 0..size {
                 let instance_id = (!is_old && dice.chance(40)).then(|| format!("g{group}-i{at}"));
                 let join_version = match instance_id {
@@ -168,18 +166,18 @@ impl Shape {
                 seats.push(SeatShape { group, instance_id, auto_commit: dice.chance(50), join_version });
             }
         }
-        let (nodes, partitions) = (2 + dice.roll(2), 2 + dice.roll(PARTITIONS_MAX as usize - 1) as u32);
+        let (nodes, partitions) = (2 + dice.below(2), 2 + dice.below(PARTITIONS_MAX as usize - 1) as u32);
         let pace = if dice.chance(3) { SLOW } else { 1 };
         let limits = Limits::draw(dice, groups.len(), &seats, pace);
         Shape { nodes, partitions, topics, groups, seats, timeouts: Timeouts::at(pace), pace, limits }
     }
 
-    /// How long things go wrong.
+    /// Returns the duration of the chaos in milliseconds.
     pub fn chaos_ms(&self) -> u64 {
         CHAOS_MS * u64::from(self.pace)
     }
 
-    /// The settings of a member in this seat.
+    /// Returns the settings of a member in this seat.
     pub fn config(&self, seat: usize, instance_id: Option<String>, seed: u64) -> Config {
         let shape = &self.seats[seat];
         let group = &self.groups[shape.group];
@@ -198,7 +196,7 @@ impl Shape {
         }
     }
 
-    /// The settings of the coordinators.
+    /// Returns the settings of the coordinators.
     pub fn core_config(&self) -> rota_core::Config {
         let usual = rota_core::Config::default();
         let Limits { group_size, pending_ids, retention } = self.limits;

@@ -1,45 +1,45 @@
-//! Who ran when, and who had what: for drawings, and for figures of time.
+//! Processes and ownerships over time, for drawings and figures.
 
 use rota_member::Partition;
 
 use super::{Fleet, ledger::Process};
 
-/// One process, from its start to its end.
+/// One process, from start to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// Its place, and which life there.
+    /// Its seat and life.
     pub process: Process,
     /// Its client id.
     pub name: String,
-    /// The group, by its number.
+    /// Index of the group.
     pub group: usize,
-    /// When it started.
+    /// Start in milliseconds.
     pub from_ms: u64,
-    /// When it was gone, or the world ended.
+    /// End of the process or the world in milliseconds.
     pub to_ms: u64,
 }
 
-/// A process had a partition, from one assignment to the next, or until it gave it up.
+/// An ownership, from one assignment to the next or to the revocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
-    /// Who.
+    /// The process.
     pub process: Process,
-    /// What.
+    /// The partition.
     pub partition: Partition,
-    /// By the assignment of this generation.
+    /// The generation of the assignment.
     pub generation: i32,
-    /// Since when.
+    /// Start in milliseconds.
     pub from_ms: u64,
-    /// Until when.
+    /// End in milliseconds.
     pub to_ms: u64,
 }
 
-/// All of a world.
+/// All processes and ownerships of a world.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timeline {
-    /// By start.
+    /// Processes by start.
     pub lives: Vec<Life>,
-    /// By group, then by end.
+    /// Ownerships by group, then by end.
     pub owned: Vec<Owned>,
 }
 
@@ -58,7 +58,7 @@ impl Fleet {
         }
     }
 
-    /// What is known at the end of the world, when everything ends.
+    /// Returns the timeline at the end of the world.
     pub(super) fn timeline(&mut self) -> Timeline {
         let now_ms = self.now_ms;
         let mut lives = std::mem::take(&mut self.lives);

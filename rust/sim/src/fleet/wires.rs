@@ -1,5 +1,5 @@
-//! TCP as it is: a connection keeps order and says nothing twice. What happens to it is that it ends, that it swallows
-//! what is sent, and that it is late; what a new connection says may overtake what an old one still carries.
+//! Connections like TCP: in order and without duplicates. A connection may end, swallow messages, or be slow, and a new
+//! connection may overtake an old one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,10 +8,10 @@ use rota_member::{Answer, Event, Node, Request, RequestId, To};
 
 use super::{Fleet, Happening, faults::Kind};
 
-/// Names one connection; never used again.
+/// Identifies one connection; never reused.
 pub type WireId = usize;
 
-/// What a client has connections for.
+/// The use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Use {
     /// To any broker.
@@ -29,11 +29,11 @@ pub struct Wire {
     purpose: Use,
     client_open: bool,
     server_open: bool,
-    /// It swallows everything.
+    /// Whether it swallows all messages.
     dead: bool,
     up_ms: u64,
     down_ms: u64,
-    /// What the server has read and not answered: it reads nothing else meanwhile (docs/protocol.md §17.1).
+    /// The request that waits for its answer; the server reads no further meanwhile (docs/protocol.md §17.1).
     parked: Option<Ticket>,
     behind: VecDeque<(RequestId, Box<Request>)>,
 }
@@ -64,13 +64,13 @@ impl Fleet {
         if self.wires[wire].dead {
             self.effective(Kind::HalfOpen);
         } else {
-            self.queue.push(at_ms, Happening::Ask { wire, request, body: Box::new(body) });
+            self.queue.push(at_ms, Happening::Body { wire, request, body: Box::new(body) });
         }
     }
 
     fn connect(&mut self, seat: usize, purpose: Use) -> WireId {
         let node = match purpose {
-            Use::Any => self.dice.roll(self.nodes.len()),
+            Use::Any => self.dice.below(self.nodes.len()),
             Use::Coordinator(node) => node,
         };
         let wire = self.wires.len();
@@ -92,10 +92,10 @@ impl Fleet {
         wire
     }
 
-    /// When something that is sent now arrives. New connections take another way than those that are held up.
+    /// Returns when a message sent now arrives. New connections are not affected by a delay of older ones.
     fn latency(&mut self, wire: WireId) -> u64 {
         let Wire { seat, node, .. } = self.wires[wire];
-        let usual = self.now_ms + 1 + self.dice.roll(5) as u64;
+        let usual = self.now_ms + 1 + self.dice.below(5) as u64;
         match self.held_up.get(&(seat, node)) {
             Some(&(until_ms, before)) if wire < before && until_ms > self.now_ms => {
                 self.effective(Kind::Delay);
@@ -105,7 +105,7 @@ impl Fleet {
         }
     }
 
-    /// A request reaches its node.
+    /// Delivers a request to its node.
     pub(super) fn arrive(&mut self, id: WireId, request: RequestId, body: Box<Request>) {
         let wire = &mut self.wires[id];
         let node = wire.node;
@@ -128,7 +128,7 @@ impl Fleet {
         self.read_on(id);
     }
 
-    /// Reads what waits behind answers that are out.
+    /// Reads requests that waited for earlier answers.
     pub(super) fn read_on(&mut self, id: WireId) {
         while self.wires[id].parked.is_none()
             && self.wires[id].server_open
@@ -142,7 +142,7 @@ impl Fleet {
         self.wires[id].parked = Some(ticket);
     }
 
-    /// An answer goes on its way, if there still is one.
+    /// Sends an answer, if the connection is still open.
     pub(super) fn reply(&mut self, id: WireId, request: RequestId, answer: Answer) {
         let at_ms = self.latency(id);
         let wire = &mut self.wires[id];
@@ -155,7 +155,7 @@ impl Fleet {
         self.queue.push(at_ms, Happening::Reply { wire: id, request, answer: Box::new(answer) });
     }
 
-    /// An answer reaches its process.
+    /// Delivers an answer to its process.
     pub(super) fn deliver(&mut self, id: WireId, request: RequestId, answer: Answer) {
         let wire = &self.wires[id];
         let seat = wire.seat;
@@ -168,7 +168,7 @@ impl Fleet {
         }
     }
 
-    /// The client hears that its connection is gone.
+    /// Informs the client that its connection ended.
     pub(super) fn hang_up(&mut self, id: WireId) {
         let wire = &mut self.wires[id];
         if wire.dead || !std::mem::take(&mut wire.client_open) {
@@ -179,7 +179,7 @@ impl Fleet {
         self.happen(seat, Event::Disconnected(name_of(purpose)));
     }
 
-    /// The client closes: what it sent before arrives all the same, and only then the server hears of the end.
+    /// Closes the client's side: messages sent before still arrive, then the server is informed.
     pub(super) fn close(&mut self, seat: usize, to: &To) {
         let purpose = match to {
             To::Any => Use::Any,
@@ -206,19 +206,19 @@ impl Fleet {
         }
     }
 
-    /// The server hears of the end. What it has not read by then it never reads.
+    /// Informs the server of the end. It never reads the remaining messages.
     pub(super) fn end_wire(&mut self, id: WireId) {
         self.wires[id].server_open = false;
         self.wires[id].behind.clear();
     }
 
-    /// A connection on which a node neither reads nor owes an answer.
+    /// Returns a connection on which a node neither reads nor owes an answer.
     pub(super) fn mute_wire(&self) -> Option<WireId> {
         let owes = |ticket: &Ticket| self.waiting.contains_key(ticket);
         self.wires.iter().position(|wire| wire.server_open && wire.parked.is_some_and(|ticket| !owes(&ticket)))
     }
 
-    /// The connections of a process to a node that are open.
+    /// Returns the open connections of a process to a node.
     fn between(&self, seat: usize, node: usize) -> Vec<WireId> {
         let wires: &BTreeMap<Use, WireId> = &self.seats[seat].wires;
         wires.values().copied().filter(|id| self.wires[*id].node == node && !self.wires[*id].dead).collect()
@@ -228,7 +228,7 @@ impl Fleet {
         for id in self.between(seat, node) {
             self.effective(Kind::Cut);
             self.end_wire(id);
-            let at_ms = self.now_ms + self.dice.roll(3) as u64;
+            let at_ms = self.now_ms + self.dice.below(3) as u64;
             self.queue.push(at_ms, Happening::Hangup { wire: id });
         }
     }
