@@ -8,7 +8,7 @@ use std::{env, process::ExitCode, time::Duration};
 
 use rota_bench::{
     BenchError,
-    churn::{self, ChurnPlan, Churned},
+    churn::{self, ChurnPlan, ChurnResult},
     passes::{LONG, STEPS},
 };
 use rustix::time::{ClockId, clock_gettime};
@@ -71,7 +71,7 @@ fn run(words: &[String]) -> Result<(), BenchError> {
 }
 
 /// Says of another run, whose steps were timed, what its long passes are made of.
-fn look_inside(churned: &Churned) {
+fn look_inside(churned: &ChurnResult) {
     let passes = &churned.passes;
     let share = passes.in_coordinator().as_secs_f64() / passes.took.as_secs_f64().max(f64::MIN_POSITIVE);
     println!(

@@ -65,18 +65,18 @@ fn append(partition: i32, id: u64) -> Append<Vec<LogRecord>> {
 /// So many requesters, each with one commit in flight, over the partitions: commits a second, syncs a second.
 fn commits(dir: &Path, requesters: u64, partitions: u32, durability: Durability, seconds: f64) -> (f64, f64) {
     let store = open(dir, durability);
-    let (bell, rung) = mpsc::channel();
-    let ends = Completions::new(move || {
-        let _ = bell.send(());
+    let (wake, woken) = mpsc::channel();
+    let completions = Completions::new(move || {
+        let _ = wake.send(());
     });
     let log = store.log("__consumer_offsets", partitions, 1, usize::MAX).expect("a new directory");
     let mut opened = 0;
     for partition in 0..partitions as i32 {
-        log.open(partition, 0, &ends);
+        log.open(partition, 0, &completions);
     }
     while opened < partitions as usize {
-        rung.recv().expect("the log lives");
-        opened += ends.take().len();
+        woken.recv().expect("the log lives");
+        opened += completions.take().len();
     }
     let (mut asked, mut durable) = (0, 0_u64);
     let before = store.inspect(|store| store.syncs().count()).expect("it is open");
@@ -84,13 +84,13 @@ fn commits(dir: &Path, requesters: u64, partitions: u32, durability: Durability,
     let mut ask = |count: u64| {
         for _ in 0..count {
             asked += 1;
-            log.append(append((asked % u64::from(partitions)) as i32, asked), &ends);
+            log.append(append((asked % u64::from(partitions)) as i32, asked), &completions);
         }
     };
     ask(requesters);
     while started.elapsed() < Duration::from_secs_f64(seconds) {
-        rung.recv().expect("the log lives");
-        let arrived = ends.take();
+        woken.recv().expect("the log lives");
+        let arrived = completions.take();
         assert!(arrived.iter().all(|completion| completion.result.is_ok()));
         durable += arrived.len() as u64;
         ask(arrived.len() as u64);
@@ -105,13 +105,13 @@ fn load(dir: &Path) {
     {
         let store = open(dir, Durability::Os);
         let log = store.log("__consumer_offsets", 50, 1, usize::MAX).expect("a new directory");
-        let ends = Completions::new(|| ());
-        log.open(0, 0, &ends);
+        let completions = Completions::new(|| ());
+        log.open(0, 0, &completions);
         let mut ended = 0;
         for n in 0..RECORDS {
-            log.append(append(0, n), &ends);
+            log.append(append(0, n), &completions);
             while n % 10_000 == 9_999 && ended + 20_000 < n {
-                ended += ends.take().len() as u64;
+                ended += completions.take().len() as u64;
                 std::thread::yield_now();
             }
         }

@@ -1,12 +1,12 @@
-//! Heartbeats at a steady rate while members come, leave and fall silent: what a heartbeat waits for in a coordinator
-//! that also lets groups rebalance, without sockets.
+//! Measures heartbeats at a steady rate while members join, leave and fall silent: the delay of a heartbeat in a
+//! coordinator that also rebalances, without sockets.
 //!
 //! The loop is open: a heartbeat is due when its time has come, whatever the coordinator is at, and its time counts from
 //! then. So a rebalance that takes a millisecond is seen by every heartbeat that was due in it. The time is that of the
 //! caller's clock: with one of the thread's own processor time other processes are not seen.
 //!
-//! All members join at one instant, which no real ones do. So there is time before the clock runs, as much as the plan
-//! says and as fast as it can be played, in which they heartbeat and change like later on, and nothing is counted.
+//! All members join at once, which real members do not. So the plan has a warm-up before the measurement, played as
+//! fast as possible, in which they heartbeat and change as later, without counting.
 
 use std::{hint, time::Duration};
 
@@ -16,67 +16,66 @@ use rota_core::{
     ErrorCode, Request, Ticket,
     request::{Heartbeat, LeaveGroup, LeaveIdentity},
 };
-use rota_wire::beat::FramedBeat;
+use rota_wire::heartbeat_frame::HeartbeatFrame;
 
 use crate::{
     BenchError,
     crowd::Seat,
     passes::{Passes, Step},
-    stage::{Stage, Told, join_request, plan_for, sync_request},
+    stage::{MemberAnswer, Stage, join_request, plan_for, sync_request},
 };
 
 const GROUP_MEMBERS: usize = 100;
-/// How often each member heartbeats.
+/// Heartbeat interval of each member in milliseconds.
 const INTERVAL_MS: u64 = 3_000;
-/// How long a member may be silent, and how long a rebalance waits for it.
+/// Session and rebalance timeout in milliseconds.
 const TIMEOUT_MS: i32 = 6_000;
 const HIGHEST_NS: u64 = 60_000_000_000;
-/// An odd multiplier: the members heartbeat in an order in which no group's are together.
+/// An odd multiplier: members of one group are far apart in the order of heartbeats.
 const STRIDE: usize = 0x9e37_79b1;
 
-/// Which member changes: as if by chance. In the order of heartbeats, all who fall silent would have sent their last one
-/// behind the other, and expire together.
+/// Chooses the member to change, in scattered order. In heartbeat order, silent members would expire together.
 fn changing(change: u64, count: usize) -> usize {
     let mut mixed = change.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     ((mixed ^ mixed >> 32) % count as u64) as usize
 }
 
-/// What is to happen.
+/// The plan of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct ChurnPlan {
-    /// Members, in groups of a hundred; each heartbeats every three seconds.
+    /// Number of members, in groups of a hundred. Each sends a heartbeat every three seconds.
     pub members: usize,
-    /// Members that are replaced by a new one in a second: every other one leaves, the rest only fall silent, and expire.
+    /// Members replaced per second. Every other one leaves; the others fall silent and expire.
     pub changes_per_s: u32,
-    /// What goes before, without a clock.
+    /// Warm-up, without measurement.
     pub warm_up: Duration,
-    /// How long.
+    /// Duration of the measurement.
     pub duration: Duration,
-    /// Whether every step of the coordinator is timed, which makes each take longer.
+    /// Whether every step of the coordinator is timed, which makes each slower.
     pub timing_steps: bool,
 }
 
-/// What has happened.
+/// The results of a measurement.
 #[derive(Clone, Debug)]
-pub struct Churned {
-    /// From when a heartbeat was due until it was answered, nanoseconds.
+pub struct ChurnResult {
+    /// Nanoseconds from the due time of a heartbeat to its answer.
     pub took_ns: Histogram<u64>,
-    /// Members that left and were replaced.
+    /// Number of members that left and were replaced.
     pub left: u64,
-    /// Members that fell silent and were replaced.
+    /// Number of members that fell silent and were replaced.
     pub silenced: u64,
-    /// Answers to joins that were good: 100 or so are a rebalance.
+    /// Number of successful joins; a rebalance has about 100.
     pub joined: u64,
-    /// Where the time of long passes went.
+    /// The time of long passes, by step.
     pub passes: Passes,
 }
 
-/// A member, as it sees itself.
+/// A member's own state.
 struct Actor {
     seat: Seat,
     heartbeat: Vec<u8>,
-    /// It waits for an answer to its join or sync, or has gone: it sends no heartbeats.
+    /// Whether it waits for a join or sync, or has left, and so sends no heartbeats.
     is_waiting: bool,
 }
 
@@ -86,23 +85,23 @@ struct Scene<C> {
     stage: Stage,
     actors: Vec<Actor>,
     out: BytesMut,
-    /// Heartbeats and changes so far.
+    /// Number of heartbeats and changes so far.
     beats: u64,
     changes: u64,
-    churned: Churned,
+    churned: ChurnResult,
 }
 
 fn histogram() -> Result<Histogram<u64>, BenchError> {
     Histogram::new_with_max(HIGHEST_NS, 3).map_err(|error| BenchError(format!("no histogram: {error}")))
 }
 
-/// A clock that says so much now.
+/// Returns a clock that starts at `from`.
 fn from_now(from: Duration, clock: impl Fn() -> Duration) -> impl Fn() -> Duration {
     let began = clock();
     move || clock().saturating_sub(began) + from
 }
 
-/// Waits until it is so late; gives how late it is then.
+/// Waits until a time is due, and returns how late it is.
 fn wait_until(due: Duration, elapsed: impl Fn() -> Duration) -> Duration {
     loop {
         let now = elapsed();
@@ -113,8 +112,7 @@ fn wait_until(due: Duration, elapsed: impl Fn() -> Duration) -> Duration {
     }
 }
 
-/// The floor: the same heartbeats fall due, and nothing is done but to look at the clock. What comes of it is the
-/// machine's and its other processes'.
+/// Measures the floor: the same due times without any work, so that only the machine and other processes delay.
 pub fn floor(plan: &ChurnPlan, clock: impl Fn() -> Duration) -> Result<Histogram<u64>, BenchError> {
     let (elapsed, mut took_ns) = (from_now(Duration::ZERO, clock), histogram()?);
     for beat in 0.. {
@@ -128,20 +126,19 @@ pub fn floor(plan: &ChurnPlan, clock: impl Fn() -> Duration) -> Result<Histogram
     Ok(took_ns)
 }
 
-/// When heartbeat number `beat` is due.
+/// Returns when heartbeat number `beat` is due.
 fn due(plan: &ChurnPlan, beat: u64) -> Duration {
     let interval_ns = u128::from(INTERVAL_MS) * 1_000_000;
     Duration::from_nanos((interval_ns * u128::from(beat) / plan.members.max(1) as u128) as u64)
 }
 
-/// Heartbeats of all members for so long, while some of them are replaced. Errors: a member was told what none of these
-/// should be.
-pub fn run(plan: &ChurnPlan, clock: impl Fn() -> Duration) -> Result<Churned, BenchError> {
+/// Runs heartbeats of all members, while some are replaced. Errors: an answer that no member should get.
+pub fn run(plan: &ChurnPlan, clock: impl Fn() -> Duration) -> Result<ChurnResult, BenchError> {
     let mut scene = Scene::settled(*plan, &clock)?;
     while let Some(due) = scene.due_before(plan.warm_up) {
         scene.pass(due, due)?;
     }
-    scene.churned = Churned::nothing()?;
+    scene.churned = ChurnResult::nothing()?;
     let elapsed = from_now(plan.warm_up, &clock);
     while let Some(due) = scene.due_before(plan.warm_up + plan.duration) {
         let began = wait_until(due, &elapsed);
@@ -152,9 +149,9 @@ pub fn run(plan: &ChurnPlan, clock: impl Fn() -> Duration) -> Result<Churned, Be
     Ok(scene.churned)
 }
 
-impl Churned {
-    fn nothing() -> Result<Churned, BenchError> {
-        Ok(Churned { took_ns: histogram()?, left: 0, silenced: 0, joined: 0, passes: Passes::default() })
+impl ChurnResult {
+    fn nothing() -> Result<ChurnResult, BenchError> {
+        Ok(ChurnResult { took_ns: histogram()?, left: 0, silenced: 0, joined: 0, passes: Passes::default() })
     }
 }
 
@@ -163,7 +160,7 @@ impl<C: Fn() -> Duration> Scene<C> {
         let mut stage = Stage::new();
         (stage.session_timeout_ms, stage.rebalance_timeout_ms) = (TIMEOUT_MS, TIMEOUT_MS);
         let seats = stage.settle(plan.members, GROUP_MEMBERS)?;
-        stage.heard.is_followed = true;
+        stage.answers.is_followed = true;
         let actor = |seat: Seat| Actor { heartbeat: frame(&seat), seat, is_waiting: false };
         Ok(Scene {
             plan,
@@ -173,16 +170,16 @@ impl<C: Fn() -> Duration> Scene<C> {
             out: BytesMut::with_capacity(64),
             beats: 0,
             changes: 0,
-            churned: Churned::nothing()?,
+            churned: ChurnResult::nothing()?,
         })
     }
 
-    /// When the next heartbeat is due, if that is before `end`.
+    /// Returns the due time of the next heartbeat, if it is before `end`.
     fn due_before(&self, end: Duration) -> Option<Duration> {
         Some(due(&self.plan, self.beats)).filter(|due| *due < end && self.plan.members > 0)
     }
 
-    /// The next heartbeat, which was due at `due`, all changes that were due before it, and what follows. It is `now`.
+    /// Handles the heartbeat that was due at `due`, at time `now`, with all earlier changes and their consequences.
     fn pass(&mut self, due: Duration, now: Duration) -> Result<(), BenchError> {
         let (began, count) = ((self.clock)(), self.plan.members);
         self.look_at(now);
@@ -201,7 +198,7 @@ impl<C: Fn() -> Duration> Scene<C> {
         self.follow()
     }
 
-    /// Time passes: whatever is due fires.
+    /// Advances the coordinator and fires what is due.
     fn look_at(&mut self, elapsed: Duration) {
         let mono_ms = elapsed.as_millis() as u64;
         if mono_ms > self.stage.now.mono_ms {
@@ -211,7 +208,7 @@ impl<C: Fn() -> Duration> Scene<C> {
         }
     }
 
-    /// A step of the coordinator.
+    /// Runs a step of the coordinator, timed if requested.
     fn timed(&mut self, step: Step, work: impl FnOnce(&mut Stage)) {
         if !self.plan.timing_steps {
             return work(&mut self.stage);
@@ -227,20 +224,20 @@ impl<C: Fn() -> Duration> Scene<C> {
     }
 
     fn keep(&mut self) {
-        if !self.stage.heard.appends.is_empty() {
+        if !self.stage.answers.appends.is_empty() {
             self.timed(Step::Appended, Stage::keep);
         }
     }
 
-    /// From the bytes of a heartbeat to those of its answer, as a connection has them.
+    /// Handles a heartbeat from its bytes to those of its answer.
     fn beat(&mut self, at: usize) {
-        if let Some(framed) = FramedBeat::read(&self.actors[at].heartbeat) {
-            let Stage { coordinator, now, heard, .. } = &mut self.stage;
+        if let Some(framed) = HeartbeatFrame::read(&self.actors[at].heartbeat) {
+            let Stage { coordinator, now, answers, .. } = &mut self.stage;
             self.out.clear();
-            let error = coordinator.heartbeat(*now, framed.beat());
+            let error = coordinator.heartbeat(*now, framed.heartbeat());
             framed.answer(&mut self.out, error);
             if error != ErrorCode::None {
-                heard.told.push_back((Ticket(at as u64), Told::Beat(error)));
+                answers.received.push_back((Ticket(at as u64), MemberAnswer::Beat(error)));
             }
             hint::black_box(&self.out);
             return;
@@ -250,7 +247,7 @@ impl<C: Fn() -> Duration> Scene<C> {
         self.submit(Step::Heartbeat, Ticket(at as u64), Request::Heartbeat(request));
     }
 
-    /// A member makes room for a new one, which joins at once.
+    /// Replaces a member by a new one, which joins at once.
     fn replace(&mut self, change: u64, at: usize) -> Result<(), BenchError> {
         if self.actors[at].is_waiting {
             return Ok(());
@@ -275,27 +272,28 @@ impl<C: Fn() -> Duration> Scene<C> {
         self.submit(Step::Join, Ticket(at as u64), join_request(&group, &member_id, TIMEOUT_MS, TIMEOUT_MS));
     }
 
-    /// Members do what follows from what they were told.
+    /// Lets members react to their answers.
     fn follow(&mut self) -> Result<(), BenchError> {
-        while let Some((ticket, told)) = self.stage.heard.told.pop_front() {
+        while let Some((ticket, told)) = self.stage.answers.received.pop_front() {
             let at = ticket.0 as usize;
             match told {
-                Told::Joined { member_id, generation, others } => self.sync(at, member_id, generation, &others),
-                Told::Synced => {
+                MemberAnswer::Joined { member_id, generation, others } => self.sync(at, member_id, generation, &others),
+                MemberAnswer::Synced => {
                     let actor = &mut self.actors[at];
                     actor.heartbeat = frame(&actor.seat);
                     actor.is_waiting = false;
                 }
-                Told::Beat(ErrorCode::None) | Told::Left(ErrorCode::None) => {}
-                Told::Beat(ErrorCode::RebalanceInProgress) | Told::Refused(ErrorCode::RebalanceInProgress) => {
+                MemberAnswer::Beat(ErrorCode::None) | MemberAnswer::Left(ErrorCode::None) => {}
+                MemberAnswer::Beat(ErrorCode::RebalanceInProgress)
+                | MemberAnswer::Refused(ErrorCode::RebalanceInProgress) => {
                     self.join(at);
                 }
-                Told::Beat(error) | Told::Left(error) | Told::Refused(error) => match error {
+                MemberAnswer::Beat(error) | MemberAnswer::Left(error) | MemberAnswer::Refused(error) => match error {
                     ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration => {
                         self.actors[at].seat.member_id.clear();
                         self.join(at);
                     }
-                    error => return Err(BenchError(format!("a member was told {error:?}"))),
+                    error => return Err(BenchError(format!("a member got {error:?}"))),
                 },
             }
         }
@@ -311,7 +309,7 @@ impl<C: Fn() -> Duration> Scene<C> {
     }
 }
 
-/// A heartbeat without its length, as a server has it when it handles it.
+/// Returns the frame of a heartbeat without its length.
 fn frame(seat: &Seat) -> Vec<u8> {
     seat.heartbeat().split_off(4)
 }
@@ -322,7 +320,7 @@ mod tests {
 
     use super::*;
 
-    /// Every look at it takes ten microseconds.
+    /// A clock that advances by ten microseconds per call.
     fn clock() -> impl Fn() -> Duration {
         let looks = Cell::new(0);
         move || {
@@ -364,7 +362,7 @@ mod tests {
     #[test]
     fn members_that_are_replaced_have_their_groups_join_again() {
         let mut scene = Scene::settled(plan(0), clock()).unwrap();
-        // The one who leaves and the one who falls silent are of one group; the other one is left alone.
+        // The member that leaves and the silent one are of one group; the other group is unaffected.
         scene.replace(0, 3).unwrap();
         scene.replace(1, 4).unwrap();
         for second in 0..=10 {

@@ -1,5 +1,4 @@
-//! Heartbeats through the coordinator without sockets: bytes of a request in, bytes of its answer out, and the same by
-//! handle, as arrays of members take it.
+//! Measures heartbeats through the coordinator without sockets: from bytes to bytes, and by handle.
 
 use std::{
     hint::black_box,
@@ -10,8 +9,8 @@ use bytes::BytesMut;
 use rota_core::{Answer, AppendId, Coordinator, Entropy, Now, PREFETCHED, Record, Request, Sink, Ticket};
 use rota_wire::{
     answers,
-    beat::FramedBeat,
     header::RequestHeader,
+    heartbeat_frame::HeartbeatFrame,
     requests::read_heartbeat,
     write::{Writer, begin_answer, end_answer},
 };
@@ -19,40 +18,40 @@ use rota_wire::{
 use crate::{BenchError, crowd::Seat, stage::Stage};
 
 const GROUP_MEMBERS: usize = 100;
-/// Requests that are handled between two looks at the clock.
+/// Requests between two readings of the clock.
 const BATCH: usize = 64;
-/// How much time passes for the coordinator with each batch.
+/// Milliseconds that pass for the coordinator with each batch.
 const BATCH_MS: u64 = 1;
-/// An odd multiplier, so that a walk by it visits every member of any even count once, far from the one before.
+/// An odd multiplier, so that a walk visits every member of an even number once, in distant steps.
 const STRIDE: usize = 0x9e37_79b1;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Beats {
-    /// Heartbeats.
+pub struct HeartbeatRun {
+    /// Number of heartbeats.
     pub count: u64,
-    /// How long they took.
+    /// Their duration.
     pub elapsed: Duration,
 }
 
-/// Stable groups of a hundred members each, and their heartbeats in shuffled order.
+/// Stable groups of a hundred members each, with their heartbeats in shuffled order.
 pub struct Crowd {
     members: Members,
     frames: Vec<u8>,
-    /// Where each frame begins and ends.
+    /// Start and end of each frame.
     spans: Vec<(u64, u64)>,
     handles: Vec<u64>,
     generations: Vec<i32>,
     codes: Vec<i16>,
 }
 
-/// Who is asked, and when.
+/// The members, and the clock.
 struct Members {
     coordinator: Coordinator,
     now: Now,
 }
 
-/// Writes answers to heartbeats, as a connection does.
+/// Writes answers to heartbeats, like a connection.
 struct Written<'a> {
     out: &'a mut BytesMut,
     correlation_id: i32,
@@ -74,7 +73,7 @@ impl Sink for Written<'_> {
 }
 
 impl Crowd {
-    /// `members` in groups of a hundred. Takes about 5 us and 1 KiB a member.
+    /// Creates `members` in groups of a hundred. Takes about 5 us and 1 KiB per member.
     pub fn assemble(members: usize) -> Result<Crowd, BenchError> {
         let mut stage = Stage::new();
         let seats = stage.settle(members, GROUP_MEMBERS)?;
@@ -91,7 +90,7 @@ impl Crowd {
         };
         for at in order {
             let seat: &Seat = &seats[at];
-            // A frame without its length, as the server has it when it handles it.
+            // A frame without its length.
             let start = crowd.frames.len() as u64;
             crowd.frames.extend_from_slice(&seat.heartbeat()[4..]);
             crowd.spans.push((start, crowd.frames.len() as u64));
@@ -102,23 +101,23 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Requests as bytes in, answers as bytes out, for about so long: as a connection has them on which many are in
-    /// flight, so that the coordinator gets them in batches.
-    pub fn requests(&mut self, duration: Duration) -> Result<Beats, BenchError> {
+    /// Runs requests from bytes to answers in bytes for about `duration`, in batches, like a connection with many in
+    /// flight.
+    pub fn requests(&mut self, duration: Duration) -> Result<HeartbeatRun, BenchError> {
         self.answered(duration, |members, frames, out| {
             frames.chunks(PREFETCHED).try_fold(0, |errors, frames| Ok(errors + members.batch(frames, out)?))
         })
     }
 
-    /// The same, one at a time.
-    pub fn requests_singly(&mut self, duration: Duration) -> Result<Beats, BenchError> {
+    /// Like [`Crowd::requests`], one request at a time.
+    pub fn requests_singly(&mut self, duration: Duration) -> Result<HeartbeatRun, BenchError> {
         self.answered(duration, |members, frames, out| {
             frames.iter().try_fold(0, |errors, frame| Ok(errors + members.batch(&[frame], out)?))
         })
     }
 
-    /// The same the long way, as any other request goes.
-    pub fn requests_submitted(&mut self, duration: Duration) -> Result<Beats, BenchError> {
+    /// Like [`Crowd::requests`], on the general path of other requests.
+    pub fn requests_submitted(&mut self, duration: Duration) -> Result<HeartbeatRun, BenchError> {
         self.answered(duration, Members::submitted)
     }
 
@@ -126,7 +125,7 @@ impl Crowd {
         &mut self,
         duration: Duration,
         batch: impl Fn(&mut Members, &[&[u8]], &mut BytesMut) -> Result<u64, BenchError>,
-    ) -> Result<Beats, BenchError> {
+    ) -> Result<HeartbeatRun, BenchError> {
         let mut out = BytesMut::with_capacity(BATCH * 32);
         let (began, mut count, mut errors) = (Instant::now(), 0, 0);
         while began.elapsed() < duration {
@@ -142,11 +141,11 @@ impl Crowd {
                 count += spans.len() as u64;
             }
         }
-        all_good(Beats { count, elapsed: began.elapsed() }, errors)
+        all_good(HeartbeatRun { count, elapsed: began.elapsed() }, errors)
     }
 
-    /// Whole arrays of handles, for about so long.
-    pub fn handles(&mut self, duration: Duration) -> Result<Beats, BenchError> {
+    /// Runs heartbeats by arrays of handles for about `duration`.
+    pub fn handles(&mut self, duration: Duration) -> Result<HeartbeatRun, BenchError> {
         let (began, mut count, mut errors) = (Instant::now(), 0, 0);
         while began.elapsed() < duration {
             let Members { coordinator, now } = &mut self.members;
@@ -155,24 +154,26 @@ impl Crowd {
             count += self.codes.len() as u64;
             errors += self.codes.iter().filter(|code| **code != 0).count() as u64;
         }
-        all_good(Beats { count, elapsed: began.elapsed() }, errors)
+        all_good(HeartbeatRun { count, elapsed: began.elapsed() }, errors)
     }
 }
 
 impl Members {
-    /// Reads frames, at most [`PREFETCHED`] of them, and answers them; how many of the answers were errors.
+    /// Decodes at most [`PREFETCHED`] frames and answers them. Returns the number of errors.
     fn batch(&mut self, frames: &[&[u8]], out: &mut BytesMut) -> Result<u64, BenchError> {
         let mut batch = [None; PREFETCHED];
         for (frame, framed) in frames.iter().zip(&mut batch) {
-            *framed = FramedBeat::read(frame);
+            *framed = HeartbeatFrame::read(frame);
         }
         let batch = &batch[..frames.len()];
         if batch.iter().any(Option::is_none) {
             return self.submitted(frames, out);
         }
         let mut errors = 0;
-        let beats =
-            batch.iter().map(|framed| framed.as_ref().expect("all were read")).map(|framed| (framed.beat(), framed));
+        let beats = batch
+            .iter()
+            .map(|framed| framed.as_ref().expect("all were read"))
+            .map(|framed| (framed.heartbeat(), framed));
         self.coordinator.heartbeats(self.now, beats, |framed, error| {
             framed.answer(out, error);
             errors += u64::from(error.code() != 0);
@@ -193,8 +194,8 @@ impl Members {
     }
 }
 
-/// Heartbeats that are refused are cheaper: they would not be worth measuring.
-fn all_good(beats: Beats, errors: u64) -> Result<Beats, BenchError> {
+/// Fails if heartbeats were refused: refusals are cheaper, and their time has no meaning.
+fn all_good(beats: HeartbeatRun, errors: u64) -> Result<HeartbeatRun, BenchError> {
     if errors == 0 {
         return Ok(beats);
     }

@@ -1,4 +1,4 @@
-//! Members that are in Stable groups of any broker, for a load to heartbeat for.
+//! Members in Stable groups of any broker, for a load of heartbeats.
 
 use std::{
     io::{Read, Write},
@@ -16,41 +16,41 @@ use crate::{
 const PATIENCE: Duration = Duration::from_mins(1);
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 const STACK_BYTES: usize = 128 * 1024;
-/// Loading, not there yet, not here, another generation, and a rebalance that is under way: asked again.
+/// Retriable errors: loading, not available, not coordinator, another generation, rebalance in progress.
 pub(crate) const AGAIN: [i16; 5] = [14, 15, 16, 22, 27];
-/// To a join without a member id: which one to use is in the answer. Some brokers say so to versions that have no such
-/// round, too.
+/// Answer to a join without a member id, which contains the id. Some brokers send it in versions without that round,
+/// too.
 const MEMBER_ID_REQUIRED: i16 = 79;
-/// Groups that are joined side by side, so that a broker's initial delay is waited for once for all of them.
+/// Groups joined at the same time, so that a broker's initial delay counts once for all of them.
 const GROUPS_AT_ONCE: usize = 10;
 const LEAVING_AT_ONCE: usize = 32;
 
-/// How many members, and how they are spread.
+/// Number and distribution of members.
 #[derive(Clone, Debug)]
 pub struct CrowdPlan {
     /// Members in all.
     pub members: usize,
-    /// Members of a group.
+    /// Members per group.
     pub group_members: usize,
-    /// Their session timeout.
+    /// Session timeout in milliseconds.
     pub session_timeout_ms: i32,
-    /// What the groups' names begin with.
+    /// Prefix of the group ids.
     pub prefix: String,
 }
 
 /// A member of a Stable group.
 #[derive(Clone, Debug)]
 pub struct Seat {
-    /// Its group.
+    /// The group id.
     pub group: String,
-    /// Its id.
+    /// The member id.
     pub member_id: String,
-    /// The generation that was told to it.
+    /// The member's generation.
     pub generation: i32,
 }
 
 impl Seat {
-    /// Its heartbeat.
+    /// Returns the frame of its heartbeat.
     pub fn heartbeat(&self) -> Vec<u8> {
         frames::heartbeat(&self.group, self.generation, &self.member_id)
     }
@@ -90,7 +90,7 @@ impl Line {
     }
 }
 
-/// Waits until the broker has coordinators: a new broker of Kafka's makes their topic when it is first asked.
+/// Waits until the broker has coordinators: a new Kafka broker creates their topic at the first request.
 fn await_coordinator(line: &mut Line, group: &str) -> Result<(), BenchError> {
     let began = Instant::now();
     loop {
@@ -106,7 +106,7 @@ fn await_coordinator(line: &mut Line, group: &str) -> Result<(), BenchError> {
     }
 }
 
-/// Waits until the coordinators of all these groups are there.
+/// Waits until the coordinators of all groups are available.
 pub(crate) fn await_coordinators(
     broker: SocketAddr,
     mut groups: impl Iterator<Item = String>,
@@ -115,22 +115,22 @@ pub(crate) fn await_coordinators(
     groups.try_for_each(|group| await_coordinator(&mut line, &group))
 }
 
-/// Joins and syncs all members, and gives their seats, group by group.
+/// Joins and syncs all members. Returns their seats, group by group.
 pub fn assemble(broker: SocketAddr, plan: &CrowdPlan) -> Result<Vec<Seat>, BenchError> {
     let width = plan.group_members.clamp(1, plan.members.max(1));
     await_coordinator(&mut Line::open(broker)?, &format!("{}-0", plan.prefix))?;
-    let groups: Vec<Meeting> = (0..plan.members.div_ceil(width))
-        .map(|group| Meeting::new(format!("{}-{group}", plan.prefix), width.min(plan.members - group * width)))
+    let groups: Vec<FormingGroup> = (0..plan.members.div_ceil(width))
+        .map(|group| FormingGroup::new(format!("{}-{group}", plan.prefix), width.min(plan.members - group * width)))
         .collect();
     for batch in groups.chunks(GROUPS_AT_ONCE) {
-        side_by_side(batch.iter().flat_map(|meeting| {
-            (0..meeting.told.len()).map(move |at| move || meeting.attend(broker, at, plan.session_timeout_ms))
+        side_by_side(batch.iter().flat_map(|forming| {
+            (0..forming.told.len()).map(move |at| move || forming.attend(broker, at, plan.session_timeout_ms))
         }))?;
     }
-    Ok(groups.into_iter().flat_map(Meeting::seats).collect())
+    Ok(groups.into_iter().flat_map(FormingGroup::seats).collect())
 }
 
-/// Does all of these, each in a thread of its own, and gives the first error.
+/// Runs functions on a thread each. Returns the first error.
 fn side_by_side<W>(works: impl Iterator<Item = W>) -> Result<(), BenchError>
 where
     W: FnOnce() -> Result<(), BenchError> + Send,
@@ -147,18 +147,18 @@ where
     })
 }
 
-/// A group on its way to Stable: what each of its members was last told.
-struct Meeting {
+/// A group that is becoming Stable, with the last answer of each member.
+struct FormingGroup {
     group: String,
     told: Vec<Mutex<Option<Seat>>>,
 }
 
-impl Meeting {
-    fn new(group: String, members: usize) -> Meeting {
-        Meeting { group, told: (0..members).map(|_| Mutex::new(None)).collect() }
+impl FormingGroup {
+    fn new(group: String, members: usize) -> FormingGroup {
+        FormingGroup { group, told: (0..members).map(|_| Mutex::new(None)).collect() }
     }
 
-    /// Whether all members were told one generation.
+    /// Whether all members have the same generation.
     fn is_complete(&self) -> bool {
         let mut generations = self.told.iter().map(|told| locked(told).as_ref().map(|seat| seat.generation));
         let first = generations.next().flatten();
@@ -169,7 +169,7 @@ impl Meeting {
         self.told.into_iter().filter_map(|told| told.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// One member: joins and syncs, again and again until all are in one generation.
+    /// Joins and syncs one member until all have the same generation.
     fn attend(&self, broker: SocketAddr, at: usize, session_timeout_ms: i32) -> Result<(), BenchError> {
         let (mut line, mut member_id) = (Line::open(broker)?, String::new());
         let began = Instant::now();
@@ -203,8 +203,8 @@ impl Meeting {
         Err(BenchError(format!("the group {} does not settle in {PATIENCE:?}", self.group)))
     }
 
-    /// What follows the error code of a good answer, or of one that names a new member, which is in no generation; or
-    /// nothing if it is worth asking again.
+    /// Returns the bytes after the error code of a successful answer, or of one with a new member id, which has no
+    /// generation; `None` if a retry is worthwhile.
     fn answered<'l>(&self, line: &'l mut Line, what: &str, frame: &[u8]) -> Result<Option<Answer<'l>>, BenchError> {
         let mut answer = line.ask(frame)?;
         answer.i32()?;
@@ -223,8 +223,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets all of them leave, so that nothing is left behind; over many connections, for a broker may take its time for
-/// each.
+/// Removes all members, over many connections, since a broker may be slow for each.
 pub fn dismiss(broker: SocketAddr, seats: &[Seat]) -> Result<(), BenchError> {
     let share = seats.len().div_ceil(LEAVING_AT_ONCE).max(1);
     side_by_side(seats.chunks(share).map(|seats| {

@@ -1,5 +1,5 @@
-//! The floor below every server: one thread that waits for readable sockets, reads, answers every whole frame with
-//! the bytes of a good heartbeat answer, and writes once.
+//! The floor of every server: one thread that waits for readable sockets, reads, answers every frame with the bytes of
+//! a successful heartbeat, and writes once.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -17,7 +17,7 @@ use crate::{BenchError, Doing, frames::CORRELATION_AT};
 
 const LISTENER: Token = Token(usize::MAX);
 const READ_BYTES: usize = 64 * 1024;
-/// How often a stop is looked for while nothing comes.
+/// Interval of checks for a stop while idle.
 const STOP_EVERY: Duration = Duration::from_millis(100);
 /// Correlation id, throttle time, error.
 const ANSWER_BYTES: usize = 4 + 4 + 2;
@@ -28,7 +28,7 @@ struct Client {
     write: Vec<u8>,
 }
 
-/// Listens; the port is in the address that comes back.
+/// Listens. Returns the address with the port.
 pub fn listen(address: SocketAddr) -> Result<(Echo, SocketAddr), BenchError> {
     let what = || format!("listening at {address}");
     let listener = TcpListener::bind(address).doing(what)?;
@@ -36,7 +36,7 @@ pub fn listen(address: SocketAddr) -> Result<(Echo, SocketAddr), BenchError> {
     Ok((Echo(listener), local))
 }
 
-/// An echo that listens.
+/// A listening echo server.
 pub struct Echo(TcpListener);
 
 /// Answers until `stop` is set.
@@ -71,7 +71,7 @@ pub fn serve(Echo(mut listener): Echo, stop: &AtomicBool) -> Result<(), BenchErr
 }
 
 impl Client {
-    /// Reads all there is, answers it, writes; false when the client is gone.
+    /// Reads and answers all available frames; false when the client is gone.
     fn turn(&mut self, scratch: &mut [u8]) -> bool {
         if !matches!(fill(&mut self.socket, scratch, &mut self.read), Ok(Filled::Open)) {
             return false;
@@ -92,14 +92,14 @@ impl Client {
     }
 }
 
-/// Whether the other side may send more.
+/// Whether the peer may send more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filled {
     Open,
     Closed,
 }
 
-/// Reads all there is.
+/// Reads all available bytes.
 pub(crate) fn fill(socket: &mut TcpStream, scratch: &mut [u8], bytes: &mut Vec<u8>) -> std::io::Result<Filled> {
     loop {
         match socket.read(scratch) {
@@ -117,7 +117,7 @@ pub(crate) fn fill(socket: &mut TcpStream, scratch: &mut [u8], bytes: &mut Vec<u
     }
 }
 
-/// Writes what the socket takes.
+/// Writes as many bytes as the socket accepts.
 pub(crate) fn flush(socket: &mut TcpStream, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     let mut written = 0;
     while written < bytes.len() {

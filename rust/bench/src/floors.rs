@@ -1,4 +1,4 @@
-//! What the machine itself takes for the parts of a heartbeat and of a durable commit. Nothing of rota runs here.
+//! The machine's own time for the parts of a heartbeat and of a durable commit, without rota.
 
 use std::{
     collections::HashMap,
@@ -12,20 +12,20 @@ use std::{
 use crate::{BenchError, Doing};
 
 const BLOCK_BYTES: usize = 4_096;
-/// Loads or lookups between two looks at the clock.
+/// Loads or lookups between two readings of the clock.
 const STEPS: usize = 4_096;
-/// A number generator's multiplier and increment: shuffles without a dependency.
+/// Multiplier and increment of a random number generator for shuffles.
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
 const INCREMENT: u64 = 1_442_695_040_888_963_407;
 
-/// An operation, how often it was done, and how long that took.
+/// An operation, its count and its duration.
 #[derive(Clone, Debug)]
 pub struct Floor {
-    /// What was done.
+    /// Name of the operation.
     pub what: String,
-    /// How often.
+    /// Number of operations.
     pub count: u64,
-    /// All of them together.
+    /// Duration of all operations.
     pub elapsed: Duration,
 }
 
@@ -37,7 +37,7 @@ fn timed(what: impl Into<String>, duration: Duration, mut steps: impl FnMut() ->
     Floor { what: what.into(), count, elapsed: began.elapsed() }
 }
 
-/// A single cycle through all slots in an order that no prefetcher follows (Sattolo's shuffle).
+/// Returns a single cycle through all slots, in an order that no prefetcher predicts (Sattolo's shuffle).
 fn cycle(slots: usize) -> Vec<u32> {
     let mut next: Vec<u32> = (0..slots as u32).collect();
     let mut random = 1_u64;
@@ -48,7 +48,7 @@ fn cycle(slots: usize) -> Vec<u32> {
     next
 }
 
-/// Looks at the clock.
+/// Measures readings of the clock.
 pub fn clock(duration: Duration) -> Floor {
     timed("a look at the clock", duration, || {
         for _ in 0..STEPS {
@@ -58,7 +58,7 @@ pub fn clock(duration: Duration) -> Floor {
     })
 }
 
-/// Loads that each depend on the one before, over so many bytes.
+/// Measures loads that depend on each other, over `bytes` bytes.
 pub fn dependent_loads(bytes: usize, duration: Duration) -> Floor {
     let next = cycle((bytes / size_of::<u32>()).max(2));
     let mut at = 0;
@@ -69,7 +69,7 @@ pub fn dependent_loads(bytes: usize, duration: Duration) -> Floor {
     })
 }
 
-/// Hits in a map keyed by member ids, in shuffled order, with the standard library's hash.
+/// Measures hits in a map with member ids as keys, in shuffled order, with the standard library's hash.
 pub fn map_hits(members: usize, duration: Duration) -> Floor {
     let id = |at: usize| format!("consumer-1-00000000-0000-4000-8000-{at:012x}");
     let map: HashMap<String, u32> = (0..members).map(|at| (id(at), at as u32)).collect();
@@ -85,7 +85,7 @@ pub fn map_hits(members: usize, duration: Duration) -> Floor {
     })
 }
 
-/// Blocks of 4 KiB that are written in place and synced, in a file of that directory.
+/// Measures blocks of 4 KiB written in place and synced, in a file of the directory.
 pub fn syncs(directory: &Path, duration: Duration) -> Result<Floor, BenchError> {
     let path = directory.join("rota-bench-floor");
     let what = || format!("writing and syncing {}", path.display());

@@ -1,5 +1,5 @@
-//! The four requests of the load, in layouts that every broker of the last years serves (docs/protocol.md §17.3), and
-//! what is read of their answers.
+//! The requests of the load, in versions that every current broker serves (docs/protocol.md §17.3), and the decoding of
+//! their answers.
 
 use crate::BenchError;
 
@@ -8,13 +8,20 @@ const HEARTBEAT: i16 = 12;
 const LEAVE_GROUP: i16 = 13;
 const SYNC_GROUP: i16 = 14;
 const FIND_COORDINATOR: i16 = 10;
+const CONSUMER_GROUP_HEARTBEAT: i16 = 68;
 const CLIENT_ID: &str = "rota-bench";
 const REBALANCE_TIMEOUT_MS: i32 = 60_000;
-/// Where the correlation id is in a frame.
+/// Position of the correlation id in a frame.
 pub const CORRELATION_AT: usize = 8;
 
 fn text(out: &mut Vec<u8>, value: &str) {
     out.extend((value.len() as i16).to_be_bytes());
+    out.extend(value.as_bytes());
+}
+
+/// Writes a text of at most 126 bytes.
+fn compact_text(out: &mut Vec<u8>, value: &str) {
+    out.push(value.len() as u8 + 1);
     out.extend(value.as_bytes());
 }
 
@@ -30,7 +37,7 @@ fn frame(api: i16, version: i16, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-/// `FindCoordinator` v1 of a group.
+/// Returns a `FindCoordinator` v1 of a group.
 pub fn find_coordinator(group: &str) -> Vec<u8> {
     frame(FIND_COORDINATOR, 1, |out| {
         text(out, group);
@@ -38,7 +45,7 @@ pub fn find_coordinator(group: &str) -> Vec<u8> {
     })
 }
 
-/// `JoinGroup` v3: the last version without a round for a member id.
+/// Returns a `JoinGroup` v3, the last version without the round for a member id.
 pub fn join(group: &str, session_timeout_ms: i32, member: &str) -> Vec<u8> {
     frame(JOIN_GROUP, 3, |out| {
         text(out, group);
@@ -48,14 +55,14 @@ pub fn join(group: &str, session_timeout_ms: i32, member: &str) -> Vec<u8> {
         text(out, "consumer");
         out.extend(1_i32.to_be_bytes());
         text(out, "range");
-        // An empty subscription, as bytes: 0 topics, null user data.
+        // An empty subscription: 0 topics, null user data.
         let subscription = [0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff];
         out.extend((subscription.len() as i32).to_be_bytes());
         out.extend(subscription);
     })
 }
 
-/// `SyncGroup` v2 without assignments, which is enough for a leader, too.
+/// Returns a `SyncGroup` v2 without assignments, which is allowed for a leader, too.
 pub fn sync(group: &str, generation: i32, member: &str) -> Vec<u8> {
     frame(SYNC_GROUP, 2, |out| {
         text(out, group);
@@ -65,7 +72,7 @@ pub fn sync(group: &str, generation: i32, member: &str) -> Vec<u8> {
     })
 }
 
-/// `Heartbeat` v2.
+/// Returns a `Heartbeat` v2.
 pub fn heartbeat(group: &str, generation: i32, member: &str) -> Vec<u8> {
     frame(HEARTBEAT, 2, |out| {
         text(out, group);
@@ -74,7 +81,23 @@ pub fn heartbeat(group: &str, generation: i32, member: &str) -> Vec<u8> {
     })
 }
 
-/// `LeaveGroup` v2.
+/// Returns a `ConsumerGroupHeartbeat` v1 with a member epoch and nothing else.
+pub fn consumer_heartbeat(group: &str, member: &str, epoch: i32) -> Vec<u8> {
+    frame(CONSUMER_GROUP_HEARTBEAT, 1, |out| {
+        // The header has no tagged fields.
+        out.push(0);
+        compact_text(out, group);
+        compact_text(out, member);
+        out.extend(epoch.to_be_bytes());
+        // No instance id, no rack.
+        out.extend([0, 0]);
+        out.extend((-1_i32).to_be_bytes());
+        // No names, pattern, assignor, partitions; no tagged fields.
+        out.extend([0, 0, 0, 0, 0]);
+    })
+}
+
+/// Returns a `LeaveGroup` v2.
 pub fn leave(group: &str, member: &str) -> Vec<u8> {
     frame(LEAVE_GROUP, 2, |out| {
         text(out, group);
@@ -82,7 +105,7 @@ pub fn leave(group: &str, member: &str) -> Vec<u8> {
     })
 }
 
-/// An answer behind its length and correlation id.
+/// An answer without its length and correlation id.
 pub struct Answer<'a>(pub &'a [u8]);
 
 impl<'a> Answer<'a> {
@@ -93,17 +116,17 @@ impl<'a> Answer<'a> {
         Ok(head)
     }
 
-    /// An INT32.
+    /// Reads an INT32.
     pub fn i32(&mut self) -> Result<i32, BenchError> {
         Ok(self.take(4)?.iter().fold(0, |value, byte| value << 8 | i32::from(*byte)))
     }
 
-    /// An INT16.
+    /// Reads an INT16.
     pub fn i16(&mut self) -> Result<i16, BenchError> {
         Ok(self.take(2)?.iter().fold(0, |value, byte| value << 8 | i16::from(*byte)))
     }
 
-    /// A string; null reads as an empty one.
+    /// Reads a string; null is empty.
     pub fn text(&mut self) -> Result<String, BenchError> {
         let length = usize::try_from(self.i16()?).unwrap_or(0);
         String::from_utf8(self.take(length)?.to_vec()).map_err(|_| BenchError("an answer is not UTF-8".to_owned()))

@@ -1,9 +1,10 @@
-//! What `rota bench` measures: heartbeats over sockets against any broker, the same load against an echo that does
-//! nothing else, heartbeats through the coordinator alone, and what the machine itself takes for its parts.
+//! The measurements of `rota bench`: heartbeats over sockets to any broker, the same load on an echo server, heartbeats
+//! through the coordinator alone, and the machine's own time for its parts.
 //!
-//! Every function here takes the time that it is told to and gives counts and nanoseconds; ratios are the caller's.
+//! Every function runs for the given time and returns counts and nanoseconds. The caller computes ratios.
 
 pub mod churn;
+pub mod consumers;
 pub mod core_path;
 pub mod crowd;
 pub mod echo;
@@ -14,7 +15,7 @@ pub mod passes;
 pub mod stage;
 pub mod storm;
 
-/// What can go wrong: the text says what was done, to whom, and what came back.
+/// An error: what was done, to which broker or group, and the answer.
 #[derive(Debug)]
 pub struct BenchError(pub String);
 
@@ -26,9 +27,9 @@ impl std::fmt::Display for BenchError {
 
 impl std::error::Error for BenchError {}
 
-/// Names what was being done when an operation failed.
+/// Adds the operation to an error.
 pub(crate) trait Doing<T> {
-    /// The error, with what was being done before it.
+    /// Adds what was being done to the error.
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, BenchError>;
 }
 

@@ -1,4 +1,4 @@
-//! Heartbeats over many connections from one thread, with one or more in flight on each.
+//! Heartbeats over many connections from one thread, one or more in flight on each.
 //!
 //! *Closed loop*: the next heartbeat goes out when an answer has come; what is measured is how long answers take at the
 //! rate that the server itself allows. *Open loop*: heartbeats are due at a steady rate, whatever the answers do, and the
@@ -25,42 +25,42 @@ use crate::{
 const READ_BYTES: usize = 64 * 1024;
 const PATIENCE: Duration = Duration::from_secs(30);
 const SHORTEST_SLEEP: Duration = Duration::from_millis(2);
-/// Longest time that is told apart, and digits of it.
+/// Maximum distinguished time in nanoseconds.
 const LONGEST_NS: u64 = 120_000_000_000;
 const DIGITS: u8 = 3;
 
-/// What load, for how long.
+/// The plan of a load.
 #[derive(Clone, Debug)]
 pub struct LoadPlan {
-    /// Connections.
+    /// Number of connections.
     pub connections: usize,
-    /// Heartbeats in flight on each, in a closed loop.
+    /// Heartbeats in flight per connection, in a closed loop.
     pub depth: usize,
-    /// Before anything is counted.
+    /// Warm-up, without measurement.
     pub warm_up: Duration,
-    /// Counted.
+    /// Duration of the measurement.
     pub duration: Duration,
-    /// Heartbeats a second in an open loop; `None` is a closed one.
+    /// Heartbeats per second in an open loop; `None`: closed loop.
     pub rate: Option<f64>,
 }
 
-/// What came of it.
+/// The results of a load.
 #[derive(Clone, Debug)]
-pub struct Measured {
-    /// Answers that were counted.
+pub struct LoadResult {
+    /// Number of counted answers.
     pub answers: u64,
-    /// Among them, with an error code.
+    /// Number of those with an error code.
     pub errors: u64,
-    /// How long it took.
+    /// Duration of the measurement.
     pub elapsed: Duration,
-    /// Nanoseconds that each took.
+    /// Nanoseconds per heartbeat.
     pub took_ns: Histogram<u64>,
-    /// In an open loop, nanoseconds by which each heartbeat was sent later than it was due. Nothing of the server's is
-    /// in them: the load's own thread did not run. They are in what the answers took, too.
+    /// In an open loop, nanoseconds between the due time and the sending of each heartbeat: the delay of the load's own
+    /// thread, not of the server. `took_ns` includes it.
     pub late_ns: Histogram<u64>,
 }
 
-/// (Share, nanoseconds) along a distribution: the shares that have names, and those in between.
+/// Returns (share, nanoseconds) along a distribution: the usual percentiles and points between them.
 pub fn points(ns: &Histogram<u64>) -> Vec<(f64, u64)> {
     let between = ns.iter_quantiles(5).map(|point| (point.quantile_iterated_to(), point.value_iterated_to()));
     let named = [0.5, 0.9, 0.99, 0.999, 0.9999].map(|share| (share, ns.value_at_quantile(share)));
@@ -76,7 +76,7 @@ struct Caller {
     next: usize,
     read: Vec<u8>,
     write: Vec<u8>,
-    /// When those in flight were sent, or due.
+    /// Send or due times of heartbeats in flight.
     since: VecDeque<Instant>,
     correlation_id: u32,
     expected_id: u32,
@@ -93,7 +93,7 @@ impl Caller {
         self.since.push_back(since);
     }
 
-    /// Reads all there is, and calls `each` with when it was asked and the error of every answer.
+    /// Reads all answers, and calls `each` with the start and error of each.
     fn receive(&mut self, scratch: &mut [u8], mut each: impl FnMut(Instant, u16)) -> Result<usize, BenchError> {
         if fill(&mut self.socket, scratch, &mut self.read).doing(|| "reading answers".to_owned())? == Filled::Closed {
             return Err(BenchError("the broker has closed a connection".to_owned()));
@@ -123,8 +123,8 @@ impl Caller {
     }
 }
 
-/// Runs the load: the seats are dealt to the connections in turn.
-pub fn run(broker: SocketAddr, seats: &[Seat], plan: &LoadPlan) -> Result<Measured, BenchError> {
+/// Runs the load. Seats are dealt to the connections in turn.
+pub fn run(broker: SocketAddr, seats: &[Seat], plan: &LoadPlan) -> Result<LoadResult, BenchError> {
     let what = || "the load's event loop".to_owned();
     let mut poll = Poll::new().doing(what)?;
     let mut events = Events::with_capacity(1_024);
@@ -132,7 +132,7 @@ pub fn run(broker: SocketAddr, seats: &[Seat], plan: &LoadPlan) -> Result<Measur
     let mut scratch = vec![0; READ_BYTES];
     let histogram = || Histogram::new_with_max(LONGEST_NS, DIGITS).map_err(|error| BenchError(error.to_string()));
     let (took_ns, late_ns) = (histogram()?, histogram()?);
-    let mut measured = Measured { answers: 0, errors: 0, elapsed: Duration::ZERO, took_ns, late_ns };
+    let mut measured = LoadResult { answers: 0, errors: 0, elapsed: Duration::ZERO, took_ns, late_ns };
     let began = Instant::now();
     let (counted_from, until) = (began + plan.warm_up, began + plan.warm_up + plan.duration);
     let mut pace = plan.rate.map(|rate| Pace { began, every: Duration::from_secs_f64(1.0 / rate), asked: 0 });
@@ -193,7 +193,7 @@ fn connect(broker: SocketAddr, seats: &[Seat], plan: &LoadPlan, poll: &Poll) -> 
         socket.set_nonblocking(true).doing(what)?;
         let mut socket = TcpStream::from_std(socket);
         poll.registry().register(&mut socket, Token(at), Interest::READABLE | Interest::WRITABLE).doing(what)?;
-        // With fewer seats than connections, some are heartbeaten for on several.
+        // With fewer seats than connections, some seats use several connections.
         let first = at % seats.len();
         let frames = seats[first..].iter().step_by(plan.connections).map(Seat::heartbeat).collect();
         let (read, write, since) = (Vec::new(), Vec::new(), VecDeque::new());

@@ -1,14 +1,14 @@
-//! Where the time of long passes of a loop goes: in which steps of the coordinator, or beside them.
+//! The time of long passes of a loop, by step of the coordinator.
 
 use std::time::Duration;
 
-/// From here on a pass is long, and heartbeats that are due in it have waited.
+/// Duration from which a pass counts as long. Heartbeats that are due in it wait.
 pub const LONG: Duration = Duration::from_micros(100);
 
-/// What the coordinator is asked to do.
+/// A step of the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Time has passed.
+    /// An advance of time.
     Advance,
     /// A join.
     Join,
@@ -18,11 +18,11 @@ pub enum Step {
     Leave,
     /// A heartbeat that cannot take the fast path.
     Heartbeat,
-    /// An append is durable.
+    /// A completed append.
     Appended,
 }
 
-/// All of them, with their names.
+/// All steps with their names.
 pub const STEPS: [(Step, &str); 6] = [
     (Step::Advance, "advance"),
     (Step::Join, "join"),
@@ -35,28 +35,28 @@ pub const STEPS: [(Step, &str); 6] = [
 /// The long passes of a loop.
 #[derive(Clone, Debug, Default)]
 pub struct Passes {
-    /// How many there were.
+    /// Number of long passes.
     pub long: u64,
-    /// What they took.
+    /// Their total duration.
     pub took: Duration,
-    /// The longest.
+    /// The longest pass.
     pub longest: Duration,
-    /// What steps of each kind took in them.
+    /// Time of each step in long passes.
     pub in_steps: [Duration; STEPS.len()],
-    /// The longest step of each kind, in any pass.
+    /// The longest execution of each step, in any pass.
     pub longest_step: [Duration; STEPS.len()],
     pass: [Duration; STEPS.len()],
 }
 
 impl Passes {
-    /// A step of this pass has ended.
+    /// Adds a step of the current pass.
     pub fn step(&mut self, step: Step, took: Duration) {
         let at = step as usize;
         self.pass[at] += took;
         self.longest_step[at] = self.longest_step[at].max(took);
     }
 
-    /// This pass has ended.
+    /// Ends the current pass.
     pub fn end(&mut self, took: Duration) {
         let pass = std::mem::take(&mut self.pass);
         if took < LONG {
@@ -70,7 +70,7 @@ impl Passes {
         }
     }
 
-    /// What all steps took in long passes.
+    /// Returns the time of all steps in long passes.
     pub fn in_coordinator(&self) -> Duration {
         self.in_steps.iter().sum()
     }

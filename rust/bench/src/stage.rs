@@ -1,4 +1,4 @@
-//! A coordinator whose log keeps everything at once, and groups that come to Stable in it.
+//! A coordinator whose log completes every append at once, and Stable groups in it.
 
 use std::collections::VecDeque;
 
@@ -11,30 +11,30 @@ use crate::{BenchError, crowd::Seat};
 
 const SESSION_TIMEOUT_MS: i32 = 45_000;
 const REBALANCE_TIMEOUT_MS: i32 = 60_000;
-/// What each member offers.
+/// The protocol that each member offers.
 const OFFERED: [Protocol<'static>; 1] = [Protocol { name: "range", metadata: &[0; 24] }];
-/// What each member is given.
+/// The assignment of each member.
 const ASSIGNMENT: [u8; 32] = [0; 32];
 
-/// The coordinator and what it has said.
+/// A coordinator with its answers.
 pub struct Stage {
-    /// Active, with an empty log.
+    /// The coordinator, active with an empty log.
     pub coordinator: Coordinator,
     /// The time of the next event.
     pub now: Now,
-    /// Of those who join.
+    /// Session timeout of new members in milliseconds.
     pub session_timeout_ms: i32,
-    /// Of those who join.
+    /// Rebalance timeout of new members in milliseconds.
     pub rebalance_timeout_ms: i32,
     /// Offset of the next append.
     pub(crate) appended: u64,
-    /// So far: no two have the same entropy.
+    /// Number of requests so far; each gets its own entropy.
     pub(crate) requests: u128,
-    pub(crate) heard: Heard,
+    pub(crate) answers: Answers,
 }
 
-/// What a member is told.
-pub(crate) enum Told {
+/// An answer to a member.
+pub(crate) enum MemberAnswer {
     Joined {
         member_id: String,
         generation: i32,
@@ -47,36 +47,36 @@ pub(crate) enum Told {
     Refused(ErrorCode),
 }
 
-/// What the coordinator has said.
+/// Answers of the coordinator.
 #[derive(Default)]
-pub(crate) struct Heard {
-    /// Whether what is told is kept; or only who has joined, and how much was refused.
+pub(crate) struct Answers {
+    /// Whether all answers are kept, or only joins and the number of refusals.
     pub is_followed: bool,
-    pub told: VecDeque<(Ticket, Told)>,
+    pub received: VecDeque<(Ticket, MemberAnswer)>,
     joined: Vec<(String, i32)>,
     refused: usize,
     pub appends: VecDeque<AppendId>,
 }
 
-impl Told {
-    fn of(answer: &Answer<'_>) -> Told {
+impl MemberAnswer {
+    fn of(answer: &Answer<'_>) -> MemberAnswer {
         match answer {
-            Answer::JoinGroup(joined) if joined.error == ErrorCode::None => Told::Joined {
+            Answer::JoinGroup(joined) if joined.error == ErrorCode::None => MemberAnswer::Joined {
                 member_id: joined.member_id.to_owned(),
                 generation: joined.generation,
                 others: joined.members.iter().map(|member| member.member_id.to_owned()).collect(),
             },
-            Answer::JoinGroup(refused) => Told::Refused(refused.error),
-            Answer::SyncGroup(synced) if synced.error == ErrorCode::None => Told::Synced,
-            Answer::SyncGroup(refused) => Told::Refused(refused.error),
-            Answer::Heartbeat(error) => Told::Beat(*error),
-            Answer::LeaveGroup(left) => Told::Left(left.error),
-            _ => Told::Refused(ErrorCode::UnknownServerError),
+            Answer::JoinGroup(refused) => MemberAnswer::Refused(refused.error),
+            Answer::SyncGroup(synced) if synced.error == ErrorCode::None => MemberAnswer::Synced,
+            Answer::SyncGroup(refused) => MemberAnswer::Refused(refused.error),
+            Answer::Heartbeat(error) => MemberAnswer::Beat(*error),
+            Answer::LeaveGroup(left) => MemberAnswer::Left(left.error),
+            _ => MemberAnswer::Refused(ErrorCode::UnknownServerError),
         }
     }
 }
 
-impl Heard {
+impl Answers {
     fn count(&mut self, answer: &Answer<'_>) {
         match answer {
             Answer::JoinGroup(joined) if joined.error == ErrorCode::None => {
@@ -92,10 +92,10 @@ impl Heard {
     }
 }
 
-impl Sink for Heard {
+impl Sink for Answers {
     fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
         if self.is_followed {
-            self.told.push_back((ticket, Told::of(&answer)));
+            self.received.push_back((ticket, MemberAnswer::of(&answer)));
         } else {
             self.count(&answer);
         }
@@ -107,13 +107,13 @@ impl Sink for Heard {
 }
 
 impl Stage {
-    /// Without groups.
+    /// Creates a coordinator without groups.
     pub fn new() -> Stage {
         let config = Config { group_initial_rebalance_delay_ms: 0, ..Config::default() };
         let mut coordinator = Coordinator::new(config, 0, 0);
         coordinator.check_itself(SelfCheck::Never);
-        let (now, mut heard) = (Now { mono_ms: 0, wall_ms: 1_700_000_000_000 }, Heard::default());
-        coordinator.loaded(now, &mut heard);
+        let (now, mut answers) = (Now { mono_ms: 0, wall_ms: 1_700_000_000_000 }, Answers::default());
+        coordinator.loaded(now, &mut answers);
         Stage {
             coordinator,
             now,
@@ -121,18 +121,18 @@ impl Stage {
             rebalance_timeout_ms: REBALANCE_TIMEOUT_MS,
             appended: 0,
             requests: 0,
-            heard,
+            answers,
         }
     }
 
-    /// Groups of so many members, Stable, and the seats of all members.
+    /// Creates Stable groups of `members` members. Returns the seats of all members.
     pub fn settled(groups: usize, members: usize) -> Result<(Stage, Vec<Seat>), BenchError> {
         let mut stage = Stage::new();
         let seats = stage.settle(groups * members, members)?;
         Ok((stage, seats))
     }
 
-    /// So many members in groups of `width`, the last of which may be smaller: Stable.
+    /// Adds members in Stable groups of `width`; the last group may be smaller.
     pub fn settle(&mut self, members: usize, width: usize) -> Result<Vec<Seat>, BenchError> {
         let mut seats = Vec::with_capacity(members);
         while seats.len() < members {
@@ -144,29 +144,29 @@ impl Stage {
         Ok(seats)
     }
 
-    /// A request of somebody who does not follow up on it; the log keeps what comes of it.
+    /// Submits a request and completes its appends.
     pub fn submit(&mut self, request: Request<'_>) {
         self.ask(Ticket(0), request);
         self.keep();
     }
 
-    /// A request. What it appends lies in `heard` until `keep`.
+    /// Submits a request. Its appends stay in `answers` until `keep`.
     pub(crate) fn ask(&mut self, ticket: Ticket, request: Request<'_>) {
         self.requests += 1;
-        self.coordinator.submit(self.now, ticket, Entropy(self.requests << 64), request, &mut self.heard);
+        self.coordinator.submit(self.now, ticket, Entropy(self.requests << 64), request, &mut self.answers);
     }
 
-    /// All members of a new group join, until each has heard its generation.
+    /// Joins all members of a new group until each has its generation.
     pub fn join(&mut self, group: &str, members: usize) -> Result<Vec<Seat>, BenchError> {
         for _ in 0..members {
             self.submit(join_request(group, "", self.session_timeout_ms, self.rebalance_timeout_ms));
         }
-        // The first deadline finds that others have joined meanwhile, and gives them as much time again: none.
+        // The first deadline finds new joins, and extends the delay by 0.
         for _ in 0..2 {
             self.advance();
             self.keep();
         }
-        let joined = std::mem::take(&mut self.heard.joined);
+        let joined = std::mem::take(&mut self.answers.joined);
         if joined.len() != members {
             return Err(BenchError(format!("{} of {members} members have joined {group}", joined.len())));
         }
@@ -174,7 +174,7 @@ impl Stage {
         Ok(joined.into_iter().map(seat).collect())
     }
 
-    /// All members of a group sync, the first of them with a plan, whoever leads.
+    /// Syncs all members of a group. The first one sends the plan.
     pub fn sync(&mut self, seats: &[Seat]) {
         let plan = plan_for(seats.iter().map(|seat| &*seat.member_id));
         for seat in seats {
@@ -182,23 +182,23 @@ impl Stage {
         }
     }
 
-    /// An error if something was refused: that is cheaper, and would not be worth counting.
+    /// Fails if a request was refused: refusals are cheaper, and their time has no meaning.
     pub fn all_good(&self) -> Result<(), BenchError> {
-        match self.heard.refused {
+        match self.answers.refused {
             0 => Ok(()),
             refused => Err(BenchError(format!("{refused} of {} requests were refused", self.requests))),
         }
     }
 
-    /// Time has passed: whatever is due fires.
+    /// Advances time and fires what is due.
     pub(crate) fn advance(&mut self) {
-        self.coordinator.advance(self.now, &mut self.heard);
+        self.coordinator.advance(self.now, &mut self.answers);
     }
 
-    /// The log keeps everything at once.
+    /// Completes all appends.
     pub(crate) fn keep(&mut self) {
-        while let Some(id) = self.heard.appends.pop_front() {
-            self.coordinator.appended(id, Ok(self.appended), self.now, &mut self.heard);
+        while let Some(id) = self.answers.appends.pop_front() {
+            self.coordinator.appended(id, Ok(self.appended), self.now, &mut self.answers);
             self.appended += 1;
         }
     }
@@ -210,7 +210,7 @@ impl Default for Stage {
     }
 }
 
-/// A consumer joins; with an empty `member_id` as somebody new.
+/// Returns the join of a consumer; an empty `member_id` is a new member.
 pub(crate) fn join_request<'a>(
     group: &'a str,
     member_id: &'a str,
@@ -232,7 +232,7 @@ pub(crate) fn join_request<'a>(
     })
 }
 
-/// A member syncs, with a plan or without one.
+/// Returns the sync of a member, with or without a plan.
 pub(crate) fn sync_request<'a>(seat: &'a Seat, plan: &'a [Assignment<'a>]) -> Request<'a> {
     Request::SyncGroup(SyncGroup {
         version: 3,
@@ -246,7 +246,7 @@ pub(crate) fn sync_request<'a>(seat: &'a Seat, plan: &'a [Assignment<'a>]) -> Re
     })
 }
 
-/// Every member is given as much.
+/// Returns a plan with the same assignment for every member.
 pub(crate) fn plan_for<'a>(members: impl Iterator<Item = &'a str>) -> Vec<Assignment<'a>> {
     members.map(|member_id| Assignment { member_id, assignment: &ASSIGNMENT }).collect()
 }

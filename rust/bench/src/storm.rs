@@ -1,8 +1,8 @@
-//! A storm of joins: all members of some groups come at once, each over a connection of its own, and the time counts
-//! until every group is Stable with all of them.
+//! A storm of joins: all members of some groups join at once, each on its own connection. Measures the time until every
+//! group is Stable with all its members.
 //!
-//! A member joins, syncs, and then heartbeats from time to time until its group is complete, for a broker tells only so
-//! of the next generation. Connections are open before the clock starts.
+//! A member joins, syncs, and then sends heartbeats until its group is complete, since only their answers report a new
+//! generation. Connections are open before the measurement.
 
 use std::{
     io::ErrorKind,
@@ -22,48 +22,48 @@ use crate::{
 
 const READ_BYTES: usize = 64 * 1024;
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Between two heartbeats, of all who wait together, at least.
+/// Minimum time between two heartbeats of all waiting members.
 const BETWEEN_BEATS: Duration = Duration::from_micros(10);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const UNKNOWN_MEMBER_ID: i16 = 25;
 const LONGEST_NS: u64 = 120_000_000_000;
 const DIGITS: u8 = 3;
 
-/// How many groups of how many members.
+/// The plan of a storm.
 #[derive(Clone, Debug)]
 pub struct StormPlan {
-    /// Groups.
+    /// Number of groups.
     pub groups: usize,
     /// Members of each.
     pub group_members: usize,
-    /// Their session timeout.
+    /// Session timeout in milliseconds.
     pub session_timeout_ms: i32,
-    /// What the groups' names begin with.
+    /// Prefix of the group ids.
     pub prefix: String,
 }
 
-/// What came of it.
+/// The results of a storm.
 #[derive(Clone, Debug)]
-pub struct Weathered {
-    /// From the first join until the last group was complete.
+pub struct StormResult {
+    /// Time from the first join until the last group was complete.
     pub elapsed: Duration,
-    /// Requests that were answered meanwhile.
+    /// Number of answered requests.
     pub requests: u64,
-    /// The highest generation that a group needed.
+    /// The highest generation of a group.
     pub generations: i32,
     /// Nanoseconds from each join to its answer.
     pub joins_ns: Histogram<u64>,
-    /// Who has joined.
+    /// The seats of all members.
     pub seats: Vec<Seat>,
 }
 
-/// What a member waits for.
+/// The pending request of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
     Join,
     Sync,
     Heartbeat,
-    /// For nothing: it is in, as far as it knows.
+    /// None: the member has its assignment.
     No,
 }
 
@@ -77,10 +77,10 @@ struct Member {
     seat: Seat,
 }
 
-/// A group as its members know it together.
+/// A group with the state of its members.
 struct Group {
     generation: i32,
-    /// Members that are in the latest generation.
+    /// Members in the latest generation.
     seated: usize,
 }
 
@@ -93,8 +93,8 @@ struct Storm<'p> {
     joins_ns: Histogram<u64>,
 }
 
-/// Lets all members join.
-pub fn run(broker: SocketAddr, plan: &StormPlan) -> Result<Weathered, BenchError> {
+/// Runs a storm.
+pub fn run(broker: SocketAddr, plan: &StormPlan) -> Result<StormResult, BenchError> {
     let what = || "the storm's event loop".to_owned();
     crowd::await_coordinators(broker, (0..plan.groups).map(|group| format!("{}-{group}", plan.prefix)))?;
     let mut poll = Poll::new().doing(what)?;
@@ -128,7 +128,7 @@ pub fn run(broker: SocketAddr, plan: &StormPlan) -> Result<Weathered, BenchError
     let elapsed = began.elapsed();
     let generations = storm.groups.iter().map(|group| group.generation).max().unwrap_or(0);
     let seats = storm.members.into_iter().map(|member| member.seat).collect();
-    Ok(Weathered { elapsed, requests: storm.requests, generations, joins_ns: storm.joins_ns, seats })
+    Ok(StormResult { elapsed, requests: storm.requests, generations, joins_ns: storm.joins_ns, seats })
 }
 
 impl<'p> Storm<'p> {
@@ -137,7 +137,7 @@ impl<'p> Storm<'p> {
         let what = || format!("connecting to {broker}");
         let mut members = Vec::with_capacity(plan.groups * plan.group_members);
         for at in 0..plan.groups * plan.group_members {
-            // Members of all groups in turn, as they would come.
+            // Members of all groups in turn.
             let group = at % plan.groups;
             let socket = std::net::TcpStream::connect_timeout(&broker, PATIENCE).doing(what)?;
             socket.set_nodelay(true).doing(what)?;
@@ -160,7 +160,7 @@ impl<'p> Storm<'p> {
         member.ask(&frame, Waits::Join)
     }
 
-    /// Whoever is in asks whether that is still so, unless its group is complete.
+    /// Sends heartbeats of members whose group is not complete.
     fn beat(&mut self, now: Instant) -> Result<(), BenchError> {
         let width = self.plan.group_members;
         for member in &mut self.members {
@@ -173,7 +173,7 @@ impl<'p> Storm<'p> {
         Ok(())
     }
 
-    /// Reads what there is for one member, and goes on with it.
+    /// Reads the answers of one member and continues it.
     fn turn(&mut self, at: usize, scratch: &mut [u8], now: Instant) -> Result<(), BenchError> {
         let member = &mut self.members[at];
         flush(&mut member.socket, &mut member.write).doing(|| "sending a request".to_owned())?;
@@ -190,7 +190,7 @@ impl<'p> Storm<'p> {
         self.answered(at, &mut Answer(&frame[8..]), now)
     }
 
-    /// One member has its answer, behind the correlation id.
+    /// Handles an answer of one member, after the correlation id.
     fn answered(&mut self, at: usize, answer: &mut Answer<'_>, now: Instant) -> Result<(), BenchError> {
         self.requests += 1;
         let member = &mut self.members[at];
@@ -238,7 +238,7 @@ impl<'p> Storm<'p> {
         }
     }
 
-    /// A member that was in is not any more.
+    /// Removes a member from the latest generation.
     fn leave_seat(&mut self, at: usize, waited: Waits) {
         let member = &self.members[at];
         let group = &mut self.groups[member.group];

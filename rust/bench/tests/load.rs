@@ -13,7 +13,7 @@ use rota_bench::{
     core_path::Crowd,
     crowd::Seat,
     echo,
-    load::{self, LoadPlan, Measured},
+    load::{self, LoadPlan, LoadResult},
 };
 
 const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -28,7 +28,7 @@ fn plan(connections: usize, depth: usize, rate: Option<f64>) -> LoadPlan {
     LoadPlan { connections, depth, warm_up, duration, rate }
 }
 
-fn against_the_echo(members: usize, plan: &LoadPlan) -> Measured {
+fn against_the_echo(members: usize, plan: &LoadPlan) -> LoadResult {
     let stop = AtomicBool::new(false);
     let (listener, address) = echo::listen(ANYWHERE).unwrap();
     thread::scope(|scope| {
@@ -65,7 +65,7 @@ fn an_open_loop_says_how_late_it_was_itself() {
 }
 
 /// A server that treats its first request so.
-fn against(answer: impl Fn(&[u8]) -> Vec<u8> + Send) -> Result<Measured, BenchError> {
+fn against(answer: impl Fn(&[u8]) -> Vec<u8> + Send) -> Result<LoadResult, BenchError> {
     let listener = TcpListener::bind(ANYWHERE).unwrap();
     let address = listener.local_addr().unwrap();
     thread::scope(|scope| {

@@ -1,12 +1,12 @@
 //! Heartbeats of 1,000 members in groups of 100, in shuffled order.
 
 use bytes::BytesMut;
-use rota_bench::stage::Stage;
+use rota_bench::{consumers::ConsumerCrowd, stage::Stage};
 use rota_core::{Answer, AppendId, Entropy, Now, Record, Request, Sink, Ticket};
 use rota_wire::{
     answers,
-    beat::FramedBeat,
     header::RequestHeader,
+    heartbeat_frame::HeartbeatFrame,
     requests::read_heartbeat,
     write::{Writer, begin_answer, end_answer},
 };
@@ -44,8 +44,8 @@ type Way = fn(&mut Stage, &[u8], &mut BytesMut) -> u64;
 /// From the bytes of the request to those of the answer, as the server's fast path has them.
 pub fn by_bytes() -> u64 {
     by_frame(|stage, frame, out| {
-        let framed = FramedBeat::read(frame).expect("a heartbeat");
-        let error = stage.coordinator.heartbeat(stage.now, framed.beat());
+        let framed = HeartbeatFrame::read(frame).expect("a heartbeat");
+        let error = stage.coordinator.heartbeat(stage.now, framed.heartbeat());
         framed.answer(out, error);
         u64::from(error.code() != 0)
     })
@@ -99,6 +99,15 @@ pub fn by_handle() -> u64 {
     measured(|| (0..PASSES).for_each(|_| pass(&mut stage)));
     assert!(codes.iter().all(|code| *code == 0), "heartbeats were refused");
     PASSES * handles.len() as u64
+}
+
+/// Of consumer groups (KIP-848), from bytes to bytes.
+pub fn consumer() -> u64 {
+    let mut crowd = ConsumerCrowd::assemble(GROUPS * MEMBERS).expect("groups that have reached their targets");
+    let mut out = BytesMut::with_capacity(GROUPS * MEMBERS * 64);
+    let mut pass = || crowd.pass(&mut out).expect("heartbeats that change nothing");
+    pass();
+    measured(|| (0..PASSES).map(|_| pass()).sum())
 }
 
 fn later(now: Now) -> Now {

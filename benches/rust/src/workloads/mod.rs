@@ -21,6 +21,7 @@ pub const WORKLOADS: &[Workload] = &[
     Workload { name: "heartbeat-bytes", each: "request's bytes to answer's bytes", run: heartbeats::by_bytes },
     Workload { name: "heartbeat-submitted", each: "the same, the long way", run: heartbeats::by_submission },
     Workload { name: "heartbeat-handles", each: "member in the arrays", run: heartbeats::by_handle },
+    Workload { name: "heartbeat-consumer", each: "of a consumer group, bytes to bytes", run: heartbeats::consumer },
     Workload { name: "wheel-rearm", each: "timer given a later deadline", run: timers::rearm },
     Workload { name: "wheel-cancel-add", each: "timer cancelled and armed again", run: timers::cancel_and_add },
     Workload { name: "wheel-next", each: "look at when the next timer is due", run: timers::next_deadline },

@@ -1,0 +1,241 @@
+//! Heartbeats of consumer groups (KIP-848) through the coordinator without sockets, from bytes to bytes.
+
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use rota_core::{
+    Answer, AppendId, Config, Coordinator, Entropy, ErrorCode, Now, Record, Request, SelfCheck, Sink, Ticket,
+    consumer_group::{
+        config::ConsumerConfig,
+        group::{ConsumerGroup, GroupState},
+        topics::TopicMetadata,
+    },
+    request::{ConsumerGroupHeartbeat, TopicPartitions},
+};
+use rota_wire::{
+    consumer_groups::{self, HeartbeatBody},
+    header::RequestHeader,
+    write::{Writer, begin_answer, end_answer},
+};
+
+use crate::{BenchError, core_path::HeartbeatRun, frames};
+
+const GROUP_MEMBERS: usize = 100;
+const TOPIC: &str = "orders";
+const TOPIC_ID: u128 = 1;
+const REBALANCE_TIMEOUT_MS: i32 = 60_000;
+/// Rounds of heartbeats in which a group must reach its target. Three are enough: revoke, acknowledge, receive.
+const ROUNDS_MAX: usize = 10;
+/// Requests between two readings of the clock.
+const BATCH: usize = 64;
+/// An odd multiplier, so that a walk visits every member of an even number once, in distant steps.
+const STRIDE: usize = 0x9e37_79b1;
+
+/// Consumer groups of a hundred members and a hundred partitions each, which have reached their targets.
+pub struct ConsumerCrowd {
+    coordinator: Coordinator,
+    now: Now,
+    frames: Vec<u8>,
+    /// Start and end of each frame, in shuffled order.
+    spans: Vec<(usize, usize)>,
+}
+
+/// A member while its group is built.
+struct Joining {
+    member_id: String,
+    epoch: i32,
+    /// The partitions that the coordinator has assigned last.
+    assigned: Vec<i32>,
+    has_changed: bool,
+}
+
+/// What a heartbeat of [`Joining`] is answered.
+#[derive(Default)]
+struct Received {
+    error: Option<ErrorCode>,
+    epoch: i32,
+    assigned: Option<Vec<i32>>,
+    appends: Vec<AppendId>,
+}
+
+impl Sink for Received {
+    fn answer(&mut self, _: Ticket, answer: Answer<'_>) {
+        if let Answer::ConsumerGroupHeartbeat(answer) = answer {
+            self.error = Some(answer.error);
+            self.epoch = answer.member_epoch;
+            self.assigned = answer
+                .assignment
+                .map(|topics| topics.iter().flat_map(|topic| topic.partitions.iter().copied()).collect());
+        }
+    }
+
+    fn append(&mut self, id: AppendId, _: &[Record]) {
+        self.appends.push(id);
+    }
+}
+
+/// Writes answers, like a connection.
+struct Written<'a> {
+    out: &'a mut BytesMut,
+    correlation_id: i32,
+    errors: u64,
+}
+
+impl Sink for Written<'_> {
+    fn answer(&mut self, _: Ticket, answer: Answer<'_>) {
+        if let Answer::ConsumerGroupHeartbeat(answer) = answer {
+            let start = begin_answer(self.out, self.correlation_id, true);
+            consumer_groups::heartbeat(&mut Writer::new(self.out, true), &answer);
+            end_answer(self.out, start);
+            self.errors += u64::from(answer.error != ErrorCode::None);
+        }
+    }
+
+    fn append(&mut self, _: AppendId, _: &[Record]) {
+        // A heartbeat that writes is not what is measured.
+        self.errors += 1;
+    }
+}
+
+impl ConsumerCrowd {
+    /// Creates `members` in groups of a hundred.
+    pub fn assemble(members: usize) -> Result<ConsumerCrowd, BenchError> {
+        let mut coordinator = Coordinator::new(Config::default(), 0, 0);
+        coordinator.check_itself(SelfCheck::Never);
+        coordinator.configure_consumer_groups(ConsumerConfig { enabled: true, ..ConsumerConfig::default() });
+        let now = Now { mono_ms: 0, wall_ms: 1_700_000_000_000 };
+        let partitions = GROUP_MEMBERS as i32;
+        let topic = TopicMetadata { name: TOPIC.into(), topic_id: TOPIC_ID, partitions, racks: Vec::new() };
+        coordinator.topics_changed(&[topic], now);
+        coordinator.loaded(now, &mut Received::default());
+        let mut crowd = ConsumerCrowd { coordinator, now, frames: Vec::new(), spans: Vec::new() };
+        let mut spans = Vec::with_capacity(members);
+        while spans.len() < members {
+            let group = format!("group-{}", spans.len() / GROUP_MEMBERS);
+            for member in crowd.settled(&group, GROUP_MEMBERS.min(members - spans.len()))? {
+                let start = crowd.frames.len();
+                // Without its length.
+                let frame = frames::consumer_heartbeat(&group, &member.member_id, member.epoch);
+                crowd.frames.extend_from_slice(&frame[size_of::<u32>()..]);
+                spans.push((start, crowd.frames.len()));
+            }
+        }
+        crowd.spans = (0..members).map(|at| spans[at.wrapping_mul(STRIDE) % members]).collect();
+        Ok(crowd)
+    }
+
+    /// Joins the members of a group, and sends heartbeats until none changes anything.
+    fn settled(&mut self, group: &str, members: usize) -> Result<Vec<Joining>, BenchError> {
+        let mut joining: Vec<Joining> = (0..members)
+            .map(|at| Joining {
+                member_id: format!("{group}-00000000-0000-4000-8000-{at:012x}"),
+                epoch: 0,
+                assigned: Vec::new(),
+                has_changed: true,
+            })
+            .collect();
+        for _ in 0..ROUNDS_MAX {
+            for member in &mut joining {
+                self.ask(group, member)?;
+            }
+            // The target of the members that joined after the first is computed after the interval.
+            self.now.mono_ms += 1_000;
+            self.now.wall_ms += 1_000;
+            let state = self.coordinator.consumer_group(group).map(ConsumerGroup::state);
+            if state == Some(GroupState::Stable) && !joining.iter().any(|member| member.has_changed) {
+                return Ok(joining);
+            }
+        }
+        Err(BenchError(format!("{group} has not reached its target after {ROUNDS_MAX} rounds")))
+    }
+
+    /// Sends a full heartbeat with all that was assigned, which acknowledges it.
+    fn ask(&mut self, group: &str, member: &mut Joining) -> Result<(), BenchError> {
+        let owned = [TopicPartitions { topic_id: TOPIC_ID, partitions: &member.assigned }];
+        let request = ConsumerGroupHeartbeat {
+            version: 1,
+            group_id: group,
+            member_id: &member.member_id,
+            member_epoch: member.epoch,
+            instance_id: None,
+            rack_id: None,
+            rebalance_timeout_ms: REBALANCE_TIMEOUT_MS,
+            subscribed_topic_names: Some(&[TOPIC]),
+            subscribed_topic_regex: None,
+            server_assignor: None,
+            topic_partitions: Some(if member.assigned.is_empty() { &[] } else { &owned }),
+            client_id: "rota-bench",
+            client_host: "/127.0.0.1",
+        };
+        let mut received = Received::default();
+        let request = Request::ConsumerGroupHeartbeat(request);
+        self.coordinator.submit(self.now, Ticket(0), Entropy(0), request, &mut received);
+        while let Some(id) = received.appends.pop() {
+            self.coordinator.appended(id, Ok(0), self.now, &mut received);
+        }
+        if received.error != Some(ErrorCode::None) {
+            return Err(BenchError(format!("a member of {group} was answered {:?}", received.error)));
+        }
+        let assigned = received.assigned.unwrap_or_else(|| member.assigned.clone());
+        member.has_changed = received.epoch != member.epoch || assigned != member.assigned;
+        (member.epoch, member.assigned) = (received.epoch, assigned);
+        Ok(())
+    }
+
+    /// Sends the heartbeats of all members for about `duration`: epochs only, as between two rebalances.
+    pub fn requests(&mut self, duration: Duration) -> Result<HeartbeatRun, BenchError> {
+        let (began, mut at, mut count) = (Instant::now(), 0, 0);
+        let mut out = BytesMut::with_capacity(BATCH * 64);
+        while began.elapsed() < duration {
+            let end = self.spans.len().min(at + BATCH);
+            self.batch(at..end, &mut out)?;
+            count += (end - at) as u64;
+            at = if end == self.spans.len() { 0 } else { end };
+        }
+        Ok(HeartbeatRun { count, elapsed: began.elapsed() })
+    }
+
+    /// Sends one heartbeat of every member. Returns their number.
+    pub fn pass(&mut self, out: &mut BytesMut) -> Result<u64, BenchError> {
+        self.batch(0..self.spans.len(), out)?;
+        Ok(self.spans.len() as u64)
+    }
+
+    fn batch(&mut self, members: std::ops::Range<usize>, out: &mut BytesMut) -> Result<(), BenchError> {
+        let unreadable = |error| BenchError(format!("a heartbeat of our own cannot be read: {error}"));
+        out.clear();
+        self.now.mono_ms += 1;
+        self.now.wall_ms += 1;
+        for (start, end) in &self.spans[members] {
+            let (header, body) = RequestHeader::read(&self.frames[*start..*end]).map_err(unreadable)?;
+            let body = HeartbeatBody::read(header.version, body).map_err(unreadable)?;
+            let mut sink = Written { out, correlation_id: header.correlation_id, errors: 0 };
+            body.with(header.client_id, "/127.0.0.1", |request| {
+                let request = Request::ConsumerGroupHeartbeat(request);
+                self.coordinator.submit(self.now, Ticket(0), Entropy(0), request, &mut sink);
+            });
+            if sink.errors > 0 {
+                return Err(BenchError("a heartbeat was refused, or wrote to the log".to_owned()));
+            }
+        }
+        black_box(out);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_all_groups_reach_their_targets_and_then_write_nothing() {
+        let mut crowd = ConsumerCrowd::assemble(250).expect("groups of 100, 100 and 50");
+        assert_eq!(crowd.coordinator.consumer_state_counts()[GroupState::Stable as usize], 3);
+        let mut out = BytesMut::new();
+        assert_eq!(crowd.pass(&mut out).expect("heartbeats"), 250);
+        assert!(!out.is_empty());
+    }
+}
