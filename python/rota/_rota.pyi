@@ -1,8 +1,25 @@
-"""The compiled half of `rota`. Import the names from `rota`; what they mean is said here.
+"""The compiled module `rota._rota`. Import the names from the public modules.
 
-Times are whole milliseconds: `*_ms` on a monotonic clock of your own, `wall_ms` and `*_timestamp_ms` since the Unix
-epoch. Every class below except the coordinator, the wheel, the purgatory and the server is frozen: plain fields,
-equality, hash, and `match` patterns in field order. The rules are those of docs/protocol.md.
+One compiled module has one stub; the sections below are in this order:
+
+| section | public module |
+|---|---|
+| errors | `rota` (ErrorCode: `rota.protocol`) |
+| requests, records of __consumer_offsets, effects | `rota.protocol` (Append, Effect: `rota.coordinator`) |
+| explanations, projections | `rota.coordinator` |
+| the coordinator | `rota.coordinator` |
+| the embedded consumer protocol | `rota.protocol` |
+| the member's side | behind `rota.member` |
+| the wheel and the purgatory | `rota.coordinator` |
+| the server | behind `rota.server` |
+| the vocabulary | behind `rota.specs` |
+| assignors | `rota.assign` |
+| benchmarks, journals, logs in columns, data directories, exploration, simulation | behind `rota.bench`, |
+| | `rota.journal`, `rota.audit`, `rota.log`, `rota.check`, `rota.simulate` |
+
+Times are whole milliseconds: `*_ms` on a monotonic clock of the caller, `wall_ms` and `*_timestamp_ms` since the Unix
+epoch. All classes except Coordinator, Wheel, Purgatory and Server are frozen: they have plain fields, equality, a hash,
+and `match` patterns in field order. docs/protocol.md has the rules.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +39,7 @@ __all__ = [
     "AssignedTopic",
     "Assignment",
     "AuditRows",
+    "Authority",
     "BenchCrowd",
     "Certificate",
     "CommitAnswer",
@@ -32,6 +50,8 @@ __all__ = [
     "ConsumerGroupHeartbeat",
     "ConsumerHeartbeatAnswer",
     "ConsumerMemberDescription",
+    "ConsumerMemberView",
+    "ConsumerView",
     "Coordinator",
     "DataLog",
     "DeleteAnswer",
@@ -112,6 +132,7 @@ __all__ = [
     "bench_storm",
     "bench_syncs",
     "certify_names",
+    "consumer_record",
     "decode_assignment",
     "decode_cooperative_sticky_user_data",
     "decode_record",
@@ -134,6 +155,7 @@ __all__ = [
     "simulate_plan",
     "simulate_world",
     "simulate_worlds",
+    "user_lines",
     "vocabulary",
     "write_batch",
 ]
@@ -143,31 +165,31 @@ __version__: str
 # ---- errors
 
 class RotaError(Exception):
-    """Anything that rota refuses, or that went wrong inside it. The parent of all exceptions below."""
+    """Base class of the exceptions of rota. The parent of all exceptions below."""
 
 class ConfigError(RotaError):
-    """A setting that does not exist, or a value that it cannot have. The message names the nearest one that exists."""
+    """Unknown setting, or invalid value of a setting. The message names the nearest one that exists."""
 
 class InvariantViolation(RotaError):  # noqa: N818 - it is not an error of the caller's
-    """The state breaks an invariant: a bug in rota. The message begins with the invariant's id, such as `S3`."""
+    """The state violates an invariant: a bug in rota. The message begins with the invariant's id, such as `S3`."""
 
 class SnapshotError(RotaError):
-    """Bytes that are not a snapshot of this version of rota."""
+    """Invalid snapshot, or a snapshot of another version of rota."""
 
 class RecordError(RotaError):
-    """Bytes that are not a record of `__consumer_offsets`."""
+    """Invalid record of `__consumer_offsets`."""
 
 class EmbeddedError(RotaError):
-    """Bytes that are not a message of the embedded consumer protocol, or values that have no room in one."""
+    """Invalid message of the embedded consumer protocol, or values too large for one."""
 
 class NotFoundError(RotaError, ValueError):
-    """A group, member, topic, partition or node that does not exist."""
+    """Unknown group, member, topic, partition or node."""
 
     what: str
     """Which of them: "group", "member", "topic", "partition" or "node"."""
 
 class ServerError(RotaError):
-    """The server could not start, or stopped by itself."""
+    """The server could not start, or stopped unexpectedly."""
 
 class ErrorCode(IntEnum):
     """An error code of the Kafka protocol, by the protocol's own name and number (docs/protocol.md §1.3)."""
@@ -243,30 +265,30 @@ _Offset: TypeAlias = int | tuple[int, str | None] | tuple[int, str | None, int]
 
 @final
 class JoinGroup:
-    """Become, or stay, a member. The defaults are those of a dynamic consumer that speaks the newest version."""
+    """Join a group, or stay in it. The defaults are those of a dynamic consumer with the newest version."""
 
     group_id: Final[str | None]
-    """`None` is a null group id, which is always illegal."""
+    """Group id; `None` is a null group id, which is always invalid."""
     member_id: Final[str]
-    """Empty on the first join."""
+    """Member id; empty on the first join."""
     protocols: Final[tuple[tuple[str, bytes], ...]]
     """(name, metadata), in order of preference."""
     protocol_type: Final[str]
-    """`consumer` for consumers."""
+    """Protocol type; `consumer` for consumers."""
     session_timeout_ms: Final[int]
-    """How long the member may be silent."""
+    """Session timeout in milliseconds."""
     rebalance_timeout_ms: Final[int]
-    """How long a rebalance waits for the member."""
+    """Rebalance timeout in milliseconds."""
     client_id: Final[str]
-    """Prefix of a minted member id."""
+    """`client.id`, the prefix of a new member id."""
     client_host: Final[str]
-    """As `/127.0.0.1`."""
+    """Host of the client, such as `/127.0.0.1`."""
     instance_id: Final[str | None]
     """`group.instance.id` of a static member."""
     version: Final[int]
     """The wire version, 0 to 9."""
     reason: Final[str | None]
-    """Why the client joins; only shown."""
+    """Why the client joins; for display only."""
     __match_args__: Final = (
         "group_id",
         "member_id",
@@ -298,24 +320,24 @@ class JoinGroup:
 
 @final
 class SyncGroup:
-    """Receive, and as the leader hand in, the assignment.
+    """Get the assignment; the leader also sends the assignments of all members.
 
-    Version 5 must carry both the protocol type and name, or it is refused as INCONSISTENT_GROUP_PROTOCOL. Without a
-    version this is one of version 5 if both are given, else of version 4.
+    Version 5 requires both protocol type and name; otherwise the answer is INCONSISTENT_GROUP_PROTOCOL. The default
+    version is 5 if both are given, else 4.
     """
 
     group_id: Final[str | None]
-    """`None` is a null group id."""
+    """Group id; `None` is a null group id, which is invalid."""
     member_id: Final[str]
-    """The sender."""
+    """Member id of the sender."""
     generation: Final[int]
-    """The generation that the member believes in."""
+    """The generation that the member knows."""
     assignments: Final[tuple[tuple[str, bytes], ...]]
-    """(member id, its part of the leader's plan); ignored from anybody else."""
+    """(member id, assignment bytes) of the leader's plan; ignored if the sender is not the leader."""
     protocol_type: Final[str | None]
-    """Compared if present."""
+    """Compared with the group's if present."""
     protocol_name: Final[str | None]
-    """Compared if present."""
+    """Compared with the group's if present."""
     instance_id: Final[str | None]
     """`group.instance.id` of a static member."""
     version: Final[int]
@@ -348,11 +370,11 @@ class Heartbeat:
     """Show that the member is alive."""
 
     group_id: Final[str | None]
-    """`None` is a null group id."""
+    """Group id; `None` is a null group id, which is invalid."""
     member_id: Final[str]
-    """The sender."""
+    """Member id of the sender."""
     generation: Final[int]
-    """The generation that the member believes in."""
+    """The generation that the member knows."""
     instance_id: Final[str | None]
     """`group.instance.id` of a static member."""
     __match_args__: Final = ("group_id", "member_id", "generation", "instance_id")
@@ -362,14 +384,14 @@ class Heartbeat:
 
 @final
 class LeaveGroup:
-    """Stop being a member, one or several at once.
+    """Remove one or several members from a group.
 
     Each leaver is a member id, or a tuple (member id, instance id) or (member id, instance id, reason). An empty
     member id with an instance id is an administrative removal.
     """
 
     group_id: Final[str | None]
-    """`None` is a null group id."""
+    """Group id; `None` is a null group id, which is invalid."""
     members: Final[tuple[tuple[str, str | None, str | None], ...]]
     """(member id, instance id, reason), handled in this order."""
     version: Final[int]
@@ -387,17 +409,17 @@ class OffsetCommit:
     """
 
     group_id: Final[str | None]
-    """`None` is a null group id; the empty string is legal here."""
+    """Group id; the empty string is valid here, `None` (null) is not."""
     offsets: Final[tuple[tuple[tuple[str, int], tuple[int, str | None, int]], ...]]
     """((topic, partition), (offset, metadata, leader epoch)), in request order."""
     member_id: Final[str]
-    """Empty: not from a member."""
+    """Member id; empty for a commit from outside the group."""
     generation: Final[int]
-    """Negative: not from a member."""
+    """Generation; negative for a commit from outside the group."""
     instance_id: Final[str | None]
     """`group.instance.id` of a static member."""
     retention_time_ms: Final[int | None]
-    """Retention asked for by the request (versions 2 to 4)."""
+    """Retention time of the request in milliseconds (versions 2 to 4)."""
     topic_ids: Final[tuple[tuple[str, int], ...]]
     """(topic, id) of the topics whose id is known."""
     version: Final[int]
@@ -430,17 +452,17 @@ class OffsetFetch:
     """Read committed offsets: these partitions, or with `None` every one that has an offset."""
 
     group_id: Final[str | None]
-    """`None` is a null group id; the empty string is legal here."""
+    """Group id; the empty string is valid here, `None` (null) is not."""
     partitions: Final[tuple[tuple[str, int], ...] | None]
-    """(topic, partition), in request order; `None`: all that have a committed offset."""
+    """(topic, partition), in request order; `None`: all partitions with a committed offset."""
     require_stable: Final[bool]
     """Wait for commits that are in flight."""
     topic_ids: Final[tuple[tuple[str, int], ...]]
-    """(topic, id) of the topics that are asked for by id: an offset of another topic of that name is not shown."""
+    """(topic, id) of topics requested by id: offsets of another topic with that name are not returned."""
     member_id: Final[str | None]
-    """The member that asks; `None`: no member."""
+    """Member id of the sender; `None`: no member."""
     member_epoch: Final[int]
-    """Its epoch; negative: no member."""
+    """Member epoch; negative if the sender is not a member."""
     __match_args__: Final = ("group_id", "partitions", "require_stable", "topic_ids", "member_id", "member_epoch")
     def __new__(
         cls,
@@ -455,10 +477,10 @@ class OffsetFetch:
 
 @final
 class DescribeGroup:
-    """Show one group."""
+    """Describe one group."""
 
     group_id: Final[str | None]
-    """`None` is a null group id; the empty string is legal here."""
+    """Group id; the empty string is valid here, `None` (null) is not."""
     version: Final[int]
     """The wire version, 0 to 6."""
     __match_args__: Final = ("group_id", "version")
@@ -480,7 +502,7 @@ class DeleteGroup:
     """Remove one group with its offsets."""
 
     group_id: Final[str | None]
-    """`None` is a null group id; the empty string is legal here."""
+    """Group id; the empty string is valid here, `None` (null) is not."""
     __match_args__: Final = ("group_id",)
     def __new__(cls, group_id: str | None) -> Self: ...
 
@@ -489,7 +511,7 @@ class OffsetDelete:
     """Remove some offsets of one group."""
 
     group_id: Final[str | None]
-    """`None` is a null group id."""
+    """Group id; `None` is a null group id, which is invalid."""
     partitions: Final[tuple[tuple[str, int], ...]]
     """(topic, partition), in request order; may be empty."""
     __match_args__: Final = ("group_id", "partitions")
@@ -497,34 +519,34 @@ class OffsetDelete:
 
 @final
 class ConsumerGroupHeartbeat:
-    """Join, stay in and leave a group of the consumer protocol."""
+    """Join, stay in or leave a group of the consumer protocol."""
 
     group_id: Final[str]
-    """The group."""
+    """Group id."""
     member_id: Final[str]
-    """The sender."""
+    """Member id of the sender."""
     member_epoch: Final[int]
-    """0 joins, -1 leaves, -2 leaves a static member's place open."""
+    """0 joins, -1 leaves, -2 leaves temporarily (static members)."""
     instance_id: Final[str | None]
     """`group.instance.id` of a static member."""
     rack_id: Final[str | None]
-    """`client.rack`; `None`: unchanged."""
+    """`client.rack`; `None` if unchanged."""
     rebalance_timeout_ms: Final[int]
-    """How long the member may take to give partitions up, in ms; -1: unchanged."""
+    """How long the member may take to revoke partitions, in milliseconds; -1 if unchanged."""
     subscribed_topic_names: Final[tuple[str, ...] | None]
-    """`None`: unchanged."""
+    """`None` if unchanged."""
     subscribed_topic_regex: Final[str | None]
-    """`None`: unchanged; empty: none."""
+    """`None` if unchanged; empty to drop the pattern."""
     server_assignor: Final[str | None]
-    """`None`: unchanged."""
+    """`None` if unchanged."""
     topic_partitions: Final[tuple[tuple[int, tuple[int, ...]], ...] | None]
-    """(topic id, partitions) that the member owns now; `None`: it does not say."""
+    """(topic id, partitions) that the member owns; `None`: not sent."""
     client_id: Final[str]
-    """`client.id`"""
+    """`client.id` of the connection."""
     client_host: Final[str]
-    """As `/127.0.0.1`."""
+    """Host of the client, such as `/127.0.0.1`."""
     version: Final[int]
-    """The wire version, 0 or 1. From v1 on the client makes its member id."""
+    """The wire version, 0 or 1. From v1 on the client generates its member id."""
     __match_args__: Final = (
         "group_id",
         "member_id",
@@ -560,10 +582,10 @@ class ConsumerGroupHeartbeat:
 
 @final
 class ConsumerGroupDescribe:
-    """Show one group of the consumer protocol."""
+    """Describe one group of the consumer protocol."""
 
     group_id: Final[str]
-    """The group."""
+    """Group id."""
     __match_args__: Final = ("group_id",)
     def __new__(cls, group_id: str) -> Self: ...
 
@@ -589,11 +611,11 @@ class OffsetRecord:
     """The newest offset of (group, topic, partition)."""
 
     group_id: Final[str]
-    """The group."""
+    """Group id."""
     topic: Final[str]
-    """The topic."""
+    """Topic name."""
     partition: Final[int]
-    """The partition."""
+    """Partition index, from 0."""
     value: Final[OffsetValue | None]
     """`None` is a tombstone."""
     __match_args__: Final = ("group_id", "topic", "partition", "value")
@@ -608,17 +630,17 @@ class OffsetValue:
     """A committed offset."""
 
     offset: Final[int]
-    """As committed."""
+    """The committed offset."""
     leader_epoch: Final[int]
-    """-1: none."""
+    """-1 for none."""
     metadata: Final[str]
-    """"" if none."""
+    """Empty for none."""
     commit_timestamp_ms: Final[int]
     """Milliseconds since the Unix epoch."""
     expire_timestamp_ms: Final[int | None]
-    """Only when the commit carried a retention time."""
+    """Milliseconds since the Unix epoch; only if the commit carried a retention time."""
     topic_id: Final[int]
-    """0: not known."""
+    """Topic id, a 128-bit int; 0: unknown."""
     __match_args__: Final = (
         "offset",
         "leader_epoch",
@@ -639,10 +661,10 @@ class OffsetValue:
 
 @final
 class GroupRecord:
-    """A whole group."""
+    """State of a group without its offsets."""
 
     group_id: Final[str]
-    """The group."""
+    """Group id."""
     value: Final[GroupValue | None]
     """`None` is a tombstone."""
     __match_args__: Final = ("group_id", "value")
@@ -654,12 +676,12 @@ class GroupRecord:
 
 @final
 class GroupValue:
-    """A group as one record."""
+    """Value of a group record."""
 
     protocol_type: Final[str]
-    """"" if none."""
+    """Empty for none."""
     generation: Final[int]
-    """The generation."""
+    """Generation."""
     protocol_name: Final[str | None]
     """The chosen protocol."""
     leader: Final[str | None]
@@ -667,7 +689,7 @@ class GroupValue:
     state_timestamp_ms: Final[int]
     """When the group entered its state, milliseconds since the Unix epoch; -1: not known."""
     members: Final[tuple[MemberValue, ...]]
-    """In joining order."""
+    """Members in joining order."""
     __match_args__: Final = ("protocol_type", "generation", "protocol_name", "leader", "state_timestamp_ms", "members")
     def __new__(
         cls,
@@ -684,21 +706,21 @@ class MemberValue:
     """One member inside a group record."""
 
     member_id: Final[str]
-    """The member."""
+    """Member id."""
     instance_id: Final[str | None]
-    """Static members only."""
+    """`group.instance.id`; `None` for a dynamic member."""
     client_id: Final[str]
-    """As it joined first."""
+    """`client.id` at the first join."""
     client_host: Final[str]
-    """As it joined first."""
+    """Host at the first join, such as `/127.0.0.1`."""
     rebalance_timeout_ms: Final[int]
-    """How long a rebalance waits for it."""
+    """Rebalance timeout in milliseconds."""
     session_timeout_ms: Final[int]
-    """How long it may be silent."""
+    """Session timeout in milliseconds."""
     subscription: Final[bytes]
-    """Its metadata for the chosen protocol."""
+    """Metadata of the member for the chosen protocol."""
     assignment: Final[bytes]
-    """The leader's bytes for it."""
+    """The leader's bytes for this member."""
     __match_args__: Final = (
         "member_id",
         "instance_id",
@@ -723,12 +745,12 @@ class MemberValue:
 
 @final
 class UnknownRecord:
-    """A record of another type: kept, never interpreted."""
+    """A record of an unknown type; kept but not interpreted."""
 
     key: Final[bytes]
-    """As read."""
+    """The key, uninterpreted."""
     value: Final[bytes | None]
-    """As read; `None` is a tombstone."""
+    """The value, uninterpreted; `None` is a tombstone."""
     __match_args__: Final = ("key", "value")
     def __new__(cls, key: bytes, value: bytes | None) -> Self: ...
     def key_bytes(self) -> bytes:
@@ -739,9 +761,15 @@ class UnknownRecord:
 Record: TypeAlias = OffsetRecord | GroupRecord | UnknownRecord
 
 def decode_record(key: bytes, value: bytes | None) -> Record:
-    """Read a record of `__consumer_offsets` in any version that Kafka 4.4 can read (docs/protocol.md §14).
+    """Decode a record of `__consumer_offsets` in any version that Kafka 4.4 can read (docs/protocol.md §14).
 
     A key of another type gives an UnknownRecord. Raises RecordError for malformed bytes and unknown value versions.
+    """
+
+def consumer_record(key: bytes, value: bytes | None) -> tuple[str, str, str | None, Any] | None:
+    """Decode a record of a consumer group: (group id, kind, member id or pattern, value); `None` for other records.
+
+    Bytes in the value are hexadecimal, partitions are by topic id. Raises RecordError as `decode_record` does.
     """
 
 # ---- effects
@@ -751,7 +779,7 @@ class JoinAnswer:
     """Answer to `JoinGroup`. On an error: generation -1, no leader, no protocol, no members."""
 
     ticket: Final[int]
-    """The request's ticket."""
+    """Ticket of the request."""
     error: Final[ErrorCode]
     """`ErrorCode.NONE` on success."""
     generation: Final[int]
@@ -763,11 +791,11 @@ class JoinAnswer:
     leader: Final[str]
     """The leader's member id, "" on an error."""
     skip_assignment: Final[bool]
-    """The leader is told the members but need not compute a plan."""
+    """The leader gets the members but must not compute a plan."""
     member_id: Final[str]
-    """The receiver's own id, or ""."""
+    """Member id of the receiver, or ""."""
     members: Final[tuple[JoinedMember, ...]]
-    """Only for the leader."""
+    """The members of the group; only the leader gets them."""
     __match_args__: Final = (
         "ticket",
         "error",
@@ -794,14 +822,14 @@ class JoinAnswer:
 
 @final
 class JoinedMember:
-    """One line of the list that the leader gets."""
+    """One member in the leader's member list."""
 
     member_id: Final[str]
-    """The member."""
+    """Member id."""
     instance_id: Final[str | None]
-    """Static members only."""
+    """`group.instance.id`; `None` for a dynamic member."""
     metadata: Final[bytes]
-    """Its metadata for the chosen protocol."""
+    """Metadata of the member for the chosen protocol."""
     __match_args__: Final = ("member_id", "instance_id", "metadata")
     def __new__(cls, member_id: str, instance_id: str | None, metadata: bytes) -> Self: ...
 
@@ -810,7 +838,7 @@ class SyncAnswer:
     """Answer to `SyncGroup`. On an error: no assignment, no protocol."""
 
     ticket: Final[int]
-    """The request's ticket."""
+    """Ticket of the request."""
     error: Final[ErrorCode]
     """`ErrorCode.NONE` on success."""
     protocol_type: Final[str | None]
@@ -829,7 +857,7 @@ class HeartbeatAnswer:
     """Answer to `Heartbeat`."""
 
     ticket: Final[int]
-    """The request's ticket."""
+    """Ticket of the request."""
     error: Final[ErrorCode]
     """`ErrorCode.NONE` on success."""
     __match_args__: Final = ("ticket", "error")
@@ -840,7 +868,7 @@ class LeaveAnswer:
     """Answer to `LeaveGroup`."""
 
     ticket: Final[int]
-    """The request's ticket."""
+    """Ticket of the request."""
     error: Final[ErrorCode]
     """Top level; up to version 2 the single member's error."""
     members: Final[tuple[LeftMember, ...]]
@@ -850,14 +878,14 @@ class LeaveAnswer:
 
 @final
 class LeftMember:
-    """One leaver's result."""
+    """Result for one member that leaves."""
 
     member_id: Final[str]
-    """As requested."""
+    """Member id of the request."""
     instance_id: Final[str | None]
-    """As requested."""
+    """Instance id of the request."""
     error: Final[ErrorCode]
-    """`ErrorCode.NONE` when it left."""
+    """`ErrorCode.NONE` if the member left."""
     __match_args__: Final = ("member_id", "instance_id", "error")
     def __new__(cls, member_id: str, instance_id: str | None, error: ErrorCode) -> Self: ...
 
@@ -866,7 +894,7 @@ class CommitAnswer:
     """Answer to `OffsetCommit`."""
 
     ticket: Final[int]
-    """The request's ticket."""
+    """Ticket of the request."""
     partitions: Final[tuple[CommittedPartition, ...]]
     """In request order."""
     @property
@@ -877,16 +905,16 @@ class CommitAnswer:
 
 @final
 class CommittedPartition:
-    """One partition's result of a commit."""
+    """Result of a commit for one partition."""
 
     topic: Final[str]
-    """The topic's name."""
+    """Topic name."""
     partition: Final[int]
-    """The partition."""
+    """Partition index, from 0."""
     error: Final[ErrorCode]
-    """`ErrorCode.NONE` when it was stored."""
+    """`ErrorCode.NONE` if the offset was stored."""
     topic_id: Final[int]
-    """The topic's id, 0 if unknown."""
+    """Topic id, 0 if unknown."""
     __match_args__: Final = ("topic", "partition", "error", "topic_id")
     def __new__(cls, topic: str, partition: int, error: ErrorCode, topic_id: int = 0) -> Self: ...
 
@@ -895,11 +923,11 @@ class FetchAnswer:
     """Answer to `OffsetFetch`."""
 
     ticket: Final[int]
-    """The request's ticket."""
+    """Ticket of the request."""
     error: Final[ErrorCode]
-    """The group's."""
+    """Error of the group."""
     group_id: Final[str]
-    """The group asked about."""
+    """Group id of the request."""
     partitions: Final[tuple[FetchedOffset, ...]]
     """In request order, or by topic and partition; empty on an error."""
     __match_args__: Final = ("ticket", "error", "group_id", "partitions")
@@ -907,22 +935,22 @@ class FetchAnswer:
 
 @final
 class FetchedOffset:
-    """One committed offset; -1, -1, "" when there is none."""
+    """A committed offset; -1, -1, "" if there is none."""
 
     topic: Final[str]
-    """The topic's name."""
+    """Topic name."""
     partition: Final[int]
-    """The partition."""
+    """Partition index, from 0."""
     offset: Final[int]
-    """-1: none."""
+    """-1 for none."""
     leader_epoch: Final[int]
-    """-1: none."""
+    """-1 for none."""
     metadata: Final[str]
-    """As committed."""
+    """The committed metadata string."""
     error: Final[ErrorCode]
-    """Why this partition could not be read, or `ErrorCode.NONE`."""
+    """Error of this partition, or `ErrorCode.NONE`."""
     topic_id: Final[int]
-    """The topic id that the commit carried, 0 if none."""
+    """Topic id of the commit, 0 if none."""
     __match_args__: Final = ("topic", "partition", "offset", "leader_epoch", "metadata", "error", "topic_id")
     def __new__(
         cls,
@@ -940,21 +968,21 @@ class DescribeAnswer:
     """Answer to `DescribeGroup`."""
 
     ticket: Final[int]
-    """The request's ticket."""
+    """Ticket of the request."""
     error: Final[ErrorCode]
-    """The gate's, or from version 6 on `ErrorCode.GROUP_ID_NOT_FOUND`."""
+    """Error of the gate, or from version 6 on `ErrorCode.GROUP_ID_NOT_FOUND`."""
     error_message: Final[str | None]
-    """Only with `ErrorCode.GROUP_ID_NOT_FOUND`."""
+    """Set only with `ErrorCode.GROUP_ID_NOT_FOUND`."""
     group_id: Final[str]
-    """The group asked about."""
+    """Group id of the request."""
     state: Final[str]
-    """`Dead` for a missing group; "" when the gate refused."""
+    """State; `Dead` for a missing group, "" for an error of the gate."""
     protocol_type: Final[str]
-    """"" if the group has none."""
+    """Protocol type, or ""."""
     protocol_name: Final[str]
-    """Only while Stable."""
+    """Chosen protocol; only in Stable."""
     members: Final[tuple[DescribedMember, ...]]
-    """In joining order."""
+    """Members in joining order."""
     __match_args__: Final = (
         "ticket",
         "error",
@@ -982,15 +1010,15 @@ class DescribedMember:
     """One member in a description."""
 
     member_id: Final[str]
-    """The member."""
+    """Member id."""
     instance_id: Final[str | None]
-    """Static members only."""
+    """`group.instance.id`; `None` for a dynamic member."""
     client_id: Final[str]
-    """As it joined first."""
+    """`client.id` at the first join."""
     client_host: Final[str]
-    """As it joined first."""
+    """Host at the first join, such as `/127.0.0.1`."""
     metadata: Final[bytes]
-    """For the chosen protocol while Stable, else empty."""
+    """Metadata for the chosen protocol in Stable, else empty."""
     assignment: Final[bytes]
     """The assignment in memory."""
     __match_args__: Final = ("member_id", "instance_id", "client_id", "client_host", "metadata", "assignment")
@@ -1009,22 +1037,22 @@ class ListAnswer:
     """Answer to `ListGroups` for one coordinator partition."""
 
     ticket: Final[int]
-    """The request's ticket."""
+    """Ticket of the request."""
     error: Final[ErrorCode]
-    """The gate's."""
+    """Error of the gate (docs/protocol.md §3)."""
     groups: Final[tuple[ListedGroup, ...]]
-    """By group id."""
+    """Groups, sorted by group id."""
     __match_args__: Final = ("ticket", "error", "groups")
     def __new__(cls, ticket: int, error: ErrorCode, groups: Sequence[ListedGroup]) -> Self: ...
 
 @final
 class ListedGroup:
-    """One line of a listing."""
+    """One group in a listing."""
 
     group_id: Final[str]
-    """The group."""
+    """Group id."""
     protocol_type: Final[str]
-    """"" if it has none."""
+    """Protocol type, or ""."""
     state: Final[str]
     """The group's state."""
     __match_args__: Final = ("group_id", "protocol_type", "state")
@@ -1034,14 +1062,14 @@ class ListedGroup:
 class Append:
     """Records to append to the log as one batch.
 
-    Report the end with `Coordinator.appended`; until then whoever depends on it waits, at most
+    Report the completion with `Coordinator.appended`. Requests that depend on the append wait for it, at most
     `offsets.commit.timeout.ms`.
     """
 
     append_id: Final[int]
-    """Names the append."""
+    """Id to report to `Coordinator.appended`."""
     records: Final[tuple[Record, ...]]
-    """In order."""
+    """Records in append order."""
     __match_args__: Final = ("append_id", "records")
     def __new__(cls, append_id: int, records: Sequence[Record]) -> Self: ...
 
@@ -1050,11 +1078,11 @@ class DeleteAnswer:
     """Answer to `DeleteGroup`."""
 
     ticket: Final[int]
-    """The request's ticket."""
+    """Ticket of the request."""
     error: Final[ErrorCode]
-    """`ErrorCode.NONE` when the group is gone for good."""
+    """`ErrorCode.NONE` if the deletion is durable."""
     group_id: Final[str]
-    """The group asked about."""
+    """Group id of the request."""
     __match_args__: Final = ("ticket", "error", "group_id")
     def __new__(cls, ticket: int, error: ErrorCode, group_id: str) -> Self: ...
 
@@ -1063,7 +1091,7 @@ class OffsetDeleteAnswer:
     """Answer to `OffsetDelete`."""
 
     ticket: Final[int]
-    """The request's ticket."""
+    """Ticket of the request."""
     error: Final[ErrorCode]
     """The group's error."""
     partitions: Final[tuple[DeletedPartition, ...]]
@@ -1073,12 +1101,12 @@ class OffsetDeleteAnswer:
 
 @final
 class DeletedPartition:
-    """One partition's result of an `OffsetDelete`."""
+    """Result of `OffsetDelete` for one partition."""
 
     topic: Final[str]
-    """The topic's name."""
+    """Topic name."""
     partition: Final[int]
-    """The partition."""
+    """Partition index, from 0."""
     error: Final[ErrorCode]
     """`ErrorCode.NONE`, also where no offset was stored."""
     __match_args__: Final = ("topic", "partition", "error")
@@ -1089,19 +1117,19 @@ class ConsumerHeartbeatAnswer:
     """Answer to `ConsumerGroupHeartbeat`."""
 
     ticket: Final[int]
-    """The request's ticket."""
+    """Ticket of the request."""
     error: Final[ErrorCode]
     """`ErrorCode.NONE` on success."""
     error_message: Final[str | None]
-    """`None` on success, and where the code says everything."""
+    """`None` on success, and if the error has no message."""
     member_id: Final[str | None]
     """`None` on an error."""
     member_epoch: Final[int]
     """The epoch to send with the next heartbeat."""
     heartbeat_interval_ms: Final[int]
-    """When to send it, in ms."""
+    """Interval until the next heartbeat, in milliseconds."""
     assignment: Final[tuple[AssignedTopic, ...] | None]
-    """What the member owns now; `None`: unchanged."""
+    """Partitions that the member may own; `None`: unchanged."""
     __match_args__: Final = (
         "ticket",
         "error",
@@ -1127,9 +1155,9 @@ class AssignedTopic:
     """Partitions of one topic in the answer to a heartbeat."""
 
     topic_id: Final[int]
-    """The topic."""
+    """Topic id, a 128-bit int."""
     partitions: Final[tuple[int, ...]]
-    """Its partitions."""
+    """Partition indexes."""
     __match_args__: Final = ("topic_id", "partitions")
     def __new__(cls, topic_id: int, partitions: Sequence[int]) -> Self: ...
 
@@ -1138,23 +1166,23 @@ class ConsumerDescribeAnswer:
     """Answer to `ConsumerGroupDescribe`."""
 
     ticket: Final[int]
-    """The request's ticket."""
+    """Ticket of the request."""
     error: Final[ErrorCode]
     """The group's error."""
     error_message: Final[str | None]
     """`None` on success."""
     group_id: Final[str]
-    """The group asked about."""
+    """Group id of the request."""
     group_state: Final[str]
     """Empty on an error."""
     group_epoch: Final[int]
-    """The group epoch."""
+    """Group epoch."""
     assignment_epoch: Final[int]
     """The epoch of the target assignment."""
     assignor_name: Final[str]
-    """The assignor that most members name."""
+    """The server assignor with the most votes."""
     members: Final[tuple[ConsumerMemberDescription, ...]]
-    """By member id."""
+    """Members, sorted by member id."""
     __match_args__: Final = (
         "ticket",
         "error",
@@ -1184,11 +1212,11 @@ class NamedTopic:
     """Partitions of one topic in a description."""
 
     topic_id: Final[int]
-    """The topic."""
+    """Topic id, a 128-bit int."""
     topic: Final[str]
-    """Its name."""
+    """Topic name."""
     partitions: Final[tuple[int, ...]]
-    """Its partitions."""
+    """Partition indexes."""
     __match_args__: Final = ("topic_id", "topic", "partitions")
     def __new__(cls, topic_id: int, topic: str, partitions: Sequence[int]) -> Self: ...
 
@@ -1197,25 +1225,25 @@ class ConsumerMemberDescription:
     """One member in the description of a consumer group."""
 
     member_id: Final[str]
-    """The member."""
+    """Member id."""
     instance_id: Final[str | None]
-    """Static members only."""
+    """`group.instance.id`; `None` for a dynamic member."""
     rack_id: Final[str | None]
-    """`client.rack`"""
+    """`client.rack`; `None`: none."""
     member_epoch: Final[int]
-    """The member epoch."""
+    """Member epoch."""
     client_id: Final[str]
-    """`client.id`"""
+    """`client.id` of the connection."""
     client_host: Final[str]
-    """As `/127.0.0.1`."""
+    """Host of the client, such as `/127.0.0.1`."""
     subscribed_topic_names: Final[tuple[str, ...]]
-    """Sorted."""
+    """Subscribed topics, sorted."""
     subscribed_topic_regex: Final[str | None]
-    """Empty if it has none."""
+    """Pattern of topic names; empty for none."""
     assignment: Final[tuple[NamedTopic, ...]]
-    """What it owns."""
+    """Current assignment."""
     target_assignment: Final[tuple[NamedTopic, ...]]
-    """What it is to own."""
+    """Target assignment."""
     member_type: Final[int]
     """0 classic, 1 consumer."""
     __match_args__: Final = (
@@ -1266,19 +1294,19 @@ Effect: TypeAlias = Answer | Append
 
 @final
 class Wait:
-    """One thing that a group waits for."""
+    """One reason why a group waits."""
 
     what: Final[str]
-    """What: one of the vocabulary's `waits`."""
+    """Kind of wait: one of `waits` in `vocabulary()`."""
     member_id: Final[str]
-    """For whom, or ""."""
+    """Member id that the group waits for, or ""."""
     until_ms: Final[int]
-    """When the coordinator stops waiting for it, monotonic milliseconds."""
+    """When the coordinator stops waiting, monotonic milliseconds."""
     heartbeats: Final[bool]
-    """Whether the member heartbeats while the group waits for it: its session then does not end, and `until_ms` is the
-    end of the phase."""
+    """Whether the member sends heartbeats while the group waits for it: its session does not expire then, and
+    `until_ms` is the end of the phase."""
     is_static: Final[bool]
-    """Whether it is a static member, which stays in the group when a join phase ends without it."""
+    """Whether the member is static; a static member stays when a join phase ends without it."""
     __match_args__: Final = ("what", "member_id", "until_ms", "heartbeats", "is_static")
     def __new__(
         cls, what: str, member_id: str, until_ms: int, heartbeats: bool = False, is_static: bool = False
@@ -1286,14 +1314,14 @@ class Wait:
 
 @final
 class Departure:
-    """A member that went while a rebalance was running, and therefore began no other one."""
+    """A member that left during a rebalance, and therefore did not begin another one."""
 
     member_id: Final[str]
-    """The member, or the id that was handed out."""
+    """Member id, or pending id."""
     how: Final[str]
-    """How it went: one of the vocabulary's `departures`."""
+    """How the member left: one of `departures` in `vocabulary()`."""
     reason: Final[str]
-    """The reason that the request gave, or ""."""
+    """Reason of the request, or ""."""
     at_ms: Final[int]
     """Monotonic milliseconds."""
     __match_args__: Final = ("member_id", "how", "reason", "at_ms")
@@ -1304,25 +1332,25 @@ class Rebalance:
     """One rebalance of a group."""
 
     cause: Final[str]
-    """What began it: one of the vocabulary's `causes`."""
+    """What began the rebalance: one of `causes` in `vocabulary()`."""
     member_id: Final[str]
-    """Whose event that was, or ""."""
+    """Member that caused the rebalance, or ""."""
     reason: Final[str]
-    """What the client said about it, or ""."""
+    """Reason of the request, or ""."""
     from_generation: Final[int]
-    """The generation that it ended."""
+    """The generation before the rebalance."""
     to_generation: Final[int | None]
-    """The generation that came of it, once its join phase completed."""
+    """The generation after the rebalance; `None` until the join phase has completed."""
     began_ms: Final[int]
     """Monotonic milliseconds."""
     began_wall_ms: Final[int]
     """Milliseconds since the Unix epoch."""
     joined_ms: Final[int | None]
-    """When its join phase completed."""
+    """When the join phase completed, monotonic milliseconds."""
     settled_ms: Final[int | None]
-    """When the group was Stable, or Empty, again."""
+    """When the group became Stable or Empty, monotonic milliseconds."""
     departures: Final[tuple[Departure, ...]]
-    """The members that went while it ran, the last ones, oldest first. Snapshots do not keep them."""
+    """The latest members that left during the rebalance, oldest first. Snapshots do not contain them."""
     __match_args__: Final = (
         "cause",
         "member_id",
@@ -1351,27 +1379,41 @@ class Rebalance:
 
 @final
 class Explanation:
-    """What a group is doing, whom it waits for, and why it rebalanced lately. `str()` gives it as a sentence:
+    """What a group does, which members it waits for, and why it rebalanced. `str()` returns a sentence:
 
     `PreparingRebalance for 31.0 s: waiting for consumer-3-1f0c8a2e… to rejoin (until 14.0 s from now); it began because
     consumer-7-5c0d3b11… left`
     """
 
     group_id: Final[str]
-    """The group."""
+    """Group id."""
     state: Final[str]
-    """One of the vocabulary's `states`."""
+    """State: one of `states` in `vocabulary()`, or of `consumer_states` for a consumer group."""
     generation: Final[int]
-    """Its generation."""
+    """Current generation, or the group epoch of a consumer group."""
     since_ms: Final[int]
-    """Since when it is in this state, monotonic milliseconds."""
+    """When the group entered this state, monotonic milliseconds."""
     now_ms: Final[int]
-    """When this was asked, monotonic milliseconds."""
+    """Time of the explanation, monotonic milliseconds."""
     waiting: Final[tuple[Wait, ...]]
-    """What it waits for; empty while nothing is missing."""
+    """What the group waits for; empty if nothing."""
     rebalances: Final[tuple[Rebalance, ...]]
     """The last rebalances, oldest first."""
-    __match_args__: Final = ("group_id", "state", "generation", "since_ms", "now_ms", "waiting", "rebalances")
+    protocol: Final[str]
+    """`classic` or `consumer`."""
+    target_epoch: Final[int | None]
+    """Epoch of a consumer group's target assignment; `None` for a classic group."""
+    __match_args__: Final = (
+        "group_id",
+        "state",
+        "generation",
+        "since_ms",
+        "now_ms",
+        "waiting",
+        "rebalances",
+        "protocol",
+        "target_epoch",
+    )
     def __new__(
         cls,
         group_id: str,
@@ -1381,32 +1423,34 @@ class Explanation:
         now_ms: int,
         waiting: Sequence[Wait],
         rebalances: Sequence[Rebalance],
+        protocol: str = ...,
+        target_epoch: int | None = ...,
     ) -> Self: ...
 
 @final
 class Summary:
-    """A group in a few figures."""
+    """Key figures of a group."""
 
     group_id: Final[str]
-    """The group."""
+    """Group id."""
     protocol_type: Final[str | None]
-    """Kept when the group empties."""
+    """Protocol type; kept when the group becomes Empty."""
     protocol_name: Final[str | None]
     """The chosen protocol."""
     members: Final[int]
-    """How many members it has."""
+    """Number of members."""
     awaiting_join: Final[int]
-    """How many of them have a parked JoinGroup."""
+    """Members with a parked JoinGroup."""
     awaiting_sync: Final[int]
-    """How many of them have a parked SyncGroup."""
+    """Members with a parked SyncGroup."""
     pending: Final[int]
-    """How many ids were handed out that have not joined."""
+    """Number of pending member ids."""
     slack: Final[tuple[int, ...]]
-    """By tenths of the session that are left, how many members have so much left; first those with the least."""
+    """Number of members by tenths of the session left; the first element has the members with the least."""
     waits: Final[int]
-    """How many things it waits for; `explanation` has the first of them."""
+    """Number of waits; `explanation` has the first of them."""
     explanation: Final[Explanation]
-    """What it is doing, and why."""
+    """What the group does, and why."""
     __match_args__: Final = (
         "group_id",
         "protocol_type",
@@ -1436,37 +1480,141 @@ class Summary:
 # ---- projections
 
 @final
-class Projection:
-    """One group's whole state as plain data, for comparison with a model. Every list has a stated order."""
+class ConsumerView:
+    """A consumer group as plain data. Partitions of topics that do not exist any more are left out."""
 
     group_id: Final[str]
-    """The group."""
+    """Group id."""
+    assignor: Final[str]
+    """The assignor that most members name."""
+    members: Final[tuple[ConsumerMemberView, ...]]
+    """Members by id."""
+    in_flight: Final[tuple[int, ...]]
+    """Ids of the group's appends in flight, ascending."""
+    offsets: Final[tuple[tuple[str, int, OffsetValue], ...]]
+    """(topic, partition, durable offset), by topic and partition."""
+    __match_args__: Final = (
+        "group_id",
+        "assignor",
+        "members",
+        "in_flight",
+        "offsets",
+    )
+    def __new__(
+        cls,
+        group_id: str,
+        assignor: str,
+        members: Sequence[ConsumerMemberView],
+        in_flight: Sequence[int],
+        offsets: Sequence[tuple[str, int, OffsetValue]],
+    ) -> Self: ...
+
+@final
+class ConsumerMemberView:
+    """A member of a consumer group as plain data."""
+
+    member_id: Final[str]
+    """Member id."""
+    instance_id: Final[str | None]
+    """`group.instance.id` of a static member."""
+    client_id: Final[str]
+    """`client.id`."""
+    client_host: Final[str]
+    """The client's host."""
+    rack: Final[str | None]
+    """`client.rack`."""
+    protocol: Final[str]
+    """The protocol that the member speaks: `classic` or `consumer`."""
+    epoch: Final[int]
+    """Member epoch; -2 for a static member that is away."""
+    session_timeout_ms: Final[int]
+    """The session timeout that applies to it, in milliseconds."""
+    rebalance_timeout_ms: Final[int]
+    """The time that it has to give partitions up, in milliseconds."""
+    session_ends_ms: Final[int | None]
+    """End of its session, monotonic milliseconds."""
+    rebalance_ends_ms: Final[int | None]
+    """End of its rebalance timeout, monotonic milliseconds; `None` if that does not run."""
+    topics: Final[tuple[str, ...]]
+    """The topics that it names, ascending."""
+    pattern: Final[str]
+    """The pattern that it subscribes to; "" if none."""
+    assigned: Final[tuple[tuple[str, int], ...]]
+    """(topic, partition) that it owns, ascending."""
+    revoking: Final[tuple[tuple[str, int], ...]]
+    """(topic, partition) that it has to give up, ascending."""
+    target: Final[tuple[tuple[str, int], ...]]
+    """(topic, partition) of its target assignment, ascending."""
+    __match_args__: Final = (
+        "member_id",
+        "instance_id",
+        "client_id",
+        "client_host",
+        "rack",
+        "protocol",
+        "epoch",
+        "session_timeout_ms",
+        "rebalance_timeout_ms",
+        "session_ends_ms",
+        "rebalance_ends_ms",
+        "topics",
+        "pattern",
+        "assigned",
+        "revoking",
+        "target",
+    )
+    def __new__(
+        cls,
+        member_id: str,
+        instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rack: str | None,
+        protocol: str,
+        epoch: int,
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+        session_ends_ms: int | None,
+        rebalance_ends_ms: int | None,
+        topics: Sequence[str],
+        pattern: str,
+        assigned: Sequence[tuple[str, int]],
+        revoking: Sequence[tuple[str, int]],
+        target: Sequence[tuple[str, int]],
+    ) -> Self: ...
+
+@final
+class Projection:
+    """The complete state of a group as plain data, for comparison with a model. Every list has a defined order."""
+
+    group_id: Final[str]
+    """Group id."""
     state: Final[str]
-    """One of the vocabulary's `states`."""
+    """State: one of `states` in `vocabulary()`."""
     since_ms: Final[int]
-    """Since when, monotonic milliseconds."""
+    """When the group entered this state, monotonic milliseconds."""
     generation: Final[int]
-    """Its generation."""
+    """Current generation."""
     protocol_type: Final[str | None]
-    """Kept when the group empties."""
+    """Protocol type; kept when the group becomes Empty."""
     protocol_name: Final[str | None]
     """The chosen protocol."""
     leader: Final[str | None]
     """The leader's member id."""
     members: Final[tuple[ProjectedMember, ...]]
-    """In joining order."""
+    """Members in joining order."""
     pending: Final[tuple[tuple[str, int], ...]]
-    """(id handed out, its deadline in milliseconds), by id."""
+    """(pending member id, deadline in monotonic milliseconds), by id."""
     timers: Final[tuple[tuple[str, int], ...]]
-    """(`InitialDelay`, `Join` or `Sync`, its deadline in milliseconds)."""
+    """(`InitialDelay`, `Join` or `Sync`, deadline in monotonic milliseconds)."""
     in_flight: Final[tuple[int, ...]]
     """Ids of the appends about this group that are in flight, ascending."""
     deleting: Final[int | None]
-    """The append that ends this group, if it is on its way."""
+    """Id of the append in flight that deletes the group, or `None`."""
     durable: Final[bool]
-    """Whether the log has something of this group."""
+    """Whether the log has a record of this group."""
     subscribed_topics: Final[tuple[str, ...] | None]
-    """What the members subscribe to, sorted; `None`: not known."""
+    """Topics that the members subscribe to, sorted; `None`: unknown."""
     offsets: Final[tuple[tuple[str, int, OffsetValue], ...]]
     """(topic, partition, durable offset), by topic and partition."""
     __match_args__: Final = (
@@ -1507,30 +1655,30 @@ class Projection:
 
 @final
 class ProjectedMember:
-    """One member as plain data."""
+    """State of one member as plain data."""
 
     member_id: Final[str]
-    """The member."""
+    """Member id."""
     instance_id: Final[str | None]
-    """Static members only."""
+    """`group.instance.id`; `None` for a dynamic member."""
     session_timeout_ms: Final[int]
-    """How long it may be silent."""
+    """Session timeout in milliseconds."""
     rebalance_timeout_ms: Final[int]
-    """How long a rebalance waits for it."""
+    """Rebalance timeout in milliseconds."""
     protocols: Final[tuple[tuple[str, bytes], ...]]
     """(name, metadata), in order of preference."""
     assignment: Final[bytes]
-    """The leader's bytes for it."""
+    """The leader's bytes for this member."""
     awaits_join: Final[bool]
-    """It has a parked `JoinGroup`."""
+    """Whether the member has a parked JoinGroup."""
     awaits_sync: Final[bool]
-    """It has a parked `SyncGroup`."""
+    """Whether the member has a parked SyncGroup."""
     owes_sync: Final[bool]
-    """It has not sent `SyncGroup` for this generation."""
+    """Whether the member has not sent SyncGroup for this generation."""
     is_new: Final[bool]
-    """It has never seen a join phase complete."""
+    """Whether the member has not completed a join phase yet."""
     deadline_ms: Final[int | None]
-    """Its session or new-member deadline, monotonic milliseconds."""
+    """Deadline of the session or new-member timer, monotonic milliseconds."""
     __match_args__: Final = (
         "member_id",
         "instance_id",
@@ -1563,125 +1711,133 @@ class ProjectedMember:
 
 @final
 class Coordinator:
-    """The coordinator of one partition of `__consumer_offsets`, in this process and in your own time.
+    """The coordinator of one partition of `__consumer_offsets`; the caller provides the time.
 
-    It is a fold over events. It reads no clock, opens no file and draws no random number: the same events give the same
-    effects. It begins by loading: `replay` the log, then call `loaded`; until then every request gets the loading
-    answers. Each call returns its effects in order: answers, each ticket exactly once, and `Append`s, whose end you
-    report with `appended`.
+    It reads no clock, opens no file and uses no random numbers: the same events give the same effects. A new
+    coordinator is loading: `replay` the log, then call `loaded`; until then requests get the answers of a loading
+    coordinator. Each call returns its effects in order: answers, exactly one for each ticket, and `Append`s, whose
+    completion you report with `appended`.
 
     `config` takes Kafka's names (`group.initial.rebalance.delay.ms`, ...) and defaults, with numbers as int or str, and
-    rota's own `group.max.pending.members` and `rebalance.history`. Raises ConfigError for a name that does not exist
-    or a value out of range.
+    rota's own `group.max.pending.members` and `rebalance.history`. Raises ConfigError for an unknown name or an invalid
+    value.
 
     Time: `now_ms` is from 0 to 2**53 and may not go back between calls (ValueError with both values). `wall_ms`, where
     it is left out, is 1,700,000,000,000 + `now_ms`.
 
-    Threads may share a coordinator; calls wait for each other.
+    A coordinator is thread-safe; calls are serialized.
     """
 
     def __new__(cls, config: Mapping[str, str | int] | None = None, *, partition: int = 0, epoch: int = 1) -> Self: ...
     @classmethod
     def restore(cls, data: bytes) -> Self:
-        """The coordinator that `snapshot` wrote, its parked requests and deadlines included.
+        """Restore the coordinator of a `snapshot`, including parked requests and deadlines.
 
-        Raises SnapshotError for any other bytes, and for a state that breaks an invariant.
+        Raises SnapshotError for other bytes and for a state that violates an invariant.
         """
     @property
     def partition(self) -> int:
-        """The partition of `__consumer_offsets` that it owns."""
+        """The partition of `__consumer_offsets` that the coordinator owns."""
     @property
     def epoch(self) -> int:
-        """The epoch of its ownership."""
+        """The epoch of the ownership."""
     @property
     def phase(self) -> str:
         """`Loading`, `Active`, `Failed` or `Unloaded`."""
     @property
     def now_ms(self) -> int:
-        """The newest time that it was told."""
+        """The latest `now_ms` of a call."""
     def replay(self, record: Record, offset: int, timestamp_ms: int) -> None:
-        """Fold one committed record, in log order. Raises RotaError after the loading has ended."""
+        """Apply one committed record, in log order. Raises RotaError after loading has ended."""
     def loaded(self, now_ms: int, wall_ms: int | None = None) -> list[Effect]:
-        """End the loading: every member gets a full session, groups with too many members rebalance.
+        """End loading: every member gets a full session, and groups with too many members rebalance.
 
-        Raises RotaError if the loading has ended already.
+        Raises RotaError if loading has already ended.
         """
     def load_failed(self) -> None:
-        """End the loading, because the log could not be read: every request is answered NOT_COORDINATOR from now on."""
+        """End loading because the log could not be read: all requests are answered NOT_COORDINATOR."""
     def submit(
         self, now_ms: int, ticket: int, request: Request, *, entropy: int, wall_ms: int | None = None
     ) -> list[Effect]:
-        """One request, answered exactly once, now or in a later call, with this `ticket` (0 to 2**64 - 1, yours).
+        """Submit a request. It is answered exactly once, in this call or a later one, with `ticket` (0 to 2**64 - 1).
 
-        `entropy` is 128 random bits as an int; member ids are minted from it. Raises OverflowError outside these
-        ranges, TypeError for something that is not a request.
+        `entropy` is 128 random bits as an int, from which member ids are generated. Raises OverflowError outside these
+        ranges, TypeError for another type of request.
         """
     def advance(self, now_ms: int, wall_ms: int | None = None) -> list[Effect]:
-        """Fire every deadline up to now, by (deadline, arming order). With nothing due there is no effect."""
+        """Fire every deadline up to `now_ms`, by (deadline, arming order)."""
     def next_deadline(self) -> int | None:
-        """When `advance` has something to do, in monotonic milliseconds: never late, sometimes early."""
+        """When to call `advance` next, in monotonic milliseconds; may be early, never late."""
     def appended(
         self, append_id: int, result: int | ErrorCode, now_ms: int, wall_ms: int | None = None
     ) -> list[Effect]:
-        """The log made the append durable at this offset, or failed with this error (not `ErrorCode.NONE`)."""
+        """Report the completion of an append: the offset of a durable append, or the error (not `ErrorCode.NONE`)."""
     def topics_deleted(self, topics: Sequence[str], now_ms: int, wall_ms: int | None = None) -> list[Effect]:
-        """These topics are gone, and so are their offsets in every group."""
+        """Report deleted topics; removes their offsets from every group."""
     def topics_changed(
         self, topics: Sequence[tuple[str, int, int]], now_ms: int, wall_ms: int | None = None
     ) -> list[Effect]:
-        """These topics are new, or have changed: (name, topic id, number of partitions). Consumer groups use them."""
-    def unload(self, now_ms: int, wall_ms: int | None = None) -> list[Effect]:
-        """Ownership is lost: whoever waits is answered NOT_COORDINATOR, and nothing is kept."""
-    def explain(self, group_id: str, now_ms: int | None = None) -> Explanation | None:
-        """What a group is doing, whom it waits for, and why it rebalanced lately. None: no such group.
+        """Report new and changed topics as (name, topic id, partition count), for groups of the consumer protocol."""
+    def configure_group(self, group_id: str, settings: Mapping[str, int]) -> None:
+        """Change the settings that one consumer group has of its own, in milliseconds: `consumer.session.timeout.ms`,
+        `consumer.heartbeat.interval.ms`, `consumer.assignment.interval.ms`. The mapping replaces all of them.
 
-        The sentence it prints says for how long, as of `now_ms`; without it, or before the latest event, as of that.
+        Values beyond the coordinator's bounds count as the bound. Raises ConfigError for an unknown name.
         """
+    def unload(self, now_ms: int, wall_ms: int | None = None) -> list[Effect]:
+        """Give up the partition: answer all waiting requests NOT_COORDINATOR and drop all state."""
+    def explain(self, group_id: str, now_ms: int | None = None) -> Explanation | None:
+        """Explain what a group does, which members it waits for, and why it rebalanced; None if there is no such group.
+
+        Durations are as of `now_ms`, or of the latest event if that is later or `now_ms` is None.
+        """
+    def view_consumer_group(self, group_id: str) -> ConsumerView | None:
+        """A consumer group as plain data; `None` if there is no consumer group of this id."""
     def project(self, group_id: str) -> Projection | None:
-        """One group's whole state as plain data. None: no such group."""
+        """The complete state of a group as plain data; None if there is no such group."""
     def digest(self, group_id: str) -> int | None:
-        """64 bits that differ when the group's projection differs, but for a collision. None: no such group."""
+        """A 64-bit hash of the group's projection; None if there is no such group."""
     def group_ids(self) -> list[str]:
         """The ids of all groups, sorted."""
     def snapshot(self) -> bytes:
-        """The whole state as bytes; the same state gives the same bytes."""
+        """The complete state as bytes; equal states give equal bytes."""
     def check_invariants(self) -> None:
-        """Check every group. Raises InvariantViolation, whose message begins with the invariant's id, such as `S3`."""
+        """Check the invariants of every group. Raises InvariantViolation, whose message begins with an id (`S3`)."""
     def member_handles(self, group_id: str, member_ids: Sequence[str]) -> NDArray[np.uint64]:
-        """A number per member for `heartbeats`, shape (len(member_ids),); 2**64 - 1 for who is not a member.
+        """Handles of members for `heartbeats`, shape (len(member_ids),); 2**64 - 1 for an id that is not a member.
 
-        Returns a numpy array of uint64, or an `array.array` where numpy is not installed. A handle is valid as long
-        as its member exists; after that it matches no member.
+        Returns a numpy array of uint64, or an `array.array` without numpy. A handle is valid while its member exists;
+        after that it matches no member.
         """
     def heartbeats(
         self, now_ms: int, handles: NDArray[np.uint64] | Buffer, generations: NDArray[np.int32] | Buffer
     ) -> NDArray[np.int16]:
-        """One heartbeat per element, with the interpreter lock released; the error code of each, same shape (n,).
+        """Submit one heartbeat per element. Returns their error codes, shape (n,). Releases the interpreter lock.
 
-        A handle that stands for nobody gets UNKNOWN_MEMBER_ID. `handles` are uint64, `generations` int32: numpy
+        A handle that matches no member gets UNKNOWN_MEMBER_ID. `handles` are uint64, `generations` int32: numpy
         arrays, `array.array` or other buffers; they are copied first. Returns a numpy array of int16, or an
-        `array.array` where numpy is not installed. Raises ValueError unless both are one-dimensional, of these types
-        and of one length.
+        `array.array` without numpy. Raises ValueError unless both are one-dimensional, of these types and of the same
+        length.
         """
 
 # ---- the embedded consumer protocol (docs/protocol.md §18)
 
 @final
 class Subscription:
-    """What a consumer says about itself when it joins."""
+    """Metadata of a consumer in JoinGroup."""
 
     topics: Final[tuple[str, ...]]
-    """In the writer's order."""
+    """Topic names, in encoded order."""
     user_data: Final[bytes | None]
-    """The assignor's own bytes."""
+    """User data of the assignor."""
     owned_partitions: Final[tuple[tuple[str, tuple[int, ...]], ...]]
-    """(topic, partitions) that the consumer holds (version 1 and later)."""
+    """(topic, partitions) that the consumer owns (version 1 and later)."""
     generation: Final[int]
-    """In which generation it got them, -1: none (version 2 and later)."""
+    """Generation of the owned partitions, -1: none (version 2 and later)."""
     rack: Final[str | None]
     """`client.rack` (version 3 and later)."""
     version: Final[int]
-    """The version of the bytes."""
+    """Encoded version."""
     __match_args__: Final = ("topics", "user_data", "owned_partitions", "generation", "rack", "version")
     def __new__(
         cls,
@@ -1696,47 +1852,49 @@ class Subscription:
 
 @final
 class Assignment:
-    """One member's part of the leader's plan."""
+    """Assignment of one member in the leader's plan."""
 
     partitions: Final[tuple[tuple[str, tuple[int, ...]], ...]]
-    """(topic, partitions), in the writer's order."""
+    """(topic, partitions), in encoded order."""
     user_data: Final[bytes | None]
-    """The assignor's own bytes."""
+    """User data of the assignor."""
     version: Final[int]
-    """The version of the bytes."""
+    """Encoded version."""
     __match_args__: Final = ("partitions", "user_data", "version")
     def __new__(
         cls, partitions: Sequence[tuple[str, Sequence[int]]], *, user_data: bytes | None = None, version: int = 3
     ) -> Self: ...
 
 def nearest(name: str, names: Sequence[str], *, misspelt: bool = False) -> str | None:
-    """The name that was probably meant; None if none is close. With `misspelt` it has to be closer."""
+    """The closest of `names`; None if none is close. `misspelt` requires a closer match."""
 
 def decode_subscription(data: bytes) -> Subscription:
-    """Read the metadata that a consumer joins with. Fields that its version lacks get their defaults.
+    """Decode the metadata of a consumer in JoinGroup. Fields that its version lacks get their defaults.
 
-    A version above 3 is read as version 3; bytes that follow are left alone. Raises EmbeddedError.
+    A version above 3 is decoded as version 3; further bytes are ignored. Raises EmbeddedError.
     """
 
 def decode_assignment(data: bytes) -> Assignment:
-    """Read one member's part of the leader's plan. Raises EmbeddedError, for empty bytes too."""
+    """Decode the assignment of one member. Raises EmbeddedError, also for empty bytes."""
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """Write a subscription in its own version, every list in the order given. Raises EmbeddedError."""
+    """Encode a subscription in its `version`; keeps the order of lists. Raises EmbeddedError."""
 
 def encode_assignment(assignment: Assignment) -> bytes:
-    """Write an assignment in its own version, every list in the order given. Raises EmbeddedError."""
+    """Encode an assignment in its `version`; keeps the order of lists. Raises EmbeddedError."""
 
-# ---- the member's side (docs/protocol.md §22)
+# ---- the member's side (docs/protocol.md §22, docs/consumer-protocol.md §22)
 
 @final
 class MemberMachine:
-    """The machine behind `rota.Member`, which documents it: effects are tuples that begin with their name."""
+    """The machine behind `rota.Member`, which has the documentation. An effect is a tuple that begins with its name."""
 
     def __new__(
         cls,
         group_id: str,
         *,
+        group_protocol: str,
+        remote_assignor: str | None,
         strategies: list[str | tuple[str, bool]],
         instance_id: str | None,
         rack: str | None,
@@ -1792,11 +1950,11 @@ class MemberMachine:
 
 @final
 class Wheel:
-    """A hierarchical timing wheel of 1 ms ticks with your own time: nothing fires but in `advance`.
+    """A hierarchical timing wheel with 1 ms ticks. The caller provides the time; entries fire only in `advance`.
 
-    Instants are ints from 0 to 2**64 - 1 ms; others raise ValueError. What is due fires by deadline, then by arming
-    order, and re-arming counts as arming. Payloads can be any object. `rota.purgatory_model` says the same with sorted
-    lists.
+    Instants are ints from 0 to 2**64 - 1 ms; others raise ValueError. Due entries fire by deadline, then by arming
+    order; re-arming counts as arming. Payloads can be any object. `rota.purgatory_model` implements the same with
+    sorted lists.
     """
 
     def __new__(cls, now_ms: int = 0) -> Self: ...
@@ -1809,7 +1967,7 @@ class Wheel:
     def rearm(self, timer_id: int, deadline_ms: int) -> bool:
         """Give an armed entry a new deadline; False if it fired or was cancelled."""
     def cancel(self, timer_id: int) -> Any | None:
-        """Disarm an entry and return its payload; None if it fired or was cancelled."""
+        """Cancel an entry and return its payload; None if it fired or was cancelled."""
     def deadline(self, timer_id: int) -> int | None:
         """The deadline of an entry's last arming, in ms; None if it is gone."""
     def advance(self, now_ms: int) -> list[tuple[int, int, Any]]:
@@ -1822,11 +1980,10 @@ class Wheel:
 
 @final
 class Purgatory:
-    """Operations that wait for a condition or for their deadline, with your own time and without callbacks.
+    """Operations that wait for a condition or for their deadline. The caller provides the time; there are no callbacks.
 
-    An operation is any object, with a deadline and keys that watch it. Who thinks that a key's condition may hold
-    asks `check` for its operations, and takes out with `complete` those that are done; the rest expires in `advance`.
-    Instants are as in `Wheel`.
+    An operation is any object, with a deadline and keys. When the condition of a key may hold, call `check` for its
+    operations and `complete` those that are done; the others expire in `advance`. Instants are as in `Wheel`.
     """
 
     def __new__(cls, now_ms: int = 0) -> Self: ...
@@ -1854,14 +2011,35 @@ class Purgatory:
     def next_deadline(self) -> int | None:
         """When to advance next, in ms: at or before every deadline; None when nothing waits."""
 
-# ---- the server behind `rota.Server`
+# ---- the server
+
+def user_lines(name: str, password: str) -> list[str]:
+    """The lines of a users file for this user: one for each SCRAM mechanism.
+
+    Raises ValueError for a name that cannot be, or an empty password.
+    """
+
+@final
+class Authority:
+    """A throw-away certificate authority, the base of `rota.Authority`. Its key exists in memory only."""
+
+    def __new__(cls) -> Self: ...
+    @property
+    def certificate(self) -> str:
+        """Its own certificate in PEM."""
+    def issue(self, hosts: list[str], common_name: str, expired: bool) -> tuple[str, str]:
+        """A certificate for these hosts, followed by that of the authority, and its private key, both in PEM.
+
+        Raises ValueError for a host name that cannot be in a certificate.
+        """
 
 @final
 class Server:
-    """A Kafka-compatible server, a thread a node; `rota.Server` is its face. Calls release the interpreter lock.
+    """A Kafka-compatible server with one thread per node, the base of `rota.Server`. Calls release the interpreter
+    lock.
 
-    Raises ConfigError for a bad setting, ValueError for an address that is none, OSError for one that cannot be
-    listened on. Any call raises ServerError if the server has stopped.
+    Raises ConfigError for an invalid setting, ValueError for an invalid address, OSError if it cannot listen there. Any
+    call raises ServerError if the server has stopped.
     """
 
     def __new__(
@@ -1874,201 +2052,231 @@ class Server:
         trace: tuple[Callable[[str], object], bool] | None = None,
         data: tuple[Path, bool, bool] | None = None,
         journal: tuple[Path | None, int | None, int | None] | None = None,
+        tls: tuple[str, str, str | None, str] | None = None,
+        sasl: tuple[list[str], str | None, dict[str, str]] | None = None,
+        allow_plaintext_passwords: bool = False,
     ) -> Self:
-        """`trace`: a function that is given every line of the request trace, and whether lines are JSON.
+        """`trace`: (function called with every line of the request trace, whether lines are JSON).
 
-        `data`: the data directory, whether appends are synced, and whether Kafka's directory is taken over.
-        `journal`: its directory (None: in the data directory), the bytes and milliseconds that a partition of it keeps.
+        `data`: (data directory, whether appends are synced, whether to take over a directory written by Kafka).
+        `journal`: (directory or None for the data directory, bytes and milliseconds that a partition keeps).
+        `sasl`: (names of mechanisms, text of a users file, passwords by user name).
+        `allow_plaintext_passwords`: whether PLAIN may be used without TLS beyond this machine.
+        `tls`: (certificate chain, key, CAs of clients, "none", "requested" or "required"), each PEM text or a path.
         """
+    @property
+    def has_tls(self) -> bool:
+        """Whether the listeners use TLS."""
+    @property
+    def has_sasl(self) -> bool:
+        """Whether clients authenticate."""
+    def unnamed_host(self) -> str | None:
+        """The advertised host, if the server's certificate does not name it."""
+    def take_refusals(self) -> list[str]:
+        """Why connections were closed because of their security since the last call."""
     def report(self) -> tuple[list[str], int, int, int, bool] | None:
-        """Of a data directory: lines of what was found, groups, offsets, milliseconds, whether it is only read."""
+        """The start of a data directory: (messages, groups, offsets, milliseconds, whether it is read-only)."""
     def health(
         self,
     ) -> tuple[str | None, list[str], int, float, int, str | None, str | None, int, str | None] | None:
-        """Of a data directory: why it stopped, refused partitions, syncs and their seconds, compactions, its error.
+        """Health of a data directory: (why it stopped, refused partitions, syncs, seconds of syncs, compactions, error
+        of
+        compaction, why writes fail now, failed writes since the start, error of the last failed write).
 
-        Then why writes fail now, how many have failed since the start, and why the last of them did.
         """
     def journal(self) -> tuple[Path, int, int, int, str | None] | None:
-        """Its directory, entries and bytes since the start, entries dropped, why the disk does not take it."""
+        """The journal: (directory, entries and bytes since the start, dropped entries, write error or None)."""
     @property
     def host(self) -> str:
-        """The host at which this machine reaches it."""
+        """Host of the server as seen from this machine."""
     @property
     def port(self) -> int:
-        """The port on which its first node listens."""
+        """Port of the first node."""
     def nodes(self) -> list[tuple[int, str, int]]:
-        """Of every node its id, and the host and port at which this machine reaches it."""
+        """(id, host, port) of every node, as seen from this machine."""
     def partition_of(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` in which a group is."""
+        """The partition of `__consumer_offsets` of a group."""
     def owner(self, partition: int) -> int:
-        """The id of the node that owns a partition of `__consumer_offsets`. Raises ValueError if there is none such."""
+        """The id of the node that owns a partition of `__consumer_offsets`. Raises ValueError if there is none."""
     def move_partition(self, partition: int, node_id: int) -> None:
-        """Hand a partition of `__consumer_offsets` to a node. Returns when it is loaded, or at once if loads are held.
+        """Move a partition of `__consumer_offsets` to a node. Returns when it is loaded, or at once if loads are held.
 
-        Raises ValueError if there is no such partition or node.
+        Raises ValueError for an unknown partition or node.
         """
     def hold_loads(self) -> None:
-        """From now on a partition that is handed over is not loaded."""
+        """Hold loading: partitions that are handed over from now on are not loaded."""
     def release_loads(self) -> int:
-        """Load partitions again, those that were held first; gives how many those are."""
+        """Load the held partitions and stop holding. Returns the number of held partitions."""
     @property
     def now_ms(self) -> int:
-        """Milliseconds on its coordinators' monotonic clock."""
+        """Time on the monotonic clock of the coordinators, in milliseconds."""
     def load(self) -> tuple[int, int]:
-        """Open connections, and requests that wait for their answer."""
+        """(open connections, requests without an answer yet)."""
     @property
     def panics(self) -> int:
-        """How many requests have made their handler panic: bugs, each of which has closed its connection."""
+        """Number of requests whose handler panicked. Each is a bug and closed its connection."""
     def stop(self) -> None:
-        """Answer every request that waits, close every connection, end the threads. A second call does nothing."""
+        """Answer all parked requests, close all connections and stop the threads. A second call does nothing."""
     def settings(self) -> dict[str, str]:
         """The value of every setting, by its Kafka name."""
     def delay_answers(self, ms: int, api: str | None = None, node_id: int | None = None) -> int:
-        """Send answers so much later from now on; the number of this fault. Raises ValueError, NotFoundError."""
+        """Delay answers by `ms`. Returns the id of the fault. Raises ValueError, NotFoundError."""
     def drop_answers(self, api: str | None = None, times: int = 1, node_id: int | None = None) -> int:
-        """Close the connections of the next requests instead of answering; the number of this fault.
+        """Close the connections of the next requests instead of answering. Returns the id of the fault.
 
         Raises ValueError, NotFoundError.
         """
     def lose_append_answers(self, error: str, times: int = 1) -> None:
-        """Store the next appends, and report them as failed with this error. Raises ValueError."""
+        """Store the next appends, but report them as failed with `error`. Raises ValueError."""
+    def duplicate_appends(self, times: int = 1) -> None:
+        """Store each of the next appends twice. Raises ServerStoppedError."""
+    def fence_appends(self, times: int = 1) -> None:
+        """Open the partition under a newer epoch just before each of the next appends. Raises ServerStoppedError."""
+    def hold_opens(self) -> None:
+        """Keep the log of each partition that moves from opening. Raises ServerStoppedError."""
+    def release_opens(self) -> int:
+        """Open the held logs, and hold no more. Returns their number, when their partitions are loaded."""
     def fault(self, fault: int) -> tuple[int, int | None]:
-        """Of a network fault how many requests it has affected, and how many it is still to, None without a limit."""
+        """(affected requests, remaining requests or None for no limit) of a network fault."""
     def end_fault(self, fault: int) -> None:
         """End a network fault."""
     def drop_connections(self, node_id: int | None = None) -> int:
-        """Close all connections, or those of one node; how many those are. Raises NotFoundError."""
+        """Close all connections, or those of one node. Returns their number. Raises NotFoundError."""
     def stop_node(self, node_id: int) -> None:
-        """Take a node down. Raises NotFoundError."""
+        """Stop a node. Raises NotFoundError."""
     def start_node(self, node_id: int) -> None:
-        """Bring a node back. Raises NotFoundError, OSError."""
+        """Start a stopped node. Raises NotFoundError, OSError."""
     def down_nodes(self) -> list[int]:
-        """The ids of the nodes that are down."""
+        """The ids of stopped nodes."""
     def reset(self) -> None:
-        """End everything that a test has asked for."""
+        """End all faults, pauses, holds and injections."""
     def add_partitions(self, topic: str, added: int) -> int:
-        """Add partitions to a topic; how many it has then. Raises NotFoundError, RotaError."""
+        """Add partitions to a topic. Returns the new partition count. Raises NotFoundError, RotaError."""
     def produce(self, topic: str, partition: int, records: Sequence[tuple[bytes | None, bytes | None]]) -> list[int]:
-        """Append (key, value)s to a partition; their offsets once durable. Raises NotFoundError, RotaError."""
+        """Append (key, value) records. Returns their offsets when durable. Raises NotFoundError, RotaError."""
     def messages(self, topic: str) -> list[tuple[int, int, int, bytes | None, bytes | None]]:
-        """(partition, offset, milliseconds since the Unix epoch, key, value) of every message. Raises NotFoundError."""
+        """Every message as (partition, offset, milliseconds since the Unix epoch, key, value). Raises NotFoundError."""
     def wait_for_change(self, seen: int, timeout_ms: int) -> int:
-        """Wait until groups have changed since this returned `seen`, `timeout_ms` at most; what to pass next."""
+        """Wait up to `timeout_ms` for a change of any group after `seen`. Returns the value to pass next."""
     def silent_members(self, group_id: str) -> list[str]:
-        """On a virtual clock, the members of a group whose client is gone or paused."""
+        """Members of a group whose client is disconnected or paused, on a virtual clock."""
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Create a topic. Raises RotaError if it exists or cannot be."""
+        """Create a topic. Raises RotaError if it exists or the name or count is invalid."""
     def groups(self) -> list[str]:
         """The ids of all groups, sorted."""
     def explain(self, group_id: str) -> Explanation:
-        """What a group is doing and why. Raises NotFoundError if there is no such group."""
-    def look(self, group_id: str) -> tuple[Explanation, Projection, list[tuple[str, str]]] | None:
-        """Everything about a group as of one moment, and of each member its client id and host; None: no such group."""
+        """What a group does, and why. Raises NotFoundError if there is no such group."""
+    def inspect_group(
+        self, group_id: str
+    ) -> tuple[Explanation, Projection | ConsumerView, list[tuple[str, str]]] | None:
+        """A consistent view of a group, with (client id, host) of each member of a classic group; None if there is no
+        such group."""
     def summaries(self, group_ids: Sequence[str], waits_max: int) -> list[Summary]:
-        """These groups in a few figures each, by id, with at most `waits_max` waits; those that are there."""
+        """Summaries of the existing groups among `group_ids`, sorted by id, with at most `waits_max` waits each."""
     def log_ends(self, partitions: Sequence[tuple[str, int]]) -> list[int | None]:
-        """Where partitions of topics end: the offset of the next message; None of one that does not exist."""
-    def census(self) -> tuple[dict[str, int], int, list[int], list[tuple[str, str, int]]]:
-        """All groups: how many in each state, members, those by tenths of the session left, lag by group and topic."""
-    def tally(self) -> dict[str, Any]:
-        """What was counted since the start: `bounds` in seconds, counts by label, durations as (buckets, seconds).
+        """The next offset of each (topic, partition); None for one that does not exist."""
+    def group_totals(self) -> tuple[dict[tuple[str, str], int], int, list[int], list[tuple[str, str, int]]]:
+        """Totals: groups by (protocol, state), members, members by tenths of the session left, lag as (group, topic,
+        messages)."""
+    def metrics(self) -> dict[str, Any]:
+        """Counters since the start: `bounds` in seconds, counts by label, durations as (buckets, seconds).
 
-        `rebalances` by cause, `expiries` by timer, `refusals` by (API, error), `commits`, `failed_appends`;
-        `join_phases`, `sync_phases`, `joins`, `syncs`, `appends`, `fsyncs` with one more bucket than bounds.
+        `rebalances` and `consumer_rebalances` by cause, `expiries` by timer, `refusals` by (API, error), `commits`,
+        `failed_appends`; `join_phases`, `sync_phases`, `reconciliations`, `joins`, `syncs`, `appends`, `fsyncs` with
+        one more bucket than bounds.
         """
     def loading(self) -> list[int]:
-        """The partitions of `__consumer_offsets` that are being loaded."""
+        """The partitions of `__consumer_offsets` that are loading."""
     def advance(self, ms: int, expire: Sequence[str] = ...) -> int:
-        """Move a virtual clock by `ms`, and return where it stands then.
+        """Advance a virtual clock by `ms`. Returns the new time in milliseconds.
 
-        `expire` names members that lapse although their clients are connected. Raises ServerError if the clock is the
-        machine's.
+        `expire` names members whose sessions expire although their clients are connected. Raises ServerError on the
+        real clock.
         """
     def member_ids(self) -> list[str]:
         """Ids of all members of all groups."""
     def members(self, group_id: str | None = None) -> list[tuple[str, str, str | None]]:
-        """(group, member id, instance id) of the members of a group, in joining order, or of all groups.
+        """(group, member id, instance id) of the members of one group, in joining order, or of all groups.
 
-        Raises ValueError if there is no such group.
+        Raises ValueError for an unknown group.
         """
     def expire(self, member: str, group_id: str | None = None) -> None:
-        """End the session of a member, by its id, or with its group by its instance id.
+        """Expire the session of a member, given by its id, or by group and instance id.
 
-        Raises ValueError if there is no such member, RotaError if it has no session at the moment.
+        Raises ValueError for an unknown member, RotaError if the member has no session now.
         """
     def rebalance(self, group_id: str) -> None:
-        """Begin a rebalance. Raises ValueError if there is no such group, RotaError if it has no members."""
+        """Begin a rebalance. Raises ValueError if there is no such group, RotaError without members."""
     def inject_error(self, api: str, error: str, times: int = 1, group_id: str | None = None) -> int:
-        """Let the next `times` requests of an API be answered with an error; the number of this injection.
+        """Answer the next `times` requests of an API with an error. Returns the id of the injection.
 
-        Raises ValueError for a name that is none.
+        Raises ValueError for an unknown API or error.
         """
     def injection(self, injection: int) -> tuple[int, int]:
-        """Of an injection how many requests have been answered with it, and how many are still to be."""
+        """(answered requests, remaining requests) of an injection."""
     def cancel_injection(self, injection: int) -> None:
-        """Answer no more requests with it."""
+        """End an injection."""
     def injected(self) -> int:
-        """How many requests have been answered with injected errors."""
+        """Number of requests answered with injected errors."""
     def pause(self, member: str, group_id: str | None = None) -> tuple[str, str]:
-        """Stop listening to a member, by its id, or with its group by its instance id: (group, member id).
+        """Drop the requests of a member, given by its id, or by group and instance id. Returns (group, member id).
 
-        Raises ValueError if there is no such member.
+        Raises ValueError for an unknown member.
         """
     def resume(self, group_id: str, member_id: str) -> None:
-        """Listen to a member again."""
+        """Resume a paused member."""
     def delay_appends(self, ms: int) -> None:
-        """From now on the ends of appends are told so many milliseconds late."""
+        """Delay completions of appends by `ms`."""
     def hold_appends(self) -> None:
-        """From now on no append to `__consumer_offsets` ends."""
+        """Hold completions of appends to `__consumer_offsets`."""
     def release_appends(self) -> int:
-        """Appends end again, those that were held first; how many those are."""
+        """Release the held completions and stop holding. Returns the number of held appends."""
     def fail_appends(self, error: str, times: int = 1) -> None:
-        """The next `times` appends fail with the Kafka error of this name. Raises ValueError if there is none."""
+        """Make the next `times` appends fail with a Kafka error. Raises ValueError for an unknown error."""
 
 # ---- the vocabulary
 
 def vocabulary() -> dict[str, Any]:
-    """The words of the protocol as the compiled module has them, as in `python/rota/specs/vocabulary.toml`.
+    """The vocabulary of the compiled module, as in `python/rota/specs/vocabulary.toml`.
 
     `states`, `causes`, `waits`, `requests` and `operations` are lists of names, `transitions` a list of (from, to),
     `errors` maps names to numbers.
     """
 
-# ---- assignors (rota.assign; docs/assignors.md)
+# ---- assignors (docs/assignors.md)
 
 class InputError(RotaError):
-    """A group that cannot be assigned: the message names the member or topic that is at fault."""
+    """Invalid input of an assignor: the message names the member, topic or argument."""
 
 class PlanError(RotaError):
-    """A plan that is not complete, not disjoint, or gives a member what it did not subscribe to."""
+    """A plan that is incomplete, not disjoint, or assigns topics to members that do not subscribe to them."""
 
 @final
 class Certificate:
-    """The figures of a plan that is complete, disjoint and gives nobody what it did not subscribe to."""
+    """Figures of a plan that is complete, disjoint and assigns only subscribed topics."""
 
     loads: Final[tuple[int, ...]]
-    """How many partitions each member got, in the order of the input."""
+    """Number of partitions of each member, in input order."""
     min_load: Final[int]
-    """The smallest load of a member that subscribes to anything; 0 if none does."""
+    """Smallest load of a member with a subscription; 0 if there is none."""
     max_load: Final[int]
-    """The largest one."""
+    """Largest load of a member with a subscription; 0 if there is none."""
     imbalance: Final[int]
-    """The sum of the differences of all pairs of loads (of members that subscribe to anything)."""
+    """Sum of the differences of all pairs of loads of members with a subscription."""
     kept: Final[int]
     """Partitions that stay with their previous owner."""
     moved: Final[int]
-    """Partitions that go from one member to another."""
+    """Partitions that move from one member to another."""
     fresh: Final[int]
     """Partitions that had no owner, or several."""
     withheld: Final[int]
-    """Partitions that wait for somebody to give them up."""
+    """Partitions withheld until their previous owner revokes them."""
     away: Final[int]
     """Partitions whose owner's rack has no replica; 0 without racks."""
     locally_balanced: Final[bool]
-    """No partition could go to another subscriber and make the two loads more even."""
+    """Whether moving a single partition cannot balance any two loads better."""
     best_balance: Final[bool]
-    """No other plan has more even loads."""
+    """Whether no other plan balances the loads better."""
     __match_args__: Final = (
         "loads",
         "min_load",
@@ -2099,14 +2307,15 @@ class Certificate:
 
 @final
 class FlatGroup:
-    """A group on arrays of uint32 (numpy, `array.array` or another buffer). Members, topics and partitions are numbers,
-    and their order is the canonical one.
+    """A group as arrays of uint32 (numpy, `array.array` or another buffer). Members, topics and partitions are numbers
+    in
+    canonical order.
 
-    `topic_starts` (topics + 1): where each topic's partitions start among all partitions. `member_starts`
-    (members + 1): where each member's topics start in `subscriptions`, ascending. Racks are numbers, too: of each
-    member (2**32 - 1: none), and of each partition's replicas, ascending, by `rack_starts` (partitions + 1). The arrays
-    are copied. `generations` are int32. Returned arrays are numpy's, or `array.array` where numpy is not installed.
-    Raises ValueError for arrays that do not fit together.
+    `topic_starts`, shape (topics + 1,): where each topic's partitions start among all partitions. `member_starts`,
+    shape (members + 1,): where each member's topics start in `subscriptions`, ascending. `member_racks`, shape
+    (members,): rack of each member, 2**32 - 1 for none. `rack_starts`, shape (partitions + 1,): where each partition's
+    racks start in `replica_racks`, ascending. `generations` are int32. The arrays are copied. Returned arrays are
+    numpy's, or `array.array` without numpy. Raises ValueError for arrays that do not match.
     """
 
     def __new__(
@@ -2120,24 +2329,24 @@ class FlatGroup:
         replica_racks: _UInt32s | None = None,
     ) -> Self: ...
     def assign(self, assignor: str, previous: _UInt32s | None = None) -> NDArray[np.uint32]:
-        """The owner of each partition, 2**32 - 1: nobody. `previous`: who owned it, in the same form.
+        """Compute the owner of each partition, shape (partitions,); 2**32 - 1 for none. `previous` has the same form.
 
-        Scratch memory is reused from call to call; the interpreter lock is released. Raises InputError for an unknown
-        assignor and ValueError for an owner that is no member.
+        Reuses scratch memory; releases the interpreter lock. Raises InputError for an unknown assignor and ValueError
+        for an owner that is not a member.
         """
 
     def resolve(
         self, claim_starts: _UInt32s, claims: _UInt32s, generations: NDArray[np.int32] | Buffer
     ) -> NDArray[np.uint32]:
-        """Who owned each partition, from the partitions that members claim and the generations in which they got them.
+        """Compute the previous owner of each partition from the members' claims and their generations.
 
-        The newest claim counts; several in one generation void each other: 2**32 - 2.
+        The newest claim counts; several claims of one generation give 2**32 - 2.
         """
 
     def certify(self, owners: _UInt32s, previous: _UInt32s | None = None, *, cooperative: bool = False) -> Certificate:
         """Check and measure a plan of one owner for each partition, in O(partitions + subscriptions).
 
-        Raises PlanError that names the first partition that is wrong.
+        Raises PlanError, which names the first invalid partition.
         """
 
 def assign_names(
@@ -2145,7 +2354,7 @@ def assign_names(
     members: Sequence[tuple[str, str | None, list[str], list[tuple[str, int]], int, str | None, bytes | None]],
     topics: Sequence[tuple[str, int, list[list[str]]]],
 ) -> list[list[tuple[str, int]]]:
-    """What `rota.assign.assign` calls: members as the fields of `Subscriber` behind their ids."""
+    """Implements `rota.assign.assign`; members are (id, fields of `Subscriber`)."""
 
 def certify_names(
     assignor: str,
@@ -2154,27 +2363,29 @@ def certify_names(
     plan: Sequence[Sequence[tuple[str, int]]],
     cooperative: bool,
 ) -> Certificate:
-    """What `rota.assign.certify` calls; claims are read as `assignor` reads them."""
+    """Implements `rota.assign.certify`; claims are decoded as `assignor` does."""
 
 def encode_sticky_user_data(partitions: Sequence[tuple[str, Sequence[int]]], generation: int) -> bytes:
     """The user data of `sticky`: partitions by topic, then the generation. Raises EmbeddedError."""
 
 def decode_sticky_user_data(data: bytes) -> tuple[tuple[tuple[str, tuple[int, ...]], ...], int]:
-    """Read the user data of `sticky`: partitions by topic, and the generation or -1. Bytes of others claim nothing."""
+    """Decode the user data of `sticky`: partitions by topic, generation or -1. Other bytes give no partitions."""
 
 def encode_cooperative_sticky_user_data(generation: int) -> bytes:
     """The user data of `cooperative-sticky`: the generation, -1 before the first assignment."""
 
 def decode_cooperative_sticky_user_data(data: bytes) -> int:
-    """Read the user data of `cooperative-sticky`; -1 if there is no generation in it."""
+    """Decode the user data of `cooperative-sticky`: the generation, or -1."""
+
+# ---- benchmarks
 
 def bench_assemble(
     broker: str, members: int, group_members: int, session_timeout_ms: int, prefix: str
 ) -> list[tuple[str, str, int]]:
-    """Join members at a broker, HOST:PORT: group, member id and generation of each. Raises OSError."""
+    """Join members at a broker, HOST:PORT. Returns (group, member id, generation) of each. Raises OSError."""
 
 def bench_dismiss(broker: str, seats: list[tuple[str, str, int]]) -> None:
-    """Let them leave. Raises OSError."""
+    """Make members leave their groups. Raises OSError."""
 
 def bench_load(
     broker: str,
@@ -2186,22 +2397,22 @@ def bench_load(
     seconds: float,
     rate: float | None = None,
 ) -> tuple[int, int, float, list[tuple[float, int]], list[tuple[float, int]]]:
-    """Heartbeats for them: answers, errors among them, seconds, and nanoseconds by share. Raises OSError.
+    """Send heartbeats for members: (answers, errors, seconds, latency, delay). Raises OSError.
 
-    The last are nanoseconds, by share, by which an open loop sent heartbeats later than they were due.
+    Latency and delay are lists of (quantile, nanoseconds); the delay is how late an open loop sent heartbeats.
     """
 
 def bench_storm(
     broker: str, groups: int, group_members: int, session_timeout_ms: int, prefix: str
 ) -> tuple[float, int, int, tuple[float, float, float], list[tuple[str, str, int]]]:
-    """Lets all members of some groups join at once.
+    """Make all members of `groups` groups join at once.
 
-    Seconds until all are Stable, requests, generations, seconds of the median, 99th of a hundred and slowest join, and
-    (group, member id, generation) of each member.
+    Returns seconds until all are Stable, requests, generations, seconds of the (median, 99th percentile, slowest) join,
+    and (group, member id, generation) of each member.
     """
 
 def bench_echo(address: str, listening: Callable[[int], object]) -> None:
-    """Answer every frame as a good heartbeat until the process ends; `listening` is told the port. Raises OSError."""
+    """Answer every frame as a successful heartbeat; calls `listening` with the port. Raises OSError."""
 
 @final
 class BenchCrowd:
@@ -2209,79 +2420,82 @@ class BenchCrowd:
 
     def __new__(cls, members: int) -> Self: ...
     def requests(self, seconds: float) -> tuple[int, float]:
-        """Heartbeats from a request's bytes to its answer's, with many in flight: how many, and seconds."""
+        """Heartbeats from request bytes to answer bytes, many in flight: (count, seconds)."""
     def requests_singly(self, seconds: float) -> tuple[int, float]:
-        """The same, each looked at when its turn has come: how many, and seconds."""
+        """As `requests`, without prefetch: (count, seconds)."""
     def handles(self, seconds: float) -> tuple[int, float]:
-        """Heartbeats by handle, in arrays: how many, and seconds."""
+        """Heartbeats by handle, in arrays: (count, seconds)."""
 
 def bench_clock(seconds: float) -> tuple[str, int, float]:
-    """Looks at the clock: what, how many, seconds."""
+    """Clock reads: (name, count, seconds)."""
 
 def bench_loads(size_bytes: int, seconds: float) -> tuple[str, int, float]:
-    """Loads that depend on each other, among so many bytes: what, how many, seconds."""
+    """Dependent loads within `size_bytes` of memory: (name, count, seconds)."""
 
 def bench_map_hits(members: int, seconds: float) -> tuple[str, int, float]:
-    """Hits in a map of member ids: what, how many, seconds."""
+    """Lookups in a map of member ids: (name, count, seconds)."""
 
 def bench_syncs(directory: str | Path, seconds: float) -> tuple[str, int, float]:
-    """4 KiB written in place and synced in a directory: what, how many, seconds. Raises OSError."""
+    """Writes of 4 KiB with fsync in a directory: (name, count, seconds). Raises OSError."""
+
+# ---- journals
 
 def journal_entry(value: bytes) -> str:
-    """One entry of a journal as a JSON object (docs/journal.md). Raises ValueError for anything else."""
+    """One entry of a journal as a JSON object (docs/journal.md). Raises ValueError for other bytes."""
 
 def journal_time(value: bytes) -> tuple[int, int]:
-    """When an entry's event happened: monotonic and wall milliseconds. Raises ValueError for anything else."""
+    """Time of an entry's event: (monotonic, wall milliseconds). Raises ValueError for other bytes."""
 
 @final
 class JournalReplay:
-    """Folds the journal of one partition, entry by entry, through a fresh coordinator."""
+    """Replays the journal of one partition, entry by entry, on a new coordinator."""
 
     def __new__(cls) -> Self: ...
     def fold(self, value: bytes) -> tuple[int, str, str, str, str] | None:
-        """Fold the next entry. None: the coordinator does the same.
+        """Replay the next entry; None if the coordinator does the same.
 
-        Otherwise (sequence, what differs, the event, what the journal has, what the coordinator has); after that
-        nothing more can be said.
+        Otherwise (sequence, what differs, event, effects in the journal, effects of the coordinator); the replay
+        cannot continue after that.
         """
     def snapshot(self) -> bytes | None:
-        """The coordinator's state so far, for `Coordinator.restore`. None: what was before the entries is missing."""
+        """The current state for `Coordinator.restore`; None if the journal lacks its beginning."""
     def as_entry(self) -> bytes | None:
-        """An entry with all of this: another replay goes on behind it. Empty: there is nothing to go on from.
+        """An entry with the current state, from which another replay can continue; empty if there is no state.
 
-        None: in the middle of an advance.
+        None in the middle of an advance.
         """
-    def tally(self) -> tuple[int, int, int, int, int, int]:
-        """Entries: in all, compared, whole states compared, missing, unchecked, and incarnations cut short."""
+    def counts(self) -> tuple[int, int, int, int, int, int]:
+        """Numbers of entries: all, compared, compared snapshots, missing, unchecked, and of truncated incarnations."""
+
+# ---- logs in columns
 
 def audit_ahead(directory: Path, topic: str) -> list[tuple[int, Path, tuple[int, int, int, int, int, int]]]:
-    """The batches of a topic in the write-ahead files of a directory, those of a partition in the order of offsets.
+    """The batches of a topic in the write-ahead files of a directory; those of a partition are in order of offsets.
 
-    Each is the partition, the file, and what `audit_ranges` gives. Raises OSError if the directory cannot be read, or a
+    Each is (partition, file, range as of `audit_ranges`). Raises OSError if the directory cannot be read, or a
     write-ahead file is damaged before its end.
     """
 
 def audit_columns() -> list[tuple[str, str]]:
-    """The columns of the rows that logs are read as (docs/audit.md): (name, `long`, `int`, `text` or `bytes`)."""
+    """Columns of the rows of logs (docs/audit.md): (name, `long`, `int`, `text` or `bytes`)."""
 
 def audit_ranges(
     path: Path, first_offset: int, target_bytes: int, start: int = 0, ranges_max: int = ..., end: int = ...
 ) -> list[tuple[int, int, int, int, int, int]]:
-    """Cut a segment from byte `start` to `end` into parts of about `target_bytes` that begin and end with a batch.
+    """Split a segment from byte `start` to `end` into at most `ranges_max` parts of about `target_bytes`, at batches.
 
-    `first_offset` is that of the record that is due at `start`; there are at most `ranges_max`. A part may begin with
-    something that is no batch; a last part without records has nothing else. Each is (first byte, byte after the last,
-    the first offset that belongs there, the next one, newest timestamp in milliseconds, records). Only headers of
-    batches are read. Raises OSError if the file cannot be.
+    `first_offset` is the offset expected at `start`. A part may begin with damaged bytes; a last part without records
+    has only these. Each is (first byte, end, first offset, next offset, newest timestamp in milliseconds, records).
+    Reads only the headers of batches. Raises OSError if the file cannot be read.
     """
 
 def audit_records(
     path: Path, pieces: list[tuple[int, int]], offsets: tuple[int, int], is_newest: bool
 ) -> list[tuple[int, int, int, bytes, bytes | None]]:
-    """(offset, wall ms, epoch, key, value) of the records with a key in pieces of a file.
+    """Records with a key in pieces of a file, as (offset, wall ms, epoch, key, value).
 
-    They are in order, from the first of `offsets` to before the second. If nothing follows (`is_newest`), half a batch
-    at the end is none. Raises OSError that names what cannot be read.
+    Records are in order, with `offsets` = (first, end). In the newest segment (`is_newest`), an incomplete batch at the
+    end is ignored. Raises OSError, which names what cannot be read.
     """
 
 def audit_replay(
@@ -2292,19 +2506,19 @@ def audit_replay(
     list[tuple[str, int, int | None, str, str, str, int]],
     str | None,
 ]:
-    """Fold what belongs to the first of these parts of one partition of a journal, each (path, first byte, end).
+    """Replay the first of these parts of one partition of a journal; a part is (path, first byte, end).
 
-    That is from the first whole state in it, or from its first entry if `is_first`, to the first whole state of a later
-    part. Gives `JournalReplay.tally`; the first difference behind each whole state, with its offset in front; why there
-    were generations: (group, offset, generation, cause, whose event that was, what the client said, since when in wall
-    milliseconds); and why the rest cannot be read. Raises OSError if a file cannot be.
+    The replay runs from the first snapshot in the part, or from its first entry if `is_first`, to the first snapshot of
+    a later part. Returns `JournalReplay.counts`; the first difference after each snapshot, with its offset first; the
+    causes of generations: (group, offset, generation, cause, member, reason, wall milliseconds); and the error at which
+    reading stopped, or None. Raises OSError if a file cannot be read.
     """
 
 def audit_wrong(path: Path, base_offset: int, checked_from: int) -> tuple[int, int, int, int, int, int] | None:
-    """The first place of a segment where a batch with records from `checked_from` on may have stood and is damaged.
+    """The first damaged range of a segment that may have had records from `checked_from` on; None without damage.
 
-    Checksums are compared, too. It is what `audit_ranges` gives, up to where the next right batch begins. Raises
-    OSError if the file cannot be read.
+    Checks checksums. The range, as of `audit_ranges`, ends at the next valid batch. Raises OSError if the file cannot
+    be read.
     """
 
 def edit_entry(
@@ -2325,19 +2539,19 @@ def edit_entry(
     without_answers: bool = False,
     answers_twice: bool = False,
 ) -> bytes:
-    """An entry of a journal with something wrong in it, to see whether an audit notices (`rota plant`).
+    """Change an entry of a journal, to test whether an audit finds it (`rota plant`).
 
-    What is given replaces what the entry has: its number; its times, later by so much; of its answers, or of those to
-    JoinGroup that name the member `told`, the error, generation, leader, protocol, assignment, one member of the list;
-    the generation and the member that asked; the append that has ended. Raises ValueError if the bytes are no entry.
+    Arguments replace parts of the entry: its sequence number; its times, later by `later_ms`; in its answers, or those
+    to JoinGroup of the member `told`: error, generation, leader, protocol, assignment, one member of the list; the
+    generation and the member of the request; the completed append. Raises ValueError if the bytes are not an entry.
     """
 
 def write_batch(base_offset: int, records: Sequence[tuple[int, bytes, bytes | None]]) -> bytes:
-    """One uncompressed batch of records, each (wall milliseconds, key, value), the first at `base_offset`."""
+    """An uncompressed batch of (wall milliseconds, key, value) records, the first at `base_offset`."""
 
 @final
 class AuditRows:
-    """The rows of pieces of a file, each (first byte, byte after the last). Raises OSError if it cannot be read."""
+    """Rows of pieces of a file; a piece is (first byte, end). Raises OSError if the file cannot be read."""
 
     def __new__(
         cls,
@@ -2352,82 +2566,88 @@ class AuditRows:
         has_entries: bool = False,
     ) -> Self: ...
     def next_columns(self) -> tuple[int, list[tuple[bytes, bytes, bytes]]] | None:
-        """How many rows come now, and of each column Arrow's buffers: validity, offsets, values. None: no more."""
+        """The next rows: (count, Arrow buffers of each column: validity, offsets, values); None at the end."""
+
+# ---- data directories
 
 @final
 class DataLog:
-    """A data directory, opened to be read: nothing in it is changed. Raises OSError if it cannot be opened."""
+    """A data directory opened read-only. Raises OSError if it cannot be opened."""
 
     def __new__(cls, directory: Path) -> Self: ...
     def partitions(self) -> list[tuple[str, int, int, int]]:
         """(topic, partition, first offset, next offset), sorted."""
     def notes(self) -> list[str]:
-        """What a start would cut or complete."""
+        """What a start would truncate or complete, one line each."""
     def damage(self) -> list[str]:
-        """Damage that opening has met."""
+        """Damage found while opening, one line each."""
     def records(
         self, topic: str, partition: int, from_offset: int, records_max: int
     ) -> list[tuple[int, int, int, bytes, bytes | None]]:
-        """(offset, wall ms, epoch, key, value) of records with a key from an offset on; [] at the end.
+        """Records with a key from `from_offset` on, as (offset, wall ms, epoch, key, value); [] at the end.
 
-        Raises OSError that names what is damaged, and ValueError if there is no such partition.
+        Raises OSError, which names the damage, and ValueError for an unknown partition.
         """
     def verify(self, topic: str, partition: int) -> tuple[int, int]:
-        """Read a partition to its end: bytes of batches, and how many. Raises as `records`."""
+        """Read a partition to its end: (bytes, number of batches). Raises as `records`."""
 
 def recover_log(directory: Path, give_up: bool) -> tuple[list[str], list[str]]:
-    """Do what a start does with a data directory that nobody has open.
+    """Recover a data directory as a start does; no process may have it open.
 
-    (what was found and done, what is still damaged), one line each. With `give_up` also if a file that all partitions
-    share is damaged: what only that file had is given up.
-    Raises OSError if the directory cannot be opened, or is Kafka's.
+    Returns (actions, remaining damage), one line each. `give_up` continues if a file that all partitions share is
+    damaged and drops what only that file had. Raises OSError if the directory cannot be opened, or was written by
+    Kafka.
     """
 
 def repair_log(
     directory: Path,
 ) -> list[tuple[str, int, list[tuple[Path, int, int, int, int, str]], int, list[Path]]]:
-    """Recover, and take what cannot be read out of every partition; all whole batches stay.
+    """Recover a data directory and remove unreadable bytes from every partition; all complete batches stay.
 
-    (topic, partition, losses, batches that came from write-ahead files, files with what was there); a loss is (file,
-    byte, bytes, from offset, to offset, reason). Raises as `recover_log`.
+    Returns (topic, partition, losses, batches restored from write-ahead files, backup files); a loss is (file, byte,
+    bytes, from offset, to offset, reason). Raises as `recover_log`.
     """
 
+# ---- exploration
+
 def exploration_bounds() -> list[str]:
-    """The names of the bounds that `explore` knows."""
+    """The names of the bounds of `explore`."""
 
 def exploration_cells() -> tuple[int, int]:
-    """How many cells of state x event x validity there are, and how many of them are argued not to come up."""
+    """(cells of state x event x validity, cells among them that cannot occur)."""
 
 def explore(
     bounds: str, states_max: int, workers: int, progress: Callable[[int], object] | None = None
 ) -> dict[str, Any]:
-    """Every state of the coordinator within these bounds, breadth first, until about `states_max` are known.
+    """Explore the states of the coordinator within bounds, breadth first, up to about `states_max` states.
 
-    `progress` is told how many after each layer. The figures: `states`, `transitions`, `cut` (events that led out of
-    the bounds), `depth`, `complete`, `memory_bytes`, `checked` (how often each check had something to say), `cells`,
-    and `violation`: None, or its id, what is wrong, and the shortest way to it as the steps of a transcript. Raises
-    ValueError for a name that no bounds have.
+    Calls `progress` with the number of states after each layer. Returns `states`, `transitions`, `cut` (events that
+    left the bounds), `depth`, `complete`, `memory_bytes`, `checked` (how often each check applied), `cells`, and
+    `violation`: None, or its id, a description, and the shortest path to it as steps of a transcript. Raises ValueError
+    for unknown bounds.
     """
 
+# ---- simulation
+
 def simulate_world(seed: int, *, swarm: bool = False, lines: bool = False, minimised: bool = False) -> str | None:
-    """The world of a seed; its report as JSON. `rota.simulate.world` reads it."""
+    """Run the world of a seed. Returns the report as JSON, for `rota.simulate.world`."""
 
 def simulate_worlds(first: int, stop: int, *, swarm: bool = False) -> str:
-    """The worlds of the seeds from `first` to `stop` - 1, up to the first that breaks; what they came to as JSON.
+    """Run the worlds of the seeds from `first` to `stop` - 1, up to the first violation. Returns the result as JSON.
 
-    `rota.simulate.worlds` reads it. Raises ValueError if there are no such seeds.
+    `rota.simulate.worlds` parses it. Raises ValueError if there are no such seeds.
     """
 
 @final
 class SimulatedJournal:
-    """The journals of worlds in one directory, one world after the other. `rota.simulate.journal` has it for people."""
+    """Writes the journals of worlds to one directory. `rota.simulate.journal` is the public interface."""
 
     def __new__(cls, directory: Path) -> SimulatedJournal:
-        """A new one, in a directory that is empty, or created if its parent exists. Raises OSError if it cannot be."""
+        """Open an empty directory, created if its parent exists. Raises OSError if that fails."""
 
     @property
     def entries(self) -> int:
-        """How many were written."""
+        """Number of entries written."""
 
     def world(self, seed: int, *, swarm: bool = False, lines: bool = False) -> str:
         """As `simulate_world`. Raises OSError if the journal cannot be written."""
@@ -2436,7 +2656,7 @@ class SimulatedJournal:
         """As `simulate_worlds`. Raises OSError if the journal cannot be written."""
 
     def close(self) -> None:
-        """Write what is missing; nothing can be written after that. Raises OSError if something could not be."""
+        """Flush and close the journal. Raises OSError if an entry could not be written."""
 
 def simulate_plan(
     seed: int,
@@ -2449,11 +2669,11 @@ def simulate_plan(
     restarts: list[tuple[int, int, int, bool]],
     until_ms: int,
 ) -> str:
-    """One group whose processes restart as (place, at ms, for ms, whether it closes its member); the report as JSON.
+    """Simulate one group whose processes restart. Returns the report as JSON.
 
-    Timeouts are session, heartbeat, poll interval and initial delay. Raises ValueError if they contradict each other,
-    and InputError for a name that no assignor has.
+    A restart is (process, at ms, for ms, whether it closes its member). Timeouts are session, heartbeat, poll interval
+    and initial delay. Raises ValueError if they contradict each other, and InputError for an unknown assignor.
     """
 
 def simulate_faults() -> list[tuple[str, str]]:
-    """The kinds of faults, and what each does."""
+    """(name, description) of each kind of fault."""

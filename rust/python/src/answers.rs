@@ -1,5 +1,5 @@
-//! What the coordinator answers and appends, as frozen Python classes. The classes come from the table in
-//! `rota_core::messages`, but for those that Python shows flat: one entry for each partition, not one for each topic.
+//! Answers and appends of the coordinator as frozen Python classes. The table in `rota_core::messages` generates them,
+//! except for those that Python shows flat: one entry per partition instead of per topic.
 
 use pyo3::prelude::*;
 use rota_core::{AppendId, ErrorCode, Record, Sink, Ticket, response};
@@ -39,7 +39,7 @@ macro_rules! answer_class {
     };
 }
 
-/// The class of an element.
+/// Defines the class of an element.
 macro_rules! element_class {
     ($(#[$doc:meta])* $element:ident {
         $($(#[$field_doc:meta])* $field:ident: $kind:tt $(or $null:ident)?,)+
@@ -57,7 +57,7 @@ macro_rules! element_class {
     };
 }
 
-/// The class of an answer by its name in the table.
+/// Names the class of an answer by its name in the table.
 macro_rules! class {
     (ErrorCode) => {
         HeartbeatAnswer
@@ -127,11 +127,11 @@ plain! {
     CommitAnswer {
         /// The request's ticket.
         ticket: u64,
-        /// In request order.
+        /// Partitions in request order.
         partitions: Tuple<CommittedPartition>,
     }
     methods {
-        /// The first partition's error that is not `ErrorCode.NONE`, else `ErrorCode.NONE`.
+        /// The first error of a partition that is not `ErrorCode.NONE`, else `ErrorCode.NONE`.
         #[getter]
         fn error(&self) -> Code {
             let mut errors = self.partitions.0.iter().map(|partition| partition.error);
@@ -158,13 +158,13 @@ impl CommitAnswer {
 plain! {
     /// One partition's result of a commit.
     CommittedPartition {
-        /// The topic's name.
+        /// The topic name.
         topic: String,
-        /// The partition.
+        /// The partition index.
         partition: i32,
-        /// `ErrorCode.NONE` when it was stored.
+        /// `ErrorCode.NONE` if it was stored.
         error: Code,
-        /// The topic's id, 0 if unknown.
+        /// The topic id, 0 if unknown.
         topic_id: u128 = 0,
     }
     shown "(topic, partition, error, topic_id=0)"
@@ -175,9 +175,9 @@ plain! {
     FetchAnswer {
         /// The request's ticket.
         ticket: u64,
-        /// The group's.
+        /// Error of the group.
         error: Code,
-        /// The group asked about.
+        /// The group of the request.
         group_id: String,
         /// In request order, or by topic and partition; empty on an error.
         partitions: Tuple<FetchedOffset>,
@@ -198,19 +198,19 @@ impl FetchAnswer {
 plain! {
     /// One committed offset; -1, -1, "" when there is none.
     FetchedOffset {
-        /// The topic's name.
+        /// The topic name.
         topic: String,
-        /// The partition.
+        /// The partition index.
         partition: i32,
-        /// -1: none.
+        /// The offset; -1: none.
         offset: i64,
-        /// -1: none.
+        /// The leader epoch; -1: none.
         leader_epoch: i32,
-        /// As committed.
+        /// Metadata as committed.
         metadata: String,
-        /// Why this partition could not be read, or `ErrorCode.NONE`.
+        /// The reason why this partition cannot be read, or `ErrorCode.NONE`.
         error: Code,
-        /// The topic id that the commit carried, 0 if none.
+        /// The topic id of the commit, 0 if none.
         topic_id: u128 = 0,
     }
     shown "(topic, partition, offset, leader_epoch, metadata, error, topic_id=0)"
@@ -229,7 +229,7 @@ plain! {
     OffsetDeleteAnswer {
         /// The request's ticket.
         ticket: u64,
-        /// The group's error.
+        /// Error of the group.
         error: Code,
         /// In request order; empty on an error of the group.
         partitions: Tuple<DeletedPartition>,
@@ -254,26 +254,26 @@ impl OffsetDeleteAnswer {
 plain! {
     /// One partition's result of an `OffsetDelete`.
     DeletedPartition {
-        /// The topic's name.
+        /// The topic name.
         topic: String,
-        /// The partition.
+        /// The partition index.
         partition: i32,
-        /// `ErrorCode.NONE`, also where no offset was stored.
+        /// `ErrorCode.NONE`, also if no offset was stored.
         error: Code,
     }
 }
 
 plain! {
-    /// Records to append as one batch; report the end with `Coordinator.appended`.
+    /// Records to append as one batch; report the result with `Coordinator.appended`.
     "rota.coordinator" Append {
-        /// Names the append.
+        /// The append's id.
         append_id: u64,
-        /// In order.
+        /// The records in order.
         records: Tuple<PyRecord>,
     }
 }
 
-/// Keeps the effects of one step in their order.
+/// Collects the effects of one step in order.
 #[derive(Default)]
 pub struct Effects(pub Vec<Effect>);
 

@@ -1,5 +1,5 @@
 //! One-dimensional arrays of numbers: read from any object with the buffer protocol, and returned as numpy arrays, or
-//! as `array.array` where numpy is not installed.
+//! as `array.array` without numpy.
 
 use pyo3::{
     Borrowed,
@@ -10,11 +10,11 @@ use pyo3::{
     types::PyBytes,
 };
 
-/// What arrays here are made of.
+/// An element type of arrays.
 pub trait Number: Element + Default {
-    /// numpy's name.
+    /// The numpy name of the type.
     const DTYPE: &str;
-    /// The letter of the module `array`.
+    /// The type code of the module `array`.
     const CODE: &str;
 }
 
@@ -38,7 +38,7 @@ impl Number for u64 {
     const CODE: &str = "Q";
 }
 
-/// A copy of an argument: no other thread can write to it while the interpreter lock is released.
+/// A copy of an argument, so that no other thread can write to it while the interpreter lock is released.
 pub struct Array<T>(pub Vec<T>);
 
 impl<'py, T: Number> FromPyObject<'_, 'py> for Array<T> {
@@ -49,7 +49,7 @@ impl<'py, T: Number> FromPyObject<'_, 'py> for Array<T> {
     }
 }
 
-/// The elements; an error says what was expected, and what the object is instead.
+/// Copies the elements. The error says what was expected and what the object is.
 pub fn copied<T: Number>(object: &Bound<'_, PyAny>) -> Result<Vec<T>, String> {
     elements(object).ok_or_else(|| {
         let kind = T::DTYPE;
@@ -60,7 +60,7 @@ pub fn copied<T: Number>(object: &Bound<'_, PyAny>) -> Result<Vec<T>, String> {
 fn elements<T: Number>(object: &Bound<'_, PyAny>) -> Option<Vec<T>> {
     let buffer = PyUntypedBuffer::get(object).ok().filter(|buffer| buffer.dimensions() == 1)?;
     if buffer.item_count() == 0 && T::is_compatible_format(buffer.format()) {
-        // An empty `array.array` has an address that PyO3 refuses: it is not aligned.
+        // PyO3 refuses the address of an empty `array.array`, which is not aligned.
         return Some(Vec::new());
     }
     buffer.into_typed::<T>().ok()?.to_vec(object.py()).ok()
@@ -77,7 +77,7 @@ fn kind_of(object: &Bound<'_, PyAny>) -> String {
     }
 }
 
-/// A new array with these elements.
+/// Creates an array of these elements.
 pub fn array<'py, T: Number>(py: Python<'py>, elements: &[T]) -> PyResult<Bound<'py, PyAny>> {
     static NUMPYS_EMPTY: PyOnceLock<Option<Py<PyAny>>> = PyOnceLock::new();
     let numpys_empty = NUMPYS_EMPTY.get_or_init(py, || Some(py.import("numpy").ok()?.getattr("empty").ok()?.unbind()));

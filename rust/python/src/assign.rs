@@ -18,44 +18,49 @@ use crate::{
     values::{Octets, Tuple},
 };
 
-create_exception!(rota.assign, InputError, RotaError, "A group that cannot be assigned; says whose fault it is.");
+create_exception!(
+    rota.assign,
+    InputError,
+    RotaError,
+    "Invalid input of an assignor; the message names the member, topic or argument."
+);
 create_exception!(
     rota.assign,
     PlanError,
     RotaError,
-    "A plan that is not complete, not disjoint, or not subscribed to."
+    "A plan that is incomplete, not disjoint, or assigns unsubscribed topics."
 );
 
 plain! {
-    /// The figures of a plan that is complete, disjoint and gives nobody what it did not subscribe to.
+    /// Measurements of a correct plan.
     "rota.assign" Certificate {
-        /// By member, in the order of the input: how many partitions it got.
+        /// Number of partitions by member, in input order.
         loads: Tuple<u32>,
-        /// The smallest load of a member that subscribes to anything.
+        /// The smallest load of a member with a subscription.
         min_load: u32,
-        /// The largest one.
+        /// The largest load of a member with a subscription.
         max_load: u32,
-        /// The sum of the differences of all pairs of loads.
+        /// Sum of the load differences of all pairs of members.
         imbalance: u64,
         /// Partitions that stay with their previous owner.
         kept: u32,
-        /// Partitions that go from one member to another.
+        /// Partitions that move between members.
         moved: u32,
-        /// Partitions that had no owner, or several.
+        /// Assigned partitions that had no owner, or several.
         fresh: u32,
-        /// Partitions that wait for somebody to give them up.
+        /// Partitions that wait until another member revokes them.
         withheld: u32,
         /// Partitions whose owner's rack has no replica.
         away: u32,
-        /// No single move makes two loads more even.
+        /// Whether no single move makes two loads more even.
         locally_balanced: bool,
-        /// No other plan has more even loads.
+        /// Whether no other plan has more even loads.
         best_balance: bool,
     }
 }
 
 impl Certificate {
-    /// `places`: by canonical index the place in the input.
+    /// `places` has the input position of each canonical index.
     fn of(certificate: certify::Certificate, places: Option<&[usize]>) -> Certificate {
         let mut loads = certificate.loads.clone();
         for (&place, load) in places.unwrap_or_default().iter().zip(&certificate.loads) {
@@ -79,7 +84,7 @@ impl Certificate {
 
 /// (member id, instance id, topics, owned partitions, generation, rack, user data).
 type NamedMember = (String, Option<String>, Vec<String>, Vec<(String, i32)>, i32, Option<String>, Option<Octets>);
-/// (topic, number of partitions, racks of each partition's replicas or nothing).
+/// (topic, number of partitions, racks of each partition's replicas; empty if unknown).
 type NamedTopic = (String, i64, Vec<Vec<String>>);
 
 fn borrowed<'a>(
@@ -118,7 +123,7 @@ fn invalid(error: impl ToString) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Assigns by name: the partitions of each member, in the order of the input.
+/// Assigns by name. Returns the partitions of each member, in input order.
 #[pyfunction]
 fn assign_names(
     py: Python<'_>,
@@ -183,7 +188,7 @@ fn certify_names(
 /// (topic, partitions).
 type Listed = (String, Tuple<i32>);
 
-/// The user data of `sticky`. Raises `EmbeddedError`.
+/// Encodes the user data of `sticky`. Raises `EmbeddedError`.
 #[pyfunction]
 fn encode_sticky_user_data(partitions: Vec<Listed>, generation: i32) -> PyResult<Octets> {
     let topic = |(topic, partitions): Listed| TopicPartitions { topic, partitions: partitions.0 };
@@ -192,20 +197,20 @@ fn encode_sticky_user_data(partitions: Vec<Listed>, generation: i32) -> PyResult
     bytes.map(|bytes| Octets(bytes.into())).map_err(|error| EmbeddedError::new_err(error.to_string()))
 }
 
-/// Reads the user data of `sticky`: (partitions by topic, generation).
+/// Decodes the user data of `sticky`: (partitions by topic, generation).
 #[pyfunction]
 fn decode_sticky_user_data(data: Octets) -> (Tuple<Listed>, i32) {
     let Remembered { partitions, generation } = user_data::decode_sticky(&data.0);
     (partitions.into_iter().map(|one| (one.topic, Tuple(one.partitions))).collect(), generation)
 }
 
-/// The user data of `cooperative-sticky`.
+/// Encodes the user data of `cooperative-sticky`.
 #[pyfunction]
 fn encode_cooperative_sticky_user_data(generation: i32) -> Octets {
     Octets(user_data::encode_cooperative_sticky(generation).into())
 }
 
-/// Reads the user data of `cooperative-sticky`: the generation, or -1.
+/// Decodes the user data of `cooperative-sticky`: the generation, or -1.
 #[pyfunction]
 fn decode_cooperative_sticky_user_data(data: Octets) -> i32 {
     user_data::decode_cooperative_sticky(&data.0)
@@ -262,7 +267,7 @@ impl FlatGroup {
         Ok(group)
     }
 
-    /// One owner for each partition, of the assignor named.
+    /// Returns the owner of each partition, by the named assignor.
     #[pyo3(signature = (assignor, previous=None))]
     fn assign<'py>(
         &self,
@@ -281,7 +286,7 @@ impl FlatGroup {
         array(py, &owners)
     }
 
-    /// Who owned what, from what members claim.
+    /// Resolves claims of members to previous owners.
     fn resolve<'py>(
         &self,
         py: Python<'py>,

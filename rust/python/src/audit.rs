@@ -1,4 +1,4 @@
-//! What the audit reads: segments cut into ranges, their rows as Arrow's buffers, parts of a journal folded again.
+//! Functions of the audit: segments in ranges, their rows as Arrow buffers, and replays of journals.
 
 use std::path::PathBuf;
 
@@ -20,27 +20,27 @@ use rota_log::{
 
 use crate::log::{RecordRow, record_row};
 
-/// First byte, byte after the last, the first offset that belongs there, the next one, newest timestamp, records.
+/// Start, end, expected first offset, next offset, newest timestamp, number of records.
 type RangeRow = (u64, u64, i64, i64, i64, u64);
-/// Partition, write-ahead file, and of a batch in it a [`RangeRow`].
+/// Partition, write-ahead file, and the [`RangeRow`] of a batch in it.
 type AheadRow = (i32, PathBuf, RangeRow);
 /// Validity, offsets (empty for numbers), values.
 type BufferRow<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
-/// Entries, compared, whole states compared, missing, unchecked, cut.
-type TallyRow = (u64, u64, u64, u64, u64, u64);
-/// Offset, sequence, what differs, the event, what the journal has, what the replay has.
+/// Entries read, compared, snapshots compared, entries missing, unchecked, incarnations cut.
+type CountsRow = (u64, u64, u64, u64, u64, u64);
+/// Offset, sequence number, what differs, event, journal's value, replay's value.
 type DifferenceRow = (i64, u64, &'static str, String, String, String);
-/// Group, offset, generation, cause, whose event that was, what the client said, when it began (wall milliseconds).
+/// Group, offset, generation, cause, member, the client's reason, start in wall milliseconds.
 type CauseRow = (String, i64, Option<i32>, &'static str, String, String, i64);
 
-/// The tally, the differences, the causes, why the rest cannot be read.
-type FoldRow = (TallyRow, Vec<DifferenceRow>, Vec<CauseRow>, Option<String>);
+/// Counts, differences, causes, and why the rest could not be read.
+type FoldRow = (CountsRow, Vec<DifferenceRow>, Vec<CauseRow>, Option<String>);
 
 fn failed(path: &std::path::Path, error: &std::io::Error) -> PyErr {
     PyOSError::new_err(format!("`{}`: {error}", path.display()))
 }
 
-/// The columns of the rows that logs are read as: (name, kind), the kinds `long`, `int`, `text` and `bytes`.
+/// Returns the columns of log rows: (name, kind), where the kind is `long`, `int`, `text` or `bytes`.
 #[pyfunction]
 fn audit_columns() -> Vec<(&'static str, &'static str)> {
     let name = |kind| match kind {
@@ -56,8 +56,8 @@ fn range_row(range: &Range) -> RangeRow {
     (range.start, range.end, range.first_offset, range.next_offset, range.newest_ms, range.records)
 }
 
-/// Cuts a segment from the byte `start` on to `end`, where the record at `first_offset` is due, into parts of about
-/// `target_bytes` that begin and end with a batch, at most `ranges_max`. `OSError`: it cannot be read.
+/// Splits a segment from position `start` to `end` into at most `ranges_max` parts of about `target_bytes` that begin
+/// and end with a batch. `first_offset` is the offset expected at `start`. Raises `OSError` if it cannot be read.
 #[pyfunction]
 #[pyo3(signature = (path, first_offset, target_bytes, start=0, ranges_max=usize::MAX, end=u64::MAX))]
 fn audit_ranges(
@@ -74,7 +74,7 @@ fn audit_ranges(
     Ok(ranges.iter().map(range_row).collect())
 }
 
-/// Where a segment is damaged at `checked_from` or later. `OSError`: it cannot be read.
+/// Returns the first damage of a segment at offset `checked_from` or later. Raises `OSError` if it cannot be read.
 #[pyfunction]
 fn audit_wrong(py: Python<'_>, path: PathBuf, base_offset: i64, checked_from: i64) -> PyResult<Option<RangeRow>> {
     let wrong = py.detach(|| first_wrong(&path, base_offset, checked_from));
@@ -82,7 +82,8 @@ fn audit_wrong(py: Python<'_>, path: PathBuf, base_offset: i64, checked_from: i6
     Ok(wrong.as_ref().map(range_row))
 }
 
-/// The batches of a topic in the write-ahead files of a directory. `OSError`: they cannot be read, or are damaged.
+/// Returns the batches of a topic in the write-ahead files of a directory. Raises `OSError` if they cannot be read or
+/// are damaged.
 #[pyfunction]
 fn audit_ahead(py: Python<'_>, directory: PathBuf, topic: &str) -> PyResult<Vec<AheadRow>> {
     let found = py.detach(|| ahead(&DiskFiles, &directory, topic));
@@ -94,8 +95,8 @@ fn audit_ahead(py: Python<'_>, directory: PathBuf, topic: &str) -> PyResult<Vec<
     Ok(found.into_iter().map(row).collect())
 }
 
-/// The records with a key in pieces of a file that have offsets from one to before another one. `OSError`: they cannot
-/// be read, or have others.
+/// Returns the records with a key in pieces of a file, within a range of offsets. Raises `OSError` if they cannot be
+/// read or have other offsets.
 #[pyfunction]
 fn audit_records(
     py: Python<'_>,
@@ -108,7 +109,7 @@ fn audit_records(
     Ok(found.into_iter().map(|stored| record_row(py, stored)).collect())
 }
 
-/// The rows of one part of a log, some thousands at a time.
+/// Reads the rows of one part of a log, some thousands at a time.
 #[pyclass(module = "rota._rota")]
 struct AuditRows {
     reader: RangeReader,
@@ -116,7 +117,7 @@ struct AuditRows {
 
 #[pymethods]
 impl AuditRows {
-    /// Reads the pieces of the file, each from a byte to the one after its last, into memory. `OSError`: it cannot be
+    /// Reads the pieces of a file into memory, each from a start position to an end. Raises `OSError` if it cannot be
     /// read.
     #[new]
     #[pyo3(signature = (path, pieces, first_offset, is_newest, is_journal, groups=None, since_ms=None, until_ms=None, has_entries=false))]
@@ -140,7 +141,7 @@ impl AuditRows {
         Ok(AuditRows { reader })
     }
 
-    /// How many rows come now, and the buffers of each column as Arrow lays them out; `None`: there are no more.
+    /// Returns the number of the next rows, and the buffers of each column in Arrow's layout; `None` at the end.
     fn next_columns<'py>(&mut self, py: Python<'py>) -> Option<(usize, Vec<BufferRow<'py>>)> {
         let columns = py.detach(|| self.reader.next_columns())?;
         let rows = columns.rows();
@@ -152,16 +153,16 @@ impl AuditRows {
     }
 }
 
-/// Folds what belongs to the first of these parts of one partition of a journal, over as many of the others as it
-/// takes: the tally, the differences, the causes of generations, why the rest cannot be read. `OSError`: a file cannot
-/// be read.
+/// Replays the first of these parts of one partition of a journal, with as many of the others as needed. Returns the
+/// counts, differences, causes of generations, and why the rest could not be read. Raises `OSError` if a file cannot be
+/// read.
 #[pyfunction]
 fn audit_replay(py: Python<'_>, ranges: Vec<(PathBuf, u64, u64)>, is_first: bool) -> PyResult<FoldRow> {
     if ranges.is_empty() {
-        return Err(PyValueError::new_err("there are no parts to fold"));
+        return Err(PyValueError::new_err("no parts given to fold"));
     }
     let folded = py.detach(|| replay_range(&ranges, is_first));
-    let Fold { tally, differences, causes, damage } = folded.map_err(|error| failed(&ranges[0].0, &error))?;
+    let Fold { counts, differences, causes, damage } = folded.map_err(|error| failed(&ranges[0].0, &error))?;
     let differences = differences
         .into_iter()
         .map(|(offset, found)| (offset, found.sequence, found.what, found.event, found.journal, found.replayed));
@@ -170,12 +171,12 @@ fn audit_replay(py: Python<'_>, ranges: Vec<(PathBuf, u64, u64)>, is_first: bool
         let (member_id, reason) = (member_id.to_string(), reason.to_string());
         (group_id, offset, to_generation, cause.name(), member_id, reason, began_wall_ms)
     });
-    let tally = (tally.entries, tally.compared, tally.snapshots, tally.missing, tally.unchecked, tally.cut);
-    Ok((tally, differences.collect(), causes.collect(), damage))
+    let counts = (counts.entries, counts.compared, counts.snapshots, counts.missing, counts.unchecked, counts.cut);
+    Ok((counts, differences.collect(), causes.collect(), damage))
 }
 
-/// An entry of a journal with something else in it: each argument that is given replaces what the entry has.
-/// `ValueError`: the bytes are no entry.
+/// Returns a changed entry of a journal: each given argument replaces a value of the entry. Raises `ValueError` if the
+/// bytes are not an entry.
 #[pyfunction]
 #[pyo3(signature = (value, *, sequence=None, later_ms=0, told=None, error=None, generation=None, leader=None,
     protocol=None, assignment=None, unlisted=None, asked_generation=None, asked_by=None, append_id=None, without_answers=false,
@@ -202,7 +203,7 @@ fn edit_entry<'py>(
     let error = match error.map(|code| (code, rota_core::ErrorCode::from_code(code))) {
         None => None,
         Some((_, Some(error))) => Some(error),
-        Some((code, None)) => return Err(PyValueError::new_err(format!("no error has the code {code}"))),
+        Some((code, None)) => return Err(PyValueError::new_err(format!("unknown error code {code}"))),
     };
     let changes = Edit {
         sequence,
@@ -224,7 +225,7 @@ fn edit_entry<'py>(
     Ok(PyBytes::new(py, &edited))
 }
 
-/// One batch of records, each (wall milliseconds, key, value), the first at `base_offset`.
+/// Encodes one batch of records, each (wall milliseconds, key, value), the first at `base_offset`.
 #[pyfunction]
 fn write_batch(py: Python<'_>, base_offset: i64, records: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>) -> Bound<'_, PyBytes> {
     let mut batch = BatchWriter::default();
@@ -235,7 +236,7 @@ fn write_batch(py: Python<'_>, base_offset: i64, records: Vec<(i64, Vec<u8>, Opt
     PyBytes::new(py, &batch.finish())
 }
 
-/// Adds them to the module.
+/// Adds the functions and classes to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(audit_ahead, module)?)?;
     module.add_function(wrap_pyfunction!(audit_columns, module)?)?;

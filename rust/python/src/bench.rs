@@ -1,4 +1,4 @@
-//! `_rota.bench_*`: what `rota bench` measures with.
+//! `_rota.bench_*`: the measurements of `rota bench`.
 
 use std::{
     net::{SocketAddr, ToSocketAddrs},
@@ -10,7 +10,7 @@ use std::{
 use pyo3::{exceptions::PyOSError, prelude::*};
 use rota_bench::{
     BenchError,
-    core_path::{Beats, Crowd},
+    core_path::{Crowd, HeartbeatRun},
     crowd::{self, CrowdPlan, Seat},
     echo,
     floors::{self, Floor},
@@ -20,13 +20,13 @@ use rota_bench::{
 
 /// Group, member id, generation.
 type SeatRow = (String, String, i32);
-/// What, how often, seconds.
+/// Name, count, seconds.
 type FloorRow = (String, u64, f64);
-/// Seconds, requests, generations, seconds of the median, the 99th of a hundred and the slowest join, and who has joined.
+/// Seconds, requests, generations, seconds of the median, 99th percentile and slowest join, and the seats.
 type StormRow = (f64, u64, i32, (f64, f64, f64), Vec<SeatRow>);
-/// (Share, nanoseconds) along a whole distribution.
+/// (Share, nanoseconds) along a distribution.
 type Points = Vec<(f64, u64)>;
-/// Answers, errors, seconds, what answers took, and how late the load itself was.
+/// Answers, errors, seconds, durations of answers, and delays of the load itself.
 type LoadRow = (u64, u64, f64, Points, Points);
 
 fn failed(error: BenchError) -> PyErr {
@@ -46,11 +46,11 @@ fn floor_row(floor: Floor) -> FloorRow {
     (floor.what, floor.count, floor.elapsed.as_secs_f64())
 }
 
-fn beats_row(beats: Beats) -> (u64, f64) {
+fn beats_row(beats: HeartbeatRun) -> (u64, f64) {
     (beats.count, beats.elapsed.as_secs_f64())
 }
 
-/// Joins members at a broker: group, member id and generation of each.
+/// Joins members at a broker. Returns group, member id and generation of each.
 #[pyfunction]
 fn bench_assemble(
     py: Python<'_>,
@@ -65,14 +65,14 @@ fn bench_assemble(
     Ok(seats.into_iter().map(|seat| (seat.group, seat.member_id, seat.generation)).collect())
 }
 
-/// Lets them leave.
+/// Removes members from their groups.
 #[pyfunction]
 fn bench_dismiss(py: Python<'_>, broker: &str, seats: Vec<SeatRow>) -> PyResult<()> {
     let (broker, seats) = (resolved(broker)?, seats.into_iter().map(seat).collect::<Vec<_>>());
     py.detach(|| crowd::dismiss(broker, &seats)).map_err(failed)
 }
 
-/// Heartbeats for them: answers, errors among them, seconds, and nanoseconds by share.
+/// Sends heartbeats of members. Returns answers, errors among them, seconds, and nanoseconds by share.
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 #[pyfunction]
 #[pyo3(signature = (broker, seats, *, connections, depth, warm_up_s, seconds, rate=None))]
@@ -94,7 +94,7 @@ fn bench_load(
     Ok((measured.answers, measured.errors, measured.elapsed.as_secs_f64(), took, late))
 }
 
-/// Lets all members of some groups join at once.
+/// Joins all members of some groups at once.
 #[pyfunction]
 fn bench_storm(
     py: Python<'_>,
@@ -112,7 +112,7 @@ fn bench_storm(
     Ok((storm.elapsed.as_secs_f64(), storm.requests, storm.generations, joins, seats))
 }
 
-/// The echo below every server: calls `listening` with its port, and answers until the process ends.
+/// Runs the echo server: calls `listening` with its port, and answers until the process ends.
 #[pyfunction]
 fn bench_echo(py: Python<'_>, address: &str, listening: Bound<'_, PyAny>) -> PyResult<()> {
     let (echo, local) = echo::listen(resolved(address)?).map_err(failed)?;
@@ -133,51 +133,51 @@ impl BenchCrowd {
         Ok(BenchCrowd { crowd: py.detach(|| Crowd::assemble(members)).map_err(failed)? })
     }
 
-    /// Bytes of requests in, bytes of answers out: how many, and seconds.
+    /// Runs requests from bytes to answers in bytes. Returns their number and seconds.
     fn requests(&mut self, py: Python<'_>, seconds: f64) -> PyResult<(u64, f64)> {
         let duration = Duration::from_secs_f64(seconds);
         py.detach(|| self.crowd.requests(duration)).map(beats_row).map_err(failed)
     }
 
-    /// The same, each looked at when its turn has come: how many, and seconds.
+    /// Like `requests`, one request at a time.
     fn requests_singly(&mut self, py: Python<'_>, seconds: f64) -> PyResult<(u64, f64)> {
         let duration = Duration::from_secs_f64(seconds);
         py.detach(|| self.crowd.requests_singly(duration)).map(beats_row).map_err(failed)
     }
 
-    /// Arrays of handles: how many, and seconds.
+    /// Runs heartbeats by arrays of handles. Returns their number and seconds.
     fn handles(&mut self, py: Python<'_>, seconds: f64) -> PyResult<(u64, f64)> {
         let duration = Duration::from_secs_f64(seconds);
         py.detach(|| self.crowd.handles(duration)).map(beats_row).map_err(failed)
     }
 }
 
-/// Looks at the clock.
+/// Measures readings of the clock.
 #[pyfunction]
 fn bench_clock(py: Python<'_>, seconds: f64) -> FloorRow {
     py.detach(|| floor_row(floors::clock(Duration::from_secs_f64(seconds))))
 }
 
-/// Loads that depend on each other.
+/// Measures loads that depend on each other.
 #[pyfunction]
 fn bench_loads(py: Python<'_>, size_bytes: usize, seconds: f64) -> FloorRow {
     py.detach(|| floor_row(floors::dependent_loads(size_bytes, Duration::from_secs_f64(seconds))))
 }
 
-/// Hits in a map of member ids.
+/// Measures hits in a map of member ids.
 #[pyfunction]
 fn bench_map_hits(py: Python<'_>, members: usize, seconds: f64) -> FloorRow {
     py.detach(|| floor_row(floors::map_hits(members, Duration::from_secs_f64(seconds))))
 }
 
-/// 4 KiB written in place and synced.
+/// Measures blocks of 4 KiB written in place and synced.
 #[pyfunction]
 fn bench_syncs(py: Python<'_>, directory: PathBuf, seconds: f64) -> PyResult<FloorRow> {
     let floor = py.detach(|| floors::syncs(&directory, Duration::from_secs_f64(seconds)));
     floor.map(floor_row).map_err(failed)
 }
 
-/// Adds them to the module.
+/// Adds the functions and the class to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<BenchCrowd>()?;
     module.add_function(wrap_pyfunction!(bench_assemble, module)?)?;

@@ -1,29 +1,39 @@
-//! A coordinator's settings from a mapping, under Kafka's names.
+//! Reads a coordinator's settings from a mapping, under Kafka's names.
 
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
     types::{PyBool, PyInt, PyMapping, PyString},
 };
-use rota_core::{Config, consumer_group::config::ConsumerConfig};
+use rota_core::{
+    Config,
+    consumer_group::config::{ConsumerConfig, GroupSettings},
+};
 use rota_server::{SettingError, Settings, names::Hint};
 
 use crate::errors::ConfigError;
 
-/// A setting that Kafka has no name for, and where its value goes.
+/// A setting without a Kafka name, and its setter.
 type OwnSetting = (&'static str, fn(&mut Config, u32));
 
-/// Settings of the core alone.
+/// Settings of the core only.
 const OWN: [OwnSetting; 2] = [
     ("group.max.pending.members", |config, value| config.group_max_pending_members = value),
     ("rebalance.history", |config, value| config.rebalance_history = value),
 ];
 
-/// The server's settings that a coordinator has, too.
-const OF_THE_COORDINATOR: [&str; 13] = [
+/// Settings of the server that a coordinator has, too.
+const OF_THE_COORDINATOR: [&str; 20] = [
     "group.consumer.assignment.interval.ms",
     "group.consumer.heartbeat.interval.ms",
+    "group.consumer.max.assignment.interval.ms",
+    "group.consumer.max.heartbeat.interval.ms",
+    "group.consumer.max.session.timeout.ms",
     "group.consumer.max.size",
+    "group.consumer.migration.policy",
+    "group.consumer.min.assignment.interval.ms",
+    "group.consumer.min.heartbeat.interval.ms",
+    "group.consumer.min.session.timeout.ms",
     "group.consumer.session.timeout.ms",
     "group.coordinator.rebalance.protocols",
     "group.initial.rebalance.delay.ms",
@@ -36,7 +46,7 @@ const OF_THE_COORDINATOR: [&str; 13] = [
     "offsets.retention.minutes",
 ];
 
-/// Kafka's defaults with these changes, and those of consumer groups.
+/// Returns Kafka's defaults with these changes, and the settings of consumer groups.
 pub fn configs_from(changes: Option<&Bound<'_, PyMapping>>) -> PyResult<(Config, ConsumerConfig)> {
     let mut settings = Settings::default();
     let mut own = Vec::new();
@@ -67,6 +77,19 @@ pub fn configs_from(changes: Option<&Bound<'_, PyMapping>>) -> PyResult<(Config,
         )));
     }
     Ok((config, settings.consumer_groups()))
+}
+
+/// Returns the settings of a single consumer group.
+pub fn group_settings_from(changes: &Bound<'_, PyMapping>) -> PyResult<GroupSettings> {
+    let mut settings = GroupSettings::default();
+    for pair in changes.items()? {
+        let (name, value): (String, i32) = pair.extract()?;
+        *settings.value_mut(&name).ok_or_else(|| {
+            let names = GroupSettings::NAMES.into_iter();
+            ConfigError::new_err(format!("unknown group setting `{name}`; {}", Hint::new(&name, names)))
+        })? = Some(value);
+    }
+    Ok(settings)
 }
 
 fn text_of(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {

@@ -1,4 +1,4 @@
-//! `rota.coordinator.Coordinator`: the core's verbs, name for name, with the caller's own time.
+//! `rota.coordinator.Coordinator`: the core's methods under the same names, with the caller's clock.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -15,35 +15,36 @@ use rota_core::{
 use crate::{
     answers::{Effect, Effects},
     arrays::{Number, array, copied},
-    config::configs_from,
+    config::{configs_from, group_settings_from},
+    consumer_view::ConsumerView,
     errors::{self, Code, InvariantViolation, RotaError, SnapshotError},
     explain::{Explanation, explanation},
     projection::Projection,
     records::PyRecord,
     requests::with_request,
-    values::Millis,
+    values::{self, Epoch, Millis, PartitionNumber, RecordOffset},
 };
 
-/// The wall time at monotonic 0, when the caller gives none: 14 November 2023.
+/// Wall time at monotonic 0 if the caller gives none: 14 November 2023.
 pub const EPOCH_MS: i64 = 1_700_000_000_000;
 
-/// What `member_handles` says of an unknown member. `heartbeats` answers it `UNKNOWN_MEMBER_ID`.
+/// The handle of an unknown member in `member_handles`. `heartbeats` answers it with `UNKNOWN_MEMBER_ID`.
 const NOBODY: u64 = u64::MAX;
 
 /// The coordinator of one partition of `__consumer_offsets`, in this process and in your own time.
 #[pyclass(frozen, module = "rota.coordinator")]
 pub struct Coordinator {
-    // Never held while Python code can run: effects become Python objects after it is released.
+    // Never held while Python code can run: effects become Python objects after its release.
     core: Mutex<rota_core::Coordinator>,
 }
 
 impl Coordinator {
     fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, rota_core::Coordinator>> {
         let guard = self.core.lock_py_attached(py);
-        guard.map_err(|_| RotaError::new_err("an earlier call panicked; this coordinator cannot be used any more"))
+        guard.map_err(|_| RotaError::new_err("an earlier call panicked: this coordinator can no longer be used"))
     }
 
-    /// One event: the clock is checked, the core is called, its effects are kept in order.
+    /// Runs one event: checks the clock, calls the core, and collects its effects in order.
     fn step(
         &self,
         py: Python<'_>,
@@ -58,7 +59,7 @@ impl Coordinator {
         Ok(effects.0)
     }
 
-    /// The same for the verbs that belong before `loaded`.
+    /// Like `step`, for methods that are allowed before `loaded` only.
     fn loading(&self, py: Python<'_>, verb: &str, call: impl FnOnce(&mut rota_core::Coordinator)) -> PyResult<()> {
         let mut core = self.lock(py)?;
         require_loading(&core, verb)?;
@@ -67,7 +68,7 @@ impl Coordinator {
     }
 }
 
-/// The time of an event; the clock does not go back.
+/// Returns the time of an event. The clock must not go back.
 fn tick(core: &rota_core::Coordinator, now_ms: Millis, wall_ms: Option<i64>) -> PyResult<Now> {
     let latest_ms = core.now().mono_ms;
     if now_ms.0 < latest_ms {
@@ -80,29 +81,32 @@ fn tick(core: &rota_core::Coordinator, now_ms: Millis, wall_ms: Option<i64>) -> 
 fn require_loading(core: &rota_core::Coordinator, verb: &str) -> PyResult<()> {
     match core.phase() {
         Phase::Loading => Ok(()),
-        phase => Err(RotaError::new_err(format!("`{verb}` belongs to the loading; this coordinator is {phase:?}"))),
+        phase => Err(RotaError::new_err(format!("`{verb}` requires a loading coordinator; this one is {phase:?}"))),
     }
 }
 
 #[pymethods]
 impl Coordinator {
     #[new]
-    #[pyo3(signature = (config=None, *, partition=0, epoch=1))]
-    fn new(config: Option<&Bound<'_, PyMapping>>, partition: u32, epoch: u32) -> PyResult<Self> {
+    #[pyo3(
+        signature = (config=None, *, partition=PartitionNumber(0), epoch=Epoch(1)),
+        text_signature = "(config=None, *, partition=0, epoch=1)"
+    )]
+    fn new(config: Option<&Bound<'_, PyMapping>>, partition: PartitionNumber, epoch: Epoch) -> PyResult<Self> {
         let (config, consumer) = configs_from(config)?;
-        let mut core = rota_core::Coordinator::new(config, partition, epoch);
+        let mut core = rota_core::Coordinator::new(config, partition.0, epoch.0);
         core.configure_consumer_groups(consumer);
         Ok(Coordinator { core: Mutex::new(core) })
     }
 
-    /// The state that `snapshot` wrote.
+    /// Restores a snapshot.
     #[classmethod]
     fn restore(_class: &Bound<'_, PyType>, data: &[u8]) -> PyResult<Self> {
         let core = rota_core::Coordinator::restore(data).map_err(|error| SnapshotError::new_err(error.to_string()))?;
         Ok(Coordinator { core: Mutex::new(core) })
     }
 
-    /// The partition of `__consumer_offsets` that it owns.
+    /// The partition of `__consumer_offsets` that this coordinator owns.
     #[getter]
     fn partition(&self, py: Python<'_>) -> PyResult<u32> {
         Ok(self.lock(py)?.partition())
@@ -120,19 +124,19 @@ impl Coordinator {
         Ok(format!("{:?}", self.lock(py)?.phase()))
     }
 
-    /// The newest time it was told, monotonic milliseconds.
+    /// The latest time of an event in monotonic milliseconds.
     #[getter]
     fn now_ms(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.lock(py)?.now().mono_ms)
     }
 
-    /// Folds one committed record.
-    fn replay(&self, py: Python<'_>, record: PyRecord, offset: u64, timestamp_ms: i64) -> PyResult<()> {
-        let entry = LogEntry { offset, timestamp_ms, record: Record::from(&record) };
+    /// Applies one committed record.
+    fn replay(&self, py: Python<'_>, record: PyRecord, offset: RecordOffset, timestamp_ms: i64) -> PyResult<()> {
+        let entry = LogEntry { offset: offset.0, timestamp_ms, record: Record::from(&record) };
         self.loading(py, "replay", |core| core.replay(&entry))
     }
 
-    /// Ends the loading: sessions start, and groups with too many members rebalance.
+    /// Completes loading: sessions start, and groups with too many members rebalance.
     #[pyo3(signature = (now_ms, wall_ms=None))]
     fn loaded(&self, py: Python<'_>, now_ms: Millis, wall_ms: Option<i64>) -> PyResult<Vec<Effect>> {
         require_loading(&*self.lock(py)?, "loaded")?;
@@ -142,24 +146,24 @@ impl Coordinator {
         })
     }
 
-    /// Ends the loading: the log could not be read.
+    /// Fails loading, because the log could not be read.
     fn load_failed(&self, py: Python<'_>) -> PyResult<()> {
         self.loading(py, "load_failed", rota_core::Coordinator::load_failed)
     }
 
-    /// One request; answered exactly once, now or later.
+    /// Handles one request. It is answered exactly once, now or later.
     #[pyo3(signature = (now_ms, ticket, request, *, entropy, wall_ms=None))]
     fn submit(
         &self,
         py: Python<'_>,
         now_ms: Millis,
-        ticket: u64,
+        ticket: values::Ticket,
         request: &Bound<'_, PyAny>,
         entropy: u128,
         wall_ms: Option<i64>,
     ) -> PyResult<Vec<Effect>> {
         self.step(py, now_ms, wall_ms, |core, now, sink| {
-            with_request(request, |request| core.submit(now, Ticket(ticket), Entropy(entropy), request, sink))
+            with_request(request, |request| core.submit(now, Ticket(ticket.0), Entropy(entropy), request, sink))
         })
     }
 
@@ -172,29 +176,29 @@ impl Coordinator {
         })
     }
 
-    /// When `advance` has something to do: never late, sometimes early.
+    /// Returns when to call `advance` next, in monotonic milliseconds: never late, possibly early.
     fn next_deadline(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         Ok(self.lock(py)?.next_deadline())
     }
 
-    /// The log made an append durable, at this offset, or did not.
+    /// Reports the result of an append: its offset, or the error.
     #[pyo3(signature = (append_id, result, now_ms, wall_ms=None))]
     fn appended(
         &self,
         py: Python<'_>,
-        append_id: u64,
+        append_id: values::AppendId,
         result: &Bound<'_, PyAny>,
         now_ms: Millis,
         wall_ms: Option<i64>,
     ) -> PyResult<Vec<Effect>> {
         let result = append_result(result)?;
         self.step(py, now_ms, wall_ms, |core, now, sink| {
-            core.appended(AppendId(append_id), result, now, sink);
+            core.appended(AppendId(append_id.0), result, now, sink);
             Ok(())
         })
     }
 
-    /// These topics are gone, and so are their offsets.
+    /// Removes the offsets of deleted topics.
     #[pyo3(signature = (topics, now_ms, wall_ms=None))]
     fn topics_deleted(
         &self,
@@ -210,7 +214,7 @@ impl Coordinator {
         })
     }
 
-    /// These topics are new, or have changed: (name, id, number of partitions).
+    /// Reports new and changed topics: (name, id, number of partitions).
     #[pyo3(signature = (topics, now_ms, wall_ms=None))]
     fn topics_changed(
         &self,
@@ -232,7 +236,14 @@ impl Coordinator {
         })
     }
 
-    /// Ownership is lost: whoever waits is answered `NOT_COORDINATOR`.
+    /// Changes the settings of a single group. An empty mapping returns to those of the coordinator.
+    fn configure_group(&self, py: Python<'_>, group_id: &str, settings: &Bound<'_, PyMapping>) -> PyResult<()> {
+        let settings = group_settings_from(settings)?;
+        self.lock(py)?.configure_group(group_id, settings);
+        Ok(())
+    }
+
+    /// Gives up ownership: waiting requests get `NOT_COORDINATOR`.
     #[pyo3(signature = (now_ms, wall_ms=None))]
     fn unload(&self, py: Python<'_>, now_ms: Millis, wall_ms: Option<i64>) -> PyResult<Vec<Effect>> {
         self.step(py, now_ms, wall_ms, |core, now, sink| {
@@ -241,7 +252,8 @@ impl Coordinator {
         })
     }
 
-    /// What a group is doing, whom it waits for, and why it rebalanced lately, as of `now_ms` or the latest event.
+    /// Explains what a group is doing, what it waits for, and why it rebalanced lately, at `now_ms` or the latest
+    /// event.
     #[pyo3(signature = (group_id, now_ms=None))]
     fn explain(&self, py: Python<'_>, group_id: &str, now_ms: Option<Millis>) -> PyResult<Option<Explanation>> {
         let core = self.lock(py)?;
@@ -250,22 +262,27 @@ impl Coordinator {
         Ok(core.explain(group_id, now_ms).map(|explained| explanation(group_id, now_ms, &explained)))
     }
 
-    /// One group's whole state as plain data.
+    /// Returns one consumer group as plain data.
+    fn view_consumer_group(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<ConsumerView>> {
+        Ok(self.lock(py)?.view_consumer_group(group_id).as_ref().map(ConsumerView::from))
+    }
+
+    /// Returns one group's state as plain data.
     fn project(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<Projection>> {
         Ok(self.lock(py)?.project(group_id).as_ref().map(Projection::from))
     }
 
-    /// 64 bits that differ when a group's projection differs.
+    /// Returns a 64-bit hash of a group's projection.
     fn digest(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<u64>> {
         Ok(self.lock(py)?.digest(group_id))
     }
 
-    /// The ids of all groups, sorted.
+    /// Returns the ids of all groups, sorted.
     fn group_ids(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         Ok(self.lock(py)?.group_ids().iter().map(ToString::to_string).collect())
     }
 
-    /// The whole state, parked requests and deadlines included.
+    /// Serializes the whole state, with parked requests and deadlines.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.lock(py)?.snapshot();
         Ok(PyBytes::new(py, &bytes))
@@ -277,7 +294,7 @@ impl Coordinator {
         checked.map_err(|violation| InvariantViolation::new_err(violation.to_string()))
     }
 
-    /// Numbers that stand for these members in `heartbeats`.
+    /// Returns handles of members for `heartbeats`.
     fn member_handles<'py>(
         &self,
         py: Python<'py>,
@@ -291,7 +308,7 @@ impl Coordinator {
         array(py, &handles)
     }
 
-    /// One heartbeat per element, with the interpreter lock released.
+    /// Handles one heartbeat per element, with the interpreter lock released.
     fn heartbeats<'py>(
         &self,
         py: Python<'py>,
@@ -303,7 +320,7 @@ impl Coordinator {
         let generations: Vec<i32> = column("generations", generations)?;
         if handles.len() != generations.len() {
             return Err(PyValueError::new_err(format!(
-                "handles and generations have one length, not {} and {}",
+                "handles and generations must have the same length, not {} and {}",
                 handles.len(),
                 generations.len()
             )));
@@ -334,12 +351,12 @@ impl Coordinator {
     }
 }
 
-/// An offset, or the error of an append that failed.
+/// Returns an offset, or the error of a failed append.
 pub fn append_result(result: &Bound<'_, PyAny>) -> PyResult<Result<u64, ErrorCode>> {
     if result.is_instance(&errors::error_code_class(result.py())?)? {
         return match result.extract::<Code>()?.0 {
             ErrorCode::None => {
-                Err(PyValueError::new_err("ErrorCode.NONE says nothing about an append; give the offset it got"))
+                Err(PyValueError::new_err("ErrorCode.NONE is not the result of an append: give its offset"))
             }
             error => Ok(Err(error)),
         };

@@ -13,17 +13,17 @@ use crate::{
 type TopicPartitions = (String, Tuple<i32>);
 
 plain! {
-    /// What a consumer says about itself when it joins.
+    /// A consumer's subscription when it joins.
     Subscription {
-        /// In the writer's order.
+        /// Topics in the writer's order.
         topics: Tuple<String>,
-        /// The assignor's own bytes.
+        /// User data of the assignor.
         user_data: Option<Octets>,
-        /// (topic, partitions) that the consumer holds (version 1 and later).
+        /// Owned partitions (topic, partitions); version 1 and later.
         owned_partitions: Tuple<TopicPartitions>,
-        /// In which generation it got them, -1: none (version 2 and later).
+        /// The generation of the owned partitions, -1: none; version 2 and later.
         generation: i32,
-        /// `client.rack` (version 3 and later).
+        /// `client.rack`; version 3 and later.
         rack: Option<String>,
         /// The version of the bytes.
         version: i16,
@@ -49,11 +49,11 @@ plain! {
 }
 
 plain! {
-    /// One member's part of the leader's plan.
+    /// The leader's assignment for one member.
     Assignment {
         /// (topic, partitions), in the writer's order.
         partitions: Tuple<TopicPartitions>,
-        /// The assignor's own bytes.
+        /// User data of the assignor.
         user_data: Option<Octets>,
         /// The version of the bytes.
         version: i16,
@@ -83,7 +83,7 @@ fn refused(error: embedded::EmbeddedError) -> PyErr {
     EmbeddedError::new_err(error.to_string())
 }
 
-/// Reads the metadata that a consumer joins with.
+/// Decodes a consumer's join metadata.
 #[pyfunction]
 fn decode_subscription(data: Octets) -> PyResult<Subscription> {
     let read = embedded::decode_subscription(&data.0).map_err(refused)?;
@@ -97,7 +97,7 @@ fn decode_subscription(data: Octets) -> PyResult<Subscription> {
     })
 }
 
-/// Reads one member's part of the leader's plan.
+/// Decodes a member's assignment.
 #[pyfunction]
 fn decode_assignment(data: Octets) -> PyResult<Assignment> {
     let read = embedded::decode_assignment(&data.0).map_err(refused)?;
@@ -108,7 +108,7 @@ fn decode_assignment(data: Octets) -> PyResult<Assignment> {
     })
 }
 
-/// Writes a subscription in its own version, every list in the order given.
+/// Encodes a subscription in its own version, with lists in the given order.
 #[pyfunction]
 fn encode_subscription(subscription: Subscription) -> PyResult<Octets> {
     let bytes = embedded::encode_subscription(&embedded::Subscription {
@@ -122,7 +122,7 @@ fn encode_subscription(subscription: Subscription) -> PyResult<Octets> {
     bytes.map(|bytes| Octets(bytes.into())).map_err(refused)
 }
 
-/// Writes an assignment in its own version, every list in the order given.
+/// Encodes an assignment in its own version, with lists in the given order.
 #[pyfunction]
 fn encode_assignment(assignment: Assignment) -> PyResult<Octets> {
     let bytes = embedded::encode_assignment(&embedded::Assignment {

@@ -9,28 +9,28 @@ use pyo3::{
 };
 use rota_core::ErrorCode;
 
-create_exception!(rota, RotaError, PyException, "Anything that rota refuses, or that went wrong inside it.");
-create_exception!(rota, ConfigError, RotaError, "A setting that does not exist, or a value that it cannot have.");
+create_exception!(rota, RotaError, PyException, "Base class of the exceptions of rota.");
+create_exception!(rota, ConfigError, RotaError, "Unknown setting, or invalid value of a setting.");
 create_exception!(
     rota,
     InvariantViolation,
     RotaError,
-    "The coordinator's state breaks one of its invariants: a bug in rota. The message begins with the invariant's id."
+    "The coordinator's state violates an invariant: a bug in rota. The message begins with the invariant's id."
 );
-create_exception!(rota, SnapshotError, RotaError, "Bytes that are not a snapshot of this version of rota.");
-create_exception!(rota, RecordError, RotaError, "Bytes that are not a record of `__consumer_offsets`.");
-create_exception!(rota, EmbeddedError, RotaError, "Bytes that are not a message of the embedded consumer protocol.");
-create_exception!(rota, ServerError, RotaError, "The server could not start, or stopped by itself.");
+create_exception!(rota, SnapshotError, RotaError, "Invalid snapshot, or a snapshot of another version of rota.");
+create_exception!(rota, RecordError, RotaError, "Invalid record of `__consumer_offsets`.");
+create_exception!(rota, EmbeddedError, RotaError, "Invalid message of the embedded consumer protocol.");
+create_exception!(rota, ServerError, RotaError, "The server could not start, or stopped unexpectedly.");
 
 static NOT_FOUND: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
-/// `rota.NotFoundError`: a `RotaError` like all others, and the `ValueError` that these calls raised before it existed.
+/// `rota.NotFoundError`: a `RotaError`, and also a `ValueError`, which these calls raised before.
 fn not_found_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     let class = NOT_FOUND.get_or_try_init(py, || {
         let bases = PyTuple::new(py, [py.get_type::<RotaError>(), py.get_type::<PyValueError>()])?;
         let members = PyDict::new(py);
         members.set_item("__module__", "rota")?;
-        let doc = "A group, member, topic, partition or node that does not exist. `what` says which of them.";
+        let doc = "Unknown group, member, topic, partition or node. `what` says which.";
         members.set_item("__doc__", doc)?;
         let class = py.get_type::<PyType>().call1(("NotFoundError", bases, members))?;
         PyResult::Ok(class.cast_into::<PyType>()?.unbind())
@@ -38,7 +38,7 @@ fn not_found_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     Ok(class.bind(py))
 }
 
-/// That something does not exist; `what` is "group", "member", "topic", "partition" or "node".
+/// Returns the error that something does not exist; `what` is "group", "member", "topic", "partition" or "node".
 pub fn not_found(what: &'static str, message: String) -> PyErr {
     Python::attach(|py| {
         let made = not_found_class(py).and_then(|class| {
@@ -56,7 +56,7 @@ pub struct Code(pub ErrorCode);
 
 struct PythonCodes {
     class: Py<PyAny>,
-    /// In the order of `ErrorCode::ALL`, which is that of the numbers.
+    /// In the order of `ErrorCode::ALL`, by number.
     members: Vec<Py<PyAny>>,
 }
 
@@ -96,11 +96,11 @@ impl<'py> FromPyObject<'_, 'py> for Code {
         let number = object.extract::<i16>()?;
         ErrorCode::from_code(number)
             .map(Code)
-            .ok_or_else(|| PyValueError::new_err(format!("{number} is not an error code that rota uses")))
+            .ok_or_else(|| PyValueError::new_err(format!("unknown error code {number}")))
     }
 }
 
-/// The class `rota.protocol.ErrorCode`.
+/// Returns the class `rota.protocol.ErrorCode`.
 pub fn error_code_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     Ok(python_codes(py)?.class.bind(py).clone())
 }

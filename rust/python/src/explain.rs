@@ -1,4 +1,4 @@
-//! What a group is doing and why it rebalanced, as frozen classes.
+//! Explanations of groups as frozen classes.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use rota_core::explain;
 use crate::{plain::plain, values::Tuple};
 
 plain! {
-    /// One thing that a group waits for.
+    /// One wait of a group.
     "rota.coordinator" Wait {
-        /// What: one of the vocabulary's `waits`.
+        /// The kind of wait: one of the vocabulary's `waits`.
         what: String,
-        /// For whom, or "".
+        /// The member id, or "".
         member_id: String,
-        /// When the coordinator stops waiting for it, monotonic milliseconds.
+        /// End of the wait in monotonic milliseconds.
         until_ms: u64,
-        /// Whether the member heartbeats while the group waits for it.
+        /// Whether the member sends heartbeats during the wait.
         heartbeats: bool = false,
         /// Whether it is a static member.
         is_static: bool = false,
@@ -30,15 +30,15 @@ plain! {
 }
 
 plain! {
-    /// A member that went while a rebalance was running.
+    /// A member that left during a rebalance.
     "rota.coordinator" Departure {
-        /// The member, or the id that was handed out.
+        /// The member id, or the pending member id.
         member_id: String,
-        /// How it went: one of the vocabulary's `departures`.
+        /// The kind of departure: one of the vocabulary's `departures`.
         how: String,
-        /// The reason that the request gave, or "".
+        /// The reason in the request, or "".
         reason: String,
-        /// Monotonic milliseconds.
+        /// Time in monotonic milliseconds.
         at_ms: u64,
     }
     methods {
@@ -51,25 +51,25 @@ plain! {
 plain! {
     /// One rebalance of a group.
     "rota.coordinator" Rebalance {
-        /// What began it: one of the vocabulary's `causes`.
+        /// The cause: one of the vocabulary's `causes`.
         cause: String,
-        /// Whose event that was, or "".
+        /// The member whose event began it, or "".
         member_id: String,
-        /// What the client said about it, or "".
+        /// The reason in the client's request, or "".
         reason: String,
         /// The generation that it ended.
         from_generation: i32,
-        /// The generation that came of it, once its join phase completed.
+        /// The generation after the join phase; `None` until it completes.
         to_generation: Option<i32>,
-        /// Monotonic milliseconds.
+        /// Start in monotonic milliseconds.
         began_ms: u64,
-        /// Milliseconds since the Unix epoch.
+        /// Start in milliseconds since the Unix epoch.
         began_wall_ms: i64,
-        /// When its join phase completed.
+        /// End of the join phase in monotonic milliseconds.
         joined_ms: Option<u64>,
-        /// When the group was Stable, or Empty, again.
+        /// Time when the group became Stable or Empty, in monotonic milliseconds.
         settled_ms: Option<u64>,
-        /// The members that went while it ran, the last ones, oldest first.
+        /// The last members that left during the rebalance, oldest first.
         departures: Tuple<Departure> = Tuple::default(),
     }
     shown "(cause, member_id, reason, from_generation, to_generation, began_ms, began_wall_ms, joined_ms, settled_ms, departures=())"
@@ -81,23 +81,28 @@ plain! {
 }
 
 plain! {
-    /// What a group is doing, whom it waits for, and why it rebalanced lately.
+    /// The state of a group, its waits and its recent rebalances.
     "rota.coordinator" Explanation {
-        /// The group.
+        /// The group id.
         group_id: String,
-        /// One of the vocabulary's `states`.
+        /// The state: one of the vocabulary's `states`, or of its `consumer_states`.
         state: String,
-        /// Its generation.
+        /// Its generation, or the group epoch of a consumer group.
         generation: i32,
-        /// Since when it is in this state, monotonic milliseconds.
+        /// Start of the state in monotonic milliseconds.
         since_ms: u64,
-        /// When this was asked, monotonic milliseconds.
+        /// Time of the explanation in monotonic milliseconds.
         now_ms: u64,
-        /// What it waits for; empty while nothing is missing.
+        /// What the group waits for; empty if nothing delays it.
         waiting: Tuple<Wait>,
         /// The last rebalances, oldest first.
         rebalances: Tuple<Rebalance>,
+        /// The protocol: "classic" or "consumer".
+        protocol: String = "classic".to_owned(),
+        /// The epoch of a consumer group's target assignment.
+        target_epoch: Option<i32> = None,
     }
+    shown "(group_id, state, generation, since_ms, now_ms, waiting, rebalances, protocol='classic', target_epoch=None)"
     methods {
         fn __str__(slf: &Bound<'_, Self>) -> PyResult<String> {
             said("of_explanation", slf)
@@ -106,32 +111,32 @@ plain! {
 }
 
 plain! {
-    /// A group in a few figures.
+    /// A group summarized in a few figures.
     "rota.coordinator" Summary {
-        /// The group.
+        /// The group id.
         group_id: String,
-        /// Kept when the group empties.
+        /// The protocol type; kept when the group becomes empty.
         protocol_type: Option<String>,
         /// The chosen protocol.
         protocol_name: Option<String>,
-        /// How many members it has.
+        /// Number of members.
         members: u32,
-        /// How many of them have a parked JoinGroup.
+        /// Number of members with a parked JoinGroup.
         awaiting_join: u32,
-        /// How many of them have a parked SyncGroup.
+        /// Number of members with a parked SyncGroup.
         awaiting_sync: u32,
-        /// How many ids were handed out that have not joined.
+        /// Number of pending member ids.
         pending: u32,
-        /// By tenths of the session that are left, how many members have so much left; first those with the least.
+        /// Number of members by tenths of the session left, the least first.
         slack: Tuple<u32>,
-        /// How many things it waits for; `explanation` has the first of them.
+        /// Number of waits; `explanation` has the first of them.
         waits: u32,
-        /// What it is doing, and why.
+        /// Explanation of the state.
         explanation: Explanation,
     }
 }
 
-/// A sentence: those are `rota.why`'s, which makes the same ones of JSON.
+/// Returns a sentence from `rota.why`, which makes the same sentences from JSON.
 fn said<T: PyClass>(maker: &str, of: &Bound<'_, T>) -> PyResult<String> {
     of.py().import("rota.why")?.call_method1(maker, (of,))?.extract()
 }
@@ -144,6 +149,11 @@ fn wait(wait: &explain::Wait) -> Wait {
         explain::Waiting::LeaderSync(member_id) => ("LeaderSync", &**member_id),
         explain::Waiting::Sync(member_id) => ("Sync", &**member_id),
         explain::Waiting::Append => ("Append", ""),
+        explain::Waiting::Target => ("Target", ""),
+        explain::Waiting::Revoke(member_id) => ("Revoke", &**member_id),
+        explain::Waiting::Release(member_id) => ("Release", &**member_id),
+        explain::Waiting::Reconcile(member_id) => ("Reconcile", &**member_id),
+        explain::Waiting::Return(member_id) => ("Return", &**member_id),
     };
     Wait {
         what: what.to_owned(),
@@ -178,20 +188,22 @@ fn rebalance(rebalance: &explain::Rebalance) -> Rebalance {
     }
 }
 
-/// The core's explanation of a group, asked for at `now_ms`.
+/// Converts the core's explanation of a group at `now_ms`.
 pub fn explanation(group_id: &str, now_ms: u64, explained: &explain::Explanation) -> Explanation {
     Explanation {
         group_id: group_id.to_owned(),
-        state: explained.state.name().to_owned(),
+        state: explained.state.to_owned(),
         generation: explained.generation,
         since_ms: explained.since_ms,
         now_ms,
         waiting: explained.waiting.iter().map(wait).collect(),
         rebalances: explained.rebalances.iter().map(rebalance).collect(),
+        protocol: explained.protocol.name().to_owned(),
+        target_epoch: explained.target_epoch,
     }
 }
 
-/// The core's summary of a group, made at `now_ms`.
+/// Converts the core's summary of a group at `now_ms`.
 pub fn summary(now_ms: u64, summary: &rota_core::summary::Summary) -> Summary {
     let owned = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
     Summary {

@@ -1,5 +1,5 @@
-//! `rota._rota.DataLog`: the records of a data directory, read while nobody or somebody else writes it. `recover_log` and
-//! `repair_log` mend one that nobody has open.
+//! `rota._rota.DataLog`: reads the records of a data directory, which a server may write meanwhile. `recover_log` and
+//! `repair_log` repair one that no server uses.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -17,7 +17,7 @@ use rota_log::{
 /// Offset, wall milliseconds, epoch, key, value.
 pub type RecordRow<'py> = (i64, i64, i32, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>);
 
-/// A record as Python has it.
+/// Converts a record.
 pub fn record_row(py: Python<'_>, stored: StoredRecord) -> RecordRow<'_> {
     let value = stored.record.value.map(|value| PyBytes::new(py, &value));
     (stored.offset, stored.timestamp_ms, stored.epoch, PyBytes::new(py, &stored.record.key), value)
@@ -26,7 +26,7 @@ pub fn record_row(py: Python<'_>, stored: StoredRecord) -> RecordRow<'_> {
 /// Topic, partition, first offset, next offset.
 type PartitionRow = (String, i32, i64, i64);
 
-/// A data directory, opened to be read: nothing in it is changed.
+/// A data directory opened for reading; nothing in it is changed.
 #[pyclass(frozen, module = "rota._rota")]
 struct DataLog {
     partitions: Vec<(String, i32, Arc<PartitionView>)>,
@@ -36,7 +36,7 @@ struct DataLog {
 
 #[pymethods]
 impl DataLog {
-    /// Opens it.
+    /// Opens a directory.
     #[new]
     fn new(py: Python<'_>, directory: PathBuf) -> PyResult<DataLog> {
         let options = StoreOptions { access: Access::Read, ..StoreOptions::default() };
@@ -70,12 +70,13 @@ impl DataLog {
         self.notes.clone()
     }
 
-    /// Damage that opening has met.
+    /// Damage found while opening.
     fn damage(&self) -> Vec<String> {
         self.damage.clone()
     }
 
-    /// Records with a key from an offset on, at most so many; none: there are no more. `OSError` names what is damaged.
+    /// Returns at most `records_max` records with a key from an offset on; none at the end. Raises `OSError` that names
+    /// the damage.
     fn records<'py>(
         &self,
         py: Python<'py>,
@@ -90,7 +91,8 @@ impl DataLog {
         Ok(records.into_iter().map(|stored| record_row(py, stored)).collect())
     }
 
-    /// Reads a partition to its end: bytes of batches and how many. `OSError` names what is damaged.
+    /// Reads a partition to its end. Returns the bytes and number of its batches. Raises `OSError` that names the
+    /// damage.
     fn verify(&self, py: Python<'_>, topic: &str, partition: i32) -> PyResult<(u64, u64)> {
         let view = self.view(topic, partition)?;
         let read = py.detach(|| {
@@ -117,17 +119,17 @@ impl DataLog {
     }
 }
 
-/// File, byte, bytes, from offset, to offset, reason.
+/// File, position, bytes, first lost offset, offset after the loss, reason.
 type LossRow = (PathBuf, u64, u64, i64, i64, String);
 
-/// Topic, partition, losses, batches from the write-ahead files, kept files.
+/// Topic, partition, losses, batches restored from write-ahead files, kept files.
 type RepairedRow = (String, i32, Vec<LossRow>, u64, Vec<PathBuf>);
 
 fn cannot(error: OpenError) -> PyErr {
     PyOSError::new_err(error.to_string())
 }
 
-/// Does what a start does: what was found and done, and what is still damaged, one line each.
+/// Recovers like a start. Returns what was found and done, and remaining damage, one line each.
 #[pyfunction]
 fn recover_log(py: Python<'_>, directory: PathBuf, give_up: bool) -> PyResult<(Vec<String>, Vec<String>)> {
     let files: Arc<dyn Files> = Arc::new(DiskFiles);
@@ -136,7 +138,7 @@ fn recover_log(py: Python<'_>, directory: PathBuf, give_up: bool) -> PyResult<(V
     Ok((rota_server::report_lines(&directory, &report), damage))
 }
 
-/// Recovers, and takes what cannot be read out of every partition.
+/// Recovers, and removes unreadable bytes from every partition.
 #[pyfunction]
 fn repair_log(py: Python<'_>, directory: PathBuf) -> PyResult<Vec<RepairedRow>> {
     let files: Arc<dyn Files> = Arc::new(DiskFiles);

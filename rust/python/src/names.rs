@@ -1,9 +1,9 @@
-//! The name that was probably meant.
+//! The closest of several names.
 
 use pyo3::prelude::*;
 use rota_server::names::{Likeness, nearest as nearest_of};
 
-/// The name that was probably meant; `None` if none is close. With `misspelt` it has to be closer.
+/// Returns the closest name; `None` if none is close. With `misspelt` it must be closer.
 #[pyfunction]
 #[pyo3(signature = (name, names, *, misspelt = false))]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 gives it away")]

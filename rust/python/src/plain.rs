@@ -1,8 +1,8 @@
-//! Plain frozen classes: what `#[pyclass]` needs around a struct of values, written once.
+//! Plain frozen classes: the methods of `#[pyclass]` around a struct of values.
 
 use pyo3::{prelude::*, types::PyTuple};
 
-/// `ClassName(field=value, ...)`, every value by its own `repr`.
+/// Formats `ClassName(field=value, ...)`, with the `repr` of every value.
 pub fn repr_of(object: &Bound<'_, PyAny>, fields: &[&str]) -> PyResult<String> {
     let mut text = object.get_type().name()?.to_string();
     text.push('(');
@@ -15,7 +15,7 @@ pub fn repr_of(object: &Bound<'_, PyAny>, fields: &[&str]) -> PyResult<String> {
     Ok(text)
 }
 
-/// The names that a `case Class(...)` pattern binds, in order.
+/// Returns the names that a `case Class(...)` pattern binds, in order.
 pub fn match_args<'py>(py: Python<'py>, fields: &[&str]) -> PyResult<Bound<'py, PyTuple>> {
     PyTuple::new(py, fields)
 }

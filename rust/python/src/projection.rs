@@ -1,4 +1,4 @@
-//! One group's state as frozen Python classes, in the vocabulary's terms.
+//! One group's state as frozen Python classes, in the terms of the vocabulary.
 
 use std::sync::Arc;
 
@@ -14,33 +14,33 @@ use crate::{
 plain! {
     /// One group as plain data.
     "rota.coordinator" Projection {
-        /// The group.
+        /// The group id.
         group_id: String,
-        /// One of the vocabulary's `states`.
+        /// The state: one of the vocabulary's `states`.
         state: String,
-        /// Since when, monotonic milliseconds.
+        /// Start of the state in monotonic milliseconds.
         since_ms: u64,
         /// Its generation.
         generation: i32,
-        /// Kept when the group empties.
+        /// The protocol type; kept when the group becomes empty.
         protocol_type: Option<String>,
         /// The chosen protocol.
         protocol_name: Option<String>,
         /// The leader's member id.
         leader: Option<String>,
-        /// In joining order.
+        /// Members in joining order.
         members: Tuple<ProjectedMember>,
-        /// (id handed out, its deadline in milliseconds), by id.
+        /// Pending member ids with their deadlines in milliseconds, by id.
         pending: Tuple<(String, u64)>,
         /// (`InitialDelay`, `Join` or `Sync`, its deadline in milliseconds).
         timers: Tuple<(String, u64)>,
         /// Ids of the appends about this group that are in flight, ascending.
         in_flight: Tuple<u64>,
-        /// The append that ends this group, if it is on its way.
+        /// Id of the append that deletes this group, in flight.
         deleting: Option<u64>,
-        /// Whether the log has something of this group.
+        /// Whether the log has a record of this group.
         durable: bool,
-        /// What the members subscribe to, sorted; `None`: not known.
+        /// Topics that members subscribe to, sorted; `None` if unknown.
         subscribed_topics: Option<Tuple<String>>,
         /// (topic, partition, durable offset), by topic and partition.
         offsets: Tuple<(String, i32, OffsetValue)>,
@@ -50,27 +50,27 @@ plain! {
 plain! {
     /// One member as plain data.
     "rota.coordinator" ProjectedMember {
-        /// The member.
+        /// The member id.
         member_id: String,
-        /// Static members only.
+        /// `group.instance.id` of a static member.
         instance_id: Option<String>,
-        /// How long it may be silent.
+        /// `session.timeout.ms`, in milliseconds.
         session_timeout_ms: i32,
-        /// How long a rebalance waits for it.
+        /// `rebalance.timeout.ms`, in milliseconds.
         rebalance_timeout_ms: i32,
         /// (name, metadata), in order of preference.
         protocols: Tuple<(String, Octets)>,
-        /// The leader's bytes for it.
+        /// The assignment that the leader sent for this member.
         assignment: Octets,
-        /// It has a parked `JoinGroup`.
+        /// Whether a `JoinGroup` is parked.
         awaits_join: bool,
-        /// It has a parked `SyncGroup`.
+        /// Whether a `SyncGroup` is parked.
         awaits_sync: bool,
-        /// It has not sent `SyncGroup` for this generation.
+        /// Whether `SyncGroup` of this generation is missing.
         owes_sync: bool,
-        /// It has never seen a join phase complete.
+        /// Whether the member has never seen a join phase complete.
         is_new: bool,
-        /// Its session or new-member deadline, monotonic milliseconds.
+        /// The session or new-member deadline in monotonic milliseconds.
         deadline_ms: Option<u64>,
     }
 }

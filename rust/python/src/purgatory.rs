@@ -1,4 +1,4 @@
-//! `Wheel` and `Purgatory` of `rota.coordinator`: the core's, with Python objects as entries.
+//! `Wheel` and `Purgatory` of `rota.coordinator`: the core's, with Python objects as payloads.
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -7,10 +7,10 @@ use rota_core::purgatory::OpId;
 use rota_core::wheel as core_wheel;
 use rota_core::wheel::TimerId;
 
-/// What an advance hands out: id, deadline in ms, object.
+/// An expired entry: id, deadline in milliseconds, object.
 type Fired = (u64, u64, Py<PyAny>);
 
-/// An instant in ms from a Python int, or a `ValueError` that says which argument was out of range, and its value.
+/// Converts a Python int to milliseconds. The `ValueError` names the argument and its value.
 fn instant_ms(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
     value.extract().map_err(|error: PyErr| {
         if error.is_instance_of::<PyOverflowError>(value.py()) {
@@ -21,7 +21,7 @@ fn instant_ms(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
     })
 }
 
-/// An id's number; an int that no id can have is `None`, like the id of something gone.
+/// Converts a Python int to an id; `None` if no id has this number.
 fn id_number(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     match value.extract() {
         Ok(number) => Ok(Some(number)),
@@ -30,7 +30,7 @@ fn id_number(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     }
 }
 
-/// A hierarchical timing wheel of 1 ms ticks with your own time: nothing fires but in `advance`.
+/// A hierarchical timing wheel of 1 ms ticks on the caller's clock: entries fire in `advance` only.
 #[pyclass(module = "rota.coordinator")]
 pub struct Wheel {
     wheel: core_wheel::Wheel<Py<PyAny>>,
@@ -62,23 +62,24 @@ impl Wheel {
         Ok(self.wheel.arm(instant_ms("deadline_ms", deadline_ms)?, payload).number())
     }
 
-    /// Gives an armed entry a new deadline; False if it is gone.
+    /// Sets a new deadline; False if the entry is gone.
     fn rearm(&mut self, timer_id: &Bound<'_, PyAny>, deadline_ms: &Bound<'_, PyAny>) -> PyResult<bool> {
         let deadline_ms = instant_ms("deadline_ms", deadline_ms)?;
         Ok(Self::id(timer_id)?.is_some_and(|id| self.wheel.rearm(id, deadline_ms)))
     }
 
-    /// Disarms an entry and returns its payload; None if it is gone.
+    /// Cancels an entry and returns its payload; None if it is gone.
     fn cancel(&mut self, timer_id: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
         Ok(Self::id(timer_id)?.and_then(|id| self.wheel.cancel(id)))
     }
 
-    /// The deadline of an entry's last arming, in ms; None if it is gone.
+    /// Returns an entry's deadline in milliseconds; None if it is gone.
     fn deadline(&self, timer_id: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         Ok(Self::id(timer_id)?.and_then(|id| self.wheel.deadline(id)))
     }
 
-    /// Moves time and returns what is due as (id, deadline in ms, payload), by deadline, then arming.
+    /// Advances the time and returns due entries as (id, deadline in milliseconds, payload), by deadline, then arming
+    /// order.
     fn advance(&mut self, now_ms: &Bound<'_, PyAny>) -> PyResult<Vec<Fired>> {
         let mut due = self.wheel.advance(instant_ms("now_ms", now_ms)?);
         let mut fired = Vec::with_capacity(due.len());
@@ -88,7 +89,7 @@ impl Wheel {
         Ok(fired)
     }
 
-    /// When to advance next, in ms: at or before every deadline; None when nothing is armed.
+    /// Returns when to advance next, in milliseconds: at or before every deadline; None if nothing is armed.
     fn next_deadline(&self) -> Option<u64> {
         self.wheel.next_deadline()
     }
@@ -110,7 +111,7 @@ impl Wheel {
     }
 }
 
-/// Operations that wait for a condition or for their deadline, with your own time and without callbacks.
+/// Operations that wait for a condition or their deadline, on the caller's clock and without callbacks.
 #[pyclass(module = "rota.coordinator")]
 pub struct Purgatory {
     purgatory: core_purgatory::Purgatory<String, Py<PyAny>>,
@@ -137,39 +138,40 @@ impl Purgatory {
         self.purgatory.now_ms()
     }
 
-    /// Lets `operation` wait until `deadline_ms`, watched under `keys`; returns its id.
+    /// Adds an `operation` that waits until `deadline_ms`, watched under `keys`; returns its id.
     fn watch(&mut self, operation: Py<PyAny>, deadline_ms: &Bound<'_, PyAny>, keys: Vec<String>) -> PyResult<u64> {
         Ok(self.purgatory.watch(instant_ms("deadline_ms", deadline_ms)?, &keys, operation).number())
     }
 
-    /// The operations that `key` watches as (id, operation), in watching order.
+    /// Returns the operations that `key` watches as (id, operation), in watching order.
     fn check(&self, py: Python<'_>, key: String) -> Vec<(u64, Py<PyAny>)> {
         let operation = |id: OpId| Some((id.number(), self.purgatory.get(id)?.clone_ref(py)));
         self.purgatory.check(&key).into_iter().filter_map(operation).collect()
     }
 
-    /// How many operations `key` watches.
+    /// Returns how many operations `key` watches.
     fn watched(&self, key: String) -> usize {
         self.purgatory.watched(&key)
     }
 
-    /// Takes an operation out, with its deadline and all its watches; None if it is gone.
+    /// Removes an operation with its deadline and watches; None if it is gone.
     fn complete(&mut self, operation_id: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
         Ok(Self::id(operation_id)?.and_then(|id| self.purgatory.complete(id)))
     }
 
-    /// Gives an operation a new deadline; False if it is gone.
+    /// Sets a new deadline of an operation; False if it is gone.
     fn rearm(&mut self, operation_id: &Bound<'_, PyAny>, deadline_ms: &Bound<'_, PyAny>) -> PyResult<bool> {
         let deadline_ms = instant_ms("deadline_ms", deadline_ms)?;
         Ok(Self::id(operation_id)?.is_some_and(|id| self.purgatory.rearm(id, deadline_ms)))
     }
 
-    /// An operation's deadline in ms; None if it is gone.
+    /// Returns an operation's deadline in milliseconds; None if it is gone.
     fn deadline(&self, operation_id: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         Ok(Self::id(operation_id)?.and_then(|id| self.purgatory.deadline(id)))
     }
 
-    /// Moves time and returns what expired as (id, deadline in ms, operation), by deadline, then arming.
+    /// Advances the time and returns expired operations as (id, deadline in milliseconds, operation), by deadline, then
+    /// arming order.
     fn advance(&mut self, now_ms: &Bound<'_, PyAny>) -> PyResult<Vec<Fired>> {
         let mut due = self.purgatory.advance(instant_ms("now_ms", now_ms)?);
         let mut expired = Vec::with_capacity(due.len());
@@ -179,7 +181,7 @@ impl Purgatory {
         Ok(expired)
     }
 
-    /// When to advance next, in ms: at or before every deadline; None when nothing waits.
+    /// Returns when to advance next, in milliseconds: at or before every deadline; None if nothing waits.
     fn next_deadline(&self) -> Option<u64> {
         self.purgatory.next_deadline()
     }

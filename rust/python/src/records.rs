@@ -12,24 +12,24 @@ use crate::{
 };
 
 plain! {
-    /// The newest offset of (group, topic, partition).
+    /// The latest offset of (group, topic, partition).
     OffsetRecord {
-        /// The group.
+        /// The group id.
         group_id: String,
-        /// The topic.
+        /// The topic name.
         topic: String,
-        /// The partition.
+        /// The partition index.
         partition: i32,
         /// `None` is a tombstone.
         value: Option<OffsetValue>,
     }
     methods {
-        /// The record's key as bytes.
+        /// Encodes the record's key.
         fn key_bytes(&self) -> PyResult<Octets> {
             PyRecord::Offset(self.clone()).key_bytes()
         }
 
-        /// The record's value as bytes.
+        /// Encodes the record's value.
         fn value_bytes(&self) -> PyResult<Option<Octets>> {
             PyRecord::Offset(self.clone()).value_bytes()
         }
@@ -39,17 +39,17 @@ plain! {
 plain! {
     /// A committed offset.
     OffsetValue {
-        /// As committed.
+        /// The offset as committed.
         offset: i64,
-        /// -1: none.
+        /// The leader epoch; -1: none.
         leader_epoch: i32 = -1,
-        /// "" if none.
+        /// Metadata of the client; "" if none.
         metadata: String = String::new(),
-        /// Milliseconds since the Unix epoch.
+        /// Commit time in milliseconds since the Unix epoch.
         commit_timestamp_ms: i64 = 0,
-        /// Only when the commit carried a retention time.
+        /// Expiry in milliseconds; set if the commit carried a retention time.
         expire_timestamp_ms: Option<i64> = None,
-        /// 0: not known.
+        /// The topic id; 0 if unknown.
         topic_id: u128 = 0,
     }
     shown "(offset, leader_epoch=-1, metadata='', commit_timestamp_ms=0, expire_timestamp_ms=None, topic_id=0)"
@@ -58,18 +58,18 @@ plain! {
 plain! {
     /// A whole group.
     GroupRecord {
-        /// The group.
+        /// The group id.
         group_id: String,
         /// `None` is a tombstone.
         value: Option<GroupValue>,
     }
     methods {
-        /// The record's key as bytes.
+        /// Encodes the record's key.
         fn key_bytes(&self) -> PyResult<Octets> {
             PyRecord::Group(self.clone()).key_bytes()
         }
 
-        /// The record's value as bytes.
+        /// Encodes the record's value.
         fn value_bytes(&self) -> PyResult<Option<Octets>> {
             PyRecord::Group(self.clone()).value_bytes()
         }
@@ -79,7 +79,7 @@ plain! {
 plain! {
     /// A group as one record.
     GroupValue {
-        /// "" if none.
+        /// The protocol type; "" if none.
         protocol_type: String,
         /// The generation.
         generation: i32,
@@ -87,9 +87,9 @@ plain! {
         protocol_name: Option<String> = None,
         /// The leader's member id.
         leader: Option<String> = None,
-        /// When the group entered its state, milliseconds since the Unix epoch; -1: not known.
+        /// Time when the group entered its state, in milliseconds since the Unix epoch; -1: unknown.
         state_timestamp_ms: i64 = -1,
-        /// In joining order.
+        /// Members in joining order.
         members: Tuple<MemberValue> = Tuple::default(),
     }
     shown "(protocol_type, generation, protocol_name=None, leader=None, state_timestamp_ms=-1, members=())"
@@ -98,21 +98,21 @@ plain! {
 plain! {
     /// One member inside a group record.
     MemberValue {
-        /// The member.
+        /// The member id.
         member_id: String,
-        /// Static members only.
+        /// `group.instance.id` of a static member.
         instance_id: Option<String> = None,
-        /// As it joined first.
+        /// `client.id` of the first join.
         client_id: String = String::new(),
-        /// As it joined first.
+        /// Host of the first join.
         client_host: String = String::new(),
-        /// How long a rebalance waits for it.
+        /// `rebalance.timeout.ms`, in milliseconds.
         rebalance_timeout_ms: i32 = 300_000,
-        /// How long it may be silent.
+        /// `session.timeout.ms`, in milliseconds.
         session_timeout_ms: i32 = 45_000,
-        /// Its metadata for the chosen protocol.
+        /// Metadata for the chosen protocol.
         subscription: Octets = Octets::default(),
-        /// The leader's bytes for it.
+        /// The assignment that the leader sent for this member.
         assignment: Octets = Octets::default(),
     }
     shown "(member_id, instance_id=None, client_id='', client_host='', rebalance_timeout_ms=300000, \
@@ -120,11 +120,11 @@ plain! {
 }
 
 plain! {
-    /// A record of another type: kept, never interpreted.
+    /// A record of another type: kept, but not interpreted.
     UnknownRecord {
-        /// As read.
+        /// The key bytes.
         key: Octets,
-        /// As read; `None` is a tombstone.
+        /// The value bytes; `None` is a tombstone.
         value: Option<Octets>,
     }
     methods {
@@ -140,7 +140,7 @@ plain! {
     }
 }
 
-/// Any of the three.
+/// A record of any class.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, IntoPyObject)]
 pub enum PyRecord {
     Offset(OffsetRecord),
@@ -166,7 +166,7 @@ impl<'py> FromPyObject<'_, 'py> for PyRecord {
     }
 }
 
-/// Lengths of strings have 16 bits in a record.
+/// Maximum length of a string in a record.
 const STRING_BYTES_MAX: usize = i16::MAX as usize;
 
 impl PyRecord {
@@ -202,14 +202,14 @@ impl PyRecord {
         }
         match strings.iter().map(|text| text.len()).find(|length| *length > STRING_BYTES_MAX) {
             Some(length) => Err(RecordError::new_err(format!(
-                "a string of {length} bytes has no room in a record, which takes {STRING_BYTES_MAX}"
+                "a string of {length} bytes is too long for a record: the limit is {STRING_BYTES_MAX}"
             ))),
             None => Ok(()),
         }
     }
 }
 
-/// The record that these bytes are.
+/// Decodes a record.
 #[pyfunction]
 #[pyo3(signature = (key, value))]
 fn decode_record(key: Octets, value: Option<Octets>) -> PyResult<PyRecord> {
@@ -241,7 +241,7 @@ impl From<&Record> for PyRecord {
             Record::Unknown { key, value } => {
                 PyRecord::Unknown(UnknownRecord { key: Octets(key.clone()), value: value.clone().map(Octets) })
             }
-            // Python has the bytes of what has no class.
+            // Records without a class are bytes in Python.
             Record::Consumer { .. } => PyRecord::Unknown(UnknownRecord {
                 key: Octets(record.key_bytes().into()),
                 value: record.value_bytes().map(|value| Octets(value.into())),

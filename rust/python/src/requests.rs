@@ -1,6 +1,7 @@
 //! Requests to the coordinator, as frozen Python classes. Fields, types and conversions come from the table in
 //! `rota_core::messages`; [`arguments`] adds what only Python has: the order of the arguments and their defaults. Three
-//! requests are flat in Python, with one entry for each partition in place of one for each topic: they are written out.
+//! requests are flat in Python, with one entry for each partition in place of one for each topic: they are written out
+//! (docs/decisions/0010-flat-messages-in-python.md).
 
 use pyo3::{Borrowed, exceptions::PyTypeError, prelude::*, types::PyMapping};
 use rota_core::Request;
@@ -140,7 +141,7 @@ macro_rules! arguments {
     ($(#[$doc:meta])* ConsumerGroupDescribe $fields:tt) => {
         request_class! { $(#[$doc])* ConsumerGroupDescribe $fields (group_id) }
     };
-    // Flat in Python, and written below.
+    // Written below, flat.
     ($(#[$doc:meta])* $flat:ident $fields:tt) => {};
 }
 
@@ -213,7 +214,7 @@ macro_rules! request_classes {
     ) => {
         $(arguments! { $(#[$doc])* $api $fields })+
 
-        /// Lends the core's view of a request object to `submit`.
+        /// Borrows a request object as the core's request for `submit`.
         pub fn with_request<R>(object: &Bound<'_, PyAny>, submit: impl FnOnce(Request<'_>) -> R) -> PyResult<R> {
             $(if let Ok(request) = object.cast::<$api>() {
                 return Ok(request.get().owned().with(submit));
@@ -243,7 +244,7 @@ fn bytes(octets: &Octets) -> Bytes<'_> {
 /// (member id, instance id, reason).
 type Leaver = (String, Option<String>, Option<String>);
 
-/// A leaver as given: an id alone, or a tuple cut short.
+/// A leaver as given: an id, or a shortened tuple.
 struct GivenLeaver(Leaver);
 
 impl<'py> FromPyObject<'_, 'py> for GivenLeaver {
@@ -266,7 +267,7 @@ type TopicPartition = (String, i32);
 /// (offset, metadata, leader epoch).
 type Committed = (i64, Option<String>, i32);
 
-/// An offset as given: a number, or a tuple cut short.
+/// An offset as given: a number, or a shortened tuple.
 struct GivenOffset(Committed);
 
 impl<'py> FromPyObject<'_, 'py> for GivenOffset {
@@ -284,7 +285,7 @@ impl<'py> FromPyObject<'_, 'py> for GivenOffset {
     }
 }
 
-/// A `TypeError` that shows what was given.
+/// Returns a `TypeError` that shows the given value.
 fn expected(what: &str, given: Borrowed<'_, '_, PyAny>) -> PyErr {
     match given.repr() {
         Ok(given) => PyTypeError::new_err(format!("expected a {what}, not {given}")),
@@ -292,7 +293,7 @@ fn expected(what: &str, given: Borrowed<'_, '_, PyAny>) -> PyErr {
     }
 }
 
-/// The offsets of a commit: from a mapping, or from pairs, which can name a partition twice.
+/// The offsets of a commit: a mapping, or pairs, which may repeat a partition.
 struct GivenOffsets(Tuple<(TopicPartition, Committed)>);
 
 impl<'py> FromPyObject<'_, 'py> for GivenOffsets {
@@ -308,21 +309,21 @@ impl<'py> FromPyObject<'_, 'py> for GivenOffsets {
 }
 
 plain! {
-    /// Store offsets.
+    /// Stores offsets.
     OffsetCommit {
         /// `None` is a null group id; the empty string is legal here.
         group_id: Option<String>,
         /// ((topic, partition), (offset, metadata, leader epoch)), in request order.
         offsets: Tuple<(TopicPartition, Committed)>,
-        /// Empty: not from a member.
+        /// Empty if the sender is not a member.
         member_id: String,
-        /// Negative: not from a member.
+        /// Negative if the sender is not a member.
         generation: i32,
         /// `group.instance.id` of a static member.
         instance_id: Option<String>,
-        /// Retention asked for by the request (versions 2 to 4).
+        /// Requested retention in milliseconds (versions 2 to 4).
         retention_time_ms: Option<i64>,
-        /// (topic, id) of the topics whose id is known.
+        /// (topic, id) of the topics with a known id.
         topic_ids: Tuple<(String, u128)>,
         /// The wire version, 2 to 10.
         version: i16,
@@ -385,34 +386,34 @@ fn commit_partition(committed: &(TopicPartition, Committed)) -> owned::CommitPar
     owned::CommitPartition { index: *index, offset: *offset, leader_epoch: *leader_epoch, metadata }
 }
 
-/// The id given for a topic, or 0.
+/// Returns the id given for a topic, or 0.
 fn topic_id(topic_ids: &Tuple<(String, u128)>, name: &str) -> u128 {
     topic_ids.0.iter().find(|(topic, _)| topic == name).map_or(0, |(_, id)| *id)
 }
 
-/// The partitions that follow each other in one topic, by topic.
+/// Groups consecutive partitions by topic.
 fn by_topic(partitions: &Tuple<TopicPartition>) -> impl Iterator<Item = (&str, Vec<i32>)> {
     let same_topic = partitions.0.chunk_by(|left, right| left.0 == right.0);
     same_topic.map(|run| (run[0].0.as_str(), run.iter().map(|(_, index)| *index).collect()))
 }
 
-/// In Python it is an `OffsetFetch` that says who asks.
+/// In Python, an `OffsetFetch` that identifies its sender.
 type ConsumerOffsetFetch = OffsetFetch;
 
 plain! {
-    /// Read offsets.
+    /// Reads offsets.
     OffsetFetch {
         /// `None` is a null group id; the empty string is legal here.
         group_id: Option<String>,
-        /// (topic, partition), in request order; `None`: all that have a committed offset.
+        /// (topic, partition) in request order; `None`: all with a committed offset.
         partitions: Option<Tuple<TopicPartition>>,
-        /// Wait for commits that are in flight.
+        /// Waits for commits in flight.
         require_stable: bool,
-        /// (topic, id) of the topics that are asked for by id: an offset of another topic of that name is not shown.
+        /// (topic, id) of topics requested by id: offsets of another topic with that name are left out.
         topic_ids: Tuple<(String, u128)>,
-        /// The member that asks; `None`: no member.
+        /// The member id of the sender; `None`: not a member.
         member_id: Option<String>,
-        /// Its epoch; negative: no member.
+        /// The member epoch of the sender; negative: not a member.
         member_epoch: i32,
     }
     methods new {
@@ -462,7 +463,7 @@ impl OffsetFetch {
 }
 
 plain! {
-    /// Remove some offsets of one group.
+    /// Deletes some offsets of one group.
     OffsetDelete {
         /// `None` is a null group id.
         group_id: Option<String>,

@@ -1,4 +1,4 @@
-//! `rota._rota.Server`: a running server, from the outside. The GIL is released wherever another thread is awaited.
+//! `rota._rota.Server`: a running server. Methods that wait for another thread release the GIL.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -7,51 +7,62 @@ use pyo3::{
     prelude::*,
     types::PyDict,
 };
-use rota_core::State;
+use rota_core::{State, consumer_group::group::GroupState, explain::GroupProtocol};
 use rota_log::BOUNDS_SECONDS;
 use rota_server::{
-    DataConfig, Durability, FaultId, InjectionId, JournalConfig, KeyValue, Message, Server as Running, ServerConfig,
-    ServerError, Settings, Tally,
+    DataConfig, Durability, FaultId, GroupDetails, InjectionId, JournalConfig, KeyValue, Message, Metrics,
+    Server as Running, ServerConfig, ServerError, Settings,
     trace::{self, Layout, Trace, TraceWriter},
 };
 
 use crate::{
+    consumer_view::ConsumerView,
     errors,
     explain::{Explanation, Summary, explanation, summary},
     projection::Projection,
+    security,
 };
 
-/// What a group is doing, its state, and of each member its client id and host.
-type Look = (Explanation, Projection, Vec<(String, String)>);
+/// Explanation of a group, its state, and client id and host of each member of a classic group.
+type Look = (Explanation, Details, Vec<(String, String)>);
+
+/// The state of a group, by its protocol.
+#[derive(IntoPyObject)]
+enum Details {
+    Classic(Projection),
+    Consumer(ConsumerView),
+}
 
 /// Partition, offset, timestamp, key and value.
 type MessageRow = (i32, i64, i64, Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// How long `stop` waits for the server's threads.
+/// Time that `stop` gives the server's threads.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long it then waits for the last lines of a trace to be written.
+/// Time that it then gives the last lines of a trace.
 const TRACE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Groups by state, members, slack, lags.
-type Census = (BTreeMap<&'static str, u64>, u64, Vec<u32>, Vec<(String, String, i64)>);
+/// Groups by protocol and state, number of members, members by time left, lags.
+type GroupTotals = (BTreeMap<(&'static str, &'static str), u64>, u64, Vec<u32>, Vec<(String, String, i64)>);
 
-/// A server's counts as a dictionary.
-fn counted<'py>(py: Python<'py>, tally: &Tally) -> PyResult<Bound<'py, PyDict>> {
+/// Converts a server's counts to a dictionary.
+fn counted<'py>(py: Python<'py>, metrics: &Metrics) -> PyResult<Bound<'py, PyDict>> {
     let counts = PyDict::new(py);
     counts.set_item("bounds", BOUNDS_SECONDS)?;
-    counts.set_item("rebalances", &tally.rebalances)?;
-    counts.set_item("expiries", &tally.expiries)?;
-    counts.set_item("refusals", &tally.refusals)?;
-    counts.set_item("commits", tally.commits)?;
-    counts.set_item("failed_appends", tally.failed_appends)?;
+    counts.set_item("rebalances", &metrics.rebalances)?;
+    counts.set_item("consumer_rebalances", &metrics.consumer_rebalances)?;
+    counts.set_item("expiries", &metrics.expiries)?;
+    counts.set_item("refusals", &metrics.refusals)?;
+    counts.set_item("commits", metrics.commits)?;
+    counts.set_item("failed_appends", metrics.failed_appends)?;
     let histograms = [
-        ("join_phases", &tally.join_phases),
-        ("sync_phases", &tally.sync_phases),
-        ("joins", &tally.joins),
-        ("syncs", &tally.syncs),
-        ("appends", &tally.appends),
-        ("fsyncs", &tally.fsyncs),
+        ("join_phases", &metrics.join_phases),
+        ("reconciliations", &metrics.reconciliations),
+        ("sync_phases", &metrics.sync_phases),
+        ("joins", &metrics.joins),
+        ("syncs", &metrics.syncs),
+        ("appends", &metrics.appends),
+        ("fsyncs", &metrics.fsyncs),
     ];
     for (name, histogram) in histograms {
         counts.set_item(name, (histogram.counts, histogram.sum_seconds))?;
@@ -64,6 +75,7 @@ fn raised(error: ServerError) -> PyErr {
     match error {
         ServerError::Setting(_) => errors::ConfigError::new_err(text),
         ServerError::BadAddress { .. }
+        | ServerError::Tls(_)
         | ServerError::BadJournal(_)
         | ServerError::BadNodes { .. }
         | ServerError::TooFewPorts { .. }
@@ -98,14 +110,14 @@ fn raised(error: ServerError) -> PyErr {
     }
 }
 
-/// A Kafka-compatible server, each of its nodes on a thread of its own.
+/// A Kafka-compatible server with one thread per node.
 #[pyclass(frozen, module = "rota._rota")]
 struct Server {
     running: Running,
     writer: Option<TraceWriter>,
 }
 
-/// A trace whose lines `write` is called with, on a thread of its own.
+/// Creates a trace that calls `write` with each line, on its own thread.
 fn tracing(write: Py<PyAny>, as_json: bool) -> PyResult<(Trace, TraceWriter)> {
     let layout = if as_json { Layout::Json } else { Layout::Text };
     let lines = move |line: &str| {
@@ -120,11 +132,11 @@ fn tracing(write: Py<PyAny>, as_json: bool) -> PyResult<(Trace, TraceWriter)> {
 
 #[pymethods]
 impl Server {
-    /// Starts it; it answers requests when this returns.
+    /// Starts a server. It answers requests when this returns.
     #[new]
     #[pyo3(signature = (
         listen = "127.0.0.1:0", advertise = None, settings = None, virtual_clock = false, nodes = 1, trace = None,
-        data = None, journal = None
+        data = None, journal = None, tls = None, sasl = None, allow_plaintext_passwords = false
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn new(
@@ -137,6 +149,9 @@ impl Server {
         trace: Option<(Py<PyAny>, bool)>,
         data: Option<(PathBuf, bool, bool)>,
         journal: Option<(Option<PathBuf>, Option<u64>, Option<u64>)>,
+        tls: Option<(String, String, Option<String>, String)>,
+        sasl: Option<security::SaslArguments>,
+        allow_plaintext_passwords: bool,
     ) -> PyResult<Server> {
         let mut chosen = Settings::default();
         for (name, value) in settings.unwrap_or_default() {
@@ -149,35 +164,72 @@ impl Server {
         });
         let journal =
             journal.map(|(dir, retention_bytes, retention_ms)| JournalConfig { dir, retention_bytes, retention_ms });
+        let tls = tls.map(security::tls_files).transpose()?;
+        let sasl = sasl.map(security::sasl).transpose()?;
         let listen = listen.to_owned();
-        let config = ServerConfig { listen, advertise, nodes, settings: chosen, virtual_clock, trace, data, journal };
+        let settings = chosen;
+        let config = ServerConfig {
+            listen,
+            advertise,
+            nodes,
+            settings,
+            tls,
+            sasl,
+            allow_plaintext_passwords,
+            virtual_clock,
+            trace,
+            data,
+            journal,
+        };
         let running = py.detach(|| Running::start(config)).map_err(raised)?;
         Ok(Server { running, writer })
     }
 
-    /// The host at which this machine reaches it.
+    /// The host at which this machine reaches the server.
     #[getter]
     fn host(&self) -> String {
         self.running.address().0
     }
 
-    /// The port on which its first node listens.
+    /// The port of the first node.
     #[getter]
     fn port(&self) -> u16 {
         self.running.address().1
     }
 
-    /// Of every node its id, and the host and port at which this machine reaches it.
+    /// Returns id, host and port of every node, as this machine reaches it.
     fn nodes(&self) -> Vec<(i32, String, u16)> {
         self.running.addresses()
     }
 
-    /// The partition of `__consumer_offsets` in which a group is.
+    /// Whether the listeners use TLS.
+    #[getter]
+    fn has_tls(&self) -> bool {
+        self.running.has_tls()
+    }
+
+    /// Whether clients authenticate.
+    #[getter]
+    fn has_sasl(&self) -> bool {
+        self.running.has_sasl()
+    }
+
+    /// Returns the advertised host if the server's certificate does not name it.
+    fn unnamed_host(&self) -> Option<&str> {
+        self.running.unnamed_host()
+    }
+
+    /// Returns why connections were closed because of their security since the last call.
+    fn take_refusals(&self) -> Vec<String> {
+        self.running.take_refusals()
+    }
+
+    /// Returns the partition of `__consumer_offsets` that owns a group.
     fn partition_of(&self, group_id: &str) -> u32 {
         self.running.partition_of(group_id)
     }
 
-    /// The id of the node that owns a partition of `__consumer_offsets`.
+    /// Returns the id of the node that owns a partition of `__consumer_offsets`.
     fn owner(&self, partition: u32) -> PyResult<i32> {
         self.running.owner(partition).map_err(raised)
     }
@@ -187,34 +239,34 @@ impl Server {
         py.detach(|| self.running.move_partition(partition, node_id)).map_err(raised)
     }
 
-    /// From now on a partition that is handed over is not loaded.
+    /// Holds the loading of partitions that are handed over from now on.
     fn hold_loads(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.running.hold_loads()).map_err(raised)
     }
 
-    /// Partitions are loaded again; gives how many were held.
+    /// Resumes loading. Returns the number of held partitions.
     fn release_loads(&self, py: Python<'_>) -> PyResult<usize> {
         py.detach(|| self.running.release_loads()).map_err(raised)
     }
 
-    /// Milliseconds on its coordinators' monotonic clock.
+    /// Returns the coordinators' clock in monotonic milliseconds.
     #[getter]
     fn now_ms(&self, py: Python<'_>) -> PyResult<u64> {
         py.detach(|| self.running.now_ms()).map_err(raised)
     }
 
-    /// Open connections, and requests that wait for their answer.
+    /// Returns the number of open connections, and of requests that wait for their answer.
     fn load(&self, py: Python<'_>) -> PyResult<(usize, usize)> {
         py.detach(|| self.running.load()).map_err(raised)
     }
 
-    /// Requests that have made their handler panic.
+    /// Number of requests whose handler panicked.
     #[getter]
     fn panics(&self) -> u64 {
         self.running.panics()
     }
 
-    /// Answers every request that waits, closes every connection, ends the threads. A second call does nothing.
+    /// Answers every waiting request, closes every connection and ends the threads. A second call does nothing.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
             let stopped = self.running.stop(STOP_TIMEOUT);
@@ -224,15 +276,16 @@ impl Server {
         .map_err(raised)
     }
 
-    /// Of a data directory: what the start found, groups and offsets loaded, milliseconds, whether it is only read.
+    /// Returns the report of a start on a data directory: findings, groups and offsets loaded, milliseconds, whether it
+    /// is read-only.
     fn report(&self) -> Option<(Vec<String>, usize, usize, u64, bool)> {
         let report = self.running.report()?;
         let took_ms = report.took.as_millis() as u64;
         Some((report.lines.clone(), report.groups, report.offsets, took_ms, report.is_read_only))
     }
 
-    /// Of a data directory: why it stopped, which partitions are refused, syncs and the seconds that those took,
-    /// compactions, the last one's error, why writes fail now, how many have failed, why the last of them did.
+    /// Returns the health of a data directory: why it stopped, refused partitions, syncs and their seconds,
+    /// compactions, the last error of a compaction, why writes fail now, the number of failed writes, the last reason.
     #[expect(clippy::type_complexity, reason = "a row of plain values")]
     fn health(
         &self,
@@ -252,13 +305,13 @@ impl Server {
         ))
     }
 
-    /// Of the journal: its directory, entries, their bytes, entries dropped, why the disk does not take it.
+    /// Returns the health of the journal: directory, entries, bytes, dropped entries, why writes fail.
     fn journal(&self) -> Option<(PathBuf, u64, u64, u64, Option<String>)> {
         let health = self.running.journal()?;
         Some((health.dir, health.entries, health.bytes, health.lost, health.error))
     }
 
-    /// The value of every setting, by its Kafka name.
+    /// Returns the value of every setting, by its Kafka name.
     fn settings(&self) -> BTreeMap<&'static str, String> {
         self.running.settings().into_iter().map(|(name, _, value)| (name, value)).collect()
     }
@@ -269,17 +322,17 @@ impl Server {
         py.detach(|| self.running.create_topic(name, partitions)).map_err(raised)
     }
 
-    /// Adds partitions to a topic; how many it has then.
+    /// Adds partitions to a topic. Returns its number of partitions.
     fn add_partitions(&self, py: Python<'_>, topic: &str, added: i32) -> PyResult<i32> {
         py.detach(|| self.running.add_partitions(topic, added)).map_err(raised)
     }
 
-    /// Appends (key, value)s to a partition; their offsets.
+    /// Appends (key, value) pairs to a partition. Returns their offsets.
     fn produce(&self, py: Python<'_>, topic: &str, partition: i32, records: Vec<KeyValue>) -> PyResult<Vec<i64>> {
         py.detach(|| self.running.produce(topic, partition, records)).map_err(raised)
     }
 
-    /// (partition, offset, milliseconds since the Unix epoch, key, value) of every message of a topic.
+    /// Returns (partition, offset, milliseconds since the Unix epoch, key, value) of every message of a topic.
     fn messages(&self, py: Python<'_>, topic: &str) -> PyResult<Vec<MessageRow>> {
         let messages = py.detach(|| self.running.messages(topic)).map_err(raised)?;
         let row =
@@ -287,88 +340,98 @@ impl Server {
         Ok(messages.into_iter().map(row).collect())
     }
 
-    /// Waits until groups have changed since this returned `seen`, at most `timeout_ms`; what to pass next.
+    /// Waits until groups have changed since this returned `seen`, at most `timeout_ms`. Returns the value for the next
+    /// call.
     fn wait_for_change(&self, py: Python<'_>, seen: u64, timeout_ms: u64) -> PyResult<u64> {
         let timeout = Duration::from_millis(timeout_ms);
         py.detach(|| self.running.wait_for_change(seen, timeout)).map_err(raised)
     }
 
-    /// On a virtual clock, the members of a group whose client is gone or paused.
+    /// On a virtual clock, returns the members of a group whose client is disconnected or paused.
     fn silent_members(&self, py: Python<'_>, group_id: &str) -> PyResult<Vec<String>> {
         py.detach(|| self.running.silent_members(group_id)).map_err(raised)
     }
 
-    /// Ids of all groups, sorted.
+    /// Returns the ids of all groups, sorted.
     fn groups(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         py.detach(|| self.running.groups()).map_err(raised)
     }
 
-    /// What a group is doing and why.
+    /// Explains a group.
     fn explain(&self, py: Python<'_>, group_id: &str) -> PyResult<Explanation> {
         let (explained, now_ms) = py.detach(|| self.running.explain(group_id)).map_err(raised)?;
         Ok(explanation(group_id, now_ms, &explained))
     }
 
-    /// Everything about a group as of one moment; `None` if there is no such group.
-    fn look(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<Look>> {
-        let (sight, now_ms) = py.detach(|| self.running.look(group_id)).map_err(raised)?;
-        Ok(sight.map(|sight| {
-            let clients = sight.clients.iter().map(|client| (client.id.to_string(), client.host.to_string()));
-            (explanation(group_id, now_ms, &sight.explanation), Projection::from(&sight.projection), clients.collect())
+    /// Returns the state of a group at one moment; `None` if it does not exist.
+    fn inspect_group(&self, py: Python<'_>, group_id: &str) -> PyResult<Option<Look>> {
+        let (view, now_ms) = py.detach(|| self.running.inspect_group(group_id)).map_err(raised)?;
+        Ok(view.map(|view| {
+            let explained = explanation(group_id, now_ms, &view.explanation);
+            match &view.details {
+                GroupDetails::Classic(projection, clients) => {
+                    let clients = clients.iter().map(|client| (client.id.to_string(), client.host.to_string()));
+                    (explained, Details::Classic(projection.into()), clients.collect())
+                }
+                GroupDetails::Consumer(group) => (explained, Details::Consumer(group.into()), Vec::new()),
+            }
         }))
     }
 
-    /// These groups in a few figures each, by id, with at most `waits_max` waits; one that is not there is left out.
+    /// Returns summaries of these groups, by id, with at most `waits_max` waits each. Missing groups are left out.
     fn summaries(&self, py: Python<'_>, group_ids: Vec<String>, waits_max: usize) -> PyResult<Vec<Summary>> {
         let (summaries, now_ms) = py.detach(|| self.running.summaries(group_ids, waits_max)).map_err(raised)?;
         Ok(summaries.iter().map(|found| summary(now_ms, found)).collect())
     }
 
-    /// Where partitions of topics end, `None` of one that does not exist.
+    /// Returns the next offset of partitions of topics; `None` for a missing partition.
     fn log_ends(&self, py: Python<'_>, partitions: Vec<(String, i32)>) -> PyResult<Vec<Option<i64>>> {
         py.detach(|| self.running.log_ends(partitions)).map_err(raised)
     }
 
-    /// All groups together: how many are in each state, how many members there are, the tenths of their sessions that
-    /// they have left, and the lag by group and topic.
-    fn census(&self, py: Python<'_>) -> PyResult<Census> {
-        let census = py.detach(|| self.running.census()).map_err(raised)?;
-        let states = State::ALL.iter().zip(census.states).map(|(state, count)| (state.name(), count)).collect();
-        Ok((states, census.members, census.slack.to_vec(), census.lags))
+    /// Returns totals of all groups: groups by protocol and state, members, members by tenths of their session left, and lag by
+    /// group and topic.
+    fn group_totals(&self, py: Python<'_>) -> PyResult<GroupTotals> {
+        let totals = py.detach(|| self.running.group_totals()).map_err(raised)?;
+        let named = |protocol: GroupProtocol| move |(state, count)| ((protocol.name(), state), count);
+        let classic = State::ALL.map(State::name).into_iter().zip(totals.states).map(named(GroupProtocol::Classic));
+        let consumer = GroupState::ALL.map(GroupState::name).into_iter().zip(totals.consumer_states);
+        let states = classic.chain(consumer.map(named(GroupProtocol::Consumer))).collect();
+        Ok((states, totals.members, totals.slack.to_vec(), totals.lags))
     }
 
-    /// What was counted since the start, by name: numbers by label, and durations by bucket with their sum.
-    fn tally<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let tally = py.detach(|| self.running.tally()).map_err(raised)?;
-        counted(py, &tally)
+    /// Returns counts since the start, by name: numbers by label, and durations by bucket with their sum.
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let metrics = py.detach(|| self.running.metrics()).map_err(raised)?;
+        counted(py, &metrics)
     }
 
-    /// The partitions of `__consumer_offsets` that are being loaded.
+    /// Returns the partitions of `__consumer_offsets` that are being loaded.
     fn loading(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
         py.detach(|| self.running.loading()).map_err(raised)
     }
 
-    /// Moves a virtual clock by `ms`; gives where it stands then. `expire` names members that lapse although their
-    /// clients are connected.
+    /// Moves a virtual clock by `ms` and returns its time. Members in `expire` may expire although their clients are
+    /// connected.
     #[pyo3(signature = (ms, expire = Vec::new()))]
     fn advance(&self, py: Python<'_>, ms: u64, expire: Vec<String>) -> PyResult<u64> {
         py.detach(|| self.running.advance(ms, expire)).map_err(raised)
     }
 
-    /// Ids of all members of all groups.
+    /// Returns the ids of all members of all groups.
     fn member_ids(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let ids = py.detach(|| self.running.member_ids()).map_err(raised)?;
         Ok(ids.iter().map(ToString::to_string).collect())
     }
 
-    /// (group, member id, instance id) of the members of a group, in joining order, or of all groups.
+    /// Returns (group, member id, instance id) of the members of a group, in joining order, or of all groups.
     #[pyo3(signature = (group_id = None))]
     fn members(&self, py: Python<'_>, group_id: Option<&str>) -> PyResult<Vec<(String, String, Option<String>)>> {
         let members = py.detach(|| self.running.members(group_id)).map_err(raised)?;
         Ok(members.into_iter().map(|member| (member.group_id, member.member_id, member.instance_id)).collect())
     }
 
-    /// Ends the session of a member, by its id, or with its group by its instance id.
+    /// Expires a member, by its id, or with its group by its instance id.
     #[pyo3(signature = (member, group_id = None))]
     fn expire(&self, py: Python<'_>, member: &str, group_id: Option<&str>) -> PyResult<()> {
         py.detach(|| self.running.expire(member, group_id)).map_err(raised)
@@ -379,7 +442,7 @@ impl Server {
         py.detach(|| self.running.rebalance(group_id)).map_err(raised)
     }
 
-    /// Lets the next `times` requests of an API be answered with an error; gives the number of this injection.
+    /// Injects an error into the next `times` answers of an API. Returns the id of the injection.
     #[pyo3(signature = (api, error, times = 1, group_id = None))]
     fn inject_error(
         &self,
@@ -392,30 +455,30 @@ impl Server {
         py.detach(|| self.running.inject_error(api, error, times, group_id)).map(|id| id.0).map_err(raised)
     }
 
-    /// Of an injection how many requests have been answered with it, and how many are still to be.
+    /// Returns how many requests got the error of an injection, and how many still will.
     fn injection(&self, injection: u64) -> (u32, u32) {
         self.running.injection(InjectionId(injection))
     }
 
-    /// Answers no more requests with it.
+    /// Cancels an injection.
     fn cancel_injection(&self, injection: u64) {
         self.running.cancel_injection(InjectionId(injection));
     }
 
-    /// From now on answers are written so much later; gives the number of this fault.
+    /// Delays answers from now on. Returns the id of the fault.
     #[pyo3(signature = (ms, api = None, node_id = None))]
     fn delay_answers(&self, py: Python<'_>, ms: u64, api: Option<&str>, node_id: Option<i32>) -> PyResult<u64> {
         let delay = Duration::from_millis(ms);
         py.detach(|| self.running.delay_answers(delay, api, node_id)).map(|id| id.0).map_err(raised)
     }
 
-    /// The next `times` requests have their connections closed instead of an answer; gives the number of this fault.
+    /// Closes the connections of the next `times` requests instead of answering. Returns the id of the fault.
     #[pyo3(signature = (api = None, times = 1, node_id = None))]
     fn drop_answers(&self, py: Python<'_>, api: Option<&str>, times: u32, node_id: Option<i32>) -> PyResult<u64> {
         py.detach(|| self.running.drop_answers(api, times, node_id)).map(|id| id.0).map_err(raised)
     }
 
-    /// Of a network fault how many requests it has concerned, and how many it is still to, `None` without a limit.
+    /// Returns how many requests a network fault has affected, and how many it still will; `None`: without limit.
     fn fault(&self, fault: u64) -> (u32, Option<u32>) {
         self.running.fault(FaultId(fault))
     }
@@ -425,7 +488,7 @@ impl Server {
         py.detach(|| self.running.end_fault(FaultId(fault))).map_err(raised)
     }
 
-    /// Closes all connections, or those of one node; how many those are.
+    /// Closes all connections, or those of one node. Returns their number.
     #[pyo3(signature = (node_id = None))]
     fn drop_connections(&self, py: Python<'_>, node_id: Option<i32>) -> PyResult<usize> {
         py.detach(|| self.running.drop_connections(node_id)).map_err(raised)
@@ -441,55 +504,77 @@ impl Server {
         py.detach(|| self.running.start_node(node_id)).map_err(raised)
     }
 
-    /// The ids of the nodes that are down.
+    /// Returns the ids of the nodes that are down.
     fn down_nodes(&self) -> Vec<i32> {
         self.running.down_nodes()
     }
 
-    /// Ends everything that a test has asked for.
+    /// Ends all faults, pauses and holds of a test.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.running.reset()).map_err(raised)
     }
 
-    /// How many requests have been answered with injected errors.
+    /// Returns the number of answers with injected errors.
     fn injected(&self) -> u64 {
         self.running.injected()
     }
 
-    /// Stops listening to a member, by its id, or with its group by its instance id; gives (group, member id).
+    /// Pauses a member, by its id, or with its group by its instance id. Returns (group, member id).
     #[pyo3(signature = (member, group_id = None))]
     fn pause(&self, py: Python<'_>, member: &str, group_id: Option<&str>) -> PyResult<(String, String)> {
         let paused = py.detach(|| self.running.pause(member, group_id)).map_err(raised)?;
         Ok((paused.group_id, paused.member_id))
     }
 
-    /// Ends one pause of a member; with the last one it is listened to again.
+    /// Ends one pause of a member. After the last one, its requests are handled again.
     fn resume(&self, py: Python<'_>, group_id: &str, member_id: &str) -> PyResult<()> {
         py.detach(|| self.running.resume(group_id, member_id)).map_err(raised)
     }
 
-    /// From now on the ends of appends are told so many milliseconds late.
+    /// Delays completions of appends by `ms` milliseconds from now on.
     fn delay_appends(&self, py: Python<'_>, ms: u64) -> PyResult<()> {
         py.detach(|| self.running.delay_appends(ms)).map_err(raised)
     }
 
-    /// From now on no append to `__consumer_offsets` ends.
+    /// Holds completions of appends to `__consumer_offsets` from now on.
     fn hold_appends(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.running.hold_appends()).map_err(raised)
     }
 
-    /// Appends end again, those that were held first; gives how many those are.
+    /// Releases held appends. Returns their number.
     fn release_appends(&self, py: Python<'_>) -> PyResult<usize> {
         py.detach(|| self.running.release_appends()).map_err(raised)
     }
 
-    /// The next `times` appends are stored, and reported as failed with the Kafka error of this name.
+    /// Stores the next `times` appends, but reports them as failed with the Kafka error of this name.
     #[pyo3(signature = (error, times = 1))]
     fn lose_append_answers(&self, py: Python<'_>, error: &str, times: u32) -> PyResult<()> {
         py.detach(|| self.running.lose_append_answers(error, times)).map_err(raised)
     }
 
-    /// The next `times` appends fail with the Kafka error of this name.
+    /// Stores each of the next `times` appends twice.
+    #[pyo3(signature = (times = 1))]
+    fn duplicate_appends(&self, py: Python<'_>, times: u32) -> PyResult<()> {
+        py.detach(|| self.running.duplicate_appends(times)).map_err(raised)
+    }
+
+    /// Fences each of the next `times` appends on its way.
+    #[pyo3(signature = (times = 1))]
+    fn fence_appends(&self, py: Python<'_>, times: u32) -> PyResult<()> {
+        py.detach(|| self.running.fence_appends(times)).map_err(raised)
+    }
+
+    /// Keeps the logs of partitions that are handed over from opening.
+    fn hold_opens(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.running.hold_opens()).map_err(raised)
+    }
+
+    /// Opens the held logs, and holds no more. Returns how many they were.
+    fn release_opens(&self, py: Python<'_>) -> PyResult<usize> {
+        py.detach(|| self.running.release_opens()).map_err(raised)
+    }
+
+    /// Fails the next `times` appends with the Kafka error of this name.
     #[pyo3(signature = (error, times = 1))]
     fn fail_appends(&self, py: Python<'_>, error: &str, times: u32) -> PyResult<()> {
         py.detach(|| self.running.fail_appends(error, times)).map_err(raised)

@@ -1,22 +1,23 @@
-//! `_rota.explore`: every state of the coordinator within bounds, for `rota check` and the tests.
+//! `_rota.explore`: explores every state of the coordinator within bounds, for `rota check` and the tests.
 
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 use rota_sim::explore::{Bounds, Found, cells, explore as explored, witness};
 
-/// The names of the bounds that `explore` knows.
+/// Returns the names of the bounds of `explore`.
 #[pyfunction]
 fn exploration_bounds() -> Vec<&'static str> {
     Bounds::all().into_iter().map(|bounds| bounds.name).collect()
 }
 
-/// How many cells of state x event x validity there are, and how many of them are argued not to come up.
+/// Returns the number of cells of state x event x validity, and of those documented as impossible.
 #[pyfunction]
 fn exploration_cells() -> (usize, usize) {
     let all = cells::all();
     (all.len(), all.iter().filter(|cell| cells::reason(cell).is_some()).count())
 }
 
-/// Every state of the coordinator within these bounds, until so many are known; `progress` is told how many are.
+/// Explores every state of the coordinator within these bounds, up to a number of states. Calls `progress` with the
+/// number so far.
 #[pyfunction]
 #[pyo3(signature = (bounds, states_max, workers, progress=None))]
 fn explore<'py>(
@@ -27,7 +28,7 @@ fn explore<'py>(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let chosen = Bounds::named(bounds).ok_or_else(|| {
-        PyValueError::new_err(format!("no bounds are called `{bounds}` (expected {})", exploration_bounds().join(", ")))
+        PyValueError::new_err(format!("unknown bounds `{bounds}` (expected {})", exploration_bounds().join(", ")))
     })?;
     let mut raised = None;
     let found = py.detach(|| {

@@ -10,8 +10,8 @@ use rota_sim::fleet::{
     shape::Timeouts,
 };
 
-/// Runs the world of a seed; its report as JSON. `lines` asks for one line for each thing that happens. `minimised`
-/// leaves out the faults that are not needed to break it; `None` if nothing breaks.
+/// Runs the world of a seed and returns its report as JSON. `lines` adds one line per event. `minimised` removes faults
+/// that the violation does not need; `None` without a violation.
 #[pyfunction]
 #[pyo3(signature = (seed, *, swarm=false, lines=false, minimised=false))]
 fn simulate_world(py: Python<'_>, seed: u64, swarm: bool, lines: bool, minimised: bool) -> Option<String> {
@@ -23,7 +23,7 @@ fn simulate_world(py: Python<'_>, seed: u64, swarm: bool, lines: bool, minimised
     })
 }
 
-/// Runs the worlds of the seeds from `first` to `stop` - 1, up to the first that breaks; what they came to as JSON.
+/// Runs the worlds of the seeds from `first` to `stop` - 1, up to the first violation, and returns the result as JSON.
 #[pyfunction]
 #[pyo3(signature = (first, stop, *, swarm=false))]
 fn simulate_worlds(py: Python<'_>, first: u64, stop: u64, swarm: bool) -> PyResult<String> {
@@ -34,8 +34,8 @@ fn simulate_worlds(py: Python<'_>, first: u64, stop: u64, swarm: bool) -> PyResu
     Ok(py.detach(|| json::total(&seeds::run_all(first..stop, options)).to_string()))
 }
 
-/// One group whose processes restart as they are told to, as (place, at ms, for ms, whether it closes its member); the
-/// report as JSON. Timeouts are session, heartbeat, poll interval and initial delay, in ms.
+/// Runs one group with planned restarts, each (index, at ms, for ms, whether it closes its member), and returns the
+/// report as JSON. Timeouts are session, heartbeat, poll interval and initial delay, in milliseconds.
 #[pyfunction]
 #[pyo3(signature = (seed, *, members, partitions, assignor, is_static, timeouts_ms, restarts, until_ms))]
 #[expect(clippy::too_many_arguments, reason = "a plan has as many parts")]
@@ -66,7 +66,7 @@ fn simulate_plan(
     Ok(json::report(&report).to_string())
 }
 
-/// The kinds of faults, and what each does.
+/// Returns the kinds of faults with descriptions.
 #[pyfunction]
 fn simulate_faults() -> Vec<(&'static str, &'static str)> {
     Kind::ALL.iter().map(|kind| (kind.name(), kind.told())).collect()

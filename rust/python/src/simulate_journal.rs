@@ -1,4 +1,4 @@
-//! `rota._rota.SimulatedJournal`: worlds run one after the other, their journals in one directory.
+//! `rota._rota.SimulatedJournal`: consecutive worlds with their journals in one directory.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -18,7 +18,7 @@ use rota_sim::fleet::{
 const SEGMENT_BYTES: u64 = 64 << 20;
 const EPOCH: i32 = 0;
 
-/// A journal's directory, and what has been written to it. The worlds in it come one after the other, in time too.
+/// A journal's directory, and what was written to it. Its worlds follow each other in time.
 #[pyclass(module = "rota._rota")]
 struct SimulatedJournal {
     store: SegmentStore,
@@ -34,7 +34,7 @@ fn failed(error: impl std::fmt::Display) -> PyErr {
 
 #[pymethods]
 impl SimulatedJournal {
-    /// A new one, in a directory that is empty, or created if its parent exists. `OSError`: it cannot be.
+    /// Creates a journal in a directory that is empty, or created if its parent exists. Raises `OSError` otherwise.
     #[new]
     fn new(directory: PathBuf) -> PyResult<SimulatedJournal> {
         let options = StoreOptions {
@@ -47,10 +47,7 @@ impl SimulatedJournal {
         };
         let (store, _) = SegmentStore::open(Arc::new(DiskFiles), &directory, options).map_err(failed)?;
         if !store.partitions().is_empty() {
-            return Err(PyOSError::new_err(format!(
-                "`{}` has logs in it: give another directory",
-                directory.display()
-            )));
+            return Err(PyOSError::new_err(format!("`{}` contains logs: give another directory", directory.display())));
         }
         store.log(JOURNAL_TOPIC, PARTITIONS_MAX, 0, usize::MAX).map_err(failed)?;
         let partitions: Vec<PartitionHandle> =
@@ -62,13 +59,13 @@ impl SimulatedJournal {
         Ok(SimulatedJournal { store, partitions, next_world_ms: 0, entries: 0 })
     }
 
-    /// As `simulate_world`.
+    /// Like `simulate_world`.
     #[pyo3(signature = (seed, *, swarm=false, lines=false))]
     fn world(&mut self, py: Python<'_>, seed: u64, swarm: bool, lines: bool) -> PyResult<String> {
         py.detach(|| Ok(json::report(&self.run(seed, swarm, lines)?).to_string()))
     }
 
-    /// As `simulate_worlds`.
+    /// Like `simulate_worlds`.
     #[pyo3(signature = (first, stop, *, swarm=false))]
     fn worlds(&mut self, py: Python<'_>, first: u64, stop: u64, swarm: bool) -> PyResult<String> {
         py.detach(|| {
@@ -83,7 +80,7 @@ impl SimulatedJournal {
         })
     }
 
-    /// Writes what is missing of the segments. Nothing can be written after that.
+    /// Writes the remaining segments. No more can be written.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.store.close());
         self.store.stopped().map_or(Ok(()), |reason| Err(failed(reason)))

@@ -1,14 +1,15 @@
-//! The words that the core's enums use, for a test to hold them to `python/rota/specs/vocabulary.toml`.
+//! The words of the core's enums, for a test that compares them with `python/rota/specs/vocabulary.toml`.
 
 use pyo3::{prelude::*, types::PyDict};
 use rota_core::{
     ErrorCode, Request, State,
+    consumer_group::group::GroupState,
     explain::{Cause, Departed, Waiting},
     operations::Operation,
     states::TRANSITIONS,
 };
 
-/// A struct's fields: their names and kinds.
+/// The names and kinds of a struct's fields.
 type Fields = &'static [(&'static str, &'static str)];
 
 macro_rules! fields {
@@ -43,11 +44,12 @@ macro_rules! fields_of_answers {
 rota_core::requests!(fields_of_requests);
 rota_core::answers!(fields_of_answers);
 
-/// The words of the protocol as the compiled module has them.
+/// Returns the words of the protocol in the compiled module.
 #[pyfunction]
 fn vocabulary(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let words = PyDict::new(py);
     words.set_item("states", State::ALL.map(State::name))?;
+    words.set_item("consumer_states", GroupState::ALL.map(GroupState::name))?;
     let transitions: Vec<_> = TRANSITIONS.iter().map(|(from, to)| (from.name(), to.name())).collect();
     words.set_item("transitions", transitions)?;
     let errors = PyDict::new(py);
@@ -58,7 +60,7 @@ fn vocabulary(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     words.set_item("causes", Cause::ALL.map(|cause| format!("{cause:?}")))?;
     words.set_item("waits", Waiting::NAMES)?;
     words.set_item("departures", Departed::ALL.map(Departed::name))?;
-    // Others know it as the OffsetFetch of a member.
+    // The `OffsetFetch` of a member in other tables.
     let requests: Vec<&str> = Request::NAMES.iter().copied().filter(|name| *name != "ConsumerOffsetFetch").collect();
     words.set_item("requests", requests)?;
     words.set_item("operations", Operation::NAMES)?;
