@@ -1,8 +1,10 @@
-"""DescribeGroups and ListGroups (docs/protocol.md §12)."""
+"""DescribeGroups and ListGroups (docs/protocol.md §12, docs/consumer-protocol.md §13.2)."""
 
 from __future__ import annotations
 
 from rota.model.answers import NONE, DescribeAnswer, DescribedMember, ListAnswer, ListedGroup
+from rota.model.consumer.admin import listed
+from rota.model.consumer.write import durable
 from rota.model.requests import DescribeGroup, ListGroups
 from rota.model.state import State, emit
 
@@ -11,10 +13,10 @@ def describe_group(s: State, ticket: int, request: DescribeGroup) -> State:
     """A group whose first record is not durable yet counts as missing (docs/protocol.md §12.1)."""
     group_id = request.group_id or ""
     group = s.groups.get(group_id)
-    if group is None or not group.durable:
-        error, message = (
-            ("GROUP_ID_NOT_FOUND", f"Group {group_id} not found.") if request.version >= 6 else (NONE, None)
-        )
+    of_consumers = durable(s, group_id) is not None
+    if group is None or not group.durable or of_consumers:
+        kind = "is not a classic group" if of_consumers else "not found"
+        error, message = ("GROUP_ID_NOT_FOUND", f"Group {group_id} {kind}.") if request.version >= 6 else (NONE, None)
         return emit(s, DescribeAnswer(ticket, error, message, group_id, "Dead"))
     stable = group.state == "Stable"
     members = tuple(
@@ -37,9 +39,15 @@ def list_groups(s: State, ticket: int, request: ListGroups) -> State:
     """Filters ignore case and the space around a word (docs/protocol.md §12.2)."""
     states = {state.strip().lower() for state in request.states}
     types = {kind.strip().lower() for kind in request.types}
-    shown = [
+    consumers = listed(s)
+    classic = [
         ListedGroup(group_id, group.protocol_type or "", group.state)
-        for group_id, group in sorted(s.groups.items())
-        if group.durable and (not states or group.state.lower() in states) and (not types or "classic" in types)
+        for group_id, group in s.groups.items()
+        if group.durable and group_id not in consumers
     ]
+    wanted = [("classic", each) for each in classic] + [("consumer", each) for each in consumers.values()]
+    shown = [
+        each for kind, each in wanted if (not states or each.state.lower() in states) and (not types or kind in types)
+    ]
+    shown.sort(key=lambda each: each.group_id)
     return emit(s, ListAnswer(ticket, NONE, tuple(shown)))

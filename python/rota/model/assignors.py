@@ -51,7 +51,7 @@ def subscribers(group: Group, topic: str) -> list[str]:
 
 
 def assignable(group: Group, partitions: Mapping[str, int]) -> list[Partition]:
-    """The partitions that somebody subscribes to, in order."""
+    """The partitions with a subscriber, in order."""
     return [
         (topic, i)
         for topic in topics_in_order(partitions)
@@ -145,7 +145,8 @@ def range_(group: Group, partitions: Mapping[str, int], racks: Racks) -> Owners:
 
 
 def previous_owners(group: Group, partitions: Mapping[str, int]) -> tuple[Owners, set[Partition]]:
-    """Who owned what, and what several members claim in the newest generation: then nobody owned it."""
+    """The previous owners, and the partitions that several members claim in the newest generation: these had no
+    owner."""
     owners: Owners = {}
     contested = set()
     for partition in [(topic, index) for topic in partitions for index in range(partitions[topic])]:
@@ -212,7 +213,8 @@ def best(group: Group, partitions: Mapping[str, int], racks: Racks) -> Owners:
 
 
 def cooperative(group: Group, partitions: Mapping[str, int], target: Owners) -> Owners:
-    """What of a plan may be told in this round: nothing that somebody else claims or that is contested."""
+    """The part of a plan that may be assigned in this round: no partition that another member claims or that is
+    contested."""
     previous, contested = previous_owners(group, partitions)
     return {
         partition: owner

@@ -6,16 +6,14 @@ from dataclasses import replace
 
 from rota.model.answers import JoinAnswer, SyncAnswer
 from rota.model.consumer import service as consumer
-from rota.model.consumer.data import ConsumerWrite
 from rota.model.consumer.records import ConsumerRecord
-from rota.model.consumer.write import write_ended
 from rota.model.log import keep_promise
 from rota.model.offsets import fold_offset
 from rota.model.rebalance import begin_rebalance, fold_tombstone
 from rota.model.records import GroupValue, MemberValue, OffsetRecord, Record
 from rota.model.refusals import refusal
 from rota.model.retention import arm_cleaner
-from rota.model.state import Group, Member, Promise, State, arm_session, change, emit, put
+from rota.model.state import Group, Member, Promise, State, arm_session, emit, put
 from rota.model.vote import subscribed_topics
 
 
@@ -53,14 +51,13 @@ def _loaded_group(before: Group, value: GroupValue) -> Group:
 
 def _loaded_member(value: MemberValue, protocol_name: str | None) -> Member:
     """The stored metadata is the whole list (docs/protocol.md §15.1)."""
-    timeout_ms = value.rebalance_timeout_ms
     return Member(
         value.member_id,
         value.instance_id,
         value.client_id,
         value.client_host,
         value.session_timeout_ms,
-        value.session_timeout_ms if timeout_ms == -1 else timeout_ms,
+        value.session_timeout_ms if value.rebalance_timeout_ms == -1 else value.rebalance_timeout_ms,
         ((protocol_name or "", value.subscription),),
         value.assignment,
     )
@@ -71,9 +68,10 @@ def loaded(s: State) -> State:
     if s.phase != "Loading":
         return s
     s = replace(s, phase="Active")
-    for group_id in sorted(s.groups):
-        s = change(s, group_id, since_ms=s.now_ms)
-        for member in s.groups[group_id].members:
+    for group_id, group in sorted(s.groups.items()):
+        known_ms = group.state_timestamp_ms if group.protocol_type or group.state_timestamp_ms != -1 else s.wall_ms
+        s = put(s, replace(group, since_ms=s.now_ms, state_timestamp_ms=known_ms))
+        for member in group.members:
             s = arm_session(s, group_id, member.member_id)
     for group_id in sorted(s.groups):
         if len(s.groups[group_id].members) > s.config.group_max_size:
@@ -82,10 +80,11 @@ def loaded(s: State) -> State:
 
 
 def unload(s: State) -> State:
-    """Whoever waits is sent elsewhere, and nothing is kept: members first, then for each append its requester and
-    whoever waits behind it (docs/protocol.md §15.2).
+    """Every waiting request is answered NOT_COORDINATOR, and nothing is kept: members first, then each append's
+    requester and the requests behind it (docs/protocol.md §15.2).
     """
     error = "NOT_COORDINATOR"
+    s = consumer.unloaded(s, error)
     for _, group in sorted(s.groups.items()):
         for member in group.members:
             if member.join:
@@ -95,8 +94,6 @@ def unload(s: State) -> State:
     for flying in s.appends:
         if isinstance(flying.what, Promise):
             s = keep_promise(s, flying, flying.what, error)
-        if isinstance(flying.what, ConsumerWrite):
-            s = write_ended(s, flying, flying.what, error)
         for waiter in s.waiters:
             if waiter.append_id == flying.append_id:
                 s = emit(s, refusal(waiter.event.ticket, waiter.event.request, error))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from rota.model.answers import Append, CommitAnswer, OffsetDeleteAnswer
-from rota.model.records import GroupRecord, GroupValue, MemberValue, Record, key_of
+from rota.model.records import GroupRecord, GroupValue, MemberValue, OffsetRecord, Record, is_tombstone, key_of
 from rota.model.state import Group, InFlight, Member, Promise, State, What, arm, emit
 
 GROUP_ERRORS = {
@@ -23,38 +23,56 @@ OFFSET_ERRORS = GROUP_ERRORS | {"NETWORK_EXCEPTION": "COORDINATOR_LOAD_IN_PROGRE
 
 
 def group_error(error: str) -> str:
-    """What the requester of a group record is told (docs/protocol.md §6.6)."""
+    """The answer to a request that waits for a group record (docs/protocol.md §6.6)."""
     return GROUP_ERRORS.get(error, error)
 
 
 def offset_error(error: str) -> str:
-    """What the requester of an offset record is told (docs/protocol.md §6.6)."""
+    """The answer to a request that waits for an offset record (docs/protocol.md §6.6)."""
     return OFFSET_ERRORS.get(error, error)
 
 
 def append(s: State, group_id: str, records: tuple[Record, ...], what: What) -> State:
-    """Append what somebody waits for, at most `offsets.commit.timeout.ms` (docs/protocol.md §10.3)."""
-    s = _hand_over(write_again(s), group_id, records, what)
+    """Append records that a request waits for, at most `offsets.commit.timeout.ms` (docs/protocol.md §10.3)."""
+    s = _hand_over(write_again(s, records), group_id, records, what)
     return arm(s, "Append", "", str(s.append_ids - 1), s.config.offsets_commit_timeout_ms)
 
 
 def append_unwatched(s: State, records: tuple[Record, ...], what: What | None = None) -> State:
-    """Append what nobody waits for; it has no deadline (docs/protocol.md §10.3)."""
-    return _hand_over(write_again(s), "", records, what) if records else s
+    """Append records that no request waits for, without a deadline (docs/protocol.md §10.3)."""
+    return _hand_over(write_again(s, records), "", records, what) if records else s
 
 
-def write_again(s: State) -> State:
-    """Before an append: the records that failed and that nobody waited for, by key, but for those whose key an append
-    in flight speaks of, as it does once they are on their way again (docs/protocol.md §10.3).
+def write_again(s: State, following: tuple[Record, ...]) -> State:
+    """Before an append of `following`: the kept records, by key. A record stays behind while an append in flight has
+    its key, and if `following` deletes it (docs/protocol.md §10.3).
     """
     spoken_of = {key_of(record) for flying in s.appends for record in flying.records}
+    spoken_of |= {key_of(record) for record in following if is_tombstone(record)}
     ready = sorted((record for record in s.unwritten if key_of(record) not in spoken_of), key=key_of)
     return _hand_over(s, "", tuple(ready), None) if ready else s
 
 
 def keep_unwritten(s: State, records: tuple[Record, ...]) -> State:
-    """Records that failed and that nobody waited for are kept, the newest of each key (docs/protocol.md §10.3)."""
+    """Failed records that no request waited for are kept, the newest of each key (docs/protocol.md §10.3)."""
     return replace(forget_unwritten(s, records), unwritten=(*forget_unwritten(s, records).unwritten, *records))
+
+
+def keep_hidden(s: State, records: tuple[Record, ...]) -> State:
+    """Tombstones whose append failed may be in the log. What memory has under their keys is kept to be written, unless
+    something is kept under the key already (docs/protocol.md §10.3).
+    """
+    kept = {key_of(record) for record in s.unwritten}
+    hidden = (_hidden(s, record) for record in records if is_tombstone(record) and key_of(record) not in kept)
+    return replace(s, unwritten=(*s.unwritten, *(record for record in hidden if record)))
+
+
+def _hidden(s: State, record: Record) -> Record | None:
+    group = s.groups.get(record.group_id)
+    if not isinstance(record, OffsetRecord):
+        return group_record(group) if group and group.durable and group.state == "Empty" else None
+    value = group.offsets.get((record.topic, record.partition)) if group else None
+    return replace(record, value=value) if value else None
 
 
 def forget_unwritten(s: State, records: tuple[Record, ...]) -> State:
@@ -70,7 +88,7 @@ def _hand_over(s: State, group_id: str, records: tuple[Record, ...], what: What 
 
 
 def keep_promise(s: State, flying: InFlight, what: Promise, error: str | None) -> State:
-    """The requester of an append hears of its end, if it has not been told anything yet. A failure is told on every
+    """Answer the requester of an append at its end, if it has no answer yet. A failure is answered on every
     partition of a commit, also on one that was refused before (docs/protocol.md §10.3), else at the top (§12).
     """
     answer = what.answer

@@ -85,7 +85,7 @@ def park_sync(s: State, group_id: str, member_id: str, sync: Parked) -> State:
 
 
 def settle_sync_timer(s: State, group_id: str) -> State:
-    """The sync timer is cancelled when nobody is still to sync (docs/protocol.md §6.5)."""
+    """The sync timer is cancelled when no member is still to sync (docs/protocol.md §6.5)."""
     if any(member.owes_sync for member in s.groups[group_id].members):
         return s
     return cancel(s, "Sync", group_id, "")

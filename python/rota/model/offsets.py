@@ -29,7 +29,7 @@ def offset_commit(s: State, ticket: int, request: OffsetCommit) -> State:
     group_id = request.group_id or ""
     group = s.groups.get(group_id)
     of_consumers = s.consumers.get(group_id)
-    error = commit_error(of_consumers, request) if of_consumers else _commit_error(group, request)
+    error = commit_error(of_consumers, request, s.topics) if of_consumers else _commit_error(group, request)
     if error != NONE:
         return emit(s, refusal(ticket, request, error))
     member = find(group, request.member_id) if group else None
@@ -104,7 +104,7 @@ def offset_fetch(s: State, event: Submit, request: OffsetFetch) -> State:
 
 
 def fetched(s: State, ticket: int, request: OffsetFetch) -> FetchAnswer:
-    """Durable commits only, whoever asks (docs/protocol.md §11.2)."""
+    """Durable commits only, for every reader (docs/protocol.md §11.2)."""
     group_id, ids = request.group_id or "", dict(request.topic_ids)
     group = s.groups.get(group_id)
     offsets = group.offsets if group else {}

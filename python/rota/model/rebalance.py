@@ -1,10 +1,11 @@
-"""The join phase: how it begins, when it is over, what comes of it (docs/protocol.md §5)."""
+"""The join phase: its beginning, its end and its outcome (docs/protocol.md §5)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from rota.model.answers import JoinAnswer, SyncAnswer
+from rota.model.consumer.write import REBALANCE, SESSION
 from rota.model.log import append_unwatched, group_error, group_record
 from rota.model.members import joined, remove_from_group
 from rota.model.state import (
@@ -120,7 +121,7 @@ def complete_join_phase(s: State, group_id: str) -> State:
 
 
 def _become_empty(s: State, group_id: str) -> State:
-    """The join phase ended with nobody (docs/protocol.md §5.4)."""
+    """The join phase ended without members (docs/protocol.md §5.4)."""
     s = change(s, group_id, protocol_name=None)
     s = change(s, group_id, subscribed_topics=subscribed_topics(s.groups[group_id]))
     s = enter(s, group_id, "Empty")
@@ -128,7 +129,7 @@ def _become_empty(s: State, group_id: str) -> State:
 
 
 def _go_on(s: State, group_id: str) -> State:
-    """The join phase ended with members: everybody is told, and owes a SyncGroup (docs/protocol.md §5.4)."""
+    """The join phase ended with members: each is answered, and must send a SyncGroup (docs/protocol.md §5.4)."""
     s = change(s, group_id, protocol_name=vote(s.groups[group_id]))
     s = change(s, group_id, subscribed_topics=subscribed_topics(s.groups[group_id]))
     s = enter(s, group_id, "CompletingRebalance")
@@ -158,9 +159,9 @@ def not_created(s: State, group_id: str, error: str) -> State:
 
 
 def remove_group(s: State, group_id: str) -> State:
-    """The group is gone, and its timers with it (docs/protocol.md §2)."""
+    """The group is gone, and its timers with it (docs/protocol.md §2), but not those of a consumer group."""
     groups = {other: group for other, group in s.groups.items() if other != group_id}
-    timers = tuple(t for t in s.timers if t.group_id != group_id or t.kind in UNGROUPED_TIMERS)
+    timers = tuple(t for t in s.timers if t.group_id != group_id or t.kind in (*UNGROUPED_TIMERS, SESSION, REBALANCE))
     return replace(s, groups=groups, timers=timers)
 
 

@@ -68,6 +68,11 @@ class GroupRecord:
 Record = OffsetRecord | GroupRecord | ConsumerRecord
 
 
+def is_tombstone(record: Record) -> bool:
+    """Whether the record deletes an offset or a group (docs/protocol.md §14)."""
+    return isinstance(record, OffsetRecord | GroupRecord) and record.value is None
+
+
 def key_of(record: Record) -> tuple[Any, ...]:
     """What compaction keeps one record of (docs/protocol.md §14); keys of groups sort before those of offsets."""
     if isinstance(record, OffsetRecord):

@@ -1,4 +1,4 @@
-"""How each request is told an error that keeps it from being done (docs/protocol.md §3, §10.1, §12)."""
+"""How each request is refused (docs/protocol.md §3, §10.1, §12)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAIN: dict[type, Callable[[int, str], Answer]] = {
 
 
 def refusal(ticket: int, request: Any, error: str) -> Answer:
-    """A JoinGroup is told the id that it came with, a commit hears the error on every partition (docs/protocol.md
+    """A JoinGroup's answer echoes its member id, a commit's has the error on every partition (docs/protocol.md
     §10.1), and most others nothing but the error.
     """
     match request:

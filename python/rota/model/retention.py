@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rota.model.deletion import is_consumed, tombstones_of
+from rota.model.consumer.admin import end_idle
+from rota.model.deletion import is_read, tombstones_of
 from rota.model.log import append_unwatched
 from rota.model.records import OffsetRecord, OffsetValue, Record, key_of
 from rota.model.state import Group, Promise, State, arm, change
@@ -26,11 +27,12 @@ def clean(s: State) -> State:
             and has_expired(s, group, record.topic, group.offsets[record.topic, record.partition])
         ]
         in_flight = any(record.group_id == group_id for flying in s.appends for record in flying.records)
-        if group.state == "Empty" and len(gone) == len(group.offsets) and not in_flight:
+        if group_id not in s.consumers and group.state == "Empty" and len(gone) == len(group.offsets) and not in_flight:
             tombstones += tombstones_of(s, group)
             ending.append(group_id)
         else:
             tombstones += gone
+    s = end_idle(s)
     s = append_unwatched(s, tuple(tombstones), Promise(None))
     for group_id in ending:
         s = change(s, group_id, deleting=s.append_ids - 1)
@@ -39,7 +41,7 @@ def clean(s: State) -> State:
 
 def has_expired(s: State, group: Group, topic: str, value: OffsetValue) -> bool:
     """docs/protocol.md §13.1."""
-    if group.deleting is not None or is_consumed(group, topic):
+    if group.deleting is not None or is_read(s, group, topic):
         return False
     since_ms = value.commit_timestamp_ms
     if group.protocol_type is not None and group.state == "Empty":

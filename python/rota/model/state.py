@@ -6,7 +6,7 @@ them out. Nothing is cached: what can be counted is counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,12 +17,14 @@ from rota.model.requests import Protocols, Submit
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
 # Timers that belong to no group; their `group_id` is "".
-UNGROUPED_TIMERS = ("Append", "Waiter", "Cleaner")
+UNGROUPED_TIMERS = ("Append", "Waiter", "Cleaner", "ConsumerWait")
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings by Kafka's names, dots as underscores; the last is rota's (docs/protocol.md §3, §4.4, §5.3, §10)."""
+    """Settings by Kafka's names, dots as underscores (docs/protocol.md §3, §4.4, §5.3, §10), but for
+    `group_max_pending_members`, which is rota's.
+    """
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -120,8 +122,8 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Promise:
-    """What the requester is told if the append succeeds (§10.3, §12.3, §12.4); None for what the cleaner found, which
-    nobody waits for (§13.1).
+    """The answer if the append succeeds (§10.3, §12.3, §12.4); None for tombstones of the cleaner, which
+    no request waits for (§13.1).
     """
 
     answer: CommitAnswer | DeleteAnswer | OffsetDeleteAnswer | None
@@ -168,7 +170,9 @@ class Timer:
 class State:
     """A coordinator. `phase` is Loading, Active, Failed or Unloaded; `effects` are those of the step under way.
     `consumers` are the groups of the newer protocol (docs/consumer-protocol.md §1), whose offsets are in `groups`;
-    `topics` are those of the cluster, `settings` the groups' own.
+    `topics` are those of the cluster, `settings` the groups' own. Two fields make the model do what rota does:
+    `one_append`, one append of a consumer group at a time (docs/consumer-protocol.md §4.4), and `uniform_plan`, which
+    replaces Kafka's plan of `uniform` (docs/departures.md D16).
     """
 
     config: Config = field(default_factory=Config)
@@ -185,6 +189,9 @@ class State:
     append_ids: int = 0
     unwritten: tuple[Record, ...] = ()
     waiters: tuple[Waiter, ...] = ()
+    queue: tuple[consumer.Queued, ...] = ()
+    one_append: bool = False
+    uniform_plan: Callable[..., dict[str, list[consumer.Partition]]] | None = None
     effects: tuple[Effect, ...] = ()
 
 

@@ -96,7 +96,7 @@ def _waits_with(member: Member, what: Replacement) -> bool:
 
 
 def _stands(s: State, group: Group, new: Member, what: Replacement, join: Parked) -> State:
-    """Up to v8 a leader is told the old id, so that it does not act as one (docs/protocol.md §9.3)."""
+    """Up to v8 a leader's answer has the old id, so that it does not act as leader (docs/protocol.md §9.3)."""
     answer = joined(group, new, join.ticket)
     if group.leader == new.member_id:
         as_old = replace(answer, leader=what.previous_leader, members=())

@@ -9,6 +9,7 @@ from typing import Any
 from rota.model import requests
 from rota.model.admin import describe_group, list_groups
 from rota.model.answers import NONE, Effect
+from rota.model.consumer import queue
 from rota.model.consumer import service as consumer
 from rota.model.consumer.data import ConsumerGroupDescribe, ConsumerGroupHeartbeat, ConsumerWrite
 from rota.model.consumer.records import ConsumerRecord
@@ -78,11 +79,11 @@ def step(s: State, now_ms: int, event: Event, wall_ms: int | None = None) -> tup
         case requests.ResolvePatterns():
             s = consumer.resolve_patterns(s, event.group_id)
         case requests.Replay():
-            s = replay(s, event.record)
+            s = replay(replace(s, wall_ms=-1), event.record)  # a group without a record has no state timestamp yet
         case requests.Loaded():
             s = loaded(s)
         case requests.LoadFailed():
-            s = replace(s, phase="Failed", groups={}) if s.phase == "Loading" else s
+            s = replace(s, phase="Failed", groups={}, consumers={}) if s.phase == "Loading" else s
         case requests.Unload():
             s = unload(s)
     return replace(s, effects=()), s.effects
@@ -138,7 +139,9 @@ def _fire(s: State, kind: str, group_id: str, name: str) -> State:
         case "Sync":
             return sync_timer_over(s, group_id)
         case kind if kind in (SESSION, REBALANCE):
-            return consumer.timer_over(s, kind, group_id, name)
+            return consumer.timer_due(s, kind, group_id, name)
+        case queue.WAIT:
+            return queue.wait_over(s, int(name))
         case "Cleaner":
             return clean(s)
         case "Waiter":
@@ -148,11 +151,10 @@ def _fire(s: State, kind: str, group_id: str, name: str) -> State:
 
 
 def _append_too_slow(s: State, append_id: int) -> State:
-    """The requester is told; the records may still arrive (docs/protocol.md §10.3)."""
+    """The request is answered; the records may still arrive (docs/protocol.md §10.3)."""
     flying = next(flying for flying in s.appends if flying.append_id == append_id)
     s = _end(s, flying, "REQUEST_TIMED_OUT")
-    late = tuple(replace(f, late=True) if f.append_id == append_id else f for f in s.appends)
-    return replace(s, appends=late)
+    return replace(s, appends=tuple(replace(f, late=True) if f.append_id == append_id else f for f in s.appends))
 
 
 def _appended(s: State, event: Appended) -> State:
@@ -166,6 +168,8 @@ def _appended(s: State, event: Appended) -> State:
         s = _end(_logged(s, flying) if error is None else deletion_failed(s, flying), flying, error)
         for waiter in [waiter for waiter in s.waiters if waiter.append_id == flying.append_id]:
             s = _go_on(s, waiter, error)
+        if isinstance(flying.what, ConsumerWrite):
+            s = consumer.go_on(s, flying.group_id, _handle)
     return s
 
 
@@ -198,14 +202,11 @@ def _no_longer_waiting(s: State, waiter: Waiter) -> State:
 def _logged(s: State, flying: InFlight) -> State:
     """The log has these records now, and something of the group (docs/protocol.md §10.3)."""
     s = forget_unwritten(s, flying.records)
-    for record in flying.records:
-        if isinstance(record, ConsumerRecord):
-            continue
+    for record in (record for record in flying.records if not isinstance(record, ConsumerRecord)):
         if isinstance(record, OffsetRecord):
             s = fold_offset(s, record)
         elif record.group_id in s.groups:
-            gone = record.value is None
-            s = fold_tombstone(s, record.group_id) if gone else change(s, record.group_id, durable=True)
+            s = fold_tombstone(s, record.group_id) if record.value is None else change(s, record.group_id, durable=True)
         s = release(s, record.group_id)
     return s
 

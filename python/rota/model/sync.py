@@ -46,7 +46,7 @@ def _error(s: State, request: SyncGroup) -> str:
 
 
 def _hand_in(s: State, request: SyncGroup) -> State:
-    """The leader's plan goes to the log, and nobody sees it before it is durable (docs/protocol.md §6.3)."""
+    """The leader's plan is appended, and is not visible before it is durable (docs/protocol.md §6.3)."""
     group_id = request.group_id or ""
     group, sent = s.groups[group_id], dict(request.assignments)
     plan = {member.member_id: sent.get(member.member_id, b"") for member in group.members}

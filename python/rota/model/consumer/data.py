@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rota.model.answers import DeleteAnswer
+    from rota.model.requests import Submit
 
 STABLE, UNREVOKED, UNRELEASED = "STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS"
 LEAVES, IS_AWAY = -1, -2
@@ -140,8 +145,18 @@ class ConsumerWrite:
     fails (§4.4).
     """
 
-    answers: tuple[ConsumerHeartbeatAnswer | ConsumerDescribeAnswer, ...]
+    answers: tuple[ConsumerHeartbeatAnswer | ConsumerDescribeAnswer | DeleteAnswer, ...]
     before: Group | None
+
+
+@dataclass(frozen=True)
+class Queued:
+    """A request or an expired timer (kind, member id) that waits for the append of its consumer group
+    (§4.4).
+    """
+
+    group_id: str
+    what: Submit | tuple[str, str]
 
 
 def with_member(group: Group, member: Member) -> Group:
@@ -166,3 +181,11 @@ def subscribed(group: Group, member: Member, topics: Mapping[str, Topic]) -> fro
     """The existing topics of a member: by name and by its resolved pattern (§4.1)."""
     names = member.names | set(group.patterns.get(member.pattern, ()))
     return frozenset(topics[name] for name in names if name in topics)
+
+
+def subscribed_names(group: Group | None) -> frozenset[str]:
+    """The topic names of all members, by name and by resolved pattern, existing or not (§12)."""
+    if group is None:
+        return frozenset()
+    names = {name for member in group.members.values() for name in member.names}
+    return frozenset(names | {name for found in group.patterns.values() for name in found})

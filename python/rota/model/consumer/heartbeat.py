@@ -24,6 +24,7 @@ from rota.model.consumer.records import ConsumerRecord
 from rota.model.consumer.removal import leave
 from rota.model.consumer.target import compute, preferred
 from rota.model.consumer.write import arm_rebalance, arm_session, disarm, setting_ms, write
+from rota.model.records import GroupRecord
 from rota.model.state import State, emit
 
 
@@ -49,6 +50,7 @@ def heartbeat(s: State, ticket: int, r: ConsumerGroupHeartbeat, minted_id: str) 
     """A request that passed §3.2 and §3.3 of docs/consumer-protocol.md."""
     if r.member_epoch < 0:
         return leave(s, ticket, r)
+    r = replace(r, member_id=r.member_id or minted_id)
     group = s.consumers.get(r.group_id)
     classic = s.groups.get(r.group_id)
     if group is None and classic and (r.member_epoch > 0 or classic.members):
@@ -59,8 +61,8 @@ def heartbeat(s: State, ticket: int, r: ConsumerGroupHeartbeat, minted_id: str) 
     error = member_error(group, r, s.config.group_consumer_max_size)
     if error:
         return refuse(s, ticket, error)
-    work = _updated(_found(group, r, r.member_id or minted_id), r)
-    work = _bumped(work, s)
+    work = _updated(_found(group, r), r)
+    work = _bumped(work, s, preferred(group))
     work = _targeted(work, s)
     work, settled = _reconciled(work, s, r)
     answer = ConsumerHeartbeatAnswer(
@@ -72,20 +74,21 @@ def heartbeat(s: State, ticket: int, r: ConsumerGroupHeartbeat, minted_id: str) 
         setting_ms(s, r.group_id, "consumer.heartbeat.interval.ms"),
         _assignment(r, work.before, settled),
     )
-    s = write(s, r.group_id, work.group, work.records, answer)
+    ended = (GroupRecord(r.group_id, None),) if classic and s.consumers.get(r.group_id) is None else ()
+    s = write(s, r.group_id, work.group, (*ended, *work.records), answer)
     if work.replaced and work.replaced.member_id != settled.member_id:
         s = disarm(s, r.group_id, work.replaced.member_id)
     s = arm_session(s, r.group_id, settled.member_id)
     return arm_rebalance(s, r.group_id, settled.member_id) if settled != work.member else s
 
 
-def _found(group: Group, r: ConsumerGroupHeartbeat, member_id: str) -> Work:
+def _found(group: Group, r: ConsumerGroupHeartbeat) -> Work:
     """Find or create the member, or replace a static one (§9.1, §9.2)."""
     static = holder(group, r.instance_id)
     if static is None or r.member_epoch > 0:
-        member = static or group.members.get(member_id) or Member(member_id)
+        member = static or group.members.get(r.member_id) or Member(r.member_id)
         return Work(group, member, member)
-    newcomer = replace(static, member_id=member_id, epoch=0, previous=0, target=static.target or frozenset())
+    newcomer = replace(static, member_id=r.member_id, epoch=0, previous=0, target=static.target or frozenset())
     group = with_member(without_members(group, [static.member_id]), newcomer)
     records = (
         *log.tombstones(group.group_id, static.member_id),
@@ -116,18 +119,17 @@ def _updated(work: Work, r: ConsumerGroupHeartbeat) -> Work:
     return replace(work, group=group, member=member, records=work.records + changed)
 
 
-def _bumped(work: Work, s: State) -> Work:
-    """The group epoch rises with the input of the assignment (§5.2)."""
+def _bumped(work: Work, s: State, assignor: str) -> Work:
+    """The group epoch rises with the input of the assignment (§5.2). `assignor` was the preferred one."""
     group, member, before = work.group, work.member, work.before
     unused = [p for p in group.patterns if not any(each.pattern == p for each in group.members.values())]
     records = tuple(ConsumerRecord(log.PATTERN, group.group_id, pattern, None) for pattern in unused)
     group = replace(group, patterns={p: found for p, found in group.patterns.items() if p not in unused})
     is_resolved = not member.pattern or member.pattern in group.patterns
-    old = replace(work.group, members={**work.group.members, member.member_id: before})
     bump = (
         member.names != before.names
         or (member.pattern != before.pattern and is_resolved)
-        or preferred(old) != preferred(group)
+        or assignor != preferred(group)
     )
     if bump or group.is_stale:
         group = replace(group, is_stale=False)
@@ -151,7 +153,7 @@ def _targeted(work: Work, s: State) -> Work:
     is_early = group.target_ms and interval_ms and s.wall_ms - group.target_ms < interval_ms
     if group.epoch == group.target_epoch or is_early:
         return work
-    after = compute(group, s.topics)
+    after = compute(group, s.topics, s.uniform_plan)
     after = replace(after, target_epoch=group.epoch, target_ms=s.wall_ms)
     moved = [each for each in after.members.values() if each.target != group.members[each.member_id].target]
     records = (*(log.target(group.group_id, each) for each in moved), log.target_epoch(after))

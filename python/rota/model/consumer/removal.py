@@ -29,7 +29,7 @@ def leave(s: State, ticket: int, r: ConsumerGroupHeartbeat) -> State:
     """Epoch -1 and -2; the epoch that the member had does not count (§8.1)."""
     group = s.consumers.get(r.group_id)
     if group is None:
-        message = f"Group {r.group_id} not found."
+        message = f"Group {r.group_id} {'is not a consumer group' if r.group_id in s.groups else 'not found'}."
         return emit(s, ConsumerHeartbeatAnswer(ticket, "GROUP_ID_NOT_FOUND", message))
     member = group.members.get(r.member_id) if r.instance_id is None else holder(group, r.instance_id)
     if member is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from rota.model.consumer.admin import consumer_describe, resolve_patterns
@@ -11,15 +11,18 @@ from rota.model.consumer.data import (
     ConsumerDescribeAnswer,
     ConsumerGroupDescribe,
     ConsumerGroupHeartbeat,
+    ConsumerWrite,
     Topic,
 )
 from rota.model.consumer.heartbeat import heartbeat, refuse
+from rota.model.consumer.queue import is_writing, refuse_all, taken, wait
 from rota.model.consumer.records import ConsumerRecord, fold
 from rota.model.consumer.removal import timer_over
-from rota.model.consumer.write import arm_rebalance, arm_session, put
+from rota.model.consumer.write import arm_rebalance, arm_session, end_classic, is_armed, put, refused
+from rota.model.requests import Submit
 from rota.model.state import State, emit
 
-__all__ = ["loaded", "replay", "resolve_patterns", "submit", "timer_over", "topics_changed"]
+__all__ = ["go_on", "loaded", "replay", "resolve_patterns", "submit", "timer_due", "topics_changed", "unloaded"]
 
 PHASE_ERRORS = {"Loading": "COORDINATOR_LOAD_IN_PROGRESS", "Failed": "NOT_COORDINATOR", "Unloaded": "NOT_COORDINATOR"}
 
@@ -28,13 +31,50 @@ def submit(s: State, ticket: int, request: ConsumerGroupHeartbeat | ConsumerGrou
     """The request is checked before the partition (§3.2, §3.3)."""
     error = PHASE_ERRORS.get(s.phase)
     if isinstance(request, ConsumerGroupDescribe):
-        if error:
-            return emit(s, ConsumerDescribeAnswer(ticket, error, None, request.group_id))
+        if not request.group_id or error:
+            refused = error if request.group_id else "INVALID_GROUP_ID"
+            return emit(s, ConsumerDescribeAnswer(ticket, refused or "", None, request.group_id))
+        if is_writing(s, request.group_id):
+            return wait(s, request.group_id, Submit(ticket, request, uuid))
         return consumer_describe(s, ticket, request)
     refusal = request_error(request)
     if refusal or error:
         return refuse(s, ticket, refusal or (error or "", None))
+    if is_writing(s, request.group_id):
+        return wait(s, request.group_id, Submit(ticket, request, uuid))
     return heartbeat(s, ticket, request, uuid)
+
+
+def timer_due(s: State, kind: str, group_id: str, member_id: str) -> State:
+    """A timer of a member (§10)."""
+    if is_writing(s, group_id):
+        return wait(s, group_id, (kind, member_id))
+    return timer_over(s, kind, group_id, member_id)
+
+
+def go_on(s: State, group_id: str, handle: Callable[[State, Submit], State]) -> State:
+    """An append of the group has ended: what waited for it goes on, until one of it appends (§4.4). `handle` is for
+    requests of both protocols.
+    """
+    shell = s.groups.get(group_id)
+    if shell and group_id not in s.consumers and not (shell.offsets or shell.protocol_type or shell.creating):
+        s = end_classic(s, group_id)
+    s, what = taken(s, group_id)
+    while what is not None:
+        s, what = taken(_resumed(s, group_id, what, handle), group_id)
+    return s
+
+
+def _resumed(
+    s: State, group_id: str, what: Submit | tuple[str, str], handle: Callable[[State, Submit], State]
+) -> State:
+    """A timer counts only if it is not armed again."""
+    if isinstance(what, Submit):
+        if isinstance(what.request, ConsumerGroupHeartbeat | ConsumerGroupDescribe):
+            return submit(s, what.ticket, what.request, what.uuid)
+        return handle(s, what)
+    kind, member_id = what
+    return s if is_armed(s, kind, group_id, member_id) else timer_over(s, kind, group_id, member_id)
 
 
 def topics_changed(s: State, topics: Iterable[Topic]) -> State:
@@ -49,8 +89,22 @@ def replay(s: State, record: ConsumerRecord) -> State:
 
 
 def loaded(s: State) -> State:
-    """Sessions start, and rebalance timers of members that have something to give up (§14.4)."""
+    """Sessions start, and rebalance timers of members that have something to give up; of a classic group with the same
+    id only the offsets stay (§14.4).
+    """
     for group_id, group in sorted(s.consumers.items()):
+        if group_id in s.groups:
+            s = end_classic(s, group_id)
         for member_id in group.members:
             s = arm_rebalance(arm_session(s, group_id, member_id), group_id, member_id)
+    return s
+
+
+def unloaded(s: State, error: str) -> State:
+    """Requests that wait for an append are refused (classic §15.2)."""
+    for group_id in sorted({f.group_id for f in s.appends if isinstance(f.what, ConsumerWrite)}):
+        for flying in s.appends:
+            if flying.group_id == group_id and isinstance(flying.what, ConsumerWrite):
+                s = refused(s, flying.what, error)
+        s = refuse_all(s, group_id, error)
     return s

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from rota.model.consumer.data import Group, Member, Partition, Topic, subscribed, with_member
 
 ASSIGNORS = ("uniform", "range")
 Plan = dict[str, list[Partition]]
+Uniform = Callable[[Mapping[str, frozenset[Topic]], Mapping[str, frozenset[Partition]]], Plan]
+"""The plan of `uniform`, of each member's topics and former target."""
 
 
-def preferred(group: Group) -> str | None:
-    """The assignor that most members name; `uniform` among equals (§5.2)."""
+def preferred(group: Group) -> str:
+    """The assignor that most members name; `uniform` among equals, and if no member names one (§5.2)."""
     votes = Counter(member.assignor for member in group.members.values() if member.assignor)
-    return max(votes, key=lambda name: (votes[name], -ASSIGNORS.index(name))) if votes else None
+    return max(ASSIGNORS, key=lambda name: (votes[name], -ASSIGNORS.index(name)))
 
 
-def compute(group: Group, topics: Mapping[str, Topic]) -> Group:
+def compute(group: Group, topics: Mapping[str, Topic], uniform: Uniform | None = None) -> Group:
     """Every member's target. A static newcomer has that of the member that it replaced (§7.2)."""
     wanted = {member_id: subscribed(group, member, topics) for member_id, member in group.members.items()}
     before = {m: each.target or frozenset() for m, each in group.members.items()}
-    if (preferred(group) or ASSIGNORS[0]) == "range":
-        plan = _range(group, wanted)
-    elif len(set(wanted.values())) <= 1:
-        plan = _uniform(wanted, before)
+    if preferred(group) == "range":
+        plan: Mapping[str, list[Partition]] = _range(group, wanted)
     else:
-        plan = _balanced(wanted, before)
+        plan = (uniform or of_kafka)(wanted, before)
     for member_id, member in group.members.items():
         group = with_member(group, replace(member, target=frozenset(plan.get(member_id, ()))))
     return group
@@ -36,6 +36,11 @@ def compute(group: Group, topics: Mapping[str, Topic]) -> Group:
 def _partitions(topics: frozenset[Topic]) -> list[Partition]:
     """In ascending order of topic id (§21)."""
     return sorted((topic.topic_id, index) for topic in topics for index in range(topic.partitions))
+
+
+def of_kafka(wanted: Mapping[str, frozenset[Topic]], before: Mapping[str, frozenset[Partition]]) -> Plan:
+    """Kafka's `uniform`; rota's may give other members one partition more (docs/departures.md D16)."""
+    return (_uniform if len(set(wanted.values())) <= 1 else _balanced)(wanted, before)
 
 
 def _uniform(wanted: Mapping[str, frozenset[Topic]], before: Mapping[str, frozenset[Partition]]) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rota.model.answers import NONE
+from rota.model.answers import NONE, DeleteAnswer
 from rota.model.consumer.data import (
     UNREVOKED,
     ConsumerDescribeAnswer,
@@ -12,11 +12,12 @@ from rota.model.consumer.data import (
     ConsumerWrite,
     Group,
 )
-from rota.model.consumer.records import ConsumerRecord
 from rota.model.log import append, offset_error
+from rota.model.records import Record
+from rota.model.state import Group as ClassicGroup
 from rota.model.state import InFlight, State, arm, cancel, emit
 
-ConsumerAnswer = ConsumerHeartbeatAnswer | ConsumerDescribeAnswer
+ConsumerAnswer = ConsumerHeartbeatAnswer | ConsumerDescribeAnswer | DeleteAnswer
 SESSION, REBALANCE = "ConsumerSession", "ConsumerRebalance"
 OWN_SETTINGS = {
     "consumer.session.timeout.ms": "group_consumer_session_timeout_ms",
@@ -37,9 +38,7 @@ def put(s: State, group_id: str, group: Group | None) -> State:
     return replace(s, consumers=others if group is None else {**others, group_id: group})
 
 
-def write(
-    s: State, group_id: str, after: Group | None, records: tuple[ConsumerRecord, ...], *answers: ConsumerAnswer
-) -> State:
+def write(s: State, group_id: str, after: Group | None, records: tuple[Record, ...], *answers: ConsumerAnswer) -> State:
     """The next state of a group. Without records an answer still waits for earlier writes of its group
     (§4.4).
     """
@@ -59,6 +58,14 @@ def write(
     return arm(s, "Append", "", str(last.append_id), s.config.offsets_commit_timeout_ms) if last.late else s
 
 
+def end_classic(s: State, group_id: str) -> State:
+    """Of the classic group with this id the offsets stay, if there are any (§14.4, §16.1)."""
+    offsets = s.groups[group_id].offsets
+    others = {other: each for other, each in s.groups.items() if other != group_id}
+    left = ClassicGroup(group_id, s.now_ms, s.wall_ms, offsets=offsets, durable=True)
+    return replace(s, groups={**others, group_id: left} if offsets else others)
+
+
 def durable(s: State, group_id: str) -> Group | None:
     """The group without what is still on its way to the log (§13.1)."""
     for flying in s.appends:
@@ -72,31 +79,57 @@ def write_ended(s: State, flying: InFlight, what: ConsumerWrite, error: str | No
     requests that wait for a later batch of the group are answered (§4.4).
     """
     is_late_now = any(other.append_id == flying.append_id for other in s.appends)
-    for answer in what.answers:
-        s = emit(s, answer if error is None else _failed(answer, error))
+    for answer in what.answers if error is None else ():
+        s = emit(s, answer)
+    s = s if error is None else refused(s, what, error)
     if is_late_now:
         told = replace(flying, what=replace(what, answers=()))
         return replace(s, appends=tuple(told if f.append_id == flying.append_id else f for f in s.appends))
-    if error is None:
-        return s
+    return s if error is None else _undone(s, flying, what, error)
+
+
+def _undone(s: State, flying: InFlight, what: ConsumerWrite, error: str) -> State:
+    """The group is as before: who is a member again has its timers, who is none any more has none (§4.4)."""
     kept = []
     for other in s.appends:
         if other.group_id == flying.group_id and isinstance(other.what, ConsumerWrite):
-            for answer in other.what.answers:
-                s = emit(s, _failed(answer, error))
+            s = refused(s, other.what, error)
             other = replace(other, what=ConsumerWrite((), what.before))
         kept.append(other)
-    s = put(replace(s, appends=tuple(kept)), flying.group_id, what.before)
-    for member_id in what.before.members if what.before else ():
-        if not any((t.kind, t.group_id, t.name) == (SESSION, flying.group_id, member_id) for t in s.timers):
+    after, before = s.consumers.get(flying.group_id), what.before
+    s = put(replace(s, appends=tuple(kept)), flying.group_id, before and replace(before, is_stale=True))
+    members = before.members if before else {}
+    for member_id in after.members if after else ():
+        if member_id not in members:
+            s = disarm(s, flying.group_id, member_id)
+    for member_id, member in members.items():
+        if not is_armed(s, SESSION, flying.group_id, member_id):
             s = arm_session(s, flying.group_id, member_id)
+        keeps = member.state == UNREVOKED and is_armed(s, REBALANCE, flying.group_id, member_id)
+        is_idle = member.state == UNREVOKED and not member.revoking  # static and away (§9.3)
+        if not keeps and not is_idle:
+            s = arm_rebalance(s, flying.group_id, member_id)
+    return s
+
+
+def refused(s: State, what: ConsumerWrite, error: str) -> State:
+    """Every request that waits for the batch gets the error (§4.4)."""
+    for answer in what.answers:
+        s = emit(s, _failed(answer, error))
     return s
 
 
 def _failed(answer: ConsumerAnswer, error: str) -> ConsumerAnswer:
     if isinstance(answer, ConsumerDescribeAnswer) or answer.error != NONE:
         return answer
+    if isinstance(answer, DeleteAnswer):
+        return replace(answer, error=offset_error(error))
     return ConsumerHeartbeatAnswer(answer.ticket, offset_error(error))
+
+
+def is_armed(s: State, kind: str, group_id: str, member_id: str) -> bool:
+    """Whether a member has this timer (§10)."""
+    return any((t.kind, t.group_id, t.name) == (kind, group_id, member_id) for t in s.timers)
 
 
 def arm_session(s: State, group_id: str, member_id: str) -> State:
@@ -108,7 +141,7 @@ def arm_rebalance(s: State, group_id: str, member_id: str) -> State:
     """A full rebalance timeout if the member has something to give up, else none (§10)."""
     member = s.consumers[group_id].members[member_id]
     if member.state == UNREVOKED:
-        return arm(s, REBALANCE, group_id, member_id, member.rebalance_timeout_ms)
+        return arm(s, REBALANCE, group_id, member_id, max(member.rebalance_timeout_ms, 0))
     return cancel(s, REBALANCE, group_id, member_id)
 
 
