@@ -4,13 +4,13 @@
 *Round-robin* gives the next partition to the next member that subscribes. Both are proved by induction over members or
 partitions.
 
-*The certifier* takes any plan and accepts it only if it is complete, disjoint and gives nobody what it did not
+*The certifier* takes any plan and accepts it only if it is complete, disjoint and gives no member what it did not
 subscribe to. Its algorithm is `certifier()`: first the members' lists are merged into one owner for each partition,
 refusing a partition that has one; then topic by topic the subscribers are marked, and each partition must have a
-marked owner, or none if nobody subscribes. `rust/assign/src/certify.rs` implements it.
+marked owner, or none if no member subscribes. `rust/assign/src/certify.rs` implements it.
 
-*Composition*: if members are told what the plan of their generation says (S11), and plans are certified, then in one
-generation no two members, but for replacements of each other, are told to own one partition, and every partition of a
+*Composition*: if members get what the plan of their generation says (S11), and plans are certified, then in one
+generation no two members, except replacements of each other, are assigned the same partition, and every partition of a
 subscribed topic has an owner.
 """
 
@@ -73,7 +73,7 @@ def arithmetic() -> Claims:
 
 
 def _of_range() -> Claims:
-    """The m members are a topic's subscribers: nobody else is given anything of it."""
+    """The m members are a topic's subscribers: no other member gets its partitions."""
     n, m, q, r, k, j, p = z3.Ints("n m q r k j p")
     split = z3.And(m > 0, q >= 0, r >= 0, r < m, n == q * m + r)
     mine = z3.And(range_start(k, q, r) <= p, p < range_start(k, q, r) + range_length(k, q, r))
@@ -129,7 +129,7 @@ def _of_turns() -> Claims:
             z3.Implies(going, z3.And(turn_after >= 0, turn_after < m)),
         ),
         "round-robin: loads, by induction": (
-            "the member whose turn it is gets one partition, nobody else gets any",
+            "the member whose turn it is gets one partition, other members get none",
             z3.Implies(
                 going, turn_load(k, full_after, turn_after) == turn_load(k, full, turn) + z3.If(k == turn, 1, 0)
             ),
@@ -139,7 +139,7 @@ def _of_turns() -> Claims:
             z3.Implies(z3.And(going, j >= 0, j < m), turn_load(k, full, turn) - turn_load(j, full, turn) <= 1),
         ),
         "round-robin: nothing at first": (
-            "before the first turn nobody has anything",
+            "before the first turn no member has a partition",
             z3.Implies(z3.And(going, full == 0, turn == 0), turn_load(k, full, turn) == 0),
         ),
     }
@@ -154,7 +154,7 @@ def _of_searches() -> Claims:
     refused = z3.Implies(distance(turn, j, m) < tried, z3.Not(wants(j)))
     return {
         "round-robin: complete": (
-            "while nobody of those that were asked subscribes, a subscriber is still to be asked in this round",
+            "while no member asked so far subscribes, a subscriber is still to be asked in this round",
             z3.Implies(
                 z3.And(going, refused, wants(j)), z3.And(tried <= distance(turn, j, m), distance(turn, j, m) < m)
             ),
@@ -226,7 +226,7 @@ def _init(s: Term) -> None:
 def _read(s: Term, m: Term, p: Term) -> None:
     """An entry of a member's list: the partition must not have an owner."""
     s.require(And(s.merging, s.gives(m, p), Not(s.read(m, p))))
-    s.require(s.all("Member", lambda n: Not(s.owner(p, n))), "nobody has it yet")
+    s.require(s.all("Member", lambda n: Not(s.owner(p, n))), "no member has it yet")
     s.add("read", m, p)
     s.add("owner", p, m)
 
@@ -254,10 +254,10 @@ def _look(s: Term, t: Term, p: Term, m: Term) -> None:
 
 
 def _look_at_none(s: Term, t: Term, p: Term) -> None:
-    """A partition without owner: nobody may be marked."""
+    """A partition without owner: no member may be marked."""
     s.require(And(s.opened(t), Not(s.closed(t)), s.topic(p, t)))
     s.require(s.all("Member", lambda m: Not(s.owner(p, m))))
-    s.require(s.all("Member", lambda m: Not(s.marked(m))), "nobody is marked")
+    s.require(s.all("Member", lambda m: Not(s.marked(m))), "no member is marked")
     s.add("seen", p)
 
 
@@ -301,14 +301,14 @@ def _promises(spec: Spec) -> None:
     _prop(
         spec,
         "subscribed-only",
-        "what is accepted gives nobody a partition of a topic to which it does not subscribe",
+        "an accepted plan gives no member a partition of a topic to which it does not subscribe",
         "Topic Partition Member",
         lambda s, t, p, m: Implies(And(s.accepted, s.gives(m, p), s.topic(p, t)), s.subscribes(m, t)),
     )
     _prop(
         spec,
         "complete",
-        "what is accepted gives every partition of a subscribed topic to somebody",
+        "an accepted plan gives every partition of a subscribed topic to a member",
         "Topic Partition Member",
         lambda s, t, p, m: Implies(
             And(s.accepted, s.topic(p, t), s.subscribes(m, t)), s.some("Member", lambda n: s.gives(n, p))
@@ -424,7 +424,7 @@ def composition(certified: bool = True) -> Claims:
     )
     return {
         "composition: one owner": (
-            "in a generation no two members, but for replacements, are told to own one partition",
+            "in a generation no two members, except replacements, are assigned the same partition",
             z3.And(*assumed, disjoint if certified else True, two),
         ),
         "composition: every partition": (

@@ -22,7 +22,7 @@ def members(add: Properties) -> None:
     )
     aux(
         "new incarnations",
-        "who does not serve has removed nobody, and only durable replacements count",
+        "a coordinator that does not serve has removed no member, and only durable replacements count",
         "Member",
         lambda s, m: Implies(Not(s.serving), And(Not(s.gone(m)), Implies(s.replaced(m), s.buried(m)))),
     )
@@ -200,7 +200,7 @@ def lives(add: Properties) -> None:
         sort = "Protocol" if name == "told_proto" else "Member"
         aux(
             f"{name} needs a group",
-            f"without a durable group nobody was told `{name}`",
+            f"without a durable group there is no `{name}`",
             f"Append Generation {sort}",
             lambda s, a, g, x, name=name: Implies(
                 Or(Not(s.rooted), And(s.unheard(a), s.kind(a) == s.Tombstone, s.durable(a))),
@@ -270,7 +270,7 @@ def contents(add: Properties) -> None:
     aux = add.auxiliary
     aux(
         "told commits",
-        "a commit told is one that was heard of",
+        "an acknowledged commit has completed",
         "Append",
         lambda s, a: Implies(s.told_commit(a), And(s.kind(a) == s.Commit, Not(s.unheard(a)), s.used(a))),
     )

@@ -11,10 +11,10 @@ from typing import Any
 import z3
 
 from rota.specs import assignors, wheel
+from rota.specs.arithmetic_bugs import replaced
 from rota.specs.logic import Property, State
-from rota.specs.slips import replaced
 
-LEVEL = wheel.LEVELS - 2  # of which formulas are shown: one level is above it
+LEVEL = wheel.LEVELS - 2  # the level whose formulas are shown: one level is above it
 WHEEL = ("level_of", "slot_of", "slot_start", "slots_reached")
 ASSIGNORS = ("range_start", "range_length", "turn_load", "next_turn", "next_full", "candidate", "distance")
 

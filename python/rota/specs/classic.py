@@ -66,7 +66,7 @@ VARIABLES = """
     replacing: Append Member Member       # whom the group falls back to, the newcomer
     fenced: Append Member                 # a newcomer that was replaced before its own record ended
     deleting:
-    owed:                                 # the record of an emptied group failed and will be written again
+    owed:                                 # the record of an Empty group is written again: it or its tombstone failed
     owed_gen: -> Generation
     unheard, late: Append                 # its end was not reported yet; its deadline has passed
     shown: Partition -> Append            # the newest commit that counts
@@ -87,17 +87,17 @@ GHOSTS = """
     joined: Member                        # sent JoinGroup since the last rebalance began
     gone: Member                          # removed in this incarnation
     replaced: Member                      # replaced for good, in this incarnation or durably
-    buried: Member                        # replaced durably, and the newcomer was told
+    buried: Member                        # replaced durably, and the new id was answered
     past: Append                          # of an earlier life of the group
     source: Generation Append             # the durable plan of a generation
     sourced: Generation
-    listed: Generation Instance           # the member list told to the leader
+    listed: Generation Instance           # the leader's member list
     told_leader: Generation Member        # "you lead"
     told_names: Generation Member         # "this one leads"
     told_list: Generation Member          # who was given the list
     told_proto: Generation Protocol
     told_asg: Generation Member Bytes
-    told_join: Member                     # was told any success of JoinGroup
+    told_join: Member                     # JoinGroup was answered with success
     told_alive: Member                    # heartbeat answered NONE
     told_commit, told_replaced, told_deleted: Append
     told_offset: Partition Append
@@ -162,7 +162,7 @@ def abandoned(s: Term, a: Term) -> Term:
 
 
 def in_round(s: Term) -> Term:
-    """The group has a generation that its members were told."""
+    """The group has a generation that its members know."""
     return Or(s.st == s.CompletingRebalance, s.st == s.Stable)
 
 
@@ -223,7 +223,7 @@ def hear(s: Term, a: Term) -> None:
 
 
 def mint(s: Term, m: Term) -> None:
-    """A member id that nobody has had."""
+    """A member id that no member has had."""
     s.require(Not(s.minted(m)), "ids are new")
     s.add("minted", m)
 
@@ -243,11 +243,11 @@ def remove(s: Term, leaving: Term, heir: Term, left: Term) -> None:
 
 
 def add_member(s: Term, m: Term, i: Term) -> None:
-    """Add a dynamic member, new or pending, or a static one whose instance nobody has, and park its join (§4.7)."""
+    """Add a dynamic member, new or pending, or a static one whose instance no member has, and park its join (§4.7)."""
     s.require(s.of(m, i))
     s.require(Or(Not(s.minted(m)), And(s.pending(m), Not(s.static(m)))), "an id that was handed out, or a new one")
     s.require(Not(s.member(m)))
-    s.require(s.all("Member", lambda n: Not(s.holder(i, n))), "nobody has the instance")
+    s.require(s.all("Member", lambda n: Not(s.holder(i, n))), "no member has the instance")
     s.add("minted", m)
     for name in ("pending", "pending_timer"):
         s.drop(name, m)
@@ -310,13 +310,13 @@ def begin_rebalance(s: Term) -> None:
 
 
 def waits(s: Term) -> None:
-    """A rebalance has begun and somebody is missing: the join timer runs."""
+    """A rebalance has begun and a member is missing: the join timer runs."""
     s.require(someone_missing(s))
     s.t_join = True
 
 
 def goes_on(s: Term) -> None:
-    """The test of "all joined" finds somebody missing, or an initial delay or the new group's record is waited for."""
+    """ "All joined" is false, or an initial delay runs, or the new group's record is in flight."""
     s.require(s.st == s.PreparingRebalance)
     s.require(Or(s.t_initial, s.held, someone_missing(s)), "all joined was tested")
 
@@ -367,7 +367,7 @@ def tell_round(s: Term, leader: Term) -> None:
 
 
 def empties(s: Term, g: Term, e: Term) -> None:
-    """The join phase ends with nobody: a generation, and a record that nobody waits for (§5.4)."""
+    """The join phase ends without members: a generation, and a record that no answer waits for (§5.4)."""
     s.require(s.rooted, "the group is durable")
     s.require(before(s, s.gen, g), "the generation grows")
     parked = s.parked_join
@@ -385,7 +385,7 @@ def write_emptied(s: Term, e: Term) -> None:
 
 def rearms(s: Term, heir: Term) -> None:
     """Only absent static members are left when the timer fires: it runs again."""
-    s.require(s.all("Member", lambda m: Not(s.parked_join(m))), "nobody has joined")
+    s.require(s.all("Member", lambda m: Not(s.parked_join(m))), "no member has joined")
     remove(s, lambda m: Not(s.static(m)), heir, True)
     s.clear("t_initial", "held")
     s.t_join = True
@@ -466,7 +466,7 @@ def folded(s: Term, heir: Term, members: bool) -> None:
 
 
 def init(s: Term) -> None:
-    """A coordinator that serves an empty partition: no group, nothing written, nobody told anything."""
+    """A coordinator that serves an empty partition: no group, no records, no answers."""
     s.clear(*(name for name, symbol in s.spec.variables.items() if symbol.result == "Bool"))
     s.st, s.serving, s.gen = s.Dead, True, s.zero
     s.own_epoch = s.log_epoch = s.first_epoch

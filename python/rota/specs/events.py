@@ -1,5 +1,5 @@
 """The events of the classic protocol, one action each, at the granularity of the coordinator: requests, timers, ends of
-appends, the log, crashes and hand-overs. An event that can end a join phase comes once for every outcome, as `leave`
+appends, the log, crashes and handovers. An event that can end a join phase comes once for every outcome, as `leave`
 and `leave: completes`. Written from docs/protocol.md.
 """
 
@@ -26,7 +26,7 @@ def by_all_completes(s: Term, g: Term, heir2: Term, p: Term) -> None:
 
 
 def by_all_empties(s: Term, g: Term, e: Term) -> None:
-    """Nobody is left."""
+    """No member is left."""
     c.by_all(s)
     c.empties(s, g, e)
 
@@ -200,7 +200,7 @@ def write_replacement(s: Term, first: Term, old: Term, new: Term, i: Term, a: Te
 def refused_for_room(s: Term, m: Term, heir: Term, left: Term) -> None:
     """GROUP_MAX_SIZE_REACHED: the sender leaves the group, and "all joined" is tested (§4.4)."""
     s.require(And(s.st == s.PreparingRebalance, Or(And(s.member(m), Not(s.parked_join(m))), s.pending(m))))
-    s.require(s.some("Member", s.parked_join))  # the room is not taken by nobody
+    s.require(s.some("Member", s.parked_join))  # some member takes the room
     c.remove(s, lambda n: n == m, heir, left)
     for name in ("pending", "pending_timer"):
         s.drop(name, m)
@@ -342,11 +342,11 @@ def creation_ends(spec: Spec) -> None:
 
 
 def sync_parks(s: Term, m: Term, last: Term) -> None:
-    """Park a SyncGroup; `last`: nobody is still to sync, and the sync timer stops (§6.2)."""
+    """Park a SyncGroup; `last`: no member is still to sync, and the sync timer stops (§6.2)."""
     s.require(And(s.st == s.CompletingRebalance, s.member(m)))
     s.add("parked_sync", m)
     s.drop("to_sync", m)
-    s.require(Implies(last, s.all("Member", lambda n: Not(s.to_sync(n)))), "nobody is still to sync")
+    s.require(Implies(last, s.all("Member", lambda n: Not(s.to_sync(n)))), "no member is still to sync")
     s.t_sync = And(s.t_sync, Not(last))
 
 

@@ -1,25 +1,23 @@
 """Properties in words: `rota check proofs --explain ID`, and docs/generated/proved.md (`python -m rota.specs.explain`).
 
-`killed.json` lists which planted bugs break which property. `python -m rota.specs.explain --bugs` writes it, and
+`killed.json` lists which planted bugs break which property. `python -m rota.specs.explain PROTOCOL ...` writes it, and
 `tests/checks/test_spec_classic.py` compares it with what the bugs do.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable
-from importlib.resources import files
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rota._rota import nearest
 from rota.specs import necessity
+from rota.specs.arithmetic_bugs import ARITHMETIC_BUGS
 from rota.specs.claims import claims
-from rota.specs.invariants import classic
-from rota.specs.jobs import names, run
+from rota.specs.consumer import words as consumer_words
+from rota.specs.jobs import run
 from rota.specs.logic import Action, Context, Property, Spec, State, Term
-from rota.specs.planting import MUTANTS
-from rota.specs.slips import SLIPS
+from rota.specs.protocols import Protocol, protocols
 
 ASSUMPTIONS = """\
 * One group of one coordinator partition; groups share only the order of the log.
@@ -29,6 +27,8 @@ ASSUMPTIONS = """\
 * Member ids are unique.
 * While a deletion is in flight, the group takes no member and no commit.
 * If the record of a group that was written again after an undone replacement fails, the specification ends there.
+* An append that ends with an error is not in the log. The coordinator writes again what a failed deletion may have
+  removed, but a load before that is left out.
 * Left out: deleting a group whose creation is in flight, offsets that expire while their group stays, a commit of an
   earlier life that releases a held join phase.
 * S1 and S9 hold within one incarnation, because a crash forgets whom the old coordinator named. Answers about
@@ -86,14 +86,13 @@ FALSE = """\
 
 def bugs() -> dict[str, list[str]]:
     """The properties that each planted bug breaks, as they were found last."""
-    source = files("rota.specs") / "killed.json"
-    found: dict[str, list[str]] = json.loads(source.read_text(encoding="utf-8")) if source.is_file() else {}
-    return found
+    return {bug: broken for each in protocols().values() for bug, broken in each.killed.items()}
 
 
 def planted() -> dict[str, str]:
     """What each planted bug is."""
-    return {mutant.name: mutant.says for mutant in MUTANTS} | {slip.name: slip.says for slip in SLIPS}
+    found = {bug.name: bug.says for each in protocols().values() for bug in each.bugs}
+    return found | {bug.name: bug.says for bug in ARITHMETIC_BUGS}
 
 
 def named(known: Iterable[str], name: str) -> str:
@@ -126,24 +125,26 @@ def formula(spec: Spec, prop: Property) -> str:
 
 
 def _nothing(*_: Term) -> None:
-    """The body of an action of which only the tags matter."""
+    """The body of an action whose tags alone matter."""
 
 
 def explain(name: str) -> str:
     """English, source, formula, why it is needed, and the bugs that break it."""
-    spec, other = classic(), claims()
-    known = named([*spec.properties, *other], name)
+    other = claims()
+    of = {prop: each for each in protocols().values() for prop in each.spec.properties}
+    known = named([*of, *other], name)
     if known in other:
         claim = other[known]
         lines = [f"{known}  {claim.says}", f"source   {claim.source}"]
         text = claim.formula()
     else:
+        spec = of[known].spec
         prop = spec.properties[known]
         lines = [f"{known}  {prop.says}", f"source   {prop.source or 'auxiliary: induction needs it'}"]
-        lines += [f"needed   {needed(known)}"] if prop.auxiliary else []
+        lines += [f"needed   {needed(of[known], known)}"] if prop.auxiliary else []
         text = formula(spec, prop)
     lines += ["formula  " + text.replace("\n", "\n         ")]
-    parts = [each for each in spec.properties if each.startswith(known + ":")]
+    parts = [each for each in of if each.startswith(known + ":")]
     lines += [f"see also {', '.join(parts)}"] if parts else []
     breaking = [bug for bug, broken in bugs().items() if known in broken]
     says = planted()
@@ -152,50 +153,34 @@ def explain(name: str) -> str:
     return "\n".join(lines)
 
 
-def needed(name: str) -> str:
+def needed(protocol: Protocol, name: str) -> str:
     """What breaks without an auxiliary invariant."""
-    witness = necessity.witnesses()[name]
+    witness = necessity.witnesses(protocol)[name]
     return f"without it `{witness.event}` breaks `{witness.breaks}`"
 
 
 def page() -> str:
     """`docs/generated/proved.md`."""
-    spec = classic()
     killed = bugs()
     lines = [
         "# What is proved",
         "",
         "Made by `python -m rota.specs.explain`; [proofs](../proofs.md) describes how to read and run them.",
-        "Everything here holds for any number of members, instances, generations, appends, partitions, crashes and",
-        "handovers.",
-        "",
-        "## The classic protocol",
-        "",
-        f"{len(spec.actions)} actions, one for each event and each way in which it ends. The text after a colon is a",
-        'part of that invariant. "Bugs" counts the planted bugs that break the property.',
-        "",
-        "| property | says | source | bugs |",
-        "|---|---|---|---|",
+        "Everything here holds for any number of members, instances, generations, epochs, appends, partitions, crashes",
+        "and handovers.",
+        *of_protocol(
+            protocols()["classic"],
+            "The classic protocol",
+            "one for each event and each way in which it ends. The text after a colon is a\n"
+            'part of that invariant. "Bugs" counts the planted bugs that break the property.',
+        ),
+        *of_protocol(
+            protocols()["consumer"],
+            "The newer protocol",
+            "one for each step of a request (docs/consumer-protocol.md §4.3) and for\neach other event. C18 to C20 are "
+            "liveness by a ranking (`python/rota/specs/consumer/ranking.py`).",
+        ),
     ]
-    for prop in spec.properties.values():
-        if not prop.auxiliary:
-            count = sum(prop.name in broken for broken in killed.values())
-            kind = " (of steps)" if prop.steps else ""
-            lines.append(f"| {prop.name}{kind} | {prop.says} | {prop.source} | {count} |")
-    lines += [
-        "",
-        "### Auxiliary",
-        "",
-        "Only induction needs these; they are proved like the others. Each one is needed: without it,",
-        "and with all others, the event breaks the property, in a state that `rota check proofs` finds.",
-        "",
-        "| name | says | without it | breaks |",
-        "|---|---|---|---|",
-    ]
-    for prop in spec.properties.values():
-        if prop.auxiliary:
-            why = necessity.witnesses()[prop.name]
-            lines.append(f"| {prop.name} | {prop.says} | {why.event} | {why.breaks} |")
     for title, of, prefixes in ARITHMETIC:
         lines += ["", f"## {title}", "", of, "", "| claim | says | bugs |", "|---|---|---|"]
         for name, claim in claims().items():
@@ -206,27 +191,59 @@ def page() -> str:
         "## Assumptions",
         "",
         ASSUMPTIONS,
+        "### Of the newer protocol",
+        "",
+        consumer_words.ASSUMPTIONS,
         "## False as commonly stated",
         "",
         FALSE,
+        "### In the newer protocol",
+        "",
+        consumer_words.FALSE,
         "## Not proved here",
         "",
-        OPEN,
+        OPEN + consumer_words.OPEN,
     ]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def write(root: Path, with_bugs: bool) -> None:
-    """Write the page, and first the bugs' table."""
-    if with_bugs:
-        jobs = [name for name in names() if name.startswith(("mutant: ", "slip: "))]
+def of_protocol(protocol: Protocol, title: str, actions: str) -> Iterator[str]:
+    """The tables of a protocol."""
+    spec, killed = protocol.spec, protocol.killed
+    yield from ("", f"## {title}", "", *f"{len(spec.actions)} actions, {actions}".splitlines(), "")
+    yield from ("| property | says | source | bugs |", "|---|---|---|---|")
+    for prop in spec.properties.values():
+        if not prop.auxiliary:
+            count = sum(prop.name in broken for broken in killed.values())
+            kind = " (of steps)" if prop.steps else ""
+            yield f"| {prop.name}{kind} | {prop.says} | {prop.source} | {count} |"
+    yield from (
+        "",
+        "### Auxiliary",
+        "",
+        "Only induction needs these; they are proved like the others. Each one is needed: without it,",
+        "and with all others, the event breaks the property, in a state that `rota check proofs` finds.",
+        "",
+        "| name | says | without it | breaks |",
+        "|---|---|---|---|",
+    )
+    for prop in spec.properties.values():
+        if prop.auxiliary:
+            why = necessity.witnesses(protocol)[prop.name]
+            yield f"| {prop.name} | {prop.says} | {why.event} | {why.breaks} |"
+
+
+def write(root: Path, which: Iterable[str]) -> None:
+    """Write the page, and first the bugs' tables of these protocols."""
+    for protocol in map(protocols().__getitem__, which):
+        arithmetic = ARITHMETIC_BUGS if protocol.name == "classic" else []
+        jobs = [f"{protocol.prefix}mutant: {bug.name}" for bug in protocol.bugs] + [
+            f"arithmetic bug: {bug.name}" for bug in arithmetic
+        ]
         found = {rows[0]["name"]: sorted(rows[0]["breaks"]) for _, rows in run(jobs, 2)}
-        text = json.dumps(
-            {name: found[name] for name in (*(bug.name for bug in MUTANTS), *(bug.name for bug in SLIPS))}, indent=1
-        )
-        (root / "python/rota/specs/killed.json").write_text(text + "\n", encoding="utf-8")
+        protocol.write("killed", {bug.name: found[bug.name] for bug in (*protocol.bugs, *arithmetic)})
     (root / "docs/generated/proved.md").write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write(Path(__file__).resolve().parents[3], "--bugs" in sys.argv)
+    write(Path(__file__).resolve().parents[3], sys.argv[1:])

@@ -1,5 +1,5 @@
 """What is proved of the classic protocol. The ids are those of `vocabulary.toml`; an id with a letter is a part
-of that invariant. Names in words are *auxiliary*: induction needs them, nobody else does.
+of that invariant. Names in words are *auxiliary*: only induction needs them.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ def leaders(add: Properties) -> None:
     add.invariant(
         "S1",
         "5.6",
-        "everybody told to lead a generation is one member or its static replacements",
+        "the members named leader of a generation are one member and its static replacements",
         "Generation Member Member Instance Instance",
         lambda s, g, m, n, i, j: Implies(And(s.told_leader(g, m), s.told_leader(g, n), s.of(m, i), s.of(n, j)), i == j),
     )
     add.invariant(
         "S1: durable",
         "6.3",
-        "the assignments told in a generation stem from one plan, across crashes too",
+        "the assignments answered in a generation come from one plan, across crashes too",
         "Generation Append Append",
         lambda s, g, a, b: Implies(And(s.source(g, a), s.source(g, b)), a == b),
     )
     add.step(
         "S2",
         "6.3",
-        "a plan is appended in CompletingRebalance for a member told to lead this generation",
+        "a plan is appended in CompletingRebalance for a member that was named leader of this generation",
         "Append Member",
         lambda s, t, _, a, m: Implies(
             And(grows(s, t, "used", a), s.kind(a) == s.Plan, s.sent_by(a, m)),
@@ -131,13 +131,13 @@ def answers(add: Properties) -> None:
     )
     add.auxiliary(
         "S9 protocol now",
-        "in a round the protocol told is the group's",
+        "in a round the answered protocol is the group's",
         "Protocol",
         lambda s, p: Implies(And(c.in_round(s), s.told_proto(s.gen, p)), p == s.proto),
     )
     add.auxiliary(
         "leader told",
-        "in CompletingRebalance the leader was told that it leads",
+        "in CompletingRebalance the leader got an answer that names it leader",
         "",
         lambda s: Implies(s.st == s.CompletingRebalance, s.told_leader(s.gen, s.leader)),
     )
@@ -267,11 +267,11 @@ def shapes(add: Properties) -> None:
 
 
 def assignments(add: Properties) -> None:
-    """S11 and S34: what members are told to own."""
+    """S11 and S34: the assignments that members get."""
     add.invariant(
         "S11",
         "6.4",
-        "an assignment told is the one that the leader's plan has for this member or its predecessor",
+        "an answered assignment is the one that the leader's plan has for this member or its predecessor",
         "Generation Append Member Member Instance Bytes",
         lambda s, g, a, m, o, i, x: Implies(
             And(s.told_asg(g, m, x), s.source(g, a), s.of(m, i), s.of(o, i), s.rec_member(a, o)), x == s.rec_asg(a, o)
@@ -280,7 +280,7 @@ def assignments(add: Properties) -> None:
     add.invariant(
         "S11: only members",
         "6.4",
-        "assignments are told only to members that the leader was given",
+        "only members in the leader's list get assignments",
         "Generation Member Instance Bytes",
         lambda s, g, m, i, x: Implies(And(s.told_asg(g, m, x), s.of(m, i)), s.listed(g, i)),
     )
@@ -315,7 +315,7 @@ def assignments(add: Properties) -> None:
 
 
 def durable_first(add: Properties) -> None:
-    """S26: nothing is told before it is durable."""
+    """S26: no answer precedes the durability of its records."""
     add.auxiliary(
         "listed",
         "in a round exactly the members' instances were listed",
@@ -327,7 +327,7 @@ def durable_first(add: Properties) -> None:
     add.invariant(
         "S26",
         "6.4",
-        "no assignment is told before it is durable",
+        "no assignment is answered before it is durable",
         "Generation Member Bytes",
         lambda s, g, m, x: Implies(s.told_asg(g, m, x), s.sourced(g)),
     )
@@ -404,7 +404,7 @@ def statics(add: Properties) -> None:
     add.invariant(
         "S17: durable",
         "9.3",
-        "a replacement that was told survives crashes",
+        "an answered replacement survives crashes",
         "Member",
         lambda s, m: And(
             Implies(s.buried(m), And(s.replaced(m), Implies(s.log_group, Not(s.rec_member(s.newest, m)))))
@@ -430,7 +430,7 @@ def statics(add: Properties) -> None:
     add.step(
         "S17: fenced",
         "9.1",
-        "FENCED_INSTANCE_ID is said to nobody who holds the instance",
+        "the holder of an instance id does not get FENCED_INSTANCE_ID",
         "Member Instance",
         lambda s, t, _, m, i: Implies(grows(s, t, "told_fenced", m), Not(s.holder(i, m))),
     )
@@ -585,7 +585,7 @@ def reloads(add: Properties) -> None:
     add.step(
         "S22: members",
         "9.3",
-        "when a durable record is heard of in Stable, the last one names nobody of it who is no member",
+        "when a completion arrives in Stable, the last record names none of its members that left",
         "Append Member",
         lambda s, t, _, a, m: Implies(
             And(
@@ -651,7 +651,7 @@ def log(add: Properties) -> None:
     add.invariant(
         "S29: told",
         "13",
-        "a deletion that was told covers everything written before",
+        "an answered deletion covers everything written before",
         "Append Append",
         lambda s, a, b: Implies(And(s.told_deleted(a), s.used(b), s.not_after(b, a), a != b), s.past(b)),
     )

@@ -1,8 +1,8 @@
 """All proofs as independent jobs, so that several processes can share them and content can be cached.
 
-A job is a word: `classic: heartbeat`, `wheel: reached exactly`, `mutant: any plan`, `slip: turn forgotten`. `run_job`
-gives its results as plain data; `run` runs many, taking from a cache what was computed from the same sources with the
-same Z3.
+A job is a word: `classic: heartbeat`, `wheel: reached exactly`, `mutant: any plan`, `arithmetic bug: turn forgotten`.
+`run_job` gives its results as plain data; `run` runs many, taking from a cache what was computed from the same sources
+with the same Z3.
 """
 
 from __future__ import annotations
@@ -14,83 +14,95 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import z3
 
-from rota.specs import assignors, mutants, mutants_small, necessity, wheel
-from rota.specs.invariants import classic
+from rota.specs import assignors, necessity, wheel
+from rota.specs.arithmetic_bugs import ARITHMETIC_BUGS
 from rota.specs.logic import Spec
 from rota.specs.obligations import Result, Step, initiation, possible, prove
-from rota.specs.planting import FEW, MUTANTS, SIZES, killers
-from rota.specs.slips import SLIPS
+from rota.specs.planting import killers
+from rota.specs.protocols import Protocol, protocols
 
 Results = list[dict[str, Any]]
-BUGS = (mutants, mutants_small)  # importing them plants the bugs
 Progress = Callable[[int, int, str], None]
 
 
-@cache
 def specification() -> Spec:
-    """The classic protocol, made once in each process."""
-    return classic()
+    """The classic protocol."""
+    return protocols()["classic"].spec
 
 
 def names(quick: bool = False) -> list[str]:
     """All jobs, the long ones first; without the planted bugs if it has to be quick."""
-    proofs = [f"classic: {name}" for name in specification().actions]
-    rest = ["classic init", "assignors", *(f"wheel: {name}" for name in wheel.CLAIMS)]
-    needed = dict.fromkeys(f"necessity: {each.sizes}: {each.event}" for each in necessity.witnesses().values())
-    bugs = [] if quick else [*(f"mutant: {bug.name}" for bug in MUTANTS), *(f"slip: {bug.name}" for bug in SLIPS)]
-    heavy = [name for name in proofs if "replacement" in name or "plan" in name or "delete durable" in name]
-    return [*heavy, *bugs, *(name for name in proofs if name not in heavy), *needed, *rest]
+    proofs = [f"{each.name}: {action}" for each in protocols().values() for action in each.spec.actions]
+    rest = [*(f"{name} init" for name in protocols()), "assignors", *(f"wheel: {name}" for name in wheel.CLAIMS)]
+    needed = dict.fromkeys(
+        f"{each.prefix}necessity: {witness.sizes}: {witness.event}"
+        for each in protocols().values()
+        for witness in necessity.witnesses(each).values()
+    )
+    bugs = [f"{each.prefix}mutant: {bug.name}" for each in protocols().values() for bug in each.bugs]
+    bugs += [f"arithmetic bug: {bug.name}" for bug in ARITHMETIC_BUGS]
+    slow = ("replacement", "plan", "delete durable")
+    heavy = [name for name in proofs if name.startswith("classic") and any(word in name for word in slow)]
+    return [*heavy, *([] if quick else bugs), *(name for name in proofs if name not in heavy), *needed, *rest]
 
 
-def _happens(name: str) -> Result:
-    spec = specification()
-    few = possible(Step.of(spec, spec.actions[name], sizes=FEW))
-    return few if few.good else possible(Step.of(spec, spec.actions[name], sizes=SIZES))
+def _happens(protocol: Protocol, name: str) -> Result:
+    action = protocol.spec.actions[name]
+    few = possible(Step.of(protocol.spec, action, sizes=protocol.levels["few"]))
+    return few if few.good else possible(Step.of(protocol.spec, action, sizes=protocol.sizes))
 
 
 def run_job(job: str, limit_ms: int = 60_000) -> Results:
     """The results of one job."""
-    spec = specification()
     kind, _, name = job.partition(": ")
-    if kind == "classic":
-        step = Step.of(spec, spec.actions[name])
-        results = [*prove(step, spec.properties.values(), limit_ms), _happens(name)]
-    elif kind == "classic init":
-        results = list(initiation(spec, limit_ms))
-    elif kind == "wheel":
+    if kind == "arithmetic bug":
+        return _bug(name, next(bug for bug in ARITHMETIC_BUGS if bug.name == name).breaks(None))
+    if kind == "wheel":
         results = list(wheel.check({name: wheel.CLAIMS[name]}, limit_ms))
     elif kind == "assignors":
         results = list(assignors.check(limit_ms))
-    elif kind == "necessity":
-        sizes, _, event = name.partition(": ")
-        results = list(necessity.prove(spec, event, sizes))
     else:
-        found = _found(kind, name)
-        shown = next(iter(found.values()), "")
-        return [{"kind": "mutant", "name": name, "breaks": list(found), "shown": shown}]
+        known = kind.partition(" ")[0]
+        protocol = protocols().get(known, protocols()["classic"])
+        kind = kind.removeprefix(protocol.prefix)
+        if kind == "mutant":
+            bug = next(bug for bug in protocol.bugs if bug.name == name)
+            return _bug(name, killers(protocol.spec, bug, protocol.sizes))
+        results = list(_of_protocol(protocol, kind, name, limit_ms))
     return [{**vars(result), "job": job} for result in results]
 
 
-def _found(kind: str, name: str) -> dict[str, str]:
-    """What a planted bug breaks, each with an example."""
-    if kind == "slip":
-        return next(slip for slip in SLIPS if slip.name == name).breaks()
-    return killers(specification(), next(mutant for mutant in MUTANTS if mutant.name == name))
+def _of_protocol(protocol: Protocol, kind: str, name: str, limit_ms: int) -> Iterator[Result]:
+    """Initiation, consecution and satisfiability, or necessity."""
+    if kind == "necessity":
+        sizes, _, event = name.partition(": ")
+        yield from necessity.prove(protocol, event, sizes)
+    elif not name:
+        yield from initiation(protocol.spec, limit_ms)
+    else:
+        step = Step.of(protocol.spec, protocol.spec.actions[name])
+        yield from prove(step, protocol.spec.properties.values(), limit_ms)
+        yield _happens(protocol, name)
+
+
+def _bug(name: str, found: dict[str, str]) -> Results:
+    """What a planted bug breaks, with an example."""
+    return [{"kind": "mutant", "name": name, "breaks": list(found), "shown": next(iter(found.values()), "")}]
 
 
 def fingerprint() -> str:
     """What every outcome depends on: the sources of the specifications, and Z3."""
     digest = hashlib.sha256(z3.get_version_string().encode())
-    for source in sorted(files("rota.specs").iterdir(), key=lambda entry: entry.name):
-        if source.name.endswith((".py", "necessary.json")):
-            digest.update(source.name.encode() + source.read_bytes())
+    for folder in ("rota.specs", "rota.specs.consumer"):
+        for source in sorted(files(folder).iterdir(), key=lambda entry: entry.name):
+            if source.name.endswith((".py", "necessary.json")):
+                digest.update(f"{folder} {source.name}".encode() + source.read_bytes())
     return digest.hexdigest()
 
 

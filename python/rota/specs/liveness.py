@@ -1,4 +1,4 @@
-"""L2 to L4 and L6 without their durations: who waits is watched by somebody. How long it takes is for other checks."""
+"""L2 to L4 and L6 without their durations: every wait has a timer. How long it takes is for other checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def syncing(add: Properties) -> None:
     add.invariant(
         "L2",
         "6.5",
-        "somebody still to sync is watched by the sync timer",
+        "the sync timer runs while a member is still to sync",
         "Member",
         lambda s, m: Implies(s.to_sync(m), s.t_sync),
     )
@@ -79,7 +79,7 @@ def watchers(add: Properties) -> None:
     add.invariant(
         "L6",
         "5.2",
-        "a join phase that waits is missing somebody",
+        "a join phase that waits misses a member",
         "",
         lambda s: Implies(And(s.st == s.PreparingRebalance, Not(s.t_initial), Not(s.held)), c.someone_missing(s)),
     )

@@ -2,7 +2,7 @@
 
 A specification has sorts (unbounded sets), *rigid* relations and functions (fixed for ever: who has which instance id,
 what a record says), state variables, actions and properties. An action is ordinary Python that reads and assigns the
-variables of a state; what it does not assign is unchanged, so nobody types frame conditions. Formulas stay in the
+variables of a state; what it does not assign is unchanged, so frame conditions are not written. Formulas stay in the
 decidable fragment as long as quantifier alternations follow the order in which the sorts were declared;
 `Spec.misordered` looks at every formula that is handed to Z3.
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from operator import and_, or_
 from typing import Any
 
@@ -194,6 +194,7 @@ class State:
         self.__dict__["values"] = {}
         self.__dict__["required"] = []
         self.__dict__["dropped"] = ()
+        self.__dict__["spoil"] = None
 
     def copy(self) -> State:
         """The same state, to be changed."""
@@ -268,6 +269,19 @@ class State:
         """Empty relations; flags become false."""
         for name in names:
             setattr(self, name, (lambda *_: False) if self.spec.variables[name].args else False)
+
+    def draft(self, content: Spec, at: Term) -> State:
+        """What the rigid symbols that `content` declares as variables say about `at`, to be changed. Its requirements
+        are those of this state.
+        """
+        draft = self.copy()
+        for name in ("required", "dropped"):
+            draft.__dict__[name] = self.__dict__[name]
+        draft.__dict__["spec"] = content
+        for name, symbol in content.variables.items():
+            rigid = getattr(self, name)
+            draft.values[name] = partial(rigid, at) if symbol.args else rigid(at)
+        return draft
 
     def applied(self, name: str, args: Iterable[Term]) -> Term:
         """The value of a variable at arguments, also for those without arguments."""

@@ -16,22 +16,20 @@ without(
 )
 without(
     "empty generation stands still",
-    "a phase that ends with nobody has no new generation",
+    "a phase that ends without members has no new generation",
     "join timer: empties",
     "the generation grows",
 )
 without("absent leader", "a member that did not join leads", "join timer: completes", "the leader has joined")
-without("heir is a stranger", "leadership passes to somebody who is not a member", "leave", "the heir is a member")
-without(
-    "leaderless", "the leader leaves and nobody is asked whether others remain", "leave|expire", "the last one left"
-)
+without("heir is not a member", "leadership passes to an id that is not a member", "leave", "the heir is a member")
+without("leaderless", "the leader leaves, without a check whether others remain", "leave|expire", "the last one left")
 without(
     "undurable phase",
     "a join phase ends before the record of the group is durable",
     "initial timer: completes",
     "the group is durable",
 )
-without("impatient", "a join phase ends although somebody is missing", "rejoin: completes", "all joined")
+without("impatient", "a join phase ends although a member is missing", "rejoin: completes", "all joined")
 without(
     "barrier forgotten on leave", "a leave does not test whether all joined", "leave Preparing", "all joined was tested"
 )
@@ -57,7 +55,7 @@ without("any plan", "any member's SyncGroup is taken for the leader's", "sync of
 without("second plan", "the leader's retry is appended again (Kafka 4.4)", "sync of the leader", "the first bytes win")
 without(
     "plan before durable",
-    "members are told their assignments before the log has them",
+    "members get their assignments before the log has them",
     "plan durable",
     "the log has decided",
     "the plan is durable",
@@ -71,24 +69,26 @@ without(
 )
 without(
     "sync timer stops early",
-    "the sync timer stops while somebody is still to sync",
+    "the sync timer stops while a member is still to sync",
     "sync parks",
-    "nobody is still to sync",
+    "no member is still to sync",
 )
 without(
     "undurable replacement",
-    "a replacement is told although its record failed",
+    "a replacement is answered although its record failed",
     "replacement durable",
     "the record is durable",
 )
 without(
     "hasty replacement",
-    "a replacement is told before the log has decided",
+    "a replacement is answered before its append has ended",
     "replacement durable",
     "the log has decided",
     "the record is durable",
 )
-without("two holders", "a second member takes an instance that somebody has", "join later", "nobody has the instance")
+without(
+    "two holders", "a second member takes an instance that a member has", "join later", "no member has the instance"
+)
 without(
     "reused member id", "a minted member id was used before", "join later", "an id that was handed out, or a new one"
 )
@@ -104,8 +104,8 @@ without(
     "replace Preparing",
     "the instance is held by the old member",
 )
-without("stranger heartbeats", "a heartbeat of anybody is answered NONE", "heartbeat", "a member")
-without("stranger commits", "a commit of anybody is taken", "commit", "a member")
+without("unknown id heartbeats", "a heartbeat of any id is answered NONE", "heartbeat", "a member")
+without("unknown id commits", "a commit of any id is accepted", "commit", "a member")
 without(
     "commit while the plan is made",
     "a commit is taken in CompletingRebalance",
@@ -156,7 +156,7 @@ without(
 without("old epoch", "a fence does not raise the epoch", "fence", "epochs grow")
 without("load without a fence", "a node loads without fencing the log", "load Stable", "the log was fenced before")
 without(
-    "fenced by nobody",
+    "fenced without a replacement",
     "FENCED_INSTANCE_ID is said to the member that holds the instance",
     "refuse: fenced",
     "another has the instance",
@@ -211,7 +211,7 @@ def _(_: State, s: State, *__: Term) -> None:
     s.has_leader = False
 
 
-@also("leader's assignment for all", "every member is told the leader's assignment", "sync in Stable")
+@also("leader's assignment for all", "every member gets the leader's assignment", "sync in Stable")
 def _(b: State, s: State, m: Term) -> None:
     old = b.told_asg
     s.told_asg = lambda g, n, x: Or(old(g, n, x), And(g == b.gen, n == m, x == b.asg(b.leader)))
@@ -235,7 +235,7 @@ def _(b: State, s: State, m: Term) -> None:
 
 @also(
     "leader in Stable answered as leader",
-    "the leader's unchanged join in Stable is answered at once, and a follower told to lead",
+    "the leader's unchanged join in Stable is answered at once, and a follower is named leader",
     "rejoin unchanged",
 )
 def _(b: State, s: State, m: Term) -> None:
@@ -267,7 +267,7 @@ def _(b: State, s: State, g: Term, heir: Term, p: Term) -> None:
     s.listed = lambda h, i: If(h == g, s.some("Member", lambda m: And(parked(m), s.of(m, i))), old(h, i))
 
 
-@also("list with strangers", "members that left are still in the leader's list", "rejoin: completes")
+@also("list with former members", "members that left are still in the leader's list", "rejoin: completes")
 def _(b: State, s: State, m: Term, g: Term, heir: Term, p: Term) -> None:
     s.put("listed", lambda old, h, i: Or(old, h == g))
 
@@ -338,7 +338,7 @@ def _(b: State, s: State, a: Term, *_: Term) -> None:
     s.add("told_commit", a)
 
 
-@also("replacement told at once", "a replacement is told when it is handed to the log", "replace Stable")
+@also("replacement told at once", "a replacement is answered when it is handed to the log", "replace Stable")
 def _(b: State, s: State, old: Term, new: Term, i: Term, a: Term) -> None:
     s.add("told_replaced", a)
 
@@ -562,9 +562,7 @@ def _(s: State, p: Term, a: Term) -> None:
     s.add("log_has", p)
 
 
-@event(
-    "late replacement ignored", "a replacement that was undone is in the log after all, and nobody cares", a="Append"
-)
+@event("late replacement ignored", "a replacement that was undone is in the log after all, and is ignored", a="Append")
 def _(s: State, a: Term) -> None:
     s.require(And(s.kind(a) == s.Replacement, s.durable(a), s.st == s.Stable, c.abandoned(s, a)))
     c.hear(s, a)

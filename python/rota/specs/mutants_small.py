@@ -34,8 +34,8 @@ def _(b: State, s: State) -> None:
 
 
 @event(
-    "assignment for a stranger",
-    "somebody who was not in the round is told an empty assignment",
+    "assignment for an unknown id",
+    "a member that was not in the round gets an empty assignment",
     m="Member",
     i="Instance",
 )
@@ -60,7 +60,10 @@ def plan_for(s: State, a: Term, chosen: Callable[[Term], Term]) -> None:
 
 
 @event(
-    "plan for a stranger", "the plan that is written has a member that the leader was not given", a="Append", x="Member"
+    "plan for an unknown id",
+    "the plan that is written has a member that the leader was not given",
+    a="Append",
+    x="Member",
 )
 def _(s: State, a: Term, x: Term) -> None:
     s.require(And(s.minted(x), Not(s.member(x))))
@@ -110,7 +113,13 @@ def _(s: State, m: Term, i: Term) -> None:
     s.st, s.t_initial, s.rooted, s.gen = s.PreparingRebalance, True, True, s.zero
 
 
-@event("plan of nobody", "the record of an emptied group is taken for a plan", g="Generation", a="Append", b="Append")
+@event(
+    "plan of an emptied group",
+    "the record of an emptied group is taken for a plan",
+    g="Generation",
+    a="Append",
+    b="Append",
+)
 def _(s: State, g: Term, a: Term, b: Term) -> None:
     s.require(And(s.source(g, a), s.kind(b) == s.Emptied, s.durable(b), a != b))
     s.add("source", g, b)
@@ -125,7 +134,7 @@ def _(s: State, a: Term) -> None:
 without("failed creation", "a group whose record failed counts as durable", "creation durable", "the record is durable")
 
 
-@event("live member fenced", "a member is fenced although nobody replaced it", m="Member")
+@event("live member fenced", "a member is fenced although it was not replaced", m="Member")
 def _(s: State, m: Term) -> None:
     s.require(And(s.member(m), s.static(m)))
     s.add("replaced", m)
@@ -152,7 +161,7 @@ def _(s: State, p: Term, a: Term, b: Term) -> None:
     s.put("shown", lambda old, q: If(q == p, a, old))
 
 
-@also("reload raises the generation", "a reload gives a generation that nobody had", "load Stable")
+@also("reload raises the generation", "a reload gives a generation that never existed", "load Stable")
 def _(b: State, s: State, *_: Term) -> None:
     s.require(c.before(s, s.rec_gen(s.newest), b.gen))
     s.gen = b.gen

@@ -1,30 +1,23 @@
 """Why each auxiliary invariant is there: without it an event breaks another property.
 
 `necessary.json` names the event, the property and how many elements show it; `rota check proofs` looks for the state
-again, in which every other invariant holds. `python -m rota.specs.necessity` writes the file. An invariant for which
-nothing is found is one too many. Those that are not auxiliary are needed because some planted bug breaks only them.
+again, in which every other invariant holds. `python -m rota.specs.necessity PROTOCOL` writes the file. An invariant for
+which nothing is found is one too many. Those that are not auxiliary are needed because some planted bug breaks only
+them.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from typing import NamedTuple
 
 import z3
 
-from rota.specs import planting
-from rota.specs.invariants import classic
 from rota.specs.logic import Formula, Not, Or, Spec
 from rota.specs.obligations import Result, Step, verdict_of
-
-FILE = files("rota.specs") / "necessary.json"
-SIZES = {"few": planting.FEW, "four members": planting.FEW | {"Member": 4}}
+from rota.specs.protocols import Protocol, protocols
 
 
 class Witness(NamedTuple):
@@ -35,10 +28,9 @@ class Witness(NamedTuple):
     sizes: str
 
 
-@cache
-def witnesses() -> dict[str, Witness]:
+def witnesses(protocol: Protocol) -> dict[str, Witness]:
     """By auxiliary invariant."""
-    return {name: Witness(*row) for name, row in json.loads(FILE.read_text(encoding="utf-8")).items()}
+    return {name: Witness(*row) for name, row in protocol.necessary.items()}
 
 
 class Without:
@@ -66,23 +58,23 @@ class Without:
         return answer
 
 
-def prove(spec: Spec, event: str, sizes: str) -> Iterator[Result]:
+def prove(protocol: Protocol, event: str, sizes: str) -> Iterator[Result]:
     """Necessity of all invariants that this event shows at these sizes."""
-    without = Without(spec, event, SIZES[sizes])
-    for name, witness in witnesses().items():
+    without = Without(protocol.spec, event, protocol.levels[sizes])
+    for name, witness in witnesses(protocol).items():
         if (witness.event, witness.sizes) == (event, sizes):
             began = time.perf_counter()
             verdict = verdict_of(without.check(name, [witness.breaks]), z3.sat)
             yield Result("necessity", event, name, verdict, time.perf_counter() - began)
 
 
-def search(spec: Spec, names: Iterable[str]) -> dict[str, Witness]:
+def search(protocol: Protocol, names: Iterable[str]) -> dict[str, Witness]:
     """Look for witnesses, with few elements first."""
     left, found = list(names), dict[str, Witness]()
-    for sizes in SIZES:
-        for event in spec.actions:
+    for sizes, elements in protocol.levels.items():
+        for event in protocol.spec.actions:
             if left:
-                fresh = shown(Without(spec, event, SIZES[sizes]), left)
+                fresh = shown(Without(protocol.spec, event, elements), left)
                 found |= {name: Witness(event, broken, sizes) for name, broken in fresh.items()}
                 left = [name for name in left if name not in found]
                 for name in fresh:
@@ -105,8 +97,8 @@ def shown(step: Without, names: Iterable[str]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    protocol = classic()
-    wanted = sys.argv[1:] or [prop.name for prop in protocol.properties.values() if prop.auxiliary]
-    made = {**witnesses(), **search(protocol, wanted)} if sys.argv[1:] else search(protocol, wanted)
-    text = json.dumps({name: made[name] for name in protocol.properties if name in made}, indent=1)
-    Path(str(FILE)).write_text(text + "\n", encoding="utf-8")
+    which, *only = sys.argv[1:]
+    chosen = protocols()[which]
+    order = [prop.name for prop in chosen.spec.properties.values() if prop.auxiliary]
+    made = (witnesses(chosen) if only else {}) | search(chosen, only or order)
+    chosen.write("necessary", {name: made[name] for name in order if name in made})

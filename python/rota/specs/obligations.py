@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,8 +139,10 @@ class Run:
         return str(self.model.eval(term, model_completion=True)).partition("/")[0]
 
 
-def run_of(spec: Spec, actions: Iterable[str], sizes: Mapping[str, int]) -> Run | None:
-    """A run of these actions from the initial state; None if there is none."""
+def run_of(
+    spec: Spec, actions: Iterable[str], sizes: Mapping[str, int], ends: Callable[[State], Formula] = lambda _: True
+) -> Run | None:
+    """A run of these actions from the initial state that `ends` as said; None if there is none."""
     state = State(spec, Context(spec, sizes))
     for axiom in spec.axioms:
         state.require(axiom(state))
@@ -150,6 +152,7 @@ def run_of(spec: Spec, actions: Iterable[str], sizes: Mapping[str, int]) -> Run 
         params = state.context.parameters(spec.actions[name], f"@{place}")
         spec.actions[name].body(state, *params)
         taken.append((spec.actions[name], params))
+    state.require(ends(state))
     solver = z3.Solver()
     solver.add(*(part for part in state.required if part is not True))
     return Run(state.context, solver.model(), taken) if solver.check() == z3.sat else None
@@ -192,7 +195,7 @@ def counter_example(step: Step, model: Any, prop: Property) -> str:
     def read(term: Term) -> str:
         return str(term if isinstance(term, bool) else model.eval(term, model_completion=True)).partition("/")[0]
 
-    lines = ["before, where every invariant holds   (-> what the event makes of it)"]
+    lines = ["before, where every invariant holds   (-> after the event)"]
     for symbol in [*spec.rigid.values(), *spec.variables.values()]:
         tuples = list(itertools.product(*(universe[arg] for arg in symbol.args)))
         cells = []

@@ -26,7 +26,9 @@ FEW = SIZES | {"Append": 2, "Member": 2, "Instance": 2, "Generation": 2}
 
 @dataclass(frozen=True)
 class Mutant:
-    """A bug in the actions whose names match `where`. `then(before, after, *parameters)` runs after the action."""
+    """A bug in the actions whose names match `where`. `then(before, after, *parameters)` runs after the action. If the
+    bug is `drafted`, `then(state, draft, *parameters)` changes the version that the action makes.
+    """
 
     name: str
     says: str
@@ -34,6 +36,7 @@ class Mutant:
     dropped: tuple[str, ...] = ()
     then: Callable[..., None] | None = None
     added: Action | None = None
+    drafted: bool = False
 
     def actions(self, spec: Spec) -> Iterator[Action]:
         """The actions with the bug in them."""
@@ -52,35 +55,60 @@ class Mutant:
             body(s, *params)
             then(before, s, *params)
 
+        def drafted(s: State, *params: Term) -> None:
+            s.__dict__["spoil"] = lambda draft: then(s, draft, *params)
+            body(s, *params)
+            s.__dict__["spoil"] = None
+
+        return drafted if self.drafted else whole
+
+
+Then = Callable[..., None]
+
+
+class Bugs(list[Mutant]):
+    """The bugs of a protocol, as they are planted."""
+
+    def without(self, name: str, says: str, where: str, *labels: str) -> None:
+        """A bug that forgets requirements."""
+        self.append(Mutant(name, says, tuple(where.split("|")), labels))
+
+    def also(self, name: str, says: str, where: str, drafted: bool = False) -> Callable[[Then], Then]:
+        """A bug that does something more."""
+
+        def plant(then: Then) -> Then:
+            self.append(Mutant(name, says, tuple(where.split("|")), then=then, drafted=drafted))
+            return then
+
+        return plant
+
+    def event(self, name: str, says: str, tags: str = "", **params: str) -> Callable[[Then], Then]:
+        """A bug that is an event of its own."""
+
+        def plant(body: Then) -> Then:
+            self.append(Mutant(name, says, (), added=Action(f"bug: {name}", params, body, frozenset(tags.split()))))
+            return body
+
+        return plant
+
+
+MUTANTS = Bugs()
+without, also, event = MUTANTS.without, MUTANTS.also, MUTANTS.event
+
+
+def with_bug(spec: Spec, mutant: Mutant) -> Spec:
+    """The protocol with a bug in it, for runs."""
+
+    def forgets(body: Then) -> Then:
+        def whole(s: State, *params: Term) -> None:
+            s.__dict__["dropped"] = mutant.dropped
+            body(s, *params)
+            s.__dict__["dropped"] = ()
+
         return whole
 
-
-MUTANTS: list[Mutant] = []
-
-
-def without(name: str, says: str, where: str, *labels: str) -> None:
-    """A bug that forgets requirements."""
-    MUTANTS.append(Mutant(name, says, tuple(where.split("|")), labels))
-
-
-def also(name: str, says: str, where: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A bug that does something more."""
-
-    def plant(then: Callable[..., None]) -> Callable[..., None]:
-        MUTANTS.append(Mutant(name, says, tuple(where.split("|")), then=then))
-        return then
-
-    return plant
-
-
-def event(name: str, says: str, tags: str = "", **params: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A bug that is an event of its own."""
-
-    def plant(body: Callable[..., None]) -> Callable[..., None]:
-        MUTANTS.append(Mutant(name, says, (), added=Action(f"bug: {name}", params, body, frozenset(tags.split()))))
-        return body
-
-    return plant
+    spoilt = {action.name: replace(action, body=forgets(action.body)) for action in mutant.actions(spec)}
+    return replace(spec, actions={**spec.actions, **spoilt})
 
 
 def killers(spec: Spec, mutant: Mutant, sizes: Mapping[str, int] = SIZES) -> dict[str, str]:

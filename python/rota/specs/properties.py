@@ -1,4 +1,4 @@
-"""How properties of the classic protocol are written down, and the words that they share."""
+"""How properties of a protocol are written down, and words of the classic one that they share."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ PAGE = "docs/protocol.md §"
 class Properties:
     """Collects properties; each has its id, one English line and the section that says so."""
 
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
+    def __init__(self, spec: Spec, page: str = PAGE) -> None:
+        self.spec, self.page = spec, page
 
     def invariant(self, name: str, source: str, says: str, sorts: str, formula: Callable[..., Term]) -> None:
         """A state invariant `formula(state, elements of the sorts)`."""
@@ -37,7 +37,7 @@ class Properties:
 
     def _add(self, name: str, source: str, says: str, holds: Callable[..., Term], steps: bool = False) -> None:
         auxiliary = not source
-        self.spec.properties[name] = Property(name, holds, says, PAGE + source if source else "", steps, auxiliary)
+        self.spec.properties[name] = Property(name, holds, says, self.page + source if source else "", steps, auxiliary)
 
 
 def grows(s: Term, t: Term, name: str, *at: Term) -> Term:

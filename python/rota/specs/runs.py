@@ -25,10 +25,10 @@ RELOADED = ["crash", "fence", "load Stable"]
 OVERSIZED = [*PAIR_STABLE, "crash", "fence", "load, too many members"]
 
 RUNS: dict[str, list[str]] = {
-    "a replacement is written and told": [*REPLACING, LOG, "replacement durable", "heartbeat", "refuse: fenced"],
+    "a replacement is written and answered": [*REPLACING, LOG, "replacement durable", "heartbeat", "refuse: fenced"],
     "a replacement survives a crash": [*REPLACING, LOG, "replacement durable", *RELOADED, "heartbeat"],
     "a crash forgets a replacement": [*PAIR_STABLE, "replace Stable", *RELOADED, "heartbeat"],
-    "a reload finds a replacement that nobody heard of": [
+    "a reload finds a replacement whose completion was lost": [
         *PAIR_STABLE,
         "replace Stable",
         "crash",
@@ -44,7 +44,7 @@ RUNS: dict[str, list[str]] = {
         LOG,
         "replacement durable late",
         LOG,
-        "append ends, nobody waits",
+        "append ends, no request waits",
     ],
     "a replacement fails that a newer record names": [
         *PAIR_STABLE,
@@ -113,7 +113,7 @@ RUNS: dict[str, list[str]] = {
         LOG,
         "creation durable late, held phase ends: completes",
     ],
-    "created again, and the older record finds nobody": [
+    "created again, and no request waits for the older record": [
         "create group and join",
         "initial timer: holds",
         "creation overdue",
@@ -132,7 +132,7 @@ RUNS: dict[str, list[str]] = {
         "creation durable, held phase ends: completes",
         "rejoin unchanged",
     ],
-    "held back, and nobody is left": [
+    "held back, and no member is left": [
         "create group and join",
         "leave Preparing",
         "initial timer: holds",
@@ -147,7 +147,7 @@ RUNS: dict[str, list[str]] = {
         "hand out an id",
         "initial timer: completes",
     ],
-    "nobody is left at the end of the delay": [*BORN, "expire Preparing: empties"],
+    "no member is left at the end of the delay": [*BORN, "expire Preparing: empties"],
     "a leave empties the delay": [
         *BORN,
         "leave Preparing",
@@ -155,12 +155,12 @@ RUNS: dict[str, list[str]] = {
         "log loses an append",
         "emptied record failed",
         "emptied record written again",
-        "delete",
+        "simple commit",
     ],
     "a join begins a rebalance": [*STABLE, "join later", "rejoin: completes"],
     "a changed member alone": [*STABLE, "rejoin changed: completes"],
     "a new member alone": [*STABLE, "leave: empties", "join Empty", "initial timer: completes"],
-    "the sync timer finds nobody": [*FIRST_ROUND, "sync timer: empties"],
+    "the sync timer removes every member": [*FIRST_ROUND, "sync timer: empties"],
     "the sync timer finds one": [*PAIR, "sync parks", "sync timer", "rejoin: completes"],
     "a plan fails": [*FIRST_ROUND, "sync of the leader", "log loses an append", "plan failed", "rejoin: completes"],
     "a plan is overdue": [
@@ -168,7 +168,7 @@ RUNS: dict[str, list[str]] = {
         "sync of the leader",
         "plan overdue",
         LOG,
-        "append ends, nobody waits",
+        "append ends, no request waits",
         "join timer: empties",
     ],
     "members of two leave": [*PAIR_STABLE, "leave", "rejoin: completes"],
@@ -225,7 +225,7 @@ RUNS: dict[str, list[str]] = {
         "leave Preparing",
         "initial timer: empties",
         LOG,
-        "append ends, nobody waits",
+        "append ends, no request waits",
         "delete",
         "log takes tombstones",
         "delete durable",
@@ -238,10 +238,12 @@ RUNS: dict[str, list[str]] = {
         "delete",
         "log loses an append",
         "delete failed",
+        "emptied record written again",
+        "simple commit",
     ],
-    "hand-over": [*STABLE, "unload", "fence", "refuse: not the coordinator", "load Stable"],
-    "hand-over of an empty group": ["create group and refuse", "unload", LOG, "fence", "load Empty"],
-    "hand-over of nothing": ["unload", "fence", "load nothing"],
+    "handover": [*STABLE, "unload", "fence", "refuse: not the coordinator", "load Stable"],
+    "handover of an empty group": ["create group and refuse", "unload", LOG, "fence", "load Empty"],
+    "handover of nothing": ["unload", "fence", "load nothing"],
     "refusals": [
         *STABLE,
         "refuse: generation",

@@ -49,7 +49,7 @@ def waited(s: Term, a: Term, old: Term, new: Term, i: Term) -> None:
 
 
 def durable(s: Term, a: Term, old: Term, new: Term, i: Term, v9: Term) -> None:
-    """The replacement stands, and the newcomer is told; before v9 a leader is told its predecessor's id."""
+    """The replacement is final and its join answered; before v9 a leader's answer names its predecessor."""
     waited(s, a, old, new, i)
     c.hear(s, a)
     s.require(s.durable(a), "the record is durable")
@@ -68,7 +68,7 @@ def revert(s: Term, old: Term, new: Term, i: Term) -> None:
     """`old` is back in the place of `new`."""
     c.exchange(s, new, old, i)
     s.add("gone", new)
-    displaced = s.displaced  # those that `new` had fenced in a row have nobody to fall back to them any more
+    displaced = s.displaced  # no append falls back to the members that `new` had fenced in a row
     for name in ("replaced", "gone"):
         s.put(name, lambda was, m: Or(was, And(displaced(m), s.of(m, i))))
     s.put("displaced", lambda was, m: And(was, Not(s.of(m, i))))

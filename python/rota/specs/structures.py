@@ -121,8 +121,8 @@ class Structure(State):
         if len(symbol.args) == 1:
             self.say(name, key, value=content)
             return
-        for rest in self.tuples(symbol.args[1:]):
-            self.say(name, key, *rest, value=content(*rest))
+        cells = {(key, *rest): content(*rest) for rest in self.tuples(symbol.args[1:])}
+        self.rigid[name] = {**self.rigid[name], **cells}
 
 
 def take(before: Structure, action: Action, params: Mapping[str, Element]) -> Structure:
