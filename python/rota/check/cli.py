@@ -3,13 +3,16 @@ called wrongly or something has to be installed, 130 it was interrupted."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -19,6 +22,7 @@ from rota.check import exploration, proofs
 from rota.check.engines import Effort, Engine, Progress, Report, table
 from rota.check.registry import ENGINES
 from rota.exits import FAILED, INTERRUPTED, MISUSED, complain, fail
+from rota.progress import Lines
 
 app = typer.Typer(
     help="Check the protocol and this implementation of it.",
@@ -39,25 +43,31 @@ Jobs = Annotated[
     typer.Option("--jobs", min=1, max=256, metavar="N", help="Number of processes; one per core by default."),
 ]
 Run = Callable[[Effort, Progress], Report]
+LINE_WIDTH = 100
+DIFFERENTIAL = next(engine for engine in ENGINES if engine.name == "differential")
 
 
-def sign(engine: str) -> Progress:
-    """On a terminal one line that says how far the engine is; else one that says that it runs."""
+@contextmanager
+def sign(engine: str) -> Iterator[Progress]:
+    """On a terminal one line that says how far the engine is; else a line at the start, and more now and then."""
     if not sys.stderr.isatty():
         typer.echo(f"rota: {engine} ...", err=True)
-        return lambda *_: None
+        with Lines() as say:
+            yield lambda done, of, job: say(f"{engine}: {done:,}/{of:,} {job}"[:LINE_WIDTH].rstrip())
+        return
 
     def life_sign(done: int, of: int, job: str) -> None:
-        sys.stderr.write("\r\x1b[K" + f"{engine}: {done:,}/{of:,} {job}"[:100] * (done < of))
+        sys.stderr.write("\r\x1b[K" + f"{engine}: {done:,}/{of:,} {job}"[:LINE_WIDTH] * (done < of))
         sys.stderr.flush()
 
-    return life_sign
+    yield life_sign
 
 
 def checked(name: str, run: Run, effort: Effort, so_far: list[Report]) -> Report:
     """The engine's report. If it is interrupted, its processes end, and what others reported is printed."""
     try:
-        return run(effort, sign(name))
+        with sign(name) as say:
+            return run(effort, say)
     except KeyboardInterrupt:
         for process in multiprocessing.active_children():
             process.kill()
@@ -120,7 +130,9 @@ def every(
     absent = {engine.name: engine.missing() for engine in ENGINES}
     for engine in ENGINES:
         if absent[engine.name] is None:
-            reports.append(checked(engine.name, engine.run, effort(quick, seed, steps, jobs), reports))
+            for protocol in engine.protocols:
+                asked = replace(effort(quick, seed, steps, jobs), protocol=protocol)
+                reports.append(checked(engine.name, engine.run, asked, reports))
     end(reports, [f"left out: {needed}" for needed in absent.values() if needed], as_json)
 
 
@@ -143,8 +155,56 @@ def command(engine: Engine) -> None:
 
 
 for _engine in ENGINES:
-    if _engine.name not in ("exploration", "proofs"):
+    if _engine.name not in ("differential", "exploration", "proofs"):
         command(_engine)
+
+
+@app.command("differential")
+def walk(
+    quick: Quick = False,
+    as_json: AsJson = False,
+    seed: Seed = 0,
+    steps: Steps = None,
+    jobs: Jobs = None,
+    protocol: Annotated[
+        str | None, typer.Option("--protocol", metavar="NAME", help="classic or consumer only (default: both).")
+    ] = None,
+    recorded: Annotated[
+        Path | None, typer.Option("--replay", metavar="FILE", help="Play the run in FILE instead; - is stdin.")
+    ] = None,
+) -> None:
+    """Compare the coordinator with rota.model, step by step, on random runs of the classic and then of the consumer
+    protocol, until one of them fails. --steps is the number for each protocol.
+
+    \b
+    Examples:
+      rota check differential --steps 100000 --seed 7
+      rota check differential --protocol consumer --quick
+      rota check differential --replay failed.txt
+    """
+    if protocol is not None and protocol not in DIFFERENTIAL.protocols:
+        fail(MISUSED, f"--protocol is `{protocol}`: give classic or consumer")
+    if recorded is not None:
+        end([_replayed(recorded)], [], as_json)
+    reports: list[Report] = []
+    for name in [protocol] if protocol else DIFFERENTIAL.protocols:
+        asked = replace(effort(quick, seed, steps, jobs), protocol=name)
+        reports.append(checked("differential", DIFFERENTIAL.run, asked, reports))
+        if not reports[-1].ok:
+            break
+    end(reports, [], as_json)
+
+
+def _replayed(path: Path) -> Report:
+    try:
+        report: Report = importlib.import_module(DIFFERENTIAL.module).replay(
+            sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        )
+        return report
+    except OSError as error:
+        fail(MISUSED, f"--replay is `{path}`: {error.strerror}")
+    except (ValueError, SyntaxError, TypeError):
+        fail(MISUSED, f"--replay is `{path}`: no run; `rota check differential` prints one for each difference")
 
 
 @app.command("exploration")

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 @dataclass(frozen=True)
 class Effort:
     """How much is asked for. `steps` is for engines that take steps, `states` for the one that visits states, None
-    leaves their number to them; `seed` is for those that choose.
+    leaves their number to them; `seed` is for those that choose, `protocol` for the random walk.
     """
 
     quick: bool = False
@@ -29,6 +29,7 @@ class Effort:
     steps: int | None = None
     processes: int = field(default_factory=lambda: os.cpu_count() or 1)
     states: int | None = None
+    protocol: str = "classic"
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class Engine:
     name: str
     checks: str
     module: str
+    protocols: tuple[str, ...] = ("classic",)
+    """What `Effort.protocol` may be: the engine takes one in each run."""
 
     def missing(self) -> str | None:
         """What has to be installed first, if anything."""

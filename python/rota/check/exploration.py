@@ -49,7 +49,7 @@ def run(effort: Effort, progress: Progress) -> Report:
 
 def played(text: str) -> str:
     """The steps of a transcript, with what the core does in each of them; a step that a client could not take, such as
-    one with an id that nobody was told, is a comment.
+    one with an id that was never issued, is a comment.
     """
     lines = text.splitlines()
     start = lines.index("---") + 1

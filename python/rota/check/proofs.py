@@ -31,28 +31,26 @@ def run(effort: Effort, progress: Progress, fresh: bool = False) -> Report:
 
 def report(results: list[dict[str, Any]], quick: bool, seconds: float) -> Report:
     """Figures and failures of the results of all jobs."""
-    from rota.specs.jobs import specification
+    from rota.specs.protocols import protocols
 
     proofs = [result for result in results if result["kind"] != "mutant"]
     bugs = [result for result in results if result["kind"] == "mutant"]
     bad = [result for result in proofs if result["verdict"] not in ("proved", "framed")]
     survivors = [bug["name"] for bug in bugs if not bug["breaks"]]
     slowest = max(proofs, key=lambda result: float(result["seconds"]))
-    spec = specification()
+    properties = [prop for each in protocols().values() for prop in each.spec.properties.values()]
     figures: dict[str, int | float | str] = {
         "obligations": len(proofs),
         "proved": len(proofs) - len(bad),
-        "actions": len(spec.actions),
-        "properties": sum(not prop.auxiliary for prop in spec.properties.values()),
-        "auxiliary": sum(prop.auxiliary for prop in spec.properties.values()),
+        "actions": sum(len(each.spec.actions) for each in protocols().values()),
+        "properties": sum(not prop.auxiliary for prop in properties),
+        "auxiliary": sum(prop.auxiliary for prop in properties),
     }
     needed = {result["claim"] for result in proofs if result["kind"] == "necessity" and result["verdict"] == "proved"}
     if not quick:
         figures["planted bugs found"] = f"{len(bugs) - len(survivors)} of {len(bugs)}"
         needed |= {bug["breaks"][0] for bug in bugs if len(bug["breaks"]) == 1}
-    unneeded = [
-        prop.name for prop in spec.properties.values() if (prop.auxiliary or not quick) and prop.name not in needed
-    ]
+    unneeded = [prop.name for prop in properties if (prop.auxiliary or not quick) and prop.name not in needed]
     figures["slowest"] = f"{slowest['seconds']:.1f} s ({slowest['claim'] or slowest['kind']}: {slowest['action']})"
     failures = [
         f"{result['verdict']}: {result['kind']} {result['claim']} {result['action']}\n{result['shown']}".rstrip()

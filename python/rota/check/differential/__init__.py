@@ -1,1 +1,1 @@
-"""The core and the model in lock-step."""
+"""The core and the model in lockstep."""

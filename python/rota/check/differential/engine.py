@@ -1,15 +1,19 @@
-"""The engine `differential`: seeded runs of core and model in lock-step, and the smallest witness of a difference."""
+"""The engine `differential`: seeded runs of core and model in lockstep, and the smallest witness of a difference."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
-from rota.check.differential import volume, witness
+from rota.check.differential import recording, volume, witness
+from rota.check.differential.cells import Reached
+from rota.check.differential.walks import WALKS
 from rota.check.engines import Effort, Progress, Report, each
 
 STEPS, STEPS_QUICKLY = 1_000_000, 20_000
 RUNS_AT_A_TIME = 20
+NAMES = {"classic": "differential", "consumer": "differential/consumer"}
 # How many failed runs are shortened, to print the smallest.
 FAILURES_MAX = 8
 
@@ -18,11 +22,15 @@ def run(effort: Effort, progress: Progress) -> Report:
     """Runs with consecutive seeds, from `effort.seed` on, until there are so many steps or a few of them failed."""
     began = time.perf_counter()
     wanted = effort.steps or (STEPS_QUICKLY if effort.quick else STEPS)
+    walk = WALKS[effort.protocol]
     runs = steps = 0
     failures: list[volume.Failure] = []
-    for done, taken, failed in each(_runs, _jobs(effort.seed, wanted), effort.processes):
+    reached = Reached()
+    work = partial(_runs, walk=effort.protocol)
+    for done, taken, failed, seen in each(work, _jobs(effort.seed, wanted), effort.processes):
         runs, steps = runs + done, steps + taken
         failures += failed
+        reached.add(seen)
         progress(min(steps, wanted), wanted, "steps")
         if len(failures) >= FAILURES_MAX:
             break
@@ -35,7 +43,12 @@ def run(effort: Effort, progress: Progress) -> Report:
     }
     if failures:
         figures["failed runs"] = len(failures)
-    return Report("differential", not failures, seconds, figures, _smallest(failures))
+    found = _smallest(failures)
+    if walk.situations:
+        figures |= {"cells": len(reached.cells), "situations": f"{len(reached.situations)} of {len(walk.situations)}"}
+        if not failures and steps >= STEPS_QUICKLY:
+            found += [f"never reached in {steps:,} steps: {name}" for name in reached.unseen]
+    return Report(NAMES[walk.name], not found, seconds, figures, found)
 
 
 def _jobs(first: int, steps: int) -> Iterator[range]:
@@ -44,13 +57,28 @@ def _jobs(first: int, steps: int) -> Iterator[range]:
     return (range(seed, min(seed + RUNS_AT_A_TIME, last)) for seed in range(first, last, RUNS_AT_A_TIME))
 
 
-def _runs(seeds: range) -> tuple[int, int, list[volume.Failure]]:
-    """How many runs, how many steps, and what failed."""
-    outcomes = [volume.run(seed) for seed in seeds]
-    return len(outcomes), sum(steps for steps, _ in outcomes), [failure for _, failure in outcomes if failure]
+def _runs(seeds: range, walk: str) -> tuple[int, int, list[volume.Failure], Reached]:
+    """How many runs, how many steps, what failed, and what was reached."""
+    reached = Reached()
+    wanted = reached if WALKS[walk].situations else None
+    outcomes = [volume.run(seed, walk=WALKS[walk], reached=wanted) for seed in seeds]
+    failures = [failure for _, failure in outcomes if failure]
+    return len(outcomes), sum(steps for steps, _ in outcomes), failures, reached
 
 
 def _smallest(failures: list[volume.Failure]) -> list[str]:
     """The failure that the fewest steps show, in words and as a transcript."""
     found = min(map(volume.shorten, failures[:FAILURES_MAX]), key=lambda failure: len(failure.steps), default=None)
-    return [f"{found.error}\n\n{witness.transcript(found.config, found.steps)}".rstrip()] if found else []
+    if found is None:
+        return []
+    shown = recording.text(found) if found.is_consumers else witness.transcript(found.config, found.steps)
+    return [f"{found.error}\n\n{shown}".rstrip()]
+
+
+def replay(lines: str) -> Report:
+    """Play a recorded run, and report where core and model differ. Raises ValueError for text that is no run."""
+    began = time.perf_counter()
+    config, steps = recording.read(lines)
+    error = volume.error_of(config, steps)
+    figures: dict[str, int | float | str] = {"steps": len(steps)}
+    return Report("differential", error is None, time.perf_counter() - began, figures, [error] if error else [])

@@ -7,6 +7,7 @@ where volume counts.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -88,8 +89,8 @@ SPANS_MS = (0, 1, 999, 5_000, 9_999, 3_000, 30_000, 300_000, 2_000_000)
 METADATA = (None, "", "m", "moo", "m" * 4, "\U0001f600" * 2, "x" * 4_097)
 
 
-class Maker:
-    """Makes steps for one run."""
+class Chooser(ABC):
+    """Makes the steps of one run that every protocol has: time, the ends of appends, crashes."""
 
     def __init__(self, lockstep: Both, choices: Choices) -> None:
         self.lockstep, self.choices = lockstep, choices
@@ -105,11 +106,6 @@ class Maker:
         """The first of them in about half of all cases."""
         return self.pick((*(options[0] for _ in options), *options))
 
-    def group(self) -> Group | None:
-        """One that exists."""
-        groups = [group for _, group in sorted(self.lockstep.state.groups.items())]
-        return self.pick(groups) if groups else None
-
     def name(self, member_id: str) -> str:
         """The id as steps write it."""
         tickets = [ticket for ticket, minted in self.lockstep.minted.items() if minted == member_id]
@@ -120,12 +116,53 @@ class Maker:
         options = ["", *(f"@{ticket}" for ticket in list(self.lockstep.minted)[-8:]), "nobody-1"]
         return self.pick(options)
 
-    def instance(self) -> str | None:
-        return self.pick((None, None, "a", "b", ""))
-
     def ask(self, actor: str, request: model.Request) -> Ask:
         self.ticket += 1
         return Ask(self.ticket, actor, request)
+
+    @abstractmethod
+    def onward(self) -> Step:
+        """What the groups need next."""
+
+    # ---- time and the log
+
+    def to_deadline(self) -> Step:
+        """To a deadline, or a little before or after it."""
+        deadlines = sorted({timer.deadline_ms for timer in self.lockstep.state.timers})
+        left_ms = [at_ms - self.lockstep.now_ms for at_ms in deadlines if at_ms >= self.lockstep.now_ms]
+        if not left_ms:
+            return Pass(self.pick(SPANS_MS), True)
+        span_ms = self.pick(left_ms[:3]) + self.pick((0, -1, 1))
+        return Pass(max(span_ms, 0), self.pick((True, False)))
+
+    def some_time(self) -> Step:
+        return Pass(self.pick(SPANS_MS), self.pick((True, False)))
+
+    def end_well(self) -> Step:
+        return End(self.pick((0, 0, 0, -1)), None) if self.lockstep.in_flight else self.onward()
+
+    def end_badly(self) -> Step:
+        return End(self.pick((0, 0, -1)), self.pick(ERRORS)) if self.lockstep.in_flight else self.onward()
+
+    def end_of_service(self) -> Step:
+        """A crash, a handover, or a log that cannot be read."""
+        if self.lockstep.state.phase == "Loading":
+            return LoadFails()
+        kept = self.pick((0, 1, 2))
+        steps: tuple[Step, ...] = (Crash(kept), HandOver(kept))
+        return self.pick(steps)
+
+
+class Maker(Chooser):
+    """Makes steps with the classic protocol."""
+
+    def group(self) -> Group | None:
+        """One that exists."""
+        groups = [group for _, group in sorted(self.lockstep.state.groups.items())]
+        return self.pick(groups) if groups else None
+
+    def instance(self) -> str | None:
+        return self.pick((None, None, "a", "b", ""))
 
     # ---- raw requests
 
@@ -360,26 +397,6 @@ class Maker:
         if group is None or not group.pending:
             return self.newcomer()
         return self.ask("a", model.LeaveGroup(group.group_id, ((self.name(self.pick(group.pending)), None),)))
-
-    # ---- time and the log
-
-    def to_deadline(self) -> Step:
-        """To a deadline, or a little before or after it."""
-        deadlines = sorted({timer.deadline_ms for timer in self.lockstep.state.timers})
-        left_ms = [at_ms - self.lockstep.now_ms for at_ms in deadlines if at_ms >= self.lockstep.now_ms]
-        if not left_ms:
-            return Pass(self.pick(SPANS_MS), True)
-        span_ms = self.pick(left_ms[:3]) + self.pick((0, -1, 1))
-        return Pass(max(span_ms, 0), self.pick((True, False)))
-
-    def some_time(self) -> Step:
-        return Pass(self.pick(SPANS_MS), self.pick((True, False)))
-
-    def end_well(self) -> Step:
-        return End(self.pick((0, 0, 0, -1)), None) if self.lockstep.in_flight else self.onward()
-
-    def end_badly(self) -> Step:
-        return End(self.pick((0, 0, -1)), self.pick(ERRORS)) if self.lockstep.in_flight else self.onward()
 
     def catastrophe(self) -> Step:
         if self.lockstep.state.phase == "Loading":

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from rota import model
 from rota.model import Group, State
+from rota.model.consumer.write import REBALANCE, SESSION
 from rota.model.state import UNGROUPED_TIMERS, Promise
 
 EDGES = {
@@ -81,7 +82,8 @@ def _group(s: State, group: Group) -> Iterator[str]:
 
 
 def _timers(s: State, group: Group) -> Iterator[str]:
-    own = [t for t in s.timers if t.group_id == group.group_id and t.kind not in UNGROUPED_TIMERS]
+    others = (*UNGROUPED_TIMERS, SESSION, REBALANCE)
+    own = [t for t in s.timers if t.group_id == group.group_id and t.kind not in others]
     armed = [timer.kind for timer in own if not timer.name]
     joining = [kind for kind in armed if kind in ("Join", "InitialDelay")]
     if len(joining) != (group.state == "PreparingRebalance" and not group.held):
@@ -92,9 +94,9 @@ def _timers(s: State, group: Group) -> Iterator[str]:
         if deadline(s, "Pending", group.group_id, member_id) is None:
             yield f"S19: pending {member_id} has no timer"
     names = {timer.name for timer in own if timer.name}
-    strangers = names - {member.member_id for member in group.members} - set(group.pending)
-    if strangers:
-        yield f"S19: timers of {strangers}"
+    unknown = names - {member.member_id for member in group.members} - set(group.pending)
+    if unknown:
+        yield f"S19: timers of {unknown}"
 
 
 def check_step(before: State, event: model.Event, after: State, effects: tuple[model.Effect, ...]) -> list[str]:
@@ -119,7 +121,7 @@ def _told(s: State, effect: model.Effect) -> Iterator[str]:
     if isinstance(effect, model.JoinAnswer) and effect.error == "NONE":
         leads = effect.member_id == effect.leader
         if bool(effect.members) != leads:
-            yield f"S9: {effect.member_id} is told {len(effect.members)} members, the leader being {effect.leader}"
+            yield f"S9: {effect.member_id} gets {len(effect.members)} members, but the leader is {effect.leader}"
     group = s.groups.get(effect.group_id) if isinstance(effect, model.DescribeAnswer) else None
     if group is not None and not group.durable and isinstance(effect, model.DescribeAnswer) and effect.state != "Dead":
         yield f"S26: {effect.group_id} is described before it is durable"

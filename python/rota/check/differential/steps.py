@@ -68,7 +68,22 @@ class DeleteTopics:
     topics: tuple[str, ...]
 
 
-Step = Ask | Pass | End | Crash | HandOver | Loaded | LoadFails | DeleteTopics
+@dataclass(frozen=True)
+class ChangeTopics:
+    """The cluster has these topics now: (name, partitions). One that comes again after it was gone gets a new id."""
+
+    topics: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A consumer group gets its own settings: (Kafka's name, milliseconds)."""
+
+    group_id: str
+    settings: tuple[tuple[str, int], ...]
+
+
+Step = Ask | Pass | End | Crash | HandOver | Loaded | LoadFails | DeleteTopics | ChangeTopics | Settings
 
 
 def resolved(request: model.Request, minted: Mapping[int, str]) -> model.Request:
@@ -88,6 +103,8 @@ def with_ids(request: model.Request, rename: Callable[[str], str]) -> model.Requ
             return replace(request, member_id=rename(request.member_id), assignments=assignments)
         case model.LeaveGroup():
             return replace(request, members=tuple((rename(member_id), i) for member_id, i in request.members))
-        case model.JoinGroup() | model.Heartbeat() | model.OffsetCommit():
+        case model.JoinGroup() | model.Heartbeat() | model.OffsetCommit() | model.ConsumerGroupHeartbeat():
+            return replace(request, member_id=rename(request.member_id))
+        case model.OffsetFetch() if request.member_id is not None:
             return replace(request, member_id=rename(request.member_id))
     return request

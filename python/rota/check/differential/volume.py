@@ -6,11 +6,13 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rota.check.differential.generators import CONFIGS, MAKERS, Maker
+from rota.check.differential.cells import Reached
 from rota.check.differential.lockstep import Difference, Lockstep
 from rota.check.differential.steps import Loaded, Step
+from rota.check.differential.walks import CLASSIC, Walk
 
 STEPS_OF_A_RUN = 60
+PROTOCOLS = "group.coordinator.rebalance.protocols"
 
 
 class Seeded:
@@ -28,29 +30,39 @@ class Seeded:
 class Failure:
     """A run that failed: its settings, its steps, and how."""
 
-    config: Mapping[str, int]
+    config: Mapping[str, int | str]
     steps: list[Step]
     error: str
 
+    @property
+    def is_consumers(self) -> bool:
+        """Whether the walk was one with the newer protocol."""
+        return PROTOCOLS in self.config
 
-def run(seed: int, length: int = STEPS_OF_A_RUN) -> tuple[int, Failure | None]:
-    """One run: how many steps it took, and what it found."""
+
+def run(
+    seed: int, length: int = STEPS_OF_A_RUN, walk: Walk = CLASSIC, reached: Reached | None = None
+) -> tuple[int, Failure | None]:
+    """One run: how many steps it took, and what it found. `reached` gets what the walk reached."""
     choices = Seeded(seed)
-    config = CONFIGS[choices.index(len(CONFIGS))]
-    lockstep = Lockstep(config)
-    maker = Maker(lockstep, choices)
-    makers = [each for each, weight in MAKERS.items() for _ in range(weight)]
+    config = walk.configs[choices.index(len(walk.configs))]
+    lockstep = Lockstep(config, reached)
+    maker = walk.maker(lockstep, choices)
+    makers = [each for each, weight in walk.makers.items() for _ in range(weight)]
     steps: list[Step] = []
-    for _ in range(length):
-        loading = lockstep.state.phase == "Loading" and choices.index(3) == 0
-        steps.append(Loaded() if loading else makers[choices.index(len(makers))](maker))
+    for at in range(length):
+        if at < len(walk.opening):
+            steps.append(walk.opening[at])
+        else:
+            loading = lockstep.state.phase == "Loading" and choices.index(3) == 0
+            steps.append(Loaded() if loading else makers[choices.index(len(makers))](maker))
         error = _played(lockstep, steps[-1])
         if error is not None:
             return len(steps), Failure(config, steps, error)
     return length, None
 
 
-def error_of(config: Mapping[str, int], steps: Sequence[Step]) -> str | None:
+def error_of(config: Mapping[str, int | str], steps: Sequence[Step]) -> str | None:
     """How these steps fail, if they do."""
     lockstep = Lockstep(config)
     errors = (_played(lockstep, step) for step in steps)

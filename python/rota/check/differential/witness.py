@@ -17,7 +17,9 @@ from rota.transcript.player import Player
 from rota.transcript.text import Step as Line
 
 
-def transcript(config: Mapping[str, int], steps: Sequence[Step], title: str = "what core and model disagree on") -> str:
+def transcript(
+    config: Mapping[str, int | str], steps: Sequence[Step], title: str = "what core and model disagree on"
+) -> str:
     """The text of a transcript whose only section plays these steps."""
     settings = " ".join(f"{name}={value}" for name, value in config.items())
     lines = [f"# {title}", "rows", "doc", *([f"config {settings}"] if settings else []), "---", f"--- later: {title}"]

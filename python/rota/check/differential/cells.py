@@ -1,0 +1,223 @@
+"""What the walk with the newer protocol reaches: cells of state, request, identity, epoch and owned partitions, and the
+named situations. A run of some length has to see each of them at least once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rota import model
+from rota.model.consumer.data import IS_AWAY, LEAVES, UNRELEASED, UNREVOKED, Group, Member, holder
+from rota.model.consumer.queue import is_writing
+from rota.model.consumer.write import REBALANCE, SESSION
+
+Cell = tuple[str, str, str, str, str]
+Effects = Sequence[model.Effect]
+GROUP_STATES = ("none", "classic", "Empty", "Assigning", "Reconciling", "Stable")
+
+
+def cell_of(s: model.State, request: model.Request) -> Cell | None:
+    """The cell of a heartbeat: states of group and member, kind of request, identity, epoch, owned partitions."""
+    if not isinstance(request, model.ConsumerGroupHeartbeat) or s.phase != "Active":
+        return None
+    group = s.consumers.get(request.group_id)
+    state = group.state if group else "classic" if request.group_id in s.groups else "none"
+    member = group.members.get(request.member_id) if group else None
+    return (
+        f"{state}/{_state(member)}",
+        _kind(request),
+        _identity(group, request),
+        _epoch(member, request),
+        _owned(member, request),
+    )
+
+
+def _state(member: Member | None) -> str:
+    if member is None:
+        return "-"
+    return "away" if member.epoch == IS_AWAY else member.state
+
+
+def _kind(r: model.ConsumerGroupHeartbeat) -> str:
+    if r.member_epoch <= 0:
+        return {0: "join", LEAVES: "leave", IS_AWAY: "away"}.get(r.member_epoch, "invalid")
+    changes = r.subscribed_topic_names is not None or r.server_assignor is not None
+    return "change" if changes else "beat"
+
+
+def _identity(group: Group | None, r: model.ConsumerGroupHeartbeat) -> str:
+    if r.instance_id is None:
+        return "dynamic"
+    static = holder(group, r.instance_id) if group else None
+    if static is None:
+        return "new instance"
+    if static.member_id == r.member_id:
+        return "own instance"
+    return "instance away" if static.epoch == IS_AWAY else "instance of another"
+
+
+def _epoch(member: Member | None, r: model.ConsumerGroupHeartbeat) -> str:
+    if member is None or r.member_epoch <= 0:
+        return "-"
+    if r.member_epoch == member.epoch:
+        return "current"
+    if r.member_epoch == member.previous:
+        return "previous"
+    return "ahead" if r.member_epoch > member.epoch else "stale"
+
+
+def _owned(member: Member | None, r: model.ConsumerGroupHeartbeat) -> str:
+    if r.topic_partitions is None:
+        return "null"
+    owned, mine = set(r.topic_partitions), set(member.assigned) if member else set()
+    if not owned:
+        return "none"
+    if owned == mine:
+        return "exact"
+    return "less" if owned < mine else "more"
+
+
+def _answers(effects: Effects, error: str) -> bool:
+    return any(isinstance(e, model.ConsumerHeartbeatAnswer) and e.error == error for e in effects)
+
+
+def _asked(event: model.Event, kind: type) -> bool:
+    return isinstance(event, model.Submit) and isinstance(event.request, kind)
+
+
+def _members(s: model.State) -> dict[tuple[str, str], Member]:
+    return {(g.group_id, m.member_id): m for g in s.consumers.values() for m in g.members.values()}
+
+
+def _moved(before: model.State, after: model.State, old: str, new: str) -> bool:
+    """A member went from one state to another."""
+    then = _members(before)
+    return any(at in then and then[at].state == old != m.state == new for at, m in _members(after).items())
+
+
+def _expired(before: model.State, after: model.State, event: model.Event, kind: str) -> bool:
+    """A timer of this kind was due, and its member is gone."""
+    due = {(t.group_id, t.name) for t in before.timers if t.kind == kind and t.deadline_ms <= after.now_ms}
+    return isinstance(event, model.Advance) and bool(due & (set(_members(before)) - set(_members(after))))
+
+
+def _replaced(before: model.State, after: model.State) -> bool:
+    """An instance id has another member."""
+    owners = {(at[0], m.instance_id): at[1] for at, m in _members(before).items() if m.instance_id}
+    return any(owners.get((at[0], m.instance_id), at[1]) != at[1] for at, m in _members(after).items() if m.instance_id)
+
+
+def _undone(before: model.State, event: model.Event) -> bool:
+    failed = isinstance(event, model.Appended) and event.error is not None
+    return failed and any(is_writing(before, group_id) for group_id in before.consumers)
+
+
+def _commit(effects: Effects, event: model.Event, error: str) -> bool:
+    if not (_asked(event, model.OffsetCommit) and isinstance(event, model.Submit)):
+        return False
+    return any(isinstance(e, model.CommitAnswer) and any(p.error == error for p in e.partitions) for e in effects)
+
+
+def _older_commit(before: model.State, event: model.Event, effects: Effects) -> bool:
+    """A commit with an older epoch is stored."""
+    if not isinstance(event, model.Submit) or not isinstance(event.request, model.OffsetCommit):
+        return False
+    request = event.request
+    group = before.consumers.get(request.group_id or "")
+    member = group.members.get(request.member_id) if group else None
+    older = member is not None and 0 <= request.generation < member.epoch
+    return older and any(isinstance(e, model.Append) for e in effects)
+
+
+def _retried(before: model.State, event: model.Event, effects: Effects) -> bool:
+    """A heartbeat with the previous epoch is accepted: the answer with the newer one was lost."""
+    if not isinstance(event, model.Submit) or not isinstance(event.request, model.ConsumerGroupHeartbeat):
+        return False
+    cell = cell_of(before, event.request)
+    return cell is not None and cell[3] == "previous" and not _answers(effects, "FENCED_MEMBER_EPOCH")
+
+
+def _deleted(before: model.State, after: model.State, event: model.Event) -> bool:
+    ended = isinstance(event, model.Appended) and event.error is None
+    return ended and bool({f.group_id for f in before.appends if not f.late} - set(after.consumers) - {""})
+
+
+def _loaded(after: model.State, event: model.Event, state: str) -> bool:
+    return isinstance(event, model.Loaded) and any(m.state == state for m in _members(after).values())
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One event with the states around it and its effects."""
+
+    before: model.State
+    event: model.Event
+    after: model.State
+    effects: Effects
+
+
+Sight = Callable[[Seen], bool]
+SOMETIMES: dict[str, Sight] = {
+    "a member has to revoke": lambda w: any(
+        _moved(w.before, w.after, old, UNREVOKED) for old in ("STABLE", UNRELEASED)
+    ),
+    "a revocation is acknowledged": lambda w: _moved(w.before, w.after, UNREVOKED, "STABLE"),
+    "acknowledged, and waits for others": lambda w: _moved(w.before, w.after, UNREVOKED, UNRELEASED),
+    "the last partition is released": lambda w: _moved(w.before, w.after, UNRELEASED, "STABLE"),
+    "a group is Assigning": lambda w: any(g.state == "Assigning" for g in w.after.consumers.values()),
+    "a group is Empty": lambda w: any(g.state == "Empty" for g in w.after.consumers.values()),
+    "a static member is replaced": lambda w: _replaced(w.before, w.after),
+    "an instance is in use": lambda w: _answers(w.effects, "UNRELEASED_INSTANCE_ID"),
+    "an instance is fenced": lambda w: _answers(w.effects, "FENCED_INSTANCE_ID"),
+    "an epoch is fenced": lambda w: _answers(w.effects, "FENCED_MEMBER_EPOCH"),
+    "a lost answer is asked for again": lambda w: _retried(w.before, w.event, w.effects),
+    "a group is full": lambda w: _answers(w.effects, "GROUP_MAX_SIZE_REACHED"),
+    "an assignor is unknown": lambda w: _answers(w.effects, "UNSUPPORTED_ASSIGNOR"),
+    "a session ends": lambda w: _expired(w.before, w.after, w.event, SESSION),
+    "a rebalance timeout ends": lambda w: _expired(w.before, w.after, w.event, REBALANCE),
+    "a timer waits for an append": lambda w: any(isinstance(q.what, tuple) for q in w.after.queue),
+    "a request waits for an append": lambda w: len(w.after.queue) > len(w.before.queue),
+    "a request waits too long": lambda w: (
+        isinstance(w.event, model.Advance) and len(w.after.queue) < len(w.before.queue)
+    ),
+    "an append fails": lambda w: _undone(w.before, w.event),
+    "an append fails, and others wait": lambda w: _undone(w.before, w.event) and bool(w.before.queue),
+    "a commit is stale": lambda w: _commit(w.effects, w.event, "STALE_MEMBER_EPOCH"),
+    "a commit of an older epoch is stored": lambda w: _older_commit(w.before, w.event, w.effects),
+    "a commit is of no member": lambda w: _commit(w.effects, w.event, "UNKNOWN_MEMBER_ID"),
+    "a group is deleted": lambda w: _deleted(w.before, w.after, w.event),
+    "a revoking member is loaded": lambda w: _loaded(w.after, w.event, UNREVOKED),
+    "an unreleased member is loaded": lambda w: _loaded(w.after, w.event, UNRELEASED),
+    "offsets of a subscribed topic stay": lambda w: any(
+        isinstance(y, model.OffsetDeleteAnswer) and any(p.error == "GROUP_SUBSCRIBED_TO_TOPIC" for p in y.partitions)
+        for y in w.effects
+    ),
+}
+
+
+@dataclass
+class Reached:
+    """Cells and situations that a walk has reached, with how often."""
+
+    cells: Counter[Cell] = field(default_factory=Counter)
+    situations: Counter[str] = field(default_factory=Counter)
+
+    def note(self, before: model.State, event: model.Event, after: model.State, effects: Effects) -> None:
+        """One event."""
+        cell = cell_of(before, event.request) if isinstance(event, model.Submit) else None
+        if cell is not None:
+            self.cells[cell] += 1
+        seen = Seen(before, event, after, effects)
+        self.situations.update(name for name, holds in SOMETIMES.items() if holds(seen))
+
+    def add(self, other: Reached) -> None:
+        """What another walk has reached."""
+        self.cells.update(other.cells)
+        self.situations.update(other.situations)
+
+    @property
+    def unseen(self) -> list[str]:
+        """Situations that never came."""
+        return [name for name in SOMETIMES if not self.situations[name]]

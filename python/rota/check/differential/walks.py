@@ -1,0 +1,37 @@
+"""The two protocols that the random walk can take: what its runs begin with, and how their steps are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rota.check.differential import consumer_generators, generators
+from rota.check.differential.cells import SOMETIMES
+from rota.check.differential.steps import Step
+
+
+@dataclass(frozen=True)
+class Walk:
+    """`makers` are methods of the class `maker`, as often as each should come; `opening` are the first steps,
+    `situations` what a long walk has to see.
+    """
+
+    name: str
+    maker: Callable[..., Any]
+    makers: Mapping[Callable[[Any], Step], int]
+    configs: Sequence[Mapping[str, int | str]]
+    opening: tuple[Step, ...] = ()
+    situations: Collection[str] = ()
+
+
+CLASSIC = Walk("classic", generators.Maker, generators.MAKERS, generators.CONFIGS)
+CONSUMER = Walk(
+    "consumer",
+    consumer_generators.ConsumerMaker,
+    consumer_generators.MAKERS,
+    consumer_generators.CONFIGS,
+    consumer_generators.OPENING,
+    SOMETIMES,
+)
+WALKS = {walk.name: walk for walk in (CLASSIC, CONSUMER)}
