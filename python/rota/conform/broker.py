@@ -73,7 +73,7 @@ class Broker:
         self.prefix = f"conform-{uuid.uuid4().hex[:8]}-"
         self._count = 0
         self._lock = threading.Lock()
-        #: held by whoever is using the group without a name
+        #: held by the row that uses the group without a name
         self.nameless = threading.Lock()
 
     def limits(self, within_s: float) -> Limits:
@@ -304,7 +304,7 @@ class Visit:
         return self.connect(client_id)
 
     def give_back(self, connection: Connection) -> None:
-        """Its answer has come."""
+        """Take back a connection whose request was answered."""
         self._free.append(connection)
 
     def settle(self, group_id: str) -> None:
@@ -322,7 +322,7 @@ class Visit:
 
     @contextlib.contextmanager
     def alone(self, steps: str) -> Iterator[None]:
-        """If these steps use the group without a name, which all rows share: delete it, and let nobody else use it."""
+        """If these steps use the group without a name, which all rows share: delete it, and lock it for this row."""
         if NAMELESS not in steps:
             yield
             return
@@ -333,7 +333,7 @@ class Visit:
             yield
 
     def close(self) -> None:
-        """Hang up on whoever still waits."""
+        """Close the connections that still wait."""
         for connection in self._all:
             connection.close()
 

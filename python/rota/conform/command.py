@@ -68,7 +68,7 @@ def conform(
         typer.Option(metavar="HOST:PORT", help="Compare with this broker instead of Apache Kafka's recorded answers."),
     ] = None,
     record: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Record the broker's answers in DIR, as NAME-VERSION.json.")
+        Path | None, typer.Option(metavar="FILE", help="Record the broker's answers in FILE, named NAME-VERSION.json.")
     ] = None,
     setting: Annotated[
         list[str] | None,

@@ -1,4 +1,4 @@
-"""What a broker said in a row, as it can be compared: without ids, moments, and orders that nobody promised."""
+"""What a broker said in a row, in comparable form: without ids, times, and orders that no broker promises."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _agree(one: str, other: str) -> bool:
 
 
 def leader_chosen(missing: Sequence[str], unexpected: Sequence[str]) -> bool:
-    """Whether all the difference is who leads, and so who is told the members: where the old leader is gone, Kafka
+    """Whether only the leader differs, and therefore the receiver of the members: where the old leader is gone, Kafka
     takes anybody (docs/protocol.md §21)."""
     others = [sorted(LEADER.sub("", line) for line in lines) for lines in (missing, unexpected)]
     return others[0] == others[1]

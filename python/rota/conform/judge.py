@@ -19,7 +19,7 @@ REFERENCE, OURS = "kafka-4.4.0", "rota"
 
 
 class Verdict(StrEnum):
-    """Of one row."""
+    """How the answers of a row compare with the reference."""
 
     SAME = "same"
     EXPLAINED = "explained"
@@ -30,7 +30,7 @@ class Verdict(StrEnum):
     NOT_SERVED = "not served"
     #: it parted from others on the way to what the row is about
     NOT_REACHED = "not reached"
-    #: nobody has recorded what Apache Kafka answers
+    #: there is no recording of Apache Kafka's answers
     NEW = "not recorded"
     LEFT_OUT = "left out"
 

@@ -45,7 +45,7 @@ class State:
     """One file: how the state is reached, who is who in it, and its cells.
 
     `has` names who fills the places of a column: leader, follower, pending, static, static-follower, replaced, and
-    `G`, the state's generation, which is relative to the newest that was told (`G`) or a number.
+    `G`, the state's generation, which is relative to the newest answered one (`G`) or a number.
     """
 
     path: Path
@@ -62,14 +62,14 @@ class State:
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The file name without suffix."""
         return self.path.stem
 
     def step_of(self, column: Column) -> str | None:
-        """The step of a column in this state; None if the state lacks somebody in it."""
+        """The step of a column in this state; None if the state lacks one of its members."""
         generation = self.has.get("G", "0")
         places = self.has | {"G": generation, "G-1": shift(generation, -1), "G+1": shift(generation, 1)}
-        places["plan"] = ",".join(places[who] for who in ("leader", "follower") if who in places)
+        places["plan"] = ",".join(places[role] for role in ("leader", "follower") if role in places)
         wanted = PLACE.findall(column.step)
         if not all(place in places for place in wanted):
             return None
@@ -180,7 +180,7 @@ def play(state: State, step: str, visit: Visit, known: Known) -> Evidence:
 
 
 def _let_settle(player: Player, state: State, subject: WireSubject) -> None:
-    """Until nobody waits who has no reason to."""
+    """Wait until only requests with a reason are parked."""
     until = time.monotonic() + subject.expected_within_s
     while time.monotonic() < until and {connection for connection, _ in player.tickets.values()} - set(state.waits):
         player.play(Step(0, "+0ms"))

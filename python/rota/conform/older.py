@@ -44,7 +44,7 @@ def _is_of(sync: Fields, offer: Offer) -> bool:
 
 
 def _join(fields: Fields) -> int:
-    """From v4 on, who has no id is told one and joins again."""
+    """From v4 on, a client without an id gets one and joins again."""
     return 0 if fields["member_id"] else WITH_PENDING_IDS
 
 

@@ -56,7 +56,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def as_json(results: Sequence[Result]) -> dict[str, Any]:
-    """Counts, and every row; what was said in full where the row is bad."""
+    """Counts, and every row; all answers of rows that failed."""
     counts = Counter(result.verdict.value for result in results)
     return {"counts": dict(sorted(counts.items())), "rows": [_row(result) for result in results]}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rota.conform.broker import Broker, Visit
 from rota.conform.said import Evidence, Said
 
-#: An answer that Apache Kafka keeps to itself (docs/departures.md, D1); whoever gives it gives it at once.
+#: An answer that Apache Kafka keeps to itself (docs/departures.md, D1); a broker that gives it gives it at once.
 SUPERSEDED = "< NOT_COORDINATOR"
 #: What is known of the answers: how many come by the end of each step is then waited for.
 Known = Sequence[Said] | None

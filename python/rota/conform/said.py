@@ -1,4 +1,4 @@
-"""What was said in a row: step by step, every answer that came."""
+"""The answers of a row, step by step."""
 
 from __future__ import annotations
 

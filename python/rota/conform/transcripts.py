@@ -120,7 +120,7 @@ def moments(steps: list[Step]) -> Iterator[Moment]:
         word = step.text.split()[0]
         if word not in NOT_SHOWN:
             answers: list[str] = []
-            if found and word.startswith("+") and found[-1].step.text.startswith("+"):  # nobody looks in between
+            if found and word.startswith("+") and found[-1].step.text.startswith("+"):  # no step in between
                 before = found.pop()
                 answers = before.expected
                 span_ms = duration_ms(before.step.text[1:]) + duration_ms(word[1:])

@@ -17,6 +17,8 @@ from rota.codec import Api, Fields, MalformedError, apis, read_answer, write_req
 Address = tuple[str, int]
 FRAME_BYTES_MAX = 16 << 20
 RECEIVED_BYTES = 65_536
+#: how a TLS listener answers plaintext
+TLS_ALERT = b"\x15\x03"
 EXCHANGES_MAX = 200
 #: no wait is longer in one piece, so that an interrupted run ends
 SLICE_S = 0.2
@@ -142,6 +144,8 @@ class Connection:
         if not 4 <= length <= FRAME_BYTES_MAX:
             shown = bytes(self.received[:64])
             self.trail.append(Exchange(self.client_id, "got", shown, "no frame"))
+            if shown.startswith(TLS_ALERT):
+                raise GarbledError("the broker wants TLS, which this command has not: use a plaintext listener")
             raise GarbledError(f"no answer begins with a length of {length}: {shown[:16]!r}")
         if len(self.received) < 4 + length:
             return None

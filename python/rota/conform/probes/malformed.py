@@ -81,7 +81,7 @@ PARSEABLE: dict[str, tuple[str, str, int, Values]] = {
     ),
     "find-empty": ("FindCoordinator of an empty key", "FindCoordinator", 2, lambda _: {"key": "", "key_type": 0}),
     "find-nothing": ("FindCoordinator of no key", "FindCoordinator", 4, lambda _: {"coordinator_keys": []}),
-    "leave-nobody": ("LeaveGroup of nobody", "LeaveGroup", 4, lambda talk: {"group_id": talk.group, "members": []}),
+    "leave-nobody": ("LeaveGroup of no member", "LeaveGroup", 4, lambda talk: {"group_id": talk.group, "members": []}),
     "software-name": (
         "ApiVersions with a name that is none", "ApiVersions", 3,
         lambda _: {"client_software_name": "two words!", "client_software_version": "1"},
@@ -127,7 +127,7 @@ PARSEABLE: dict[str, tuple[str, str, int, Values]] = {
 FRAMES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "rest-behind": ("a Heartbeat v3 with a byte too many", lambda: _heartbeat(3) + b"\0"),
     "cut-off": ("a Heartbeat v3 without its last byte", lambda: _heartbeat(3)[:-1]),
-    "unknown-tag": ("a Heartbeat v4 with a tagged field that nobody knows", lambda: _heartbeat(4)[:-1] + TAG_OF_NOBODY),
+    "unknown-tag": ("a Heartbeat v4 with an unknown tagged field", lambda: _heartbeat(4)[:-1] + TAG_OF_NOBODY),
     "unknown-tag-in-header": ("the same in the header", lambda: _tagged_header()),
     "null-member-id": (
         "a Heartbeat v3 whose member id is null", lambda: _bare(12, 3, b"\0\1g" + b"\0\0\0\1" + b"\xff\xff\xff\xff"),

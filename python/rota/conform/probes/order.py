@@ -13,7 +13,7 @@ from rota.conform.wire import SilentError
 
 #: How long nothing may come where nothing should.
 STILL_S = 0.4
-#: Two members, the first of which waits for the second: an initial delay would end first.
+#: Two members; the first waits for the second. An initial delay would end first.
 LONGEST_DELAY = (0.0, 1.5)
 
 
@@ -94,7 +94,7 @@ def _same_correlation_id(talk: Talk) -> None:
 
 
 def _parked_join(talk: Talk) -> dict[str, object]:
-    """b's JoinGroup waits for a, who is at work and does not rejoin; what b says of itself."""
+    """b's JoinGroup waits for a, which is alive and does not rejoin; what b reports."""
     talk.stable("a")
     asked = talk.joining("b")
     version = talk.version("JoinGroup", 5)

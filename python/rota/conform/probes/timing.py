@@ -161,9 +161,9 @@ def _rejoin(talk: Talk) -> None:
 
 def _meet(talk: Talk) -> None:
     version = talk.version("JoinGroup", 3)
-    for who in ("a", "b"):
-        talk.on(who).send(apis()["JoinGroup"], version, talk.joining(who))
-    told = [talk.on(who).answer(talk.patience_s) for who in ("a", "b")]
+    for name in ("a", "b"):
+        talk.on(name).send(apis()["JoinGroup"], version, talk.joining(name))
+    told = [talk.on(name).answer(talk.patience_s) for name in ("a", "b")]
     talk.show("a JoinGroup, b JoinGroup", f"generations {sorted(each['generation'] for each in told)}")
 
 
