@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from rota.audit import coverage, folds, opinion, tables, views
 from rota.audit.checks import CHECK_OF, CHECKS, FOUND, MODEL, OBSERVATION, OF_PARTITIONS, REPLAY, VIOLATION, Check
 from rota.audit.logs import JOURNAL, UNREADABLE, Part
+from rota.audit.names import instead_of
 from rota.audit.rows import ARROW_SCHEMA, SPARK_SCHEMA, rows_of
 from rota.audit.session import fit, fits_driver
 from rota.audit.verdict import Verdict
@@ -27,6 +28,10 @@ from rota.journal import JOURNAL_DIRECTORY
 TORN = "torn"
 UNREADABLE_SHOWN = 1_000
 FILES_PER_CORE = 4
+
+
+class NoGroupError(Exception):
+    """No group in the logs has the name that is asked about."""
 
 
 class Unreadable(NamedTuple):
@@ -87,7 +92,7 @@ class Audit:
 
 
 def nothing_of(parts: list[Part]) -> Audit:
-    """The audit of parts of which none can be read."""
+    """The audit of parts that cannot be read."""
     told = [Unreadable(part.log, part.partition, part.first_offset, UNREADABLE, part.trouble or "") for part in parts]
     return Audit(parts=len(parts), unreadable=told)
 
@@ -124,6 +129,10 @@ def verdict_of(check: Check, row: Row) -> Verdict:
     )
 
 
+# A group that a journal and the log of groups beside it have is one.
+GROUPS = f"""SELECT count(DISTINCT
+      CASE WHEN source = '{JOURNAL}' THEN regexp_replace(log, '/{JOURNAL_DIRECTORY}$', '') ELSE log END, `group`)
+    FROM rows WHERE `group` IS NOT NULL"""
 FOUND_SCHEMA = (
     "name string, place bigint, gid bigint, generation int, first_offset bigint, last_offset bigint,"
     " members array<string>, witness string"
@@ -184,7 +193,7 @@ def _difference(fold: folds.Fold, offset: int, *difference: Any) -> Verdict:
 
 
 def disagreeing(found: list[opinion.Opinion]) -> list[Verdict]:
-    """Where the model answers otherwise than a journal."""
+    """Where the model's answers differ from a journal."""
     return [_otherwise(each, *each.difference) for each in found if each.difference is not None]
 
 
@@ -254,9 +263,13 @@ def audit(
     try:
         views.define(spark, wanted.output, in_memory=in_driver)
         found.rows = all_rows.count()
-        found.groups = rows.select("log", "group").where("`group` IS NOT NULL").distinct().count()
+        found.groups = spark.sql(GROUPS).first()[0]  # type: ignore[index]  # an aggregate has one row
         troubles = all_rows.where(f"kind IN ('{UNREADABLE}', '{TORN}')").limit(UNREADABLE_SHOWN).collect()
         found.unreadable = [Unreadable(row.log, row.partition, row.offset, row.kind, row.note) for row in troubles]
+        # The group may be in what cannot be read.
+        if wanted.group is not None and not found.groups and not found.unreadable:
+            names = {row[0] for row in all_rows.select("group").where("`group` IS NOT NULL").distinct().collect()}
+            raise NoGroupError(f"no group matches --group `{wanted.group}`; {instead_of(wanted.group, names)}")
         sources = {part.source for part in parts}
         checks = [check for check in CHECKS if sources & set(check.sources)]
         found.verdicts += declared(spark, checks, progress)
@@ -305,7 +318,7 @@ class Merging:
 
 
 def merged(verdicts: list[Verdict]) -> list[Verdict]:
-    """Each finding once: what a journal and the log of groups beside it both show is told of the journal."""
+    """Each finding once: what a journal and the log of groups beside it both show is reported for the journal."""
 
     recorded: dict[tuple[Any, ...], list[int]] = {}
     for at, verdict in enumerate(verdicts):

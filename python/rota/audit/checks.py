@@ -192,13 +192,13 @@ OF_RECORDS = (
     ),
 )
 
-# ---- what only a journal shows: what was asked and what was told
+# ---- what only a journal shows: requests and answers
 
 OF_ANSWERS = (
     _check(
         "two leaders",
         "S1",
-        "two members were told that they lead one generation",
+        "two members got answers that name them leader of one generation",
         f"""SELECT place, gid, generation, min(offset) AS first_offset, max(offset) AS last_offset,
              collect_set(member) AS members, concat(count(DISTINCT member), ' leaders') AS witness
            FROM told_joins WHERE leader = member
@@ -209,7 +209,7 @@ OF_ANSWERS = (
     _check(
         "different answers",
         "S9",
-        "members of one round were told different generations, protocols or leaders",
+        "members of one round got different generations, protocols or leaders",
         """SELECT place, gid, max(generation) AS generation, offset AS first_offset,
              offset AS last_offset, collect_set(member) AS members,
              concat(count(DISTINCT generation), ' generations, ', count(DISTINCT protocol), ' protocols, ',
@@ -221,7 +221,7 @@ OF_ANSWERS = (
     _check(
         "generation told back",
         "S4",
-        "a member was told an older generation than somebody before",
+        "a member got an older generation than another member before",
         f"""SELECT place, gid, generation, greatest_offset AS first_offset, offset AS last_offset,
              array(member) AS members, concat('generation ', generation, ' after ', greatest) AS witness
            FROM (SELECT *, max(generation) OVER before AS greatest,
@@ -235,7 +235,7 @@ OF_ANSWERS = (
     _check(
         "list is not the group",
         "S34",
-        "a member was told to be in the generation and is not in its leader's list",
+        "a member is in the generation but not in its leader's list",
         """SELECT place, gid, generation, offset AS first_offset, offset AS last_offset,
              array(member) AS members, concat(member, ' is not listed') AS witness
            FROM told_joins SEMI JOIN listed USING (gid, offset)
@@ -245,7 +245,7 @@ OF_ANSWERS = (
     _check(
         "not relayed",
         "S11",
-        "a member was told another assignment than its leader gave for it",
+        "a member got another assignment than its leader gave for it",
         """SELECT t.place, t.gid, t.generation, t.offset AS first_offset,
              t.offset AS last_offset, array(first(t.member)) AS members,
              concat('told ', substr(hex(first(t.payload)), 1, 64)) AS witness
@@ -282,7 +282,7 @@ OF_ANSWERS = (
         "S15",
         "a commit of an older generation was accepted",
         f"""SELECT place, gid, generation, greatest_offset AS first_offset, offset AS last_offset,
-             array(member) AS members, concat('generation ', generation, ' while ', greatest, ' is told') AS witness
+             array(member) AS members, concat('generation ', generation, ' after ', greatest) AS witness
            FROM (SELECT *, max(told) OVER before AS greatest, max_by(offset, told) OVER before AS greatest_offset
                  FROM (SELECT *, CASE WHEN kind = 'answer' THEN generation END AS told FROM told_and_committed)
                  WINDOW before AS (PARTITION BY {LIFE} ORDER BY pos
@@ -302,7 +302,7 @@ OF_ANSWERS = (
     _check(
         "answer to a departed member",
         "S14",
-        "a member that had left was told that all is well",
+        "a member that had left was answered NONE",
         """SELECT place, gid, generation, gone_offset AS first_offset, offset AS last_offset,
              array(member) AS members, concat(how, ' at offset ', gone_offset) AS witness
            FROM accepted_of_departed WHERE api <> 'OffsetCommit' AND how <> 'replaced'""",
@@ -311,7 +311,7 @@ OF_ANSWERS = (
     _check(
         "replaced and not fenced",
         "S17",
-        "a static member that was replaced was told that all is well",
+        "a replaced static member was answered NONE",
         """SELECT place, gid, generation, gone_offset AS first_offset, offset AS last_offset,
              array(member) AS members, concat(how, ' at offset ', gone_offset) AS witness
            FROM accepted_of_departed WHERE how = 'replaced'""",
@@ -325,9 +325,10 @@ OF_ANSWERS = (
              min(offset) AS first_offset, max(offset) AS last_offset, array(first(asked.member)) AS members,
              concat(count(*), ' answers to the ', first(asked.api), ' at ', asked.offset) AS witness
            FROM (SELECT place, coalesce(asked.gid, gid) AS gid, generation, offset, asked, asked.pos AS asked_pos
-                 FROM answered WHERE asked IS NOT NULL)
+                 FROM tickets WHERE kind = 'answer' AND asked IS NOT NULL)
            SEMI JOIN (
-             SELECT place, asked.pos AS asked_pos FROM answered WHERE before_kind = 'answer' AND asked IS NOT NULL)
+             SELECT place, asked.pos AS asked_pos FROM tickets
+             WHERE kind = 'answer' AND before_kind = 'answer' AND asked IS NOT NULL)
              USING (place, asked_pos)
            GROUP BY place, gid, asked_pos, asked.offset""",
         ONLY_JOURNAL,
@@ -355,7 +356,7 @@ OF_ANSWERS = (
     _check(
         "silent and still there",
         "L3",
-        "a member was told that all is well although its session had long ended",
+        "a member was answered NONE although its session had long expired",
         """SELECT s.place, s.gid, s.generation, s.before_offset AS first_offset,
              s.offset AS last_offset, array(s.member) AS members,
              concat('silent for ', s.mono_ms - s.before_ms, ' ms, its session ends after ', s.session_timeout_ms)

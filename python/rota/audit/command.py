@@ -6,22 +6,29 @@ import json
 import re
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from rota.exits import MISUSED, fail
+from rota.audit.matrix import UNKNOWN
+from rota.exits import MISUSED, NOT_FOUND, complain, existing_directory, fail
+from rota.progress import Lines
+from rota.why.words import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rota.audit.audit import Audit, Unreadable, Wanted
+    from rota.audit.logs import Part
     from rota.audit.verdict import Verdict
 
 VERDICTS_SHOWN = 100
 WITNESS_LINES, WITNESS_WIDTH = 6, 200
+MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 Paths = Annotated[
@@ -42,6 +49,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; wit
 Follow = Annotated[bool, typer.Option("--follow", help="Audit new records as the logs grow, until Ctrl-C.")]
 Once = Annotated[bool, typer.Option("--once", help="With --follow: stop at the current end of the logs.")]
 Progress = Annotated[bool, typer.Option("--progress", help="Print the steps on stderr even if it is not a terminal.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print what Spark and Java write on stderr.")]
 Checkpoint = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="With --follow: directory for its progress (default OUTPUT/checkpoint)."),
@@ -68,7 +76,7 @@ def span_of(group: str | None, since: str | None, until: str | None) -> tuple[in
         try:
             re.compile(group)
         except re.error as error:
-            fail(MISUSED, f"--group is `{group}`: {error}")
+            fail(MISUSED, f"--group is `{group}`: not a regular expression: {error}")
     since_ms = None if since is None else instant_ms("--since", since)
     until_ms = None if until is None else instant_ms("--until", until)
     if since_ms is not None and until_ms is not None and since_ms > until_ms:
@@ -103,15 +111,16 @@ def checked_path(text: str) -> Path:
     return path
 
 
-def check_pattern(spark: SparkSession, group: str) -> None:
-    """End the command if Spark does not know the regular expression: it has Java's, which lack some of Python's."""
+def is_pattern(spark: SparkSession, group: str) -> bool:
+    """Whether Spark accepts the regular expression. Spark uses Java's, which lack some of Python's features."""
     from pyspark.errors import PySparkException
     from pyspark.sql.functions import lit
 
     try:
         spark.range(1).where(lit("").rlike(group)).collect()
     except PySparkException:
-        fail(MISUSED, f"--group is `{group}`: Java's regular expressions have no such thing")
+        return False
+    return True
 
 
 def told(verdict: Verdict) -> str:
@@ -145,13 +154,23 @@ def summary(found: Audit) -> list[str]:
     ]
     compared, snapshots = sum(fold.compared for fold in found.folds), sum(fold.snapshots for fold in found.folds)
     events, answers = sum(each.events for each in found.opinions), sum(each.answers for each in found.opinions)
-    unknown = sum(line.decided == "unknown" for line in found.coverage)
-    lines.append(f"{found.rows} rows of {found.groups} groups; {compared} events and {snapshots} states folded again")
+    audited = f"{counted(found.rows, 'row')} read, {counted(found.groups, 'group')} audited"
+    folded = f"{counted(compared, 'event')} and {counted(snapshots, 'whole state')} folded again"
+    lines.append(f"{audited}; {folded}")
     if events:
-        lines.append(f"the model was asked {events} of the events; {answers} answers compared")
-    lines.append(f"{len(found.violations)} violations, {len(found.observations)} observations")
-    lines.append(f"{len(found.coverage) - unknown} of {len(found.coverage)} invariants decided, {unknown} unknown")
+        lines.append(f"the model was asked {counted(events, 'event')}; {counted(answers, 'answer')} compared")
+    lines.append(findings(found))
+    invariants = {line.id for line in found.coverage}
+    decided = {line.id for line in found.coverage if line.decided != UNKNOWN}
+    if invariants:
+        unknown = len(invariants - decided)
+        lines.append(f"{len(decided)} of {counted(len(invariants), 'invariant')} decided, {unknown} unknown")
     return lines
+
+
+def findings(found: Audit) -> str:
+    """`1 violation, 0 observations`."""
+    return f"{counted(len(found.violations), 'violation')}, {counted(len(found.observations), 'observation')}"
 
 
 def as_json(found: Audit) -> str:
@@ -182,10 +201,12 @@ def audit(
     once: Once = False,
     checkpoint: Checkpoint = None,
     shows_progress: Progress = False,
+    verbose: Verbose = False,
 ) -> None:
     """Check logs of groups against the invariants: journals, and __consumer_offsets of rota or Kafka.
 
-    Exit code 0: no violation. 1: violations were found. 2: something could not be read; the rest was audited.
+    Exit code 0: no violation. 1: violations were found. 2: something could not be read; the rest was audited. 3: no
+    group matches --group.
     Needs Java 17 and `pip install 'rota[audit]'`. SPARK_DRIVER_MEMORY=4g sets the size of its heap.
 
     \b
@@ -198,43 +219,85 @@ def audit(
     if not follow and (once or checkpoint is not None):
         fail(MISUSED, "--once and --checkpoint need --follow")
     if follow and report is not None:
-        fail(MISUSED, "--report needs an end: it cannot be had with --follow")
+        fail(MISUSED, "--report needs an end: leave out --follow")
     from rota.audit import session
 
     span_of(group, since, until)
+    check_targets(master, output, report)
     directories = [checked_path(path) for path in paths]
     try:
         session.check_installed(follow)
     except session.MissingError as missing:
         fail(MISUSED, str(missing))
-    from rota.audit.audit import audit as run
     from rota.audit.audit import nothing_of
     from rota.audit.logs import parts_of
-    from rota.audit.report import write as write_report
-
-    def progress(step: str) -> None:
-        if shows_progress or sys.stderr.isatty():
-            typer.echo(f"rota: {step}", err=True)
 
     if follow:
         from rota.audit.follow.command import follow as run_on
 
         wanted = wanted_of(directories, group, since, until, output or Path(), False)
-        raise typer.Exit(run_on(wanted, master, checkpoint, output, as_json_, once))
+        raise typer.Exit(run_on(wanted, master, checkpoint, output, as_json_, once, verbose))
     with tempfile.TemporaryDirectory(prefix="rota-audit-") as scratch:
         keeps_tables = output is not None or report is not None
         wanted = wanted_of(directories, group, since, until, output or Path(scratch), keeps_tables)
         parts = parts_of(wanted.paths)
         if parts and all(part.trouble for part in parts):
             _end(nothing_of(parts), as_json_)  # Spark takes long to say the same
-        progress("starting Spark")
-        with session.started(master, sum(part.records for part in parts)) as spark:
-            if group is not None:
-                check_pattern(spark, group)
-            found = run(spark, wanted, parts, progress)
-            if report is not None:
-                write_report(spark, found, report)
+        records = sum(part.records for part in parts)
+        with (
+            _progress(shows_all=shows_progress or sys.stderr.isatty()) as progress,
+            session.started(master, records, is_quiet=not verbose) as spark,
+        ):
+            found = _found(spark, wanted, parts, report, progress)
     _end(found, as_json_)
+
+
+@contextmanager
+def _progress(*, shows_all: bool) -> Iterator[Callable[[str], None]]:
+    """Print each step, or now and then the one that runs. The first step begins here."""
+    first = "starting Spark"
+    if shows_all:
+        complain(first)
+        yield lambda step: complain(step) if step else None
+        return
+    with Lines() as say:
+        say(first)
+        yield say
+
+
+def _found(
+    spark: SparkSession, wanted: Wanted, parts: list[Part], report: Path | None, progress: Callable[[str], None]
+) -> Audit:
+    """Audit the parts, and write the report. Ends with exit code 3 if no group matches."""
+    from rota.audit import audit as auditing
+    from rota.audit.report import write as write_report
+
+    if wanted.group is not None and not is_pattern(spark, wanted.group):
+        progress("")
+        fail(MISUSED, f"--group is `{wanted.group}`: Java's regular expressions have no such thing")
+    try:
+        found = auditing.audit(spark, wanted, parts, progress)
+    except auditing.NoGroupError as error:
+        progress("")
+        fail(NOT_FOUND, str(error))
+    if report is not None:
+        write_report(spark, found, report)
+    return found
+
+
+def check_targets(master: str, output: Path | None, report: Path | None) -> None:
+    """Refuse, before Spark starts, what it could not use. Ends with exit code 2."""
+    if not MASTER.fullmatch(master):
+        fail(MISUSED, f"--master is `{master}`: give local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT")
+    if report is not None:
+        existing_directory(report.absolute().parent, "the directory of --report")
+        if report.is_dir():
+            fail(MISUSED, f"--report is `{report}`: it is a directory, give a file")
+    if output is not None:
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            fail(MISUSED, f"--output is `{output}`: {error.strerror}; give a directory that can be written")
 
 
 def _end(found: Audit, as_json_: bool) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What an audit could decide: for each log and each invariant who decided it, or why nobody could."""
+"""What an audit could decide: for each log and each invariant what decided it, or why nothing could."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Cause(NamedTuple):
     generation: int | None
     cause: str
     member: str
-    """Whose event that was, "" if nobody's."""
+    """The member that caused the event, or ""."""
     reason: str
     """What the client said about it."""
     began_ms: int
@@ -82,11 +82,11 @@ def fold(parts: list[Part]) -> Fold:
     first = parts[0]
     ranges = [(Path(part.path), part.start, part.end) for part in parts]
     try:
-        tally, differences, causes, damage = _rota.audit_replay(ranges, first.is_first)
+        counts, differences, causes, damage = _rota.audit_replay(ranges, first.is_first)
     except OSError as error:
         return Fold(first.log, first.partition, 0, 0, 0, 0, 0, 0, [], [], str(error))
     told = [Cause(first.log, *cause) for cause in causes]
-    return Fold(first.log, first.partition, *tally, differences, told, damage)
+    return Fold(first.log, first.partition, *counts, differences, told, damage)
 
 
 def _without_causes(folded: Fold) -> Fold:

@@ -77,7 +77,7 @@ def segments(directory: Path) -> list[tuple[int, Path]]:
         try:
             next_offset = max((row[3] for row in _rota.audit_ranges(path, base_offset, FILE_END)), default=base_offset)
         except OSError:
-            continue  # whoever reads it says so
+            continue  # its reader reports it
         for covered in [other for other in found if base_offset < other < next_offset]:
             del found[covered]
     return sorted(found.items())
@@ -138,7 +138,7 @@ def _parts_ahead(source: str, directory: Path, batches: list[Batch], part_bytes:
 
 
 def _due(before: list[Part], base_offset: int) -> int:
-    """The offset that is due where a segment begins. Of what is damaged to its end nobody knows how far it went."""
+    """The offset expected at the start of a segment. The end of a segment that is damaged to its end is not known."""
     if not before:
         return 0
     return before[-1].next_offset if before[-1].records else max(before[-1].next_offset, base_offset)
@@ -239,7 +239,11 @@ def nothing_in(path: Path) -> str | None:
         directories, _, troubles = _directories(path)
     except OSError:
         return None
-    return None if directories or troubles else f"`{path}` has no {OFFSETS_TOPIC} and no journal in it"
+    return (
+        None
+        if directories or troubles
+        else f"`{path}` has no {OFFSETS_TOPIC} and no journal in it: give a data directory"
+    )
 
 
 def parts_of(paths: list[Path], part_bytes: int = PART_BYTES) -> list[Part]:

@@ -28,6 +28,8 @@ SLOT_DIGITS = 8
 MINTED = re.compile(r"([0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{4})[0-9a-f]{8}")
 ENTROPY = re.compile(r'"entropy":([0-9]+)')
 SETTINGS = frozenset(setting.name for setting in fields(model.Config))
+# What these tell matters to groups of the newer protocol only.
+PASSED_OVER = frozenset({"Configured", "TopicsChanged", "GroupConfigured"})
 Fields = dict[str, Any]
 Answers = list[tuple[Any, ...]]
 
@@ -94,12 +96,19 @@ REQUESTS: dict[str, Callable[[Fields], model.Request]] = {
 }
 
 
+def name_and_fields(event: Fields | str) -> tuple[str, Fields]:
+    """The parts of an event."""
+    return (event, {}) if isinstance(event, str) else next(iter(event.items()))
+
+
 def event_of(event: Fields | str, ids: Ids) -> model.Event | None:
-    """What the model is told; None: nothing, or nothing that it could be told."""
-    name, told = (event, {}) if isinstance(event, str) else next(iter(event.items()))
+    """The event for the model; None: there is none, or the model does not know it."""
+    name, told = name_and_fields(event)
     match name:
         case "Submitted":
             ((api, asked),) = told["request"].items()
+            if api not in REQUESTS:
+                return None
             return model.Submit(told["ticket"], REQUESTS[api](dict(asked)), ids.mint(told["entropy"]))
         case "Advanced":
             return model.Advance()
@@ -201,7 +210,7 @@ class Asking:
     def __init__(self) -> None:
         self.ids = Ids()
         self.state: model.State | None = None
-        """None: the coordinator began with something, or was told what the model cannot be."""
+        """None: the coordinator began with a state, or got an event that the model does not know."""
         self.replay = _rota.JournalReplay()
 
     def begin(self, entry: Fields) -> None:
@@ -212,6 +221,9 @@ class Asking:
 
     def tell(self, entry: Fields) -> Answers | None:
         """One event; gives the model's answers, None if it was not asked."""
+        name, _ = name_and_fields(entry["event"])
+        if name in PASSED_OVER:
+            return None
         event = event_of(entry["event"], self.ids)
         if event == model.Loaded():
             state = self.replay.snapshot()

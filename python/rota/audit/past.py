@@ -12,6 +12,8 @@ from typing import Any
 import rota
 from rota import _rota, journal
 from rota.audit.logs import OFFSETS, parts_of, records_of
+from rota.audit.names import instead_of
+from rota.consumer_records import ConsumerGroupRecord, consumer_record, fold
 from rota.log import Line
 
 
@@ -33,12 +35,16 @@ class Moment:
     """Of the last entry of the partition that is not later."""
 
 
-def _partition_with(log: _rota.DataLog, group: str) -> int | None:
-    """The partition of a journal that has entries of the group."""
+def _partition_with(log: _rota.DataLog, group: str, where: Path) -> int:
+    """The partition of a journal that has entries of the group. Raises UnknownPastError if none has."""
+    names: set[str] = set()
     for partition in journal.partitions(log):
-        if any(line.group == group for line in journal.entries(log, partition)):
-            return partition
-    return None
+        for line in journal.entries(log, partition):
+            if line.group == group:
+                return partition
+            names.add(line.group)
+    names.discard("")
+    raise UnknownPastError(f"the journal in `{where}` has nothing about group `{group}`; {instead_of(group, names)}")
 
 
 def moment(directory: Path, group: str, at_ms: int | None = None) -> Moment:
@@ -48,11 +54,9 @@ def moment(directory: Path, group: str, at_ms: int | None = None) -> Moment:
     """
     where = journal.journal_in(directory)
     if where is None:
-        raise UnknownPastError(f"`{directory}` has no journal: it is written by `rota serve --journal`")
+        raise UnknownPastError(f"`{directory}` has no journal: `rota serve --journal` writes one")
     log = _rota.DataLog(where)
-    partition = _partition_with(log, group)
-    if partition is None:
-        raise UnknownPastError(f"the journal in `{where}` has nothing about group `{group}`")
+    partition = _partition_with(log, group, where)
     end = next(end for topic, index, _, end in log.partitions() if (topic, index) == (journal.JOURNAL_TOPIC, partition))
     folding = _rota.JournalReplay()
     last = None
@@ -86,7 +90,7 @@ class Recorded:
     offset: int
     timestamp_ms: int
     value: dict[str, Any] | None
-    """The group's record; None: it was deleted."""
+    """The record of a classic group, or what the records of a consumer group say; None: it was deleted."""
     offsets: dict[str, int]
     """Committed offsets by topic and partition."""
 
@@ -97,7 +101,7 @@ def _lines(directory: Path) -> Iterator[Line]:
         if part.source == OFFSETS:
             for offset, timestamp_ms, epoch, key, value in records_of(part):
                 try:
-                    record = _rota.decode_record(key, value)
+                    record = consumer_record(_rota.decode_record(key, value))
                 except _rota.RecordError as error:
                     raise OSError(f"`{part.path}`, offset {offset}: {error}") from error
                 yield Line(part.partition, offset, timestamp_ms, epoch, record)
@@ -106,10 +110,14 @@ def _lines(directory: Path) -> Iterator[Line]:
 def recorded(directory: Path, group: str, at_ms: int | None = None) -> Recorded:
     """The last record of a group that is not later. Raises UnknownPastError and OSError."""
     found: Recorded | None = None
+    names: set[str] = set()
     for partition, lines in groupby(_lines(directory), key=lambda line: line.partition):
         offsets: dict[str, int] = {}
+        consumer: dict[str, Any] | None = None
         for line in lines:
             record = line.record
+            if isinstance(name := getattr(record, "group_id", None), str):
+                names.add(name)
             if getattr(record, "group_id", None) != group or (at_ms is not None and line.timestamp_ms > at_ms):
                 continue
             if isinstance(record, _rota.OffsetRecord):
@@ -119,15 +127,22 @@ def recorded(directory: Path, group: str, at_ms: int | None = None) -> Recorded:
                     offsets[place] = record.value.offset
             value = None if found is None else found.value
             if isinstance(record, _rota.GroupRecord):
-                value = line.fields()["value"]
+                consumer, value = None, line.fields()["value"]
+            elif isinstance(record, ConsumerGroupRecord):
+                consumer = fold(consumer, record)
+                # A group that changes its protocol has the records of both in one batch.
+                is_classic = value is not None and "protocol_type" in value
+                value = value if is_classic and consumer is None else consumer
             found = Recorded(partition, line.offset, line.timestamp_ms, value, dict(offsets))
     if found is None:
-        raise UnknownPastError(f"`{directory}` has no record of group `{group}` up to then")
+        if group in names:
+            raise UnknownPastError(f"`{directory}` has no record of group `{group}` up to that time")
+        raise UnknownPastError(f"`{directory}` has no record of group `{group}`; {instead_of(group, names)}")
     return found
 
 
-def as_json(projection: rota.coordinator.Projection) -> dict[str, Any]:
-    """A projection as JSON has it; bytes are hexadecimal."""
+def as_json(projection: rota.coordinator.Projection | rota.coordinator.ConsumerView) -> dict[str, Any]:
+    """A projection, or the view of a consumer group, as JSON has it; bytes are hexadecimal."""
     return {name: _plain(getattr(projection, name)) for name in projection.__match_args__}
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import Row, SparkSession
 
 from rota.audit.audit import Audit
-from rota.audit.command import shown_time
+from rota.audit.command import findings, shown_time
 from rota.why import words
 
 GROUPS_SHOWN, BARS_SHOWN, VERDICTS_SHOWN = 20, 2_000, 500
@@ -150,8 +150,8 @@ def write(spark: SparkSession, found: Audit, target: Path) -> None:
     known = [("", [line.source, line.log, line.id, line.decided, line.why]) for line in found.coverage]
     body = [
         "<h1>Audit</h1>",
-        f"<p>{len(found.violations)} violations, {len(found.observations)} observations in {found.rows} rows"
-        f" of {found.groups} groups.</p>",
+        f"<p>{findings(found)}: {words.counted(found.rows, 'row')} read,"
+        f" {words.counted(found.groups, 'group')} audited.</p>",
         "<h2>Verdicts</h2>",
         _table(("id", "name", "group", "generation", "offsets", "members", "witness", "command"), verdicts)
         if verdicts

@@ -53,12 +53,28 @@ def rows_of(
     if part.trouble is not None:
         yield unreadable(part, part.trouble)
         return
-    place = (Path(part.path), part.ranges, part.first_offset)
     try:
-        rows = _rota.AuditRows(*place, part.is_newest, part.source == JOURNAL, groups, since_ms, until_ms, has_entries)
+        rows = opened(part, groups, since_ms, until_ms, has_entries)
     except OSError as error:
         yield unreadable(part, str(error))
         return
+    yield from batches_of(part, rows)
+
+
+def opened(
+    part: Part,
+    groups: list[str] | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    has_entries: bool = False,
+) -> _rota.AuditRows:
+    """The open file of a part, which stays readable after compaction has removed its name. Raises OSError."""
+    place = (Path(part.path), part.ranges, part.first_offset)
+    return _rota.AuditRows(*place, part.is_newest, part.source == JOURNAL, groups, since_ms, until_ms, has_entries)
+
+
+def batches_of(part: Part, rows: _rota.AuditRows) -> Iterator[pa.RecordBatch]:
+    """The rows of an open part."""
     kinds = [kind for _, kind in _rota.audit_columns()]
     while (read := rows.next_columns()) is not None:
         count, columns = read

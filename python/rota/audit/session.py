@@ -46,7 +46,7 @@ HEAP_VARIABLE = "SPARK_DRIVER_MEMORY"
 LOCAL_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Rather than to sort both sides of a join of which one is small.
+    # Instead of sorting both sides of a join although one is small.
     "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -117,10 +117,20 @@ def fit(spark: SparkSession, records: int) -> None:
 
 
 @contextlib.contextmanager
-def started(master: str = "local[*]", records: int = 0) -> Iterator[SparkSession]:
+def _shown_after_error(said: quiet.Said) -> Iterator[None]:
+    """Show what Java said before an error."""
+    try:
+        yield
+    except Exception:
+        said.show()
+        raise
+
+
+@contextlib.contextmanager
+def started(master: str = "local[*]", records: int = 0, *, is_quiet: bool = False) -> Iterator[SparkSession]:
     """A session with the format `rota` for logs of so many records; one that is active already is used and left alone.
 
-    Raises MissingError.
+    `is_quiet`: what Java writes to stderr is shown only after an error. Raises MissingError.
     """
     check_installed()
     from pyspark.sql import SparkSession
@@ -135,7 +145,11 @@ def started(master: str = "local[*]", records: int = 0) -> Iterator[SparkSession
     builder = SparkSession.builder.appName("rota audit").master(master).config(PUSH_DOWN, "true")
     # What reads a log for a minute is better off with quick compilation and few threads.
     java = QUICK_TO_START if records < LARGE_RECORDS else QUICK_TO_RUN
-    with tempfile.TemporaryDirectory(prefix="rota-java-") as scratch, quiet.without_chatter():
+    with (
+        tempfile.TemporaryDirectory(prefix="rota-java-") as scratch,
+        quiet.without_chatter(is_quiet=is_quiet) as said,
+        _shown_after_error(said),
+    ):
         if master.startswith("local"):
             # Spark's own choice is the first `python3` of the PATH, which need not have rota.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -150,8 +164,9 @@ def started(master: str = "local[*]", records: int = 0) -> Iterator[SparkSession
                 builder = builder.config(name, value)
         spark = builder.getOrCreate()
     try:
-        spark.sparkContext.setLogLevel("OFF")
-        spark.dataSource.register(LogSource)
-        yield spark
+        with _shown_after_error(said):
+            spark.sparkContext.setLogLevel("OFF")
+            spark.dataSource.register(LogSource)
+            yield spark
     finally:
         spark.stop()

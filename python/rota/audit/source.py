@@ -46,7 +46,7 @@ class LogReader(DataSourceReader):
         self.until_ms: int | None = None
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Leave out what can be told while reading: other groups and times. Spark filters what comes all the same."""
+        """Skip other groups and times while reading, where possible. Spark filters the rows again."""
         for pushed in filters:
             match pushed:
                 case EqualTo(attribute=("group",), value=group):
@@ -92,7 +92,7 @@ class LogSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Of the format."""
+        """The name of Spark's data source format."""
         return "rota"
 
     def schema(self) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from rota.audit import past
 from rota.audit.command import instant_ms, shown_time
-from rota.exits import FAILED, MISUSED, NOT_FOUND, fail
+from rota.exits import FAILED, NOT_FOUND, existing_directory, fail
 from rota.journal import journal_in
 from rota.why import explained
 
@@ -28,6 +28,7 @@ def _asked(at: str | None) -> int | None:
 
 def why_then(group: str, directory: Path, at: str | None, as_json: bool) -> None:
     """Say why a group was where it was, from its journal."""
+    existing_directory(directory, "--from")
     try:
         then = past.moment(directory, group, _asked(at))
     except past.UnknownPastError as error:
@@ -59,8 +60,7 @@ def state(group: Group, directory: Directory, at: At = None, as_json: AsJson = F
       rota state orders --from data --at 2026-01-31T13:30:20
       rota state orders --from /var/lib/kafka/data --json
     """
-    if not directory.is_dir():
-        fail(MISUSED, f"--from is `{directory}`: there is no such directory")
+    existing_directory(directory, "--from")
     instant = _asked(at)
     try:
         tell = _from_journal if journal_in(directory) else _recorded
@@ -74,11 +74,16 @@ def state(group: Group, directory: Directory, at: At = None, as_json: AsJson = F
 
 def _from_journal(group: str, directory: Path, instant: int | None) -> dict[str, object]:
     then = past.moment(directory, group, instant)
-    projection = then.coordinator.project(group)
+    consumer_group = then.coordinator.view_consumer_group(group)
+    projection = then.coordinator.project(group) if consumer_group is None else consumer_group
     if projection is None:
         raise past.UnknownPastError(f"group `{group}` was not there at {shown_time(then.at_ms)}")
     where = {"at": shown_time(then.at_ms), "mono_ms": then.mono_ms, "partition": then.partition, "offset": then.offset}
-    return where | {"group": past.as_json(projection)}
+    explanation = then.coordinator.explain(group, then.mono_ms)
+    if consumer_group is None or explanation is None:
+        return where | {"group": past.as_json(projection)}
+    known = {"state": explanation.state, "epoch": explanation.generation, "target_epoch": explanation.target_epoch}
+    return where | {"group": known | past.as_json(projection)}
 
 
 def _recorded(group: str, directory: Path, instant: int | None) -> dict[str, object]:

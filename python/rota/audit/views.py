@@ -1,4 +1,4 @@
-"""Views over the rows of logs that the checks and tables are written in: who was told what, when, in which life.
+"""Views over the rows of logs that the checks and tables are written in: answers with time and life.
 
 `all_rows` are whole logs, `rows` those of the groups that are asked about, both as `numbered` makes them: whom and what
 they are about are numbers, because rows are sorted and joined by them. The views that many queries use are kept.
@@ -31,6 +31,11 @@ OF_RECORD = """place, gid, mid, source, kind, offset, pos, at_ms, append_id, gen
           member, instance, client, topic, topic_partition, committed, payload"""
 
 VIEWS: dict[str, str] = {
+    # ---- where a group is no longer one of the classic protocol: from its first record of the newer one on. Its
+    # classic members then have epochs for generations, and no leader.
+    "newer": "SELECT gid, min(pos) AS since FROM rows WHERE kind LIKE 'consumer%' GROUP BY gid",
+    "classic": """SELECT /*+ BROADCAST(n) */ r.* FROM rows r ANTI JOIN newer n
+          ON r.gid = n.gid AND r.pos >= n.since""",
     # ---- records, as the log of groups has them or as the journal saw them become durable
     "entries": f"""SELECT * FROM all_rows WHERE source = '{JOURNAL}' AND part = 0 AND sequence IS NOT NULL""",
     "appends": """SELECT * FROM (
@@ -41,8 +46,9 @@ VIEWS: dict[str, str] = {
     # Nearly all appends end well, and all that a failed one would have written is in its entry.
     "failed": """SELECT place, offset, append_id FROM appends
         WHERE ended IS NULL OR ended.kind <> 'appended' OR ended.error <> 'NONE'""",
-    "durable": f"""SELECT /*+ BROADCAST(f) */ {OF_RECORD} FROM rows r ANTI JOIN failed f
+    "durable": f"""SELECT /*+ BROADCAST(f, n) */ {OF_RECORD} FROM rows r ANTI JOIN failed f
           ON r.place = f.place AND r.offset = f.offset AND r.append_id = f.append_id
+        ANTI JOIN newer n ON r.kind <> 'offset' AND r.gid = n.gid AND r.pos >= n.since
         WHERE r.kind IN {RECORD_KINDS} AND (r.source <> '{JOURNAL}' OR r.append_id IS NOT NULL)""",
     "records": "SELECT * FROM durable WHERE kind <> 'offset'",
     "lived": """SELECT *,
@@ -114,11 +120,13 @@ VIEWS: dict[str, str] = {
         WINDOW tickets AS (PARTITION BY ticket, place ORDER BY pos),
           tickets_so_far AS (PARTITION BY ticket, place ORDER BY pos ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))
         WHERE kind = 'answer' OR (error IS NULL AND (next_kind IS NULL OR next_kind <> 'answer'))""",
-    "answered": "SELECT * FROM tickets WHERE kind = 'answer'",
+    "answered": """SELECT /*+ BROADCAST(n) */ t.* FROM tickets t
+        ANTI JOIN newer n ON t.gid = n.gid AND t.pos >= n.since
+        WHERE t.kind = 'answer'""",
     "unanswered": """SELECT * FROM tickets WHERE kind = 'request'""",
-    # While a coordinator loads, every Heartbeat is told that all is well (docs/protocol.md §3).
+    # While a coordinator loads, every Heartbeat is answered NONE (docs/protocol.md §3).
     "accepted": f"""SELECT /*+ BROADCAST(l) */ place, gid, mid, api, member, generation, run, offset, pos, mono_ms
-          FROM rows r ANTI JOIN loading l ON r.place = l.place AND l.run = r.run AND r.api = 'Heartbeat'
+          FROM classic r ANTI JOIN loading l ON r.place = l.place AND l.run = r.run AND r.api = 'Heartbeat'
             AND r.offset BETWEEN l.first_offset AND l.until_offset
           WHERE kind = 'request' AND error = 'NONE' AND api IN ('Heartbeat', 'OffsetCommit') AND member <> ''
         UNION ALL
@@ -131,7 +139,7 @@ VIEWS: dict[str, str] = {
           SELECT *, max(durable) OVER (PARTITION BY gid ORDER BY pos
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS last
           FROM (SELECT place, gid, kind, run, offset, pos, mono_ms, generation, NULL AS durable
-                FROM rows WHERE kind = 'group' AND source = '{JOURNAL}'
+                FROM classic WHERE kind = 'group' AND source = '{JOURNAL}'
                 UNION ALL
                 SELECT place, l.gid, 'durable', NULL, offset, a.ended.pos, NULL, NULL, struct(offset, l.generation)
                 FROM lives l JOIN appends a USING (place, offset, append_id)))
@@ -154,7 +162,7 @@ VIEWS: dict[str, str] = {
                     UNION ALL
                     SELECT place, gid, kind, run, offset, pos, mono_ms, NULL, member, instance, generation, NULL, NULL,
                       session_timeout_ms, NULL
-                    FROM rows WHERE source = '{JOURNAL}' AND kind = 'held')) t
+                    FROM classic WHERE source = '{JOURNAL}' AND kind = 'held')) t
         LEFT JOIN strays s USING (place, run)""",
     "told_joins": "SELECT * FROM told_and_committed WHERE kind = 'answer'",
     "returns": f"""SELECT b.*, g.offset AS gone_offset, r.member IS NOT NULL AS was_replaced
@@ -172,8 +180,8 @@ VIEWS: dict[str, str] = {
     "told_syncs": """SELECT place, gid, offset, pos, mono_ms, asked.member AS member,
           asked.generation AS generation, payload
         FROM answered WHERE api = 'SyncGroup' AND error = 'NONE' AND asked IS NOT NULL""",
-    "listed": "SELECT * FROM rows WHERE kind = 'listed'",
-    "planned": """SELECT gid, generation, member, payload FROM rows
+    "listed": "SELECT * FROM classic WHERE kind = 'listed'",
+    "planned": """SELECT gid, generation, member, payload FROM classic
         WHERE kind IN ('plan', 'held') AND (error IS NULL OR error = 'NONE')
         UNION ALL SELECT gid, generation, member, payload FROM records WHERE kind = 'member'""",
     "durable_generations": """SELECT g.gid, g.generation, min(a.offset) AS append_offset,
@@ -187,7 +195,7 @@ VIEWS: dict[str, str] = {
     # ---- members that are gone
     "lists": """SELECT place, gid, offset, max(pos) AS pos, collect_set(member) AS members
         FROM listed GROUP BY place, gid, offset""",
-    "departures": f"""SELECT place, gid, mid, member, offset, pos, 'left' AS how FROM rows
+    "departures": f"""SELECT place, gid, mid, member, offset, pos, 'left' AS how FROM classic
           WHERE kind = 'leaver' AND error = 'NONE' AND member <> ''
         UNION ALL
         SELECT place, gid, {member_of("before")}, before, offset, pos, 'replaced'
@@ -204,7 +212,7 @@ VIEWS: dict[str, str] = {
           SELECT *, min(CASE WHEN how = 'held' THEN pos END) OVER (PARTITION BY {MEMBER} ORDER BY pos
             ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS back_pos
           FROM (SELECT * FROM departures
-                UNION ALL SELECT place, gid, mid, member, offset, pos, 'held' FROM rows WHERE kind = 'held'))
+                UNION ALL SELECT place, gid, mid, member, offset, pos, 'held' FROM classic WHERE kind = 'held'))
         WHERE how <> 'held'""",
     "accepted_of_departed": """SELECT place, gid, generation, offset, member, api, how, gone_offset
         FROM (SELECT a.*, d.how, d.offset AS gone_offset, d.pos AS gone_pos,
@@ -214,9 +222,9 @@ VIEWS: dict[str, str] = {
                   AND a.pos > d.pos AND (d.back_pos IS NULL OR a.pos < d.back_pos))
         WHERE nth = 1""",
     # ---- sessions
-    # What arms a session is a join phase that is completed (docs/protocol.md §7.2): its generation is new. Who is told
-    # of one that is known changes nothing; a static newcomer has its predecessor's session, from when it asked. Such a
-    # phase and a whole state say for certain what a session timeout is; since then it may have been any that was asked.
+    # A completed join phase arms the session (docs/protocol.md §7.2): its generation is new. An answer with a known one
+    # changes nothing; a static replacement has its predecessor's session, from its request on. Such a phase and a
+    # snapshot give the session timeout for certain; since then it may have been any that was requested.
     "armed": f"""SELECT place, gid, mid, member, offset, pos, mono_ms,
           CASE WHEN begins THEN struct(mono_ms, offset)
             WHEN asked.member = '' THEN struct(asked.mono_ms, asked.offset) END AS armed,
@@ -233,10 +241,10 @@ VIEWS: dict[str, str] = {
         WHERE kind = 'answer'""",
     "known_members": f"""SELECT gid, {MEMBER}, min(pos) AS pos FROM (
           SELECT gid, {MEMBER}, pos FROM told_joins
-          UNION ALL SELECT gid, {MEMBER}, pos FROM rows WHERE kind = 'held')
+          UNION ALL SELECT gid, {MEMBER}, pos FROM classic WHERE kind = 'held')
         GROUP BY gid, {MEMBER}""",
     "expiring": """SELECT e.place, e.gid, k.mid, k.member, e.offset, e.pos, e.mono_ms
-        FROM known_members k JOIN (SELECT * FROM rows WHERE kind = 'timer' AND timer = 'Session') e
+        FROM known_members k JOIN (SELECT * FROM classic WHERE kind = 'timer' AND timer = 'Session') e
           ON e.gid = k.gid AND k.pos < e.pos
         LEFT ANTI JOIN lasting d
           ON k.mid = d.mid AND k.member = d.member AND d.pos < e.pos AND (d.back_pos IS NULL OR e.pos < d.back_pos)""",
@@ -253,14 +261,14 @@ VIEWS: dict[str, str] = {
                 UNION ALL
                 SELECT place, gid, {MEMBER}, offset, pos, mono_ms,
                   CASE WHEN note = 'loaded' THEN struct(mono_ms, offset) END, session_timeout_ms, false
-                FROM rows WHERE kind = 'held')
+                FROM classic WHERE kind = 'held')
           SEMI JOIN (SELECT DISTINCT {MEMBER} FROM expiring) x USING ({MEMBER})
           WINDOW so_far AS (PARTITION BY {MEMBER} ORDER BY pos ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))
         WHERE expires""",
     # ---- silence
     "heard": f"""SELECT place, gid, {MEMBER}, generation, offset, pos, mono_ms, NULL AS session_timeout_ms,
           api = 'Heartbeat' AND error = 'NONE' AS is_well, CAST(api IN ('JoinGroup', 'SyncGroup') AS INT) AS parked
-        FROM rows WHERE kind = 'request' AND member <> ''
+        FROM classic WHERE kind = 'request' AND member <> ''
         UNION ALL
         SELECT place, gid, {member_of("asked.member")}, asked.member, asked.generation, offset, pos, mono_ms, NULL,
           false, -CAST(api IN ('JoinGroup', 'SyncGroup') AS INT)
@@ -269,7 +277,7 @@ VIEWS: dict[str, str] = {
         SELECT place, gid, {MEMBER}, generation, offset, pos, mono_ms, session_timeout_ms, false, 0 FROM told_joins
         UNION ALL
         SELECT place, gid, {MEMBER}, generation, offset, pos, mono_ms, session_timeout_ms, false, 0
-        FROM rows WHERE kind = 'held'""",
+        FROM classic WHERE kind = 'held'""",
     "silences": f"""SELECT * FROM (
           SELECT place, gid, member, generation, offset, pos, mono_ms, is_well,
             sum(parked) OVER so_far AS parked, last(session_timeout_ms, true) OVER so_far AS session_timeout_ms,
@@ -287,8 +295,8 @@ VIEWS: dict[str, str] = {
           JOIN places i ON a.place = i.place AND a.run = i.run
           WHERE a.asked.offset >= i.first_offset)
         WHERE mono_ms - asked.mono_ms > limit_ms + {SLACK_MS}""",
-    # Silences and phases during which the coordinator was told that it is later than their end, and phases that
-    # outlived it by so much that it must have been: a process that stands still is not told the time.
+    # Silences and phases during which the coordinator got a time later than their end, and phases that
+    # outlived it by so much that it must have been: a process that stands still does not see the time.
     "overlooked": f"""SELECT /*+ BROADCAST(s) */ DISTINCT s.place, s.pos
         FROM entries e JOIN (
           SELECT place, pos, before_offset, offset, before_ms + session_timeout_ms AS end_ms, mono_ms FROM silences
@@ -313,6 +321,7 @@ KEPT_IN = "views"
 # Used by many queries and small beside the rows. They are kept: a query on what is computed is planned in no time, one
 # on views of views is not.
 KEPT = (
+    "newer",
     "appends",
     "records",
     "lived",
@@ -335,9 +344,9 @@ def numbered(rows: DataFrame) -> DataFrame:
     """Rows with the numbers that the views know them by: `place` of the partition of a log, `gid` of the group, `run`
     of entries of a journal that are numbered as they lie, and `pos`, which orders the rows of a partition.
 
-    `place` and `gid` are hashes of 64 bits, salted so that nobody can choose names that have the same one.
+    `place` and `gid` are hashes of 64 bits, salted so that a client cannot choose names with equal hashes.
     """
-    # There are names that xxhash64 maps to one number whatever the salt; nobody knows two that SHA-256 does. What
+    # There are names that xxhash64 maps to one number with any salt; none are known for SHA-256. What
     # `member_of` numbers is compared by its name, too.
     salt = secrets.randbits(62)
     return rows.selectExpr(

@@ -1,4 +1,4 @@
-"""The promises that only a journal shows: who was told what, and what that member may do."""
+"""The promises that only a journal shows: answers, and what they allow a member."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Ask:
     generation: int | None
     session_timeout_ms: int | None
     newer: list[int] | None = None
-    """A newer generation that had been told, and where."""
+    """A newer generation that was answered before, and where."""
     gone: list[str | int] | None = None
     """How and where its member had gone."""
     foreign: list[list[str]] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Told(NamedTuple):
 
     @property
     def member(self) -> str:
-        """Who was told."""
+        """The member that got the answer."""
         return self.row.member or ""
 
     @property
@@ -49,26 +49,26 @@ class Told(NamedTuple):
 
 @dataclass
 class Answered:
-    """What is remembered of what a group's members were told; all of it is what JSON knows."""
+    """What is kept of the answers to a group's members, as JSON values."""
 
     life: str = ""
     """The coordinator's incarnation and the group's life in it."""
     beginnings: int = 0
     """Records that a life begins or ends with."""
     greatest: list[int] | None = None
-    """The greatest generation that was told in this life, and where."""
+    """The greatest generation answered in this life, and where."""
     newest: int = -1
-    """The greatest generation that was told or loaded in this life."""
+    """The greatest generation answered or loaded in this life."""
     leads: dict[str, list[str]] = field(default_factory=dict)
-    """Generation: who was told to lead it."""
+    """Generation: the member named leader of it."""
     plans: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """Generation, member: what it was given."""
     durable: dict[str, bool] = field(default_factory=dict)
     """Generations with members that have been in the log."""
     holders: dict[str, str] = field(default_factory=dict)
-    """Instance: the member that was told last."""
+    """Instance: the member answered last."""
     welcome: dict[str, bool] = field(default_factory=dict)
-    """Static members that were told that they belong to the group, or that a coordinator loaded."""
+    """Static members that got a successful answer, or that a coordinator loaded."""
     shortest: dict[str, int] = field(default_factory=dict)
     """Instance or member: the shortest session timeout since it was last known for certain."""
     listed: list[str] | None = None
@@ -83,7 +83,7 @@ class Answered:
     wait_ms: int = 0
     """What a member may be waited for at most."""
     unsettled: list[list[int]] = field(default_factory=list)
-    """The last rounds that nobody was given an assignment for: generation, offset."""
+    """The last rounds without an answered assignment: generation, offset."""
     rounds: list[int] = field(default_factory=list)
 
     def may_wait(self, *timeouts_ms: int | None) -> None:
@@ -91,7 +91,7 @@ class Answered:
         self.wait_ms = max(self.wait_ms, *(timeout_ms or 0 for timeout_ms in timeouts_ms))
 
     def in_life(self, incarnation: int) -> None:
-        """Forget what was told in another life."""
+        """Drop the answers of another life."""
         if self.life != (now := f"{incarnation}.{self.beginnings}"):
             self.life, self.greatest, self.newest = now, None, -1
             self.leads, self.rounds, self.unsettled = {}, [], []
@@ -157,7 +157,8 @@ class Answered:
     # ---- members that are silent
 
     def hears(self, row: Seen, member: str, parked: int = 0, session_ms: int | None = None) -> list[int] | None:
-        """A member asks or is told something; gives when and where that was before, if nothing of it is parked."""
+        """A member sends a request or gets an answer. Returns when and where the previous one was, unless it is
+        parked."""
         before = self.heard.pop(member, None)
         now_parked = parked + (0 if before is None else before[2])
         self.heard[member] = [row.mono_ms or 0, row.offset, now_parked]
@@ -168,7 +169,7 @@ class Answered:
         return before if now_parked <= 0 else None
 
     def of_silence(self, row: Seen, before: list[int] | None, lived_ms: int | None) -> Iterator[Finding]:
-        """A Heartbeat is told that all is well; `lived_ms`: when the coordinator was there a second ago or before."""
+        """A Heartbeat is answered NONE; `lived_ms`: when the coordinator was there a second ago or before."""
         session_ms = self.timeouts.get(row.member or "")
         if before is None or session_ms is None or lived_ms is None:
             return
@@ -177,10 +178,10 @@ class Answered:
             witness = f"silent for {silent_ms} ms, its session ends after {session_ms}"
             yield _finding("silent and still there", row, [row.member or ""], witness, before[1])
 
-    # ---- what is told
+    # ---- answers
 
     def of_joins(self, joined: list[Told], listed: list[str] | None) -> Iterator[Finding]:
-        """The JoinGroups that one entry answers, and the list that its leader is told."""
+        """The JoinGroups that one entry answers, and the list that its leader gets."""
         if joined:
             yield from self._of_round(joined)
         if listed is not None and joined:
@@ -205,7 +206,7 @@ class Answered:
             yield from self._of_join(told, begins=(told.row.generation or 0) > newest)
 
     def _of_join(self, told: Told, begins: bool) -> Iterator[Finding]:
-        """`begins`: what is told is a generation that nobody knew."""
+        """`begins`: the answer has a generation that no member knew."""
         row, generation = told.row, told.row.generation or 0
         if self.greatest is not None and generation < self.greatest[0]:
             witness = f"generation {generation} after {self.greatest[0]}"
@@ -231,8 +232,8 @@ class Answered:
         yield from self._of_settling(row)
 
     def _arm_told(self, told: Told, begins: bool) -> None:
-        """What arms a session is a join phase that is completed (docs/protocol.md §7.2): its generation is new. Who is
-        told of a known one changes nothing; a static newcomer has its predecessor's session, from when it asked."""
+        """A completed join phase arms the session (docs/protocol.md §7.2): its generation is new. An answer with a
+        known one changes nothing; a static replacement has its predecessor's session, from its request on."""
         row, ask = told.row, told.ask
         shortest_ms = self._shortest(told.who, ask.session_timeout_ms, is_certain=begins)
         if begins:
@@ -268,7 +269,7 @@ class Answered:
             yield _finding("not relayed", of_generation, [ask.member], f"told {told}")
 
     def of_acceptance(self, row: Seen, ask: Ask) -> Iterator[Finding]:
-        """A Heartbeat, SyncGroup or OffsetCommit of a member was told that all is well."""
+        """A Heartbeat, SyncGroup or OffsetCommit of a member was answered NONE."""
         at = row._replace(offset=ask.offset, generation=ask.generation)
         if ask.api == "Heartbeat":
             self._arm_known(ask.member, ask.mono_ms, ask.offset)
@@ -278,7 +279,7 @@ class Answered:
             name = "replaced and not fenced" if how == "replaced" else name
             yield _finding(name, at, [ask.member], f"{how} at offset {offset}", offset)
         if ask.api == "OffsetCommit" and ask.newer is not None:
-            witness = f"generation {ask.generation} while {ask.newer[0]} is told"
+            witness = f"generation {ask.generation} after {ask.newer[0]}"
             yield _finding("commit of an old generation", at, [ask.member], witness, ask.newer[1])
         for place, owner in ask.foreign if ask.api == "OffsetCommit" else ():
             yield _finding("zombie commit", at, sorted({ask.member, owner}), f"{place} of {owner}")
@@ -289,7 +290,7 @@ class Answered:
 
     def late(self, row: Seen, ask: Ask, delay_ms: int, lived_ms: int | None) -> Iterator[Finding]:
         """A parked request was answered; `lived_ms`: when the coordinator was there a second ago or before. A process
-        that stands still is not told the time."""
+        that stands still does not see the time."""
         waited_ms, limit_ms = (row.mono_ms or 0) - ask.mono_ms, max(self.wait_ms, delay_ms)
         was_told = lived_ms is not None and lived_ms >= ask.mono_ms + limit_ms
         if waited_ms > limit_ms + (SLACK_MS if was_told else PATIENCE_MS):

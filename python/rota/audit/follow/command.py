@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from rota import interrupts
-from rota.audit.command import told, told_trouble
-from rota.exits import MISUSED, fail
+from rota.audit.command import findings, told, told_trouble
+from rota.exits import MISUSED, existing_directory, fail
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -46,15 +46,22 @@ def checkpoint_of(checkpoint: Path | None, output: Path | None, scratch: str) ->
     return chosen.absolute()
 
 
-def follow(wanted: Wanted, master: str, checkpoint: Path | None, output: Path | None, as_json: bool, once: bool) -> int:
+def follow(
+    wanted: Wanted,
+    master: str,
+    checkpoint: Path | None,
+    output: Path | None,
+    as_json: bool,
+    once: bool,
+    verbose: bool = False,
+) -> int:
     """Follow logs; gives the exit code."""
     from rota.audit import session
     from rota.audit.audit import Audit, Merging, Unreadable, is_wanted
     from rota.audit.follow import query
 
     for path in wanted.paths:
-        if not path.is_dir():
-            fail(MISUSED, f"`{path}`: there is no such directory")
+        existing_directory(path)
     found, merging = Audit(), Merging()
 
     def tell(one: Told) -> None:
@@ -67,7 +74,8 @@ def follow(wanted: Wanted, master: str, checkpoint: Path | None, output: Path | 
         said = told_trouble(one) if isinstance(one, Unreadable) else told(one)
         typer.echo(json.dumps(one._asdict()) if as_json else said)
 
-    with tempfile.TemporaryDirectory(prefix="rota-follow-") as scratch, session.started(master) as spark:
+    java = session.started(master, is_quiet=not verbose)
+    with tempfile.TemporaryDirectory(prefix="rota-follow-") as scratch, java as spark:
         place = checkpoint_of(checkpoint, output, scratch)
         for one in query.kept(place):
             merging.is_new(one)
@@ -100,5 +108,5 @@ def _run(query: StreamingQuery, stop: threading.Event) -> None:
 
 
 def _ended(found: Audit) -> int:
-    typer.echo(f"rota: {len(found.violations)} violations, {len(found.observations)} observations", err=True)
+    typer.echo(f"rota: {findings(found)}", err=True)
     return found.exit_code

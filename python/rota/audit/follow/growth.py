@@ -7,6 +7,7 @@ it is used: compaction may have written the segment anew.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from rota import _rota
 from rota.audit.logs import PARTITION, SOURCES, Part, partition_directories, segments
-from rota.audit.rows import rows_of
+from rota.audit.rows import batches_of, opened, unreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +40,7 @@ class Position(NamedTuple):
 
 def _byte_of(path: Path, base: int, at: Position) -> int:
     """Where the batch that is due begins, or the end of the segment. Raises OSError."""
-    if at.byte == 0:
+    if at.byte == 0 and at.offset <= base:
         return 0
     with path.open("rb") as file:
         file.seek(at.byte)
@@ -81,9 +82,40 @@ def parts_from(
             place = (source, str(directory.parent), partition, str(path), first, end)
             part = Part(*place, at.offset, next_offset, newest_ms, records, at.offset == 0, False)
             if records == 0 and following is not None:
-                next_offset = max(next_offset, following)  # of what is damaged to its end nobody knows how far it went
+                next_offset = max(next_offset, following)  # the end of what is damaged is not known
             at = Position(base, end, next_offset)
             yield part, at
+
+
+def parts_now(
+    directory: Path, start: Position, part_bytes: int, goal: Position | None = None, at_most: int | None = None
+) -> list[tuple[Part, Position]]:
+    """`parts_from`, begun again if compaction removed a segment between listing and reading. Raises OSError."""
+    while True:
+        before = segments(directory)
+        try:
+            return list(islice(parts_from(directory, start, part_bytes, goal), at_most))
+        except OSError:
+            if segments(directory) == before:
+                raise
+
+
+def rows_now(part: Part, part_bytes: int, has_entries: bool) -> Iterator[pa.RecordBatch]:
+    """The rows of a part that was planned earlier. Compaction may have put other segments in its place since."""
+    if part.trouble is not None:
+        yield unreadable(part, part.trouble)
+        return
+    try:
+        rows = opened(part, has_entries=has_entries)
+    except OSError as error:
+        if Path(part.path).exists():
+            yield unreadable(part, str(error))
+            return
+        start, goal = Position(offset=part.first_offset), Position(offset=part.next_offset)
+        for current, _ in parts_now(Path(part.path).parent, start, part_bytes, goal):
+            yield from rows_now(current, part_bytes, has_entries)
+    else:
+        yield from batches_of(part, rows)
 
 
 def _plain(positions: dict[str, Position]) -> Positions:
@@ -116,10 +148,9 @@ class GrowthReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for directory in self._directories():
             name = str(directory)
             goal = None if self.goal is None else self.goal.get(name, Position())
-            for _, end in parts_from(directory, start.get(name, Position()), self.part_bytes, goal):
+            at_most = 1 if is_limited else None
+            for _, end in parts_now(directory, start.get(name, Position()), self.part_bytes, goal, at_most):
                 reached[name] = end
-                if is_limited:
-                    break
         return reached
 
     def initialOffset(self) -> Positions:  # noqa: N802 - Spark's name
@@ -144,11 +175,10 @@ class GrowthReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begins = _positions(start)
         found = []
         for name, goal in ends.items():
-            parts = parts_from(Path(name), begins.get(name, Position()), self.part_bytes, goal)
+            parts = parts_now(Path(name), begins.get(name, Position()), self.part_bytes, goal)
             found += [InputPartition(part) for part, _ in parts]
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one part."""
-        part: Part = partition.value
-        return rows_of(part, has_entries=self.has_entries)
+        return rows_now(partition.value, self.part_bytes, self.has_entries)

@@ -12,7 +12,7 @@ from rota.audit.follow.finding import Seen
 from rota.audit.follow.partition import Append, Group, Incarnation, Partition
 from rota.audit.follow.records import Recorded
 
-FORMAT = 1
+FORMAT = 3
 """Of what is kept: another number as soon as a field comes, goes, or means something else."""
 
 
@@ -47,8 +47,10 @@ def of_group(group: Group) -> str:
 
 def group_of(kept: str | None) -> Group:
     """A group again; None: nothing is known of it."""
-    found = {"recorded": {}, "answered": {}} if kept is None else _read(kept)
-    return Group(Recorded(**found["recorded"]), Answered(**found["answered"]))
+    if kept is None:
+        return Group()
+    found = _read(kept)
+    return Group(Recorded(**found["recorded"]), Answered(**found["answered"]), found["is_newer"])
 
 
 def of_partition(partition: Partition) -> str:

@@ -1,4 +1,4 @@
-"""One partition of a log, row after row: what a group's members asked and were told, and what became durable."""
+"""One partition of a log, row after row: requests, answers, and what became durable."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from rota.audit.follow.records import Recorded, versions
 
 NONE = "NONE"
 RECORD_KINDS = frozenset({"group", "member", "assigned", "subscribed", "offset"})
+# What tells of members of the classic protocol.
+OF_MEMBERS = frozenset({"held", "plan", "leaver", "timer"})
 # A SyncGroup or a JoinGroup that is answered at once has an answer with more than an error in it.
 SAYS_MORE = frozenset({"JoinGroup", "SyncGroup"})
 ACCEPTED = frozenset({"OffsetCommit", "SyncGroup"})
@@ -25,7 +27,7 @@ KEPT_TIMES = 8
 
 @dataclass
 class Append:
-    """Records on their way into the log, and who was told of them too early."""
+    """Records in flight, and members that were answered too early."""
 
     offset: int
     group: str | None
@@ -34,6 +36,8 @@ class Append:
     told: list[str] = field(default_factory=list)
     generation: int | None = None
     """Of the group's record in it, if that has members."""
+    of_newer: list[str] = field(default_factory=list)
+    """Groups in it that had a record of the newer protocol before it began."""
 
 
 @dataclass
@@ -70,8 +74,11 @@ class Incarnation:
 class Group:
     """All that is remembered of a group."""
 
-    recorded: Recorded
-    answered: Answered
+    recorded: Recorded = field(default_factory=Recorded)
+    answered: Answered = field(default_factory=Answered)
+    is_newer: bool = False
+    """Whether there was a record of the newer protocol. From then on only the promises of both protocols hold: its
+    classic members have epochs for generations, and no leader."""
 
 
 @dataclass
@@ -93,7 +100,7 @@ class Partition:
     def of_groups(self, rows: list[Seen]) -> Iterator[Finding]:
         """Rows of a `__consumer_offsets`, in their order."""
         for _, of_record in itertools.groupby(rows, lambda row: row.offset):
-            yield from self._durable(list(of_record), is_journal=False)
+            yield from self._durable(list(of_record), None)
 
     def of_journal(self, rows: list[Seen]) -> Iterator[Finding]:
         """Rows of a journal, in their order, of whole entries."""
@@ -101,20 +108,29 @@ class Partition:
             yield from self._of_entry(list(of_entry))
         yield from self.overdue(min(self.incarnation.recent, default=0))
 
-    def _durable(self, rows: list[Seen], is_journal: bool) -> Iterator[Finding]:
+    def _durable(self, rows: list[Seen], append: Append | None) -> Iterator[Finding]:
+        """Rows of records that the log has; `append` is the journal's."""
         for row in rows:
             if row.kind == "offset" and row.group is not None:
                 yield from self.group(row.group).recorded.of_offset(row)
+        for row in rows:
+            self._of_protocol(row)
         if rows and rows[0].kind == "consumer_current" and rows[0].group is not None:
             yield from self.group(rows[0].group).recorded.of_newer(rows)
         for version in versions(rows):
             group = self.group(version.row.group or "")
-            yield from group.recorded.of_version(version, group.answered.welcome if is_journal else None)
-            if is_journal:
+            if group.is_newer if append is None else version.row.group in append.of_newer:
+                continue
+            yield from group.recorded.of_version(version, None if append is None else group.answered.welcome)
+            if append is not None:
                 for member in version.members:
                     group.answered.planned(version.row.generation, member.name, member.row.payload)
             elif version.row.generation is not None:
                 yield from group.recorded.of_round(version.row)
+
+    def _of_protocol(self, row: Seen) -> None:
+        if row.group is not None and row.kind.startswith("consumer"):
+            self.group(row.group).is_newer = True
 
     # ---- entries
 
@@ -130,6 +146,9 @@ class Partition:
         now.tick(first.mono_ms or 0)
         told: list[Told] = []
         for row in rows:
+            self._of_protocol(row)
+            if row.kind in OF_MEMBERS and row.group is not None and self.group(row.group).is_newer:
+                continue
             match row.kind:
                 case "loaded" | "snapshot" | "unloaded" | "gap":
                     self._mark(row)
@@ -193,6 +212,10 @@ class Partition:
             row.offset, row.mono_ms or 0, row.group or "", row.api or "", row.member or "", row.instance,
             row.generation, row.session_timeout_ms,
         )  # fmt: skip
+        if group.is_newer:
+            yield from self._of_phase(row) if row.error == NONE else ()
+            self._wait_for_answer(row, ask)
+            return
         answered.asked(ask)
         if row.api == "OffsetCommit" and row.member:
             owners = group.recorded.owners.get(str(row.generation), {})
@@ -212,12 +235,15 @@ class Partition:
                 yield Finding("told before durable", row.group, row.generation, *at, [row.member or ""], witness)
             if row.api in ACCEPTED_AT_ONCE and row.member and not is_told_blindly:
                 yield from answered.of_acceptance(row, ask)
+        self._wait_for_answer(row, ask)
+
+    def _wait_for_answer(self, row: Seen, ask: Ask) -> None:
         if row.error is None or row.api in SAYS_MORE:
             self.answered.pop(str(row.ticket), None)
             self.asks[str(row.ticket)] = ask
 
     def _is_loading(self) -> bool:
-        """Whether every Heartbeat is told that all is well (docs/protocol.md §3)."""
+        """Whether every Heartbeat is answered NONE (docs/protocol.md §3)."""
         return self.incarnation.began and not self.incarnation.is_loaded
 
     def _of_phase(self, row: Seen) -> Iterator[Finding]:
@@ -240,7 +266,10 @@ class Partition:
             return
         self.answered[ticket] = [ask.offset, False]
         self.answered = latest(self.answered, KEPT_TICKETS)
-        answered = self.group(ask.group).answered
+        group = self.group(ask.group)
+        if group.is_newer:
+            return
+        answered = group.answered
         if ask.member:
             answered.hears(row, ask.member, -int(row.api in SAYS_MORE))
         if row.api in SAYS_MORE:
@@ -270,6 +299,8 @@ class Partition:
                 listed.setdefault(row.group, []).append(row.member or "")
         for name in sorted({join.row.group or "" for join in told}):
             group = self.group(name)
+            if group.is_newer:
+                continue
             joined = [join for join in told if (join.row.group or "") == name]
             group.answered.in_life(self.incarnation.number)
             yield from group.answered.of_joins(joined, listed.get(name))
@@ -305,6 +336,8 @@ class Partition:
                 continue
             append.rows.append(other)
             group = self.group(other.group or "")
+            if group.is_newer and other.group is not None and other.group not in append.of_newer:
+                append.of_newer.append(other.group)
             if other.kind == "group" and not other.generation:
                 group.answered.beginnings += other.generation is None or group.recorded.may_begin()
             elif other.kind == "group" and other.amount:
@@ -317,8 +350,8 @@ class Partition:
         append = self.appends.pop(str(row.append_id), None)
         if append is None or row.error != NONE:
             return
-        yield from self._durable(append.rows, is_journal=True)
-        if append.generation is None or append.group is None:
+        yield from self._durable(append.rows, append)
+        if append.generation is None or append.group is None or append.group in append.of_newer:
             return
         answered = self.group(append.group).answered
         was_durable = str(append.generation) in answered.durable

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from rota.audit.follow.answers import Answered
 from rota.audit.follow.finding import COLUMNS, Finding, Seen
 from rota.audit.follow.partition import Group, Partition
-from rota.audit.follow.records import Recorded
 from rota.audit.follow.replaying import Folding
 from rota.audit.logs import JOURNAL, UNREADABLE, Part, parts_of
 from rota.audit.rows import rows_of
@@ -40,7 +38,7 @@ def seen_in(part: Part) -> list[Seen]:
 
 class _Groups(dict[str, Group]):
     def __missing__(self, name: str) -> Group:
-        self[name] = Group(Recorded(), Answered())
+        self[name] = Group()
         return self[name]
 
 

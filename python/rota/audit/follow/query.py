@@ -1,4 +1,4 @@
-"""Spark's query over logs that grow: rows to the partitions that they are of, findings to files and to whoever asks."""
+"""Spark's query over logs that grow: rows to their partitions, findings to files and to callers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def seen_of(row: Row) -> Seen:
 
 
 def told_of(row: Row) -> Told:
-    """What is said of a finding."""
+    """The text of a finding."""
     if row.name == UNREADABLE:
         return Unreadable(row.log, row.partition, row.last_offset, row.name, row.witness)
     return verdict_of(CHECK_OF[row.name], row)

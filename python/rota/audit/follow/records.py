@@ -22,7 +22,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """Its id."""
+        """The member's id in the group's records."""
         return self.row.member or ""
 
 
@@ -86,7 +86,7 @@ class Recorded:
         return self.last is None or not self.last[0]
 
     def of_version(self, version: Version, welcome: Container[str] | None = None) -> Iterator[Finding]:
-        """A group's record became durable; `welcome` has the members that were told that they belong to it, None: the
+        """A group's record became durable; `welcome` has the members that got a successful answer, None: the
         log does not say whom it told what."""
         last, row = self.last, version.row
         if last is not None and last[1] is not None and row.offset < last[1]:
@@ -161,7 +161,7 @@ class Recorded:
             if (left := self.gone.pop(member, None)) is not None:
                 offset, newcomer = left
                 if newcomer is not None and welcome is not None and newcomer not in welcome:
-                    continue  # it was told that it has failed
+                    continue  # it was answered with the failure
                 name, how = ("resurrected", "gone") if newcomer is None else ("replacement lost", "replaced")
                 witness = f"{how} at offset {offset}, back at {version.row.offset}"
                 yield version.finding(name, [member], witness, int(offset or 0))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rota.audit.plant import copying, journal, records
-from rota.exits import FAILED, MISUSED, complain, fail, reason_of
+from rota.exits import FAILED, MISUSED, complain, existing_directory, fail, reason_of
 
 Source = Annotated[Path, typer.Argument(metavar="SRC", help="A data directory; it is not changed.")]
 Target = Annotated[Path, typer.Argument(metavar="DST", help="A directory that does not exist yet.")]
@@ -27,8 +27,9 @@ def plant(source: Source, target: Target, as_json: AsJson = False) -> None:
     Example:
       rota plant data planted && rota audit planted
     """
-    if not source.is_dir():
-        fail(MISUSED, f"`{source}`: there is no such directory")
+    existing_directory(source)
+    if target.exists():
+        fail(MISUSED, f"`{target}` exists already: give a directory that does not")
     try:
         planted = copying.plant(source, target)
     except OSError as error:

@@ -37,7 +37,7 @@ class Entry:
 
     @property
     def event(self) -> str:
-        """Its name."""
+        """The kind of the entry's event."""
         event = self.fields["event"]
         return event if isinstance(event, str) else str(next(iter(event)))
 
@@ -97,7 +97,7 @@ def _add(entries: Entries, at: int, *more: Entry) -> Entries:
 
 
 def _rounds(entries: Entries, group: str) -> list[tuple[int, list[dict[str, Any]]]]:
-    """Where join phases completed with two members or more, and what those were told."""
+    """Where join phases completed with two members or more, and their answers."""
     told = [(at, entry.joined()) for at, entry in _of(entries, group)]
     return [(at, joined) for at, joined in told if len(joined) >= MEMBERS_MIN]
 
@@ -107,7 +107,7 @@ def _follower(joined: list[dict[str, Any]]) -> str:
 
 
 def two_leaders(entries: Entries, group: str) -> Entries | None:
-    """A follower is told that it leads, too."""
+    """A follower is named leader, too."""
     for at, joined in _rounds(entries, group):
         follower = _follower(joined)
         return _put(entries, at, told=follower, leader=follower)
@@ -115,7 +115,7 @@ def two_leaders(entries: Entries, group: str) -> Entries | None:
 
 
 def different_answers(entries: Entries, group: str) -> Entries | None:
-    """A follower is told another protocol."""
+    """A follower gets another protocol."""
     for at, joined in _rounds(entries, group):
         return _put(entries, at, told=_follower(joined), protocol="another")
     return None
@@ -129,7 +129,7 @@ def list_is_not_the_group(entries: Entries, group: str) -> Entries | None:
 
 
 def generation_told_back(entries: Entries, group: str) -> Entries | None:
-    """A later round is told an earlier generation."""
+    """A later round is answered with an earlier generation."""
     newest = 0
     for at, entry in _of(entries, group):
         for answer in entry.joined():
@@ -140,7 +140,7 @@ def generation_told_back(entries: Entries, group: str) -> Entries | None:
 
 
 def not_relayed(entries: Entries, group: str) -> Entries | None:
-    """A member gets bytes that nobody gave for it."""
+    """A member gets bytes that the leader did not give for it."""
     for at, entry in _of(entries, group):
         if any(answer["error"] == "NONE" and answer["assignment"] for answer in entry.answers("SyncGroup")):
             return _put(entries, at, assignment=b"something else")
@@ -148,7 +148,7 @@ def not_relayed(entries: Entries, group: str) -> Entries | None:
 
 
 def told_before_durable(entries: Entries, group: str) -> Entries | None:
-    """An assignment is told while its record is on its way."""
+    """An assignment is answered while its record is in flight."""
     for at, entry in _of(entries, group):
         if entry.event == "Appended" and any(answer["error"] == "NONE" for answer in entry.answers("SyncGroup")):
             early = entry.edited(append_id=10**9)
@@ -201,7 +201,7 @@ def commit_of_a_departed_member(entries: Entries, group: str) -> Entries | None:
 
 
 def _beats(entries: Entries, group: str, until: int) -> Iterator[tuple[Entry, str]]:
-    """Heartbeats that were told that all is well, and whose."""
+    """Heartbeats that were answered NONE, and their members."""
     for at, entry in _of(entries, group):
         asked = entry.request("Heartbeat")
         if at < until and asked is not None and entry.answers("Heartbeat") == ["NONE"]:
@@ -209,7 +209,7 @@ def _beats(entries: Entries, group: str, until: int) -> Iterator[tuple[Entry, st
 
 
 def answer_to_a_departed_member(entries: Entries, group: str) -> Entries | None:
-    """A heartbeat comes again after its member left, and is told that all is well."""
+    """A heartbeat comes again after its member left, and is answered NONE."""
     for left, member in _leaving(entries, group):
         for beat, sender in _beats(entries, group, left):
             if sender == member:
@@ -218,7 +218,7 @@ def answer_to_a_departed_member(entries: Entries, group: str) -> Entries | None:
 
 
 def replaced_and_not_fenced(entries: Entries, group: str) -> Entries | None:
-    """A heartbeat of a replaced static member is told that all is well."""
+    """A heartbeat of a replaced static member is answered NONE."""
     instances: dict[str, str] = {}
     asked_by: dict[int, str | None] = {}
     for at, entry in _of(entries, group):
@@ -317,13 +317,13 @@ def _mark(entries: Entries, group: str, name: str, api: str) -> tuple[int, Entry
 
 
 def answer_while_loading(entries: Entries, group: str) -> Entries | None:
-    """A member leaves before its coordinator has loaded; a heartbeat would be told that all is well."""
+    """A member leaves before its coordinator has loaded; a heartbeat would be answered NONE."""
     found = _mark(entries, group, "Began", "LeaveGroup")
     return None if found is None else _add(entries, found[0], found[1].copy_after(entries[found[0]]))
 
 
 def answer_after_unloading(entries: Entries, group: str) -> Entries | None:
-    """A heartbeat is told that all is well by a coordinator that has been unloaded."""
+    """A coordinator that has been unloaded answers a heartbeat with NONE."""
     found = _mark(entries, group, "Unloaded", "Heartbeat")
     return None if found is None else _add(entries, found[0], found[1].copy_after(entries[found[0]]))
 

@@ -124,7 +124,7 @@ def not_subscribed(records: Records, group: str) -> Records | None:
 
 
 def leader_not_a_member(records: Records, group: str) -> Records | None:
-    """The leader is nobody."""
+    """The leader is not a member."""
     for at, value in _versions(records, group):
         return _put(records, at, group, _changed(value, leader="nobody"))
     return None
