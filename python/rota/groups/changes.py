@@ -146,7 +146,7 @@ def member_of(described: Described, member_id: str | None, instance_id: str | No
 
 
 def remove(cluster: Cluster, group: str, member: Member, reason: str) -> None:
-    """Removes a member. Its client is told by the answer to its next request, and joins again if it still runs."""
+    """Removes a member. Its client learns it from the answer to its next request, and joins again if it still runs."""
     code = cluster.remove(group, member, reason)
     if code is not None:
         kind = Kind.NOT_FOUND if refusal(code) == "UnknownMemberId" else kind_of(code)

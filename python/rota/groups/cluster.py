@@ -14,12 +14,16 @@ from kafka.admin import MemberToRemove, OffsetSpec
 from kafka.structs import OffsetAndMetadata
 
 from rota.groups.errors import GroupsError, Kind, nearest
+from rota.groups.messages import ConsumerGroupDescribeRequest
 
 Partition = tuple[str, int]
 """Topic and index."""
 
 FETCH_WAIT_MS = 500
 """How long a broker may wait until there is something to fetch: the library's own default."""
+CONSUMER = "consumer"
+"""The type of groups of the newer protocol."""
+GROUP_ID_NOT_FOUND = 69
 
 # The library warns on stderr of what it then raises.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
@@ -63,11 +67,20 @@ class Member:
     """What it subscribes to."""
     partitions: list[Partition]
     """What it was assigned."""
+    epoch: int | None = None
+    """Its member epoch, in a consumer group."""
+    target: list[Partition] | None = None
+    """What the coordinator wants it to have, in a consumer group."""
+
+    @property
+    def revoking(self) -> list[Partition]:
+        """What it still has to give up."""
+        return [] if self.target is None else [one for one in self.partitions if one not in self.target]
 
 
 @dataclass(frozen=True)
 class Described:
-    """One group with its members. Of a group that is not classic the library tells no members: None."""
+    """One group with its members; None if they cannot be asked for, as those of a share group."""
 
     group: str
     state: str
@@ -75,6 +88,10 @@ class Described:
     protocol_type: str
     protocol: str
     members: list[Member] | None
+    epoch: int | None = None
+    """The group epoch of a consumer group."""
+    target_epoch: int | None = None
+    """The group epoch for which its target assignment was computed."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +133,7 @@ def asking(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def changing(what: str) -> Iterator[None]:
-    """As `asking`. Of a broker that goes away meanwhile nobody knows what it has done."""
+    """As `asking`. If the broker goes away meanwhile, the outcome is unknown."""
     try:
         with asking(what):
             yield
@@ -141,8 +158,8 @@ class Cluster:
             **settings,
             "bootstrap_servers": [server.strip() for server in bootstrap_servers.split(",")],
         }
-        hint = "is the broker up, is that its address, and are TLS and SASL as it wants them?"
-        with asking(f"no answer from {bootstrap_servers}: {hint}"):
+        hint = "is the broker up, is that its address, are TLS and SASL set as it requires?"
+        with asking(f"no answer from {bootstrap_servers} ({hint})"):
             self._admin = KafkaAdminClient(**self._settings)
 
     def __enter__(self) -> Self:
@@ -169,7 +186,24 @@ class Cluster:
             found = self._admin.describe_groups(list(groups)) if groups else {}
         unknown = {group for group in groups if _is_unknown(found[group])}
         listed = {line.group: line for line in self.groups()} if unknown else {}
-        return [self._newer(group, listed) if group in unknown else _described(found[group]) for group in groups]
+        newer = self._consumer_groups(
+            [group for group in unknown if group in listed and listed[group].type == CONSUMER]
+        )
+        of_unknown = {group: newer.get(group) or self._newer(group, listed) for group in unknown}
+        return [of_unknown[group] if group in unknown else _described(found[group]) for group in groups]
+
+    def _consumer_groups(self, groups: Sequence[str]) -> dict[str, Described]:
+        """Groups of the consumer protocol; without those that have gone meanwhile."""
+        with asking(f"{', '.join(groups)} could not be described"):
+            told = self._admin._manager.run(self._ask_consumer_groups, groups) if groups else []
+        return {one.group_id: _consumer_group(one) for one in told if one.error_code != GROUP_ID_NOT_FOUND}
+
+    async def _ask_consumer_groups(self, groups: Sequence[str]) -> list[Any]:
+        told = []
+        for group, node_id in (await self._admin._find_coordinator_ids(list(groups))).items():
+            request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
+            told += (await self._admin._manager.send(request, node_id=node_id)).groups
+        return told
 
     @staticmethod
     def _newer(group: str, listed: Mapping[str, Listed]) -> Described:
@@ -289,6 +323,31 @@ def _epoch(epoch: int | None) -> int:
 
 def _is_unknown(found: Mapping[str, Any]) -> bool:
     return found["group_state"] == "Dead" or "GroupIdNotFound" in (found["error"] or "")
+
+
+def _consumer_group(found: Any) -> Described:
+    if found.error_code:
+        reason = found.error_message or refusal(errors.for_code(found.error_code))
+        raise GroupsError(Kind.REFUSED, f"group `{found.group_id}` could not be described: {reason}")
+
+    def places(assignment: Any) -> list[Partition]:
+        return sorted((part.topic_name, index) for part in assignment.topic_partitions for index in part.partitions)
+
+    members = [
+        Member(
+            one.member_id,
+            one.instance_id,
+            one.client_id,
+            one.client_host,
+            sorted(one.subscribed_topic_names),
+            places(one.assignment),
+            one.member_epoch,
+            places(one.target_assignment),
+        )
+        for one in found.members
+    ]
+    epochs = (found.group_epoch, found.assignment_epoch)
+    return Described(found.group_id, found.group_state, CONSUMER, CONSUMER, found.assignor_name, members, *epochs)
 
 
 def _described(found: Mapping[str, Any]) -> Described:

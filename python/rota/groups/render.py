@@ -75,33 +75,55 @@ def idle(described: Described) -> list[Member]:
 
 
 def members(described: Described, *, verbose: bool) -> str:
-    """Members and how much they were assigned; with `verbose` what that is, and what they subscribe to."""
+    """Members and how much they were assigned; with `verbose` what that is, and what they subscribe to.
+
+    Members of a consumer group have their epoch, too, and with `verbose` their target and what they still have to
+    give up.
+    """
+    has_epochs = described.epoch is not None
     header = ["GROUP", "CONSUMER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
     header += ["ASSIGNMENT", "SUBSCRIPTION"] if verbose else []
-    return table(header, [_member(described.group, member, verbose=verbose) for member in described.members or []])
+    header += ["EPOCH"] if has_epochs else []
+    header += ["TARGET-ASSIGNMENT", "TO-REVOKE"] if has_epochs and verbose else []
+    lines = []
+    for member in described.members or []:
+        line = _member(described.group, member, verbose=verbose)
+        line += [member.epoch] if has_epochs else []
+        line += [assignment(places) or None for places in (member.target or [], member.revoking)] if verbose else []
+        lines.append(line[: len(header)])
+    return table(header, lines)
 
 
 def _member(group: str, member: Member, *, verbose: bool) -> list[object]:
     line: list[object] = [group, member.member_id, member.instance_id, member.host, member.client_id]
     line.append(len(member.partitions))
-    return [*line, assignment(member) or None, ",".join(member.topics) or None] if verbose else line
+    return [*line, assignment(member.partitions) or None, ",".join(member.topics) or None] if verbose else line
 
 
-def assignment(member: Member) -> str:
+def assignment(partitions: Iterable[Partition]) -> str:
     """`orders(0,2), returns(1)`."""
     by_topic: dict[str, list[str]] = {}
-    for topic, index in member.partitions:
+    for topic, index in partitions:
         by_topic.setdefault(topic, []).append(str(index))
     return ", ".join(f"{topic}({','.join(indexes)})" for topic, indexes in by_topic.items())
 
 
 def states(groups: Sequence[Described]) -> str:
-    """One line a group."""
-    header = ("GROUP", "TYPE", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
+    """One line a group; with epochs if one of them has any."""
+    epochs = any(one.epoch is not None for one in groups)
+    header = [
+        "GROUP",
+        "TYPE",
+        "ASSIGNMENT-STRATEGY",
+        "STATE",
+        "#MEMBERS",
+        *(["EPOCH", "TARGET-EPOCH"] if epochs else []),
+    ]
     lines = []
     for one in groups:
         count = UNKNOWN if one.members is None else len(one.members)
-        lines.append((one.group, one.type, one.protocol or None, one.state, count))
+        line = (one.group, one.type, one.protocol or None, one.state, count, one.epoch, one.target_epoch)
+        lines.append(line[: len(header)])
     return table(header, lines)
 
 
@@ -132,6 +154,8 @@ def described_json(described: Described, rows: Sequence[Row] | None) -> dict[str
         "type": described.type,
         "protocol_type": described.protocol_type,
         "protocol": described.protocol,
+        "epoch": described.epoch,
+        "target_epoch": described.target_epoch,
         "members": None
         if described.members is None
         else [
@@ -141,7 +165,10 @@ def described_json(described: Described, rows: Sequence[Row] | None) -> dict[str
                 "client_id": one.client_id,
                 "host": one.host,
                 "subscription": one.topics,
-                "assignment": [{"topic": topic, "partition": index} for topic, index in one.partitions],
+                "epoch": one.epoch,
+                "assignment": _places(one.partitions),
+                "target": None if one.target is None else _places(one.target),
+                "revoking": _places(one.revoking),
             }
             for one in described.members
         ],
@@ -149,6 +176,10 @@ def described_json(described: Described, rows: Sequence[Row] | None) -> dict[str
         "lag": _known([row.lag for row in rows or []], sum),
         "lag_s": _known([row.lag_s for row in rows or []], max),
     }
+
+
+def _places(partitions: Iterable[Partition]) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partition": index} for topic, index in partitions]
 
 
 def _known(values: Sequence[Any], of: Callable[[list[Any]], Any]) -> Any:

@@ -36,7 +36,7 @@ class Goal(NamedTuple):
 
     target: Target
     name: str = ""
-    """Of `--from-file` and `--from-group`."""
+    """The file of `--from-file`, or the group of `--from-group`."""
     number: int = 0
     """Of the others that take a value: an offset, a shift, or milliseconds since the Unix epoch."""
 

@@ -20,7 +20,7 @@ from rota.groups.lag import rows
 HEADER = ("TIME", "GROUP", "STATE", "#MEMBERS", "LAG", "LAG-CHANGE", "LAG-SECONDS")
 WIDTHS = (8, 30, 19, 8, 10, 12, 11)
 
-# Nobody sets it: it is the interval that passes.
+# It is never set: the wait is the interval.
 pause = Event().wait
 
 
