@@ -1,4 +1,4 @@
-"""The member's side of a group as a state machine: no sockets, no clock. `rota.aio` drives it over TCP.
+"""The member's side of a group as a state machine without sockets or a clock. `rota.aio` runs it over TCP.
 
     >>> import rota
     >>> member = rota.Member("readers")
@@ -8,14 +8,15 @@
 Every call takes the time (monotonic, in ms) and returns what is to be done, in order. A driver sends each `Send`, hands
 the answer in with `answered`, says `disconnected` when a connection is lost, closes it on `Disconnect`, and calls
 `advance` at `next_deadline()`. It tells the application of everything else, and says `done` to what `wants_done`.
-`poll` says that the application waits for news, `busy` that it works. The rules are those of docs/protocol.md §22.
+`poll` says that the application waits for news, `busy` that it works. The rules are those of docs/protocol.md §22, and
+with `group_protocol="consumer"` those of docs/consumer-protocol.md §22.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Literal
 
 from rota._rota import ErrorCode, JoinedMember, MemberMachine, RotaError
 
@@ -29,9 +30,12 @@ Strategy = str | tuple[str, bool]
 """The name of a built-in assignor, or (name, cooperative) of your own, which `Plan` asks for."""
 
 
+CLASSIC_STRATEGIES: Final[tuple[Strategy, ...]] = ("range",)
+
+
 @dataclass(frozen=True)
 class Offset:
-    """A committed position: the next offset to read, the leader epoch (-1: unknown), your own words."""
+    """A committed position: the next offset to read, the leader epoch (-1 if unknown) and metadata."""
 
     offset: int
     leader_epoch: int = -1
@@ -39,7 +43,7 @@ class Offset:
 
 
 def names(topics: Any, what: str) -> list[str]:
-    """Names of topics; a single str is a mistake. Raises TypeError."""
+    """Check that these are names of topics, not a single str. Raises TypeError."""
     if isinstance(topics, str) or not isinstance(topics, Iterable):
         raise TypeError(f"{what} is {topics!r}: give a list of names")
     found = list(topics)
@@ -50,7 +54,7 @@ def names(topics: Any, what: str) -> list[str]:
 
 
 def checked(partitions: Any) -> list[Partition]:
-    """Partitions that are (topic, index). Raises TypeError."""
+    """Check that partitions are (topic, index). Raises TypeError."""
     if isinstance(partitions, str) or not isinstance(partitions, Iterable):
         raise TypeError(f"partitions is {partitions!r}: give a list of (topic, partition)")
     found = list(partitions)
@@ -67,7 +71,7 @@ def _fields(at: Partition, offset: Any) -> tuple[int, int, str]:
 
 
 class MemberError(RotaError):
-    """Something that retrying would not heal.
+    """An error that a retry does not solve.
 
     `kind` is `Answer`, `RebalanceInProgress`, `CommitFailed`, `TimedOut`, `Topics`, `InconsistentProtocol`,
     `UnknownProtocol`, `Subscription`, `Assignment`, `Plan` or `Closed`; `error` is the broker's code if it gave one.
@@ -94,14 +98,14 @@ class Send:
 
 @dataclass(frozen=True)
 class Disconnect:
-    """Close the connection to the coordinator `node`, or to any broker (None): an answer did not come in time."""
+    """Close the connection to the coordinator `node`, or to any broker (None): a request timed out."""
 
     node: Node | None
 
 
 @dataclass(frozen=True)
 class Revoke:
-    """Stop reading these, commit what you have, then say `done`."""
+    """Stop reading these partitions, commit, then call `done`."""
 
     wants_done: ClassVar[bool] = True
     partitions: list[Partition]
@@ -109,7 +113,7 @@ class Revoke:
 
 @dataclass(frozen=True)
 class Lose:
-    """These may be another's already: stop reading, commit nothing, then say `done`."""
+    """Another member may own these partitions already. Stop reading, do not commit, then call `done`."""
 
     wants_done: ClassVar[bool] = True
     partitions: list[Partition]
@@ -117,7 +121,10 @@ class Lose:
 
 @dataclass(frozen=True)
 class Assign:
-    """Read `added`, too: `partitions` is everything that is yours now. Then say `done`."""
+    """Start reading `added`, then call `done`. `partitions` is the whole assignment.
+
+    `generation` is the member's epoch in the newer protocol.
+    """
 
     wants_done: ClassVar[bool] = True
     generation: int
@@ -128,7 +135,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Plan:
-    """You lead, and the strategy is your own: divide the partitions, and say `planned`.
+    """This member is the leader and the strategy is custom: assign the partitions, then call `planned`.
 
     `topics` has the number of partitions of each, `racks` those of each partition's replicas where they are known.
     """
@@ -143,7 +150,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Committed:
-    """A commit ended: well, or with an error."""
+    """Result of a commit."""
 
     wants_done: ClassVar[bool] = False
     commit: int
@@ -152,7 +159,7 @@ class Committed:
 
 @dataclass(frozen=True)
 class Fetched:
-    """The committed offsets (None: none), or an error."""
+    """Committed offsets, None for a partition without one, or an error."""
 
     wants_done: ClassVar[bool] = False
     fetch: int
@@ -162,7 +169,7 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Failed:
-    """Something that retrying would not heal. The member tries again at the next `poll`."""
+    """An error that a retry does not solve. The member tries again at the next `poll`."""
 
     wants_done: ClassVar[bool] = False
     error: MemberError
@@ -170,7 +177,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Closed:
-    """The member is out of the group, and says no more."""
+    """The member has left the group. This is its last effect."""
 
     wants_done: ClassVar[bool] = False
 
@@ -225,13 +232,21 @@ _KINDS: dict[str, Any] = {
 class MemberSettings:
     """A member's settings, by the names of Kafka's consumer settings, with their defaults.
 
-    `strategies` are in order of preference. `seed` spreads retries: give members different ones.
+    `group_protocol` is "classic", or "consumer" for the newer protocol (KIP-848), in which the coordinator assigns:
+    `remote_assignor` names its assignor (None: its choice), and `strategies`, `session_timeout_ms` and
+    `heartbeat_interval_ms` keep their defaults, since the broker decides them.
+
+    `strategies` are in order of preference. `seed` spreads retries, and gives a member of the newer protocol its id:
+    give members different ones. `leave_on_close` also applies to static members in the newer protocol; the coordinator
+    keeps their partitions until they come back or their session ends.
     `auto_commit_interval_ms`: how often what was read is committed (`Member.position`); None: never by itself.
     """
 
+    group_protocol: Literal["classic", "consumer"] = "classic"
+    remote_assignor: str | None = None
     instance_id: str | None = None
     rack: str | None = None
-    strategies: Sequence[Strategy] = ("range",)
+    strategies: Sequence[Strategy] = CLASSIC_STRATEGIES
     auto_commit_interval_ms: int | None = None
     leave_on_close: bool = True
     seed: int = 0
@@ -255,10 +270,13 @@ class MemberSettings:
     )
 
     def machine(self, group_id: str) -> MemberMachine:
-        """The machine for these settings; a `ValueError` says what makes no sense."""
+        """Create the state machine. Raises `ValueError` if the settings contradict each other."""
+        is_default = self.group_protocol == "consumer" and self.strategies is CLASSIC_STRATEGIES
         return MemberMachine(
             group_id,
-            strategies=list(self.strategies),
+            group_protocol=self.group_protocol,
+            remote_assignor=self.remote_assignor,
+            strategies=[] if is_default else list(self.strategies),
             instance_id=self.instance_id,
             rack=self.rack,
             auto_commit_interval_ms=self.auto_commit_interval_ms,
@@ -270,7 +288,7 @@ class MemberSettings:
 
 @dataclass(eq=False)
 class Member:
-    """How a consumer gets into a group and stays there. `Member("readers")` has Kafka's defaults."""
+    """A group member without IO: it takes events and returns effects. `Member("readers")` has Kafka's defaults."""
 
     group_id: str
     settings: MemberSettings = field(default_factory=MemberSettings)
@@ -285,119 +303,136 @@ class Member:
         return [_KINDS[kind](*rest) for kind, *rest in told]
 
     def subscribe(self, now_ms: int, topics: Sequence[str]) -> list[Effect]:
-        """Wants to read these topics from now on, as a member."""
+        """Subscribe to these topics. Replaces the previous subscription."""
         return self._effects(self._machine.subscribe(now_ms, topics=names(topics, "topics")))
 
     def subscribe_pattern(self, now_ms: int, pattern: str) -> list[Effect]:
-        """Wants to read every topic whose whole name matches (a regular expression in Rust's syntax)."""
+        """Subscribe to all topics whose whole name matches `pattern`, a regular expression in Rust's syntax.
+
+        In the newer protocol the coordinator matches, in the syntax of RE2; it refuses a pattern that it cannot read.
+        """
         if not isinstance(pattern, str):
             raise TypeError(f"pattern is {pattern!r}: give a regular expression as str")
-        return self._effects(self._machine.subscribe(now_ms, pattern=pattern))
+        try:
+            return self._effects(self._machine.subscribe(now_ms, pattern=pattern))
+        except ValueError as error:
+            raise ValueError(f"pattern is {pattern!r}: {error}") from None
 
     def assign(self, now_ms: int, partitions: Sequence[Partition]) -> list[Effect]:
-        """Reads these, chosen by hand, without being a member: offsets can be committed."""
+        """Read these partitions without joining the group. Offsets can be committed."""
         return self._effects(self._machine.subscribe(now_ms, manual=checked(partitions)))
 
     def unsubscribe(self, now_ms: int) -> list[Effect]:
-        """Wants to read nothing: gives everything up, and leaves."""
+        """Give up all partitions and leave the group."""
         return self._effects(self._machine.subscribe(now_ms))
 
     def poll(self, now_ms: int) -> list[Effect]:
-        """The application waits for news; what was raised is tried again."""
+        """Report that the application polls. Operations that failed are retried."""
         return self._effects(self._machine.poll(now_ms))
 
     def busy(self, now_ms: int) -> list[Effect]:
-        """The application works. After `max_poll_interval_ms` of it, the member leaves."""
+        """Report that the application processes records. The member leaves after `max_poll_interval_ms` of this."""
         return self._effects(self._machine.busy(now_ms))
 
     def done(self, now_ms: int) -> list[Effect]:
-        """The application has dealt with the notice that wanted it."""
+        """Report that the application has handled the notice that asked for it."""
         return self._effects(self._machine.done(now_ms))
 
     def advance(self, now_ms: int) -> list[Effect]:
-        """Time passed."""
+        """Run the timers that are due at `now_ms`."""
         return self._effects(self._machine.advance(now_ms))
 
     def close(self, now_ms: int) -> list[Effect]:
-        """Commits, gives everything up, leaves; ends with `Closed`."""
+        """Commit, give up all partitions and leave. The last effect is `Closed`."""
         return self._effects(self._machine.close(now_ms))
 
     def rejoin(self, now_ms: int, reason: str) -> list[Effect]:
-        """Joins again though nothing has changed."""
+        """Join again although nothing has changed. In the newer protocol only the coordinator can rebalance."""
+        self._classic_only("rejoin")
         return self._effects(self._machine.rejoin(now_ms, reason))
 
     def position(self, now_ms: int, partition: Partition, offset: Offset) -> list[Effect]:
-        """Has read up to here: what automatic commits commit."""
+        """Set the position that automatic commits store."""
         [at] = checked([partition])
         return self._effects(self._machine.position(now_ms, *at, _fields(at, offset)))
 
     def commit(self, now_ms: int, commit: int, offsets: Mapping[Partition, Offset]) -> list[Effect]:
-        """Commits these; `Committed` with the same number says how it went."""
+        """Commit these offsets. `Committed` with the same number has the result."""
         if not isinstance(offsets, Mapping):
             raise TypeError(f"offsets is {offsets!r}: give a mapping from (topic, partition) to rota.member.Offset")
         told = [(at, _fields(at, offsets[at])) for at in checked(offsets)]
         return self._effects(self._machine.commit(now_ms, commit, told))
 
     def fetch(self, now_ms: int, fetch: int, partitions: Sequence[Partition]) -> list[Effect]:
-        """Asks for the committed offsets of these; `Fetched` with the same number has them."""
+        """Fetch the committed offsets of these partitions. `Fetched` with the same number has them."""
         return self._effects(self._machine.fetch(now_ms, fetch, checked(partitions)))
 
     def planned(
         self, now_ms: int, generation: int, assignments: Mapping[str, bytes] | None, error: str | None = None
     ) -> list[Effect]:
-        """The answer to `Plan`: an embedded assignment for each member id, or what went wrong."""
+        """Answer `Plan` with an embedded assignment for each member id, or with an error message."""
         return self._effects(self._machine.planned(now_ms, generation, list((assignments or {}).items()), error))
 
     def user_data(self, now_ms: int, strategy: str, user_data: bytes | None) -> list[Effect]:
-        """What the subscription for this strategy carries from the next join on."""
+        """Set the user data of the subscription for this strategy, from the next join on."""
+        self._classic_only("user_data")
         return self._effects(self._machine.user_data(now_ms, strategy, user_data))
 
+    def _classic_only(self, call: str) -> None:
+        if self.settings.group_protocol == "consumer":
+            raise ValueError(f"{call} needs group_protocol `classic`: with `consumer` the coordinator decides")
+
     def answered(self, now_ms: int, request: int, api: str, fields: Mapping[str, Any]) -> list[Effect]:
-        """A broker answered; `fields` of any version. `KeyError`, `TypeError` or `ValueError` if it is no answer."""
+        """Handle an answer; `fields` of any version. `KeyError`, `TypeError` or `ValueError` if fields are wrong."""
+        if not isinstance(fields, Mapping):
+            raise TypeError(f"fields is {fields!r}: give the fields of the answer, a mapping")
         return self._effects(self._machine.answered(now_ms, request, api, dict(fields)))
 
     def disconnected(self, now_ms: int, node: Node | None) -> list[Effect]:
-        """The connection to the coordinator `node`, or to any broker (None), is lost or could not be made."""
+        """Handle a lost or refused connection to the coordinator `node`, or to any broker (None)."""
         return self._effects(self._machine.disconnected(now_ms, node))
 
     def next_deadline(self) -> int | None:
-        """When to call `advance` if nothing else happens, in ms; may be in the past. None: never."""
+        """Time in ms at which `advance` is due, perhaps in the past. None if no timer runs."""
         return self._machine.next_deadline()
 
     @property
     def state(self) -> str:
-        """`Unjoined`, `PreparingRebalance`, `CompletingRebalance` or `Stable`."""
+        """`Unjoined`, `PreparingRebalance`, `CompletingRebalance` or `Stable`.
+
+        In the newer protocol `Unjoined`, `Joining`, `Reconciling` or `Stable`.
+        """
         return self._machine.state
 
     @property
     def generation(self) -> int:
-        """-1: none."""
+        """Generation of the member, or its epoch in the newer protocol; -1 before the first join."""
         return self._machine.generation
 
     @property
     def member_id(self) -> str:
-        """Empty: none."""
+        """Member id from the coordinator, empty before the first join. In the newer protocol the member chooses it."""
         return self._machine.member_id
 
     @property
     def owned(self) -> list[Partition]:
-        """What it holds."""
+        """Partitions that the member holds."""
         return self._machine.owned
 
     @property
     def coordinator(self) -> Node | None:
-        """Where its coordinator is, as far as it knows."""
+        """Last known coordinator."""
         return self._machine.coordinator
 
     @property
     def is_leader(self) -> bool:
-        """Whether it led the last round."""
+        """Whether the member was the leader of the last rebalance; never in the newer protocol."""
         return self._machine.is_leader
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is out of the group, and done."""
+        """Whether the member has left and `close` is complete."""
         return self._machine.is_closed
 
     def __repr__(self) -> str:
-        return f"<rota.Member {self.member_id or 'nobody'} of {self.group_id}: {self.state}, {self.generation}>"
+        return f"<rota.Member {self.member_id or 'no member'} of {self.group_id}: {self.state}, {self.generation}>"

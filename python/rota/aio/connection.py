@@ -13,17 +13,22 @@ from rota._rota import RotaError
 from rota.codec import Fields, MalformedError, apis, read_answer, write_request
 
 FRAME_BYTES_MAX = 100 * 1024 * 1024
-# Not used though the table has them: from these versions on topics are told by ids, which a member does not know.
+# An alert, with which a TLS listener answers plaintext, read as the length of a frame.
+TLS_ALERT = 0x1503
+# Not used though the table has them: from these versions on topics have ids, which a member does not know.
 BEFORE_IDS = {"OffsetCommit": 9, "OffsetFetch": 9, "Metadata": 12}
+# From this version on a heartbeat has a pattern.
+PATTERN_VERSION = 1
+UNSUPPORTED_VERSION = 35
 
 
 class BrokerError(RotaError):
-    """What a broker said is no answer, or it speaks no version of an API that is needed."""
+    """The broker sent an invalid answer, or supports no usable version of a required API."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer: which request of the caller's it belongs to, of which API, and its fields."""
+    """An answer with the id of its request, its API and its fields."""
 
     request: int
     api: str
@@ -31,7 +36,7 @@ class Answered:
 
 
 def read_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
-    """`HOST:PORT,HOST:PORT` as pairs; a `ValueError` names the part that is none."""
+    """Parse `HOST:PORT,HOST:PORT` into pairs. A `ValueError` names the invalid part."""
     if not isinstance(bootstrap, str):
         raise TypeError(f"the brokers are {bootstrap!r}: give HOST:PORT, several with commas between, as one str")
     found = []
@@ -44,7 +49,7 @@ def read_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
 
 
 class Connection:
-    """Sends what it is given, and says what came back, until it is lost; then it says so, once.
+    """One TCP connection to a broker. It sends requests, reports answers and reports its loss once.
 
     The first thing on every connection is ApiVersions: every request goes out in the newest version that both know.
     """
@@ -68,14 +73,14 @@ class Connection:
         self._task: asyncio.Task[None] | None = None
 
     def send(self, request: int, api: str, fields: Mapping[str, Any]) -> None:
-        """Sends it as soon as the connection is there."""
+        """Send a request when the connection is established."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
         self._waiting.append((request, api, fields))
         self._flush()
 
     def close(self) -> None:
-        """Ends it without a word."""
+        """Close the connection without reporting a loss."""
         if self._task is not None:
             self._task.cancel()
         if self._writer is not None:
@@ -95,6 +100,8 @@ class Connection:
 
     async def _frame(self, reader: asyncio.StreamReader) -> bytes:
         (length,) = struct.unpack(">i", await reader.readexactly(4))
+        if length >> 16 == TLS_ALERT:
+            raise BrokerError("the broker wants TLS, which rota.aio has not: use a plaintext listener")
         if not 4 <= length <= FRAME_BYTES_MAX:
             raise MalformedError(f"a frame of {length} bytes: 4 to {FRAME_BYTES_MAX} are possible")
         return await reader.readexactly(length)
@@ -120,6 +127,9 @@ class Connection:
             return
         while self._waiting:
             request, name, fields = self._waiting.popleft()
+            if name == "ConsumerGroupHeartbeat" and (lack := self._lacks(fields)) is not None:
+                self._refuse(request, name, lack)
+                continue
             if name not in self._versions:
                 self._fail(BrokerError(f"the broker has no version of {name} that is known here"))
                 return
@@ -129,13 +139,33 @@ class Connection:
             frame = write_request(apis()[name], version, self._correlation_id, self._client_id, fields)
             self._writer.write(struct.pack(">i", len(frame)) + frame)
 
+    def _lacks(self, heartbeat: Mapping[str, Any]) -> str | None:
+        """Why the broker cannot understand a heartbeat of the newer protocol; None if it can."""
+        version = self._versions.get("ConsumerGroupHeartbeat")
+        if version is None:
+            return "it has no ConsumerGroupHeartbeat"
+        if version < PATTERN_VERSION and heartbeat["subscribed_topic_regex"]:
+            return f"its ConsumerGroupHeartbeat v{version} has no patterns"
+        return None
+
+    def _refuse(self, request: int, name: str, lack: str) -> None:
+        """Answer a heartbeat in the broker's place."""
+        fields = {
+            "error_code": UNSUPPORTED_VERSION,
+            "error_message": lack,
+            "member_epoch": 0,
+            "heartbeat_interval_ms": 0,
+            "assignment": None,
+        }
+        asyncio.get_running_loop().call_soon(self._on_answer, Answered(request, name, fields))
+
     def _fail(self, error: Exception) -> None:
         self.close()
         self._on_lost(f"{self.address[0]}:{self.address[1]}: {error}")
 
     def _take(self, frame: bytes) -> None:
         if not self._sent:
-            raise MalformedError("an answer that nobody asked for")
+            raise MalformedError("an answer without a request")
         expected, request, name, version = self._sent.popleft()
         correlation_id, fields = read_answer(apis()[name], version, frame)
         if correlation_id != expected:

@@ -1,4 +1,4 @@
-"""Drives a `rota.Member` over TCP: connections, time, and what it has to tell."""
+"""Runs a `rota.Member` over TCP: connections, timers and notices."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rota.member import Disconnect, Effect, Member, Node, Notice, Send
 
 
 class Driver:
-    """Carries out what a member wants done. `on_notice` gets everything that is for the application, in order.
+    """Executes the effects of a member. `on_notice` gets the notices for the application, in order.
 
-    `answer_here` may answer a request instead of a broker: it gives the fields of an answer, or None.
+    `answer_here` may answer a request in place of a broker: it returns the fields of an answer, or None.
     """
 
     def __init__(
@@ -35,11 +35,11 @@ class Driver:
         self._loop = asyncio.get_running_loop()
 
     def now_ms(self) -> int:
-        """Monotonic milliseconds."""
+        """Monotonic time in milliseconds."""
         return int(self._loop.time() * 1_000)
 
     def take(self, effects: list[Effect]) -> None:
-        """Does what the member wants done, and sees to it that it is called again in time."""
+        """Execute effects and schedule the next call of the member."""
         for effect in effects:
             if isinstance(effect, Send):
                 self._send(effect)
@@ -50,7 +50,7 @@ class Driver:
         self._set_timer()
 
     def close(self) -> None:
-        """Ends all connections."""
+        """Close all connections."""
         if self._timer is not None:
             self._timer.cancel()
         for connection in self._connections.values():

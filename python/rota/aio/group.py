@@ -37,10 +37,11 @@ from rota.member import (
 
 @dataclass(frozen=True)
 class Change:
-    """What has changed.
+    """A change of the partitions of a member.
 
     `assigned`: read these, too; `revoked`: stop reading, commit what you have; `lost`: they may be another's already.
-    `partitions` are those concerned, `all` everything that is this member's now, `generation` the group's.
+    `partitions` are those concerned, `all` everything that is this member's now, `generation` the group's, or
+    the member's epoch in the newer protocol.
     """
 
     kind: Literal["assigned", "revoked", "lost"]
@@ -56,9 +57,10 @@ class GroupMember:
             async for change in member.assignments():
                 ...
 
-    The group waits for whoever holds partitions that are to move: a change has been dealt with when the loop asks for
+    The group waits for the members that own partitions that move: a change has been dealt with when the loop asks for
     the next one. While the body of the loop takes longer than `max_poll_interval_ms`, the member is out of the group.
     Keyword settings are those of `rota.member.MemberSettings`; `assignor` divides the partitions by your own code.
+    With `group_protocol="consumer"` the coordinator divides them (KIP-848).
     """
 
     def __init__(
@@ -87,6 +89,10 @@ class GroupMember:
         settings.setdefault("seed", random.getrandbits(64))
         self._planner = ByAssignor(assignor) if assignor is not None else planner
         if self._planner is not None:
+            if settings.get("group_protocol") == "consumer":
+                raise ValueError(
+                    "group_protocol is `consumer`: the coordinator assigns; give `classic`, or no assignor"
+                )
             settings["strategies"] = [(self._planner.name, self._planner.cooperative)]
         self._member = Member(group_id, MemberSettings(**settings))
         self._addresses = read_bootstrap(bootstrap_servers)
@@ -105,17 +111,17 @@ class GroupMember:
 
     @property
     def member(self) -> Member:
-        """The machine: state, generation, member id, coordinator."""
+        """The state machine, with state, generation, member id and coordinator."""
         return self._member
 
     @property
     def partitions(self) -> list[Partition]:
-        """What this member holds now."""
+        """Partitions that this member holds."""
         return list(self._all)
 
     @property
     def last_loss(self) -> str:
-        """Why the last connection that was lost was lost; empty: none was."""
+        """Why the last lost connection was lost; empty if none was."""
         return self._driver.last_loss if self._driver is not None else ""
 
     async def __aenter__(self) -> Self:
@@ -128,7 +134,7 @@ class GroupMember:
         await self.close()
 
     async def start(self) -> None:
-        """Subscribes; what comes of it is in `assignments`."""
+        """Subscribe; assignments arrive in `assignments`."""
         if self._driver is not None:
             raise RuntimeError("started already: a member is for one use")
         self._driver = Driver(self._member, self._addresses, self._client_id, self._hear, self._answer_here)
@@ -139,7 +145,7 @@ class GroupMember:
             self._do(self._member.subscribe, list(self._topics or ()))
 
     async def assignments(self) -> AsyncGenerator[Change, None]:
-        """Every change of what this member holds, as it comes; ends when it is closed. Raises `MemberError`.
+        """Iterate over the changes of the assignment until the member is closed. Raises `MemberError`.
 
         After an error the next iteration tries again.
         """
@@ -160,32 +166,32 @@ class GroupMember:
                         yield change
 
     async def commit(self, offsets: Mapping[Partition, int | Offset]) -> None:
-        """Commits the next offsets to read. `MemberError` if they are not committed, and why."""
+        """Commit the next offsets to read. Raises `MemberError` with the reason if the commit fails."""
         if not isinstance(offsets, Mapping):
             raise TypeError(f"offsets is {offsets!r}: give a mapping from (topic, partition) to the next offset")
         told = {at: _offset(at, offsets[at]) for at in checked(offsets)}
         await self._call(self._member.commit, told)
 
     async def committed(self, partitions: Sequence[Partition]) -> dict[Partition, Offset | None]:
-        """The committed offsets; None where there is none."""
+        """Fetch the committed offsets; None for a partition without one."""
         found: dict[Partition, Offset | None] = await self._call(self._member.fetch, checked(partitions))
         return found
 
     def position(self, partition: Partition, offset: int | Offset) -> None:
-        """Has read up to here: what automatic commits commit (`auto_commit_interval_ms`)."""
+        """Set the position that automatic commits store (`auto_commit_interval_ms`)."""
         [at] = checked([partition])
         self._do(self._member.position, at, _offset(at, offset))
 
     def rejoin(self, reason: str) -> None:
-        """Has the group rebalance though nothing has changed."""
+        """Start a rebalance although nothing has changed. Raises ValueError in the newer protocol."""
         self._do(self._member.rejoin, reason)
 
     async def close(self) -> None:
-        """Commits what was read, gives everything up, leaves. Ends after `close_timeout_ms` at the latest."""
+        """Commit, give up all partitions and leave, within `close_timeout_ms`."""
         driver = self._driver
         if driver is None or self._is_closing:
             return
-        # Whoever closes reads no more: it is not asked whether it has stopped.
+        # A member that closes reads no more: it is not asked whether it has stopped.
         self._is_closing = True
         self._settle()
         for notice in [self._news.get_nowait() for _ in range(self._news.qsize())]:
@@ -206,7 +212,7 @@ class GroupMember:
         self._driver.take(verb(self._driver.now_ms(), *arguments))
 
     def _settle(self) -> None:
-        """The application has dealt with the last change."""
+        """Report that the application has handled the last change."""
         if self._is_owed:
             self._is_owed = False
             self._do(self._member.done)
@@ -247,11 +253,11 @@ class GroupMember:
                 self._news.put_nowait(notice)
 
     def _plan(self, plan: Plan) -> None:
-        assert self._planner is not None, "nobody else is asked for a plan"
+        assert self._planner is not None, "only a leader with a planner computes a plan"
         try:
             assignments = self._planner.plan(plan)
         except Exception as error:
-            # It is somebody else's code, and the group must hear of it.
+            # The application's code failed: the group must get an answer.
             self._do(self._member.planned, plan.generation, None, f"{type(error).__name__}: {error}")
         else:
             self._do(self._member.planned, plan.generation, assignments)
@@ -261,7 +267,7 @@ class GroupMember:
             self._do(self._member.user_data, self._planner.name, self._planner.user_data())
 
     def _change(self, notice: Notice) -> Change | None:
-        """The change that a notice tells of; None if it changes nothing."""
+        """Convert a notice to a change; None if nothing changes."""
         generation = self._member.generation
         match notice:
             case Assign(generation, added, partitions, user_data):

@@ -1,4 +1,4 @@
-"""What a leader plans by: your own assignor, behind the notice that asks for a plan."""
+"""Planners: a leader answers `Plan` with an assignor of the application."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from rota.member import Partition, Plan
 
 
 class Planner(Protocol):
-    """What a group member needs of whoever plans."""
+    """Interface between a group member and an assignor."""
 
     @property
     def name(self) -> str:
-        """In JoinGroup."""
+        """Name of the protocol in JoinGroup."""
 
     @property
     def cooperative(self) -> bool:
         """Whether members keep what they own while they join."""
 
     def plan(self, plan: Plan) -> Mapping[str, bytes]:
-        """An embedded assignment for every member."""
+        """Return an embedded assignment for each member."""
 
     def on_assignment(self, partitions: Sequence[Partition], generation: int, user_data: bytes | None) -> None:
-        """What this member got."""
+        """Handle the assignment of this member."""
 
     def user_data(self) -> bytes | None:
-        """What this member says about itself at its next join."""
+        """Return the user data of the next subscription."""
 
 
 @runtime_checkable
 class Remembers(Protocol):
-    """An assignor that puts bytes of its own into the subscription."""
+    """An assignor with user data in the subscription."""
 
     def user_data(self) -> bytes | None:
-        """Those bytes."""
+        """Return the user data."""
 
 
 class ByAssignor:
-    """A planner from an assignor. Its plan is certified before it is handed in."""
+    """A planner that runs an assignor and certifies its plan."""
 
     def __init__(self, assignor: Assignor) -> None:
         self.assignor = assignor
@@ -47,16 +47,16 @@ class ByAssignor:
         self.cooperative = assignor.cooperative
 
     def plan(self, plan: Plan) -> Mapping[str, bytes]:
-        """Asks the assignor; a `PlanError` says what is wrong with its plan."""
+        """Run the assignor. Raises `PlanError` if the plan breaks a rule."""
         metadata = {member.member_id: member.metadata for member in plan.members}
         members = read_members(metadata, {member.member_id: member.instance_id for member in plan.members})
         shares, _ = run(self.assignor, members, plan.topics)
         return encode_plan(shares)
 
     def on_assignment(self, partitions: Sequence[Partition], generation: int, user_data: bytes | None) -> None:  # noqa: ARG002  an assignor of this kind has none
-        """Tells the assignor."""
+        """Pass the assignment to the assignor."""
         self.assignor.on_assignment(partitions, generation)
 
     def user_data(self) -> bytes | None:
-        """The assignor's, if it has any."""
+        """Return the assignor's user data, if it has any."""
         return self.assignor.user_data() if isinstance(self.assignor, Remembers) else None

@@ -1,4 +1,4 @@
-"""`Roster`: divide N shards of anything over however many processes join. No topics needed, only a broker."""
+"""`Roster`: divide N shards among processes. It needs a broker but no topics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOKEN = struct.Struct(">qq")
 
 @dataclass(frozen=True)
 class Shift:
-    """What is this process's now, and what has changed.
+    """The shards of this process, and how they have changed.
 
     `token` grows with every division of the shards: whatever a shard guards should remember the largest token that it
     has seen, and refuse smaller ones. A process that was cut off, and does not know yet that its shards went to others,
@@ -34,7 +34,7 @@ class Shift:
 
 
 class _Tokens:
-    """Divides shards, and hands out tokens.
+    """Assigns shards and issues tokens.
 
     A token is a base and the group's generation, which grows with every division for as long as the group lives. The
     base is what members remember; only when none does, in a new group, it is the leader's clock.
@@ -68,15 +68,15 @@ class _Tokens:
 
 
 class Roster:
-    """N shards of anything, divided over however many processes join; each shard is at most one process's.
+    """N shards, divided among the processes that join. Each shard has at most one owner.
 
         async with Roster("127.0.0.1:9092", "crawlers", shards=64) as roster:
             async for shift in roster.shifts():
                 print(shift.shards, shift.token)
 
     A shard moves only after the process that had it has asked for the next shift, has left, or was silent for its
-    session timeout; in that last case it may still be at work, which is what tokens are for. With `shards=1`, whoever
-    has shard 0 leads. All processes give the same number of shards: that of the one that leads the group counts.
+    session timeout; in that last case it may still be running, which is what tokens are for. With `shards=1`, the
+    process with shard 0 leads. All processes give the same number of shards: that of the group's leader counts.
     """
 
     def __init__(self, bootstrap_servers: str, group_id: str, shards: int, **settings: Any) -> None:
@@ -92,22 +92,22 @@ class Roster:
 
     @property
     def shards(self) -> list[int]:
-        """This process's shards now."""
+        """Shards of this process."""
         return sorted(index for _, index in self._group.partitions)
 
     @property
     def token(self) -> int:
-        """The newest token; 0: none yet."""
+        """Newest token, 0 before the first assignment."""
         return self._tokens.token
 
     @property
     def leads(self) -> bool:
-        """Whether shard 0 is this process's."""
+        """Whether this process owns shard 0."""
         return 0 in self.shards
 
     @property
     def group(self) -> GroupMember:
-        """The member behind it."""
+        """The group member of this process."""
         return self._group
 
     async def __aenter__(self) -> Self:
@@ -120,7 +120,7 @@ class Roster:
         await self._group.close()
 
     async def shifts(self) -> AsyncGenerator[Shift, None]:
-        """Every change of this process's shards; ends when the roster is closed. Raises `rota.member.MemberError`."""
+        """Iterate over the changes of the shards until the roster is closed. Raises `rota.member.MemberError`."""
         async with aclosing(self._group.assignments()) as changes:
             async for change in changes:
                 moved = sorted(index for _, index in change.partitions)
