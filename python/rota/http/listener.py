@@ -45,6 +45,21 @@ class Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self.do_GET()
 
+    def answer_to_other(self) -> routes.Answer:
+        """The answer to a method without a `do_METHOD`."""
+        return routes.answer_to_other(self.command, self.path)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer in JSON what the standard library refuses: an unknown method, or a request that is not HTTP."""
+        del explain
+        # What is left of the request is not read.
+        self.close_connection = True
+        if code == HTTPStatus.NOT_IMPLEMENTED:
+            self._answer(self.answer_to_other() if self._is_for_us() else self.misdirected())
+            return
+        status = HTTPStatus(code)
+        self._answer(routes.as_json({"error": "BadRequest", "message": message or status.phrase}, status))
+
     def _is_for_us(self) -> bool:
         """Who listens on this machine only is asked by names of this machine only: a page from elsewhere that has its
         own name resolve to 127.0.0.1 learns nothing."""
@@ -59,8 +74,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.media_type)
         self.send_header("Content-Length", str(len(answer.body)))
-        for name, value in HEADERS.items():
+        for name, value in (*HEADERS.items(), *answer.headers):
             self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(answer.body)

@@ -1,4 +1,4 @@
-"""What Prometheus is told (docs/metrics.md), from what the server has counted. Nothing is kept here."""
+"""Metrics in the Prometheus text format (docs/metrics.md), from the counts of the server. Keeps no state."""
 
 from __future__ import annotations
 
@@ -21,18 +21,29 @@ from rota.server import Health
 __all__ = ["CONTENT_TYPE_LATEST", "families", "text"]
 
 LAG_SERIES_MAX = 10_000
-"""Series of lag; of more, those that are farthest behind are told, and how many are left out."""
+"""Series of lag; beyond the limit, those farthest behind are reported, and the number left out."""
 
-#: Metric, key of the tally, label, help.
+#: Metric, key in `_rota.Server.metrics`, label, help.
 COUNTERS = (
-    ("rota_rebalances", "rebalances", "cause", "Rebalances that began, by cause."),
+    ("rota_rebalances", "rebalances", "cause", "Rebalances of classic groups that began, by cause."),
+    (
+        "rota_consumer_group_rebalances",
+        "consumer_rebalances",
+        "cause",
+        "Rebalances of consumer groups, each a new group epoch, by cause.",
+    ),
     ("rota_expiries", "expiries", "timer", "Deadlines that passed, by timer: Session is a member that was silent."),
 )
 
-#: Metric, key of the tally, help.
+#: Metric, key in `_rota.Server.metrics`, help.
 DURATIONS = (
     ("rota_join_phase_seconds", "join_phases", "From the beginning of a rebalance to the end of its join phase."),
     ("rota_sync_phase_seconds", "sync_phases", "From the end of a join phase until the group was Stable or Empty."),
+    (
+        "rota_reconciliation_seconds",
+        "reconciliations",
+        "From a new epoch of a consumer group until the group was Stable or Empty.",
+    ),
     ("rota_join_seconds", "joins", "From a JoinGroup to its answer."),
     ("rota_sync_seconds", "syncs", "From a SyncGroup to its answer."),
     ("rota_append_seconds", "appends", "From an append to __consumer_offsets to its end."),
@@ -52,12 +63,12 @@ def text(server: _rota.Server, health: Health | None) -> bytes:
 
 def families(server: _rota.Server, health: Health | None) -> Iterator[Metric]:
     """Every metric with its samples."""
-    tally = server.tally()
+    metrics = server.metrics()
     yield _labelled(
         GaugeMetricFamily("rota_build_info", "The version that runs.", labels=["version"]), {rota.__version__: 1}
     )
     yield from _groups(server)
-    yield from _counted(tally)
+    yield from _counted(metrics)
     connections, waiting = server.load()
     yield GaugeMetricFamily("rota_connections", "Kafka connections that are open.", value=connections)
     yield GaugeMetricFamily("rota_waiting_requests", "Group requests that wait for their answer.", value=waiting)
@@ -68,7 +79,7 @@ def families(server: _rota.Server, health: Health | None) -> Iterator[Metric]:
     )
     yield CounterMetricFamily("rota_panics", "Requests that made the server panic: bugs.", value=server.panics)
     if health is not None:
-        yield from _disk(health, tally)
+        yield from _disk(health, metrics)
 
 
 def _labelled(family: Any, values: dict[str, int]) -> Metric:
@@ -79,8 +90,11 @@ def _labelled(family: Any, values: dict[str, int]) -> Metric:
 
 
 def _groups(server: _rota.Server) -> Iterator[Metric]:
-    states, members, slack, lags = server.census()
-    yield _labelled(GaugeMetricFamily("rota_groups", "Groups, by state.", labels=["state"]), states)
+    states, members, slack, lags = server.group_totals()
+    groups = GaugeMetricFamily("rota_groups", "Groups, by protocol and state.", labels=["protocol", "state"])
+    for labels, count in states.items():
+        groups.add_metric(labels, count)
+    yield groups
     yield GaugeMetricFamily("rota_members", "Members of all groups.", value=members)
     buckets, below = [], 0
     for part, count in enumerate(slack, start=1):
@@ -109,26 +123,26 @@ def _groups(server: _rota.Server) -> Iterator[Metric]:
     )
 
 
-def _counted(tally: dict[str, Any]) -> Iterator[Metric]:
+def _counted(metrics: dict[str, Any]) -> Iterator[Metric]:
     for name, key, label, explained in COUNTERS:
-        yield _labelled(CounterMetricFamily(name, explained, labels=[label]), tally[key])
+        yield _labelled(CounterMetricFamily(name, explained, labels=[label]), metrics[key])
     refusals = CounterMetricFamily(
         "rota_refusals", "Errors that coordinators answered, by API and error.", labels=["api", "error"]
     )
-    for (api, error), count in tally["refusals"].items():
+    for (api, error), count in metrics["refusals"].items():
         refusals.add_metric([api, error], count)
     yield refusals
-    yield CounterMetricFamily("rota_commits", "Offsets of partitions that were committed.", value=tally["commits"])
+    yield CounterMetricFamily("rota_commits", "Offsets of partitions that were committed.", value=metrics["commits"])
     yield CounterMetricFamily(
-        "rota_failed_appends", "Appends to __consumer_offsets that failed.", value=tally["failed_appends"]
+        "rota_failed_appends", "Appends to __consumer_offsets that failed.", value=metrics["failed_appends"]
     )
     for row in DURATIONS:
-        yield _timed(tally, *row)
+        yield _timed(metrics, *row)
 
 
-def _timed(tally: dict[str, Any], name: str, key: str, explained: str) -> Metric:
-    counts, seconds = tally[key]
-    return HistogramMetricFamily(name, explained, buckets=_cumulated(tally["bounds"], counts), sum_value=seconds)
+def _timed(metrics: dict[str, Any], name: str, key: str, explained: str) -> Metric:
+    counts, seconds = metrics[key]
+    return HistogramMetricFamily(name, explained, buckets=_cumulated(metrics["bounds"], counts), sum_value=seconds)
 
 
 def _cumulated(bounds: list[float], counts: list[int]) -> list[tuple[str, int]]:
@@ -140,8 +154,8 @@ def _cumulated(bounds: list[float], counts: list[int]) -> list[tuple[str, int]]:
     return buckets
 
 
-def _disk(health: Health, tally: dict[str, Any]) -> Iterator[Metric]:
-    yield _timed(tally, "rota_fsync_seconds", "fsyncs", "Syncs of the write-ahead file.")
+def _disk(health: Health, metrics: dict[str, Any]) -> Iterator[Metric]:
+    yield _timed(metrics, "rota_fsync_seconds", "fsyncs", "Syncs of the write-ahead file.")
     yield CounterMetricFamily("rota_compactions", "Compactions that were finished.", value=health.compactions)
     yield GaugeMetricFamily(
         "rota_log_stopped", "1 if the log accepts nothing any more.", value=int(health.stopped is not None)

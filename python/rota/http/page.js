@@ -1,6 +1,6 @@
 // The page of a rota server: asks /groups every second, and /groups/{id} of the group that is chosen. Whatever comes
 // from clients is put into the page as text (textContent), never as markup. Only the rows that are seen exist, and they
-// stay: of what is told again, only what has changed is written.
+// stay: only values that have changed are written.
 
 const ROW = 28, EVERY_MS = 1000, PAGE = 10000, MEMBERS_SHOWN = 200, CELLS_SHOWN = 2000;
 const $ = (id) => document.getElementById(id);
@@ -136,7 +136,15 @@ function fillSeat(seat, one, owner) {
   seat.left.low = one.session_timeout_ms / 3;
   seat.left.value = leftMs;
   write(seat.expires, one.expires_in_ms === null ? "" : `expires in ${seconds(leftMs)}`);
-  write(seat.parked, one.parked);
+  write(seat.parked, one.parked ?? owes(one));
+}
+
+// What a member of a consumer group has to give up, and until when it may.
+function owes(one) {
+  const places = Object.entries(one.revoking ?? {}).map(([topic, indexes]) => `${topic} ${indexes.join(", ")}`);
+  if (places.length === 0) return "";
+  const until = one.rebalance_ends_in_ms === null ? "" : ` within ${seconds(Math.max(0, one.rebalance_ends_in_ms))}`;
+  return `has to give up ${places.join("; ")}${until}`;
 }
 
 function drawMembers(group) {
@@ -159,7 +167,7 @@ function grid(group, order) {
       const owner = place.owners.length ? `o${order.get(place.owners[0]) % 8}` : "none";
       const cell = el("b", place.partition, owner + (place.owners.length > 1 ? " two" : ""));
       const lag = place.lag === null ? "unknown" : place.lag;
-      cell.title = `${place.owners.join(", ") || "nobody"}; offset ${place.offset ?? "none"}, lag ${lag}`;
+      cell.title = `${place.owners.join(", ") || "no owner"}; offset ${place.offset ?? "none"}, lag ${lag}`;
       cells.append(cell);
     }
     box.append(cells);

@@ -31,6 +31,7 @@ class Answer(NamedTuple):
     status: HTTPStatus
     media_type: str
     body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class RefusedError(Exception):
@@ -120,7 +121,7 @@ def _whole(query: Query, name: str, highest: int) -> int:
 def group(subject: Subject, group_id: str) -> Answer:
     """Everything about one group."""
     server = subject.started()
-    look = server.look(group_id)
+    look = server.inspect_group(group_id)
     if look is None:
         nearest = _rota.nearest(group_id, server.groups()[:GROUPS_MAX])
         hint = "" if nearest is None else f"; the nearest is `{nearest}`"
@@ -162,6 +163,38 @@ PATHS: dict[str, Callable[[Subject, Query], Answer]] = {
     "/page.css": packaged_as("page.css", "text/css; charset=utf-8"),
 }
 GROUP = "/groups/"
+READING = "GET, HEAD"
+CONTROLS = "/control/"
+
+
+def is_known(path: str) -> bool:
+    """Whether something is shown at a path."""
+    return path in PATHS or path.startswith(GROUP)
+
+
+def wrong_method(allowed: str, message: str) -> Answer:
+    """The answer to a method that a path does not take; `allowed` lists those that it takes."""
+    refused = as_json({"error": "WrongMethod", "message": message}, HTTPStatus.METHOD_NOT_ALLOWED)
+    return refused._replace(headers=(("Allow", allowed),))
+
+
+def read_only(method: str, path: str) -> Answer:
+    """The answer to a method that is neither GET nor HEAD."""
+    return wrong_method(READING, f"{path[:200]} takes GET, not {method}: nothing can be changed here")
+
+
+def answer_to_other(method: str, target: str) -> Answer:
+    """The answer of `--http` to a method that is neither GET nor HEAD."""
+    path = urlsplit(target).path
+    return read_only(method, path) if is_known(path) else as_json(_nothing_at(path).facts, HTTPStatus.NOT_FOUND)
+
+
+def _nothing_at(path: str) -> RefusedError:
+    if path.startswith(CONTROLS):
+        message = "the controls have an address of their own: that of `rota serve --control HOST:PORT`"
+    else:
+        message = f"there is nothing at {path[:200]}; there are {', '.join([*PATHS, f'{GROUP}{{id}}'])}"
+    return RefusedError(HTTPStatus.NOT_FOUND, "NoSuchPath", message)
 
 
 def answer(subject: Subject, target: str) -> Answer:
@@ -186,5 +219,4 @@ def _routed(subject: Subject, target: str) -> Answer:
         return shown(subject, query)
     if url.path.startswith(GROUP):
         return group(subject, group_id)
-    known = ", ".join([*PATHS, f"{GROUP}{{id}}"])
-    raise RefusedError(HTTPStatus.NOT_FOUND, "NoSuchPath", f"there is nothing here; there are {known}")
+    raise _nothing_at(url.path)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from rota import _rota
+from rota.http.consumer_views import by_topic, consumer_group
 from rota.why import facts, group_facts, rebalance_facts, why
 
 Json: TypeAlias = dict[str, Any]
 Place: TypeAlias = tuple[str, int]
 """A partition of a topic."""
-Look: TypeAlias = tuple[_rota.Explanation, _rota.Projection, list[tuple[str, str]]]
-"""What the server says of a group: what it is doing, its state, and of each member its client id and host."""
+Look: TypeAlias = tuple[_rota.Explanation, _rota.Projection | _rota.ConsumerView, list[tuple[str, str]]]
+"""What the server says of a group: what it is doing, its state, and of each member of a classic group its client id and
+host."""
 
 CONSUMER = "consumer"
 """The protocol type whose bytes are subscriptions and assignments (docs/protocol.md §18)."""
@@ -25,8 +27,10 @@ def listed(summary: _rota.Summary) -> Json:
     known["waits"] = summary.waits
     return {
         "group_id": summary.group_id,
+        "type": explanation.protocol,
         "state": explanation.state,
         "generation": explanation.generation,
+        "target_epoch": explanation.target_epoch,
         "in_state_ms": known["in_state_ms"],
         "protocol_type": summary.protocol_type,
         "protocol_name": summary.protocol_name,
@@ -44,52 +48,60 @@ def listed(summary: _rota.Summary) -> Json:
 
 def places(look: Look) -> list[Place]:
     """The partitions that a group has offsets of, or that its members own, in order."""
-    _, projection, _ = look
-    committed = {(topic, partition) for topic, partition, _ in projection.offsets}
-    return sorted(committed | {place for owned in _owned(projection) for place in owned or ()})
+    _, group, _ = look
+    committed = {(topic, partition) for topic, partition, _ in group.offsets}
+    return sorted(committed | {place for _, owned in _owners(group) for place in owned or ()})
 
 
 def described(look: Look, log_ends: Sequence[int | None]) -> Json:
     """Everything about a group; `log_ends` are those of `places`."""
-    explanation, projection, clients = look
+    explanation, group, clients = look
     now_ms = explanation.now_ms
-    owned = _owned(projection)
-    is_consumer = projection.protocol_type == CONSUMER
-    members = [
-        _member(member, client, mine, now_ms, is_consumer=is_consumer)
-        for member, client, mine in zip(projection.members, clients, owned, strict=True)
-    ]
-    known: facts.Group = {
-        **group_facts(explanation),
-        "members": [_session(member, now_ms) for member in projection.members],
-    }
+    if isinstance(group, _rota.ConsumerView):
+        own = consumer_group(group, now_ms)
+    else:
+        own = _classic_group(group, clients, now_ms)
+    known: facts.Group = {**group_facts(explanation), "members": own["members"]}
     reasons = why(known)
-    partitions = _partitions(look, owned, log_ends)
+    partitions = _partitions(look, log_ends)
     lags = [partition["lag"] for partition in partitions if partition["lag"] is not None]
     return {
-        "group_id": projection.group_id,
+        "group_id": group.group_id,
+        "type": explanation.protocol,
         "state": explanation.state,
         "generation": explanation.generation,
+        "target_epoch": explanation.target_epoch,
         "in_state_ms": known["in_state_ms"],
+        **own,
+        "appends_in_flight": len(group.in_flight),
+        "waiting": known["waiting"],
+        "rebalances": [_rebalance(rebalance, now_ms) for rebalance in explanation.rebalances],
+        "partitions": partitions,
+        "lag": sum(lags) if lags else None,
+        "why": {"sentence": reasons.sentence, **reasons._asdict()},
+    }
+
+
+def _classic_group(projection: _rota.Projection, clients: list[tuple[str, str]], now_ms: int) -> Json:
+    is_consumer = projection.protocol_type == CONSUMER
+    owned = [mine for _, mine in _owners(projection)]
+    return {
         "protocol_type": projection.protocol_type,
         "protocol_name": projection.protocol_name,
         "leader": projection.leader,
-        "members": members,
+        "members": [
+            _member(member, client, mine, now_ms, is_consumer=is_consumer)
+            for member, client, mine in zip(projection.members, clients, owned, strict=True)
+        ],
         "pending": [{"member_id": name, "expires_in_ms": deadline - now_ms} for name, deadline in projection.pending],
         "parked": {
             "JoinGroup": sum(member.awaits_join for member in projection.members),
             "SyncGroup": sum(member.awaits_sync for member in projection.members),
         },
         "timers": [{"name": name, "ends_in_ms": deadline - now_ms} for name, deadline in projection.timers],
-        "appends_in_flight": len(projection.in_flight),
         "is_durable": projection.durable,
         "is_being_deleted": projection.deleting is not None,
         "subscribed_topics": None if projection.subscribed_topics is None else list(projection.subscribed_topics),
-        "waiting": known["waiting"],
-        "rebalances": [_rebalance(rebalance, now_ms) for rebalance in explanation.rebalances],
-        "partitions": partitions,
-        "lag": sum(lags) if lags else None,
-        "why": {"sentence": reasons.sentence, **reasons._asdict()},
     }
 
 
@@ -110,7 +122,12 @@ def _session(member: _rota.ProjectedMember, now_ms: int) -> facts.Member:
 
 
 def _member(
-    member: _rota.ProjectedMember, client: tuple[str, str], owned: list[Place] | None, now_ms: int, *, is_consumer: bool
+    member: _rota.ProjectedMember,
+    client: tuple[str, str],
+    owned: Sequence[Place] | None,
+    now_ms: int,
+    *,
+    is_consumer: bool,
 ) -> Json:
     parked = "JoinGroup" if member.awaits_join else "SyncGroup" if member.awaits_sync else None
     return {
@@ -124,8 +141,13 @@ def _member(
         "is_new": member.is_new,
         "protocols": [name for name, _ in member.protocols],
         "subscription": _subscription(member, is_consumer=is_consumer),
-        "assignment": None if owned is None else _by_topic(owned),
+        "assignment": None if owned is None else by_topic(owned),
         "assignment_bytes": len(member.assignment),
+        "type": "classic",
+        "epoch": None,
+        "target": None,
+        "revoking": None,
+        "rebalance_ends_in_ms": None,
     }
 
 
@@ -138,14 +160,16 @@ def _subscription(member: _rota.ProjectedMember, *, is_consumer: bool) -> Json |
     except (_rota.EmbeddedError, IndexError):
         return None
     owned = [(topic, partition) for topic, partitions in subscription.owned_partitions for partition in partitions]
-    return {"topics": list(subscription.topics), "owned": _by_topic(owned), "rack": subscription.rack}
+    return {"topics": list(subscription.topics), "owned": by_topic(owned), "rack": subscription.rack, "pattern": None}
 
 
-def _owned(projection: _rota.Projection) -> list[list[Place] | None]:
-    """What the plan gives each member, in joining order; None where the bytes are not a consumer's assignment."""
-    if projection.protocol_type != CONSUMER:
-        return [None] * len(projection.members)
-    return [_assigned(member.assignment) for member in projection.members]
+def _owners(group: _rota.Projection | _rota.ConsumerView) -> list[tuple[str, Sequence[Place] | None]]:
+    """What each member has, with its id; None where the bytes are not a consumer's assignment."""
+    if isinstance(group, _rota.ConsumerView):
+        return [(member.member_id, (*member.assigned, *member.revoking)) for member in group.members]
+    if group.protocol_type != CONSUMER:
+        return [(member.member_id, None) for member in group.members]
+    return [(member.member_id, _assigned(member.assignment)) for member in group.members]
 
 
 def _assigned(assignment: bytes) -> list[Place] | None:
@@ -158,21 +182,14 @@ def _assigned(assignment: bytes) -> list[Place] | None:
     return [(topic, partition) for topic, partitions in plan.partitions for partition in partitions]
 
 
-def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(places):
-        topics.setdefault(topic, []).append(partition)
-    return topics
-
-
-def _partitions(look: Look, owned: list[list[Place] | None], log_ends: Sequence[int | None]) -> list[Json]:
+def _partitions(look: Look, log_ends: Sequence[int | None]) -> list[Json]:
     """Committed offsets, lag and owners by partition."""
-    _, projection, _ = look
-    offsets = {(topic, partition): value for topic, partition, value in projection.offsets}
+    _, group, _ = look
+    offsets = {(topic, partition): value for topic, partition, value in group.offsets}
     owners: dict[Place, list[str]] = {}
-    for member, mine in zip(projection.members, owned, strict=True):
+    for member_id, mine in _owners(group):
         for place in mine or ():
-            owners.setdefault(place, []).append(member.member_id)
+            owners.setdefault(place, []).append(member_id)
     rows = []
     for place, log_end in zip(places(look), log_ends, strict=True):
         value = offsets.get(place)
