@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.arguments import node_id, whole
+from rota.arguments import node_id, optional_text, text, whole
 from rota.controls import Fault, Injection, Outage, Pause
 
 if TYPE_CHECKING:
@@ -14,6 +14,9 @@ __all__ = ["Faults"]
 
 WITHOUT_GROUP = frozenset({"Fetch", "ListGroups", "Metadata", "Produce"})
 """The APIs whose requests name no group."""
+
+AN_API = "give Kafka's name of an API, such as 'OffsetCommit'"
+AN_ERROR = "give Kafka's name of an error, such as 'NOT_COORDINATOR'"
 
 
 class Faults:
@@ -50,7 +53,9 @@ class Faults:
         """
         if group is not None and api in WITHOUT_GROUP:
             raise ValueError(f"group is {group!r}: {api} names no group, leave out group")
-        return Injection(self._inner, self._inner.inject_error(api, error, whole(times, "times"), group))
+        text(api, "api", AN_API), text(error, "error", AN_ERROR)
+        number = self._inner.inject_error(api, error, whole(times, "times"), optional_text(group, "group"))
+        return Injection(self._inner, number)
 
     def injected(self) -> int:
         """The number of requests that all injections have answered."""
@@ -72,7 +77,7 @@ class Faults:
 
         Raises NotFoundError if there is no such member.
         """
-        return Pause(self._inner, *self._inner.pause(member, group))
+        return Pause(self._inner, *self._inner.pause(text(member, "member"), optional_text(group, "group")))
 
     # ---- the log
 
@@ -89,14 +94,40 @@ class Faults:
 
         Raises ValueError for an unknown error, or if `times` is not 0 to 2,147,483,647.
         """
-        self._inner.fail_appends(error, whole(times, "times"))
+        self._inner.fail_appends(text(error, "error", AN_ERROR), whole(times, "times"))
 
     def lose_append_answers(self, error: str, times: int = 1) -> None:
         """Store the next `times` appends, and report each as failed with a Kafka error.
 
         A commit then fails, and a later start or a move to another node finds it. Raises as `fail_appends`.
         """
-        self._inner.lose_append_answers(error, whole(times, "times"))
+        self._inner.lose_append_answers(text(error, "error", AN_ERROR), whole(times, "times"))
+
+    def duplicate_appends(self, times: int = 1) -> None:
+        """Store each of the next `times` appends twice, as when a retry repeats a write that had succeeded.
+
+        The request gets the answer to the first write. Raises ValueError if `times` is not 0 to 2,147,483,647.
+        """
+        self._inner.duplicate_appends(whole(times, "times"))
+
+    def fence_appends(self, times: int = 1) -> None:
+        """Fence each of the next `times` appends: a newer epoch of the partition begins before the append arrives.
+
+        The append is not stored. Requests for the partition get NOT_COORDINATOR until `server.move_partition` gives it
+        to a node, which may be the same one. Raises as `duplicate_appends`.
+        """
+        self._inner.fence_appends(whole(times, "times"))
+
+    def hold_opens(self) -> None:
+        """Keep the log of each partition that moves from opening until `release_opens`, as if it were far away.
+
+        Clients get COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        self._inner.hold_opens()
+
+    def release_opens(self) -> int:
+        """Open the held logs, and hold no more. Returns their number, when their partitions are loaded."""
+        return self._inner.release_opens()
 
     def delay_appends(self, ms: int) -> None:
         """Complete each append `ms` milliseconds after it was made, on the server's clock. 0 ends the delay.
@@ -118,14 +149,16 @@ class Faults:
         Raises ValueError for an unknown API, with the nearest known one, or if `ms` is not 0 to 2,147,483,647, and
         NotFoundError if there is no such node.
         """
-        return Fault(self._inner, self._inner.delay_answers(whole(ms, "ms"), api, _optional_node(node)))
+        return Fault(self._inner, self._inner.delay_answers(whole(ms, "ms"), _optional_api(api), _optional_node(node)))
 
     def drop_answers(self, api: str | None = None, times: int = 1, node: int | None = None) -> Fault:
         """Handle the next `times` requests, and close their connections instead of answering.
 
         A client then cannot know whether its commit was stored. Raises as `delay_answers`.
         """
-        return Fault(self._inner, self._inner.drop_answers(api, whole(times, "times"), _optional_node(node)))
+        return Fault(
+            self._inner, self._inner.drop_answers(_optional_api(api), whole(times, "times"), _optional_node(node))
+        )
 
     def drop_connections(self, node: int | None = None) -> int:
         """Close every open connection without an answer, and return their number. Clients can reconnect at once.
@@ -172,6 +205,10 @@ class Faults:
     def release_loads(self) -> int:
         """Load the held partitions, and hold no more. Returns their number."""
         return self._inner.release_loads()
+
+
+def _optional_api(api: str | None) -> str | None:
+    return None if api is None else text(api, "api", AN_API)
 
 
 def _optional_node(node: int | None) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 from collections.abc import Mapping
 from email.message import Message
 from http import HTTPStatus
@@ -14,7 +15,7 @@ import rota
 from rota.control import openapi
 from rota.control.subject import Controlled
 from rota.control.table import BY_PATH, GET, PREFIX, Control, RefusedError
-from rota.control.values import UnfitError, fitting
+from rota.control.values import UnfitError, expected, fitting
 from rota.http import routes
 from rota.http.routes import Answer, as_json
 
@@ -22,6 +23,9 @@ BODY_BYTES_MAX = 64 << 20
 """Bytes of one request body."""
 
 OPENAPI = "/openapi.json"
+
+REMEDY = re.compile(r"(?:: give|: expected|; the nearest one is|; there are \d+,) (.+)$")
+"""What an error of the server says to give instead."""
 
 
 class Asked(NamedTuple):
@@ -39,24 +43,40 @@ def answer(controlled: Controlled, shown: routes.Subject, asked: Asked) -> Answe
     if refusal is not None:
         return refusal
     path = urlsplit(asked.target).path
-    if asked.method == GET and path == OPENAPI:
+    is_reading = asked.method in (GET, "HEAD")
+    if is_reading and path == OPENAPI:
         return Answer(HTTPStatus.OK, routes.JSON, openapi.text())
-    if asked.method == GET and not path.startswith(PREFIX):
+    if is_reading and not path.startswith(PREFIX):
         return routes.answer(shown, asked.target)
+    if path == OPENAPI or routes.is_known(path):
+        return routes.read_only(asked.method, path)
     control = BY_PATH.get(path)
     if control is None:
         return failed(
             HTTPStatus.NOT_FOUND, "NoSuchPath", f"there is nothing at {path[:200]}; {OPENAPI} lists the paths"
         )
-    if asked.method != control.method:
-        message = f"{path} takes {control.method}, not {asked.method}"
-        return failed(HTTPStatus.METHOD_NOT_ALLOWED, "WrongMethod", message)
+    if asked.method not in _allowed(control).split(", "):
+        return _wrong_method(control, asked.method)
     return _carry_out(controlled, control, asked)
 
 
 def failed(status: HTTPStatus, name: str, message: str, **more: object) -> Answer:
     """An error."""
     return as_json({"error": name, "message": message, **more}, status)
+
+
+def _allowed(control: Control) -> str:
+    return routes.READING if control.method == GET else control.method
+
+
+def _wrong_method(control: Control, method: str) -> Answer:
+    fields = ", ".join(param.name for param in control.params)
+    if control.method == GET:
+        remedy = f"give {fields} in the query" if fields else "it has no fields"
+    else:
+        remedy = f"send a JSON object with {fields}" if fields else "it needs no body"
+    message = f"{control.path} takes {control.method}, not {method}: {remedy}"
+    return routes.wrong_method(_allowed(control), message)
 
 
 def _unauthorized(token: str | None, headers: Message[str, str]) -> Answer | None:
@@ -91,13 +111,22 @@ def _carry_out(controlled: Controlled, control: Control, asked: Asked) -> Answer
     except (RefusedError, rota.RotaError, OSError) as error:
         return failed(HTTPStatus.CONFLICT, "Refused", str(error))
     except (ValueError, TypeError) as error:
-        return bad_value(str(error), _blamed(str(error), given), str(error).partition(": ")[2] or str(error))
+        return _bad_value_of(control, given, str(error))
     return as_json({} if result is None else result)
 
 
 def bad_value(message: str, field: str | None, expected: str) -> Answer:
     """A value that cannot be; `field` is null if it is not about one of them."""
     return failed(HTTPStatus.BAD_REQUEST, "BadValue", message, field=field, expected=expected)
+
+
+def _bad_value_of(control: Control, given: Mapping[str, Any], message: str) -> Answer:
+    """The answer to a value that the server refuses, by its message."""
+    field = _blamed(message, given)
+    remedy = REMEDY.search(message)
+    schemas = {param.name: param.schema for param in control.params}
+    otherwise = expected(schemas[field]) if field in schemas else message
+    return bad_value(message, field, otherwise if remedy is None else remedy[1])
 
 
 def _given(control: Control, asked: Asked) -> dict[str, Any]:
@@ -110,7 +139,7 @@ def _given(control: Control, asked: Asked) -> dict[str, Any]:
     try:
         found = json.loads(asked.body) if asked.body.strip() else {}
     except ValueError as error:
-        raise UnfitError("body", asked.body[:80], f"a JSON object ({error})") from None
+        raise UnfitError("body", asked.body[:80].decode(errors="replace"), f"a JSON object ({error})") from None
     if not isinstance(found, dict):
         raise UnfitError("body", found, "a JSON object")
     return found

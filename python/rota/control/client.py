@@ -14,6 +14,13 @@ from urllib.request import ProxyHandler, Request, build_opener
 from rota._rota import nearest
 from rota.addresses import parsed
 from rota.control.table import BY_NAME, GET
+from rota.http.client import is_timeout
+
+REMEDIES = {
+    False: "the server requires a token: give Client(address, token=...) the one of `rota serve --control-token`",
+    True: "the server refuses the token: give Client(address, token=...) the one of `rota serve --control-token`",
+}
+"""After status 401, by whether a token was sent."""
 
 # A proxy that the environment names is not on the way to a server of a test.
 _OPENER = build_opener(ProxyHandler({}))
@@ -86,10 +93,15 @@ class Client:
                 return found
         except HTTPError as error:
             with error:
-                raise _refused(error, where) from None
+                raise _refused(error, where, has_token="Authorization" in self._headers) from None
         except (URLError, HTTPException, OSError, ValueError) as error:
+            if is_timeout(error):
+                message = f"{self._address} did not answer {name} within {self._timeout:g} s: the server hangs,"
+                message += " or the call takes longer than the `timeout` of this Client"
+                raise ControlError("TimedOut", message) from None
             reason = getattr(error, "reason", error)
-            message = f"nothing answers at {where}: {reason}; is `rota serve --control {self._address}` running?"
+            said = reason.strerror if isinstance(reason, OSError) and reason.strerror else reason
+            message = f"nothing answers at {self._address}: {said}; is `rota serve --control {self._address}` running?"
             raise ControlError("ServerDown", message) from None
 
 
@@ -99,10 +111,11 @@ def _unknown(name: str) -> AttributeError:
     return AttributeError(f"there is no control {name!r}; {hint}")
 
 
-def _refused(error: HTTPError, where: str) -> ControlError:
+def _refused(error: HTTPError, where: str, *, has_token: bool) -> ControlError:
     try:
         told = json.loads(error.read())
-        return ControlError(told["error"], told["message"], error.code, told.get("field"))
+        message = REMEDIES[has_token] if told["error"] == "Unauthorized" else told["message"]
+        return ControlError(told["error"], message, error.code, told.get("field"))
     except (ValueError, KeyError, TypeError):
         message = f"{where} answers {error.code}: is that the --control of a rota server?"
         return ControlError("NotRota", message, error.code)

@@ -31,11 +31,14 @@ class ControlHandler(Handler, BaseHTTPRequestHandler):
             self.close_connection = True
             self._answer(refusal)
             return
-        self._answer(self._answered(self.rfile.read(int(self.headers["Content-Length"]))))
+        self._answer(self._answered(self.rfile.read(int(self.headers.get("Content-Length", "0")))))
+
+    def answer_to_other(self) -> Answer:
+        """See `Handler`."""
+        return self._answered(b"")
 
     def _answered(self, body: bytes) -> Answer:
-        method = "GET" if self.command == "HEAD" else self.command
-        return answer(self.controlled, self.server.subject, Asked(method, self.path, self.headers, body))
+        return answer(self.controlled, self.server.subject, Asked(self.command, self.path, self.headers, body))
 
     def _refusal(self) -> Answer | None:
         """Why a POST is refused before its body is read."""
@@ -44,7 +47,9 @@ class ControlHandler(Handler, BaseHTTPRequestHandler):
         origin = self.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != self.headers.get("Host"):
             return failed(HTTPStatus.FORBIDDEN, "CrossOrigin", "pages of another origin control nothing here")
-        length = self.headers.get("Content-Length", "")
+        # Without both headers there is no body: RFC 9112, section 6.3.
+        missing = "" if "Transfer-Encoding" in self.headers else "0"
+        length = self.headers.get("Content-Length", missing)
         if not (length.isascii() and length.isdigit()):
             return failed(HTTPStatus.LENGTH_REQUIRED, "LengthRequired", "send Content-Length, and no chunked body")
         if int(length[:20]) > BODY_BYTES_MAX:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -23,7 +24,7 @@ TRUTH: Json = {"type": "boolean"}
 
 
 def optional(schema: Json) -> Json:
-    """The same, or null."""
+    """A schema that also allows null."""
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     return {**schema, "type": [*types, "null"]}
 
@@ -61,23 +62,42 @@ class UnfitError(ValueError):
     """A value that a control does not take."""
 
     def __init__(self, field: str, value: object, expected: str) -> None:
-        given = repr(value)
+        given = json.dumps(value, ensure_ascii=False)
         super().__init__(f"{field} is {given if len(given) <= 100 else given[:97] + '...'}: expected {expected}")
         self.field = field
         self.expected = expected
 
 
+class MissingFieldError(UnfitError):
+    """A field without a default that was not given."""
+
+    def __init__(self, field: str, expected: str) -> None:
+        ValueError.__init__(self, f"{field} is missing: give {expected}")
+        self.field = field
+        self.expected = expected
+
+
+class UnknownFieldError(UnfitError):
+    """A field that a control does not have."""
+
+    def __init__(self, field: str, names: list[str]) -> None:
+        remedy = f"give {', '.join(names)}" if names else "this call has no fields"
+        ValueError.__init__(self, f"there is no field {field}: {remedy}")
+        self.field = field
+        self.expected = f"only {', '.join(names)}" if names else "no fields"
+
+
 def fitting(params: tuple[Param, ...], given: Mapping[str, Any]) -> dict[str, Any]:
     """The value of each parameter, with the defaults of those that are not given. Raises UnfitError."""
     names = [param.name for param in params]
-    for name, value in given.items():
+    for name in given:
         if name not in names:
-            raise UnfitError(name, value, f"only {', '.join(names)}" if names else "no fields")
+            raise UnknownFieldError(name, names)
     values = {}
     for param in params:
         value = given.get(param.name, param.default)
         if value is REQUIRED:
-            raise UnfitError(param.name, None, f"{expected(param.schema)}; it is required")
+            raise MissingFieldError(param.name, expected(param.schema))
         if not fits(value, param.schema):
             raise UnfitError(param.name, value, expected(param.schema))
         values[param.name] = value
@@ -91,13 +111,10 @@ IS_OF_TYPE: dict[str, Callable[[object], bool]] = {
     "array": lambda value: isinstance(value, list),
     "null": lambda value: value is None,
 }
-TYPE_NAMES = {
-    "string": "a text",
-    "integer": "a whole number",
-    "boolean": "true or false",
-    "array": "a list",
-    "null": "null",
-}
+
+
+PLURALS = {("string",): "strings", ("string", "null"): "strings or nulls"}
+"""The items of lists, by their types."""
 
 
 def types_of(schema: Json) -> list[str]:
@@ -122,18 +139,19 @@ def fits(value: Any, schema: Json) -> bool:
 
 
 def expected(schema: Json) -> str:
-    """What a schema takes, in words."""
+    """What a schema takes, in words: `a whole number from 0 to 9, or null`."""
     if "enum" in schema:
-        return " or ".join(schema["enum"])
-    words = []
-    for name in types_of(schema):
-        word = TYPE_NAMES[name]
-        if name == "integer":
-            word += f" from {schema['minimum']}"
-            word += f" to {schema['maximum']}" if "maximum" in schema else ""
-        elif name == "array":
-            word += f" of which each is {expected(schema['items'])}"
-        elif name == "string" and schema.get("minLength"):
-            word += " that is not empty"
-        words.append(word)
-    return " or ".join(words)
+        return " or ".join(json.dumps(name) for name in schema["enum"])
+    first, *others = (_of_type(name, schema) for name in types_of(schema))
+    return ", or ".join([first, *others])
+
+
+def _of_type(name: str, schema: Json) -> str:
+    if name == "integer":
+        highest = f" to {schema['maximum']}" if "maximum" in schema else " on"
+        return f"a whole number from {schema['minimum']}{highest}"
+    if name == "array":
+        return f"a list of {PLURALS[tuple(types_of(schema['items']))]}"
+    if name == "string":
+        return "a non-empty string" if schema.get("minLength") else "a string"
+    return "true or false" if name == "boolean" else name
