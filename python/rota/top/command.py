@@ -16,7 +16,7 @@ import typer
 from rota import exits
 from rota.addresses import address
 from rota.http.client import HttpError, fetch
-from rota.why.command import DEFAULT_ADDRESS
+from rota.why.command import DEFAULT_ADDRESS, ControlToken
 
 ROWS_WITHOUT_TERMINAL = 10_000
 ROWS_BESIDE = 4
@@ -33,6 +33,7 @@ def top(
     ] = None,
     match: Annotated[str, typer.Option(metavar="TEXT", help="Only groups whose id contains TEXT.")] = "",
     only_waiting: Annotated[bool, typer.Option("--waiting", help="Only groups that are waiting.")] = False,
+    control_token: ControlToken = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per update.")] = False,
 ) -> None:
     """Watch the groups of a running server: waiting groups first, then the most recently rebalanced.
@@ -55,9 +56,9 @@ def top(
 
     server = address("--http", http, 1)
     try:
-        groups = all_groups(server)
+        groups = all_groups(server, control_token)
     except HttpError as error:
-        exits.fail(error.exit_code, f"{error.name}: {error}")
+        exits.fail(error.exit_code, str(error))
     console = Console(highlight=False)
     looks = 1 if count is None and not (as_json or console.is_terminal) else count
 
@@ -79,18 +80,18 @@ def top(
             look()
             for _ in _again(interval_s, looks):
                 try:
-                    groups = all_groups(server)
+                    groups = all_groups(server, control_token)
                 except HttpError as error:
-                    exits.fail(error.exit_code, f"{error.name}: {error}")
+                    exits.fail(error.exit_code, str(error))
                 look()
             return
         with Live(screen(), console=console, screen=True, auto_refresh=False) as live:
             for _ in _again(interval_s, looks):
                 try:
-                    groups = all_groups(server)
+                    groups = all_groups(server, control_token)
                     live.update(screen(), refresh=True)
                 except HttpError as error:
-                    live.update(screen(f"{error.name}: {error}"), refresh=True)
+                    live.update(screen(str(error)), refresh=True)
 
 
 def _again(interval_s: float, looks: int | None) -> Iterator[None]:
@@ -101,12 +102,12 @@ def _again(interval_s: float, looks: int | None) -> Iterator[None]:
         yield
 
 
-def all_groups(address: str) -> list[dict[str, Any]]:
+def all_groups(address: str, token: str | None = None) -> list[dict[str, Any]]:
     """All groups in a few figures, page by page. Raises HttpError."""
     groups: list[dict[str, Any]] = []
     after = ""
     while True:
-        page = fetch(address, f"/groups{after}")
+        page = fetch(address, f"/groups{after}", token)
         groups += page["groups"]
         if page["next"] is None:
             return groups

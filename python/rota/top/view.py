@@ -11,7 +11,14 @@ from rich.text import Text
 from rota.why import words
 
 BARS = "▁▂▃▄▅▆▇█"
-COLOURS = {"Stable": "green", "PreparingRebalance": "yellow", "CompletingRebalance": "yellow", "Dead": "red"}
+COLOURS = {
+    "Stable": "green",
+    "PreparingRebalance": "yellow",
+    "CompletingRebalance": "yellow",
+    "Assigning": "yellow",
+    "Reconciling": "yellow",
+    "Dead": "red",
+}
 NEAR_PARTS = 3
 """Tenths of the session in which a member is about to expire."""
 
@@ -36,7 +43,7 @@ def drawn(groups: Groups, wanted: Groups, address: str, rows: int, fault: str | 
         states[group["state"]] = states.get(group["state"], 0) + 1
     told = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
     members = sum(group["member_count"] for group in groups)
-    head = Text(f"rota {address}: {len(groups)} groups ({told}), {members} members")
+    head = Text(f"rota {address}: {words.counted(len(groups), 'group')} ({told}), {words.counted(members, 'member')}")
     if fault is not None:
         head = Text(words.printable(fault), style="bold red")
     table = Table(expand=True, box=None, pad_edge=False, header_style="bold")

@@ -70,7 +70,7 @@ class Cast:
         return self.actors[name]
 
     def bind(self, actor: Actor, member_id: str) -> None:
-        """`actor` was told that `member_id` is its own."""
+        """`actor` got an answer with its `member_id`."""
         if member_id in self.names:
             return
         if not (self.any_ids or (member_id.startswith(f"{actor.name}-") and MINTED.search(member_id))):
@@ -90,7 +90,7 @@ class Cast:
             self.base_generation = None
 
     def show_id(self, member_id: str | None) -> str:
-        """The name of a member id, `x-?` for one that x has not been told, `""` for none."""
+        """The name of a member id, `x-?` for one that x has not received, `""` for none."""
         if not member_id:
             return '""' if member_id == "" else "-"
         minted = MINTED.search(member_id)
@@ -98,14 +98,14 @@ class Cast:
         return self.names.get(member_id, untold)
 
     def find_id(self, text: str) -> str:
-        """`$a` or a bare actor name -> its id, `""` -> nothing, anything else as it stands."""
+        """`$a` or a bare actor name -> its id, `""` -> nothing, anything else unchanged."""
         if text == '""':
             return ""
         for member_id, name in self.names.items():
             if name == text:
                 return member_id
         if text.startswith("$"):
-            raise StepError(f"nobody has been given the id `{text}`")
+            raise StepError(f"no actor got the id `{text}`")
         known = self.actors.get(text)
         return known.member_id if known and known.ids else text
 

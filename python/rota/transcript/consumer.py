@@ -18,9 +18,9 @@ USUAL_INTERVAL_MS = 5_000
 NULLABLE = {"null": None, '""': ""}
 
 
-def heartbeat(_cast: Cast, actor: Actor, words: Words) -> Fields:
+def heartbeat(cast: Cast, actor: Actor, words: Words) -> Fields:
     """`m1 beat join foo,bar` is a full join. `m1 beat epoch=2 owns=foo:0-2 names=foo`: what is not said is null, but
-    for the epoch, which is the last that m1 was told."""
+    for the epoch, which is the last that m1 received."""
     joins = words.flag("join")
     names = words.option("names", "null")
     if joins and words.positional:
@@ -32,7 +32,7 @@ def heartbeat(_cast: Cast, actor: Actor, words: Words) -> Fields:
         "server_assignor": words.option("assignor", "null"),
     }
     return {name: NULLABLE.get(text, text) for name, text in given.items()} | {
-        "member_id": _text(words.option("id", actor.name)),
+        "member_id": cast.find_id(_text(words.option("id", actor.name))),
         "member_epoch": int(words.option("epoch", "0" if joins else str(actor.generation))),
         "rebalance_timeout_ms": duration_ms(words.option("rebalance", f"{DEFAULT_REBALANCE_MS if joins else -1}ms")),
         "subscribed_topic_names": _listed(names),
@@ -65,7 +65,7 @@ def partitions(text: str) -> list[tuple[str, list[int]]] | None:
 
 
 def shown(topics: Iterable[tuple[str, Iterable[int]]]) -> str:
-    """The same as text."""
+    """Topics and partitions as text."""
     return ",".join(f"{topic}:{spans(indexes)}" for topic, indexes in sorted(topics)) or "none"
 
 
@@ -86,7 +86,7 @@ def heartbeat_answer(cast: Cast, fields: Fields) -> str:
     """
     if fields["error"] != "NONE":
         unusual = [n for n in ("member_id", "member_epoch", "heartbeat_interval_ms", "assignment") if fields[n]]
-        return " ".join([_refused(fields), *(f"{name}={fields[name]}" for name in unusual)])
+        return " ".join([_refused(cast, fields), *(f"{name}={fields[name]}" for name in unusual)])
     line = f"NONE epoch={fields['member_epoch']}"
     if fields["member_id"] not in cast.actors:
         line += " member=?"
@@ -96,20 +96,22 @@ def heartbeat_answer(cast: Cast, fields: Fields) -> str:
     return line + ("" if fields["assignment"] is None else f" assignment={shown(fields['assignment'])}")
 
 
-def _refused(fields: Fields) -> str:
-    """The error and its message; what is wrong with a pattern is said in the words of the library that reads it."""
+def _refused(cast: Cast, fields: Fields) -> str:
+    """The error and its message; the reason for an invalid pattern is that of the library that parses it."""
     error, message = str(fields["error"]), fields["error_message"]
+    for member_id, name in cast.names.items():
+        message = message and message.replace(member_id, name)
     return error if message is None or error == "INVALID_REGULAR_EXPRESSION" else f'{error} "{message}"'
 
 
-def describe_answer(_cast: Cast, fields: Fields) -> str:
+def describe_answer(cast: Cast, fields: Fields) -> str:
     """`NONE Stable 3/3 uniform m1:3[foo](foo:0-2 -> foo:0-2)`: group and target epoch, then per member its epoch,
     subscription, assignment and target."""
     if fields["error"] != "NONE":
-        return _refused(fields)
+        return _refused(cast, fields)
     words = [f"NONE {fields['state']} {fields['epoch']}/{fields['target_epoch']} {fields['assignor']}"]
-    for member in fields["members"]:
-        name = member["member_id"] + (f"/{member['instance_id']}" if member["instance_id"] else "")
+    for member in sorted(fields["members"], key=lambda member: cast.show_id(member["member_id"])):
+        name = cast.show_id(member["member_id"]) + (f"/{member['instance_id']}" if member["instance_id"] else "")
         name += f"@{member['rack_id']}" if member["rack_id"] else ""
         subscription = "+".join(sorted(member["names"])) + (f"~{member['pattern']}" if member["pattern"] else "")
         held = f"{shown(member['assigned'])} -> {shown(member['target'])}"

@@ -78,6 +78,141 @@ class CoreSubject:
         return plain
 
 
+class ConsumerCoreSubject(CoreSubject):
+    """The same with groups of the newer protocol. It shows answers; the records of these groups are left out."""
+
+    shows = frozenset({"unload"})
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        super().__init__(config)
+        self.topics = Topics()
+
+    def submit(self, now_ms: int, ticket: int, request: Request, entropy: int) -> list[Effect]:
+        if request.api in CONSUMER_REQUESTS:
+            asked = CONSUMER_REQUESTS[request.api](self.topics, request.fields)
+        else:
+            asked = REQUESTS[request.api](request.fields)
+        return self._settled(self.coordinator.submit(now_ms, ticket, asked, entropy=entropy))
+
+    def advance(self, now_ms: int) -> list[Effect]:
+        return self._settled(self.coordinator.advance(now_ms))
+
+    def topics_changed(self, topics: list[tuple[str, int]], now_ms: int) -> list[Effect]:
+        """These topics exist now, and no others."""
+        gone, changed = self.topics.changed(topics)
+        effects = self.coordinator.topics_deleted(gone, now_ms) if gone else []
+        return self._settled([*effects, *self.coordinator.topics_changed(changed, now_ms)])
+
+    def group_settings(self, group_id: str, settings: dict[str, int], _now_ms: int) -> None:
+        self.coordinator.configure_group(group_id, settings)
+
+    def resolve_patterns(self, _group_id: str, now_ms: int) -> list[Effect]:
+        """The core resolves patterns when its clock moves on."""
+        return self.advance(now_ms)
+
+    def _settled(self, effects: Iterable[Any]) -> list[Effect]:
+        """Answers, with every append made durable at once."""
+        plain: list[Effect] = []
+        pending = list(effects)
+        while pending:
+            effect = pending.pop(0)
+            if isinstance(effect, rota.coordinator.Append):
+                self.next_offset += 1
+                now_ms = self.coordinator.now_ms
+                pending += self.coordinator.appended(effect.append_id, self.next_offset, now_ms)
+            elif type(effect) in CONSUMER_ANSWERS:
+                api, fields = CONSUMER_ANSWERS[type(effect)]
+                plain.append(Answer(effect.ticket, api, fields(self.topics, effect)))
+            else:
+                plain += self._plain([effect])
+        return plain
+
+
+class Topics:
+    """The topics of a run by name and id. A name that comes again after its topic was deleted gets a new id."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, tuple[int, int]] = {}
+        self.names: dict[int, str] = {}
+
+    def changed(self, topics: list[tuple[str, int]]) -> tuple[list[str], list[tuple[str, int, int]]]:
+        """(names that are gone, (name, id, partitions) of those that are new or have another count)."""
+        gone = [name for name in self.now if name not in dict(topics)]
+        changed = []
+        for name, count in topics:
+            topic_id = self.now[name][0] if name in self.now else len(self.names) + 1
+            self.names[topic_id] = name
+            if self.now.get(name) != (topic_id, count):
+                changed.append((name, topic_id, count))
+        self.now = {name: (self.now[name][0] if name in self.now else self.id_of(name), n) for name, n in topics}
+        return gone, changed
+
+    def id_of(self, name: str) -> int:
+        """The latest id of that name; 0: there is none."""
+        return max((topic_id for topic_id, known in self.names.items() if known == name), default=0)
+
+    def named(self, partitions: Iterable[tuple[int, Iterable[int]]]) -> list[tuple[str, list[int]]]:
+        """(id, partitions) as (name, partitions)."""
+        return [(self.names[topic_id], list(indexes)) for topic_id, indexes in partitions]
+
+
+def _consumer_heartbeat(topics: Topics, fields: dict[str, Any]) -> Any:
+    given = dict(fields)
+    owned = given.pop("topic_partitions")
+    ids = None if owned is None else [(topics.id_of(name), indexes) for name, indexes in owned]
+    return rota.protocol.ConsumerGroupHeartbeat(topic_partitions=ids, **given)
+
+
+def _consumer_fetch(_topics: Topics, fields: dict[str, Any]) -> Any:
+    places = None if fields["topics"] is None else [(name, i) for name, indexes in fields["topics"] for i in indexes]
+    member = {name: fields[name] for name in ("member_id", "member_epoch") if name in fields}
+    return rota.protocol.OffsetFetch(fields["group_id"], places, fields["require_stable"], **member)
+
+
+CONSUMER_REQUESTS: dict[str, Callable[[Topics, dict[str, Any]], Any]] = {
+    "ConsumerGroupHeartbeat": _consumer_heartbeat,
+    "ConsumerGroupDescribe": lambda _topics, fields: rota.protocol.ConsumerGroupDescribe(fields["group_id"]),
+    "OffsetFetch": _consumer_fetch,
+}
+
+
+def _consumer_heartbeat_answer(topics: Topics, answer: Any) -> dict[str, Any]:
+    names = ("error_message", "member_id", "member_epoch", "heartbeat_interval_ms")
+    given = (
+        None
+        if answer.assignment is None
+        else topics.named((each.topic_id, each.partitions) for each in answer.assignment)
+    )
+    return _picked(*names)(answer) | {"assignment": given}
+
+
+def _consumer_describe_answer(topics: Topics, answer: Any) -> dict[str, Any]:
+    def held(partitions: Any) -> list[tuple[str, list[int]]]:
+        return topics.named((each.topic_id, each.partitions) for each in partitions)
+
+    members = [
+        {
+            "member_id": each.member_id,
+            "instance_id": each.instance_id,
+            "rack_id": each.rack_id,
+            "epoch": each.member_epoch,
+            "names": each.subscribed_topic_names,
+            "pattern": each.subscribed_topic_regex,
+            "assigned": held(each.assignment),
+            "target": held(each.target_assignment),
+        }
+        for each in answer.members
+    ]
+    shown = {"state": answer.group_state, "epoch": answer.group_epoch, "target_epoch": answer.assignment_epoch}
+    return _picked("error_message")(answer) | shown | {"assignor": answer.assignor_name, "members": members}
+
+
+CONSUMER_ANSWERS: dict[type, tuple[str, Callable[[Topics, Any], dict[str, Any]]]] = {
+    rota.protocol.ConsumerHeartbeatAnswer: ("ConsumerGroupHeartbeat", _consumer_heartbeat_answer),
+    rota.protocol.ConsumerDescribeAnswer: ("ConsumerGroupDescribe", _consumer_describe_answer),
+}
+
+
 def _join_request(fields: dict[str, Any]) -> Any:
     rest = {key: value for key, value in fields.items() if key not in ("group_id", "member_id")}
     return rota.protocol.JoinGroup(fields["group_id"], fields["member_id"], **rest)

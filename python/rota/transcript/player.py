@@ -114,7 +114,7 @@ class Player:
         return lines
 
     def _show(self, effects: list[Effect]) -> list[str]:
-        """Bind the ids that the answers hand out, then render: a list may name a member before it is told."""
+        """Bind the ids that the answers hand out, then render: a list may name a member before its own answer."""
         for effect in effects:
             if isinstance(effect, Answer) and effect.api in LEARNED and effect.ticket in self.tickets:
                 self._learn(self.tickets[effect.ticket][0], effect)
@@ -142,7 +142,7 @@ class Player:
             self.in_flight.append(effect.append_id)
             return render.append(self.cast, effect)
         if effect.ticket not in self.tickets:
-            what = "a second time" if effect.ticket in self.answered else "though nobody asked"
+            what = "a second time" if effect.ticket in self.answered else "without a request"
             raise StepError(f"ticket {effect.ticket} is answered {what} (S18): {effect}")
         connection, api = self.tickets.pop(effect.ticket)
         self.answered.add(effect.ticket)
@@ -151,7 +151,7 @@ class Player:
         return f"{connection}< {render.answer(self.cast, effect)}"
 
     def finish(self) -> None:
-        """Unload: whoever still waits is told to look elsewhere, and then nobody waits (S18)."""
+        """Unload: every waiting request is answered NOT_COORDINATOR, and none is left (S18)."""
         if "unload" not in self.subject.shows:
             return
         for line in self._show(self.subject.unload(self.now_ms)):

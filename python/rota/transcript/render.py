@@ -14,10 +14,19 @@ Fields = dict[str, Any]
 
 
 def text(data: bytes) -> str:
-    """Metadata and assignments are short words in transcripts, or subscriptions as `[t+u]`; `-` for none."""
-    if data.startswith(b"\0\0"):
-        return f"[{'+'.join(rota.protocol.decode_subscription(data).topics)}]"
+    """Metadata and assignments as short words; subscriptions as `[t+u]` or `[t|t:0-2]`; `-` for none."""
+    if data.startswith((b"\0\0", b"\0\1")):
+        subscription = rota.protocol.decode_subscription(data)
+        owned = f"|{consumer.shown(subscription.owned_partitions)}" if subscription.version else ""
+        return f"[{'+'.join(subscription.topics)}{owned}]"
     return data.decode("ascii", "backslashreplace") or "-"
+
+
+def assigned(data: bytes) -> str:
+    """An assignment: a short word, or partitions as `[t:0-2]` if it is one of the embedded protocol."""
+    if not data.startswith(b"\0"):
+        return text(data)
+    return f"[{consumer.shown(rota.protocol.decode_assignment(data).partitions)}]"
 
 
 def answer(cast: Cast, effect: Answer) -> str:
@@ -51,7 +60,7 @@ def _join(cast: Cast, fields: Fields) -> str:
 def _sync(_cast: Cast, fields: Fields) -> str:
     line = f"{fields['error']}{_protocol(fields)}"
     if fields["error"] == "NONE" or fields["assignment"]:
-        line += f" assignment={text(fields['assignment'])}"
+        line += f" assignment={assigned(fields['assignment'])}"
     return line
 
 
@@ -96,7 +105,7 @@ def _describe(cast: Cast, fields: Fields) -> str:
     for member_id, instance, client_id, host, metadata, assignment in fields["members"]:
         unusual = "" if client_id == member_id[:-37] and host == "/127.0.0.1" else f"[{client_id}@{host}]"
         instance_text = f"/{instance}" if instance else ""
-        words.append(f"{cast.show_id(member_id)}{instance_text}{unusual}:{text(metadata)}:{text(assignment)}")
+        words.append(f"{cast.show_id(member_id)}{instance_text}{unusual}:{text(metadata)}:{assigned(assignment)}")
     if fields["error_message"] is not None:
         words.append(f'"{fields["error_message"]}"')
     return " ".join(words)
@@ -167,7 +176,7 @@ def _stored_member(cast: Cast, member: Fields) -> str:
         shown += f"/{member['instance_id']}"
     if member["client_id"] != member["member_id"][:-37] or member["client_host"] != "/127.0.0.1":
         shown += f"[{member['client_id']}@{member['client_host']}]"
-    shown += f":{text(member['subscription'])}:{text(member['assignment'])}"
+    shown += f":{text(member['subscription'])}:{assigned(member['assignment'])}"
     timeouts = (member["session_timeout_ms"], member["rebalance_timeout_ms"])
     if timeouts != (DEFAULT_SESSION_MS, DEFAULT_REBALANCE_MS):
         shown += f":{duration_text(timeouts[0])}/{duration_text(timeouts[1])}"

@@ -22,14 +22,14 @@ def nullable(text: str) -> str | None:
 
 
 class Words:
-    """The words of one request line: positional ones, and options `key=value`, each of which must be used."""
+    """The words of one request line: positional ones, and options `key=value`. Each must be used."""
 
     def __init__(self, words: list[str]) -> None:
         self.positional = [word for word in words if "=" not in word or "/" in word.split("=", maxsplit=1)[0]]
         self.options = dict(word.split("=", 1) for word in words if word not in self.positional)
 
     def option(self, key: str, default: str) -> str:
-        """Its text, used up."""
+        """The text of an option, marked as used; `default` if it is missing."""
         return self.options.pop(key, default)
 
     def flag(self, word: str) -> bool:
@@ -40,7 +40,7 @@ class Words:
         return False
 
     def end(self) -> None:
-        """Complain about what nobody asked for."""
+        """Refuse words and options that were not used."""
         rest = self.positional + list(self.options)
         if rest:
             raise StepError(f"`{rest[0]}` means nothing here")
@@ -67,11 +67,29 @@ def protocols(text: str) -> list[tuple[str, bytes]]:
 
 
 def metadata_bytes(text: str) -> bytes:
-    """A word, or `[t+u]`: the embedded protocol's subscription to these topics."""
-    if not (text.startswith("[") and text.endswith("]")):
+    """A word, or `[t+u]`: the embedded protocol's subscription to these topics. `[t|t:0-2]`: version 1, with the
+    partitions that the member owns."""
+    if not is_embedded(text):
         return text.encode()
-    topics = [topic for topic in text[1:-1].split("+") if topic]
-    return rota.protocol.encode_subscription(rota.protocol.Subscription(topics, version=0))
+    names, has_owned, owned = text[1:-1].partition("|")
+    topics = [topic for topic in names.split("+") if topic]
+    if not has_owned:
+        return rota.protocol.encode_subscription(rota.protocol.Subscription(topics, version=0))
+    subscription = rota.protocol.Subscription(topics, owned_partitions=consumer.partitions(owned) or [], version=1)
+    return rota.protocol.encode_subscription(subscription)
+
+
+def assignment_bytes(text: str) -> bytes:
+    """A word, or `[t:0-2]`: the embedded protocol's assignment of these partitions."""
+    if not is_embedded(text):
+        return text.encode()
+    assignment = rota.protocol.Assignment(consumer.partitions(text[1:-1]) or [], version=1)
+    return rota.protocol.encode_assignment(assignment)
+
+
+def is_embedded(text: str) -> bool:
+    """Whether the text stands for bytes of the embedded protocol."""
+    return text.startswith("[") and text.endswith("]")
 
 
 def build(cast: Cast, connection: str, api: str, rest: list[str]) -> Request:
@@ -116,7 +134,7 @@ def _sync(cast: Cast, actor: Actor, words: Words) -> dict[str, Any]:
     assignments = []
     for part in [] if plan == "none" else plan.split(","):
         who, _, what = part.partition(":")
-        assignments.append((cast.find_id(who), (what or f"X{who}").encode()))
+        assignments.append((cast.find_id(who), assignment_bytes(what or f"X{who}")))
     fields = _identity(cast, actor, words) | _generation(cast, actor, words)
     return fields | {
         "version": int(words.option("v", "5")),

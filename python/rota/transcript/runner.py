@@ -47,7 +47,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """As pytest shows it."""
+        """The name in pytest's output."""
         heading = "" if self.part.section.kind == "main" else f" [{self.part.section.label()}]"
         return f"{self.transcript.path.parent.name}/{self.transcript.path.stem} {self.mode}{heading}"
 

@@ -12,7 +12,25 @@ from rota import exits
 from rota.addresses import address
 from rota.why import words
 
+CONSUMER = "consumer"
+
+PLACES = 8
+"""Partitions of a topic that one line names."""
+
 DEFAULT_ADDRESS = "127.0.0.1:9644"
+TOKEN_VARIABLE = "ROTA_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
+
+ControlToken = Annotated[
+    str | None,
+    typer.Option(
+        "--control-token",
+        metavar="TEXT",
+        envvar=TOKEN_VARIABLE,
+        show_envvar=False,
+        help="With --http at the address of --control: its token. Prefer ROTA_CONTROL_TOKEN: other users can read a"
+        " command line.",
+    ),
+]
 
 
 def why(
@@ -26,6 +44,7 @@ def why(
         str | None,
         typer.Option(metavar="TIME", help="With --from: the time to explain, such as 2026-01-31T13:30:20, UTC."),
     ] = None,
+    control_token: ControlToken = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")] = False,
 ) -> None:
     """Explain a group's state: since when, which members it waits for and until when, and what caused it. The first
@@ -51,11 +70,11 @@ def why(
 
     server = address("--http", http, 1)
     try:
-        found = client.group(server, group)
+        found = client.group(server, group, control_token)
     except client.HttpError as error:
         if as_json:
             typer.echo(json.dumps({"error": error.name, "message": str(error)}))
-        exits.fail(error.exit_code, words.printable(f"{error.name}: {error}"))
+        exits.fail(error.exit_code, words.printable(str(error)))
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -74,9 +93,10 @@ def report(group: dict[str, Any]) -> list[str]:
     if group["rebalances"]:
         lines += ["", "rebalances, the latest first"]
         latest, *older = reversed(group["rebalances"])
-        lines += _rebalance(latest, "not over")
+        number = "epoch" if group.get("type") == CONSUMER else "generation"
+        lines += _rebalance(latest, "not over", number)
         for rebalance in older:
-            lines += _rebalance(rebalance, "interrupted")
+            lines += _rebalance(rebalance, "interrupted", number)
     return lines
 
 
@@ -84,14 +104,34 @@ def _member(member: dict[str, Any], wait: dict[str, Any]) -> str:
     """`consumer-3-… at /10.0.0.7: silent for 31.0 s, expires in 14.0 s`, or what it does instead."""
     who = f"{words.printable(member['member_id'])} at {words.printable(member['client_host'])}"
     heard, left = member["heard_ago_ms"], member["expires_in_ms"]
-    if wait.get("heartbeats"):
+    if wait["what"] == "Revoke":
+        who += f", has to give up {_places(member['revoking'])}"
+    if wait["what"] in words.STALLS and wait.get("heartbeats"):
         return f"{who}: heartbeats, the last one {words.seconds(heard or 0)} ago, but does not poll"
+    if wait["what"] == "Release":
+        missing = {
+            topic: [index for index in indexes if index not in member["assignment"].get(topic, ())]
+            for topic, indexes in member["target"].items()
+        }
+        return f"{who}: waits for {_places(missing)}"
     silent = [] if heard is None else [f"silent for {words.seconds(heard)}"]
     ends = [] if left is None else [f"expires in {words.seconds(left)} unless it is heard"]
     return f"{who}: {', '.join([*silent, *ends])}" if silent or ends else who
 
 
-def _rebalance(rebalance: dict[str, Any], unsettled: str) -> list[str]:
+def _places(by_topic: dict[str, list[int]]) -> str:
+    """`orders 0, 1 and 2; payments 4`."""
+    named = [f"{words.printable(topic)} {_numbers(indexes)}" for topic, indexes in by_topic.items() if indexes]
+    return "; ".join(named) or "nothing"
+
+
+def _numbers(indexes: list[int]) -> str:
+    shown = [str(index) for index in indexes[:PLACES]]
+    rest = len(indexes) - len(shown)
+    return words.listed([*shown, f"{rest} more"] if rest else shown)
+
+
+def _rebalance(rebalance: dict[str, Any], unsettled: str, number: str) -> list[str]:
     """`12.4 s ago, generation 3 to 4, in 0.2 s: consumer-7-… left`, and a line for each member that went while it ran.
     `unsettled` is shown where it did not come to its end."""
     to = "?" if rebalance["to_generation"] is None else rebalance["to_generation"]
@@ -100,7 +140,7 @@ def _rebalance(rebalance: dict[str, Any], unsettled: str) -> list[str]:
     cause = words.cause(rebalance["cause"], rebalance["member_id"], rebalance["reason"])
     head = (
         f"  {words.seconds(rebalance['began_ago_ms'])} ago, "
-        f"generation {rebalance['from_generation']} to {to}, {ended}: {cause}"
+        f"{number} {rebalance['from_generation']} to {to}, {ended}: {cause}"
     )
     return [head, *(f"    {_departure(departure)}" for departure in rebalance.get("departures", []))]
 

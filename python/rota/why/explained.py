@@ -64,6 +64,8 @@ def group_facts(explanation: _rota.Explanation) -> facts.Group:
         "in_state_ms": now_ms - explanation.since_ms,
         "waiting": [wait_facts(wait, now_ms) for wait in explanation.waiting],
         "rebalances": [rebalance_facts(rebalance, now_ms) for rebalance in explanation.rebalances],
+        "protocol": explanation.protocol,
+        "target_epoch": explanation.target_epoch,
     }
 
 

@@ -67,6 +67,7 @@ class Group(TypedDict):
 
     state: str
     generation: int
+    """The generation, or the group epoch of a consumer group."""
     in_state_ms: int
     waiting: list[Wait]
     waits: NotRequired[int]
@@ -74,3 +75,7 @@ class Group(TypedDict):
     rebalances: list[Rebalance]
     """The last ones, oldest first."""
     members: NotRequired[list[Member]]
+    protocol: NotRequired[str]
+    """`classic`, the default, or `consumer`."""
+    target_epoch: NotRequired[int | None]
+    """The epoch of a consumer group's target assignment."""

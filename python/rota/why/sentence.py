@@ -21,6 +21,11 @@ OFTEN, LATELY_MS = 5, 60_000
 """So many rebalances within such a time are worth a word."""
 
 
+SETTLED = ("Empty", "Stable")
+CONSUMER = "consumer"
+UNKNOWN_PAST = "it was loaded from the log, which does not say since when"
+
+
 class Why(NamedTuple):
     """The parts of the sentence."""
 
@@ -36,6 +41,13 @@ class Why(NamedTuple):
     """Whether the latest rebalance has ended."""
     stalls: list[str]
     """The members that heartbeat and hold the group up, and when that ends."""
+    is_change: bool = False
+    """Whether the latest entry is a change of the group's protocol that began no rebalance."""
+
+    def _link(self) -> str:
+        if not self.is_over:
+            return "it began because "
+        return "last change: " if self.is_change else "last rebalance: "
 
     @property
     def sentence(self) -> str:
@@ -45,7 +57,7 @@ class Why(NamedTuple):
         if holds:
             text += f": {'; '.join(holds)}"
         if self.because:
-            text += f"; {'last rebalance: ' if self.is_over else 'it began because '}{self.because[0]}"
+            text += f"; {self._link()}{self.because[0]}"
             text += "".join(f", amid the rebalance that began because {cause}" for cause in self.because[1:])
         return "; ".join([text, *self.beside])
 
@@ -55,9 +67,15 @@ def why(group: Group) -> Why:
     rebalances = group["rebalances"]
     is_over = not rebalances or rebalances[-1]["settled_after_ms"] is not None
     state = f"{group['state']} for {words.seconds(group['in_state_ms'])}"
-    if not group["waiting"]:
+    is_loaded = not rebalances and not group["waiting"] and group["state"] in SETTLED
+    if is_loaded:
+        # History is in memory: a group without any was loaded, and came to its state before that.
+        state += " or longer"
+    if group.get("protocol") == CONSUMER:
+        state += f", {_epochs(group)}"
+    elif not group["waiting"]:
         state += f", generation {group['generation']}"
-    beside = list(_frequent(rebalances))
+    beside = [UNKNOWN_PAST] if is_loaded and group["generation"] > 0 else list(_frequent(rebalances))
     if is_over:
         beside += _about_to_expire(group.get("members", []))
     stalled = [wait for wait in group["waiting"] if wait.get("heartbeats") and wait["what"] in words.STALLS]
@@ -68,7 +86,18 @@ def why(group: Group) -> Why:
         stalls, waits = _stalls(stalled), [f"for {unnamed} more"] if unnamed else []
     else:
         stalls, waits = _stalls(stalled), _waits(group, silent, unnamed)
-    return Why(state, waits, _because(rebalances), beside, is_over, stalls)
+    return Why(state, waits, _because(rebalances), beside, is_over, stalls, _is_change(rebalances))
+
+
+def _is_change(rebalances: list[Rebalance]) -> bool:
+    """Whether the latest entry has changed the protocol of the group and nothing else."""
+    return bool(rebalances) and rebalances[-1]["from_generation"] == rebalances[-1]["to_generation"]
+
+
+def _epochs(group: Group) -> str:
+    epoch, target_epoch = group["generation"], group.get("target_epoch")
+    behind = "" if target_epoch in (None, epoch) else f" (target of epoch {target_epoch})"
+    return f"epoch {epoch}{behind}"
 
 
 def _because(rebalances: list[Rebalance]) -> list[str]:
@@ -137,7 +166,7 @@ def _waits(group: Group, silent: list[Wait], unnamed: int) -> list[str]:
         who = [words.short(wait["member_id"]) for wait in run[:NAMED_MEMBERS]]
         rest = len(run) - len(who) + more
         phrase = words.wait(run[0]["what"], words.listed([*who, f"{rest} more"] if rest else who))
-        # Of those that are not here, nobody knows the end.
+        # The end of waits that are left out is not known.
         phrases.append(phrase if more else phrase + _until(run, sessions))
     return phrases
 

@@ -19,6 +19,14 @@ CAUSES = {
     "StaticReplaced": "a new process replaced the static member {who}",
     "OverCapacity": "the group was loaded with more members than it may have",
     "Requested": "a test asked for it",
+    "SubscriptionChanged": "{who} changed its subscription or its assignor",
+    "TopicsChanged": "subscribed topics were created, changed or deleted",
+    "PatternResolved": "the topics of the new pattern of {who} were looked up",
+    "RevocationExpired": "{who} was removed: it did not give up partitions within the rebalance timeout",
+    "RejoinExpired": "{who} was removed: it did not rejoin within the rebalance timeout",
+    "Upgraded": "{who} joined with the consumer protocol, and the group became a consumer group",
+    "Downgraded": "the last member of the consumer protocol, {who}, went, and the group became a classic group",
+    "UpgradeFailed": "{who} joined with the consumer protocol, but the log did not store the group as a consumer group",
 }
 
 #: What a group waits for, by wait; `{who}` is the member, or several of them.
@@ -29,6 +37,11 @@ WAITS = {
     "LeaderSync": "for the leader {who} to send the plan",
     "Sync": "for {who} to sync",
     "Append": "for the log to make the group's record durable",
+    "Target": "for a heartbeat to compute the next assignment",
+    "Revoke": "for {who} to give up partitions",
+    "Release": "for other members to release partitions of {who}",
+    "Reconcile": "for {who} to take its new assignment",
+    "Return": "for static member {who} to return",
 }
 
 #: What a member does that heartbeats and holds the group up, by wait: of one member, and of several.
@@ -39,6 +52,7 @@ STALLS = {
         "{who} heartbeat but have not sent the plan",
     ),
     "Sync": ("{who} heartbeats but has not synced", "{who} heartbeat but have not synced"),
+    "Revoke": ("{who} heartbeats but has not given up partitions", "{who} heartbeat but have not given up partitions"),
 }
 
 #: How a member went while a rebalance ran; `{who}` is the member.
@@ -97,3 +111,8 @@ def stall(name: str, who: str, *, is_one: bool) -> str:
 def wait(name: str, who: str) -> str:
     """`for consumer-3-1f0c8a2e… to rejoin`."""
     return WAITS.get(name, f"for {name} {{who}}").replace("{who}", who)
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 group`, `2 groups`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
