@@ -19,7 +19,7 @@ def run() -> None:
         complain("interrupted")
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read it has what it wanted.
+        # The reader closed the pipe: it has what it wanted.
         sys.exit(FAILED)
     except OSError as error:
         complain(str(error))
@@ -49,6 +49,14 @@ def command(words: list[str]) -> None:
         # Typer's own code for an interrupt is that of a failure.
         if ending.code == FAILED and interrupts.were_asked():
             raise SystemExit(INTERRUPTED) from None
+        # The command has ended by itself, before the grace of `interrupts` was over.
+        if interrupts.were_lost():
+            raise KeyboardInterrupt from None
+        raise
+    except Exception as error:
+        # Python 3.11 turns an interrupt inside `__set_name__`, while a module is imported, into a RuntimeError.
+        if interrupts.is_behind(error):
+            raise KeyboardInterrupt from None
         raise
 
 

@@ -14,6 +14,8 @@ def parsed(text: str, lowest_port: int = 1) -> str:
     """
     if "://" in text:
         raise ValueError("leave out the scheme: give HOST:PORT, such as 127.0.0.1:9092")
+    if text.isascii() and text.isdigit():
+        raise ValueError(f"write :{text} for a port of this machine only, or HOST:{text}")
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit():
         raise ValueError("give HOST:PORT, such as 127.0.0.1:9092")

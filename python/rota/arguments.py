@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import operator
 
-__all__ = ["node_id", "partition_number", "whole"]
+__all__ = ["node_id", "optional_text", "partition_number", "text", "whole"]
 
 INT32_MAX = 2**31 - 1
+
+
+def text(value: str, name: str, wanted: str = "give a str") -> str:
+    """Return a text. Raises TypeError for any other value."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}: {wanted}")
+    return value
+
+
+def optional_text(value: str | None, name: str) -> str | None:
+    """Return a text, or None. Raises TypeError for any other value."""
+    return None if value is None else text(value, name, "give a str, or None")
 
 
 def whole(value: int, name: str, lowest: int = 0, highest: int = INT32_MAX, wanted: str | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -33,7 +34,11 @@ COMMANDS = {
     "config": "rota.config.command:app",
     "groups": "rota.groups.cli:app",
     "log": "rota.log:app",
+    "user": "rota.user:app",
 }
+
+
+FIRST_SENTENCE = re.compile(r"(?<=[.:;]) ")
 
 
 class Commands(MutableMapping[str, Any]):
@@ -46,7 +51,7 @@ class Commands(MutableMapping[str, Any]):
         if name not in self._loaded:
             module, _, attribute = COMMANDS[name].partition(":")
             self._loaded[name] = _command(name, getattr(import_module(module), attribute))
-            _hide_types(self._loaded[name])
+            _complete_help(self._loaded[name])
         return self._loaded[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -98,13 +103,16 @@ def renamed(words: list[str]) -> list[str]:
     return found
 
 
-def _hide_types(command: Any) -> None:
-    """Leave out of the help what Python's type an argument has: its name says what it is."""
+def _complete_help(command: Any) -> None:
+    """Show whole first sentences in lists of commands, and leave out the Python types of arguments."""
+    if command.help and not command.short_help:
+        first = " ".join(command.help.split("\n\n")[0].split())
+        command.short_help = FIRST_SENTENCE.split(first, maxsplit=1)[0].rstrip(".;:") + "."
     for parameter in command.params:
         if parameter.param_type_name == "argument":
             parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005 - Typer's signature
     for below in getattr(command, "commands", {}).values():
-        _hide_types(below)
+        _complete_help(below)
 
 
 @contextmanager
@@ -140,7 +148,9 @@ class Rota(TyperGroup):
 
 app = typer.Typer(
     cls=Rota,
-    help="A Kafka consumer-group coordinator that you can pip install.",
+    help="A Kafka consumer-group coordinator for tests, development and embedding.",
+    epilog="`rota COMMAND -h` has the options, exit codes and examples of a command. Begin with `rota demo`, or with"
+    " `rota serve` and any Kafka client.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
@@ -162,4 +172,4 @@ Version = Annotated[
 
 @app.callback()
 def main(_version: Version = False) -> None:
-    """A Kafka consumer-group coordinator that you can pip install."""
+    """A Kafka consumer-group coordinator for tests, development and embedding."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FAILED = 1
 """It failed, or what was checked is not as it should be."""
@@ -41,3 +44,11 @@ def fail(code: int, message: str) -> NoReturn:
     """End with one line on stderr: what was wrong, with what value, what to do."""
     complain(" ".join(message.split()))
     raise SystemExit(code)
+
+
+def existing_directory(path: Path, option: str | None = None) -> None:
+    """End with exit code 2 unless the path, the value of an option if one is named, is a directory."""
+    if path.is_dir():
+        return
+    given = f"`{path}`" if option is None else f"{option} is `{path}`"
+    fail(MISUSED, f"{given}: {'it is a file, give a directory' if path.exists() else 'there is no such directory'}")

@@ -11,13 +11,14 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NoReturn, TypeVar
 
+from rota import system
 from rota.exits import INTERRUPTED, complain
 
 Job = TypeVar("Job")
@@ -30,6 +31,7 @@ PATIENCE_S = 0.5
 LOOK_S = 0.2
 _asked = threading.Event()
 _watching = threading.Event()
+_lost = threading.Event()
 _grace_s = GRACE_S
 
 
@@ -45,6 +47,9 @@ def watch() -> None:
     heard, told = socket.socketpair()
     told.setblocking(False)
     signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+    sys.unraisablehook = _unraisable
+    # For the resource tracker of multiprocessing: it removes the semaphores that `end` leaves, without a warning.
+    sys.warnoptions.append("ignore:resource_tracker:UserWarning")
     threading.Thread(target=_end, args=(heard, told), name="interrupts", daemon=True).start()
 
 
@@ -56,6 +61,25 @@ def are_watched() -> bool:
 def were_asked() -> bool:
     """Whether SIGINT has come since `watch`."""
     return _asked.is_set()
+
+
+def were_lost() -> bool:
+    """Whether SIGINT has come inside a callback of the interpreter, which goes on."""
+    return _lost.is_set()
+
+
+def is_behind(error: BaseException) -> bool:
+    """Whether an interrupt caused an error."""
+    cause = error.__cause__ or error.__context__
+    return cause is not None and (isinstance(cause, KeyboardInterrupt) or is_behind(cause))
+
+
+def _unraisable(raised: sys.UnraisableHookArgs) -> None:
+    """An interrupt inside a callback of the interpreter is lost, and needs no traceback: `_end` ends the process."""
+    if issubclass(raised.exc_type, KeyboardInterrupt):
+        _lost.set()
+    else:
+        sys.__unraisablehook__(raised)
 
 
 def allow(grace_s: float) -> None:
@@ -78,24 +102,19 @@ def _end(heard: socket.socket, _told: socket.socket) -> None:
 
 def end(exit_code: int) -> NoReturn:
     """End the process and its children at once: no `finally` runs, and output that is not flushed is lost."""
-    for child in descendants(os.getpid()):
+    tracker = _tracker()
+    for child in system.descendants(os.getpid()):
         # One that has ended meanwhile is none any more.
         with contextlib.suppress(OSError):
-            os.kill(child, signal.SIGKILL)
+            if child != tracker:
+                system.kill(child)
     os._exit(exit_code)
 
 
-def descendants(pid: int) -> list[int]:
-    """The processes that a process has started, and those that these have. None are known where there is no /proc."""
-    found: list[int] = []
-    for told in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = [int(child) for child in told.read_text(encoding="ascii").split()]
-        except OSError:
-            continue
-        for child in children:
-            found += [child, *descendants(child)]
-    return found
+def _tracker() -> int | None:
+    """The process of multiprocessing that removes named semaphores once this process has ended, if there is one."""
+    module = sys.modules.get("multiprocessing.resource_tracker")
+    return None if module is None else module._resource_tracker._pid
 
 
 def completed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import typer
@@ -19,13 +20,15 @@ def line(error: Any) -> str:
     if kind == "MissingParameter":
         return f"{_named(error.param)} is missing; {known}"
     if kind == "NoSuchOption":
-        near = ", ".join(error.possibilities or ())
+        near = " or ".join(name for name in error.possibilities or () if name != "--help")
         return f"there is no option {error.option_name}" + (f": did you mean {near}?" if near else f"; {known}")
     said = _plain(error.message)
+    if extra := re.fullmatch(r"got unexpected extra arguments? \((.*)\)", said.replace("(s)", "")):
+        return f"unexpected argument `{extra[1]}`; {known}"
     if isinstance(error, typer.BadParameter) and error.param is not None:
         value = _value(error)
         given = "" if value is None else f" is `{value}`"
-        return f"{_named(error.param)}{given}: {_wanted(error.param) or said}"
+        return f"{_named(error.param)}{given}: {_wanted(error.param) or _choices(said) or said}"
     return said if said.endswith("?") else f"{said}; {known}"
 
 
@@ -60,6 +63,12 @@ def _wanted(param: Any) -> str:
     if low is not None:
         return f"give {noun}, {low} or more"
     return f"give {noun}"
+
+
+def _choices(said: str) -> str:
+    """What to give instead of a value that is not one of those that the library lists; empty for other errors."""
+    _, is_list, names = said.partition(" is not one of ")
+    return f"give one of {names.replace('`', '')}" if is_list else ""
 
 
 def _plain(message: str) -> str:

@@ -97,7 +97,7 @@ def read_file(path: Path) -> dict[str, Told]:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
+        reason = error.strerror if isinstance(error, OSError) else f"not a TOML file: {error}"
         raise ConfigError(f"{source}: {reason}") from None
     found: dict[str, Told] = {}
     for table, content in tables.items():

@@ -53,7 +53,36 @@ Nodes = Annotated[
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A Kafka broker setting; repeatable.")
 ]
-DataDirectory = Annotated[
+TlsCert = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Clients connect with TLS: the server's certificate and its chain, PEM."),
+]
+TlsKey = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Private key of --tls-cert, PEM (default: in the same file).")
+]
+TlsClientCa = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Clients need a certificate of one of these CAs, PEM."),
+]
+Users = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Clients authenticate with SASL as a user of this file (`rota user add`)."),
+]
+Sasl = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MECHANISM,...",
+        help="With --users: PLAIN, SCRAM-SHA-512 or SCRAM-SHA-256 (default: both SCRAM mechanisms).",
+    ),
+]
+PlaintextPasswords = Annotated[
+    bool,
+    typer.Option(
+        "--allow-plaintext-passwords/--no-allow-plaintext-passwords",
+        help="Allow PLAIN without TLS beyond this machine: everyone on the way can read the passwords.",
+    ),
+]
+DataDir = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help="Directory for topics, groups and offsets (default: in memory)."),
 ]
@@ -128,8 +157,14 @@ def serve(
     listen: Listen = "127.0.0.1:9092",
     advertise: Advertise = None,
     nodes: Nodes = 1,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    users: Users = None,
+    sasl: Sasl = None,
+    allow_plaintext_passwords: PlaintextPasswords = False,
     pairs: Settings = None,
-    data: DataDirectory = None,
+    data: DataDir = None,
     durability: Acknowledged = Durability.FSYNC,
     take_over: TakeOver = False,
     journal: Journal = False,
@@ -163,6 +198,8 @@ def serve(
       rota serve --listen 127.0.0.1:0
       rota serve --listen 0.0.0.0:9092 --advertise kafka.test:9092
       rota serve --nodes 3
+      rota serve --tls-cert server.pem --tls-key server.key
+      rota serve --tls-cert server.pem --users users
       rota serve --data data
       rota serve --data data --journal
       rota serve --http :9644

@@ -1,4 +1,4 @@
-"""The end of a server by signal, and what is said of it until then."""
+"""The end of a server by signal, and reports of its health until then."""
 
 from __future__ import annotations
 
@@ -41,11 +41,17 @@ class Ending:
         while not self.asked.wait(LIFE_SIGN_SECONDS):
             server.check_running()
             self._say(server, said)
-            self._report.look(server)
+            self._look(server)
         self._say(server, said)
-        self._report.look(server)
+        self._look(server)
         self._say_lost(server)
         return not said
+
+    def _look(self, server: Server) -> None:
+        """Report rebalances, and connections that were refused: that a client is misconfigured is no failure."""
+        self._report.look(server)
+        for line in server.refused_connections():
+            self._report.problem("connection", line)
 
     def _say(self, server: Server, said: set[str]) -> None:
         health = server.health()
@@ -108,7 +114,7 @@ class Printer:
         self.write(json.dumps(line) + "\n")
 
     def write(self, text: str) -> None:
-        """Print; if nobody reads any more, the server ends."""
+        """Print; if the reader is gone, the server ends."""
         self._begun.wait()
         rest = text.encode()
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import rota
 from rota.addresses import address
@@ -15,20 +15,70 @@ from rota.reporting import Report
 from rota.serve.ending import Ending, Printer
 from rota.server import JOURNAL_RETENTION_BYTES, JOURNAL_RETENTION_MS, Server
 from rota.trace import Sink
+from rota.why.words import counted
 
 if TYPE_CHECKING:
     from rota.http import Listener
+    from rota.security import Tls
 
 IN_MEMORY = "in memory: nothing survives a restart"
+WILDCARDS = ("0.0.0.0", "[::]")
+EVERYWHERE = (
+    "it listens on all addresses, and sends each client to the address at which that client connected; "
+    "if clients cannot use that, as behind a port mapping, give --advertise HOST:PORT"
+)
 
 
 def addresses(told: Resolved) -> tuple[str, str | None]:
-    """Where to listen, and where clients are told to connect to."""
+    """The listen address, and the address advertised to clients."""
     advertise = told["advertise"]
     return (
         address(told.called("listen"), told["listen"], 0),
         None if advertise is None else address(told.called("advertise"), advertise, 1),
     )
+
+
+def tls_of(told: Resolved) -> Tls | None:
+    """The certificates of --tls-cert and its companions; None without them."""
+    cert, key, client_ca = told["tls_cert"], told["tls_key"], told["tls_client_ca"]
+    if cert is None:
+        for name in ("tls_key", "tls_client_ca"):
+            if told[name] is not None:
+                fail(MISUSED, f"{told.called(name)} needs --tls-cert: give the server's certificate, too")
+        return None
+    from rota.security import Tls
+
+    return Tls(cert, key or cert, client_ca)
+
+
+def users_of(told: Resolved) -> dict[str, Any]:
+    """What `rota.Server` takes for --users and its companions."""
+    users, sasl = told["users"], told["sasl"]
+    if users is None:
+        for name in ("sasl", "allow_plaintext_passwords"):
+            if told[name]:
+                fail(MISUSED, f"{told.called(name)} needs --users: give a file that `rota user add` wrote, too")
+        return {}
+    mechanisms = None if sasl is None else [name.strip() for name in sasl.split(",")]
+    try:
+        # Whether it can be read is clear before anything else starts.
+        Path(users).read_bytes()
+    except OSError as error:
+        fail(MISUSED, f"{told.called('users')} is `{users}`: {error.strerror}; `rota user add` writes such a file")
+    return {"users": users, "sasl": mechanisms, "allow_plaintext_passwords": told["allow_plaintext_passwords"]}
+
+
+def check_directories(told: Resolved) -> None:
+    """End the command, before anything is written, if --data or --journal-dir cannot be a directory."""
+    for name in ("data", "journal_dir"):
+        value = told[name]
+        if value is None:
+            continue
+        path, given = Path(value), f"{told.called(name)} is `{value}`"
+        if path.exists() and not path.is_dir():
+            fail(MISUSED, f"{given}: it is a file, give a directory")
+        if not path.absolute().parent.is_dir():
+            fail(MISUSED, f"{given}: there is no directory `{path.parent}`, create that first")
 
 
 class Data(NamedTuple):
@@ -43,7 +93,7 @@ class Data(NamedTuple):
 
     @staticmethod
     def of(told: Resolved) -> Data:
-        """As it was configured."""
+        """The data directory of these settings."""
         data, journal_dir = told["data"], told["journal_dir"]
         return Data(
             None if data is None else Path(data),
@@ -65,6 +115,8 @@ def started(
     http: str | None = None,
     is_virtual: bool = False,
     blame: Callable[[str], str] = str,
+    tls: Tls | None = None,
+    access: dict[str, Any] | None = None,
 ) -> Server:
     """A running server, or the reason why not as one line on stderr. `blame` says where a setting came from."""
     data = data or Data(None)
@@ -85,12 +137,14 @@ def started(
             journal_retention_ms=data.journal_retention_ms,
             http=http,
             clock=VirtualClock() if is_virtual else None,
+            tls=tls,
+            **(access or {}),
         )
     except rota.ConfigError as error:
         said = blame(str(error))
         fail(MISUSED, said if "`rota settings`" in said else f"{said}; `rota settings` lists the settings")
     except ValueError as error:
-        fail(MISUSED, str(error))
+        fail(MISUSED, blame(str(error)))
     except (rota.RotaError, OSError) as error:
         fail(FAILED, str(error))
 
@@ -119,7 +173,8 @@ def kept(server: Server, where: Path | None, how: str) -> str:
     for line in report.lines:
         complain(line)
     mode = "read only" if report.is_read_only else how
-    return f"{where}, {mode}: {report.groups} groups and {report.offsets} offsets loaded in {report.took_ms} ms"
+    loaded = f"{counted(report.groups, 'group')} and {counted(report.offsets, 'offset')}"
+    return f"{where}, {mode}: {loaded} loaded in {report.took_ms} ms"
 
 
 def say(line: str) -> None:
@@ -128,22 +183,26 @@ def say(line: str) -> None:
 
 
 def say_ready(server: Server, data: Data, advertise: str | None, control: str | None, *, as_json: bool) -> None:
-    """The first line, and what clients are told if that is something else."""
+    """The first line, and the advertised address if it differs."""
     where = kept(server, data.where, data.how)
     if as_json:
         import json
 
-        ready = {"event": "ready", "version": rota.__version__, "listen": server.bootstrap_servers}
+        ready: dict[str, object] = {"event": "ready", "version": rota.__version__, "listen": server.bootstrap_servers}
+        ready |= {"tls": True} if server.has_tls else {}
+        ready |= {"sasl": True} if server.has_sasl else {}
         report = server.start_report()
         found = {} if report is None else {"data": str(data.where), **report._asdict()}
         shown = {} if server.http_address is None else {"http": server.http_address}
         say(json.dumps(ready | found | shown | ({} if control is None else {"control": control})))
     else:
-        say(f"rota {rota.__version__} ready on {server.bootstrap_servers} ({where})")
+        names = [name for name, has in (("TLS", server.has_tls), ("SASL", server.has_sasl)) if has]
+        with_tls = f" with {' and '.join(names)}" if names else ""
+        say(f"rota {rota.__version__} ready on {server.bootstrap_servers}{with_tls} ({where})")
     if advertise is not None and not as_json:
         host, _, port = advertise.rpartition(":")
         told = ", ".join(f"{host}:{int(port) + at}" for at in range(len(server.nodes())))
-        say(f"clients are told to connect to {told}")
+        say(f"advertised to clients: {told}")
     if server.http_address is not None and not as_json:
         say(f"its groups are shown on http://{server.http_address}/")
     if control is not None and not as_json:
@@ -152,6 +211,7 @@ def say_ready(server: Server, data: Data, advertise: str | None, control: str | 
 
 def serve(told: Resolved, *, as_json: bool) -> None:
     """Run a server until a signal ends it."""
+    check_directories(told)
     report = Report(told["log_format"])
     ending = Ending(report)
     printer = Printer(ending, as_json=as_json) if told["trace"] else None
@@ -169,8 +229,15 @@ def serve(told: Resolved, *, as_json: bool) -> None:
         None if told["http"] is None else address(told.called("http"), told["http"], 0),
         told["virtual_clock"],
         told.blame,
+        tls_of(told),
+        users_of(told),
     )
     control = controlled(server, told, controlled_on)
+    if advertise is None and listen.rpartition(":")[0] in WILDCARDS:
+        complain(EVERYWHERE)
+    unnamed = server.unnamed_host()
+    if unnamed is not None:
+        complain(f"clients that verify host names will refuse the certificate: it does not name `{unnamed}`")
     say_ready(server, kept_in, advertise, None if control is None else control.address, as_json=as_json)
     report.event("ready", version=rota.__version__, listen=server.bootstrap_servers, data=told["data"])
     if printer is not None:
