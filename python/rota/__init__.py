@@ -3,6 +3,7 @@
 Start here:
 
 - `Server`: a Kafka-compatible server inside this process.
+- `Tls` and `Authority`: its certificates, your own or throw-away ones.
 - `VirtualClock`: time that a test moves by hand.
 - The pytest fixtures `rota_server` and `rota_clock`, which the plugin `rota.pytest_plugin` registers.
 
@@ -41,8 +42,11 @@ if TYPE_CHECKING:
     from rota import member as member
     from rota import protocol as protocol
     from rota.member import Member, MemberError, MemberSettings
+    from rota.security import Authority, Certificate, Tls
 
 __all__ = [
+    "Authority",
+    "Certificate",
     "ConfigError",
     "EmbeddedError",
     "Explanation",
@@ -57,13 +61,21 @@ __all__ = [
     "Server",
     "ServerError",
     "SnapshotError",
+    "Tls",
     "VirtualClock",
     "__version__",
 ]
 
 # A server needs none of these: they are imported when they are first used.
 LAZY_MODULES = ("assign", "coordinator", "member", "protocol")
-LAZY_NAMES = {"Member": "member", "MemberError": "member", "MemberSettings": "member"}
+LAZY_NAMES = {
+    "Authority": "security",
+    "Certificate": "security",
+    "Member": "member",
+    "MemberError": "member",
+    "MemberSettings": "member",
+    "Tls": "security",
+}
 
 
 def __getattr__(name: str) -> Any:

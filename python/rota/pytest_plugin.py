@@ -17,9 +17,12 @@ import pytest
 if TYPE_CHECKING:
     from rota import Server, VirtualClock
 
-MARKER = "rota(settings={...}, nodes=1): broker settings by their Kafka names, and nodes, of this test's `rota_server`"
+MARKER = (
+    "rota(settings={...}, nodes=1, tls=False): broker settings by their Kafka names, nodes and TLS of this test's"
+    " `rota_server`"
+)
 
-#: What a test wants otherwise than Kafka's default: a group that starts without waiting for more members.
+#: Where tests differ from Kafka's defaults: a group starts without waiting for more members.
 SETTINGS: Mapping[str, Any] = {"group.initial.rebalance.delay.ms": 0}
 
 SERVER = pytest.StashKey["Server"]()
@@ -61,14 +64,14 @@ def rota_clock() -> VirtualClock:
 
 @pytest.fixture
 def rota_server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server of this test's own, on a free port, with no topics and no groups; it ends with the test.
+    """A server for one test, on a free port, without topics or groups. It stops after the test.
 
     It runs on real time, or on `rota_clock` if the test uses that too. A new group starts without the initial delay.
     The marker `rota` changes settings for one test, class or module, the ini option `rota_settings` for all.
     """
     from rota import ConfigError, Server
 
-    settings, nodes = wanted_by(request.node)
+    wanted = wanted_by(request.node)
     clock = request.getfixturevalue("rota_clock") if "rota_clock" in request.fixturenames else None
     lines = request.config.getini("rota_trace")
     if not lines.isdecimal():
@@ -77,9 +80,9 @@ def rota_server(request: pytest.FixtureRequest) -> Iterator[Server]:
     request.node.stash[TRACE] = told
     trace = cast("TextIO", told) if int(lines) else None
     try:
-        server = Server(settings=settings, nodes=nodes, clock=clock, trace=trace)
-    except (ConfigError, ValueError) as error:
-        refuse(f"rota_server cannot be had: {error}")
+        server = Server(**wanted, clock=clock, trace=trace)
+    except (ConfigError, TypeError, ValueError) as error:
+        refuse(f"cannot start rota_server: {error}")
     with server:
         request.node.stash[SERVER] = server
         yield server
@@ -92,23 +95,24 @@ def refuse(reason: str) -> NoReturn:
     pytest.fail(reason, pytrace=False)
 
 
-def wanted_by(item: pytest.Item) -> tuple[dict[str, Any], int]:
-    """Settings and the number of nodes: our defaults, the ini option, then markers from the outermost to the test's."""
-    settings, nodes = dict(SETTINGS), 1
+def wanted_by(item: pytest.Item) -> dict[str, Any]:
+    """The arguments of the server: our defaults, the ini option, then markers from the outermost to the test's."""
+    settings, nodes, tls = dict(SETTINGS), 1, False
     for line in item.config.getini("rota_settings"):
         name, equals, value = line.partition("=")
         if not equals:
             refuse(f"rota_settings has the line {line!r}: expected NAME=VALUE")
         settings[name.strip()] = value.strip()
     for marker in reversed(list(item.iter_markers("rota"))):
-        if marker.args or not set(marker.kwargs) <= {"settings", "nodes"}:
+        if marker.args or not set(marker.kwargs) <= {"settings", "nodes", "tls"}:
             given = ", ".join([*map(repr, marker.args), *marker.kwargs])
-            refuse(f"the marker rota has {given}: it takes settings={{...}} and nodes=N")
+            refuse(f"the marker rota has {given}: it takes settings={{...}}, nodes=N and tls=True")
         more, nodes = marker.kwargs.get("settings", {}), marker.kwargs.get("nodes", nodes)
+        tls = marker.kwargs.get("tls", tls)
         if not isinstance(more, Mapping) or not isinstance(nodes, int):
             refuse(f"the marker rota has settings={more!r}, nodes={nodes!r}: give a mapping, and a whole number")
         settings |= more
-    return settings, nodes
+    return {"settings": settings, "nodes": nodes, "tls": tls}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -138,4 +142,5 @@ def told_of(server: Server) -> list[str]:
                 lines += [f"    {rebalance}" for rebalance in explanation.rebalances]
     except RotaError as error:
         return [f"nothing can be said: {error}"]
+    lines += [f"refused connection: {line}" for line in server.refused_connections()]
     return lines or ["the server has no groups: no consumer has reached it, or none with a group id"]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from rota import _rota
-from rota.arguments import INT32_MAX, node_id, partition_number, whole
+from rota.arguments import INT32_MAX, node_id, optional_text, partition_number, text, whole
 from rota.clock import VirtualClock
 from rota.faults import Faults
 from rota.trace import Sink, writer
 
 if TYPE_CHECKING:
     from rota.http import Listener
+    from rota.security import Access, Certificate, Tls
 
     Setting = str | int | bool
 
@@ -69,7 +70,7 @@ class JournalHealth(NamedTuple):
     entries: int
     """Since the start."""
     bytes: int
-    """Of those."""
+    """Total size of the entries in bytes."""
     lost: int
     """Entries that were dropped: the journal says where."""
     error: str | None
@@ -96,7 +97,7 @@ class Server(Faults):
     ...     consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": "g"})
 
     listen     HOST:PORT to listen on; port 0 picks a free one.
-    advertise  HOST:PORT that clients are told to connect to, where it differs (containers, other hosts).
+    advertise  HOST:PORT advertised to clients, where it differs (containers, other hosts).
     nodes      how many brokers it presents itself as, with ids from 1; they listen on consecutive ports, or on free
                ones with port 0, and are advertised on consecutive ports.
     settings   Kafka's broker settings by their Kafka names (`rota settings` lists them), over Kafka's defaults.
@@ -112,8 +113,14 @@ class Server(Faults):
     trace      a function that is called with every request and answer as a dictionary, on a thread of the server, or
                a text file that they are written to, one line each; docs/trace.md has the lines.
 
-    Raises rota.ConfigError for a setting that cannot be, ValueError for such an address, OSError if the address cannot
-    be listened on or the directory not opened.
+    tls        True: clients connect with TLS, to a throw-away certificate; a rota.Tls: your own certificate and key.
+               `client_config` returns the settings of clients (docs/security.md).
+    sasl       how clients authenticate: "SCRAM-SHA-512" (default with `users`), "SCRAM-SHA-256", "PLAIN", or several.
+    users      passwords by user name, or the path of a file that `rota user add` wrote. Without it clients do not
+               authenticate. PLAIN beyond this machine needs TLS, or `allow_plaintext_passwords`.
+
+    Raises rota.ConfigError for a setting that cannot be, ValueError for such an address, certificate or key, OSError if
+    the address cannot be listened on or the directory not opened.
     """
 
     def __init__(
@@ -132,6 +139,10 @@ class Server(Faults):
         journal_retention_bytes: int | None = JOURNAL_RETENTION_BYTES,
         journal_retention_ms: int | None = JOURNAL_RETENTION_MS,
         http: str | None = None,
+        tls: bool | Tls | None = None,
+        sasl: str | Sequence[str] | None = None,
+        users: Mapping[str, str] | str | os.PathLike[str] | None = None,
+        allow_plaintext_passwords: bool = False,
     ) -> None:
         if not isinstance(settings, Mapping | None):
             raise TypeError(f"settings is {settings!r}: give a mapping of Kafka names to values")
@@ -148,6 +159,9 @@ class Server(Faults):
         if journal is True and data is None:
             raise ValueError("journal is True, and there is no data directory to write it in: give data, or a path")
         kept = (None if journal is True else Path(journal or ""), journal_retention_bytes, journal_retention_ms)
+        is_open = tls is None and sasl is None and users is None
+        self._access = None if is_open else _access(tls, sasl, users, listen, advertise)
+        protection = (None, None) if self._access is None else self._access.arguments()
         # It says that the server is starting for as long as that takes.
         self._http = None if http is None else _shown_on(http)
         try:
@@ -160,6 +174,9 @@ class Server(Faults):
                 None if trace is None else writer(trace),
                 None if data is None else (Path(data), durability == "fsync", take_over),
                 kept if journal else None,
+                protection[0],
+                protection[1],
+                allow_plaintext_passwords,
             )
         except BaseException:
             if self._http is not None:
@@ -198,6 +215,54 @@ class Server(Faults):
         """HOST:PORT of every node with commas between, as Kafka clients want it in `bootstrap.servers`."""
         return ",".join(self.nodes().values())
 
+    def client_config(
+        self,
+        family: str,
+        client: Certificate | None = None,
+        *,
+        user: str | None = None,
+        password: str | None = None,
+    ) -> dict[str, Any]:
+        """Return the settings with which a client reaches this server: its addresses, and what TLS and SASL need.
+
+        family  "librdkafka" or "confluent-kafka", "kafka-python", "aiokafka", or "java" (properties by name). The two
+                Python clients get an `ssl.SSLContext`, the others PEM texts; no files are written.
+        client  the client's certificate, where the server asks for one.
+        user    the user (default: the first one of `users`), with the password that the server was given for it.
+        password  another password, such as a wrong one, or that of a user of a users file.
+
+        >>> consumer = Consumer(server.client_config("librdkafka") | {"group.id": "g"})
+
+        Raises ValueError for an unknown family, or a password that is not known.
+        """
+        from rota.security import client_config
+
+        access = self._access
+        ca = None if access is None or access.tls is None else access.tls.ca_text()
+        login = None if access is None else access.login(user, password)
+        return client_config(family, self.bootstrap_servers, tls=self._inner.has_tls, ca=ca, client=client, login=login)
+
+    def refused_connections(self) -> list[str]:
+        """Return why connections were closed because of TLS or SASL since the last call, such as a wrong password.
+
+        One line for each reason and 10 seconds, at most 32 lines.
+        """
+        return self._inner.take_refusals()
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether clients connect with TLS."""
+        return self._inner.has_tls
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether clients authenticate."""
+        return self._inner.has_sasl
+
+    def unnamed_host(self) -> str | None:
+        """The advertised host, if the server's certificate does not name it: clients refuse such a certificate."""
+        return self._inner.unnamed_host()
+
     @property
     def http_address(self) -> str | None:
         """HOST:PORT at which it shows itself over HTTP; None if it does not."""
@@ -206,7 +271,7 @@ class Server(Faults):
     @property
     def panics(self) -> int:
         """How many requests have made the server panic. Each is a bug in rota, has closed the connection that it came
-        over and nothing else, and is told on standard error. 0 unless you have found one."""
+        over and nothing else, and is reported on standard error. 0 unless you have found a bug."""
         return self._inner.panics
 
     def nodes(self) -> dict[int, str]:
@@ -218,7 +283,7 @@ class Server(Faults):
 
     def partition_of(self, group: str) -> int:
         """The partition of `__consumer_offsets` that a group is in, whether or not the group is there."""
-        return self._inner.partition_of(group)
+        return self._inner.partition_of(text(group, "group"))
 
     def owner(self, partition: int) -> int:
         """The id of the node that coordinates the groups of a partition of `__consumer_offsets`.
@@ -282,14 +347,16 @@ class Server(Faults):
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Create a topic. Raises rota.RotaError if it exists, or its name or partitions cannot be."""
-        self._inner.create_topic(name, whole(partitions, "partitions", -INT32_MAX, wanted="give 1 or more"))
+        self._inner.create_topic(
+            text(name, "name"), whole(partitions, "partitions", -INT32_MAX, wanted="give 1 or more")
+        )
 
     def add_partitions(self, topic: str, count: int) -> int:
         """Add `count` partitions to a topic; returns how many it has then.
 
         Raises rota.NotFoundError if there is no such topic, and rota.RotaError if it cannot have so many.
         """
-        return self._inner.add_partitions(topic, whole(count, "count", 1))
+        return self._inner.add_partitions(text(topic, "topic"), whole(count, "count", 1))
 
     def produce(
         self,
@@ -311,18 +378,18 @@ class Server(Faults):
         if len(named) != len(written):
             raise ValueError(f"keys has {len(named)}, and values has {len(written)}: give one key for each value")
         records = list(zip(named, written, strict=True))
-        return self._inner.produce(topic, whole(partition, "partition"), records)
+        return self._inner.produce(text(topic, "topic"), whole(partition, "partition"), records)
 
     def messages(self, topic: str) -> list[Message]:
         """Every message of a topic, by partition and offset. Raises rota.NotFoundError if there is no such topic."""
-        return [Message(*row) for row in self._inner.messages(topic)]
+        return [Message(*row) for row in self._inner.messages(text(topic, "topic"))]
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
         """The offsets that a group has committed, by (topic, partition).
 
         Raises rota.NotFoundError if there is no such group.
         """
-        look = self._inner.look(group)
+        look = self._inner.inspect_group(text(group, "group"))
         if look is None:
             self._inner.members(group)
             return {}
@@ -369,25 +436,25 @@ class Server(Faults):
 
         Raises rota.NotFoundError if there is no such group.
         """
-        return self._inner.explain(group)
+        return self._inner.explain(text(group, "group"))
 
     def members(self, group: str) -> dict[str, str | None]:
         """The member ids of a group in joining order, each with its `group.instance.id` (None of a dynamic member).
 
         Raises ValueError if there is no such group.
         """
-        return {member_id: instance_id for _, member_id, instance_id in self._inner.members(group)}
+        return {member_id: instance_id for _, member_id, instance_id in self._inner.members(text(group, "group"))}
 
     def expire(self, member: str, group: str | None = None) -> None:
         """End the session of a member now, as if its client had been silent: it is out of the group, which rebalances.
 
-        `member` is a member id; with `group` it may also be a `group.instance.id`. The client is told by the answer to
-        its next request, UNKNOWN_MEMBER_ID.
+        `member` is a member id; with `group` it may also be a `group.instance.id`. The client learns it from the answer
+        to its next request, UNKNOWN_MEMBER_ID.
 
         Raises ValueError if there is no such member, and rota.RotaError while it waits for the answer to its JoinGroup
         or SyncGroup: such a member has no session that could end (docs/protocol.md §7.2).
         """
-        self._inner.expire(member, group)
+        self._inner.expire(text(member, "member"), optional_text(group, "group"))
 
     def rebalance(self, group: str) -> None:
         """Begin a rebalance: the answer to its next heartbeat tells every member to rejoin, REBALANCE_IN_PROGRESS.
@@ -395,7 +462,7 @@ class Server(Faults):
         A group whose members are joining already goes on as it is. Raises ValueError if there is no such group, and
         rota.RotaError if it has no members.
         """
-        self._inner.rebalance(group)
+        self._inner.rebalance(text(group, "group"))
 
     def _advance(self, ms: int, expire: list[str]) -> None:
         self._inner.advance(ms, expire)
@@ -425,6 +492,18 @@ def _written(value: Setting) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+def _access(
+    tls: bool | Tls | None,
+    sasl: str | Sequence[str] | None,
+    users: Mapping[str, str] | str | os.PathLike[str] | None,
+    *addresses: str | None,
+) -> Access:
+    """Who may connect. Imported by those who want it, too."""
+    from rota.security import Access, tls_of
+
+    return Access(tls_of(tls, *addresses), sasl, users)
 
 
 def _shown_on(address: str) -> Listener:

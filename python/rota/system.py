@@ -1,0 +1,60 @@
+"""What depends on the operating system: processes, their CPU time, the cores they run on, and owners of files.
+
+No other module calls what only some systems have (`tests/checks/test_platforms.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def kill(pid: int) -> None:
+    """End a process at once. Raises OSError if it has ended, or is another user's."""
+    # Windows has no SIGKILL; there any number that is no console event ends the process.
+    os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and theirs. None are known where there is no /proc."""
+    found: list[int] = []
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = [int(child) for child in listed.read_text(encoding="ascii").split()]
+        except OSError:
+            continue
+        for child in children:
+            found += [child, *descendants(child)]
+    return found
+
+
+def cpu_s(pid: int) -> float | None:
+    """CPU seconds that all threads of a process have used; None where there is no /proc, or no such process."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def cores() -> list[int]:
+    """The cores that this process may use; empty where the system does not say."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def pin(pid: int, cores: Sequence[int]) -> None:
+    """Keep a process, or this one with 0, on these cores, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(pid, cores)
+
+
+def keep_owner_and_mode(handle: int, before: os.stat_result) -> None:
+    """Give an open file the owner, group and mode of another one, where files have them. Raises OSError."""
+    if hasattr(os, "fchown"):
+        now = os.fstat(handle)
+        if (before.st_uid, before.st_gid) != (now.st_uid, now.st_gid):
+            os.fchown(handle, before.st_uid, before.st_gid)
+        os.fchmod(handle, stat.S_IMODE(before.st_mode))
