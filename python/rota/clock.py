@@ -50,7 +50,7 @@ class VirtualClock:
         `advance`.
 
         A member whose client is connected keeps its session, however far time moves: its next heartbeat counts as
-        due now. `expire` names the member ids that are to lapse all the same.
+        due now. Rebalance timeouts do pass. `expire` names member ids whose sessions expire nevertheless.
 
         Raises ValueError if `ms` is negative, because time does not go back, or leads beyond `LATEST_MS`, or if
         `expire` has an id that is no member of any group of this clock's servers, and TypeError if `ms` is not a

@@ -7,6 +7,8 @@ wheel and the purgatory that the coordinator uses.
 
 from rota._rota import (
     Append,
+    ConsumerMemberView,
+    ConsumerView,
     Coordinator,
     Departure,
     Effect,
@@ -23,6 +25,8 @@ from rota._rota import (
 
 __all__ = [
     "Append",
+    "ConsumerMemberView",
+    "ConsumerView",
     "Coordinator",
     "Departure",
     "Effect",

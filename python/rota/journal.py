@@ -1,4 +1,4 @@
-"""Journals: what coordinators were told and what came of it, read and folded again (docs/journal.md)."""
+"""Journals: the events and effects of coordinators, read and replayed (docs/journal.md)."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def replay_partition(lines: Iterator[Line], partition: int) -> PartitionReplay:
                 break
     except OSError as error:
         damage = str(error)
-    return PartitionReplay(partition, *folding.tally(), difference, damage)
+    return PartitionReplay(partition, *folding.counts(), difference, damage)
 
 
 def replay(directory: Path) -> list[PartitionReplay]:
@@ -111,7 +111,7 @@ def replay(directory: Path) -> list[PartitionReplay]:
     """
     where = journal_in(directory)
     if where is None:
-        raise FileNotFoundError(f"`{directory}` has no journal: it is written by `rota serve --journal`")
+        raise FileNotFoundError(f"`{directory}` has no journal: `rota serve --journal` writes one")
     log = _rota.DataLog(where)
     found = [replay_partition(entries(log, partition), partition) for partition in partitions(log)]
     refused = [PartitionReplay(-1, 0, 0, 0, 0, 0, 0, None, damage) for damage in log.damage()]

@@ -1,6 +1,6 @@
 """`rota log`: what a data directory has, without a server.
 
-Exit codes: 0 all well, 1 damaged, 2 called wrongly, 3 no such partition.
+Exit codes: 0 all well, 1 damaged, 2 called wrongly, 3 no such partition or group.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from typing import Annotated, Any, NamedTuple, NoReturn
 import typer
 
 from rota import _rota, journal
-from rota.exits import FAILED, MISUSED, NOT_FOUND, fail
+from rota.audit.names import instead_of
+from rota.consumer_records import ConsumerGroupRecord, consumer_record
+from rota.exits import FAILED, MISUSED, NOT_FOUND, existing_directory, fail
+from rota.why.words import counted
 
 META_PROPERTIES = "meta.properties"
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -36,7 +39,7 @@ class Line(NamedTuple):
     offset: int
     timestamp_ms: int
     epoch: int
-    record: _rota.Record
+    record: _rota.Record | ConsumerGroupRecord
 
     def fields(self) -> dict[str, Any]:
         """As JSON has it; bytes are hexadecimal."""
@@ -49,8 +52,10 @@ class Line(NamedTuple):
         return head | _fields(self.record)
 
 
-def _fields(record: _rota.Record) -> dict[str, Any]:
+def _fields(record: _rota.Record | ConsumerGroupRecord) -> dict[str, Any]:
     match record:
+        case ConsumerGroupRecord():
+            return record.fields()
         case _rota.OffsetRecord():
             body = {"type": "offset", "group": record.group_id, "topic": record.topic}
             value = record.value
@@ -88,9 +93,11 @@ def _fields(record: _rota.Record) -> dict[str, Any]:
 
 
 def _text(line: Line) -> str:
+    where = f"{line.partition}:{line.offset}"
+    if isinstance(line.record, ConsumerGroupRecord):
+        return f"{where} consumer group {line.record.text()}"
     fields = line.fields()
     kind, value = fields["type"], fields["value"]
-    where = f"{line.partition}:{line.offset}"
     if kind == "offset":
         what = f"{fields['group']} {fields['topic']}-{fields['topic_partition']}"
         return f"{where} offset {what} " + ("deleted" if value is None else f"= {value['offset']}")
@@ -98,12 +105,12 @@ def _text(line: Line) -> str:
         if value is None:
             return f"{where} group {fields['group']} deleted"
         members = len(value["members"])
-        return f"{where} group {fields['group']} generation {value['generation']}, {members} members"
+        return f"{where} group {fields['group']} generation {value['generation']}, {counted(members, 'member')}"
     return f"{where} other key {fields['key']}"
 
 
 def _entry_text(line: journal.Line) -> str:
-    """One line: where, when, what happened, what came of it."""
+    """One line: position, time, event, effects."""
     fields = line.fields()
     event, effects = fields["event"], fields["effects"]
     kind, body = (event, "") if isinstance(event, str) else next(iter(event.items()))
@@ -113,8 +120,7 @@ def _entry_text(line: journal.Line) -> str:
 
 
 def _cannot_open(directory: Path, error: OSError) -> NoReturn:
-    if not directory.is_dir():
-        fail(MISUSED, f"`{directory}`: there is no such directory")
+    existing_directory(directory)
     fail(FAILED if (directory / META_PROPERTIES).exists() else MISUSED, str(error))
 
 
@@ -131,7 +137,8 @@ def records(log: _rota.DataLog, partition: int, from_offset: int = 0) -> Iterato
     following = from_offset
     while rows := log.records(OFFSETS_TOPIC, partition, following, RECORDS_AT_ONCE):
         for offset, timestamp_ms, epoch, key, value in rows:
-            yield Line(partition, offset, timestamp_ms, epoch, _rota.decode_record(key, value))
+            record = consumer_record(_rota.decode_record(key, value))
+            yield Line(partition, offset, timestamp_ms, epoch, record)
         following = rows[-1][0] + 1
 
 
@@ -149,10 +156,18 @@ class Selection(NamedTuple):
     group: str | None
     from_offset: int
     to_offset: int | None
+    seen: set[str]
+    """The groups that `has_group` was asked about, if one is selected."""
 
     def has_partition(self, index: int) -> bool:
         """Whether this partition is asked for."""
         return self.partition is None or index == self.partition
+
+    def has_group(self, group: str | None) -> bool:
+        """Whether records of this group are asked for."""
+        if self.group is not None and group:
+            self.seen.add(group)
+        return self.group is None or group == self.group
 
     def is_past(self, offset: int) -> bool:
         """Whether everything that is asked for comes before this offset."""
@@ -163,7 +178,7 @@ def _offsets_lines(log: _rota.DataLog, index: int, wanted: Selection, as_json: b
     for line in records(log, index, wanted.from_offset):
         if wanted.is_past(line.offset):
             return
-        if wanted.group is None or getattr(line.record, "group_id", None) == wanted.group:
+        if wanted.has_group(getattr(line.record, "group_id", None)):
             yield json.dumps(line.fields()) if as_json else _text(line)
 
 
@@ -171,7 +186,7 @@ def _journal_lines(log: _rota.DataLog, index: int, wanted: Selection, as_json: b
     for entry in journal.entries(log, index, wanted.from_offset):
         if wanted.is_past(entry.offset):
             return
-        if wanted.group is None or entry.group == wanted.group:
+        if wanted.has_group(entry.group):
             yield json.dumps(entry.fields()) if as_json else _entry_text(entry)
 
 
@@ -193,7 +208,8 @@ def dump(
 ) -> None:
     """Print the records of __consumer_offsets and the entries of the journal, in order, partition by partition. A
     server may write to the directory at the same time. Records that only the write-ahead file has are included.
-    Exit code 1: a file is damaged; the rest was printed. 2: DIR is not a data directory. 3: no such partition.
+    Exit code 1: a file is damaged; the rest was printed. 2: DIR is not a data directory. 3: no such partition or
+    group.
 
     \b
     Examples:
@@ -201,7 +217,7 @@ def dump(
       rota log dump data --group payments --json
       rota log dump data --source journal --partition 7 --from-offset 120 --to-offset 140
     """
-    wanted = Selection(partition, group, from_offset, to_offset)
+    wanted = Selection(partition, group, from_offset, to_offset, set())
     if wanted.is_past(from_offset):
         fail(MISUSED, f"--to-offset is `{to_offset}`, below --from-offset, `{from_offset}`")
     printed = []
@@ -230,6 +246,8 @@ def dump(
             typer.echo(f"rota: partition {index} of {topic}: {error}", err=True)
     if damaged:
         raise typer.Exit(FAILED)
+    if group is not None and group not in wanted.seen:
+        fail(NOT_FOUND, f"no record that was read is of group `{group}`; {instead_of(group, wanted.seen)}")
 
 
 def _topics(source: Source | None) -> str:
@@ -264,19 +282,20 @@ def verify(directory: Directory, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(found | {"notes": log.notes(), "damage": damage}))
     else:
-        typer.echo(f"{found['partitions']} partitions, {batches} batches, {size_bytes} bytes")
+        there = (counted(found["partitions"], "partition"), counted(batches, "batch", "batches"))
+        typer.echo(f"{', '.join(there)}, {counted(size_bytes, 'byte')}")
         for line in [*log.notes(), *damage]:
             typer.echo(line)
     if damage:
         raise typer.Exit(FAILED)
 
 
-Mended = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory; no server may have it open.")]
+Repaired = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory; no server may have it open.")]
 
 
 @app.command()
 def recover(
-    directory: Mended,
+    directory: Repaired,
     give_up: Annotated[
         bool, typer.Option("--give-up", help="Continue without the contents of a damaged shared file.")
     ] = False,
@@ -307,7 +326,7 @@ def recover(
 
 
 @app.command()
-def repair(directory: Mended, as_json: AsJson = False) -> None:
+def repair(directory: Repaired, as_json: AsJson = False) -> None:
     """Remove unreadable bytes from every partition. Whole batches before and after keep their offsets. The removed
     bytes stay in `.damaged` files. A removed record may have been acknowledged: if you have a copy of the partition's
     directory, restore that instead. Exit code 0: no damage remains.
@@ -351,10 +370,11 @@ def replay(directory: Directory, as_json: AsJson = False) -> None:
       rota log replay data
       rota log replay data --json
     """
+    existing_directory(directory)
     try:
         found = journal.replay(directory)
     except FileNotFoundError as error:
-        fail(NOT_FOUND if directory.is_dir() else MISUSED, str(error))
+        fail(NOT_FOUND, str(error))
     except OSError as error:
         _cannot_open(journal.journal_in(directory) or directory, error)
     for part in found:

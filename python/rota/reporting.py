@@ -21,10 +21,10 @@ BARE = re.compile(r"[\w.,:/@+-]+", re.ASCII)
 
 
 class Rebalances:
-    """The rebalances that have not been told yet, by the history that each group keeps of them."""
+    """The rebalances that have not been reported yet, from the history of each group."""
 
     def __init__(self) -> None:
-        self._told: dict[str, tuple[int, int]] = {}
+        self._told: dict[str, tuple[int, int, int]] = {}
         self._next = 0
 
     def look(self, server: Server) -> Iterator[dict[str, Any]]:
@@ -43,7 +43,7 @@ class Rebalances:
         history = explanation.rebalances
         last = self._told.get(explanation.group_id)
         for at, rebalance in enumerate(history):
-            mark = rebalance.began_ms, rebalance.from_generation
+            mark = rebalance.began_ms, rebalance.from_generation, rebalance.to_generation or 0
             if last is not None and mark <= last:
                 continue
             following = history[at + 1] if at + 1 < len(history) else None

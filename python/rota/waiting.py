@@ -6,9 +6,11 @@ import asyncio
 import operator
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from rota import _rota
+from rota.arguments import text
+from rota.why.words import counted
 
 if TYPE_CHECKING:
     from rota.clock import VirtualClock
@@ -23,6 +25,11 @@ SILENT_SECONDS = 3.0
 
 NEVER_MS = 2**64 - 1
 
+#: Waits that only time ends, with what ends them.
+FOR_TIME = {"InitialDelay": "its initial delay", "Target": "its assignment interval"}
+
+Look: TypeAlias = tuple[_rota.Explanation, _rota.Projection | _rota.ConsumerView, list[tuple[str, str]]]
+
 
 class StableWait:
     """One wait for a group. `look` raises TimeoutError once it is over in vain."""
@@ -30,6 +37,7 @@ class StableWait:
     def __init__(
         self, server: _rota.Server, clock: VirtualClock | None, group: str, members: int | None, timeout: float
     ) -> None:
+        text(group, "group")
         if members is not None:
             members = _count(members)
         if not timeout >= 0:
@@ -45,7 +53,7 @@ class StableWait:
 
     def look(self) -> _rota.Explanation | None:
         """What the group is doing once it is as it should be; None until then."""
-        look = self._server.look(self._group)
+        look = self._server.inspect_group(self._group)
         if look is not None and self._is_reached(look):
             return look[0]
         if self._is_virtual and look is not None:
@@ -74,7 +82,7 @@ class StableWait:
             await asyncio.to_thread(self.pause)
         return reached
 
-    def _is_reached(self, look: tuple[_rota.Explanation, _rota.Projection, list[tuple[str, str]]]) -> bool:
+    def _is_reached(self, look: Look) -> bool:
         explanation, projection, _ = look
         if self._members == 0:
             return explanation.state == "Empty"
@@ -84,7 +92,7 @@ class StableWait:
         """Nothing but `advance` ends an initial delay, or the wait for a member whose client does not come back."""
         silent = self._server.silent_members(self._group) if explanation.waiting else []
         ahead = [wait for wait in explanation.waiting if wait.until_ms > explanation.now_ms]
-        stuck = [wait for wait in ahead if wait.what == "InitialDelay" or wait.member_id in silent]
+        stuck = [wait for wait in ahead if wait.what in FOR_TIME or wait.member_id in silent]
         if not stuck:
             self._stuck_since = None
             return
@@ -93,21 +101,21 @@ class StableWait:
         now = time.monotonic()
         if self._stuck_since is None or self._stuck_since[0] != who:
             self._stuck_since = who, now
-        if stuck[0].what == "InitialDelay" or now - self._stuck_since[1] >= SILENT_SECONDS:
+        if stuck[0].what in FOR_TIME or now - self._stuck_since[1] >= SILENT_SECONDS:
             raise TimeoutError(f"{self._wanted()}, because its clock stands still: {reason}")
 
     def _wanted(self) -> str:
-        members = "" if not self._members else f" with {_counted(self._members, 'member')}"
+        members = "" if not self._members else f" with {counted(self._members, 'member')}"
         state = "Empty" if self._members == 0 else "Stable"
         return f"group `{self._group}` did not become {state}{members}"
 
-    def _reason(self, look: tuple[_rota.Explanation, _rota.Projection, list[tuple[str, str]]] | None) -> str:
+    def _reason(self, look: Look | None) -> str:
         if look is None:
             groups = self._server.groups()
             known = ", ".join(f"`{group}`" for group in groups[:5]) if groups else "none"
             return f"there is no such group; the groups are: {known}" + (", ..." if len(groups) > 5 else "")
         explanation, projection, _ = look
-        reason = f"it has {_counted(len(projection.members), 'member')}; {explanation}"
+        reason = f"it has {counted(len(projection.members), 'member')}; {explanation}"
         if self._is_virtual and explanation.waiting:
             reason += f"; {needs_time(explanation, explanation.waiting)}"
         return reason
@@ -118,8 +126,8 @@ def needs_time(explanation: _rota.Explanation, waiting: tuple[_rota.Wait, ...] |
     if any(wait.what == "Append" for wait in waiting):
         return "the group waits for its log: call release_appends() if appends are held, or advance the clock"
     left_ms = max((wait.until_ms - explanation.now_ms for wait in waiting if wait.until_ms != NEVER_MS), default=0)
-    if waiting[0].what == "InitialDelay":
-        what = "its initial delay, which ends"
+    if waiting[0].what in FOR_TIME:
+        what = f"{FOR_TIME[waiting[0].what]}, which ends"
     elif len(waiting) == 1:
         what = f"{waiting[0].member_id}, whose session or rebalance timeout ends"
     else:
@@ -136,7 +144,3 @@ def _count(members: int) -> int:
     if number < 0:
         raise ValueError(f"members is {number}: give how many members the group should have, 0 or more")
     return number
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

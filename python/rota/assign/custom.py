@@ -16,21 +16,21 @@ class Assignor(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in JoinGroup: all members of a group must have it."""
+        """Name in JoinGroup. All members of a group must support it."""
 
     @property
     def cooperative(self) -> bool:
         """Whether members keep what they own while they join. Then a plan must not give one what another one claims."""
 
     def assign(self, members: Members, partitions: Partitions) -> Mapping[str, Sequence[Partition]]:
-        """The leader's part: who gets what. A member without an entry gets nothing."""
+        """Assign partitions to members, as the leader. A member without an entry gets nothing."""
 
     def on_assignment(self, assigned: Sequence[Partition], generation: int) -> None:
-        """Every member's part: what it got, and in which generation."""
+        """Handle this member's assignment in a generation."""
 
 
 def run(assignor: Assignor, members: Members, partitions: Partitions) -> tuple[Plan, Certificate]:
-    """A plan of any assignor with its figures, every member with an entry.
+    """Run an assignor and certify its plan. The result has an entry for each member.
 
     Raises PlanError if the plan is not complete, not disjoint, not subscribed to, or, of a cooperative assignor, gives
     away what another member still claims; the message begins with the assignor's name.
@@ -67,15 +67,15 @@ class BuiltIn:
         return self.name == "cooperative-sticky"
 
     def assign(self, members: Members, partitions: Partitions) -> Plan:
-        """Who gets what."""
+        """Assign partitions to members."""
         return assign(self.name, members, partitions)
 
     def on_assignment(self, assigned: Sequence[Partition], generation: int) -> None:
-        """Remember what this member got."""
+        """Remember the assignment of this member."""
         self._assigned, self._generation = sorted(assigned), generation
 
     def user_data(self) -> bytes | None:
-        """What this member puts into its next subscription."""
+        """User data of the next subscription."""
         if self.name == "cooperative-sticky":
             return encode_cooperative_sticky_user_data(self._generation)
         if self.name != "sticky" or self._assigned is None:

@@ -34,15 +34,15 @@ Partition: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """What a member says about itself beyond its topics."""
+    """A member with more than its topics."""
 
     topics: Sequence[str]
     instance_id: str | None = None
     """`group.instance.id` of a static member."""
     owned: Sequence[Partition] = field(default=())
-    """The partitions that it says it owns."""
+    """Partitions that the member claims to own."""
     generation: int = -1
-    """In which generation it got them; -1: it does not say. The newest claim of a partition counts."""
+    """Generation of the claim, -1 if unknown. The newest claim of a partition counts."""
     rack: str | None = None
     """`client.rack`."""
     user_data: bytes | None = None
@@ -122,7 +122,7 @@ def _is_partition(found: object) -> bool:
 
 
 def _blame(rows: list[_Row], topics: list[_Topic], plan: Sequence[Sequence[Partition]] = ()) -> InputError | None:
-    """What the extension could not even read; None if it is none of this."""
+    """The argument that the extension could not decode, as an error; None if all could be decoded."""
     text, optional, generation = "a string", "a string or None", "a number of 32 bits"
     for member, instance_id, subscribed, owned, since, rack, user_data in rows:
         of = f"of member `{member}`"
@@ -181,7 +181,8 @@ def sticky(members: Members, partitions: Partitions, *, racks: Racks | None = No
 
 
 def cooperative_sticky(members: Members, partitions: Partitions, *, racks: Racks | None = None) -> Plan:
-    """As `sticky`, but what another member still claims goes to nobody in this round. Two rounds settle any group."""
+    """As `sticky`, but partitions that another member still claims are withheld in this round. Two rounds settle any
+    group."""
     return assign("cooperative_sticky", members, partitions, racks=racks)
 
 
@@ -203,10 +204,10 @@ def certify(
     cooperative: bool = False,
     racks: Racks | None = None,
 ) -> Certificate:
-    """Check a plan, whoever made it, and measure it against what the members say they own.
+    """Check a plan of any assignor, and measure it against what the members say they own.
 
     Every partition of a subscribed topic must go to one member, who subscribes to it; with `cooperative=True` those
-    that somebody else claims must go to nobody. Raises PlanError that names the first partition that does not.
+    that another member claims must have no owner. Raises PlanError, which names the first partition that breaks a rule.
     """
     rows, topics = _rows(members), _topics(partitions, racks)
     for member in _mapped(plan, "the plan", "a mapping from member ids to partitions"):

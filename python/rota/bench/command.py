@@ -15,12 +15,13 @@ from rota.addresses import address
 from rota.bench import alone, joining, plot, processes, serving
 from rota.bench.processes import BenchError, Served
 from rota.bench.serving import Plan, Say
-from rota.exits import FAILED, INTERRUPTED, MISUSED, fail
+from rota.exits import FAILED, INTERRUPTED, MISUSED, existing_directory, fail
+from rota.progress import Lines
 
 GROUP_MEMBERS = 100
 
 app = typer.Typer(
-    help="Measure heartbeats beside the floor of this machine. Compare only figures of one run.",
+    help="Measure heartbeats, and compare them with an echo server on this machine. Compare only figures of one run.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -30,16 +31,19 @@ Seconds = Annotated[float, typer.Option(min=0.01, max=3_600, metavar="SECONDS", 
 Rounds = Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Number of measurements, interleaved.")]
 
 
-def said() -> Say:
-    """Where it has got to: on a terminal one line that is written over."""
+@contextmanager
+def said() -> Iterator[Say]:
+    """Where it has got to: on a terminal one line that is written over, else a line now and then."""
     if not sys.stderr.isatty():
-        return lambda _: None
+        with Lines() as lines:
+            yield lines
+        return
 
     def say(what: str) -> None:
         sys.stderr.write(f"\r\x1b[K{what}")
         sys.stderr.flush()
 
-    return say
+    yield say
 
 
 @contextmanager
@@ -77,8 +81,7 @@ def heartbeat(
     Example:
       rota bench heartbeat --members 1000000
     """
-    say = said()
-    with measuring(say):
+    with said() as say, measuring(say):
         ways = alone.heartbeats(members, seconds, rounds, say)
         say("")
         written(as_json, {"members": members, "ways": [one.to_json() for one in ways]}, alone.text(ways))
@@ -91,8 +94,6 @@ def floors(
         typer.Option(
             "--dir",
             metavar="DIR",
-            exists=True,
-            file_okay=False,
             help="Directory whose disk is synced (default TMPDIR).",
         ),
     ] = None,
@@ -105,8 +106,9 @@ def floors(
     Example:
       rota bench floors --dir /var/lib
     """
-    say = said()
-    with measuring(say):
+    if directory is not None:
+        existing_directory(directory, "--dir")
+    with said() as say, measuring(say):
         ways = alone.floors(directory, seconds, say)
         say("")
         written(as_json, {"ways": [one.to_json() for one in ways]}, alone.text(ways))
@@ -163,8 +165,7 @@ def serve(
     """
     servers = named(bootstrap_server or [], pid or [])
     plan = Plan(connections, depth, members or connections, group_members, warm_up, seconds, rounds, rate)
-    say = said()
-    with measuring(say), processes.pinned_load() as core, ExitStack() as stack:
+    with said() as say, measuring(say), processes.pinned_load() as core, ExitStack() as stack:
         running = [stack.enter_context(processes.echo(core))]
         running += servers or [stack.enter_context(processes.own_server(core))]
         results = serving.measure(running, plan, say)
@@ -197,8 +198,8 @@ def join(
       rota bench join --members 5000
       rota bench join --groups 1000 --members 10 --bootstrap-server 127.0.0.1:9092 --bootstrap-server 127.0.0.1:9192
     """
-    servers, storm, say = named(bootstrap_server or [], []), joining.Storm(groups, members, rounds), said()
-    with measuring(say), processes.pinned_load() as core, ExitStack() as stack:
+    servers, storm = named(bootstrap_server or [], []), joining.Storm(groups, members, rounds)
+    with said() as say, measuring(say), processes.pinned_load() as core, ExitStack() as stack:
         results = joining.measure(servers or [stack.enter_context(processes.own_server(core))], storm, say)
         say("")
         servers_json = [one.to_json() for one in results]

@@ -4,7 +4,7 @@ from rota import _rota
 
 
 def listening(port: int) -> None:
-    """Tell whoever has started this where it is."""
+    """Report the address to the parent process."""
     print(port, flush=True)
 
 

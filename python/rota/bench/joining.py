@@ -24,7 +24,7 @@ class Storm:
 
 
 @dataclass(frozen=True)
-class Weathered:
+class Round:
     """One storm."""
 
     elapsed_s: float
@@ -40,7 +40,7 @@ class Result:
     """All storms of one server."""
 
     served: Served
-    rounds: list[Weathered] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
 
     def figure(self, name: str) -> Figure:
         """One column, round by round."""
@@ -48,7 +48,7 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """All columns and rounds; times in seconds."""
-        columns = {column.name: self.figure(column.name).to_json() for column in fields(Weathered)}
+        columns = {column.name: self.figure(column.name).to_json() for column in fields(Round)}
         return {"name": self.served.name, "address": self.served.address, **columns}
 
 
@@ -62,7 +62,7 @@ def measure(servers: Sequence[Served], storm: Storm, say: Say) -> list[Result]:
             weather = partial(_rota.bench_storm, address, storm.groups, storm.members, SESSION_TIMEOUT_MS, prefix)
             elapsed_s, requests, generations, joins_s, seats = interruptible(weather)
             _rota.bench_dismiss(address, seats)
-            result.rounds.append(Weathered(elapsed_s, requests, generations, *joins_s))
+            result.rounds.append(Round(elapsed_s, requests, generations, *joins_s))
     return results
 
 

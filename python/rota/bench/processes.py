@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+
+from rota import system
 
 SERVER_SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
@@ -33,38 +33,21 @@ class Served:
 
     def cpu_s(self) -> float | None:
         """CPU seconds that the process has used, all its threads; None if it is not known or not on this system."""
-        if self.pid is None:
-            return None
-        try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        except OSError:
-            return None
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def cores() -> list[int]:
-    """Those that this process may use."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-
-
-def pin(pid: int, core: int) -> None:
-    """Keep a process on one core, where the system can."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(pid, {core})
+        return None if self.pid is None else system.cpu_s(self.pid)
 
 
 @contextmanager
 def pinned_load() -> Iterator[int | None]:
     """This process on the last core it may use; gives the first for the servers. With one core nothing is pinned."""
-    usable = cores()
+    usable = system.cores()
     if len(usable) < 2:
         yield None
         return
-    os.sched_setaffinity(0, {usable[-1]})
+    system.pin(0, usable[-1:])
     try:
         yield usable[0]
     finally:
-        os.sched_setaffinity(0, usable)
+        system.pin(0, usable)
 
 
 @contextmanager
@@ -74,7 +57,7 @@ def process(arguments: Sequence[str], core: int | None) -> Iterator[tuple[int, s
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         if core is not None:
-            pin(child.pid, core)
+            system.pin(child.pid, [core])
         assert child.stdout is not None
         line = child.stdout.readline()
         if not line:

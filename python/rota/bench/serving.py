@@ -16,7 +16,7 @@ from rota.bench.processes import Served
 T = TypeVar("T")
 
 SESSION_TIMEOUT_MS = 30_000
-# The longest that brokers allow without being told otherwise.
+# The longest that brokers allow by default.
 SESSION_TIMEOUT_MAX_MS = 1_800_000
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
 LOOK_S = 0.1

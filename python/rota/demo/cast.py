@@ -101,7 +101,7 @@ class Cast:
         self._ended(actor)
 
     def kill(self, name: str) -> None:
-        """End a consumer's process with SIGKILL: it can tell nobody."""
+        """End a consumer's process with SIGKILL: it sends no message."""
         actor = self.actors[name]
         actor.status = "killed"
         actor.process.kill()
@@ -124,9 +124,9 @@ class Cast:
                 found.append(f"{actor.name}'s process ended by itself with code {code}: {why}")
             elif actor.status == "left" and code:
                 why = actor.complaints[-1] if actor.complaints else "it said nothing"
-                found.append(f"{actor.name} was told to leave and ended with code {code}: {why}")
+                found.append(f"{actor.name} was asked to leave and ended with code {code}: {why}")
             elif actor.status == "stuck":
-                found.append(f"{actor.name} was told to leave and had not done so after {LEAVE_WITHIN_S:.0f} s")
+                found.append(f"{actor.name} was asked to leave and had not done so after {LEAVE_WITHIN_S:.0f} s")
         return found
 
     def compact(self, partitions: frozenset[Partition]) -> str:

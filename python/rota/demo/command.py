@@ -10,7 +10,7 @@ import typer
 
 import rota
 from rota.addresses import address
-from rota.exits import FAILED, INTERRUPTED, MISUSED, fail
+from rota.exits import FAILED, INTERRUPTED, MISUSED, UNREACHABLE, fail
 
 
 class Assignor(StrEnum):
@@ -41,8 +41,8 @@ def demo(
     SIGKILL, one switches its subscription; all commit offsets throughout.
 
     Exit code 0: no generation had two owners of a partition, every stable group owned all partitions, and no
-    acknowledged commit was lost, by the records of consumers and coordinator. Exit code 1: the last lines name the
-    violation.
+    acknowledged commit was lost, by the records of consumers and coordinator. 1: the last lines name the violation.
+    2: usage error. 5: no broker answered.
 
     \b
     Examples:
@@ -58,6 +58,7 @@ def demo(
 
     from rota.demo import perform
     from rota.demo.stage import Settings
+    from rota.demo.witness import UnreachableError
 
     chosen_settings = Settings(duration, assignor.value, bootstrap_server)
     try:
@@ -69,6 +70,8 @@ def demo(
         fail(FAILED, f"the broker at {bootstrap_server or 'rota itself'} did not do its part: {reason}")
     except TimeoutError:
         fail(FAILED, f"the broker at {bootstrap_server or 'rota itself'} did not answer: is it running?")
+    except UnreachableError as error:
+        fail(UNREACHABLE, str(error))
     except rota.RotaError as error:
         fail(FAILED, str(error))
     raise typer.Exit(0 if result.ok else FAILED)

@@ -34,7 +34,7 @@ def now_ms() -> float:
 
 
 def say(kind: str, **fields: Any) -> None:
-    """Report one thing that happened. If nobody listens any more, stdin has ended too, and that is acted upon."""
+    """Report one thing that happened. If the parent is gone, stdin has ended too, which ends this process."""
     with suppress(BrokenPipeError):
         print(json.dumps({"kind": kind, "at_ms": now_ms(), **fields}), flush=True)
 
@@ -169,7 +169,7 @@ def listen(orders: SimpleQueue[list[str]]) -> None:
     for line in sys.stdin:
         orders.put(line.split())
     orders.put(["leave"])
-    # A commit, or the good-bye itself, waits for a broker; if that is gone, nobody is left who would end us.
+    # A commit, or the good-bye itself, waits for a broker; if that is gone, no process would end this one.
     threading.Event().wait(LEAVE_WITHIN_S)
     os._exit(1)
 

@@ -25,7 +25,7 @@ class Ownership:
     """A consumer said what it owns, after its rebalance callback ran.
 
     `assigned` is true if the callback brought an assignment, false if it took one away. `generation` is the one that
-    the client had been told when the callback ran; None if the client does not say.
+    the client knew when the callback ran; None if the client does not report it.
     """
 
     member: str
@@ -37,7 +37,7 @@ class Ownership:
 
 @dataclass(frozen=True)
 class Ended:
-    """A consumer's process is gone: what it owned, nobody owns now."""
+    """A consumer's process is gone: its partitions have no owner."""
 
     member: str
     at_ms: float

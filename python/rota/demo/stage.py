@@ -46,7 +46,7 @@ class Settings:
 
 
 class Audience(Protocol):
-    """Whoever watches; called from the main thread only."""
+    """The observer; called from the main thread only."""
 
     def look(self, stage: Stage) -> None:
         """Something may have changed."""
@@ -69,7 +69,7 @@ class Stage:
     """Everything that exists during one run."""
 
     def __init__(self, settings: Settings, server: Server | None, audience: Audience) -> None:
-        """`server` is the rota server that the run uses; None if it uses somebody else's broker."""
+        """`server` is the rota server that the run uses; None if it uses another broker."""
         run = "" if server is not None else f"rota-demo-{uuid.uuid4().hex[:8]}-"
         self.settings = settings
         self.server = server
@@ -112,7 +112,7 @@ class Stage:
         self._changed.set()
 
     def play(self) -> Result:
-        """Play the whole script, and leave nothing behind on somebody else's broker.
+        """Play the whole script, and leave nothing behind on a broker of the user.
 
         Raises rota.RotaError if no broker answers, KafkaException or TimeoutError if it will not create the topics.
         """

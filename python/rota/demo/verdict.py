@@ -91,7 +91,7 @@ def snapshots_overlap(snapshots: Iterable[Snapshot]) -> Iterator[str]:
 
 
 def tenures(ownerships: Iterable[Ownership], endings: Iterable[Ended]) -> list[Tenure]:
-    """Who owned what from when to when, by the consumers' own word; a consumer that ended owns nothing any more."""
+    """Ownership over time, as the consumers report it; a consumer that ended owns nothing any more."""
     found: list[Tenure] = []
     since: dict[str, dict[Partition, float]] = defaultdict(dict)
     events: list[Ownership | Ended] = sorted([*ownerships, *endings], key=lambda event: event.at_ms)
@@ -162,7 +162,7 @@ def commits_lost(evidence: Evidence) -> Iterator[str]:
         kept = evidence.committed.get(partition)
         if kept is None or kept < offset:
             found = "there is no commit" if kept is None else f"{kept} was read back"
-            yield f"lost commit: {member} was told that {offset} is stored for {partition}, at the end {found}"
+            yield f"lost commit: {member} committed {offset} for {partition} successfully, at the end {found}"
 
 
 def resumptions_early(evidence: Evidence) -> Iterator[str]:

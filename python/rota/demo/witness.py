@@ -33,6 +33,10 @@ STATES = {
 }
 
 
+class UnreachableError(RotaError):
+    """No broker answers at an address."""
+
+
 class Feed:
     """Produces to every partition in turn until it is stopped."""
 
@@ -98,11 +102,13 @@ class Observer:
             self._thread.join(ANSWER_WITHIN_S)
 
     def reach(self) -> None:
-        """Ask whether there is a broker at all. Raises rota.RotaError if nothing answers."""
+        """Ask whether there is a broker at all. Raises UnreachableError if nothing answers."""
         try:
             self._admin.list_topics(timeout=REACH_WITHIN_S)
         except KafkaException as error:
-            raise RotaError(f"nothing answers at {self._bootstrap_servers}: is a broker running there?") from error
+            raise UnreachableError(
+                f"nothing answers at {self._bootstrap_servers}: is a broker running there?"
+            ) from error
 
     def create(self, topics: dict[str, int]) -> None:
         """Create topics (name to number of partitions). Raises KafkaException or TimeoutError if that fails."""

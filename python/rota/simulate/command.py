@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -15,6 +15,7 @@ import typer
 from rota import simulate as engine
 from rota.assign import InputError
 from rota.exits import FAILED, INTERRUPTED, MISUSED, fail
+from rota.progress import Lines
 from rota.simulate import Total, World, drawing
 from rota.simulate import plan as planning
 from rota.simulate.journal import Journal
@@ -115,6 +116,10 @@ def _one(seed: int, swarm: bool, minimise: bool, draw: Path | None, journal: Pat
 @contextmanager
 def _journal(where: Path) -> Iterator[Journal]:
     """The journal in a new directory."""
+    if where.exists() and not (where.is_dir() and not any(where.iterdir())):
+        fail(MISUSED, f"--journal is `{where}`, which exists: give a new directory, or remove that one first")
+    if not where.absolute().parent.is_dir():
+        fail(MISUSED, f"--journal is `{where}`: there is no directory `{where.parent}`, create that first")
     try:
         with Journal(where) as journal:
             yield journal
@@ -175,13 +180,18 @@ def _totals(first: int, stop: int, swarm: bool, threads: int, journal: Path | No
         yield from opened.worlds(first, stop, swarm=swarm)
 
 
+def _overwrite(text: str) -> None:
+    """On a terminal."""
+    sys.stderr.write(f"\r\x1b[K{text}")
+
+
 def _many(first: int, stop: int, swarm: bool, threads: int, journal: Path | None, as_json: bool) -> NoReturn:
     """Many worlds; how far they are goes to stderr."""
     total, began, shows = Total(), time.perf_counter(), sys.stderr.isatty()
     try:
-        for total in _totals(first, stop, swarm, threads, journal):
-            if shows:
-                sys.stderr.write(f"\r\x1b[Kworlds: {total.seeds:,}/{stop - first:,}")
+        with Lines() if not shows else nullcontext(_overwrite) as say:
+            for total in _totals(first, stop, swarm, threads, journal):
+                say(f"worlds: {total.seeds:,}/{stop - first:,}")
     except KeyboardInterrupt:
         fail(INTERRUPTED, f"interrupted after {total.seeds:,} worlds; none broke")
     if not total.seeds:

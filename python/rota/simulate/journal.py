@@ -31,7 +31,7 @@ class Journal:
         return self._inner.entries
 
     def world(self, seed: int, *, swarm: bool = False, lines: bool = False) -> World:
-        """As `rota.simulate.world`."""
+        """Like `rota.simulate.world`, and writes the journal."""
         return World.read(json.loads(self._inner.world(seed, swarm=swarm, lines=lines)))
 
     def worlds(self, first: int, stop: int, *, swarm: bool = False) -> Iterator[Total]:
