@@ -80,7 +80,7 @@ def cpu_s() -> float:
 
 
 def timed(run: Callable[[], T]) -> tuple[Spent, T]:
-    """How long it took, and what came of it."""
+    """How long it took, and its result."""
     began_s, began_cpu_s = time.perf_counter(), cpu_s()
     found = run()
     return Spent(time.perf_counter() - began_s, cpu_s() - began_cpu_s), found

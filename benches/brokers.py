@@ -17,7 +17,8 @@ from pathlib import Path
 
 from benches.mock_members import assembled
 from harness.brokers import KAFKA, KFAKE, free_port
-from rota.bench.processes import Served, pin
+from rota import system
+from rota.bench.processes import Served
 
 PATIENCE_S, LOOK_S = 30, 0.05
 Start = Callable[[int | None], AbstractContextManager[Served]]
@@ -125,7 +126,7 @@ def tansu(core: int | None) -> Iterator[Served]:
         child = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             if core is not None:
-                pin(child.pid, core)
+                system.pin(child.pid, [core])
             answers(address, child)
             yield Served("tansu", address, child.pid)
         finally:

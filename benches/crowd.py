@@ -1,4 +1,4 @@
-"""Stable groups of a hundred members, for whoever measures from Python."""
+"""Stable groups of a hundred members, for measurements from Python."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Crowd:
         self.generations = np.ones(len(self.members), dtype=np.int32)
 
     def submit(self, request: rota.protocol.Request) -> list[rota.coordinator.Effect]:
-        """A request; the log keeps at once what comes of it."""
+        """A request; the log completes its appends at once."""
         self.tickets += 1
         effects = self.coordinator.submit(0, self.tickets, request, entropy=self.tickets << 64)
         return effects + self.keep(effects)

@@ -86,7 +86,7 @@ def compared(before: Mapping[str, float], now: Mapping[str, float]) -> list[Row]
 
 
 def table(rows: Sequence[Row]) -> str:
-    """As text."""
+    """The rows as a text table."""
     lines = [f"{'instructions of one':<20}{'baseline':>12}{'now':>12}{'change':>9}"]
     for row in rows:
         before, now = ("" if count is None else f"{count:,.1f}" for count in (row.before, row.now))

@@ -1,4 +1,4 @@
-"""How long others wait while a hostile client is at work: `python -m benches.hostile [--first] [--json] [NAME ...]`.
+"""How long others wait while a hostile client runs: `python -m benches.hostile [--first] [--json] [NAME ...]`.
 
 Two servers share one core, and a member of each sends heartbeats from another core, one after the other. One server is
 attacked by a session of `harness/hostile_sessions.py`, from its beginning on; the other one is not. Short turns
@@ -7,7 +7,7 @@ attacked one is asked. So a machine that is busy for a while slows both. The fig
 attacked turns over that of all quiet ones, with the lowest and highest of the same in quarters of the run; the goal is
 at most 5.
 
-Three rows are controls, and what they show is the machine's: `nothing` attacks nobody; `spinner_beside_client` and
+Three rows are controls, and what they show is the machine's: `nothing` attacks no server; `spinner_beside_client` and
 `spinner_beside_server` compute without a word to the server, on the core of the clients, where the other attackers
 are, and on the server's. Where attackers share a core with the members, they give way to them (nice 19). On a busy
 machine use `--first`: members, server and attackers, in this order, then run before everything else.
@@ -132,7 +132,7 @@ class Attacker:
 
     def let_go(self) -> None:
         for pid in self.pids:
-            # One that has ended is told of by `end`.
+            # `end` reports one that has ended.
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 

@@ -130,7 +130,7 @@ def serving(*options: str) -> Iterator[tuple[dict[str, str], int]]:
 
 @contextmanager
 def looked_at(address: str, every_s: float) -> Iterator[list[int]]:
-    """Somebody scrapes the metrics, and has the page open; counts how often."""
+    """A client scrapes the metrics and has the page open; counts how often."""
     over, looks = threading.Event(), [0]
 
     def look() -> None:

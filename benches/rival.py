@@ -1,4 +1,4 @@
-"""A program that measures one run for each line that it is told, so that rivals take turns."""
+"""A program that measures one run for each line of input, so that rivals take turns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Rival:
         return operations, nanoseconds / 1e9
 
     def figures(self, limit_s: float) -> tuple[int, ...]:
-        """What came of it."""
+        """The result."""
         return tuple(map(int, self.ask("figures", limit_s).split()))
 
     def end(self) -> None:

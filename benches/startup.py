@@ -1,4 +1,4 @@
-"""How long it takes until a server gives its first answer: `python benches/startup.py [--json]`.
+"""The time until a server gives its first answer: `python benches/startup.py [--json]`.
 
 Figures, each from ten runs after one that is not counted: a process from its start (`rota serve`), a server inside this
 process (`rota.Server`), and what the pytest fixture `rota_server` takes until the test begins and after it has ended.

@@ -51,6 +51,7 @@ PARTS = (
     Part(("PERF-10",), disk.commits),
     Part(("PERF-11", "PERF-13"), plans.assign),
     Part(("PERF-12",), logs.audit),
+    Part(("PERF-16",), coordinator.consumer_heartbeats),
 )
 GOALS = sorted({goal for part in PARTS for goal in part.goals}, key=lambda goal: int(goal.partition("-")[2]))
 

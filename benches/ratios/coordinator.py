@@ -22,12 +22,16 @@ BATCHED_WANTED = (8, 50, 60)
 SINGLY_WANTED = (5, 25, 30)
 SERVICE_WANTED = (50, 100, 100)
 GROWTH_WANTED = 4
+CONSUMER_WANTED = (8, 30, 30)
+# A heartbeat of a consumer group takes at most so many of a classic one.
+CLASSIC_WANTED = 1.5
 BATCHED = "bytes to bytes, many in flight"
 SINGLY = "bytes to bytes, singly"
 # Beside what has threads of its own.
 BATCHED_LEAST = f"{BATCHED}, wall or processor"
 SINGLY_LEAST = f"{SINGLY}, wall or processor"
 HANDLES = "by handle in arrays"
+CONSUMER = "consumer group, bytes to bytes"
 KEYED = "Kafka's timer, cancel and add by key"
 SHARD = "Kafka's shard, frame decoded"
 SERVICE = "Kafka's service with runtime"
@@ -69,13 +73,40 @@ def heartbeats(plan: Plan) -> Iterator[Row]:
         first = first or each_s
 
 
+def consumer_heartbeats(plan: Plan) -> Iterator[Row]:
+    """PERF-16: heartbeats of consumer groups that change nothing, beside Kafka's shard and beside the classic ones."""
+    for at, members in enumerate(plan.members):
+        crowd = interruptible(lambda members=members: _rota.BenchCrowd(members))  # type: ignore[misc]
+        with ExitStack() as stack:
+            ours = stack.enter_context(Rival(native("consumer_heartbeats", members, plan.seconds)))
+            shard = stack.enter_context(jvm(plan, "consumer-shard", members))
+            ways = in_turns(plan, {CONSUMER: ours.run, SHARD: shard.run, SINGLY: one_by_one(plan, crowd)})
+        what = f"heartbeat, {CONSUMER}, {members:,}"
+        yield faster("PERF-16", what, ways[CONSUMER], ways[SHARD], at_least(CONSUMER_WANTED[at]))
+        took, other = ways[CONSUMER].each_s, ways[SINGLY].each_s
+        yield Row(
+            "PERF-16",
+            what,
+            f"classic group, {SINGLY}",
+            duration(took.median),
+            duration(other.median),
+            took.over(other),
+            at_most(CLASSIC_WANTED),
+        )
+
+
+def one_by_one(plan: Plan, crowd: _rota.BenchCrowd) -> Run:
+    """Heartbeats of classic groups, each when the one before is answered."""
+    return lambda: interruptible(lambda: crowd.requests_singly(plan.seconds))
+
+
 def measured(plan: Plan, crowd: _rota.BenchCrowd, keyed: Rival, shard: Rival, service: Rival) -> dict[str, Way]:
     """All of them in turns."""
     return in_turns(
         plan,
         {
             BATCHED: lambda: interruptible(lambda: crowd.requests(plan.seconds)),
-            SINGLY: lambda: interruptible(lambda: crowd.requests_singly(plan.seconds)),
+            SINGLY: one_by_one(plan, crowd),
             HANDLES: lambda: interruptible(lambda: crowd.handles(plan.seconds)),
             KEYED: keyed.run,
             SHARD: shard.run,

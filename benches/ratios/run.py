@@ -47,7 +47,7 @@ class Plan:
 
     @property
     def warm_up_s(self) -> float:
-        """Of a JVM."""
+        """Seconds of warm-up: a JVM needs more."""
         return 0.5 if self.quick else WARM_UP_S
 
     @property

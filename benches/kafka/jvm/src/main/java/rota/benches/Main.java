@@ -11,7 +11,8 @@ import java.util.Arrays;
  * as the examples of {@code benches/rust} do, so that rivals take turns. Whoever asks warms it up.
  *
  * <p>{@code restart}, {@code keyed}, {@code expiry}: timers ({@link Timers}). {@code shard}: heartbeats of so many members
- * ({@link Shard}); the line {@code bytes} is answered with the live heap that they take. {@code service}: the same through
+ * ({@link Shard}); the line {@code bytes} is answered with the live heap that they take. {@code consumer-shard}:
+ * heartbeats of so many members of consumer groups ({@link ConsumerShard}). {@code service}: the same through
  * its threads ({@link Service}); the line {@code singly} is another run, each heartbeat when the one before is answered.
  * The line {@code processor} is answered with what the run before took of the processor, in all of Java's threads.
  */
@@ -71,6 +72,7 @@ public final class Main {
             case "keyed" -> new Timers.Keyed(count);
             case "expiry" -> new Timers.Expiry(count);
             case "shard" -> new Shard(count);
+            case "consumer-shard" -> new ConsumerShard(count);
             case "service" -> new Service(count);
             default -> throw new IllegalArgumentException(what);
         };

@@ -82,7 +82,7 @@ final class Shard implements Main.Job {
     }
 
     /** Nothing is to be done beside heartbeats. */
-    private static final class NoExecutor implements CoordinatorExecutor<CoordinatorRecord> {
+    static final class NoExecutor implements CoordinatorExecutor<CoordinatorRecord> {
         @Override
         public <R> boolean schedule(String key, TaskRunnable<R> task, TaskOperation<CoordinatorRecord, R> operation) {
             return false;
