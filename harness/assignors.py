@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.java import ROOT, built
+from harness.builds import ROOT
+from harness.java import built
 
 PROJECT = ROOT / "tests" / "assign" / "java"
 JAVA_FLAGS = ("-Xss16m", "-XX:+UseSerialGC")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import socket
 
-from harness.java import ROOT
+from harness.builds import ROOT
 
 KAFKA = ROOT / "benches" / "kafka" / "kafka"
 KFAKE = ROOT / "tests" / "conform" / "kfake"

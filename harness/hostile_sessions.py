@@ -52,7 +52,7 @@ DEAF_CONNECTIONS = 20
 DEAF_AFTER_S = 0.3
 PIPELINED_REQUESTS = 10_000
 BIG_FRAMES, BIG_FRAME_BYTES, BIG_FRAME_SENT_BYTES = 20, 100_000_000, 2 * MIB
-# Answers to a heartbeat of nobody, a commit of one offset of `t`, and a fetch of it where nothing is committed.
+# Answers to a heartbeat without a member, a commit of one offset of `t`, and a fetch of it where nothing is committed.
 REFUSED = i32(7) + i16(UNKNOWN_MEMBER_ID)
 COMMITTED = i32(7) + i32(1) + string("t") + i32(1) + i32(0) + i16(NONE)
 NO_OFFSET = i32(7) + i32(1) + string("t") + i32(1) + i32(0) + i64(-1) + string("") + i16(NONE)
@@ -183,7 +183,7 @@ def pipelined(address: Address) -> Attack:
 
 
 def big_frames(address: Address) -> Attack:
-    """Requests of 100 MB that are announced, of which 2 MiB come; and one above the limit."""
+    """Requests that announce 100 MB and send 2 MiB; and one above the limit."""
     chunk = bytes(64 * KIB)
     with many(address, BIG_FRAMES) as connections:
         for connection in connections:

@@ -37,5 +37,5 @@ def a_server_process() -> Iterator[ServerProcess]:
         finally:
             process.terminate()
             _, said = process.communicate(timeout=WITHIN_S)
-    # A panic costs its client the connection, and is told.
+    # A panic costs its client the connection, and is reported.
     assert "panic" not in said, said
