@@ -1,7 +1,7 @@
 """Hooks of the site's generator (`mkdocs.yml`): pages from above `docs`, and links that lead there.
 
-CONTRIBUTING.md and CHANGELOG.md become pages of the site. A link to another file of the repository becomes its path in
-code type, since the site has no such file.
+CONTRIBUTING.md, CHANGELOG.md and SECURITY.md become pages of the site. A link to another file of the repository becomes
+its path in code type, since the site has no such file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
-ABOVE = ("CONTRIBUTING.md", "CHANGELOG.md")
+ABOVE = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 
 
