@@ -197,7 +197,7 @@ class World:
         self.happens(model.Advance())
 
     def crash(self, kept: list[ConsumerRecord] | None = None) -> None:
-        """The coordinator is gone, and another one reads the log. Nobody hears of what was on its way."""
+        """The coordinator is gone, and another one reads the log. Appends in flight get no completion."""
         self.in_flight.clear()
         self.asked.clear()
         self._begin()

@@ -35,6 +35,7 @@ NOTES = {
     "rota-core": "the state machine",
     "rota-wire": "codecs and versions",
     "rota-log": "memory or disk",
+    "rota-security": "TLS, SASL, users",
     "rota-journal": "record and replay",
     "rota-assign": "assignors",
     "rota-member": "the member's side",

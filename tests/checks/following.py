@@ -118,7 +118,7 @@ class Follower(Lockstep):
 
     def _reload(self, kept: int) -> None:
         for append in self.in_flight[:kept]:
-            self.log[self.epoch, append.append_id] = append.records
+            self._store(append)
         if self.structure.serving:
             self._act("crash")
         self._settle()

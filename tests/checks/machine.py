@@ -1,16 +1,19 @@
-"""The differential machine: Hypothesis chooses the steps and shortens what fails. It holds no logic of the protocol."""
+"""The differential machines: Hypothesis chooses the steps and shortens what fails. They hold no logic of a protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from rota.check.differential import witness
-from rota.check.differential.generators import CONFIGS, MAKERS, Maker
+from rota.check.differential import recording, witness
 from rota.check.differential.lockstep import Difference, Lockstep
 from rota.check.differential.steps import Loaded, Step
+from rota.check.differential.volume import Failure
+from rota.check.differential.walks import CLASSIC, CONSUMER, Walk
 
 
 class Drawn:
@@ -25,29 +28,35 @@ class Drawn:
         return self.data.draw(st.integers(0, count - 1)) if count > 1 else 0
 
 
-class CoreAndModel(RuleBasedStateMachine):
-    """One rule for each way of making a step."""
+class Machine(RuleBasedStateMachine):
+    """Core and model, with one rule for each way of making a step of the walk."""
 
-    @initialize(config=st.sampled_from(CONFIGS))
-    def start(self, config: dict[str, int]) -> None:
+    walk: Walk
+
+    @initialize(data=st.data())
+    def start(self, data: st.DataObject) -> None:
         """An empty log was loaded."""
-        self.config = config
-        self.lockstep = self.lockstep_with(config)
+        self.config = data.draw(st.sampled_from(self.walk.configs))
+        self.lockstep = self.lockstep_with(self.config)
         self.choices = Drawn()
-        self.maker = Maker(self.lockstep, self.choices)
+        self.maker = self.walk.maker(self.lockstep, self.choices)
         self.steps: list[Step] = []
+        for step in self.walk.opening:
+            self.do(step)
 
-    def lockstep_with(self, config: dict[str, int]) -> Lockstep:
+    def lockstep_with(self, config: Mapping[str, int | str]) -> Lockstep:
         """For a subclass that plants a bug."""
         return Lockstep(config)
 
     def do(self, step: Step) -> None:
-        """Play a step; a difference is reported with the run as a transcript."""
+        """Play a step; a difference is reported with the run."""
         self.steps.append(step)
         try:
             self.lockstep.play(step)
         except Difference as difference:
-            raise Difference(f"{difference}\n\n{witness.transcript(self.config, self.steps)}") from None
+            failure = Failure(self.config, self.steps, str(difference))
+            shown = recording.text(failure) if failure.is_consumers else witness.transcript(self.config, self.steps)
+            raise Difference(f"{difference}\n\n{shown}") from None
 
     @precondition(lambda self: self.lockstep.state.phase == "Loading")
     @rule()
@@ -56,8 +65,8 @@ class CoreAndModel(RuleBasedStateMachine):
         self.do(Loaded())
 
 
-def _rule_of(maker: Callable[[Maker], Step]) -> Callable[..., None]:
-    def run(self: CoreAndModel, data: st.DataObject) -> None:
+def _rule_of(maker: Callable[[Any], Step]) -> Callable[..., None]:
+    def run(self: Machine, data: st.DataObject) -> None:
         self.choices.data = data
         self.do(maker(self.maker))
 
@@ -66,5 +75,31 @@ def _rule_of(maker: Callable[[Maker], Step]) -> Callable[..., None]:
     return rule(data=st.data())(run)
 
 
-for _maker in MAKERS:
-    setattr(CoreAndModel, _maker.__name__, _rule_of(_maker))
+class CoreAndModel(Machine):
+    """The classic protocol."""
+
+    walk = CLASSIC
+
+
+class ConsumerCoreAndModel(Machine):
+    """The newer protocol."""
+
+    walk = CONSUMER
+
+
+def explored(machine: type[Machine], part: int, examples: int) -> None:
+    """Let Hypothesis look for a difference; the parts have runs of their own."""
+    run_state_machine_as_test(
+        type(f"{machine.__name__}{part}", (machine,), {}),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+for _machine in (CoreAndModel, ConsumerCoreAndModel):
+    for _maker in _machine.walk.makers:
+        setattr(_machine, _maker.__name__, _rule_of(_maker))

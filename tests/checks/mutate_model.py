@@ -29,7 +29,7 @@ RUNS = 300
 
 
 def notices(mutant: Mutant, runs: int = RUNS) -> str:
-    """Who notices, in a process of its own: a transcript, a differential run, or nobody ("")."""
+    """The check that fails, in its own process: a transcript, a differential run, or none ("")."""
     try:
         return _notices(mutant, runs)
     except Exception as error:  # the mutant's fault, wherever it comes up

@@ -13,7 +13,7 @@ from tests.checks.planting import bugs, plant
 
 
 def main() -> int:
-    """Run what was asked for; a bug that nobody found makes the exit code 1."""
+    """Run what was asked for; a bug without a finding makes the exit code 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.checks.planted", description=__doc__)
     parser.add_argument("--engine", choices=ENGINES, action="append", help="only this one, and its column of the page")
     parser.add_argument("--bug", help="only this one; the page is left alone")

@@ -24,7 +24,7 @@ INSTANCES = {"s1": "i", "s2": "i"}
 TOPIC_LISTS = st.lists(st.sampled_from([*TOPICS, "nowhere"]), unique=True, max_size=3).map(tuple)
 SPANS_MS = st.sampled_from([1, 400, 1_000, 5_000, 21_000, 46_000])
 PLACES = st.sampled_from([(at, index) for at, count in enumerate(TOPICS.values(), 1) for index in range(count)])
-#: Without shrinking: a run that fails is replayed step by step as it stands.
+#: Without shrinking: a run that fails is replayed step by step unchanged.
 PHASES = (Phase.generate,)
 SEEN: Counter[str] = Counter()
 

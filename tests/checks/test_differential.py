@@ -25,7 +25,7 @@ from rota.transcript import runner
 from rota.transcript.core_subject import CoreSubject
 from rota.transcript.model_subject import ModelSubject
 from rota.transcript.text import parse
-from tests.checks.machine import CoreAndModel
+from tests.checks.machine import CoreAndModel, explored
 
 EXAMPLES = int(os.environ.get("DIFFERENTIAL_EXAMPLES", "160"))
 RUNS = int(os.environ.get("DIFFERENTIAL_RUNS", "400"))
@@ -34,16 +34,7 @@ PARTS = 4
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_core_and_model_agree_wherever_hypothesis_leads_them(part: int) -> None:
-    machine = type(f"CoreAndModel{part}", (CoreAndModel,), {})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=EXAMPLES // PARTS,
-            stateful_step_count=40,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    explored(CoreAndModel, part, EXAMPLES // PARTS)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -65,7 +56,7 @@ def heartbeats_that_do_not_refresh(before: model.State, after: model.State, even
 
 
 def leaving_that_does_not_move_the_leader(before: model.State, after: model.State, event: model.Event) -> model.State:
-    """A planted bug: whoever led before leads on."""
+    """A planted bug: the previous leader stays."""
     asked = event.request if isinstance(event, model.Submit) else None
     if not isinstance(asked, requests.LeaveGroup):
         return after

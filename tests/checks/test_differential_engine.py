@@ -39,7 +39,7 @@ class Wrong:
 
 
 def welcome_strangers(_request: Any, effect: Any) -> Any:
-    """A planted bug: a member that nobody knows is told that all is well."""
+    """A planted bug: an unknown member is answered NONE."""
     is_stranger = (
         isinstance(effect, rota.protocol.HeartbeatAnswer) and effect.error == rota.protocol.ErrorCode.UNKNOWN_MEMBER_ID
     )

@@ -41,11 +41,11 @@ def test_a_violation_is_shown_with_what_the_core_answered(monkeypatch: pytest.Mo
     assert not report.ok
     assert "S9 within the bounds `dynamic`: wrong" in failure
     assert "\n  a< NONE generation=1 protocol=consumer/range leader=$a member=$a" in failure
-    assert "# a' Heartbeat id=$nobody generation=1: nobody has been given the id `$nobody`" in failure
+    assert "# a' Heartbeat id=$nobody generation=1: no actor got the id `$nobody`" in failure
 
 
 def test_bounds_that_nobody_knows_are_refused_with_those_that_there_are() -> None:
-    with pytest.raises(ValueError, match=r"no bounds are called `wide`.*narrow"):
+    with pytest.raises(ValueError, match=r"unknown bounds `wide`.*narrow"):
         _rota.explore("wide", 10, 1)
 
 

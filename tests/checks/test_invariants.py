@@ -1,4 +1,4 @@
-"""Every invariant has a bug that breaks it (docs/checking.md), and whoever looks at that bug says so."""
+"""Every invariant has a bug that breaks it (docs/checking.md), and a check that finds it."""
 
 from __future__ import annotations
 

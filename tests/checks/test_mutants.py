@@ -18,6 +18,8 @@ import pytest
 from tests.checks.mutants import FOLDER, Mutant, install, mutants, raising
 from tests.checks.mutate_model import argued, notices, stale
 
+pytestmark = pytest.mark.xdist_group("mutants")  # each process makes all of them
+
 RUNS = 10
 EVERY = int(os.environ.get("MUTANTS_EVERY", "8"))  # 1: each function
 

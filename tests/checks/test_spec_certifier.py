@@ -125,9 +125,9 @@ def test_rust_accepts_what_was_proved_right() -> None:
 
 def test_a_wrong_plan_is_not_promised() -> None:
     """The formulas, on columns, tell each way of being wrong."""
-    right, twice, strangers = [[1, 1], [0, 0]], [[1, 1], [1, 0]], [[1, 0], [0, 1]]
+    right, twice, unsubscribed = [[1, 1], [0, 0]], [[1, 1], [1, 0]], [[1, 0], [0, 1]]
     one_missing, nothing = [[1, 0], [0, 0]], [[0, 0], [0, 0]]
-    gives = np.array([right, twice, strangers, one_missing, nothing], dtype=np.bool_)
+    gives = np.array([right, twice, unsubscribed, one_missing, nothing], dtype=np.bool_)
     plans = Plans({"t": 2}, np.array([[[True], [False]]] * 5), gives)
     assert plans.promised(assignors.certifier()).tolist() == [True, False, False, False, False]
     assert list(plans.accepted()) == [True, False, False, False, False]

@@ -18,7 +18,7 @@ SLOW = {"group.initial.rebalance.delay.ms": 600_000, "rebalance": 700_000}
 TIMES = {
     "id first": SLOW,
     "refused first": SLOW,
-    "nobody is left at the end of the delay": SLOW,
+    "no member is left at the end of the delay": SLOW,
     "an undurable phase by all": SLOW,
     "an undurable phase by expiry": SLOW,
     "only an absent static member": {"rebalance": 5_000},

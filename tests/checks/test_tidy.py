@@ -19,7 +19,7 @@ LONG_FILES: dict[str, str] = {
 LONG_FUNCTIONS: dict[str, str] = {}
 SLEEPERS: dict[str, str] = {
     "python/rota/demo/witness.py": "asks a broker again to delete a group whose killed member's session must end first",
-    "rust/bench/src/crowd.rs": "asks any broker again until a group has settled, with a deadline: brokers tell nobody",
+    "rust/bench/src/crowd.rs": "asks any broker again until a group has settled, with a deadline: brokers report none",
     "tests/clients/eventually.py": "the one place that looks again and again until a condition holds, with a deadline",
 }
 
@@ -210,7 +210,7 @@ def test_the_model_can_be_read_in_an_hour() -> None:
     paths = {path: tidy.python_code_lines(read(path)) for path in files(".py", under=["python/rota/model"])}
     lines = {path.stem: count for path, count in paths.items() if path.stem != "assignors" and not is_newer(path)}
     messages = sum(lines[name] for name in ("__init__", "answers", "records", "requests"))
-    assert sum(lines.values()) - messages <= 1_190
+    assert sum(lines.values()) - messages <= 1_210
     assert messages <= 365
     assert sum(count for path, count in paths.items() if is_newer(path)) <= 900
 

@@ -48,7 +48,7 @@ FORBIDDEN_IN_CORE = (
 )
 FORBIDDEN_WORDS_IN_CORE = ("Instant", "SystemTime", "RandomState", "unsafe")
 # The assignors are as pure as the core, and twox-hash has the metadata hash of consumer groups without std.
-CORE_DEPENDENCIES = {"serde", "postcard", "hashbrown", "slab", "rota-assign", "twox-hash"}
+CORE_DEPENDENCIES = {"serde", "postcard", "hashbrown", "slab", "regex-lite", "rota-assign", "twox-hash"}
 
 
 def files(*suffixes: str, under: Iterable[str] = (".",)) -> list[Path]:
@@ -273,15 +273,16 @@ class Known:
 
 
 #: Where a bare section is one of the newer protocol's.
-NEWER_MODEL, NEWER_PAGE = "python/rota/model/consumer/", "docs/consumer-protocol.md"
+NEWER = ("python/rota/model/consumer/", "python/rota/specs/consumer/")
+NEWER_PAGE = "docs/consumer-protocol.md"
 
 
 def citation_breaches(path: str, text: str, known: Known) -> list[str]:
     """Citations of sections, departures, rows and invariants that do not exist. A bare section is one of
-    docs/protocol.md, in the model of the newer protocol one of its page; rows X.. are made up by tests."""
+    docs/protocol.md, in the newer protocol's model and specification one of its page; rows X.. are made up by tests."""
     found = []
     for match in re.finditer(r"(?:\b([\w./-]+\.md)[\s/!#*`]+)?§\s?(\d+(?:\.\d+)*)", text):
-        page = match[1] or (NEWER_PAGE if path.startswith(NEWER_MODEL) else "docs/protocol.md")
+        page = match[1] or (NEWER_PAGE if path.startswith(NEWER) else "docs/protocol.md")
         if page not in known.sections:
             page = next((name for name in known.sections if name.endswith("/" + page)), page)
         if match[2] not in known.sections.get(page, set()):
@@ -313,7 +314,7 @@ def mapped_folders(root: Path) -> set[str]:
         entries = [entry for entry in (root / folder).iterdir() if entry.is_dir() and entry.name not in PRUNED]
         return {entry.relative_to(root).as_posix() for entry in entries if holds_a_file(entry)}
 
-    top = {name for name in inside(".") if not name.startswith(".") or name in (".cargo", ".ci")}
+    top = {name for name in inside(".") if not name.startswith(".") or name in (".cargo", ".ci", ".github")}
     return (top - {"rust", "python", "tests"} | {"python/rota"}).union(*map(inside, MAPPED_ONE_BY_ONE))
 
 

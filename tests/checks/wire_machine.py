@@ -159,7 +159,7 @@ class Wire:
         self._compare(effects)
 
     def _advance(self, span_ms: int) -> None:
-        """A connection keeps no member: who is silent lapses."""
+        """A connection keeps no member: a silent member expires."""
         members = [member_id for group in self.server.groups() for member_id in self.server.members(group)]
         self.clock.advance(span_ms, expire=members)
 
@@ -258,7 +258,7 @@ class Wire:
         return replace(answer, **names)
 
     def finish(self) -> None:
-        """Nobody waits for ever, not even if the log stores nothing any more."""
+        """No request waits forever, even if the log stores nothing any more."""
         self.release()
         self._pass(3_600_000)
         self._pass(3_600_000)

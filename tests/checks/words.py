@@ -1,11 +1,17 @@
-"""The words of the project as data and functions: banned idioms, one spelling of each term, and links within the pages.
+"""The words of the project as data and functions: banned idioms, one spelling of each term, docstrings that add
+nothing, the length of sentences in help, and links within the pages.
 
 `test_words.py` runs them on the tree, and each of them on a planted violation. A breach reads `path:line: what is
 wrong`. The glossary with the reasons is in CONTRIBUTING.md.
 """
 
+import ast
+import io
 import re
-from collections.abc import Iterator, Mapping
+import tokenize
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 IDIOMS: dict[str, str] = {
@@ -72,8 +78,15 @@ def prose_of_page(text: str) -> str:
     return CODE.sub(_blank, FENCE.sub(_blank, text))
 
 
+@cache
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(patterns).replace(" ", r"\s+"), re.IGNORECASE)
+
+
 def breaches(path: str, prose: str, words: Mapping[str, str]) -> Iterator[str]:
     """Where this prose uses one of these words. A phrase may go over the end of a line."""
+    if not _any_of(tuple(words)).search(prose):
+        return
     for pattern, instead in words.items():
         spaced = pattern.replace(" ", r"\s+")
         for match in re.finditer(rf"(?<![\w-])(?:{spaced})(?![\w-])", prose, re.IGNORECASE):
@@ -108,3 +121,110 @@ def dead_links(path: str, text: str, root: Path) -> Iterator[str]:
             yield f"{path}:{line}: no such file: {target}"
         elif anchor and anchor not in anchors(text if not target else page.read_text(encoding="utf-8")):
             yield f"{path}:{line}: no such anchor: {match[1]}"
+
+
+# ---- code
+
+FRAGMENT_WORDS_MAX = 4
+HELP_WORDS_MAX = 20
+FRAGMENT = re.compile(r"(?:Its|Their|Of|As|Such|Likewise|Same|The same|Ditto)\b")
+"""How a docstring begins that adds nothing, if it has few words: `Its id.`, `Of a column.`"""
+PYTHON_SPAN = re.compile(r"`[^`\n]*`|\b\w+://\S+")
+RUST_STRING = re.compile(r'"((?:[^"\\\n]|\\.)* (?:[^"\\\n]|\\.)*)"')
+"""A literal with more than one word."""
+RUST_PLACEHOLDER = re.compile(r"\{[^{}]*\}")
+RUST_COMMENT = re.compile(r"^\s*//[/!]? ?(.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A docstring, comment or message of a program, with the line on which it begins."""
+
+    line: int
+    text: str
+
+
+def docstrings(tree: ast.Module) -> Iterator[Text]:
+    """Docstrings of modules, classes and functions, and those of fields."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    yield Text(statement.lineno, text)
+
+
+def python_comments(source: str) -> Iterator[Text]:
+    """Comments of a Python file. Lines that follow each other are one text, because a phrase may go over a line."""
+    last: tuple[int, list[str]] | None = None
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        text = token.string.lstrip("#: ")
+        if last and token.start[0] == last[0] + len(last[1]):
+            last[1].append(text)
+            continue
+        if last:
+            yield Text(last[0], "\n".join(last[1]))
+        last = (token.start[0], [text])
+    if last:
+        yield Text(last[0], "\n".join(last[1]))
+
+
+def messages(tree: ast.Module) -> Iterator[Text]:
+    """String literals with a space, which are text for people: errors, help, output. Docstrings are not among them."""
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if " " in text and id(node) not in skipped:
+                yield Text(node.lineno, text)
+
+
+def help_texts(tree: ast.Module) -> Iterator[Text]:
+    """The help of options and arguments."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "help" and isinstance(node.value, ast.Constant):
+            yield Text(node.value.lineno, str(node.value.value))
+
+
+def found_in(path: str, texts: Iterable[Text], words: Mapping[str, str]) -> Iterator[str]:
+    """`breaches` of texts of a program; code spans are left out."""
+    for text in texts:
+        for breach in breaches(path, PYTHON_SPAN.sub(_blank, text.text), words):
+            _, line, what = breach.split(":", 2)
+            yield f"{path}:{text.line + int(line) - 1}:{what}"
+
+
+def python_breaches(path: str, source: str, *, with_messages: bool) -> Iterator[str]:
+    """Banned idioms, other spellings, and docstrings that are fragments, in a Python file or stub."""
+    tree = ast.parse(source)
+    texts = [*docstrings(tree), *python_comments(source)]
+    if with_messages:
+        texts += messages(tree)
+    yield from found_in(path, texts, IDIOMS)
+    yield from found_in(path, texts, SPELLINGS)
+    for text in docstrings(tree):
+        if len(text.text.split()) <= FRAGMENT_WORDS_MAX and FRAGMENT.match(text.text):
+            yield f"{path}:{text.line}: `{text.text}`: say what it is, or leave it out"
+
+
+def help_breaches(path: str, source: str) -> Iterator[str]:
+    """Sentences of help that are longer than a line of a terminal holds."""
+    for text in help_texts(ast.parse(source)):
+        for sentence in re.split(r"(?<=[.;:])\s+", text.text):
+            if (count := len(sentence.split())) > HELP_WORDS_MAX:
+                yield f"{path}:{text.line}: {count} words in a sentence of help, at most {HELP_WORDS_MAX}"
+
+
+def rust_breaches(path: str, source: str) -> Iterator[str]:
+    """Banned idioms and other spellings in the comments and messages of a Rust file."""
+    lines = source.split("\n")
+    prose = Text(1, "\n".join(match[1] if (match := RUST_COMMENT.match(line)) else "" for line in lines))
+    messages = [
+        Text(number, RUST_PLACEHOLDER.sub("", message))
+        for number, line in enumerate(lines, 1)
+        if not RUST_COMMENT.match(line)
+        for message in RUST_STRING.findall(line)
+    ]
+    yield from found_in(path, [prose, *messages], IDIOMS)
+    yield from found_in(path, [prose], SPELLINGS)

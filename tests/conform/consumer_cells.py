@@ -69,7 +69,7 @@ STATES = (
 
 
 def owned(state: State) -> dict[str, str]:
-    """Reports: none, empty, what m1 holds, less, more, and a topic of somebody else."""
+    """Reports: none, empty, what m1 holds, less, more, and a topic of another group."""
     found = {"null": "null", "empty": "none", "more": "foo:0-5,bar:0-2", "foreign": "bar:0"}
     return found if state.owns == "none" else found | {"exact": state.owns, "less": "foo:0"}
 

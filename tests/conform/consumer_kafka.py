@@ -1,8 +1,8 @@
-"""Sessions of the newer protocol, recorded from Apache Kafka 4.4.0 and played on the model.
+"""Sessions of the newer protocol, recorded from Apache Kafka 4.4.0 and played on the model and on the core.
 
     python -m tests.conform.consumer_kafka record    starts a broker, plays every session, writes the recording
     python -m tests.conform.consumer_kafka record HOST:PORT    the same on a broker that runs already
-    python -m tests.conform.consumer_kafka           plays them on the model and prints what differs
+    python -m tests.conform.consumer_kafka           plays them on both and prints what differs
 
 The recording has the answers, step by step, as lines of a transcript. Sessions are the transcripts of
 python/rota/conform/consumer_vectors and the cells of tests/conform/consumer_cells.py.
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from rota.conform.consumer import ConsumerWire
 from rota.conform.judge import Recording, dump, load
 from rota.conform.said import Evidence, Said
+from rota.transcript.core_subject import ConsumerCoreSubject
 from rota.transcript.model_subject import ModelSubject
 from rota.transcript.player import Player
 from rota.transcript.runner import consumer_transcripts
@@ -40,14 +41,29 @@ SETTINGS = {
 }
 
 
-#: Sessions in which the model departs from Kafka, and the departure of docs/departures.md.
+#: Sessions in which model and core depart from Kafka, and the departure of docs/departures.md.
 EXPLAINED = {
     f"{state}/join-becomes-static": "D14" for state in ("unaware", "revoking", "behind", "away", "away-while-revoking")
 } | {
     "left-behind/join-none-stranger": "D15",
     "D14-a-dynamic-member-becomes-static": "D14",
     "D15-a-join-without-topics-behind-a-departure": "D15",
+    "D17-equal-votes-for-two-assignors": "D17",
 }
+
+
+UNEVEN = ("beat-current-changes", "beat-current-drops", "join-both-stranger", "join-none", "join-other")
+#: Sessions in which the core alone departs. D16: its assignor gives other partitions where subscriptions differ.
+EXPLAINED_OF_CORE = {f"behind/{name}": "D16" for name in (*UNEVEN, "join-other-stranger")} | {
+    "behind/leave": "D16",
+    "behind/leave-other-member": "D16",
+    "left-behind/join-both-stranger": "D16",
+}
+
+
+def explained(player: str) -> dict[str, str]:
+    """Sessions in which a player departs from Kafka, and why."""
+    return EXPLAINED | (EXPLAINED_OF_CORE if player == "core" else {})
 
 
 @dataclass(frozen=True)
@@ -66,9 +82,10 @@ def sessions() -> Iterator[Session]:
         yield Session(cell.name, cell.steps)
 
 
-def played(session: Session, subject: Subject, *, at_once: bool) -> Evidence:
-    """The answers of a subject, step by step; its log is left out."""
+def played(session: Session, subject: Subject, *, at_once: bool, any_ids: bool = False) -> Evidence:
+    """The answers of a subject, step by step; its log is left out. `any_ids`: member ids of any form are accepted."""
     player = Player(subject, loading=False, at_once=at_once)
+    player.cast.any_ids = any_ids
     evidence = []
     for at, text in enumerate(session.steps):
         lines = player.play(Step(at, text))
@@ -79,6 +96,15 @@ def played(session: Session, subject: Subject, *, at_once: bool) -> Evidence:
 def on_the_model(session: Session) -> Evidence:
     """What the model answers."""
     return played(session, ModelSubject({}), at_once=True)
+
+
+def on_the_core(session: Session) -> Evidence:
+    """What the core answers."""
+    own = {name: value for name, value in SETTINGS.items() if name.startswith("group.")}
+    return played(session, ConsumerCoreSubject(own), at_once=True)
+
+
+PLAYERS: dict[str, Callable[[Session], Evidence]] = {"model": on_the_model, "core": on_the_core}
 
 
 def buckets(topic_id: uuid.UUID) -> tuple[int, ...]:
@@ -106,9 +132,9 @@ def in_order(address: tuple[str, int]) -> None:
     raise SystemExit(f"no order of topic ids was right in {TRIES} tries; try again")
 
 
-def set_up(address: tuple[str, int], run: str) -> None:
+def set_up(address: tuple[str, int], run: str, all_sessions: Iterable[Session]) -> None:
     """Give every session's group its settings, and wait until a group that got its own last has them."""
-    for number, session in enumerate([*sessions(), Session("probe", (PROBE,))]):
+    for number, session in enumerate([*all_sessions, Session("probe", (PROBE,))]):
         subject = ConsumerWire(address, f"{run}-{number}-")
         for step in session.steps:
             word, *pairs = step.split()
@@ -126,7 +152,7 @@ def record(address: tuple[str, int]) -> Recording:
     rows = {}
     run = uuid.uuid4().hex[:8]
     in_order(address)
-    set_up(address, run)
+    set_up(address, run, sessions())
     for number, session in enumerate(sessions()):
         subject = ConsumerWire(address, f"{run}-{number}-")
         try:
@@ -141,17 +167,21 @@ def recorded() -> Recording:
     return load(RECORDING.read_text(encoding="utf-8"))
 
 
-def differences(session: Session, theirs: Evidence) -> list[str]:
-    """Where the model answers otherwise, as lines; a departure is none."""
-    if session.name in EXPLAINED:
+def differences(session: Session, theirs: Evidence, player: str = "model") -> list[str]:
+    """Where the player, model or core, answers otherwise, as lines; a departure is none."""
+    if session.name in explained(player):
         return []
-    ours = on_the_model(session)
+    return differing(session.name, PLAYERS[player](session), theirs)
+
+
+def differing(name: str, ours: Evidence, theirs: Evidence) -> list[str]:
+    """The steps with other answers, as lines."""
     found = []
     if [each.step for each in ours] != [each.step for each in theirs]:
-        return [f"{session.name}: its steps are not those of the recording; record it again"]
+        return [f"{name}: its steps are not those of the recording; record it again"]
     for mine, told in zip(ours, theirs, strict=True):
         if mine.answers != told.answers:
-            found += [f"{session.name}: {mine.step}", *(f"  - {each}" for each in told.answers)]
+            found += [f"{name}: {mine.step}", *(f"  - {each}" for each in told.answers)]
             found += [f"  + {each}" for each in mine.answers]
     return found
 
@@ -168,7 +198,10 @@ def main(arguments: list[str]) -> int:
                 told = record((host, int(port)))
         RECORDING.write_text(dump(told), encoding="utf-8")
     rows = recorded().rows
-    found = [line for session in sessions() for line in differences(session, rows.get(session.name, []))]
+    found = []
+    for player in PLAYERS:
+        lines = [line for session in sessions() for line in differences(session, rows.get(session.name, []), player)]
+        found += [f"{player}: {line}" if not line.startswith(" ") else line for line in lines]
     print("\n".join(found))
     steps = sum(len(session.steps) for session in sessions())
     print(f"{len(list(sessions()))} sessions, {steps} steps, {sum(not line.startswith(' ') for line in found)} differ")

@@ -1,8 +1,8 @@
 """`python -m tests.conform.fuzz [HOST:PORT]`: random sessions on that broker and on a rota server, in lockstep.
 
-Both are told the same, step by step; ids and generations go by names. A difference that no departure explains is shrunk
-to the shortest session that still shows it, in the language of the transcripts. Both brokers need an initial rebalance
-delay of 0. Exit code 1 if something differs.
+Both get the same requests, step by step; ids and generations go by names. A difference that no departure explains is
+shrunk to the shortest session that still shows it, in the language of the transcripts. Both brokers need an initial
+rebalance delay of 0. Exit code 1 if something differs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.conform.systems import DELAY, kafka
 #: One side may be slower; what one has said the other is given this long to say.
 SAME_WITHIN_S = 1.0
 SESSION_S = 60.0
-#: Nobody waits for others to join.
+#: No initial delay.
 AT_ONCE = {DELAY: "0"}
 STEPS_MAX = 20
 #: sessions of one seed

@@ -21,10 +21,10 @@ CELL_SHOWN = 72
 EVIDENCE_SHOWN = 400
 #: Folders of rows, in the order of the page, with what they are about.
 PARTS = {
-    "ranges": "Versions that ApiVersions tells",
+    "ranges": "Advertised versions",
     "fields": "Fields of each version's answer",
     "join": "JoinGroup",
-    "given": "How the usual groups come about",
+    "given": "Set-up of common groups",
     "initial": "The initial rebalance delay",
     "rebalance": "Rebalances",
     "sync": "SyncGroup",
@@ -36,8 +36,8 @@ PARTS = {
     "offsets": "Offsets",
     "admin": "Describing, listing, deleting",
     "retention": "Retention",
-    "gate": "Before a group is looked for",
-    "traps": "What implementations get wrong",
+    "gate": "Checks before the group lookup",
+    "traps": "Common mistakes of implementations",
     "order": "Order on a connection",
     "time": "Deadlines",
     "malformed": "Malformed requests",
@@ -45,16 +45,16 @@ PARTS = {
 HEAD = """\
 # Conformance
 
-The answers of several brokers to the same sessions. `make conformance` writes this page from the recordings in
-`python/rota/conform/recorded`, which have every answer of every row; do not edit it. `rota conform` plays the sessions
-to any broker, and `rota conform --list` describes each row.
+This page shows the answers of several brokers to the same sessions. `make conformance` writes it from the recordings in
+`python/rota/conform/recorded`, which contain every answer of every row; do not edit it. `rota conform` plays the
+sessions to any broker, and `rota conform --list` describes each row.
 
-Answers are compared without ids, times and orders that no broker promises. *same*: as Apache Kafka 4.4.0 answered.
-*D1*, *Broker APIs*: that departure of [departures.md](../departures.md). *§21*: what [protocol.md](../protocol.md)
-leaves open. Anything else in a column is the answer of that system at the first step that differs. *not served*: its
-ApiVersions lacks an API or a version that the row needs. *not reached*: it answered differently before the state that
-the row needs. An empty cell: not played there. Systems were set to an initial rebalance delay of 0.4 s, where they have
-that setting.
+The comparison ignores ids, times and orders that no broker promises. *same* means the same answers as Apache Kafka
+4.4.0. *D1* and *Broker APIs* name a departure of [departures.md](../departures.md), *§21* a choice that
+[protocol.md](../protocol.md) leaves open. *not served* means that ApiVersions lacks an API or a version of the row,
+*not reached* that an earlier answer differed, so that the system did not reach the state of the row. Any other text in
+a column is the system's answer at the first step that differs. Rows with an empty cell were not played. The initial
+rebalance delay was 0.4 s on systems that have this setting.
 
 ## Ask a broker
 
@@ -65,27 +65,28 @@ $ rota conform --bootstrap-server 127.0.0.1:9092 --only 'join/*' --json     # wi
 $ rota conform --bootstrap-server 127.0.0.1:9092 --against 127.0.0.1:9192   # two brokers with each other
 ```
 
-One broker that leads every group, with `group.initial.rebalance.delay.ms` between 200 and 1500; rows that need
-something else are left out, and the table at the end says which. What differs is shown with the request and the answer,
-decoded and in hexadecimal. The exit code is 1 if something differs that no departure explains. Groups and topics of a
-run are named `conform-*` and removed at its end, also after Ctrl-C.
+The kit needs one broker that leads every group, with `group.initial.rebalance.delay.ms` between 200 and 1500. It skips
+rows that need other settings and lists them at the end. It shows differences with the request and the answer, decoded
+and in hexadecimal. The exit code is 1 if an answer differs and no departure explains it. Groups and topics of a run are
+named `conform-*`; the kit removes them at the end, also after Ctrl-C.
 
 ## How answers are compared
 
-- Steps are real requests over connections of their own, and answers are the fields that came. Of ids, the part that the
-  broker made up is left out; groups, topics and members go by the names of the row.
-- Shown as `*` and not compared: node, cluster, controller and topic ids, hosts, ports, racks, leaders and replicas of
-  partitions, `throttle_time_ms`, the settings that CreateTopics answers, and the words of `error_message` (but not
-  whether there is one). `api_keys` of ApiVersions is compared in the rows `ranges/*`, for the APIs listed there.
-- Answers on different connections have no order, and neither have the members of a list. Who leads a generation whose
-  old leader is gone is left open.
-- A deadline is met if nothing happens before it and something does within a second of it.
-- A row that differs is played again, up to 3 times in all (`--tries`), and counts as the same if one of them is: the
-  machine may have been late. A recording is stricter: what is in it was said twice in a row, within 6 plays;
-  only rows that wait for more than 400 s were played once.
-- Rows that wait for more than 45 s are left out unless `--longest SECONDS` says otherwise. Rows that need other
-  settings are played by brokers that are set so. Transcripts in which a log fails or a partition moves, and the
-  states `loading` and `unloaded`, are beyond what a client can bring about.
+- Each step sends a real request on its own connection; its answer is the fields that were received. Generated parts of
+  ids are left out; groups, topics and members have the names of the row.
+- These fields are shown as `*` and not compared: node, cluster, controller and topic ids, hosts, ports, racks, leaders
+  and replicas of partitions, `throttle_time_ms`, the settings in the answer to CreateTopics, and the text of
+  `error_message` (but not whether there is one). The rows `ranges/*` compare `api_keys` of ApiVersions for the APIs
+  listed there.
+- Answers on different connections have no order, nor do the members of a list. The leader of a generation whose
+  previous leader has left may be any member.
+- A deadline is met if nothing happens before it and an answer arrives within a second after it.
+- A row that differs is played again, up to 3 times in all (`--tries`), because the machine may have been late. It
+  counts as the same if one of the plays is the same. A recording is stricter: two plays in a row, of at most 6, gave
+  the same answers. Only rows that wait for more than 400 s were played once.
+- Rows that wait for more than 45 s are skipped unless `--longest SECONDS` allows them. Rows that need other settings
+  are played on brokers with these settings. A client cannot cause failures of the log, moves of a partition, or the
+  states `loading` and `unloaded`, so transcripts with these are left out.
 
 ## What is not here
 
@@ -96,21 +97,21 @@ ABSENT = {
     "kfake, some rows": "its process ends at requests that it cannot parse (a nil pointer in `clientConn.read`) and at "
     "members without a common protocol (`unable to find commonly supported protocol!`), so `malformed/*`, "
     "`fields/*-next` and the cells about other protocols were not played; its initial rebalance delay is 0, so most "
-    "transcripts were not either",
+    "transcripts were not played",
     "librdkafka's mock cluster, some rows": "its process ends at a null group id and where the protocols of two "
     "members do not begin with the same one (`rd_kafka_mock_cgrp_classic_elect_leader`); states of the matrix with "
-    "members were not played, for they begin with MEMBER_ID_REQUIRED, nor were rows that need an initial rebalance "
-    "delay of 3 s",
+    "members begin with MEMBER_ID_REQUIRED and were not played, nor were rows that need an initial rebalance delay of "
+    "3 s",
     "tansu 0.6.0, some rows": "built with `cargo install tansu --version 0.6.0 --locked --features dynostore --debug` "
-    "and started as `tansu broker --storage-engine memory://tansu/`. It was asked row by row, for with 64 rows at a "
-    "time it closed connections on the way to most of them; states of the matrix with members were left out for the "
-    "time that takes, and its initial rebalance delay is 0, so most transcripts were not played",
+    "and started as `tansu broker --storage-engine memory://tansu/`. Rows were played one at a time: with 64 at "
+    "a time it closed most connections. States of the matrix with members were left out because of the time they take. "
+    "Its initial rebalance delay is 0, so most transcripts were not played",
 }
 
 
 @dataclass(frozen=True)
 class Note:
-    """What is behind some of the rows in which a system parts from the reference."""
+    """Explains some of the rows in which a system differs from the reference."""
 
     system: str
     says: str
@@ -125,7 +126,7 @@ def recordings() -> list[Recording]:
 
 
 def title(recording: Recording) -> str:
-    """Of a column."""
+    """The heading of a column."""
     return f"{recording.system} {recording.version}"
 
 
@@ -170,25 +171,31 @@ def _summary(rows: list[Row], systems: list[Recording]) -> Iterator[str]:
 
 @cache
 def notes() -> list[Note]:
-    """Of tests/conform/notes.toml."""
+    """The notes of tests/conform/notes.toml."""
     told = tomllib.loads(NOTES.read_text(encoding="utf-8"))["note"]
     return [Note(each["system"], each["says"], tuple(each["rows"])) for each in told]
 
 
 def parted(rows: list[Row], system: Recording) -> list[Row]:
-    """The rows in which a system parts from the reference and no departure says why."""
+    """The rows in which a system differs from the reference and no departure explains it."""
     rows = [row for row in rows if row.id in recorded(REFERENCE).rows]
     return [row for row in rows if _kind(_verdict(row, system)[0]) in PARTED]
 
 
 def _noted(rows: list[Row], systems: list[Recording]) -> Iterator[str]:
-    """What is behind the rows in which a system parts from the reference."""
+    """Explains the rows in which a system differs from the reference."""
     for system in systems:
         own = [note for note in notes() if note.system == f"{system.system}-{system.version}"]
         if not own:
             continue
         others = parted(rows, system)
-        yield from ("", f"## Where {title(system)} parts from {title(systems[0])}", "", "| what | rows |", "|---|---|")
+        yield from (
+            "",
+            f"## Where {title(system)} differs from {title(systems[0])}",
+            "",
+            "| what | rows |",
+            "|---|---|",
+        )
         for note in own:
             count = len(chosen(others, note.rows))
             patterns = ", ".join(f"`{_safe(pattern)}`" for pattern in note.rows)
@@ -243,13 +250,13 @@ def _matrix(cells: list[Row], systems: list[Recording]) -> Iterator[str]:
 
 
 def _parted(cells: list[Row], systems: list[Recording]) -> Iterator[str]:
-    """Every cell at which a system parts from the reference without an explanation."""
+    """Every cell in which a system differs from the reference without an explanation."""
     for system in systems[1:]:
         parted = [(row, *_verdict(row, system)) for row in cells]
         parted = [(row, verdict, difference) for row, verdict, difference in parted if _kind(verdict) in OTHERWISE]
         if not parted:
             continue
-        yield f"### Cells in which {title(system)} answers otherwise"
+        yield f"### Cells in which {title(system)} answers differently"
         yield ""
         yield f"| cell | {title(systems[0])} | {title(system)} |"
         yield "|---|---|---|"

@@ -89,7 +89,8 @@ def spoiled(upstream: tuple[str, int], spoil: Spoil, api_key: int | None = None)
 
 @contextmanager
 def saying(data: bytes) -> Iterator[tuple[str, int]]:
-    """Something that is no broker: it says this to whoever sends something, and hangs up; nothing and waits for b""."""
+    """Something that is no broker: it answers anything with these bytes and closes; with b"" it sends nothing and
+    waits."""
     listener = socket.create_server(("127.0.0.1", 0))
     held: list[socket.socket] = []
 

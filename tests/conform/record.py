@@ -2,7 +2,7 @@
 
 The recordings are python/rota/conform/recorded/SYSTEM-VERSION.json; each is made from nothing, but for the rows that
 --longest leaves out, which stay as they were recorded. With --check nothing is kept: exit code 1 if rota answers
-otherwise than Apache Kafka does now, and nothing explains it.
+differently from Apache Kafka, without an explanation.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def check() -> int:
 
 
 def main() -> int:
-    """Exit code 1 if rota answers otherwise than Apache Kafka, and nothing explains it."""
+    """Exit code 1 if rota answers differently from Apache Kafka without an explanation."""
     parser = argparse.ArgumentParser(prog="python -m tests.conform.record", description=__doc__)
     parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=f"of {', '.join(SYSTEMS)}; all without a name")
     parser.add_argument("--check", action="store_true", help="compare rota with Apache Kafka 4.4.0, keep nothing")

@@ -79,7 +79,7 @@ def kafka(profile: str) -> Start:
     @contextmanager
     def start(settings: Settings) -> Iterator[str]:
         with tempfile.TemporaryDirectory(prefix="rota-kafka-", ignore_cleanup_errors=True) as room:
-            for number in range(STARTS_MAX):  # somebody may take a port that was free
+            for number in range(STARTS_MAX):  # another process may take a port that was free
                 port, folder = free_port(), f"{room}/{number}"
                 if begin(port, folder, settings):
                     break
@@ -142,7 +142,7 @@ def tansu(_settings: Settings) -> Iterator[str]:
 
 
 def is_listening(address: str) -> bool:
-    """Whether somebody takes connections there."""
+    """Whether a process accepts connections there."""
     host, _, port = address.rpartition(":")
     with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 1):
         return True

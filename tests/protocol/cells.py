@@ -26,7 +26,7 @@ def play(state: State, step: str, subject: SubjectFactory) -> list[str]:
 
 
 def error_in(effects: list[str], step: str) -> str:
-    """The error that the sender is told: the worst of a batch; `parked` if it waits."""
+    """The error of the answer: the worst of a batch; `parked` if it waits."""
     own = [line for line in effects if line.startswith(f"{step.split()[0]}< ")]
     if not own:
         return "parked"

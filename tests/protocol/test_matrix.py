@@ -42,7 +42,7 @@ def test_a_state_is_the_one_that_it_says_it_is(state: State) -> None:
     described = next(cell.effects for cell in state.cells if cell.column == "DescribeGroup v5")
     word = {
         "None": "Dead",
-        "Empty, being created": "Dead",  # its record is not durable: nobody is told of it
+        "Empty, being created": "Dead",  # its record is not durable: no answer shows it
         "Loading": "COORDINATOR_LOAD_IN_PROGRESS",
         "Unloaded": "NOT_COORDINATOR",
     }.get(state.state, state.state.split(",")[0].replace("Preparing", "PreparingRebalance"))

@@ -1,4 +1,4 @@
-"""`docs/rows.toml` says which transcript shows which row of the conformance table; here it is held to the files.
+"""`docs/rows.toml` says which transcript shows which row of the conformance table; here it is compared with the files.
 
 `python -m tests.protocol.test_rows` writes the transcripts into the table, from the `rows` line in the header of each.
 """

@@ -1,0 +1,94 @@
+"""Writes docs/generated/clients.md from the tree: `python -m tests.checks.clients_page`.
+
+The clients are those that the tests install or build, with the versions that their manifests name. The APIs are the
+table of `rust/wire`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from typing import NamedTuple
+
+from tests.checks.tidy import ROOT
+
+PAGE = ROOT / "docs/generated/clients.md"
+
+
+class Tested(NamedTuple):
+    """A client, and what is tested with it."""
+
+    client: str
+    language: str
+    version: str
+    tests: str
+
+
+def of_python(name: str) -> str:
+    """The lowest version that the tests accept."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    [found] = [wanted for wanted in extras["test"] if re.match(rf"{name}\b", wanted)]
+    return f"{found.removeprefix(name).removeprefix('>=')} or later"
+
+
+def of_maven(path: str) -> str:
+    pom = (ROOT / path).read_text()
+    [version] = re.findall(r"<artifactId>kafka-clients</artifactId>\s*<version>([\d.]+)</version>", pom)
+    return str(version)
+
+
+def of_go() -> str:
+    [version] = re.findall(r"^require github.com/twmb/franz-go v(\S+)", (ROOT / "examples/go/go.mod").read_text(), re.M)
+    return str(version)
+
+
+def clients() -> list[Tested]:
+    node = json.loads((ROOT / "examples/node/package.json").read_text())["devDependencies"]
+    scenarios = "`tests/clients`: every scenario"
+    return [
+        Tested(
+            "kafka-clients", "Java", of_maven("tests/clients/java/pom.xml"), scenarios + ", and its command-line tools"
+        ),
+        Tested("confluent-kafka (librdkafka)", "Python", of_python("confluent-kafka"), scenarios),
+        Tested("kafka-python", "Python", of_python("kafka-python"), scenarios),
+        Tested("aiokafka", "Python", of_python("aiokafka"), scenarios),
+        Tested("franz-go", "Go", of_go(), "`examples/go`"),
+        Tested("KafkaJS", "Node", node["kafkajs"], "`examples/node`"),
+        Tested("@platformatic/kafka", "Node", node["@platformatic/kafka"], "`examples/node`"),
+    ]
+
+
+def apis() -> list[tuple[str, str]]:
+    """Each API with its versions."""
+    table = (ROOT / "rust/wire/src/versions.rs").read_text()
+    found = re.findall(r'(?:served_from: (\d+), \.\.)?api\([A-Z_]+, "(\w+)", (\d+), (\d+), \w+\)', table)
+    return [
+        (name, f"{served or low} to {high}" if (served or low) != high else high) for served, name, low, high in found
+    ]
+
+
+def page() -> str:
+    lines = [
+        "# Clients and APIs",
+        "",
+        "`python -m tests.checks.clients_page` writes this page.",
+        "[Stability](../stability.md#kafka-clients) says what it promises.",
+        "",
+        "## Clients that the tests use",
+        "",
+        "| client | language | version | tests |",
+        "|---|---|---|---|",
+        *(f"| {one.client} | {one.language} | {one.version} | {one.tests} |" for one in clients()),
+        "",
+        "## Versions of each API",
+        "",
+        "| API | versions |",
+        "|---|---|",
+        *(f"| {name} | {versions} |" for name, versions in apis()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,166 @@
+"""Sessions in which groups change their protocol, recorded from Apache Kafka 4.4.0 and played on the core.
+
+python -m tests.conform.conversion_kafka record    starts a broker per policy, plays, writes the recording
+python -m tests.conform.conversion_kafka           plays the sessions on the core and prints what differs
+"""
+
+from __future__ import annotations
+
+import selectors
+import sys
+import time
+import uuid
+from collections import deque
+from pathlib import Path
+
+from rota.codec import apis
+from rota.conform.consumer import ConsumerWire
+from rota.conform.judge import Recording, dump, load
+from rota.conform.older import Offer
+from rota.conform.said import Evidence, Said
+from rota.conform.subject import ABSENT, ANSWERS, REQUESTS, Asked
+from rota.conform.wire import Address, Connection
+from rota.transcript.core_subject import ConsumerCoreSubject
+from rota.transcript.subject import Answer, Effect, Request
+from tests.conform.consumer_kafka import SETTINGS, SYSTEM, Session, differing, played, set_up
+from tests.conform.conversion import POLICIES, Conversion, conversions
+from tests.conform.systems import SYSTEMS
+
+RECORDING = Path(__file__).parent / "conversion-kafka-4.4.0.json"
+POLICY = "group.consumer.migration.policy"
+OWN_SETTINGS = SETTINGS | {"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.ms": "0"}
+CLASSIC = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "DescribeGroup")
+#: how long an answer that may wait for another member is waited for
+PARKED_S = 0.5
+#: Sessions in which the core departs from Kafka, and why.
+EXPLAINED: dict[str, str] = {}
+
+
+class ConversionWire(ConsumerWire):
+    """One session's group on a broker. A request of the classic protocol may wait, so each has its own connection."""
+
+    def __init__(self, address: Address, prefix: str) -> None:
+        super().__init__(address, prefix)
+        self.address = address
+        self.offer = Offer()
+        self.waiting: dict[int, tuple[Connection, Asked]] = {}
+        self.selector = selectors.DefaultSelector()
+
+    @property
+    def visit(self) -> ConversionWire:
+        """The names of groups and topics on the broker."""
+        return self
+
+    def name(self, group_id: str) -> str:
+        return self.named(group_id)
+
+    def topic(self, name: str) -> str:
+        return name
+
+    topic_shown = topic
+
+    def shown(self, message: str | None) -> str | None:
+        return None if message is None else message.replace(self.prefix, "")
+
+    def submit(self, now_ms: int, ticket: int, request: Request, entropy: int) -> list[Effect]:
+        if request.api not in CLASSIC:
+            return [*super().submit(now_ms, ticket, request, entropy), *self.collect()]
+        connection = Connection(self.address, request.fields.get("client_id", "c"), self.limits, deque(maxlen=100))
+        api, version, values = REQUESTS[request.api](self, request.fields)  # type: ignore[arg-type]
+        connection.send(apis()[api.name], version, values)
+        self.waiting[ticket] = (connection, Asked(ticket, request, api, version))
+        self.selector.register(connection.socket, selectors.EVENT_READ, ticket)
+        return self.collect()
+
+    def collect(self) -> list[Effect]:
+        """The answers that come before everything is answered, or within a moment."""
+        effects: list[Effect] = []
+        until = time.monotonic() + PARKED_S
+        while self.waiting and time.monotonic() < until:
+            for key, _ in self.selector.select(self.limits.left_s(until)):
+                connection, asked = self.waiting[key.data]
+                frame = connection.receive()
+                if frame is None:
+                    continue
+                del self.waiting[key.data]
+                self.selector.unregister(connection.socket)
+                fields = ANSWERS[asked.request.api](self, asked, connection.read(frame))  # type: ignore[arg-type]
+                if fields.get("protocol_type") == ABSENT:  # an older version leaves out what was offered
+                    fields |= {"protocol_type": self.offer.protocol_type, "protocol_name": self.offer.names[0]}
+                effects.append(Answer(asked.ticket, asked.request.api, fields))
+                connection.close()
+        return effects
+
+    def advance(self, now_ms: int) -> list[Effect]:
+        super().advance(now_ms)
+        return self.collect()
+
+    def close(self) -> None:
+        for connection, _ in self.waiting.values():
+            connection.close()
+        self.selector.close()
+        super().close()
+
+
+class ConversionCore(ConsumerCoreSubject):
+    """The core, whose timers fire right after a request, as those of a broker do."""
+
+    def submit(self, now_ms: int, ticket: int, request: Request, entropy: int) -> list[Effect]:
+        return [*super().submit(now_ms, ticket, request, entropy), *self.advance(now_ms)]
+
+
+def on_the_core(conversion: Conversion) -> Evidence:
+    """What the core answers."""
+    own = {name: value for name, value in OWN_SETTINGS.items() if name.startswith("group.")}
+    subject = ConversionCore(own | {POLICY: conversion.policy})
+    return played(Session(conversion.name, conversion.steps), subject, at_once=True, any_ids=True)
+
+
+def record() -> Recording:
+    """What brokers answer, one per policy."""
+    rows = {}
+    for policy in POLICIES:
+        own = [Session(each.name, each.steps) for each in conversions() if each.policy == policy]
+        with SYSTEMS[SYSTEM].start(OWN_SETTINGS | {POLICY: policy}) as text:
+            host, _, port = text.rpartition(":")
+            address, run = (host, int(port)), uuid.uuid4().hex[:8]
+            set_up(address, run, own)
+            for number, session in enumerate(own):
+                subject = ConversionWire(address, f"{run}-{number}-")
+                try:
+                    rows[session.name] = played(session, subject, at_once=False, any_ids=True)
+                finally:
+                    subject.close()
+    return Recording("kafka", "4.4.0", "", rows)
+
+
+def recorded() -> Recording:
+    """The recording in the tree."""
+    return load(RECORDING.read_text(encoding="utf-8"))
+
+
+def differences(conversion: Conversion, theirs: Evidence) -> list[str]:
+    """Where the core answers otherwise, as lines; a departure is none."""
+    if conversion.name in EXPLAINED:
+        return []
+    return differing(conversion.name, in_order(on_the_core(conversion)), in_order(theirs))
+
+
+def in_order(evidence: Evidence) -> Evidence:
+    """Answers on several connections come in any order within a step."""
+    return [Said(each.step, tuple(sorted(each.answers))) for each in evidence]
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 1 if something differs."""
+    if arguments[:1] == ["record"]:
+        RECORDING.write_text(dump(record()), encoding="utf-8")
+    rows = recorded().rows
+    found = [line for each in conversions() for line in differences(each, rows.get(each.name, []))]
+    print("\n".join(found))
+    print(f"{len(list(conversions()))} sessions, {sum(not line.startswith(' ') for line in found)} differ")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
