@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.java import ROOT
+from harness.builds import ROOT
+from rota.security import client_config
 
 from .family import Family
 
@@ -34,12 +35,16 @@ class ClientError(AssertionError):
 class Client:
     """A client of one family. Times are milliseconds of CLOCK_MONOTONIC."""
 
-    def __init__(self, family: Family, name: str, bootstrap: str, log: Path) -> None:
+    def __init__(
+        self, family: Family, name: str, bootstrap: str, log: Path, security: dict[str, Any] | None = None
+    ) -> None:
         self.family = family
         self.name = name
         self.log = log
         self.events: list[dict[str, Any]] = []
         self._bootstrap = bootstrap
+        self._security = security or {}
+        self._properties = client_config("java", bootstrap, **self._security)
         self._replies: queue.Queue[dict[str, Any]] = queue.Queue()
         self._requests = 0
         with log.open("w") as stderr:
@@ -74,7 +79,8 @@ class Client:
     def send(self, asked: str, **arguments: Any) -> None:
         """Asks without waiting for the reply (`reply`)."""
         self._requests += 1
-        request = {"id": self._requests, "do": asked, "bootstrap": self._bootstrap, "client_id": self.name, **arguments}
+        request = {"id": self._requests, "do": asked, "bootstrap": self._bootstrap, "client_id": self.name}
+        request |= {"security": self._security, "properties": self._properties} | arguments
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
@@ -104,7 +110,7 @@ class Client:
         return [event for event in list(self.events) if event["event"] == kind and event["at_ms"] >= since_ms]
 
     def callbacks(self, since_ms: float = 0) -> list[tuple[str, Owned]]:
-        """What the rebalance callbacks were told, in order; calls about no partitions at all are left out."""
+        """The calls of the rebalance callbacks, in order; calls without partitions are left out."""
         told = [(e["name"], frozenset((t, p) for t, p in e["partitions"])) for e in self.of_kind("callback", since_ms)]
         return [(name, partitions) for name, partitions in told if partitions]
 

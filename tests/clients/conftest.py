@@ -12,13 +12,21 @@ import pytest
 
 from tests.journaled import journaled
 
+from .family import need
 from .matrix import Result, table
 from .scene import Scene
 
 if TYPE_CHECKING:
     import rota
 
-SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.assignment.interval.ms": "0",
+}
 CELL = "clients-matrix"
 """The user property that says where in the table a test belongs: (scenario, client)."""
 
@@ -97,9 +105,7 @@ def _applicable(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("only_on_rota") and existing_broker(request.config) is not None:
         pytest.skip("about what rota refuses; the broker that was named may support it")
     if "family" in request.fixturenames:
-        missing = request.getfixturevalue("family").missing()
-        if missing is not None:
-            pytest.skip(missing)
+        need(request.getfixturevalue("family"))
 
 
 @pytest.fixture

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.java import built
+import pytest
+
+from harness import go, java
 
 HERE = Path(__file__).resolve().parent
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -37,19 +39,25 @@ class Family:
     knows_group_max_size: bool = True
     """Whether it has a name for GROUP_MAX_SIZE_REACHED."""
     has_consumer_protocol: bool = False
-    """Whether it can be told `group.protocol=consumer`."""
+    """Whether it supports `group.protocol=consumer`."""
     poll_ms: int = 50
     """How long one poll may block; requests to a member wait as long."""
     poll_through_change_ms: int = 50
     """The same, where the topics change under a member that gets no more requests."""
+    tools: tuple[str, ...] = ()
+    """Programs without which this family cannot run."""
     codec_modules: tuple[tuple[str, str], ...] = ()
     """Codecs that need another module to be installed."""
 
     def missing(self) -> str | None:
         """Why this family cannot run here, or None."""
-        if self.name == "java":
-            absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
-            return f"the Java client needs {' and '.join(absent)} on the path" if absent else None
+        absent = [tool for tool in self.tools if shutil.which(tool) is None]
+        if absent:
+            return f"the client {self.name} needs {' and '.join(absent)} on the path"
+        try:
+            self.command()
+        except go.UnreachableError as unreachable:
+            return str(unreachable)
         return None
 
     def missing_codec(self, codec: str) -> str | None:
@@ -60,12 +68,20 @@ class Family:
         return f"{self.name} needs the module {module} for {codec}"
 
 
+def need(*families: Family) -> None:
+    """Skip the test that runs if one of these cannot run here."""
+    for family in families:
+        missing = family.missing()
+        if missing is not None:
+            pytest.skip(missing)
+
+
 def _python(program: str) -> Callable[[], list[str]]:
     return lambda: [sys.executable, "-m", f"tests.clients.programs.{program}"]
 
 
 def _java() -> list[str]:
-    jars = built(HERE / "java", "clients-java")
+    jars = java.built(HERE / "java", "clients-java")
     level = "debug" if os.environ.get("ROTA_TEST_DEBUG", "") not in ("", "0") else "warn"
     return [
         "java",
@@ -106,9 +122,23 @@ AIOKAFKA = Family(
     tells_state_in_lists=False,
     codec_modules=(("snappy", "cramjam"), ("lz4", "cramjam"), ("zstd", "cramjam")),
 )
-JAVA = Family("java", _java, ("range", "roundrobin", "cooperative-sticky"), has_consumer_protocol=True)
+JAVA = Family(
+    "java",
+    _java,
+    ("range", "roundrobin", "cooperative-sticky"),
+    has_consumer_protocol=True,
+    tools=("java", "mvn"),
+)
+# Only in the tests of the newer protocol: it is a third implementation of it.
+FRANZ_GO = Family(
+    "franz-go",
+    lambda: [str(go.built(HERE / "go", "clients-go"))],
+    ("range", "roundrobin", "cooperative-sticky"),
+    has_consumer_protocol=True,
+    tools=("go",),
+)
 # The member's side of rota itself: it joins groups, but is no consumer, and so is only in the tests that ask for it.
-ROTA = Family("rota", _python("with_rota"), ("range", "roundrobin", "cooperative-sticky"))
+ROTA = Family("rota", _python("with_rota"), ("range", "roundrobin", "cooperative-sticky"), has_consumer_protocol=True)
 
 FAMILIES = (LIBRDKAFKA, KAFKA_PYTHON, AIOKAFKA, JAVA)
 EVERY_ASSIGNOR = tuple((family, assignor) for family in FAMILIES for assignor in family.assignors)

@@ -7,13 +7,18 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import ConsumerGroupType
 from confluent_kafka.admin import (
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     NewPartitions,
     NewTopic,
 )
 
 import rota
+from rota.security import client_config
 
 from .client import Client, Owned
 from .eventually import eventually
@@ -29,15 +34,18 @@ ADMIN_TIMEOUT_S = 15
 class Scene:
     """Starts clients and waits for what they should come to own."""
 
-    def __init__(self, bootstrap: str, logs: Path, server: rota.Server | None = None) -> None:
+    def __init__(
+        self, bootstrap: str, logs: Path, server: rota.Server | None = None, security: dict[str, Any] | None = None
+    ) -> None:
         self.bootstrap = bootstrap
         self._server = server
+        self._security = security or {}
         self.name = f"t{uuid.uuid4().hex[:12]}"
         self.group = f"g-{self.name}"
         self.clients: list[Client] = []
         self._logs = logs
         self._names = (f"c{i}" for i in itertools.count(1))
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._admin = AdminClient(client_config("librdkafka", bootstrap, **self._security))
 
     def close(self) -> None:
         for client in self.clients:
@@ -60,10 +68,27 @@ class Scene:
         """Raises the topic's number of partitions to `partitions`."""
         self._admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(ADMIN_TIMEOUT_S)
 
+    def delete(self, topic: str) -> None:
+        """Deletes the topic."""
+        self._admin.delete_topics([topic])[topic].result(ADMIN_TIMEOUT_S)
+
+    def configure(self, name: str, value: str) -> None:
+        """Sets a setting of the scene's group; only the newer protocol has some."""
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.GROUP, self.group, incremental_configs=[entry])
+        (changed,) = self._admin.incremental_alter_configs([resource]).values()
+        changed.result(ADMIN_TIMEOUT_S)
+
+    def type(self) -> ConsumerGroupType:
+        """The protocol of the scene's group."""
+        listed = self._admin.list_consumer_groups(request_timeout=ADMIN_TIMEOUT_S).result().valid
+        found: ConsumerGroupType = next(group.type for group in listed if group.group_id == self.group)
+        return found
+
     def client(self, family: Family) -> Client:
         """A client process that has not been asked for anything yet."""
         name = f"{family.name}-{next(self._names)}"
-        client = Client(family, name, self.bootstrap, self._logs / f"{name}.log")
+        client = Client(family, name, self.bootstrap, self._logs / f"{name}.log", self._security)
         self.clients.append(client)
         return client
 
@@ -110,6 +135,15 @@ class Scene:
             f"{members} own the {len(partitions)} partitions, each once",
             lambda: self.story(members),
         )
+
+    def callback_after(self, member: Client, before: int, members: list[Client]) -> tuple[str, Owned]:
+        """Waits for a callback of a member that had `before` of them, and returns it."""
+        return eventually(
+            lambda: member.callbacks()[before:],
+            SETTLE_WITHIN_S,
+            f"{member!r} has a callback",
+            lambda: self.story(members),
+        )[0]
 
     def generation(self) -> int | None:
         """The group's generation; None before the group exists, and on a broker that cannot be asked for it."""

@@ -1,4 +1,4 @@
-"""What the rebalance callbacks are told, and in which order, by eager and by cooperative assignors."""
+"""Calls of the rebalance callbacks and their order, with eager and with cooperative assignors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def cases(some: list[tuple[Family, str]]) -> pytest.MarkDecorator:
 
 
 def first_time(member: Client, callback: str) -> float:
-    """When (ms) the member's callback was first told of partitions."""
+    """When (ms) the member's callback was first called with partitions."""
     return min(float(e["at_ms"]) for e in member.of_kind("callback") if e["name"] == callback and e["partitions"])
 
 

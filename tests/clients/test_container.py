@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -20,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from tests.journaled import check_directory
 
 from .eventually import eventually
+from .forwarding import Forwarding
 
 WITHIN_S = 30
 PORT = 9092
@@ -68,40 +66,6 @@ def serving(inside: str, journal: Path, *more: str) -> Iterator[None]:
     check_directory(journal)
 
 
-@dataclass
-class Mapping:
-    """A port of this machine that leads to the server, as `docker run -p` makes one."""
-
-    listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0)))
-    connections: list[socket.socket] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    @property
-    def address(self) -> str:
-        """Of the port."""
-        return f"127.0.0.1:{self.listener.getsockname()[1]}"
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # until it is closed
-            while True:
-                client, _ = self.listener.accept()
-                server = socket.create_connection((INSIDE, PORT), WITHIN_S)
-                server.settimeout(None)
-                self.connections.append(client)
-                for pair in ((client, server), (server, client)):
-                    threading.Thread(target=pump, args=pair, daemon=True).start()
-
-
-def pump(source: socket.socket, sink: socket.socket) -> None:
-    """What one says to the other, until it ends."""
-    with contextlib.suppress(OSError):
-        while data := source.recv(65_536):
-            sink.sendall(data)
-        sink.shutdown(socket.SHUT_WR)
-
-
 def told(bootstrap: str) -> list[str]:
     """Where clients are sent to."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
@@ -136,9 +100,10 @@ def test_clients_outside_reach_a_server_in_a_network_of_its_own_without_any_sett
 
 @pytest.mark.clients
 def test_clients_behind_a_mapped_port_are_sent_through_it_if_that_is_advertised(tmp_path: Path) -> None:
-    mapping = Mapping()
-    with namespace() as inside, serving(inside, tmp_path, "--advertise", mapping.address), mapping.listener:
-        assert told(mapping.address) == [mapping.address]
-        before = len(mapping.connections)
-        assert work(mapping.address, "mapped") == 1
-        assert len(mapping.connections) >= before + 4, "each client once as bootstrap and once as node 1"
+    mapped = contextlib.closing(Forwarding())
+    with mapped as port, namespace() as inside, serving(inside, tmp_path, "--advertise", port.address):
+        port.serve((INSIDE, PORT))
+        assert told(port.address) == [port.address]
+        before = port.accepted
+        assert work(port.address, "mapped") == 1
+        assert port.accepted >= before + 4, "each client once as bootstrap and once as node 1"

@@ -17,12 +17,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 import rota
 from harness.brokers import KAFKA
 
+from .eventually import eventually
+
 TOOLS = {
+    "configs": "kafka.admin.ConfigCommand",
     "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
@@ -198,3 +201,35 @@ def test_a_group_with_members_is_neither_reset_nor_deleted(tools: Tools) -> None
             assert "NonEmptyGroup" in deleted or "not empty" in deleted
         finally:
             busy.terminate()
+
+
+def test_the_settings_of_a_group_are_changed_described_and_removed(tools: Tools) -> None:
+    group = ["--entity-type", "groups", "--entity-name", "readers"]
+    name = "consumer.session.timeout.ms"
+    tools("configs", "--alter", *group, "--add-config", f"{name}=50000")
+    assert f"{name}=50000 sensitive=false synonyms={{DYNAMIC_GROUP_CONFIG:" in tools("configs", "--describe", *group)
+    complaint = tools.complaint("configs", "--alter", *group, "--add-config", f"{name}=1")
+    assert "InvalidConfigurationException" in complaint, complaint
+    tools("configs", "--alter", *group, "--delete-config", name)
+    assert name not in tools("configs", "--describe", *group)
+
+
+def test_a_group_of_the_newer_protocol_is_listed_and_described(tools: Tools) -> None:
+    config = {"bootstrap.servers": tools.server, "group.id": "newer", "group.protocol": "consumer"}
+    member = Consumer(config)
+    member.subscribe(["news"])
+
+    def has_its_partition() -> bool:
+        member.poll(0.05)
+        return bool(member.assignment())
+
+    eventually(has_its_partition, WITHIN_S, "the member has its partition")
+    try:
+        assert re.search(r"^newer +Consumer", tools("groups", "--list", "--type"), re.M)
+        assert re.search(
+            r"^newer .* uniform +Stable +1", tools("groups", "--describe", "--group", "newer", "--state"), re.M
+        )
+        told = tools("groups", "--describe", "--group", "newer", "--members", "--verbose")
+        assert re.search(r"^newer .* 1 +\d+ +news:0 ", told, re.M), told
+    finally:
+        member.close()

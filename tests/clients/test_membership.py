@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from .eventually import eventually
 from .family import EVERY_ASSIGNOR, Family
 from .scene import HEARTBEAT_INTERVAL_MS, SETTLE_WITHIN_S, Scene, partitions_of
 
@@ -77,11 +76,6 @@ def test_a_member_that_missed_its_session_is_told_so_and_joins_again(
     frozen.thaw()
 
     expected = "lost" if family.tells_lost else "revoked"
-    first = eventually(
-        lambda: frozen.callbacks()[told_before:],
-        SETTLE_WITHIN_S,
-        f"{frozen!r} is told that it lost its partitions",
-        lambda: scene.story([steady, frozen]),
-    )[0]
+    first = scene.callback_after(frozen, told_before, [steady, frozen])
     assert first == (expected, had), frozen.story()
     scene.settles([steady, frozen], partitions_of(topic, 4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .family import AIOKAFKA, JAVA, KAFKA_PYTHON, LIBRDKAFKA, ROTA, Family
+from .family import AIOKAFKA, JAVA, KAFKA_PYTHON, LIBRDKAFKA, ROTA, Family, need
 from .scene import Scene, partitions_of
 
 # The first member leads: its assignor computes everybody's shares.
@@ -30,9 +30,7 @@ MIXES: dict[str, tuple[str, tuple[Family, ...]]] = {
 )
 def test_families_share_one_group(scene: Scene, mix: str) -> None:
     assignor, families = MIXES[mix]
-    for family in families:
-        if (missing := family.missing()) is not None:
-            pytest.skip(missing)
+    need(*families)
     topic = scene.topic(6)
     members = []
     for family in families:

@@ -121,7 +121,7 @@ class Load:
         assert offsets == self.acknowledged
 
 
-@pytest.mark.scenario("30 hand-over between nodes under load")
+@pytest.mark.scenario("30 handover between nodes under load")
 @every_family
 def test_consumers_go_on_while_their_coordinator_moves(
     three: rota.Server, spread: Scene, family: Family, record_property: Callable[[str, object], None]
@@ -146,7 +146,7 @@ def test_consumers_go_on_while_their_coordinator_moves(
     record_property("counts", f"{MOVES} moves, {load.commits} commits, {len(load.refusals)} refused")
 
 
-@pytest.mark.scenario("31 hand-over while members come and leave")
+@pytest.mark.scenario("31 handover while members come and leave")
 @every_family
 def test_a_group_settles_whose_coordinator_moves_while_members_come_and_leave(
     three: rota.Server, spread: Scene, family: Family

@@ -1,4 +1,4 @@
-"""Static members: restarts that nobody notices, two processes with one instance id (docs/protocol.md §9); and a group
+"""Static members: restarts without a rebalance, two processes with one instance id (docs/protocol.md §9); and a group
 that is full (§4.4).
 """
 
@@ -14,7 +14,7 @@ from .eventually import eventually
 from .family import FAMILIES, Family
 from .scene import SETTLE_WITHIN_S, Scene, partitions_of
 
-# Far longer than a new process takes to start, also on a busy machine: nobody's session ends in these tests.
+# Far longer than a new process takes to start, also on a busy machine: no session expires in these tests.
 SESSION_TIMEOUT_MS = 60_000
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -80,7 +80,7 @@ def test_five_static_members_are_restarted_one_by_one_with_no_rebalance_at_all(s
     scene.settles(members, partitions_of(topic, 5))
     assert scene.generation() == generation
     assert [member.owned for member in members] == shares
-    # Each process was assigned its share once, when it came, and was told of nothing since.
+    # Each process was assigned its share once, when it came, and got no callback since.
     for member, share in zip(members, shares, strict=True):
         assert member.callbacks() == [("assigned", share)], scene.story(members)
 
@@ -153,7 +153,7 @@ def test_the_member_too_many_is_told_so_and_the_others_go_on(
     eventually(
         lambda: [error for error in [reply.get("error"), *refused.of_kind("error")] if is_about_size(family, error)],
         SETTLE_WITHIN_S,
-        f"{refused!r} is told that the group is full",
+        f"{refused!r} learns that the group is full",
         refused.story,
     )
     assert refused.owned == frozenset()

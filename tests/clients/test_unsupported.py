@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from .client import Client
@@ -41,9 +43,11 @@ def test_a_transactional_producer_is_refused_by_name(scene: Scene, family: Famil
 
 
 @pytest.mark.scenario("17 consumer protocol refused")
-@pytest.mark.only_on_rota
 @pytest.mark.parametrize("family", WITH_CONSUMER_PROTOCOL, ids=lambda family: family.name)
-def test_a_consumer_of_the_newer_protocol_is_refused_by_name(scene: Scene, family: Family) -> None:
+def test_a_consumer_of_the_newer_protocol_is_refused_by_name_where_that_is_switched_off(
+    scene_with: Callable[[dict[str, str]], Scene], family: Family
+) -> None:
+    scene = scene_with({"group.coordinator.rebalance.protocols": "classic"})
     topic = scene.topic(1)
     client = scene.client(family)
     scene.send_consume(client, [topic], group_protocol="consumer")

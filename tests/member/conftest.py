@@ -1,4 +1,4 @@
-"""A broker, and what members are told while somebody listens."""
+"""A broker, and the events of members while a test listens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ import rota
 from rota.aio import Change, GroupMember
 from tests.journaled import journaled
 
-SETTINGS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1_000}
+# With the newer protocol the broker decides times. Another broker needs the same settings.
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 1_000,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.heartbeat.interval.ms": 300,
+    "group.consumer.min.session.timeout.ms": 1_000,
+    "group.consumer.session.timeout.ms": 6_000,
+    "group.consumer.assignment.interval.ms": 0,
+}
 NAMES = itertools.count()
 WITHIN_S = 30.0
 
@@ -35,7 +44,7 @@ def group() -> str:
 
 
 class Listener:
-    """An application that does at once what it is told, and remembers it."""
+    """An application that handles every effect at once, and records it."""
 
     def __init__(self, member: GroupMember) -> None:
         self.member = member

@@ -27,6 +27,14 @@ QUICK: dict[str, Any] = {
     "max_poll_interval_ms": 5_000,
 }
 
+# The broker decides the session and the heartbeats.
+NEWER: dict[str, Any] = {
+    "group_protocol": "consumer",
+    "retry_backoff_ms": 10,
+    "request_timeout_ms": 500,
+    "max_poll_interval_ms": 5_000,
+}
+
 # Each of some hundred brokers has a journal, of few files.
 ONE_PARTITION: dict[str, Any] = SETTINGS | {"offsets.topic.num.partitions": 1}
 
@@ -42,7 +50,7 @@ class BadBroker:
         self.spoil = spoil
         self.possible = violations
         self.violations: set[str] = set()
-        """What members did that must not be, because they were told so; no other than was named."""
+        """The wrong actions of members that a broker's answers caused; only those that were named."""
         self.connections = 0
         self.passed = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -107,21 +115,24 @@ class BadBroker:
         assert self.violations <= self.possible, "\n".join(map(str, found))
 
 
-async def get_in(address: str, group: str) -> None:
-    async with GroupMember(address, group, [group], **QUICK) as member:
+async def get_in(address: str, group: str, settings: dict[str, Any] = QUICK) -> None:
+    async with GroupMember(address, group, [group], **settings) as member:
         await settled(Listener(member), partitions=2)
 
 
-async def test_a_broker_that_cuts_at_every_byte_does_not_keep_a_member_out(group: str) -> None:
+@pytest.mark.parametrize(("settings", "step"), [(QUICK, 1), (NEWER, 4)], ids=["classic", "consumer"])
+async def test_a_broker_that_cuts_at_every_byte_does_not_keep_a_member_out(
+    group: str, settings: dict[str, Any], step: int
+) -> None:
     good = BadBroker(lambda _, __, data: data)
     async with good.before(group) as address:
-        await get_in(address, group)
+        await get_in(address, group, settings)
     assert good.passed > 100, "there is something to cut"
 
     async def cut(at: int) -> int:
         bad = BadBroker(lambda number, passed, data: data if number > 1 or passed + len(data) <= at else None)
         async with bad.before(group) as address:
-            await get_in(address, group)
+            await get_in(address, group, settings)
         return bad.connections
 
     limit = asyncio.Semaphore(16)
@@ -130,7 +141,7 @@ async def test_a_broker_that_cuts_at_every_byte_does_not_keep_a_member_out(group
         async with limit:
             return await cut(at)
 
-    connections = await asyncio.gather(*(one(at) for at in range(good.passed)))
+    connections = await asyncio.gather(*(one(at) for at in range(0, good.passed, step)))
     # Beyond the end of the shorter of the two connections only the longer one is cut, beyond that none.
     assert sum(count > 2 for count in connections) > len(connections) * 0.75
 
@@ -148,21 +159,24 @@ def flipped(at: int) -> Spoil:
     return spoil
 
 
-async def test_a_broker_that_says_one_byte_wrong_does_not_make_a_member_hang(group: str) -> None:
+@pytest.mark.parametrize(("settings", "step"), [(QUICK, 3), (NEWER, 4)], ids=["classic", "consumer"])
+async def test_a_broker_that_says_one_byte_wrong_does_not_make_a_member_hang(
+    group: str, settings: dict[str, Any], step: int
+) -> None:
     """The wrong byte may say anything, a refusal, another coordinator, another topic: whatever it is, the member is in
     a group again soon, or says what is wrong."""
     good = BadBroker(lambda _, __, data: data)
     async with good.before(group) as address:
-        await get_in(address, group)
+        await get_in(address, group, settings)
     limit = asyncio.Semaphore(16)
-    # The topic to which a member subscribes may be another one in what its leader is told.
-    bad = {at: BadBroker(flipped(at), frozenset({"not subscribed"})) for at in range(0, good.passed, 3)}
+    # The topic to which a member subscribes may be another one in the leader's metadata.
+    bad = {at: BadBroker(flipped(at), frozenset({"not subscribed"})) for at in range(0, good.passed, step)}
 
     async def one(at: int) -> str:
         async with (
             limit,
             bad[at].before(group) as address,
-            GroupMember(address, group, [group], **QUICK) as member,
+            GroupMember(address, group, [group], **settings) as member,
         ):
             listener = Listener(member)
             try:
@@ -175,6 +189,10 @@ async def test_a_broker_that_says_one_byte_wrong_does_not_make_a_member_hang(gro
 
     hung = await asyncio.gather(*map(one, bad))
     assert not [each for each in hung if each]
+    if settings is NEWER:
+        # No leader reads the broker's topics.
+        assert not any(broker.violations for broker in bad.values())
+        return
     misled = [at for at, broker in bad.items() if broker.violations]
     assert misled, "the audit sees the assignments of such a leader"
     assert misled[-1] - misled[0] < len(group), "only a byte in the name of the topic leads to them"

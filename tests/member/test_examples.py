@@ -33,12 +33,14 @@ class Terminal:
         )
         self._queue: Queue[str] = Queue()
         self.lines: list[str] = []
-        Thread(target=self._read, daemon=True).start()
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._queue.put(line)
+        with self.process.stdout as printed:
+            for line in printed:
+                self._queue.put(line)
 
     def until(self, condition: Callable[[list[str]], bool]) -> None:
         """Wait until what it has printed is as wanted."""
@@ -53,6 +55,11 @@ class Terminal:
         """Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
         self.process.wait(WITHIN_S)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
 
 
 @pytest.fixture
@@ -74,8 +81,7 @@ def start(server: rota.Server, tmp_path: Path) -> Iterator[Callable[[str], Termi
 
     yield start_one
     for terminal in terminals:
-        terminal.process.kill()
-        terminal.process.wait()
+        terminal.close()
 
 
 def holds(count: int, word: str) -> Callable[[list[str]], bool]:

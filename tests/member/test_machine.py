@@ -110,7 +110,7 @@ def test_a_close_waits_for_the_application_without_being_woken_in_vain() -> None
         member.advance(deadline)
         deadlines.append(deadline)
         assert len(deadlines) < 1_000, deadlines[-3:]
-    assert member.done(0) == [Revoke([("t", 0), ("t", 1)])], "it is told so as soon as it has dealt with its assignment"
+    assert member.done(0) == [Revoke([("t", 0), ("t", 1)])], "it is revoked as soon as the assignment has been handled"
 
 
 def test_an_unknown_error_of_a_join_is_raised_with_the_brokers_code() -> None:
@@ -144,7 +144,7 @@ def test_fields_that_are_no_answer_are_refused_and_change_nothing(fields: dict[s
         ({"session_timeout_ms": 0}, "session_timeout_ms is 0: give 1 to 2147483647"),
         ({"strategies": []}, "give at least one"),
         ({"strategies": ["uniform"]}, "runs in servers"),
-        ({"strategies": ["fair"]}, 'no strategy is called "fair": there are range, roundrobin, sticky'),
+        ({"strategies": ["fair"]}, 'unknown strategy "fair": choose from range, roundrobin, sticky'),
         ({"strategies": ["range", "range"]}, "there twice"),
         ({"strategies": ["range", ("mine", True)]}, "no rebalance could follow both"),
         ({"instance_id": ""}, "leave it out for a dynamic member"),

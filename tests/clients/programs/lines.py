@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
+from rota.security import Certificate, Login, client_config
+
 Request = dict[str, Any]
 Offsets = list[tuple[str, int, int]]
 
@@ -49,6 +51,16 @@ class FailedError(Exception):
     def __init__(self, name: str, code: int, fatal: bool, text: str) -> None:
         super().__init__(text)
         self.told = {"name": name, "code": code, "fatal": fatal, "text": text}
+
+
+def protected(family: str, request: Request) -> dict[str, Any]:
+    """The broker's addresses and the security of a request, as a client of this family has them."""
+    security = dict(request.get("security") or {})
+    if security.get("client") is not None:
+        security["client"] = Certificate(*security["client"])
+    if security.get("login") is not None:
+        security["login"] = Login(*security["login"])
+    return client_config(family, request["bootstrap"], **security)
 
 
 _writing = threading.Lock()

@@ -19,7 +19,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.errors import KafkaError, for_code
 
-from .lines import FailedError, Offsets, Ownership, Partition, Request, callback, event, serve
+from .lines import FailedError, Offsets, Ownership, Partition, Request, callback, event, protected, serve
 
 Result = TypeVar("Result")
 
@@ -34,7 +34,7 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 def config(request: Request) -> dict[str, Any]:
-    return {"bootstrap_servers": request["bootstrap"], "client_id": request.get("client_id", "aiokafka-tools")}
+    return protected("aiokafka", request) | {"client_id": request.get("client_id", "aiokafka-tools")}
 
 
 def explain(thrown: Exception) -> FailedError:

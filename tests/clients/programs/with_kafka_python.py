@@ -15,7 +15,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from .lines import FailedError, Offsets, Ownership, Partition, Request, callback, event, serve
+from .lines import FailedError, Offsets, Ownership, Partition, Request, callback, event, protected, serve
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -26,7 +26,7 @@ RESULT_TIMEOUT_S = 10
 
 
 def config(request: Request) -> dict[str, Any]:
-    return {"bootstrap_servers": request["bootstrap"], "client_id": request.get("client_id", "kafka-python-tools")}
+    return protected("kafka-python", request) | {"client_id": request.get("client_id", "kafka-python-tools")}
 
 
 def explain(thrown: Exception) -> FailedError:

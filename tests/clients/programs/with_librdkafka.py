@@ -16,13 +16,13 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from .lines import DEBUG, FailedError, Offsets, Ownership, Request, callback, event, serve
+from .lines import DEBUG, FailedError, Offsets, Ownership, Request, callback, event, protected, serve
 
 ADMIN_TIMEOUT_S = 10
 
 
 def config(request: Request) -> dict[str, Any]:
-    settings = {"bootstrap.servers": request["bootstrap"], "client.id": request.get("client_id", "librdkafka-tools")}
+    settings = protected("librdkafka", request) | {"client.id": request.get("client_id", "librdkafka-tools")}
     return settings | ({"debug": "cgrp,protocol"} if DEBUG else {})
 
 

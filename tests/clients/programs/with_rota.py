@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 from rota import MemberError
 from rota.aio import Change, GroupMember
@@ -28,6 +29,18 @@ def explain(thrown: Exception) -> FailedError:
     return FailedError(type(thrown).__name__, -1, True, str(thrown))
 
 
+def settings(request: Request) -> dict[str, Any]:
+    """The settings of the request's protocol. The broker decides those of the newer one."""
+    if request["group_protocol"] == "consumer":
+        return {"group_protocol": "consumer"}
+    return {
+        "strategies": [request["assignor"]],
+        "session_timeout_ms": request["session_timeout_ms"],
+        "heartbeat_interval_ms": request["heartbeat_interval_ms"],
+        "metadata_max_age_ms": request["metadata_max_age_ms"],
+    }
+
+
 class Member:
     def __init__(self, request: Request) -> None:
         self._ownership = Ownership()
@@ -35,13 +48,11 @@ class Member:
         self._member = GroupMember(
             request["bootstrap"],
             request["group"],
-            request["topics"],
+            request["topics"] if request["pattern"] is None else None,
+            pattern=request["pattern"],
             client_id=request["client_id"],
             instance_id=request["instance_id"],
-            strategies=[request["assignor"]],
-            session_timeout_ms=request["session_timeout_ms"],
-            heartbeat_interval_ms=request["heartbeat_interval_ms"],
-            metadata_max_age_ms=request["metadata_max_age_ms"],
+            **settings(request),
         )
         LOOP.run_until_complete(self._member.start())
         self._changes: asyncio.Task[None] = LOOP.create_task(self._follow())

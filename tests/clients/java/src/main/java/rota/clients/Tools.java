@@ -37,6 +37,7 @@ final class Tools {
     private static Properties config(JsonNode request) {
         Properties config = new Properties();
         config.put("bootstrap.servers", request.get("bootstrap").asText());
+        request.path("properties").properties().forEach(one -> config.put(one.getKey(), one.getValue().asText()));
         config.put("client.id", request.path("client_id").asText("java-tools"));
         return config;
     }
