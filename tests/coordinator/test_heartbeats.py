@@ -22,7 +22,7 @@ def handles(driver: Driver, *member_ids: str) -> NDArray[np.uint64]:
 
 
 def generations(*numbers: int) -> NDArray[np.int32]:
-    """As `heartbeats` takes them."""
+    """Generations in the form that `heartbeats` takes."""
     return np.array(numbers, dtype=np.int32)
 
 
@@ -76,7 +76,7 @@ def test_slices_and_empty_arrays_are_arrays() -> None:
         (np.array([1]), generations(1), r"handles must be .* uint64 .*, not int64 of shape \(1,\)"),
         (np.zeros((1, 1), dtype=np.uint64), generations(1), r"not uint64 of shape \(1, 1\)"),
         (np.zeros(1, dtype=np.uint64), np.array([1]), "generations must be .* int32 .*, not int64"),
-        (np.zeros(2, dtype=np.uint64), generations(1), "have one length, not 2 and 1"),
+        (np.zeros(2, dtype=np.uint64), generations(1), "must have the same length, not 2 and 1"),
     ],
 )
 def test_other_arrays_are_refused_with_what_was_expected(bad_handles: Any, bad_generations: Any, message: str) -> None:

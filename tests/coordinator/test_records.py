@@ -62,7 +62,7 @@ def test_arbitrary_bytes_are_a_record_or_a_record_error(key: bytes, value: bytes
 
 
 def test_a_string_without_room_in_a_record_is_refused() -> None:
-    with pytest.raises(rota.RecordError, match="32768 bytes has no room"):
+    with pytest.raises(rota.RecordError, match="32768 bytes is too long for a record"):
         rota.protocol.GroupRecord("g" * 32_768, None).key_bytes()
-    with pytest.raises(rota.RecordError, match="has no room"):
+    with pytest.raises(rota.RecordError, match="40000 bytes is too long for a record"):
         rota.protocol.OffsetRecord("g", "t", 0, rota.protocol.OffsetValue(1, metadata="m" * 40_000)).value_bytes()

@@ -144,10 +144,10 @@ def test_a_later_rearm_moves_the_deadline_and_an_earlier_one_too() -> None:
 def test_an_id_and_every_other_number_may_be_asked_for() -> None:
     wheel = rota.coordinator.Wheel()
     armed = wheel.arm(5, "payload")
-    for stranger in (0, -1, armed + 1, 2**32, 2**64, -(2**70)):
-        assert wheel.deadline(stranger) is None
-        assert wheel.cancel(stranger) is None
-        assert not wheel.rearm(stranger, 5)
+    for unknown in (0, -1, armed + 1, 2**32, 2**64, -(2**70)):
+        assert wheel.deadline(unknown) is None
+        assert wheel.cancel(unknown) is None
+        assert not wheel.rearm(unknown, 5)
     assert wheel.deadline(armed) == 5
 
 

@@ -95,7 +95,7 @@ class WheelMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.armed())
     @rule()
     def follow_next_deadline(self) -> None:
-        """By its own word alone the wheel gets to its first deadline, and stops at no later time than that."""
+        """With `next_deadline` alone the wheel gets to its first deadline, and stops at no later time."""
         first_ms = self.model.next_deadline()
         assert first_ms is not None
         started_ms = self.model.now_ms

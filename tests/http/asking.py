@@ -45,12 +45,18 @@ def shown(server: rota.Server, path: str, kind: str, status: int = 200) -> Any:
     return value
 
 
-def until(holds: Callable[[], object], what: str) -> None:
+def until(holds: Callable[[], object], what: str, detail: Callable[[], str] | None = None) -> None:
     """Look until it holds, within a deadline."""
-    eventually(holds, WITHIN_S, what)
+    eventually(holds, WITHIN_S, what, detail)
 
 
-def consumer(server: rota.Server, client_id: str, group: str = GROUP, **settings: Any) -> Consumer:
+def consumer(
+    server: rota.Server,
+    client_id: str,
+    group: str = GROUP,
+    on_revoke: Callable[[Consumer, list[TopicPartition]], None] | None = None,
+    **settings: Any,
+) -> Consumer:
     """A consumer of topic `t` that has not polled yet."""
     made = Consumer(
         {
@@ -63,7 +69,10 @@ def consumer(server: rota.Server, client_id: str, group: str = GROUP, **settings
             **settings,
         }
     )
-    made.subscribe(["t"])
+    if on_revoke is None:
+        made.subscribe(["t"])
+    else:
+        made.subscribe(["t"], on_revoke=on_revoke)
     return made
 
 
@@ -79,7 +88,12 @@ def settle(server: rota.Server, *consumers: Consumer, group: str = GROUP) -> Non
             return False
         return len(server.members(group)) == len(consumers)
 
-    until(is_settled, f"Stable with {len(consumers)} members")
+    def as_it_is() -> str:
+        held = [f"{one.memberid()} has {one.assignment()}" for one in consumers]
+        known = [f"{server.explain(group)}", f"{server.members(group)}"] if group in server.groups() else []
+        return "\n".join([*held, *known])
+
+    until(is_settled, f"Stable with {len(consumers)} members", as_it_is)
 
 
 def leave(server: rota.Server, *consumers: Consumer, group: str = GROUP) -> None:
@@ -91,7 +105,7 @@ def leave(server: rota.Server, *consumers: Consumer, group: str = GROUP) -> None
 
 
 def commit(server: rota.Server, group: str, *offsets: TopicPartition) -> None:
-    """Committed by nobody who joins: the group is Empty."""
+    """Committed from outside the group, which is Empty."""
     one = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": group, "log_level": 0})
     one.commit(offsets=list(offsets), asynchronous=False)
     one.close()
@@ -123,9 +137,11 @@ def held_up(
     clients: tuple[str, str, str] = ("consumer-7", "consumer-3", "consumer-1"),
 ) -> Iterator[tuple[str, str]]:
     """Of `clients` the first leaves, the second does not rejoin and the third waits. `beats`: the second heartbeats."""
-    seven, three, one = (consumer(server, client_id, group) for client_id in clients)
     # librdkafka rejoins without its application, unless that wants to be asked before.
-    three.subscribe(["t"], on_revoke=lambda *_: None)
+    asked = (None, lambda *_: None, None)
+    seven, three, one = (
+        consumer(server, client_id, group, on_revoke) for client_id, on_revoke in zip(clients, asked, strict=True)
+    )
     settle(server, seven, three, one, group=group)
     left, missing = seven.memberid(), three.memberid()
     with nullcontext() if beats else server.pause(missing, group):

@@ -1,7 +1,7 @@
 """Looks at the page in a headless Chromium: `make page`. Not a part of `make test`, which should not need a browser.
 
 A stuck group of real clients and its explanation; group names that are markup; 1,000 groups of 100 members while
-somebody scrolls. Screenshots go into the directory that is given. It fails with the first thing that does not hold.
+a user scrolls. Screenshots go into the directory that is given. It fails with the first thing that does not hold.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ LATER_MS = 100_000
 
 
 class Many:
-    """So many groups of 100 members, each of which owns one partition; every hundredth group waits for a member."""
+    """Groups of 100 members; each member owns one partition. Every hundredth group waits for a member."""
 
     def __init__(self, groups: int) -> None:
         self.ids = [f"group-{at:05}" for at in range(groups)]
@@ -52,7 +52,9 @@ class Many:
             for one in explained
         ]
 
-    def look(self, group_id: str) -> tuple[rota.Explanation, rota.coordinator.Projection, list[tuple[str, str]]] | None:
+    def inspect_group(
+        self, group_id: str
+    ) -> tuple[rota.Explanation, rota.coordinator.Projection, list[tuple[str, str]]] | None:
         if group_id not in self.ids:
             return None
         explained = self._explained(group_id)
@@ -97,5 +99,5 @@ class Many:
 
 
 def member_id(at: int) -> str:
-    """As Kafka makes them."""
+    """A member id in Kafka's form."""
     return f"client-{at}-{at:08x}-0000-4000-8000-000000000000"

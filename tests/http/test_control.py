@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -185,6 +186,8 @@ def test_the_log_is_held_failed_and_delayed(ask: Asking, member: str) -> None:
     ask("lose_append_answers", error="NOT_ENOUGH_REPLICAS")
     ask("delay_appends", ms=10)
     ask("delay_appends", ms=0)
+    ask("duplicate_appends", times=2)
+    ask("fence_appends")
 
 
 def test_partitions_move_between_nodes(ask: Asking) -> None:
@@ -193,6 +196,14 @@ def test_partitions_move_between_nodes(ask: Asking) -> None:
     ask("hold_loads")
     ask("move_partition", partition=place["partition"], node=3 - place["node"])
     assert ask("release_loads") == {"released": 1}
+    assert ask("partition_of", group=GROUP)["node"] == 3 - place["node"]
+
+
+def test_a_partition_moves_whose_log_is_slow_to_open(ask: Asking) -> None:
+    place = ask("partition_of", group=GROUP)
+    ask("hold_opens")
+    ask("move_partition", partition=place["partition"], node=3 - place["node"])
+    assert ask("release_opens") == {"released": 1}
     assert ask("partition_of", group=GROUP)["node"] == 3 - place["node"]
 
 
@@ -246,22 +257,22 @@ def test_what_does_not_exist_is_not_found(
 @pytest.mark.parametrize(
     ("name", "fields", "field", "expected"),
     [
-        ("advance", {}, "ms", "a whole number from 0 to 9007199254740992; it is required"),
+        ("advance", {}, "ms", "a whole number from 0 to 9007199254740992"),
         ("advance", {"ms": "1"}, "ms", "a whole number from 0 to 9007199254740992"),
         ("advance", {"ms": True}, "ms", "a whole number from 0 to 9007199254740992"),
         ("advance", {"ms": -1}, "ms", "a whole number from 0 to 9007199254740992"),
-        ("advance", {"ms": 1, "expire": "m"}, "expire", "a list of which each is a text"),
-        ("advance", {"ms": 1, "expire": [1]}, "expire", "a list of which each is a text"),
+        ("advance", {"ms": 1, "expire": "m"}, "expire", "a list of strings"),
+        ("advance", {"ms": 1, "expire": [1]}, "expire", "a list of strings"),
         ("advance", {"ms": 1, "expire": ["m"]}, "expire", None),
         ("advance", {"ms": 1, "millis": 1}, "millis", "only ms, expire"),
         ("reset", {"all": True}, "all", "no fields"),
-        ("expire", {"member": ""}, "member", "a text that is not empty"),
-        ("expire", {"member": "m", "group": 7}, "group", "a text that is not empty or null"),
-        ("wait_until_stable", {"group": "g", "members": -1}, "members", "a whole number from 0 to 2147483647 or null"),
+        ("expire", {"member": ""}, "member", "a non-empty string"),
+        ("expire", {"member": "m", "group": 7}, "group", "a non-empty string, or null"),
+        ("wait_until_stable", {"group": "g", "members": -1}, "members", "a whole number from 0 to 2147483647, or null"),
         ("inject_error", {"api": "Heartbeats", "error": "NOT_COORDINATOR"}, "api", None),
         ("inject_error", {"api": "Heartbeat", "error": "NOT_COORDINATER"}, "error", None),
-        ("messages", {"topic": "orders", "encoding": "latin-1"}, "encoding", "utf-8 or base64"),
-        ("messages", {}, "topic", "a text that is not empty; it is required"),
+        ("messages", {"topic": "orders", "encoding": "latin-1"}, "encoding", '"utf-8" or "base64"'),
+        ("messages", {}, "topic", "a non-empty string"),
     ],
 )
 def test_a_bad_value_is_named_with_what_was_expected(
@@ -270,6 +281,9 @@ def test_a_bad_value_is_named_with_what_was_expected(
     refused = ask(name, 400, **fields)
     assert (refused["error"], refused["field"]) == ("BadValue", field)
     assert refused["expected"] == expected or (expected is None and refused["expected"])
+    is_missing = refused["message"].startswith(f"{field} is missing: give {expected}")
+    assert is_missing == (field in {param.name for param in BY_NAME[name].params} - set(fields)), refused
+    assert "None" not in refused["message"]
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"1", b"\xff", b'"x"'])
@@ -289,6 +303,10 @@ def test_a_body_may_be_left_out_where_nothing_is_required(ask: Asking) -> None:
         ("POST", "/nothing", {}, 404, "NoSuchPath"),
         ("GET", "/control/reset", {}, 405, "WrongMethod"),
         ("POST", "/control/clock", {}, 405, "WrongMethod"),
+        ("DELETE", "/control/reset", {}, 405, "WrongMethod"),
+        ("PATCH", "/control/nothing", {}, 404, "NoSuchPath"),
+        ("DELETE", "/control/reset", {"Host": "evil.test"}, 421, "WrongHost"),
+        ("POST", "/control/reset", {"Transfer-Encoding": "chunked"}, 411, "LengthRequired"),
         ("POST", "/control/reset", {"Content-Length": "x"}, 411, "LengthRequired"),
         ("POST", "/control/reset", {"Content-Length": "99999999999"}, 413, "TooLarge"),
         ("POST", "/control/reset", {"Origin": "http://evil.test"}, 403, "CrossOrigin"),
@@ -303,6 +321,36 @@ def test_a_request_that_cannot_be_is_refused_by_name(
     assert (told, json.loads(body)["error"]) == (status, error)
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "allowed", "message"),
+    [
+        ("GET", "/control/expire", "POST", "takes POST, not GET: send a JSON object with member, group"),
+        ("GET", "/control/reset", "POST", "takes POST, not GET: it needs no body"),
+        ("POST", "/control/clock", "GET, HEAD", "takes GET, not POST: it has no fields"),
+        ("POST", "/control/messages", "GET, HEAD", "takes GET, not POST: give topic, encoding in the query"),
+        ("DELETE", "/control/expire", "POST", "takes POST, not DELETE: send a JSON object with member, group"),
+        ("PUT", "/groups", "GET, HEAD", "takes GET, not PUT: nothing can be changed here"),
+        ("POST", "/openapi.json", "GET, HEAD", "takes GET, not POST: nothing can be changed here"),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_one(ask: Asking, method: str, path: str, allowed: str, message: str) -> None:
+    status, headers, body = ask.raw(method, path)
+    assert (status, headers["Allow"], headers["Content-Type"]) == (405, allowed, "application/json")
+    assert json.loads(body) == {"error": "WrongMethod", "message": f"{path} {message}"}
+
+
+def test_head_has_the_status_of_get_and_no_body(ask: Asking) -> None:
+    assert [ask.raw("HEAD", f"/control/{name}")[::2] for name in ("clock", "reset")] == [(200, b""), (405, b"")]
+    assert ask.raw("HEAD", "/openapi.json")[::2] == (200, b"")
+
+
+def test_a_post_without_a_body_needs_no_length(ask: Asking) -> None:
+    host, _, port = ask.address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=WITHIN_S) as client:
+        client.sendall(b"POST /control/reset HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert client.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n"
+
+
 def test_a_token_is_required_of_every_request() -> None:
     with rota.Server() as server, closing(control.serve(server, token=TOKEN)) as listener:
         for headers in ({}, {"Authorization": "Bearer let me"}, {"Authorization": "Basic let me in"}):
@@ -310,7 +358,31 @@ def test_a_token_is_required_of_every_request() -> None:
             for method, path in ((GET, "/control/clock"), ("POST", "/control/reset"), (GET, "/groups")):
                 status, _, body = asking.raw(method, path, None, **headers)
                 assert (status, json.loads(body)["error"]) == (401, "Unauthorized")
+            status, _, body = asking.raw("DELETE", "/control/reset", None, **headers)
+            assert (status, json.loads(body)["error"]) == (401, "Unauthorized")
         assert Asking(listener, server, TOKEN)("clock")["now_ms"] is None
+
+
+@pytest.mark.parametrize(("token", "says"), [(None, "requires a token"), ("another", "refuses the token")])
+def test_the_python_client_says_how_to_give_a_token(token: str | None, says: str) -> None:
+    with (
+        rota.Server() as server,
+        closing(control.serve(server, token=TOKEN)) as listener,
+        pytest.raises(control.ControlError) as refused,
+    ):
+        control.Client(listener.address, token).clock()
+    assert (refused.value.name, refused.value.status) == ("Unauthorized", 401)
+    remedy = "give Client(address, token=...) the one of `rota serve --control-token`"
+    assert str(refused.value) == f"the server {says}: {remedy}"
+
+
+def test_the_python_client_tells_a_server_that_hangs_from_one_that_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        address = f"127.0.0.1:{hanging.getsockname()[1]}"
+        with pytest.raises(control.ControlError) as refused:
+            control.Client(address, timeout=0.05).clock()
+    assert refused.value.name == "TimedOut"
+    assert str(refused.value).startswith(f"{address} did not answer clock within 0.05 s: the server hangs")
 
 
 def test_other_machines_reach_it_only_with_a_token() -> None:

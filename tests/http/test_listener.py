@@ -106,9 +106,40 @@ def test_a_request_that_cannot_be_is_refused_by_name(server: rota.Server, path: 
     assert shown(server, path, "error", status)["error"] == name
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
-def test_nothing_can_be_changed(server: rota.Server, method: str) -> None:
-    assert ask(server, "/groups", method)[0] == 501
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "BREW"])
+@pytest.mark.parametrize("path", ["/groups", "/groups/orders", "/", "/metrics"])
+def test_nothing_can_be_changed(server: rota.Server, method: str, path: str) -> None:
+    status, headers, body = ask(server, path, method)
+    assert (status, headers["Allow"], headers["Content-Type"]) == (405, "GET, HEAD", "application/json")
+    message = f"{path} takes GET, not {method}: nothing can be changed here"
+    assert json.loads(body) == {"error": "WrongMethod", "message": message}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_control_is_said_to_be_at_another_address(server: rota.Server, method: str) -> None:
+    status, _, body = ask(server, "/control/expire", method)
+    assert (status, json.loads(body)["error"]) == (404, "NoSuchPath")
+    assert "the controls have an address of their own: that of `rota serve --control" in json.loads(body)["message"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "says"),
+    [
+        (b"\x00\x01\r\n\r\n", 400, "Bad request syntax"),
+        (b"GET / HTTP/9.9\r\n\r\n", 505, "Invalid HTTP version"),
+        (b"GET /" + b"x" * 65_536 + b" HTTP/1.1\r\n\r\n", 414, "Too Long"),
+    ],
+)
+def test_what_is_no_http_gets_an_error_in_json(server: rota.Server, request_: bytes, status: int, says: str) -> None:
+    assert server.http_address is not None
+    host, _, port = server.http_address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=WITHIN_S) as client:
+        client.sendall(request_)
+        head, _, body = client.makefile("rb").read().partition(b"\r\n\r\n")
+    # A request without a readable version gets the body alone.
+    told = json.loads(body or head)
+    assert (told["error"], says in told["message"]) == ("BadRequest", True), told
+    assert not body or head.split()[1] == str(status).encode()
 
 
 def test_head_has_the_headers_of_get_and_no_body(server: rota.Server) -> None:

@@ -57,8 +57,8 @@ def test_rebalances_phases_and_expiries_are_those_that_clients_brought_about(nod
         explained = server.explain(GROUP)
     assert begun >= {"MemberJoined", "MemberLeft"}
     assert value(during, "rota_rebalances_total", cause="MemberLeft") == 1
-    assert value(during, "rota_groups", state="PreparingRebalance") == 1
-    assert value(during, "rota_groups", state="Stable") == 0
+    assert value(during, "rota_groups", protocol="classic", state="PreparingRebalance") == 1
+    assert value(during, "rota_groups", protocol="classic", state="Stable") == 0
     assert value(during, "rota_members") == 2
     assert value(during, "rota_waiting_requests") == 1
     assert value(during, "rota_session_slack_ratio_bucket", le="0.3") == 0
@@ -127,7 +127,7 @@ def test_commits_lag_refusals_and_expiries_are_counted_one_by_one() -> None:
     assert value(committed, "rota_expiries_total", timer="Session") == 0
     assert value(expired, "rota_expiries_total", timer="Session") == 1
     assert value(expired, "rota_rebalances_total", cause="SessionExpired") == 1
-    assert value(expired, "rota_groups", state="Empty") == 1
+    assert value(expired, "rota_groups", protocol="classic", state="Empty") == 1
     assert value(committed, "rota_connections") >= 1
 
 

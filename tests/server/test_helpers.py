@@ -25,7 +25,7 @@ pytestmark = pytest.mark.clients
 
 @contextlib.contextmanager
 def a_consumer(server: rota.Server, **settings: object) -> Iterator[Consumer]:
-    """A consumer of `orders` that nobody has polled."""
+    """A consumer of `orders` that was not polled."""
     with contextlib.closing(
         Consumer(
             {

@@ -221,6 +221,25 @@ def test_a_partition_that_moves_again_while_its_loading_is_held_is_loaded_once_w
     assert offset_of(nodes) == 7
 
 
+def test_every_held_load_ends_although_one_fails(tmp_path: Path) -> None:
+    with rota.Server(nodes=3, data=tmp_path, settings=SETTINGS) as server, Nodes(server) as nodes:
+        server.create_topic("orders", 6)
+        groups = {server.partition_of(f"g-{number}"): f"g-{number}" for number in range(200)}
+        for group in groups.values():
+            assert peer.committed(nodes.at(group).ask(peer.commit(group, {0: 7}))) == {NONE}
+        server.faults.hold_loads()
+        for group in groups.values():
+            nodes.move(group)
+        [segment] = (tmp_path / f"__consumer_offsets-{min(groups)}").glob("*.log")
+        written = bytearray(segment.read_bytes())
+        written[len(written) // 2] ^= 1
+        segment.write_bytes(written)
+        with pytest.raises(rota.RotaError):
+            server.faults.release_loads()
+        assert server._inner.loading() == []
+        assert offset_of(nodes, groups[max(groups)]) == 7
+
+
 def test_whoever_waits_at_any_node_is_answered_when_the_server_stops(three: rota.Server) -> None:
     with Nodes(three) as nodes:
         three.hold_appends()

@@ -229,6 +229,48 @@ def test_a_commit_whose_append_is_reported_as_failed_is_in_the_log(server: rota.
         assert server.committed(GROUP) == {("orders", 0): 8}
 
 
+def commit(server: rota.Server, offset: int) -> None:
+    settings = {"bootstrap.servers": server.bootstrap_servers, "group.id": GROUP, "log_level": 0}
+    with closing(Consumer(settings)) as consumer:
+        consumer.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
+
+
+def load_again(server: rota.Server) -> None:
+    partition = server.partition_of(GROUP)
+    server.move_partition(partition, server.owner(partition))
+
+
+@pytest.mark.clients
+def test_a_commit_that_is_stored_twice_is_answered_once_and_loaded_once(server: rota.Server) -> None:
+    server.faults.duplicate_appends(times=100)
+    commit(server, 7)
+    commit(server, 8)
+    load_again(server)
+    assert server.committed(GROUP) == {("orders", 0): 8}
+
+
+@pytest.mark.clients
+def test_a_commit_that_is_fenced_is_not_stored_until_the_partition_is_loaded_again(server: rota.Server) -> None:
+    commit(server, 7)
+    server.faults.fence_appends()
+    with pytest.raises(KafkaException, match="NOT_COORDINATOR"):
+        commit(server, 8)
+    load_again(server)
+    assert server.committed(GROUP) == {("orders", 0): 7}
+    commit(server, 9)
+    assert server.committed(GROUP) == {("orders", 0): 9}
+
+
+@pytest.mark.clients
+def test_a_partition_moves_while_logs_do_not_open_and_is_loaded_when_they_do(server: rota.Server) -> None:
+    commit(server, 7)
+    server.faults.hold_opens()
+    load_again(server)
+    assert server.faults.release_opens() == 1
+    assert server.faults.release_opens() == 0
+    assert server.committed(GROUP) == {("orders", 0): 7}
+
+
 @pytest.mark.clients
 def test_everything_that_was_asked_for_ends_with_a_reset(server: rota.Server) -> None:
     late, lost = server.faults.delay_answers(LONG_MS), server.faults.drop_answers(times=100)
@@ -237,6 +279,9 @@ def test_everything_that_was_asked_for_ends_with_a_reset(server: rota.Server) ->
     server.faults.delay_appends(LONG_MS)
     server.faults.hold_appends()
     server.faults.hold_loads()
+    server.faults.hold_opens()
+    server.faults.duplicate_appends(times=5)
+    server.faults.fence_appends(times=5)
     server.faults.stop_node(2)
     server.faults.reset()
     assert (late.left, lost.left, injected.left, server.faults.down_nodes()) == (0, 0, 0, [])
@@ -251,7 +296,7 @@ def test_everything_that_was_asked_for_ends_with_a_reset(server: rota.Server) ->
     ("call", "error", "message"),
     [
         (lambda s: s.delay_answers(-1), ValueError, "ms is -1"),
-        (lambda s: s.delay_answers(1, api="Heartbeats"), ValueError, "no API .* named `Heartbeats`; .* `Heartbeat`"),
+        (lambda s: s.delay_answers(1, api="Heartbeats"), ValueError, "no API `Heartbeats`; .* `Heartbeat`"),
         (lambda s: s.drop_answers("Fetsh"), ValueError, "the nearest one is `Fetch`"),
         (lambda s: s.drop_answers(times=-1), ValueError, "times is -1"),
         (lambda s: s.delay_answers(1, node=4), rota.NotFoundError, "there is no node 4: give 1 to 3"),

@@ -42,12 +42,12 @@ def test_groups_are_spread_over_all_nodes_and_every_node_knows_where_each_is(thr
 
 def test_a_node_refuses_everything_about_a_group_of_another_node(nodes: Nodes) -> None:
     owner = nodes.owner("g0")
-    stranger = nodes[owner % 3 + 1]
-    assert peer.joined(stranger.ask(peer.join("g0"))).error == NOT_COORDINATOR
-    assert peer.synced(stranger.ask(peer.sync("g0", 1, "m", {})))[0] == NOT_COORDINATOR
-    assert peer.beaten(stranger.ask(peer.heartbeat("g0", 1, "m"))) == NOT_COORDINATOR
-    assert peer.committed(stranger.ask(peer.commit("g0", {0: 1}))) == {NOT_COORDINATOR}
-    assert peer.fetched(stranger.ask(peer.fetch("g0", [0])))[0] == NOT_COORDINATOR
+    other = nodes[owner % 3 + 1]
+    assert peer.joined(other.ask(peer.join("g0"))).error == NOT_COORDINATOR
+    assert peer.synced(other.ask(peer.sync("g0", 1, "m", {})))[0] == NOT_COORDINATOR
+    assert peer.beaten(other.ask(peer.heartbeat("g0", 1, "m"))) == NOT_COORDINATOR
+    assert peer.committed(other.ask(peer.commit("g0", {0: 1}))) == {NOT_COORDINATOR}
+    assert peer.fetched(other.ask(peer.fetch("g0", [0])))[0] == NOT_COORDINATOR
     assert peer.committed(nodes[owner].ask(peer.commit("g0", {0: 1}))) == {NONE}
 
 

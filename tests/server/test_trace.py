@@ -59,6 +59,7 @@ def test_a_request_and_its_answer_are_a_line_each_with_what_they_say(server: rot
 def test_the_duration_of_an_answer_is_the_time_that_its_request_waited(server: rota.Server, lines: Lines) -> None:
     with Member((server.host, server.port), "g") as first, Connection((server.host, server.port)) as second:
         second.send(join("g"))
+        eventually(lambda: any(line["connection"] == 2 for line in lines), WITHIN_S, "the request is shown")
         assert second.is_silent(0.3)
         first.connection.send(join("g", first.member_id))
         second.receive()
@@ -206,7 +207,7 @@ def test_a_reader_that_does_not_read_loses_lines_and_holds_up_nobody() -> None:
                 connection.receive()
         assert lines == []
         reading.set()
-        eventually(lambda: any("dropped" in line for line in lines), WITHIN_S, "the dropped lines are told")
+        eventually(lambda: any("dropped" in line for line in lines), WITHIN_S, "the dropped lines are reported")
     written = [line for line in lines if "dropped" not in line]
     dropped = sum(line.get("dropped", 0) for line in lines)
     assert len(written) + dropped == 2 * requests

@@ -37,7 +37,7 @@ def answer_of(consumer: Connection) -> list[Fetched]:
 def test_a_fetch_waits_until_its_own_partition_has_data(address: Address, connection: Connection) -> None:
     with Connection(address) as consumer:
         consumer.send(fetch(0, max_wait_ms=FOREVER_MS))
-        append(connection, 1, b"for somebody else")
+        append(connection, 1, b"for another")
         assert consumer.is_silent(SILENCE_S)
         append(connection, 0, b"for us")
         (only,) = answer_of(consumer)

@@ -27,7 +27,7 @@ def rota_server(clock: rota.VirtualClock) -> Iterator[rota.Server]:
 
 
 def state(server: rota.Server) -> str:
-    """Of the group `g`."""
+    """The state of the group `g`."""
     return server.explain("g").state
 
 

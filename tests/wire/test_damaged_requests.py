@@ -1,4 +1,4 @@
-"""Requests that are damaged on their way, between others that are not, against a whole server: nobody else notices, no
+"""Requests that are damaged on their way, between valid ones, against a whole server: no other client notices, no
 handler panics, and memory stays where it was."""
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ def test_damaged_requests_between_right_ones_go_unnoticed(rota_server: rota.Serv
         lives = [Life(address, number, numbers) for number in range(CONNECTIONS)]
         while said < FRAMES:
             at = numbers.randrange(CONNECTIONS)
-            # The server closes whoever says what it cannot read; a timeout is a request that is parked for good.
+            # The server closes a connection with a request that it cannot read; a timeout is a request that is parked
+            # for good.
             with suppress(ConnectionError, TimeoutError):
                 lives[at].say(BATCH_FRAMES)
                 said += BATCH_FRAMES

@@ -11,6 +11,7 @@ import rota
 from harness.raw import (
     DESCRIBE_CLUSTER,
     DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
     METADATA,
     OFFSET_FOR_LEADER_EPOCH,
     Connection,
@@ -27,7 +28,13 @@ Address = tuple[str, int]
 NONE, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST = 0, 3, 17, 42
 FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 74, 75
 TOPIC, BROKER, GROUP = 2, 4, 32
-DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
+DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG, GROUP_CONFIG = 1, 4, 5, 8
+INVALID_CONFIG = 40
+SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+INTERVAL = "consumer.assignment.interval.ms"
+INVALID = "Invalid value {} for configuration {}: {}"
+
+SECRETS = {"ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.truststore.certificates"}
 
 
 @pytest.fixture
@@ -61,9 +68,9 @@ def describe(address: Address, kind: int, name: str, keys: list[str] | None = No
     rows = {}
     for _ in range(answer.varint() - 1):
         key, value = answer.compact(), answer.compact()
-        assert answer.i8() == 1, "nothing can be altered"
+        assert answer.i8() == (kind != GROUP), "only settings of groups can be altered"
         source, sensitive, synonyms = answer.i8(), answer.i8(), []
-        assert sensitive == 0
+        assert sensitive == (key in SECRETS)
         for _ in range(answer.varint() - 1):
             synonyms.append((answer.compact(), answer.compact(), answer.i8()))
             answer.take(1)
@@ -77,14 +84,15 @@ def test_a_broker_shows_every_setting_that_it_was_started_with(rota_server: rota
     error, message, rows = describe(address, BROKER, "1")
     assert (error, message) == (NONE, "")
     for name, value in rota_server.settings().items():
-        assert rows[name].value == value, name
+        # A text that is not set is null.
+        assert rows[name].value == (value or None), name
     delay = rows["group.initial.rebalance.delay.ms"]
     assert (delay.value, delay.source, delay.kind) == ("0", STATIC_BROKER_CONFIG, 3)
     assert delay.synonyms == [
         ("group.initial.rebalance.delay.ms", "0", STATIC_BROKER_CONFIG),
         ("group.initial.rebalance.delay.ms", "3000", DEFAULT_CONFIG),
     ]
-    assert delay.documentation == "how long an empty group waits for more members"
+    assert delay.documentation == "how long a rebalance of an empty group waits for more members"
     size = rows["group.max.size"]
     assert (size.source, size.synonyms) == (DEFAULT_CONFIG, [("group.max.size", "2147483647", DEFAULT_CONFIG)])
     assert rows["auto.create.topics.enable"].kind == 1
@@ -133,8 +141,96 @@ def test_what_has_no_settings_is_an_error_that_says_why(
     assert says in (message or "")
 
 
-def test_groups_and_all_brokers_together_have_no_settings_of_their_own(address: Address) -> None:
-    assert describe(address, GROUP, "g") == (NONE, "", {})
+SET, DELETE, APPEND = 0, 1, 2
+Change = tuple[str, int, str | None]
+
+
+def alter(
+    address: Address, kind: int, name: str, *changes: Change, times: int = 1, only_validate: bool = False
+) -> list[tuple[int, str | None]]:
+    """Error and message of each resource, by IncrementalAlterConfigs v1; the resource comes `times` times."""
+    resource = i8(kind) + compact(name) + varint(len(changes) + 1)
+    for key, operation, value in changes:
+        resource += compact(key) + i8(operation) + (varint(0) if value is None else compact(value)) + b"\0"
+    body = varint(times + 1) + times * (resource + b"\0") + i8(only_validate) + b"\0"
+    with Connection(address) as connection:
+        answer = connection.ask(frame(INCREMENTAL_ALTER_CONFIGS, 1, body))
+    assert (answer.take(1), answer.i32(), answer.varint()) == (b"\0", 0, times + 1)
+    told = []
+    for _ in range(times):
+        told.append((answer.i16(), answer.compact()))
+        assert (answer.i8(), answer.compact(), answer.take(1)) == (kind, name, b"\0")
+    assert answer.data == b"\0"
+    return told
+
+
+def test_a_groups_own_settings_come_before_the_brokers(address: Address) -> None:
+    error, message, rows = describe(address, GROUP, "g")
+    assert (error, message, list(rows)) == (NONE, "", [INTERVAL, HEARTBEAT, SESSION])
+    of_broker = ("group.consumer.session.timeout.ms", "45000", DEFAULT_CONFIG)
+    assert (rows[SESSION].value, rows[SESSION].source, rows[SESSION].synonyms) == ("45000", DEFAULT_CONFIG, [of_broker])
+    assert alter(address, GROUP, "g", (SESSION, SET, "50000"), (INTERVAL, SET, "0")) == [(NONE, None)]
+    rows = describe(address, GROUP, "g")[2]
+    assert (rows[SESSION].value, rows[SESSION].source) == ("50000", GROUP_CONFIG)
+    assert rows[SESSION].synonyms == [(SESSION, "50000", GROUP_CONFIG), of_broker]
+    assert (rows[INTERVAL].value, rows[HEARTBEAT].value) == ("0", "5000")
+    assert describe(address, GROUP, "other")[2][SESSION].value == "45000"
+    assert alter(address, GROUP, "g", (SESSION, DELETE, None), ("consumer.nope", DELETE, None)) == [(NONE, None)]
+    assert describe(address, GROUP, "g")[2][SESSION].value == "45000"
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ((SESSION, SET, "44999"), INVALID_CONFIG, f"{SESSION} must be in the range 45000 to 60000 inclusive."),
+        ((HEARTBEAT, SET, "15001"), INVALID_CONFIG, f"{HEARTBEAT} must be in the range 5000 to 15000 inclusive."),
+        ((INTERVAL, SET, "15001"), INVALID_CONFIG, f"{INTERVAL} must be in the range 0 to 15000 inclusive."),
+        ((INTERVAL, SET, "-1"), INVALID_CONFIG, INVALID.format("-1", INTERVAL, "Value must be at least 0")),
+        ((SESSION, SET, "abc"), INVALID_CONFIG, INVALID.format("abc", SESSION, "Not a number of type INT")),
+        ((SESSION, SET, ""), INVALID_CONFIG, INVALID.format("", SESSION, "Not a number of type INT")),
+        (("consumer.nope", SET, "1"), INVALID_CONFIG, "Unknown group config name: consumer.nope"),
+        ((SESSION, APPEND, "46000"), INVALID_CONFIG, f"Can't APPEND to key {SESSION} because its type is not LIST."),
+    ],
+)
+def test_a_group_setting_is_refused_as_by_kafka_and_nothing_is_changed(
+    address: Address, change: Change, error: int, message: str
+) -> None:
+    good: Change = (SESSION, SET, "50000") if change[0] != SESSION else (HEARTBEAT, SET, "6000")
+    assert alter(address, GROUP, "g", good, change) == [(error, message)]
+    assert all(row.source != GROUP_CONFIG for row in describe(address, GROUP, "g")[2].values())
+
+
+def test_an_alteration_of_anything_but_one_group_is_refused(address: Address) -> None:
+    assert alter(address, GROUP, "", (SESSION, SET, "50000")) == [
+        (INVALID_REQUEST, "Default group resources are not allowed.")
+    ]
+    assert (
+        alter(address, GROUP, "g", (SESSION, SET, "50000"), times=2)
+        == [(INVALID_REQUEST, "Each resource must appear at most once.")] * 2
+    )
+    assert alter(address, GROUP, "g", (SESSION, SET, "50000"), (SESSION, SET, "51000")) == [
+        (INVALID_REQUEST, "Error due to duplicate config keys")
+    ]
+    ((error, message),) = alter(address, TOPIC, "orders", ("retention.ms", SET, "1"))
+    assert (error, "cannot be changed while the server runs" in (message or "")) == (INVALID_REQUEST, True)
+    assert alter(address, GROUP, "g", (SESSION, SET, "50000"), only_validate=True) == [(NONE, None)]
+    assert describe(address, GROUP, "g")[2][SESSION].source == DEFAULT_CONFIG
+
+
+def test_a_session_outlasts_a_heartbeat_interval() -> None:
+    settings: dict[str, str | int | bool] = {
+        "group.consumer.min.session.timeout.ms": 1_000,
+        "group.consumer.min.heartbeat.interval.ms": 1_000,
+    }
+    with rota.Server(settings=settings) as server:
+        address = (server.host, server.port)
+        refused = [(INVALID_CONFIG, f"{SESSION} must be greater than {HEARTBEAT}")]
+        assert alter(address, GROUP, "g", (SESSION, SET, "5000")) == refused
+        assert alter(address, GROUP, "g", (SESSION, SET, "5000"), (HEARTBEAT, SET, "4999")) == [(NONE, None)]
+        assert alter(address, GROUP, "g", (HEARTBEAT, SET, "5000")) == refused
+
+
+def test_all_brokers_together_have_no_settings_of_their_own(address: Address) -> None:
     assert describe(address, BROKER, "") == (NONE, "", {})
 
 

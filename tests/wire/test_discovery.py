@@ -79,7 +79,7 @@ def test_api_versions_is_answered_in_every_version_without_tagged_fields_in_its_
     with Connection(address) as connection:
         answer = connection.ask(frame(API_VERSIONS, version, software + cluster + (b"\0" if version >= 3 else b"")))
         assert answer.i16() == 0
-        assert answer.data.startswith(varint(26) if version >= 3 else i32(25))
+        assert answer.data.startswith(varint(27) if version >= 3 else i32(26))
 
 
 @pytest.mark.parametrize(("name", "version"), [("", "1"), ("-x", "1"), ("x", "1-"), ("x y", "1"), ("x_y", "1")])
@@ -138,9 +138,10 @@ def test_other_key_types_are_invalid_requests(address: Address, key_type: int) -
     assert (answer.i32(), answer.i16()) == (0, 42)
 
 
-def test_the_newer_consumer_protocol_is_refused_as_by_a_kafka_that_has_it_switched_off(address: Address) -> None:
+def test_the_newer_consumer_protocol_is_refused_as_by_a_kafka_that_has_it_switched_off() -> None:
     body = compact("g") + compact("m") + i32(0) + compact(None) * 2 + i32(-1) + varint(0) * 3 + b"\0"
-    with Connection(address) as connection:
+    classic = {"group.coordinator.rebalance.protocols": "classic"}
+    with rota.Server(settings=classic) as server, Connection((server.host, server.port)) as connection:
         answer = connection.ask(frame(CONSUMER_GROUP_HEARTBEAT, 0, body))
     assert answer.data.startswith(b"\0" + i32(0) + i16(35))
     assert b"group.protocol=classic" in answer.data
