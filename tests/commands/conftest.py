@@ -30,16 +30,7 @@ def scene(request: pytest.FixtureRequest, server: rota.Server) -> Iterator[Scene
 
 @pytest.fixture
 def own_scene(server: rota.Server) -> Iterator[Scene]:
-    """A scene on rota's own server, for what no other broker can be told to do."""
+    """A scene on rota's own server, for what other brokers have no controls."""
     scene = Scene(server.bootstrap_servers)
-    yield scene
-    scene.end()
-
-
-@pytest.fixture
-def elsewhere() -> Iterator[Scene]:
-    """A scene on the broker of ROTA_TEST_BROKER, for what rota has not."""
-    assert ELSEWHERE is not None
-    scene = Scene(ELSEWHERE)
     yield scene
     scene.end()

@@ -76,7 +76,7 @@ class Scene:
         return topic
 
     def commit(self, topic: str, offsets: Mapping[int, int], metadata: str = "", group: str | None = None) -> None:
-        """Committed by nobody who stays: the group is empty then."""
+        """Committed by a member that leaves: the group is Empty then."""
         told = [TopicPartition(topic, partition, offset, metadata) for partition, offset in offsets.items()]
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group or self.group})
 

@@ -26,20 +26,21 @@ from threading import Thread
 from typing import NamedTuple
 
 import rota
-from rota import exits, interrupts
+from rota import exits, system
+from tests import processes
 from tests.clients.eventually import eventually
 
 AT_WORK_WITHIN_S = 120.0
 ENDS_WITHIN_S = 60.0
 """A guard against hanging: how long an end takes is printed, not asserted."""
 SOON_S = 2.0
-BUSY_CPU_S = 2.0
+BUSY_CPU_S = 1.0
 """CPU time that a command has used once it does more than start."""
-LATER_S = 1.0
+LATER_S = 0.5
 """A round interrupts so long after the condition at most."""
 SETTINGS = {"group.initial.rebalance.delay.ms": 200}
 WORLDS = 150
-"""Simulated worlds of which the journal is read."""
+"""Simulated worlds whose journal is read."""
 STACKS = "ended by the thread of rota.interrupts"
 LAUNCHER = f"""
 import faulthandler, os, sys
@@ -89,7 +90,7 @@ class Started:
         return _cpu_s(self.process.pid)
 
     def children(self) -> list[int]:
-        return interrupts.descendants(self.process.pid)
+        return system.descendants(self.process.pid)
 
     def close(self) -> None:
         for pid in [*self.children(), self.process.pid]:
@@ -168,7 +169,7 @@ def words_of(pid: int) -> str:
 
 
 class Case(NamedTuple):
-    """A command, how to see that it is at work, and the exit codes that its help allows after Ctrl-C."""
+    """A command, how to see that it runs, and the exit codes that its help allows after Ctrl-C."""
 
     words: str
     is_at_work: Callable[[Place, Started], bool]
@@ -270,7 +271,7 @@ def interrupt(case: Case, place: Place, seed: int) -> End | None:
                 return bool(set(place.server.groups()) - known)
             return case.is_at_work(place, started)
 
-        eventually(lambda: started.has_ended() or has_come(), AT_WORK_WITHIN_S, "it is at work")
+        eventually(lambda: started.has_ended() or has_come(), AT_WORK_WITHIN_S, "it runs")
         moment = f"{kind} {early_s:.2f} s" if kind == "early" else kind
         if kind == "later":
             later_s = rng.uniform(0.0, LATER_S)
@@ -320,6 +321,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", metavar="TEXT", help="only commands that contain it")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no interrupt after so long")
     options = parser.parse_args()
+    processes.prepare()
     cases = [case for case in CASES if not options.only or any(text in case.words for text in options.only)]
     until = time.monotonic() + options.seconds
     ends: dict[str, list[End]] = {case.words: [] for case in cases}
@@ -338,7 +340,7 @@ def main() -> int:
                     continue
                 ends[case.words].append(end)
                 failed += not end.is_clean(case)
-                if end.is_forced or not end.is_clean(case):
+                if end.is_forced or not end.is_clean(case) or end.seconds > SOON_S:
                     print(f"{case.words}, seed {seed}, {end.moment}: exit code {end.code} after {end.seconds:.2f} s")
                     print(end.printed, *end.left, sep="\n", flush=True)
     for line in table(cases, ends, early):

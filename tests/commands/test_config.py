@@ -92,7 +92,7 @@ def test_the_file_can_be_named_by_the_environment(file: Path) -> None:
         ("[server]\nnodes = 1.5", "`nodes` is `1.5`: give a text, a whole number, true or false"),
         ("[server]\ndurability = 'none'", "`durability` is `none`: give fsync or os"),
         ("[server]\ntrace = 'yes'", "`trace` is `yes`: give true or false"),
-        ("[server]\nlisten = '9092'", "listen is `9092`: give HOST:PORT, such as 127.0.0.1:9092"),
+        ("[server]\nlisten = '9092'", "listen is `9092`: write :9092 for a port of this machine only, or HOST:9092"),
         ("[kafka]\ngroup.max.size = 0", "`group.max.size` is `0`, expected a whole number from 1 to 2147483647"),
         ("[server", "Expected ']'"),
     ],

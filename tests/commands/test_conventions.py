@@ -57,6 +57,14 @@ def test_help_is_there_under_both_names_and_names_no_raw_type(words: str) -> Non
     assert conventions.RAW_TYPE.findall(short.stdout) == []
 
 
+@pytest.mark.parametrize("words", ["", "bench", "check", "config", "groups", "log"])
+def test_a_list_of_commands_cuts_no_summary(words: str) -> None:
+    listed = CliRunner().invoke(app, [*words.split(), "--help"]).stdout.partition("Commands:")[2]
+    assert listed
+    assert "..." not in listed
+    assert listed.rstrip().endswith(".")
+
+
 def taking(value: str) -> list[tuple[str, str]]:
     """Commands with an option that takes such a value, and the option."""
     return [
@@ -76,6 +84,7 @@ def needed(words: str, option: str) -> list[str]:
     ("text", "says"),
     [
         ("nowhere", "give HOST:PORT, such as 127.0.0.1:9092"),
+        ("9644", "write :9644 for a port of this machine only, or HOST:9644"),
         ("::1:9092", "write an IPv6 host in brackets, such as [::1]:9092"),
         ("127.0.0.1:65536", "the port is 65536, give "),
     ],
@@ -97,7 +106,7 @@ def test_a_time_that_is_none_is_a_wrong_call(words: str, option: str) -> None:
 def test_a_server_that_does_not_answer_has_an_exit_code_of_its_own(command: str) -> None:
     ended = CliRunner().invoke(app, [*command.split(), "--http", ":1"])
     assert (ended.exit_code, ended.stdout) == (exits.UNREACHABLE, "")
-    assert ended.stderr.startswith("rota: ServerDown: nothing answers at http://127.0.0.1:1/"), ended.stderr
+    assert ended.stderr.startswith("rota: nothing answers at 127.0.0.1:1: "), ended.stderr
 
 
 def test_former_names_still_work_and_say_which_ones_took_their_place() -> None:

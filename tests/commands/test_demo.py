@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import rota
 import rota.demo
+from rota import exits
 from rota.cli import app
 from rota.demo.stage import Result, Settings
 from tests.clients.eventually import eventually
@@ -67,7 +68,7 @@ def a_demo_with_a_consumer(*options: str) -> subprocess.Popen[str]:
 
 def nobody_is_left_of(demo: subprocess.Popen[str]) -> bool:
     """Whether the process group of the demo has no process that still runs."""
-    # Whoever lost his parent may stay a zombie where nobody collects those.
+    # An orphan may stay a zombie where no process collects those.
     states = [
         path.read_text().rpartition(")")[2].split() for path in Path("/proc").glob("[0-9]*/stat") if path.exists()
     ]
@@ -140,11 +141,11 @@ def test_without_the_client_the_demo_says_what_to_install(monkeypatch: pytest.Mo
     assert ended.stderr == "rota: the demo needs the confluent-kafka client: pip install 'rota[demo]'\n"
 
 
-def test_a_broker_that_is_not_there_is_a_failure_and_says_which() -> None:
+def test_a_broker_that_is_not_there_has_an_exit_code_of_its_own_and_is_named() -> None:
     ended = subprocess.run(
         [*DEMO, "--bootstrap-server", "127.0.0.1:1"], capture_output=True, text=True, timeout=WITHIN_S, check=False
     )
-    assert ended.returncode == 1
+    assert ended.returncode == exits.UNREACHABLE
     assert ended.stderr == "rota: nothing answers at 127.0.0.1:1: is a broker running there?\n"
 
 

@@ -153,21 +153,21 @@ def test_a_group_that_did_not_settle_is_caught(described: Snapshot | None, said:
 def test_a_commit_that_is_gone_at_the_end_is_caught() -> None:
     run = a_good_run()
     del run.committed[P0]
-    expected = "lost commit: ana was told that 6 is stored for payments-0, at the end there is no commit"
+    expected = "lost commit: ana committed 6 for payments-0 successfully, at the end there is no commit"
     assert expected in failures(run)
 
 
 def test_a_commit_that_went_backwards_is_caught() -> None:
     run = a_good_run()
     run.committed[O1] = 8
-    assert "lost commit: ben was told that 9 is stored for orders-1, at the end 8 was read back" in failures(run)
+    assert "lost commit: ben committed 9 for orders-1 successfully, at the end 8 was read back" in failures(run)
 
 
 def test_an_earlier_owners_commit_counts_too() -> None:
     run = a_good_run()
     run.commits[-1] = replace(run.commits[-1], offset=3)
     run.committed[O1] = 3
-    assert "lost commit: ana was told that 5 is stored for orders-1, at the end 3 was read back" in failures(run)
+    assert "lost commit: ana committed 5 for orders-1 successfully, at the end 3 was read back" in failures(run)
 
 
 def test_a_new_owner_that_resumes_before_an_acknowledged_commit_is_caught() -> None:

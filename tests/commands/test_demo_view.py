@@ -23,7 +23,7 @@ BAD = Result(["orders-1 had no owner", "lost commit: ..."], {"ok": False})
 
 
 def a_stage() -> Stage:
-    """As much of a stage as a view looks at: one consumer, seen by nobody but us."""
+    """As much of a stage as a view looks at: one consumer, which only the test sees."""
     evidence = Evidence(snapshots=[Snapshot(1, "Stable", {})])
     shown = Cast({}, {"x-orders": "orders", "x-payments": "payments"}, evidence, lambda _who, _text: None)
     process = cast("subprocess.Popen[str]", None)

@@ -112,7 +112,7 @@ def test_a_broker_that_is_not_there_is_said_to_be_so() -> None:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         ended = rota_groups("list", "--bootstrap-server", where, "--timeout", "500")
     assert ended.code == 5
-    assert ended.err.startswith(f"rota: no answer from {where}: is the broker up, is that its address, ")
+    assert ended.err.startswith(f"rota: no answer from {where} (is the broker up, is that its address, ")
     assert len(ended.err.splitlines()) == 1
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from .conftest import ELSEWHERE
 from .groups_scene import Scene, rota_groups
 
 
@@ -155,13 +154,3 @@ def test_kafkas_own_way_to_call_is_understood(scene: Scene) -> None:
     assert rota_groups(*at, "--describe", "--group", scene.group).out == scene.run("describe", scene.group).out
     assert scene.group in rota_groups(*at, "--list", "--state").out
     assert rota_groups(*at, "--list", "--describe").code == 2
-
-
-@pytest.mark.skipif(ELSEWHERE is None, reason="rota has classic groups only; ROTA_TEST_BROKER names a broker")
-def test_a_group_of_the_newer_protocol_is_described_as_far_as_it_can_be(elsewhere: Scene) -> None:
-    """A broker that has the protocol tells state and offsets; its members leave by themselves only."""
-    elsewhere.member(elsewhere.topic(3), group_protocol="consumer")
-    [group] = elsewhere.run("describe", elsewhere.group, "--json").json
-    assert (group["type"].lower(), group["state"], group["members"]) == ("consumer", "Stable", None)
-    assert elsewhere.run("delete", elsewhere.group).code == 4
-    assert elsewhere.run("remove-member", elsewhere.group, "--member", "m").code == 1

@@ -28,7 +28,7 @@ PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL", "SSL")
 
 
 def certificate(folder: Path, name: str) -> Path:
-    """A certificate of 127.0.0.1 that nobody else has signed, with its key before it, as Java wants it in PEM."""
+    """A self-signed certificate of 127.0.0.1, with its key before it, as Java wants it in PEM."""
     openssl = shutil.which("openssl")
     assert openssl is not None, "this test makes its certificates with openssl"
     file, key = folder / f"{name}.pem", folder / f"{name}.key"
@@ -87,7 +87,7 @@ def settings(plain: int, ports: dict[str, int], server: Path, client: Path) -> d
 
 def started(folder: Path, server: Path, client: Path) -> tuple[Secured, Path]:
     """A broker with these certificates, and its directory."""
-    for number in range(STARTS_MAX):  # somebody may take a port that was free
+    for number in range(STARTS_MAX):  # another process may take a port that was free
         plain, ports = free_port(), {protocol: free_port() for protocol in PROTOCOLS}
         pairs = [f"{name}={value}" for name, value in settings(plain, ports, server, client).items()]
         place = folder / f"broker-{number}"
@@ -140,7 +140,7 @@ def test_a_group_is_described_and_changed_with_the_file_that_kafkas_tool_takes(
     assert described.code == 0, described.err
     [[row]] = [group["offsets"] for group in described.json]
     assert [str(row[name]) for name in ("partition", "offset", "log_end_offset", "lag")] == theirs[0][2:6]
-    assert row["lag_s"] == 20.0, "the message is fetched by a consumer, which is told the same"
+    assert row["lag_s"] == 20.0, "the message is fetched by a consumer with the same settings"
     moved = rota_groups("reset-offsets", *at, scene.group, "--topic", topic, "--to-latest", "--execute")
     assert moved.code == 0, moved.err
     assert scene.committed(topic) == {0: 4}

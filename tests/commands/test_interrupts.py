@@ -11,6 +11,7 @@ from threading import Event
 import pytest
 
 from rota import exits, interrupts
+from tests.clients.eventually import eventually
 from tests.commands.interrupted import CASES, ENDS_WITHIN_S, Case, interrupt, name_of, scene, simulate
 
 SEED = int(os.environ.get("ROTA_SEED", "0"))
@@ -41,7 +42,7 @@ def test_every_command_that_may_run_for_long_is_tried() -> None:
     from rota.check.registry import ENGINES
     from rota.cli import COMMANDS
 
-    short = {"assign", "settings", "config"}
+    short = {"assign", "settings", "config", "user"}
     assert {case.words.split()[0] for case in CASES} == set(COMMANDS) - short
     assert {f"check {engine.name}" for engine in ENGINES} <= {" ".join(case.words.split()[:2]) for case in CASES}
 
@@ -88,3 +89,79 @@ def test_an_error_of_the_work_is_raised_and_no_other_job_begins() -> None:
 def test_the_work_is_done_once_for_every_job() -> None:
     assert sorted(interrupts.completed(lambda job: job * 2, range(100), 7)) == list(range(0, 200, 2))
     assert list(interrupts.completed(lambda job: job, [], 7)) == []
+
+
+def ended(script: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a program."""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_end_of_a_process_leaves_no_named_semaphore_and_no_warning() -> None:
+    code, name, said = ended("""
+import multiprocessing
+from rota import interrupts
+
+interrupts.watch()
+lock = multiprocessing.get_context("spawn").Lock()
+print(lock._semlock.name, flush=True)
+interrupts.end(130)
+""")
+    assert (code, said) == (130, "")
+    semaphore = Path("/dev/shm", f"sem.{name.strip().removeprefix('/')}")  # noqa: S108 - where the kernel shows them
+    eventually(lambda: not semaphore.exists(), ENDS_WITHIN_S, "the semaphore is removed")
+
+
+def test_an_interrupt_that_python_wraps_into_another_error_ends_a_command_as_any_interrupt() -> None:
+    code, _, said = ended("""
+import sys
+from rota import __main__, cli
+
+class Interrupted:
+    def __set_name__(self, owner, name):
+        raise KeyboardInterrupt
+
+def app(prog_name):
+    type("Owner", (), {"field": Interrupted()})
+
+cli.app = app
+sys.argv = ["rota", "bench", "join"]
+__main__.run()
+""")
+    assert (code, said) == (exits.INTERRUPTED, "rota: interrupted\n")
+
+
+def test_an_interrupt_inside_a_callback_of_the_interpreter_prints_no_traceback() -> None:
+    code, _, said = ended("""
+from rota import interrupts
+
+class Owner:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+interrupts.watch()
+owner = Owner()
+del owner
+""")
+    assert (code, said) == (0, "")
+
+
+def test_a_command_that_finishes_after_a_lost_interrupt_ends_as_interrupted() -> None:
+    code, _, said = ended("""
+import sys
+from rota import __main__, cli
+
+class Owner:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+def app(prog_name):
+    owner = Owner()
+    del owner
+    raise SystemExit(3)
+
+cli.app = app
+sys.argv = ["rota", "state"]
+__main__.run()
+""")
+    assert (code, said) == (exits.INTERRUPTED, "rota: interrupted\n")

@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from rota.cli import app
 from rota.config.options import OPTIONS
-from rota.config.sources import variable_of
+from rota.config.sources import kafka_defaults, variable_of
 from tests.checks.tidy import ROOT
 
 UNIT = ROOT / "packaging/systemd/rota.service"
@@ -52,7 +53,7 @@ def test_what_the_container_file_names_is_there() -> None:
     named = set(re.findall(r"\bROTA_\w+", text)) - {"ROTA_CONFIG"}
     assert named <= {variable_of(name) for name in OPTIONS}
     extras = (ROOT / "pyproject.toml").read_text()
-    assert all(f"\n{extra} = [" in extras for extra in ("http", "groups"))
+    assert [extra for extra in re.findall(r"\*\.whl\)\[([a-z,]+)\]", text) if f"\n{extra} = [" in extras] == ["http"]
     [entry], [given] = (re.findall(rf'^{word} \["(\w+)"\]$', text, re.MULTILINE) for word in ("ENTRYPOINT", "CMD"))
     assert (entry, given) == ("rota", "serve")
 
@@ -62,7 +63,27 @@ def test_the_ports_and_places_of_the_container_are_those_of_the_file_that_it_tak
     [port] = re.findall(r"^EXPOSE (\d+)$", text, re.MULTILINE)
     [volume] = re.findall(r"^VOLUME (\S+)$", text, re.MULTILINE)
     assert f'listen = "0.0.0.0:{port}"' in config
-    assert f"'127.0.0.1', {port}" in text, "the health check asks there"
+    [http] = re.findall(r"\bROTA_HTTP=:(\d+)", text)
+    assert f"http://127.0.0.1:{http}/healthz" in text, "the health check asks there"
     assert f'data = "{volume}"' in config
     assert f"install -d -o rota -g rota -m 750 {volume}\n" in text, "it is empty, and the user's"
     assert "--no-create-home" in text, "a home has files in it, and data needs an empty directory"
+
+
+def test_the_compose_file_starts_the_image_without_rights() -> None:
+    compose = yaml.safe_load((ROOT / "packaging/container/compose.yaml").read_text())
+    service = compose["services"]["rota"]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert (ROOT / "packaging/container" / service["build"]["context"]).resolve() == ROOT
+    assert (ROOT / service["build"]["dockerfile"]) == CONTAINER
+    assert set(service["environment"]) <= {variable_of(name) for name in OPTIONS}
+    [volume] = service["volumes"]
+    assert volume.split(":")[1] in re.findall(r"^VOLUME (\S+)$", CONTAINER.read_text(), re.MULTILINE)
+
+
+def test_the_recipes_of_testcontainers_use_options_that_exist() -> None:
+    page = (ROOT / "docs/containers.md").read_text()
+    named = set(re.findall(r"\bROTA_[A-Z_]+", page))
+    assert named <= {variable_of(name) for name in (*OPTIONS, *kafka_defaults())}
+    assert page.count("ready on") >= 4

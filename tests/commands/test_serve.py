@@ -11,6 +11,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -81,7 +82,20 @@ def test_clients_are_told_the_advertised_address() -> None:
         broker = next(iter(admin.list_topics(timeout=WITHIN_S).brokers.values()))
         assert f"{broker.host}:{broker.port}" == "localhost:9"
         assert process.stdout is not None
-        assert process.stdout.readline() == "clients are told to connect to localhost:9\n"
+        assert process.stdout.readline() == "advertised to clients: localhost:9\n"
+
+
+def test_a_server_on_all_addresses_says_what_clients_are_given_and_how_to_change_it() -> None:
+    with serving("--listen", "0.0.0.0:0") as (process, first_line):
+        assert process.stderr is not None
+        told = process.stderr.readline()
+        assert port_in(first_line) > 0
+    assert told.startswith("rota: it listens on all addresses, and sends each client to the address at which")
+    assert told.endswith("give --advertise HOST:PORT\n")
+    for more in (["--listen", "0.0.0.0:0", "--advertise", "localhost:9"], []):
+        with serving(*more) as (process, _):
+            process.terminate()
+            assert process.communicate(timeout=WITHIN_S)[1] == ""
 
 
 def test_the_first_line_has_the_addresses_of_all_nodes() -> None:
@@ -94,7 +108,7 @@ def test_the_first_line_has_the_addresses_of_all_nodes() -> None:
 def test_each_node_is_advertised_on_a_port_of_its_own() -> None:
     with serving("--nodes", "2", "--advertise", "localhost:9") as (process, _):
         assert process.stdout is not None
-        assert process.stdout.readline() == "clients are told to connect to localhost:9, localhost:10\n"
+        assert process.stdout.readline() == "advertised to clients: localhost:9, localhost:10\n"
 
 
 def test_the_lines_after_the_first_say_where_groups_are_shown() -> None:
@@ -107,6 +121,48 @@ def test_the_lines_after_the_first_say_where_groups_are_shown() -> None:
     with serving("--http", "localhost:0", "--json") as (_, first_line):
         url = f"http://{json.loads(first_line)['http']}/healthz"
         assert json.load(urllib.request.urlopen(url, timeout=WITHIN_S))["status"] == "ok"
+
+
+def test_a_server_with_tls_says_so_and_what_a_client_without_it_has_to_change(tmp_path: Path) -> None:
+    issued = rota.Authority().issue("localhost", "127.0.0.1")
+    cert, key = tmp_path / "server.pem", tmp_path / "server.key"
+    cert.write_text(issued.certificate)
+    key.write_text(issued.key)
+    options = ("--tls-cert", str(cert), "--tls-key", str(key), "--advertise", "kafka.example:9093")
+    with serving(*options) as (process, first_line):
+        found = re.search(r"ready on 127\.0\.0\.1:(\d+) with TLS \(in memory", first_line)
+        assert found, first_line
+        with socket.create_connection(("127.0.0.1", int(found[1])), timeout=WITHIN_S) as plaintext:
+            plaintext.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            while plaintext.recv(4_096):
+                pass
+        process.send_signal(signal.SIGTERM)
+        _, stderr = process.communicate(timeout=WITHIN_S)
+        # A client that is configured wrongly is no failure of the server.
+        assert process.returncode == 0
+    assert "it does not name `kafka.example`" in stderr
+    assert "rota: 127.0.0.1 sent no TLS handshake to a TLS listener: set security.protocol=SSL" in stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--tls-key", "server.key"), "--tls-key needs --tls-cert"),
+        (("--sasl", "PLAIN"), "--sasl needs --users"),
+        (("--users", "missing"), "--users is `missing`: No such file or directory; `rota user add` writes"),
+        (("--users", "/dev/null", "--sasl", "GSSAPI"), "no SASL mechanism `GSSAPI`"),
+        (("--tls-cert", "missing.pem"), "cannot read `missing.pem`"),
+        (("--set", "ssl.keystore.location=missing.pem"), "cannot read `missing.pem`"),
+        (("--set", "ssl.client.auth=required"), "`ssl.client.auth` and `ssl.truststore.*` need TLS"),
+        (("--tls-cert", "a.pem", "--set", "ssl.keystore.location=b.pem"), "the server's certificate is given twice"),
+    ],
+)
+def test_wrong_certificates_end_the_command_with_one_line(arguments: tuple[str, ...], says: str) -> None:
+    done = run("serve", "--listen", "127.0.0.1:0", *arguments)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
 
 
 def test_an_address_in_use_is_a_failure_and_says_which() -> None:
@@ -125,13 +181,13 @@ def test_an_address_in_use_is_a_failure_and_says_which() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--listen", "9092"), "--listen is `9092`: give HOST:PORT, such as 127.0.0.1:9092"),
+        (("--listen", "9092"), "--listen is `9092`: write :9092 for a port of this machine only, or HOST:9092"),
         (("--listen", "localhost:http"), "--listen is `localhost:http`: give HOST:PORT, such as 127.0.0.1:9092"),
         (("--listen", "localhost:65536"), "--listen is `localhost:65536`: the port is 65536, give 0 to 65535"),
         (("--listen", "::1:9092"), "--listen is `::1:9092`: write an IPv6 host in brackets, such as [::1]:9092"),
         (("--advertise", "kafka.test:0"), "--advertise is `kafka.test:0`: the port is 0, give 1 to 65535"),
         (("--listen", "127.0.0.1:65535", "--nodes", "2"), "2 nodes need the ports from 65535 on"),
-        (("--http", "9644"), "--http is `9644`: give HOST:PORT, such as 127.0.0.1:9092"),
+        (("--http", "9644"), "--http is `9644`: write :9644 for a port of this machine only, or HOST:9644"),
         (("--set", "num.partitions"), "--set is `num.partitions`: give KEY=VALUE"),
         (("--set", "num.partitions=many"), "`num.partitions` is `many`"),
         (("--set", "num.partitions=10001"), "`num.partitions` is `10001`"),

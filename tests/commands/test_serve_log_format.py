@@ -109,7 +109,7 @@ def test_of_many_groups_each_is_asked_after_a_few_looks(monkeypatch: pytest.Monk
 
 
 def test_a_disk_that_was_full_between_two_looks_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
-    class Mended:
+    class Recovered:
         """Writes succeed again when it is asked."""
 
         def health(self) -> Health:
@@ -119,7 +119,7 @@ def test_a_disk_that_was_full_between_two_looks_is_reported_once(capsys: pytest.
     ending._report = reporting.Report(None)
     said: set[str] = set()
     for _ in range(3):
-        ending._say(Mended(), said)  # type: ignore[arg-type]
+        ending._say(Recovered(), said)  # type: ignore[arg-type]
     assert capsys.readouterr().err == "rota: the log takes no writes: `t-0`: No space left on device\n"
 
 

@@ -1,4 +1,4 @@
-"""A plain command line of `rota serve` is read without Typer: the same comes of it, only sooner."""
+"""A plain command line of `rota serve` is parsed without Typer, with the same result."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ PLAIN = [
     "--data ./data/ --durability os --take-over --journal",
     "--no-take-over --journal --no-journal --trace",
     "--journal-dir there/ --journal-retention-bytes 7 --journal-retention-ms=0008",
+    "--tls-cert ./server.pem --tls-key=server.key --tls-client-ca ca.pem",
+    "--users users --sasl SCRAM-SHA-512,PLAIN --allow-plaintext-passwords",
     "--set a=1 --set=b=2=3 --set a=4",
     "--config {file} --log-format json --nodes 4",
     "--config={file} --set group.max.size=30",

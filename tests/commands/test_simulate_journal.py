@@ -65,8 +65,8 @@ def test_one_world_leaves_a_journal_too(tmp_path: Path) -> None:
 def test_a_directory_that_has_a_journal_is_left_alone(written: Path) -> None:
     before = entries(written)
     result = runner.invoke(app, ["simulate", "--seeds", "0..2", "--journal", str(written)])
-    assert result.exit_code == 1
-    assert "give another directory" in result.stderr
+    assert result.exit_code == 2
+    assert f"--journal is `{written}`, which exists: give a new directory" in result.stderr
     assert entries(written) == before
 
 

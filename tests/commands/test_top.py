@@ -66,7 +66,8 @@ def test_the_screen_has_totals_rows_and_how_many_more_there_are() -> None:
     assert told[3].startswith("a ")
     assert told[3].endswith("1.0 s, generation 3; last rebalance: a joined")
     assert told[-1] == "and 1 more"
-    assert lines([group("a")], fault="ServerDown: nothing answers")[0] == "ServerDown: nothing answers"
+    assert lines([group("a", member_count=1)])[0] == "rota h:1: 1 group (1 Stable), 1 member"
+    assert lines([group("a")], fault="nothing answers")[0] == "nothing answers"
 
 
 def test_hostile_names_move_no_cursor_and_are_no_markup() -> None:
@@ -126,7 +127,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
         spare.bind(("127.0.0.1", 0))
         told = CliRunner().invoke(app, ["top", "--http", f"127.0.0.1:{spare.getsockname()[1]}", "--count", "1"])
     assert told.exit_code == 5
-    assert told.stderr.startswith("rota: ServerDown: ")
+    assert told.stderr.startswith("rota: nothing answers at 127.0.0.1:")
 
 
 def test_on_a_terminal_it_draws_again_and_again_until_it_is_interrupted() -> None:

@@ -6,15 +6,19 @@ import json
 import re
 import socket
 import threading
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import resources
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 import rota
+from rota import control
 from rota.cli import app
 from rota.pytest_plugin import told_of
+from tests.docs.wrong_use import joined
 from tests.http.asking import GROUP, SETTINGS, busy, shown, stuck
 
 WIDE = {"COLUMNS": "400"}
@@ -52,7 +56,7 @@ def test_a_stuck_group_is_explained_in_words_and_as_json() -> None:
     assert as_json.exit_code == 0
     assert json.loads(as_json.stdout)["why"]["sentence"] in first
     assert (unknown.exit_code, unknown.stdout) == (3, "")
-    assert unknown.stderr == "rota: NoSuchGroup: there is no group `order`; the nearest is `orders`\n"
+    assert unknown.stderr == "rota: there is no group `order`; the nearest is `orders`\n"
     assert (unknown_json.exit_code, json.loads(unknown_json.stdout)["error"]) == (3, "NoSuchGroup")
 
 
@@ -109,15 +113,57 @@ def test_a_removal_by_an_administrator_during_the_stall_is_in_the_history_with_i
             assert "stuck since noon" in text
 
 
+def test_after_a_restart_a_group_is_as_it_is_for_an_unknown_time(tmp_path: Path) -> None:
+    with rota.Server(settings=SETTINGS, data=tmp_path / "data") as server:
+        joined(server)
+        assert "or longer" not in str(server.explain("readers"))
+    with rota.Server(settings=SETTINGS, data=tmp_path / "data") as server:
+        told = str(server.explain("readers"))
+    assert re.fullmatch(r"Stable for \d+\.\d s or longer, generation 1; it was loaded from the log, .*", told), told
+
+
 def test_a_server_that_is_not_there_is_named() -> None:
     with socket.socket() as spare:
         spare.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{spare.getsockname()[1]}"
     told = call("orders", "--http", address)
     assert told.exit_code == 5
-    assert told.stderr.startswith(f"rota: ServerDown: nothing answers at http://{address}/groups/orders: ")
-    assert told.stderr.endswith(f"is it running, with --http {address}?\n")
+    assert told.stderr == (
+        f"rota: nothing answers at {address}: Connection refused; start a server with `rota serve --http {address}`\n"
+    )
     assert json.loads(call("orders", "--http", address, "--json").stdout)["error"] == "ServerDown"
+
+
+def test_a_server_that_hangs_is_told_from_one_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rota.http.client.WITHIN_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        address = f"127.0.0.1:{hanging.getsockname()[1]}"
+        told = call("orders", "--http", address)
+        as_json = call("orders", "--http", address, "--json")
+    assert told.exit_code == 5
+    assert told.stderr == (
+        f"rota: {address} did not answer within 0.05 s: the server hangs or is overloaded, "
+        "or a firewall drops the packets\n"
+    )
+    assert json.loads(as_json.stdout)["error"] == "TimedOut"
+
+
+@pytest.mark.parametrize("words", [["why", "orders"], ["top", "--count", "1"]])
+def test_the_token_of_a_control_address_can_be_given(words: list[str]) -> None:
+    with rota.Server(settings=SETTINGS) as server, closing(control.serve(server, token="of-a-test")) as listener:  # noqa: S106
+        words += ["--http", listener.address]
+
+        def ended(*more: str, **variables: str) -> Result:
+            return CliRunner().invoke(app, [*words, *more], env=variables)
+
+        without, wrong = ended(), ended("--control-token", "other")
+        given, in_variable = ended("--control-token", "of-a-test"), ended(ROTA_CONTROL_TOKEN="of-a-test")  # noqa: S106
+    says = f"rota: {listener.address} requires a token: give --control-token, or set ROTA_CONTROL_TOKEN\n"
+    assert (without.exit_code, without.stderr) == (2, says)
+    says = f"rota: {listener.address} refuses the token: give the one that `rota serve --control` was started with\n"
+    assert (wrong.exit_code, wrong.stderr) == (2, says)
+    # The group does not exist: the server answers.
+    assert given.exit_code == in_variable.exit_code == (3 if "why" in words else 0), given.output
 
 
 @pytest.mark.parametrize(("status", "body"), [(200, b"<html>"), (404, b"<html>"), (404, b"[]"), (500, b'{"a": 1}')])
@@ -135,7 +181,7 @@ def test_something_else_that_answers_is_named(status: int, body: bytes) -> None:
         threading.Thread(target=other.handle_request).start()
         told = call("orders", "--http", f"127.0.0.1:{other.server_port}")
     assert told.exit_code == 1
-    assert told.stderr.startswith("rota: NotRota: http://127.0.0.1:")
+    assert told.stderr.startswith("rota: http://127.0.0.1:")
 
 
 @pytest.mark.parametrize("address", ["9644", "localhost", "127.0.0.1:0"])

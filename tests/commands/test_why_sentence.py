@@ -139,7 +139,50 @@ def test_the_causes_go_back_to_the_last_rebalance_that_ended() -> None:
 
 def test_a_settled_group_says_what_the_last_rebalance_was_about() -> None:
     assert why(settled()).sentence == "Stable for 31.0 s, generation 4; last rebalance: consumer-7-1f0c8a2e… left"
-    assert why(settled(state="Empty", rebalances=[])).sentence == "Empty for 31.0 s, generation 4"
+
+
+def test_of_a_group_that_was_loaded_it_is_not_known_since_when() -> None:
+    unknown = "it was loaded from the log, which does not say since when"
+    for state in ("Empty", "Stable"):
+        loaded = settled(state=state, rebalances=[])
+        assert why(loaded).sentence == f"{state} for 31.0 s or longer, generation 4; {unknown}"
+    # Without a generation there are only offsets, which may be new.
+    assert (
+        why(settled(state="Empty", rebalances=[], generation=0)).sentence == "Empty for 31.0 s or longer, generation 0"
+    )
+
+
+def test_a_consumer_group_shows_its_epoch_and_that_of_its_target_if_it_is_older() -> None:
+    consumer = {"protocol": "consumer", "generation": 7, "target_epoch": 7}
+    assert why(settled(**consumer)).state == "Stable for 31.0 s, epoch 7"
+    assigning = group(state="Assigning", waiting=[wait("", 300, "Target")], **consumer | {"target_epoch": 6})
+    assert why(assigning).sentence.startswith(
+        "Assigning for 31.0 s, epoch 7 (target of epoch 6): waiting for a heartbeat to compute the next assignment "
+        "(until 0.3 s from now); it began because"
+    )
+
+
+def test_members_of_a_consumer_group_are_told_apart_by_what_they_do() -> None:
+    waits = [*stalled("ana", what="Revoke"), wait("ben", 4_000, "Reconcile"), wait("carl", None, "Release")]
+    told = why(group(waiting=waits, protocol="consumer"))
+    assert told.stalls == [
+        "ana heartbeats but has not given up partitions: its application is probably busy and not polling; "
+        "it is removed in 253.0 s (rebalance timeout)"
+    ]
+    assert told.waits == [
+        "for ben to take its new assignment (until 4.0 s from now)",
+        "for other members to release partitions of carl",
+    ]
+
+
+@pytest.mark.parametrize("cause", ["Upgraded", "Downgraded", "UpgradeFailed"])
+def test_a_group_that_has_changed_its_protocol_says_so(cause: str) -> None:
+    change = rebalance(cause=cause, member_id="ana", to_generation=3, joined_after_ms=0, settled_after_ms=0)
+    told = why(settled(rebalances=[change])).sentence
+    assert "loaded" not in told
+    assert f"; last change: {words.CAUSES[cause].replace('{who}', 'ana')}" in told
+    upgraded = rebalance(cause="Upgraded", member_id="ana")
+    assert "it began because ana joined with the consumer protocol" in why(group(rebalances=[upgraded])).sentence
 
 
 def test_members_that_are_waited_for_alike_share_a_phrase() -> None:

@@ -1,9 +1,12 @@
-"""What there is before the commands of a page that are about a group of somebody's."""
+"""What exists before the commands of a page that name a group."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from shutil import copytree
+from tempfile import TemporaryDirectory
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -27,6 +30,41 @@ def busy(shell: Shell, group: str = "orders", missing: str = "consumer-3", left:
     """A server on which a group has waited for 47 s for a member that heartbeats, since another one left."""
     with _waiting(shell, group, missing, left, beats=True):
         yield
+
+
+@contextmanager
+def incident(shell: Shell) -> Iterator[None]:
+    """`data`, as it is if the server of `stuck` is killed, with a journal."""
+    clock, data = rota.VirtualClock(), shell.work / "data"
+    settings = SETTINGS | {"offsets.topic.num.partitions": 1}
+    with TemporaryDirectory() as kept:
+        live = Path(kept) / "data"
+        with rota.Server(settings=settings, clock=clock, data=live, journal=True) as server:
+            server.create_topic("t", partitions=3)
+            with asking.held_up(server, clock, beats=False):
+                # Time that passes is in the journal only with an event.
+                asking.commit(server, "billing", TopicPartition("t", 0, 5))
+                segments = (live / "journal").rglob
+                asking.until(
+                    lambda: any(b"billing" in path.read_bytes() for path in segments("*.log")), "the commit's entry"
+                )
+                copytree(live, data)
+    yield
+
+
+@contextmanager
+def damaged(shell: Shell) -> Iterator[None]:
+    """`damaged`, a data directory with 20 commits; a byte of the eleventh is not the one that was written."""
+    data = shell.work / "damaged"
+    with rota.Server(settings=SETTINGS | {"offsets.topic.num.partitions": 1}, data=data) as server:
+        server.create_topic("t")
+        for offset in range(20):
+            asking.commit(server, "billing", TopicPartition("t", 0, offset))
+    segment = data / "__consumer_offsets-0" / f"{0:020}.log"
+    found = bytearray(segment.read_bytes())
+    found[len(found) // 20 * 11 - 1] ^= 1
+    segment.write_bytes(found)
+    yield
 
 
 @contextmanager
@@ -130,5 +168,5 @@ def _produce(server: rota.Server, topic: str, counts: dict[int, int]) -> None:
 
 
 SCENES: dict[str, Callable[..., AbstractContextManager[None]]] = {
-    scene.__name__: scene for scene in (stuck, busy, billing, left, payments, pods, watched)
+    scene.__name__: scene for scene in (stuck, busy, billing, left, payments, pods, watched, incident, damaged)
 }

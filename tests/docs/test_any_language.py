@@ -1,4 +1,4 @@
-"""The examples in Go, Java and Node are tests that pass as they stand, where their toolchains are."""
+"""The examples in Go, Java and Node are tests that pass unchanged, where their toolchains are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.java import ROOT
+from harness.builds import ROOT
 
 EXAMPLES = ROOT / "examples"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))

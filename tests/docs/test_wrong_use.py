@@ -13,14 +13,14 @@ import rota
 import rota.aio
 import rota.control
 from rota.cli import app
+from rota.faults import Faults
 from tests.docs import wrong_use
 
 EACH = 3
 WITHOUT_MISTAKES = {
     # They take no argument.
-    "Server.check_running", "Server.down_nodes", "Server.groups", "Server.health", "Server.hold_appends",
-    "Server.hold_loads", "Server.injected", "Server.journal", "Server.nodes", "Server.release_appends",
-    "Server.release_loads", "Server.reset", "Server.settings", "Server.start_report", "Server.stop",
+    "Server.check_running", "Server.groups", "Server.health", "Server.journal", "Server.nodes",
+    "Server.refused_connections", "Server.settings", "Server.start_report", "Server.stop", "Server.unnamed_host",
     "Coordinator.check_invariants", "Coordinator.group_ids", "Coordinator.load_failed", "Coordinator.next_deadline",
     "Coordinator.snapshot",
 }  # fmt: skip
@@ -48,6 +48,11 @@ def test_each_heading_has_three_mistakes_at_least(path: object) -> None:
     assert {name: count for name, count in counts.items() if count < EACH} == {}
 
 
+def calls_of(kind: type) -> set[str]:
+    """The public methods of a class."""
+    return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
+
+
 def commands() -> Iterator[str]:
     def below(path: str, command: object) -> Iterator[str]:
         for name, one in getattr(command, "commands", {"": None}).items():
@@ -62,5 +67,13 @@ def test_every_command_is_in_the_table() -> None:
 
 def test_every_call_of_a_server_is_in_the_table() -> None:
     known = set(wrong_use.headings(wrong_use.PYTHON)) | WITHOUT_MISTAKES
-    calls = [name for name, _ in inspect.getmembers(rota.Server, inspect.isfunction) if not name.startswith("_")]
-    assert {f"Server.{name}" for name in calls} - known == set()
+    assert {f"Server.{name}" for name in calls_of(rota.Server) - calls_of(Faults)} - known == set()
+
+
+def test_every_fault_is_in_the_table() -> None:
+    known = set(wrong_use.headings(wrong_use.PYTHON))
+    assert {f"Server.faults.{name}" for name in calls_of(Faults)} - known == set()
+
+
+def test_the_former_methods_of_a_server_are_the_faults() -> None:
+    assert {name for name in calls_of(Faults) if getattr(rota.Server, name) is not getattr(Faults, name)} == set()

@@ -1,4 +1,4 @@
-"""What a user is told after a mistake: `wrong_use/python.txt` and `wrong_use/commands.txt`, reviewed like transcripts.
+"""The message after a mistake: `wrong_use/python.txt` and `wrong_use/commands.txt`, reviewed like transcripts.
 
 A line that begins with `>>> ` is an expression, one that begins with `$ ` a command; what follows is the error. Add
 lines, then let `python -m tests.docs.wrong_use` write the answers, and read the difference.
@@ -110,7 +110,7 @@ def stable(text: str, shown: dict[str, str]) -> str:
     text = re.sub(r"0x[0-9a-f]{6,}", "0x...", text)
     # How many there are changes with every error code, property and request that is added.
     text = re.sub(r"there are \d+, such as", "there are <n>, such as", text)
-    text = re.sub(r"and \d+ is known", "and <n> is known", text)
+    text = re.sub(r"release of rota knows format \d+", "release of rota knows format <n>", text)
     text = re.sub(r"expected a request \([^)]*\)", "expected a request (...)", text)
     text = re.sub(r"conform-[0-9a-f]{8}…", "<member>…", text)
     return re.sub(r"/[\w./-]*?wrong-use-\w+", "<here>", text)

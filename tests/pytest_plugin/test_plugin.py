@@ -124,10 +124,10 @@ def test_settings_come_from_the_defaults_the_ini_file_and_markers_the_nearest_la
 @pytest.mark.parametrize(
     ("mark", "said"),
     [
-        ("pytest.mark.rota(setings={})", "the marker rota has setings: it takes settings={...} and nodes=N"),
+        ("pytest.mark.rota(setings={})", "the marker rota has setings: it takes settings={...}, nodes=N and tls=True"),
         (
             "pytest.mark.rota('group.max.size')",
-            "the marker rota has 'group.max.size': it takes settings={...} and nodes=N",
+            "the marker rota has 'group.max.size': it takes settings={...}, nodes=N and tls=True",
         ),
         ("pytest.mark.rota(settings={'group.max.sise': 1})", "group.max.sise"),
         (

@@ -1,0 +1,103 @@
+"""`rota user`: the users file, and a server that admits those in it."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from typer.testing import CliRunner, Result
+
+import rota
+from rota.cli import app
+
+from .test_serve import serving
+
+
+def user(*words: str, typed: str = "") -> Result:
+    return CliRunner().invoke(app, ["user", *words], input=typed)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "users"
+    assert user("add", str(path), "ana", typed="secret\n").exit_code == 0
+    return path
+
+
+def test_a_file_is_private_and_has_no_password(file: Path) -> None:
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    lines = file.read_text().splitlines()
+    assert [line.split()[:2] for line in lines] == [["ana", "SCRAM-SHA-256"], ["ana", "SCRAM-SHA-512"]]
+    assert "secret" not in file.read_text()
+
+
+def test_a_user_is_changed_listed_and_removed(file: Path, tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("other\nsecond line\n")
+    before = file.read_text()
+    assert user("add", str(file), "bob", "--password-file", str(password)).exit_code == 0
+    assert user("add", str(file), "ana", typed="changed\n").exit_code == 0
+    assert file.read_text() != before
+    assert len(file.read_text().splitlines()) == 4
+    listed = user("list", str(file), "--json")
+    mechanisms = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
+    assert json.loads(listed.stdout) == {"bob": mechanisms, "ana": mechanisms}
+    assert user("remove", str(file), "bob").exit_code == 0
+    assert json.loads(user("list", str(file), "--json").stdout) == {"ana": mechanisms}
+    with rota.Server(users=file) as server:
+        config = server.client_config("librdkafka", user="ana", password="changed")  # noqa: S106
+        assert list(AdminClient(config).list_topics(timeout=30).topics) == ["__consumer_offsets"]
+
+
+def test_the_mode_of_a_file_and_a_link_to_it_stay(file: Path, tmp_path: Path) -> None:
+    file.chmod(0o640)
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    assert user("add", str(link), "bob", typed="x\n").exit_code == 0
+    assert link.is_symlink()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert set(json.loads(user("list", str(file), "--json").stdout)) == {"ana", "bob"}
+
+
+def test_comments_stay(file: Path) -> None:
+    file.write_text("# the users\n\n" + file.read_text())
+    assert user("add", str(file), "bob", typed="x\n").exit_code == 0
+    assert file.read_text().startswith("# the users\n\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "typed", "code", "says"),
+    [
+        (("add", "{file}", "a b"), "x\n", 2, "printable ASCII"),
+        (("add", "{file}", "eve"), "\n", 2, "the password of eve is empty"),
+        (("add", "{file}", "eve", "--password-file", "missing"), "", 2, "--password-file is `missing`"),
+        (("remove", "{file}", "eve"), "", 3, "has no user `eve`"),
+        (("list", "missing"), "", 2, "there is no file `missing`"),
+        (("add", "missing/users", "eve"), "x\n", 2, "cannot write `missing/users`"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line_and_changes_nothing(
+    file: Path, words: tuple[str, ...], typed: str, code: int, says: str
+) -> None:
+    before = file.read_text()
+    done = user(*(word.format(file=file) for word in words), typed=typed)
+    assert (done.exit_code, done.stderr.count("\n")) == (code, 1)
+    assert says in done.stderr
+    assert file.read_text() == before
+
+
+def test_a_server_admits_the_users_of_its_file(file: Path) -> None:
+    with serving("--users", str(file)) as (_, first_line):
+        assert " with SASL (in memory" in first_line
+        port = first_line.partition("127.0.0.1:")[2].split()[0]
+        config: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": f"127.0.0.1:{port}",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "ana",
+            "sasl.password": "secret",
+        }
+        assert list(AdminClient(config).list_topics(timeout=30).topics) == ["__consumer_offsets"]
