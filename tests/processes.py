@@ -76,7 +76,7 @@ def end_all_but(kept: set[int]) -> list[str]:
 
 
 def _wait(pid: int, seconds: float) -> None:
-    """Wait for the end of a child without collecting its exit code, which belongs to whoever started it."""
+    """Wait for the end of a child without collecting its exit code, which belongs to its parent."""
     with contextlib.suppress(ProcessLookupError):
         end = os.pidfd_open(pid)
         try:

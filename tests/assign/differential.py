@@ -96,7 +96,7 @@ def owners(plan: dict[str, list[Partition]]) -> Owners:
 
 
 def settled(group: Group, plan_of: Callable[[Group], rota.assign.Plan]) -> tuple[rota.assign.Plan, int]:
-    """The plan in which a cooperative group ends, and the number of rounds until nobody gives anything up."""
+    """The plan in which a cooperative group ends, and the number of rounds until no member revokes partitions."""
     plan: dict[str, list[Partition]] = {}
     for rounds in range(1, ROUNDS_MAX + 1):
         plan = plan_of(group)

@@ -165,7 +165,7 @@ def test_metadata_is_read_and_a_member_whose_metadata_is_broken_is_named() -> No
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        ({"a": [("t", 0)]}, "nobody got partition 1 of topic `t`"),
+        ({"a": [("t", 0)]}, "no member got partition 1 of topic `t`"),
         ({"a": [("t", 0), ("t", 1)], "b": [("t", 0)]}, "partition 0 of topic `t` went to member `a` and to member `b`"),
         ({"a": [("t", 0), ("t", 0)]}, "member `a` got partition 0 of topic `t` twice"),
         ({"a": [("t", 2)]}, "member `a` got partition 2 of topic `t`, which does not exist"),
@@ -299,7 +299,7 @@ def test_arrays_are_assigned_resolved_and_certified() -> None:
     assert owners.tolist() == [0, 0, 1, 2]
     figures = group.certify(owners, previous)
     assert (figures.loads, figures.kept, figures.fresh) == ((2, 1, 1), 2, 2)
-    with pytest.raises(PlanError, match="nobody got partition 0"):
+    with pytest.raises(PlanError, match="no member got partition 0"):
         group.certify(u32(NOBODY, 0, 1, 2))
     with pytest.raises(PlanError, match="partition 1 went to 7, which is no member"):
         group.certify(u32(0, 7, 1, 2))

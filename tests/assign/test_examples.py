@@ -424,7 +424,7 @@ def test_what_two_claim_in_one_generation_goes_to_a_third() -> None:
 
 @dataclass(frozen=True)
 class Rounds:
-    """A cooperative group round by round, until nobody has anything to give up."""
+    """A cooperative group round by round, until no member has partitions to revoke."""
 
     counts: str
     members: str

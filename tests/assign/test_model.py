@@ -93,7 +93,7 @@ def test_a_cooperative_group_settles_in_two_rounds(group: Group) -> None:
     for _ in range(3):
         plan = round_of(members)
         generation += 1
-        # A member gives up what it was not told to keep, and claims the rest in the new generation.
+        # A member revokes what it was not assigned, and claims the rest in the new generation.
         members = {
             member: rota.assign.Subscriber(said.topics, said.instance_id, plan[member], generation, said.rack)
             for member, said in members.items()

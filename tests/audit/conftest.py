@@ -23,6 +23,9 @@ from tests.clients.eventually import eventually
 SETTINGS = {
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1000,
+    "group.consumer.assignment.interval.ms": 0,
+    "group.consumer.heartbeat.interval.ms": 200,
+    "group.consumer.min.heartbeat.interval.ms": 100,
     "offsets.topic.num.partitions": 3,
 }
 WITHIN_S = 60
@@ -38,14 +41,16 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
-def consumer(server: rota.Server, group: str, instance: str | None = None) -> Consumer:
+def consumer(server: rota.Server, group: str, instance: str | None = None, *, is_newer: bool = False) -> Consumer:
     settings: dict[str, str | int | float | bool | None] = {
         "bootstrap.servers": server.bootstrap_servers,
         "group.id": group,
         "log_level": 0,
-        "session.timeout.ms": 6_000,
-        "heartbeat.interval.ms": 500,
     }
+    if is_newer:
+        settings["group.protocol"] = "consumer"
+    else:
+        settings |= {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
     found = Consumer(settings | ({} if instance is None else {"group.instance.id": instance}))
     found.subscribe(["orders"])
     return found
@@ -62,14 +67,19 @@ def settle(*consumers: Consumer) -> None:
     eventually(is_settled, WITHIN_S, "the partitions are shared out")
 
 
+def commit(*consumers: Consumer) -> None:
+    """Commit an offset for each partition that they own."""
+    for member in consumers:
+        member.commit(
+            offsets=[TopicPartition("orders", at.partition, 5) for at in member.assignment()], asynchronous=False
+        )
+
+
 def live(server: rota.Server, group: str) -> None:
     """Two members, one of them static: join, commit, move to another node, replace, leave."""
     first, static = consumer(server, group), consumer(server, group, "i1")
     settle(first, static)
-    for member in (first, static):
-        member.commit(
-            offsets=[TopicPartition("orders", at.partition, 5) for at in member.assignment()], asynchronous=False
-        )
+    commit(first, static)
     server.move_partition(server.partition_of(group), 2)
     replacement = consumer(server, group, "i1")
     settle(first, replacement)
@@ -77,6 +87,21 @@ def live(server: rota.Server, group: str) -> None:
     settle(replacement)
     replacement.close()
     static.close()
+
+
+def convert(server: rota.Server, group: str) -> None:
+    """Two classic members. One is replaced by a member of the newer protocol and comes back."""
+    first, second = consumer(server, group), consumer(server, group)
+    settle(first, second)
+    second.close()
+    newer = consumer(server, group, is_newer=True)
+    settle(first, newer)
+    commit(first, newer)
+    newer.close()
+    second = consumer(server, group)
+    settle(first, second)
+    first.close()
+    second.close()
 
 
 @pytest.fixture(scope="session")
@@ -89,6 +114,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 server.create_topic("orders", 4)
             live(server, "payments")
             live(server, f"billing-{start}")
+            convert(server, f"moving-{start}")
     return data
 
 

@@ -66,7 +66,7 @@ class Story:
         return self.is_well(mono_ms, "Heartbeat", member, generation)
 
     def is_well(self, mono_ms: int, api: str, member: str, generation: int) -> Story:
-        """A request is told at once that all is well."""
+        """A request is answered NONE at once."""
         asked = {"kind": "request", "api": api, "ticket": 1_000 + self.offset, "error": "NONE"}
         return self.entry(mono_ms, asked | {"member": member, "generation": generation})
 
@@ -81,6 +81,10 @@ class Story:
             {"kind": "append", "append_id": append_id, "count": 1},
             *({"append_id": append_id, "generation": generation} | row for row in rows),
         )
+
+    def of_newer(self, mono_ms: int) -> Story:
+        """There is a record of the newer protocol."""
+        return self.entry(mono_ms, {"kind": "consumer"})
 
     def is_durable(self, mono_ms: int, append_id: int, *rows: dict[str, Any]) -> Story:
         return self.entry(mono_ms, {"kind": "appended", "append_id": append_id, "error": "NONE"}, *rows)
@@ -118,18 +122,18 @@ def owner(name: str, subscribed: str, assigned: str) -> list[dict[str, Any]]:
 
 
 def started() -> Story:
-    """A coordinator that is there, and a static member that is told at 0 ms of generation 1."""
+    """A coordinator that is there, and a static member that is answered at 0 ms in generation 1."""
     return Story().began().loaded().asks_to_join(0, 1, "", INSTANCE).is_told(0, 1, "old", 1)
 
 
 def replaced(ends_ms: int) -> Story:
-    """A newcomer asks at 500 ms and is told at 510 ms."""
+    """A new member joins at 500 ms and is answered at 510 ms."""
     story = started().asks_to_join(500, 2, "", INSTANCE)
     return story.entry(510, answer(2, "new", 1), *listed(1, "new")).session_ended(ends_ms)
 
 
 def joined_again(ends_ms: int, generation: int) -> Story:
-    """A member joins once more and is told at once."""
+    """A member joins once more and is answered at once."""
     told = [join(2, "old", INSTANCE, "NONE"), answer(2, "old", generation), *listed(generation, "old")]
     return started().entry(500, *told).session_ended(ends_ms)
 
@@ -166,7 +170,7 @@ def resubscribed(generation: int) -> Story:
 
 
 def stood_still(*told_ms: int, until_ms: int = 5_000) -> Story:
-    """A JoinGroup is answered when nobody may wait for it any more; the coordinator heard the time at these."""
+    """A JoinGroup is answered after the latest time; the coordinator got the time at these."""
     story = Story().began().loaded().asks_to_join(0, 1, "slow")
     for at_ms in told_ms:
         story.advanced(at_ms)
@@ -199,6 +203,15 @@ def done_late() -> Story:
     return story.is_durable(10, 1).is_durable(10, 0)
 
 
+def converted_meanwhile(is_before: bool) -> Story:
+    """Two members own a partition in a record, and the group is converted before or after its append begins."""
+    place = {"kind": "assigned", "topic": "orders", "topic_partition": 0}
+    both = [row for name in ("one", "two") for row in (member(name), place | {"member": name})]
+    story = Story().began().loaded()
+    story = story.of_newer(0).writes(5, 1, *both) if is_before else story.writes(0, 1, *both).of_newer(5)
+    return story.is_durable(10, 0)
+
+
 def two_records(*ends: int, generations: tuple[int, int] = (1, 2)) -> Story:
     """Two records, and in which order they are done."""
     story = Story().began().loaded()
@@ -213,6 +226,12 @@ def told_twice() -> Story:
     """A JoinGroup is answered, and then in the name of another group."""
     story = started()
     return story.entry(10, answer(1, "old", 1) | {"group": "stock"})
+
+
+def told_twice_by_consumers() -> Story:
+    """The same in a consumer group."""
+    story = Story().began().loaded().of_newer(0).asks_to_join(0, 1, "old").is_told(0, 1, "old", 1)
+    return story.is_told(10, 1, "old", 1)
 
 
 def seen(row: dict[str, Any]) -> Seen:
@@ -234,7 +253,7 @@ CASES = {
     "a newcomer's session is what the last phase took": Case(lengthened(2_000), {"early expiry"}),
     "an answer of a known generation arms nothing": Case(joined_again(1_000, 1), set()),
     "an answer of a new generation arms": Case(joined_again(1_000, 2), {"early expiry"}),
-    "whoever asks one that loads is well": Case(loading(is_before=True), set()),
+    "a coordinator that loads answers NONE": Case(loading(is_before=True), set()),
     "a departed member is well": Case(loading(is_before=False), {"answer to a departed member"}),
     "a replacement is refused, and durable": Case(taken_back("COORDINATOR_NOT_AVAILABLE"), set()),
     "a departed member commits while one loads": Case(
@@ -255,6 +274,9 @@ CASES = {
     "a group is deleted, which the log does not keep": Case(begun_again(False, False), set()),
     "a group is set back, which the log does not keep": Case(begun_again(False), {"two leaders"}),
     "a request is answered in the name of two groups": Case(told_twice(), {"answered twice"}),
+    "a request to a consumer group is answered twice": Case(told_twice_by_consumers(), {"answered twice"}),
+    "a record is on its way when its group is converted": Case(converted_meanwhile(is_before=False), {"two owners"}),
+    "a record begins after its group was converted": Case(converted_meanwhile(is_before=True), set()),
     "a record that is done late has two owners": Case(done_late(), {"two owners"}),
     "appends end out of order": Case(two_records(1, 0), set()),
     "a generation is written after a later one": Case(two_records(0, 1, generations=(2, 1)), {"generation back"}),

@@ -9,17 +9,30 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from rota.audit import matrix, session
-from rota.audit.audit import Audit, Unreadable
+from rota.audit.audit import GROUPS, Audit, Unreadable
 from rota.audit.checks import CHECKS
+from rota.audit.command import summary
+from rota.audit.coverage import Line
+from rota.audit.folds import Fold
+from rota.audit.names import instead_of
 from rota.cli import app
 
 # One worker has the one Spark session; the first test waits for the audit of all logs.
 pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400)]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
+COVERED = [
+    ("journal", "S1", "both"),
+    ("journal", "S12", "query"),
+    ("journal", "S13", "unknown"),
+    ("offsets", "S1", "unknown"),
+    ("offsets", "S12", "query"),
+    ("offsets", "S13", "unknown"),
+]
 DECIDES = {"replay, query": "both", "–": "unknown"}
 
 
@@ -93,7 +106,7 @@ def test_a_regular_expression_that_only_python_has_is_refused(clean: Path) -> No
     [
         ("missing", "`missing`: there is no such directory"),
         ("file", "`file` is a file: give a data directory, a journal or the directory of a partition"),
-        ("empty", "`empty` has no __consumer_offsets and no journal in it"),
+        ("empty", "`empty` has no __consumer_offsets and no journal in it: give a data directory"),
         ("s3a://bucket/data", "`s3a://bucket/data` is a URL: give a local directory; copy or mount the log first"),
     ],
 )
@@ -139,7 +152,57 @@ def test_a_log_without_records_can_be_read_and_has_its_tables_and_its_report(tmp
     steps = ended.stderr.splitlines()
     assert {"rota: starting Spark", "rota: folding the journals", "rota: writing the tables"} <= set(steps)
     assert [line for line in steps if not line.startswith("rota: ")] == []
-    assert ended.stdout.startswith("0 rows of 0 groups")
+    assert ended.stdout.startswith("0 rows read, 0 groups audited; ")
+
+
+def test_a_group_that_no_log_has_is_not_found(clean: Path) -> None:
+    command = [sys.executable, "-m", "rota", "audit", str(clean), "--group", "payment"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    says = "rota: no group matches --group `payment`; the nearest is `payments`\n"
+    assert (ended.returncode, ended.stdout) == (3, "")
+    *steps, last = ended.stderr.splitlines(keepends=True)
+    assert last == says
+    # How far it is, on a machine that takes longer.
+    assert [step for step in steps if not re.fullmatch(r"rota: .* \(\d+ s\)\n", step)] == []
+
+
+@pytest.mark.parametrize(
+    ("groups", "says"),
+    [
+        ([], "there are no groups"),
+        (["b", "a"], "there are `a`, `b`"),
+        (
+            [f"group-{at}" for at in range(7)],
+            "there are `group-0`, `group-1`, `group-2`, `group-3`, `group-4` and 2 more",
+        ),
+        (["orders", "billing"], "the nearest is `billing`"),
+    ],
+)
+def test_a_name_that_is_not_there_is_answered_with_those_that_are(groups: list[str], says: str) -> None:
+    assert instead_of("biling", groups) == says
+
+
+def test_the_summary_counts_each_thing_once() -> None:
+    logs = [Line(source, "data", identifier, by, "") for source, identifier, by in COVERED]
+    fold = Fold("data/journal", 0, 3, 1, 1, 0, 0, 0, [], [], None)
+    found = Audit(rows=1, groups=1, coverage=logs, folds=[fold])
+    assert summary(found) == [
+        "1 row read, 1 group audited; 1 event and 1 whole state folded again",
+        "0 violations, 0 observations",
+        "2 of 3 invariants decided, 1 unknown",
+    ]
+
+
+def test_a_group_in_a_journal_and_in_the_log_beside_it_is_one(spark: SparkSession) -> None:
+    rows = [
+        ("journal", "/a/journal", "orders"),
+        ("offsets", "/a", "orders"),
+        ("offsets", "/a", "billing"),
+        ("offsets", "/b", "orders"),
+        ("journal", "/a/journal", None),
+    ]
+    spark.createDataFrame(rows, "source string, log string, `group` string").createOrReplaceTempView("counted_rows")
+    assert spark.sql(GROUPS.replace("FROM rows", "FROM counted_rows")).collect()[0][0] == 3
 
 
 def test_without_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -174,3 +237,21 @@ def test_the_command_prints_json_and_its_exit_code_says_that_input_is_missing(tm
     assert ended.exit_code == 2
     (trouble,) = json.loads(ended.stdout)["unreadable"]
     assert (trouble["kind"], "Is a directory" in trouble["reason"]) == ("unreadable", True)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("--report", "nodir/report.html", "there is no such directory"),
+        ("--report", ".", "it is a directory, give a file"),
+        ("--output", "/proc/tables", "give a directory that can be written"),
+        ("--master", "sparkk", "give local[N], spark://HOST:PORT"),
+    ],
+)
+def test_what_spark_could_not_use_is_refused_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, value: str, reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(session, "started", None)
+    refused = run(tmp_path, option, value)
+    assert (refused.exit_code, reason in refused.output) == (2, True), refused.output

@@ -19,21 +19,21 @@ from typer.testing import CliRunner
 
 from rota.audit.audit import Audit, Unreadable
 from rota.audit.checks import MODEL, OBSERVATION
-from rota.audit.follow import keeping
+from rota.audit.follow import growth, keeping
 from rota.audit.follow.finding import Finding, Seen
-from rota.audit.follow.growth import GrowthReader, Position, parts_from
+from rota.audit.follow.growth import GrowthReader, Position, parts_from, parts_now, rows_now
 from rota.audit.follow.partition import Group, Partition
 from rota.audit.follow.passing import follow, found_in, seen_in
 from rota.audit.follow.query import Told, started
 from rota.audit.follow.replaying import Folding
-from rota.audit.logs import JOURNAL, partition_directories
+from rota.audit.logs import JOURNAL, Part, partition_directories
 from rota.cli import app
 from tests.clients.eventually import eventually
 
 # One worker has the one Spark session; the first test waits for the audit of all logs.
 pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400)]
 
-WITHIN_S = 240
+WITHIN_S = 600
 # What the whole audit sums up, and one pass says as soon as it is so.
 SUMMED_UP = frozenset({"storm", "never settles", "never answered"})
 
@@ -170,6 +170,74 @@ def test_a_segment_that_was_written_anew_is_read_from_the_right_batch(clean: Pat
     assert (again.first_offset, again.next_offset) == (following.first_offset, following.next_offset)
 
 
+@pytest.fixture
+def two_segments(clean: Path, tmp_path: Path) -> list[Part]:
+    """The parts, one for each batch, of a copied partition whose batches are in two segments."""
+    (log,) = [log for log in partition_directories(clean) if log.name.startswith("__consumer")][:1]
+    copy = Path(shutil.copytree(log, tmp_path / log.name))
+    (segment,) = copy.glob("*.log")
+    parts = [part for part, _ in parts_from(copy, Position(), 1)]
+    middle, content = parts[len(parts) // 2], segment.read_bytes()
+    segment.with_name(f"{middle.first_offset:020}.log").write_bytes(content[middle.start :])
+    segment.write_bytes(content[: middle.start])
+    return [part for part, _ in parts_from(copy, Position(), 1)]
+
+
+def compact(directory: Path) -> None:
+    """Puts one segment in the place of two, without their first batch."""
+    first, second = sorted(directory.glob("*.log"))
+    (begins, _), *_ = parts_from(directory, Position(), 1)
+    first.write_bytes(first.read_bytes()[begins.end :] + second.read_bytes())
+    second.unlink()
+
+
+def rows_in(parts: list[Part]) -> list[dict[str, Any]]:
+    return [row for part in parts for batch in rows_now(part, 4 << 20, has_entries=False) for row in batch.to_pylist()]
+
+
+def test_a_segment_that_compaction_removed_is_read_where_its_records_are_now(two_segments: list[Part]) -> None:
+    directory = Path(two_segments[0].path).parent
+    planned = [part for part in two_segments if part.path == two_segments[-1].path]
+    assert len(planned) > 2
+    before = rows_in(planned)
+    compact(directory)
+    assert rows_in(planned) == before
+    assert {row["kind"] for row in before}.isdisjoint({"unreadable", "torn", "compacted"})
+
+
+def test_a_segment_that_is_there_and_cannot_be_read_is_told(two_segments: list[Part]) -> None:
+    path = Path(two_segments[-1].path)
+    path.unlink()
+    path.mkdir()
+    (row,) = rows_in(two_segments[-1:])
+    assert row["kind"] == "unreadable"
+
+
+def test_listing_begins_again_when_compaction_removes_a_segment_meanwhile(
+    two_segments: list[Part], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, byte_of = Path(two_segments[0].path).parent, growth._byte_of
+    calls: list[Path] = []
+
+    def compacted_meanwhile(path: Path, base: int, at: Position) -> int:
+        calls.append(path)
+        if len(calls) == 1:
+            compact(directory)
+        return byte_of(path, base, at)
+
+    monkeypatch.setattr(growth, "_byte_of", compacted_meanwhile)
+    found = [part for part, _ in parts_now(directory, Position(), 1)]
+    assert [part.next_offset for part in found] == [part.next_offset for part in two_segments[1:]]
+
+
+def test_listing_says_what_cannot_be_read(two_segments: list[Part]) -> None:
+    path = Path(two_segments[-1].path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(OSError, match=path.name):
+        parts_now(path.parent, Position(), 1)
+
+
 def test_the_next_batch_is_bounded_for_each_partition(clean: Path) -> None:
     reader = GrowthReader([clean], 500, has_entries=False)
     first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
@@ -184,7 +252,8 @@ def test_the_command_follows_until_ctrl_c(planted: Path, tmp_path: Path) -> None
     data, checkpoint = tmp_path / "data", tmp_path / "checkpoint"
     grown(planted, data, 0.5)
     command = [sys.executable, "-m", "rota", "audit", str(data), "--follow", "--json", "--checkpoint", str(checkpoint)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as running:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, process_group=0) as running:
         try:
             eventually(lambda: any((checkpoint / "verdicts").glob("*.jsonl")), WITHIN_S, "the first verdicts")
             before = len(list((checkpoint / "verdicts").glob("*.jsonl")))
@@ -195,7 +264,10 @@ def test_the_command_follows_until_ctrl_c(planted: Path, tmp_path: Path) -> None
         finally:
             os.killpg(running.pid, signal.SIGINT)
         lines = [json.loads(line) for line in running.stdout or ()]
+        errors = list(running.stderr or ())
     assert running.returncode == 1
+    # Nothing of Java's and Spark's.
+    assert [line for line in errors if not line.startswith("rota: ")] == []
     assert {line["severity"] for line in lines} >= {"violation", OBSERVATION}
     assert {line["log"] for line in lines} == {str(data), str(data / "journal")}
 
@@ -204,7 +276,7 @@ def test_the_command_follows_until_ctrl_c(planted: Path, tmp_path: Path) -> None
     ("arguments", "says"),
     [
         (["data", "--once"], "need --follow"),
-        (["data", "--follow", "--report", "report.html"], "cannot be had with --follow"),
+        (["data", "--follow", "--report", "report.html"], "leave out --follow"),
         (["no-such-place", "--follow"], "there is no such directory"),
     ],
 )

@@ -32,7 +32,7 @@ def entries(data: Path, group: str) -> list[dict[str, Any]]:
 
 
 def expiry(data: Path) -> tuple[str, int]:
-    """A group, and an instant at which a session of it has ended and nobody has joined again yet."""
+    """A group, and an instant at which a session of it has ended and no member has rejoined yet."""
     for number in range(GROUPS_A_START):
         group = f"group-0-{number}"
         of_group = entries(data, group)
@@ -48,7 +48,7 @@ def joins_again(entry: dict[str, Any]) -> bool:
 
 
 def commit(data: Path) -> tuple[str, int]:
-    """A group, and an instant at which its members commit and nobody has left or joined yet."""
+    """A group, and an instant at which its members commit and none has left or joined yet."""
     for number in range(GROUPS_A_START):
         group = f"group-0-{number}"
         of_group = entries(data, group)
@@ -94,7 +94,8 @@ def test_the_records_of_kafka_tell_what_was_durable(kafka: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["state", "nobody"], 3, "has nothing about group `nobody`"),
+        (["state", "nobody"], 3, "has nothing about group `nobody`; there are `group-0-0`, `group-0-1`, "),
+        (["why", "grup-0-0"], 3, "has nothing about group `grup-0-0`; the nearest is `group-0-0`"),
         (["state", "group-0-0", "--at", "1999-01-01"], 3, "begins later"),
         (["why", "group-0-0", "--at", "1999-01-01"], 3, "begins later"),
         (["why", "group-0-0", "--at", "soon"], 2, "--at is `soon`"),

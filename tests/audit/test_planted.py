@@ -118,7 +118,7 @@ def test_what_was_planted_is_told_as_json(lives: Path, tmp_path: Path) -> None:
 
 def test_a_directory_that_is_there_is_not_written_into(lives: Path) -> None:
     ended = CliRunner().invoke(app, ["plant", str(lives), str(lives)])
-    assert (ended.exit_code, "File exists" in ended.stderr) == (2, True)
+    assert (ended.exit_code, ended.stderr) == (2, f"rota: `{lives}` exists already: give a directory that does not\n")
 
 
 def test_the_tables_tell_the_life_of_a_group(found: Audit, spark: SparkSession, tables: Path, lives: Path) -> None:

@@ -8,12 +8,27 @@ from typing import Any
 
 import pytest
 
+import rota
 from rota import _rota
 from rota.audit.logs import JOURNAL, OFFSETS, Part, parts_of
 from rota.audit.rows import ARROW_SCHEMA, rows_of
+from rota.conform.consumer import ConsumerWire
 
 # The logs are written once, by one worker.
 pytestmark = [pytest.mark.xdist_group("audit"), pytest.mark.timeout(2400)]
+
+JOIN = {
+    "group_id": "g",
+    "member_id": "m",
+    "member_epoch": 0,
+    "instance_id": None,
+    "rack_id": None,
+    "rebalance_timeout_ms": 60_000,
+    "subscribed_topic_names": ["orders"],
+    "subscribed_topic_regex": None,
+    "server_assignor": None,
+    "topic_partitions": [],
+}
 
 
 def rows(parts: list[Part], **wanted: Any) -> list[dict[str, Any]]:
@@ -37,6 +52,22 @@ def test_every_entry_and_every_record_of_a_directory_is_read(clean: Path) -> Non
     assert kinds(found) >= {"group", "member", "assigned", "subscribed", "offset", "commit", "leaver", "unloaded"}
     offsets = [row for row in found if row["source"] == OFFSETS and row["kind"] == "offset"]
     assert {(row["group"], row["topic"], row["committed"]) for row in offsets} >= {("payments", "orders", 5)}
+
+
+def test_a_loaded_state_names_its_consumer_groups(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    for start in range(2):
+        with rota.Server(data=data, journal=True) as server:
+            if start == 0:
+                host, _, port = server.bootstrap_servers.rpartition(":")
+                wire = ConsumerWire((host, int(port)), "")
+                joined = wire.ask("ConsumerGroupHeartbeat", 1, JOIN)
+                assert joined["error_code"] == 0
+                wire.close()
+    found = rows(parts_of([data]))
+    loaded = [(row["kind"], row["group"]) for row in found if row["note"] == "loaded"]
+    assert loaded == [("consumer", "g")]
+    assert [row for row in rows(parts_of([data]), groups=["other"]) if row["note"] == "loaded"] == []
 
 
 def test_small_parts_have_the_rows_of_large_ones(clean: Path) -> None:

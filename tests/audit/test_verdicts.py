@@ -1,4 +1,4 @@
-"""How a finding is told: in few lines, once, with a command that prints its records."""
+"""How a finding is reported: in few lines, once, with a command that prints its records."""
 
 from __future__ import annotations
 
@@ -106,4 +106,9 @@ for thread in threading.enumerate():
         thread.join()
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ended.stderr == "OutOfMemoryError\nunfinished"
+    assert ended.stderr == "OutOfMemoryError\nunfinished\n"
+    kept = script.replace("without_chatter():", "without_chatter(is_quiet=True) as said:")
+    ended = subprocess.run([sys.executable, "-c", kept], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
+    ended = subprocess.run([sys.executable, "-c", f"{kept}\nsaid.show()"], capture_output=True, text=True, check=True)
+    assert ended.stderr == "OutOfMemoryError\nunfinished\n"

@@ -108,7 +108,7 @@ def told(address: tuple[str, int], groups: list[str]) -> Told:
 
 
 def differences(expected: Told, found: Told) -> list[str]:
-    """What one tells otherwise than the other, a line each."""
+    """The differences between the two, a line each."""
     lines = []
     for part in ("listed", "described", "offsets"):
         here, there = expected[part], found[part]

@@ -1,4 +1,4 @@
-"""What a real broker told of its groups, and what rota tells of the same directory: `make kafka-directory`.
+"""The groups as a real broker described them, and as rota describes the same directory: `make kafka-directory`.
 
 The broker of `benches/kafka` is killed while members are in their groups. `python -m tests.log.record_kafka FILE` also
 keeps an archive for `test_kafkas_directory.py`: the directory's partitions as `log/`, the answers as `told.json`.

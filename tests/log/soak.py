@@ -1,17 +1,28 @@
-"""Members come, commit and go for a long time while partitions are handed over and compacted: memory and descriptors of
-the server stay as they are. `make soak`, or `python -m tests.log.soak --seconds 60 --members 5000`.
+"""Everything at once for an hour: memory, descriptors, threads and the slowest answers of the server stay as they are.
 
-Every member is alone in a group of its own. The first third of the time is not counted.
+`make soak`, or `python -m tests.log.soak --seconds 60 --members 5000 --no-follow`. Members join, commit and leave, each
+alone in a group of its own. Clients use TLS and connect again after every RECONNECT_EVERY requests. Partitions move and
+are compacted, the journal is on, a scraper reads metrics and groups every second, and `rota audit --follow` checks
+the log and the journal meanwhile (needs the extra `audit` and a JVM). The first third of the time is not counted; the
+second and the last third are compared.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
+import ssl
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from harness import peer
 from harness.raw import LEAVE_GROUP, NONE, Reader, frame, string
@@ -21,8 +32,16 @@ from tests.log.test_kill import Client, Process, worst
 WORKERS = 4
 SESSION_MS = 1_800_000
 COMMIT_EVERY, LEAVE_EVERY = 3, 10
+RECONNECT_EVERY = 500
 SAMPLE_S = 1.0
 RSS_GROWTH_MAX = 1.10
+# Of the slowest answer in a thousand. A machine with other load has slow seconds, a server that grows has them always:
+# the median of the samples counts, and a pause that doubles is one.
+SLOWEST_SHARE = 0.999
+SLOWER_MAX = 2.0
+SLOWER_BY_MS = 5.0
+SCRAPED = ("/metrics", "/healthz", "/groups?limit=100")
+FOLLOW_ENDS_WITHIN_S = 60
 # A segment is an open file: of each partition some more or fewer may wait for compaction.
 DESCRIPTORS_MORE_MAX = 2 * PARTITIONS
 
@@ -32,13 +51,24 @@ def left(answer: Reader) -> int:
 
 
 class Crowd(Client):
-    """A worker's share of the members, each of which beats, commits and leaves in its turn."""
+    """A worker's share of the members; each sends heartbeats, commits and leaves in its turn."""
 
-    def __init__(self, name: str, members: int) -> None:
+    def __init__(self, name: str, members: int, context: ssl.SSLContext | None) -> None:
         super().__init__(name, 0)
+        self.context = context
+        """How it connects: without TLS if there is none."""
         self.members: list[tuple[str, int]] = [("", -1)] * members
         self.turn = 0
-        self.counts = {"joins": 0, "heartbeats": 0, "commits": 0, "leaves": 0}
+        self.counts = {"joins": 0, "heartbeats": 0, "commits": 0, "leaves": 0, "connections": 0}
+        self.took_ms: list[float] = []
+        """Of the steps since the last sample."""
+
+    def connect(self, addresses: list[tuple[str, int]]) -> None:
+        super().connect(addresses)
+        self.counts["connections"] += len(addresses)
+        if self.context is not None:
+            for connection, (host, _) in zip(self.connections, addresses, strict=True):
+                connection.socket = self.context.wrap_socket(connection.socket, server_hostname=host)
 
     def count(self, what: str) -> None:
         self.counts[what] += 1
@@ -76,69 +106,156 @@ class Crowd(Client):
             self.count("heartbeats")
 
 
-def rss_bytes(pid: int) -> int:
-    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) * 1_024
+class Sample(NamedTuple):
+    """The server at a moment, and its slowest answer in a thousand since the sample before."""
+
+    rss_bytes: int
+    descriptors: int
+    threads: int
+    slowest_ms: float
 
 
-def descriptors(pid: int) -> int:
-    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+def sample(pid: int, crowds: list[Crowd]) -> Sample:
+    took_ms: list[float] = []
+    for crowd in crowds:
+        took, crowd.took_ms = crowd.took_ms, []
+        took_ms += took
+    took_ms.sort()
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return Sample(
+        rss_bytes=int(status["VmRSS"].split()[0]) * 1_024,
+        descriptors=len(list(Path(f"/proc/{pid}/fd").iterdir())),
+        threads=int(status["Threads"]),
+        slowest_ms=took_ms[int(SLOWEST_SHARE * len(took_ms))] if took_ms else 0.0,
+    )
 
 
-def worked(crowd: Crowd, stop: threading.Event, failures: list[BaseException]) -> None:
+def worked(
+    crowd: Crowd, addresses: list[tuple[str, int]], stop: threading.Event, failures: list[BaseException]
+) -> None:
     try:
         while not stop.is_set():
+            if crowd.turn % RECONNECT_EVERY == 0:
+                crowd.close()
+                crowd.connect(addresses)
+            began_s = time.perf_counter()
             crowd.step()
+            crowd.took_ms.append(1e3 * (time.perf_counter() - began_s))
     except BaseException as failure:  # It is raised where the soak looks.
+        failures.append(failure)
+    finally:
+        crowd.close()
+
+
+def scraped(http: str, stop: threading.Event, failures: list[BaseException], counts: dict[str, int]) -> None:
+    try:
+        while True:
+            for target in SCRAPED:
+                with urllib.request.urlopen(f"http://{http}{target}", timeout=30) as answer:
+                    counts["scraped bytes"] += len(answer.read())
+            if stop.wait(SAMPLE_S):
+                break
+    except BaseException as failure:
         failures.append(failure)
 
 
-def soak(directory: Path, seconds: float, members: int) -> str:
-    """Gives what was done and seen. Raises AssertionError when memory or descriptors grow."""
-    pairs = ["offsets.topic.segment.bytes=262144", "move.every.ms=1000"]
-    process = Process(directory, 1, *pairs)
-    crowds = [Crowd(f"crowd-{at}", members // WORKERS) for at in range(WORKERS)]
+@contextmanager
+def followed(directory: Path, is_wanted: bool) -> Iterator[None]:
+    """`rota audit --follow` beside it. Raises AssertionError if it found a violation, or ended by itself."""
+    if not is_wanted:
+        yield
+        return
+    command = [sys.executable, "-m", "rota", "audit", str(directory), "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as follow:
+        try:
+            yield
+            assert follow.poll() is None, f"--follow ended: {follow.communicate()[0]}"
+            follow.send_signal(signal.SIGINT)
+            said, _ = follow.communicate(timeout=FOLLOW_ENDS_WITHIN_S)
+            assert follow.returncode == 0, f"--follow ended with {follow.returncode}: {said}"
+        finally:
+            follow.kill()
+
+
+class Soaked(NamedTuple):
+    """What clients did, by kind of request, and the samples of the server meanwhile."""
+
+    done: dict[str, int]
+    samples: list[Sample]
+
+
+def soak(directory: Path, seconds: float, members: int, *, follows: bool, tls: bool) -> Soaked:
+    """Runs everything for some seconds after all members have joined. Raises the first failure of a client."""
+    journal = directory.with_name("journal")
+    pairs = ["offsets.topic.segment.bytes=262144", "move.every.ms=1000", "http=127.0.0.1:0", f"journal={journal}"]
+    process = Process(directory, 1, *pairs, *(["tls=1"] if tls else []))
+    assert process.http is not None
+    context = ssl.create_default_context(cadata=process.ca) if process.ca else None
+    assert (context is not None) == tls
+    crowds = [Crowd(f"crowd-{at}", members // WORKERS, context) for at in range(WORKERS)]
     stop, failures = threading.Event(), list[BaseException]()
-    samples: list[tuple[int, int]] = []
-    threads = [threading.Thread(target=worked, args=(crowd, stop, failures)) for crowd in crowds]
+    samples: list[Sample] = []
+    scrapes = {"scraped bytes": 0}
+    threads = [threading.Thread(target=worked, args=(crowd, process.addresses, stop, failures)) for crowd in crowds]
+    scraper = threading.Thread(target=scraped, args=(process.http, stop, failures, scrapes))
     try:
-        for crowd, thread in zip(crowds, threads, strict=True):
-            crowd.connect(process.addresses)
+        for thread in threads:
             thread.start()
         while not all(crowd.turn >= len(crowd.members) for crowd in crowds) and not failures:
             stop.wait(SAMPLE_S)
-        until_s = time.monotonic() + seconds
-        while time.monotonic() < until_s and not failures:
-            stop.wait(SAMPLE_S)
-            samples.append((rss_bytes(process.process.pid), descriptors(process.process.pid)))
+        scraper.start()
+        with followed(directory, follows):
+            until_s = time.monotonic() + seconds
+            while time.monotonic() < until_s and not failures:
+                stop.wait(SAMPLE_S)
+                samples.append(sample(process.process.pid, crowds))
+            if failures:
+                raise failures[0]
     finally:
         stop.set()
-        for thread in threads:
-            thread.join()
+        for thread in (*threads, scraper):
+            if thread.ident is not None:
+                thread.join()
         said = process.kill()
-    assert not failures, f"{failures[0]!r}; the server said: {said}"
+        if failures:
+            print(f"the server said: {said}", file=sys.stderr)
+    if failures:
+        raise failures[0]
+    return Soaked({what: sum(crowd.counts[what] for crowd in crowds) for what in crowds[0].counts} | scrapes, samples)
+
+
+def compared(done: dict[str, int], samples: list[Sample]) -> str:
+    """Compares the second third of the samples with the last one. Raises AssertionError when something grows."""
     third = len(samples) // 3
-    middle, last = samples[third : 2 * third], samples[2 * third :]
-    rss = [statistics.median(rss for rss, _ in part) for part in (middle, last)]
-    most = [max(count for _, count in part) for part in (middle, last)]
-    done = {what: sum(crowd.counts[what] for crowd in crowds) for what in crowds[0].counts}
+    parts = samples[third : 2 * third], samples[2 * third :]
+    rss = [statistics.median(one.rss_bytes for one in part) for part in parts]
+    slowest = [statistics.median(one.slowest_ms for one in part) for part in parts]
+    descriptors = [max(one.descriptors for one in part) for part in parts]
+    threads = [max(one.threads for one in part) for part in parts]
     report = (
-        f"{members} members, {seconds:g} s: {done}; RSS {rss[0] / 2**20:.1f} MiB, then {rss[1] / 2**20:.1f} MiB; "
-        f"descriptors at most {most[0]}, then {most[1]}"
+        f"{done}; RSS {rss[0] / 2**20:.1f} MiB, then {rss[1] / 2**20:.1f} MiB; descriptors at most {descriptors[0]}, "
+        f"then {descriptors[1]}; threads at most {threads[0]}, then {threads[1]}; p99.9 {slowest[0]:.1f} ms, then "
+        f"{slowest[1]:.1f} ms"
     )
     assert min(done.values()) > 0, report
     assert rss[1] <= rss[0] * RSS_GROWTH_MAX, f"memory grows: {report}"
-    assert most[1] <= most[0] + DESCRIPTORS_MORE_MAX, f"descriptors grow: {report}"
+    assert descriptors[1] <= descriptors[0] + DESCRIPTORS_MORE_MAX, f"descriptors grow: {report}"
+    assert threads[1] <= threads[0], f"threads grow: {report}"
+    assert slowest[1] <= slowest[0] * SLOWER_MAX + SLOWER_BY_MS, f"answers get slower: {report}"
     return report
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seconds", type=float, default=1_200)
+    parser.add_argument("--seconds", type=float, default=3_600)
     parser.add_argument("--members", type=int, default=50_000)
+    parser.add_argument("--no-follow", action="store_true", help="without `rota audit --follow` beside it")
+    parser.add_argument("--no-tls", action="store_true", help="clients connect without TLS")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rota-soak-") as folder:
-        print(soak(Path(folder) / "data", chosen.seconds, chosen.members))
+        data, follows, tls = Path(folder) / "data", not chosen.no_follow, not chosen.no_tls
+        soaked = soak(data, chosen.seconds, chosen.members, follows=follows, tls=tls)
+    print(f"{chosen.members} members, {chosen.seconds:g} s, {'TLS' if tls else 'no TLS'}: {compared(*soaked)}")
 
 
 if __name__ == "__main__":

@@ -75,6 +75,16 @@ def test_a_dump_shows_records_and_the_journal_of_one_group(written: Path) -> Non
     assert " payments Appended " in text
 
 
+@pytest.mark.parametrize("source", ["offsets", "journal"])
+def test_a_dump_of_a_group_that_is_not_there_names_the_nearest(written: Path, source: str) -> None:
+    ended = run("dump", written, "--group", "payment", "--source", source)
+    assert (ended.exit_code, ended.stdout) == (3, "")
+    assert ended.stderr == "rota: no record that was read is of group `payment`; the nearest is `payments`\n"
+    ended = run("dump", written, "--group", "payments", "--source", source, "--from-offset", "1000000")
+    assert (ended.exit_code, ended.stdout) == (3, "")
+    assert ended.stderr == "rota: no record that was read is of group `payments`; there are no groups\n"
+
+
 def segments(directory: Path) -> list[Path]:
     return sorted(directory.glob("journal/__rota_journal-*/*.log"))
 
@@ -170,3 +180,28 @@ def test_a_small_journal_drops_its_oldest_segments_and_replays_from_a_state(tmp_
     (part,) = journal.replay(tmp_path / "data")
     assert part.is_well
     assert part.compared > 0
+
+
+def files_of(directory: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_a_journal_is_not_taken_for_a_data_directory(written: Path) -> None:
+    before = files_of(written)
+    with pytest.raises(OSError, match=r"has a journal and is no data directory; give the data directory"):
+        rota.Server(data=written / "journal", settings=SETTINGS)
+    assert files_of(written) == before
+
+
+def test_a_data_directory_is_not_taken_for_a_journal(written: Path, tmp_path: Path) -> None:
+    before = files_of(written)
+    with pytest.raises(OSError, match=r"has partitions of `__consumer_offsets`; choose a directory of its own"):
+        rota.Server(data=tmp_path / "other", journal=written, settings=SETTINGS)
+    assert files_of(written) == before
+
+
+def test_a_partition_is_not_taken_for_a_data_directory(written: Path) -> None:
+    before = files_of(written)
+    with pytest.raises(OSError, match=r"is a partition of the data directory `.*`; give that"):
+        rota.Server(data=next(written.glob("__consumer_offsets-*")), settings=SETTINGS)
+    assert files_of(written) == before

@@ -1,5 +1,5 @@
-"""kill -9 of a server process under commits, joins, static replacements, messages, hand-overs, compaction, retention:
-what it had acknowledged is there when it is started again (S25), no generation is told differently (S4), and whoever
+"""kill -9 of a server process under commits, joins, static replacements, messages, handovers, compaction, retention:
+what it had acknowledged is there when it is started again (S25), no generation changes (S4), and a client that
 was replaced stays fenced. In the midst of what it was killed is counted. `make kill` does it 500 times.
 """
 
@@ -47,13 +47,13 @@ ROOT = Path(__file__).resolve().parents[2]
 KILLS = int(os.environ.get("ROTA_KILLS", "50"))
 WITHIN_S = 60
 ELSEWHERE = {LOAD_IN_PROGRESS, 15, NOT_COORDINATOR, NOT_LEADER_OR_FOLLOWER}
-# A member that was told its generation but had no plan yet when its partition moved.
+# A member that knew its generation but had no plan yet when its partition moved.
 LOADED_ANEW = {ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, FENCED_INSTANCE_ID}
 OFFSETS_AT_ONCE = 8
 # Every third kill waits for each of these, if it comes; so long at most.
 AWAITED = ("compaction", "checkpoint", "")
 AWAITED_FOR_S = 3
-MET = {"commit", "join", "plan", "replacement", "message", "hand-over", "compaction", "checkpoint"}
+MET = {"commit", "join", "plan", "replacement", "message", "handover", "compaction", "checkpoint"}
 T = TypeVar("T")
 
 
@@ -70,6 +70,8 @@ class Process:
         ready = json.loads(line)
         self.addresses = [host_port(address) for address in ready["nodes"]]
         self.lines: list[str] = ready["lines"]
+        self.http: str | None = ready["http"]
+        self.ca: str | None = ready["ca"]
 
     def kill(self) -> str:
         self.process.kill()
@@ -81,7 +83,7 @@ class GoneError(Exception):
 
 
 class Client:
-    """One group's client: it asks whoever coordinates the group, and remembers what it was told."""
+    """One group's client: it asks the group's coordinator, and records the answers."""
 
     def __init__(self, group: str, seed: int) -> None:
         self.group = group
@@ -110,7 +112,7 @@ class Client:
                 if error(answer) not in ELSEWHERE:
                     return answer
                 self.refused()
-        raise AssertionError(f"nobody coordinates {self.group}")
+        raise AssertionError(f"{self.group} has no coordinator")
 
     def refused(self) -> None:
         """A request was refused because the partition was on its way: it may be durable all the same."""
@@ -130,7 +132,7 @@ class Witness(Protocol):
         """One request that changes something."""
 
     def check(self) -> None:
-        """What it was told is so."""
+        """Check that the answers so far still hold."""
 
 
 def worst(errors: set[int]) -> int:
@@ -180,7 +182,7 @@ class Static(Client):
         super().__init__(group, seed)
         self.id, self.generation, self.plan = "", -1, b""
         self.replaced: list[str] = []
-        """Whoever had a plan and was followed by another one who got it."""
+        """Members with a plan whose successor got it."""
         self.plans: dict[int, bytes] = {}
         self.certain = False
 
@@ -199,7 +201,7 @@ class Static(Client):
         if error in LOADED_ANEW:
             return
         assert error == NONE
-        assert self.plans.setdefault(answer.generation, plan) == plan, "a generation was told differently"
+        assert self.plans.setdefault(answer.generation, plan) == plan, "a generation has two plans"
         if self.id:
             self.replaced.append(self.id)
         self.id, self.generation, self.certain = answer.member, answer.generation, True
@@ -218,7 +220,7 @@ class Static(Client):
 
 
 class Dynamic(Client):
-    """Members that join a group of their own one after the other, each of which begins a generation."""
+    """Members that join their own group one after the other; each begins a generation."""
 
     def __init__(self, group: str, seed: int) -> None:
         super().__init__(group, seed)
@@ -226,13 +228,13 @@ class Dynamic(Client):
         self.member = ""
         self.plans: dict[int, bytes] = {}
         self.certain = False
-        """Nothing that may have become durable has been asked for since the plan was told."""
+        """No request since the plan's answer may have become durable."""
 
     def step(self) -> None:
         self.doing = "join"
         answer = self.ask(peer.join(self.group, self.member, version=3), peer.joined, lambda joined: joined.error)
         if answer.error == UNKNOWN_MEMBER_ID:  # What was never synced is not durable.
-            assert not self.certain, "the member that was told the last generation is gone"
+            assert not self.certain, "the member of the last generation is gone"
             self.member = ""
             return
         assert answer.error == NONE
@@ -244,7 +246,7 @@ class Dynamic(Client):
         if error in LOADED_ANEW:
             return
         assert error == NONE
-        assert self.plans.setdefault(answer.generation, share) == share, "a generation was told differently"
+        assert self.plans.setdefault(answer.generation, share) == share, "a generation has two plans"
         self.told, self.certain = answer.generation, True
         self.acknowledged += 1
 
@@ -255,7 +257,7 @@ class Dynamic(Client):
         error, share = self.ask(request, peer.synced, lambda answer: answer[0])
         assert error in ({NONE} if self.certain else {NONE, *LOADED_ANEW}), error
         if error == NONE:
-            assert share == self.plans[self.told], "a generation was told differently"
+            assert share == self.plans[self.told], "a generation has two plans"
 
 
 class Sender(Client):
@@ -291,7 +293,7 @@ def signs(directory: Path) -> set[str]:
         met.add("compaction")
     moving = directory.with_name(f"{directory.name}.moving")
     if moving.exists() and moving.read_bytes() == b"1":
-        met.add("hand-over")
+        met.add("handover")
     return met
 
 

@@ -47,7 +47,7 @@ def damage(path: Path, at: int) -> None:
 
 
 def committed(data: Path) -> list[int]:
-    """What the group is told to have committed by a server on the directory."""
+    """The group's commits as a server on the directory reports them."""
     with rota.Server(data=data, settings=SETTINGS) as server:
         consumer = client(server)
         found = consumer.committed([TopicPartition("orders", at) for at in range(COMMITS)], timeout=30)

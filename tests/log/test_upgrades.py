@@ -1,0 +1,174 @@
+"""What earlier releases wrote is read, and what a later one wrote is refused by the number of its format."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rota
+from harness.raw import NONE
+from rota.audit.follow import keeping
+from rota.coordinator import Coordinator
+from tests.log.record_release import NEWER, RELEASES, SESSION_MS, SNAPSHOT_GROUP, TOPIC, give
+from tests.wire.test_describing import GROUP, SESSION, SET, alter
+
+RELEASED = sorted(RELEASES.glob("*.tar.xz"))
+LATER = "has format 2, and this release of rota knows format 1; use the release that wrote the data directory"
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rota", *words], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+
+
+@pytest.fixture(params=RELEASED, ids=lambda path: path.name.removesuffix(".tar.xz"))
+def release(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    with tarfile.open(request.param) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+def test_the_first_release_is_kept() -> None:
+    assert "0.1.0" in [path.name.removesuffix(".tar.xz") for path in RELEASED]
+
+
+def test_a_data_directory_gives_what_it_gave(release: Path) -> None:
+    expected: dict[str, Any] = json.loads((release / "expected.json").read_text())
+    assert min(expected["members"].values()) > 0
+    assert expected["settings"] == {NEWER: str(SESSION_MS)}
+    assert json.loads(json.dumps(give(release / "data"))) == expected
+
+
+def test_the_commands_read_a_data_directory_and_its_journal(release: Path) -> None:
+    verified = run("log", "verify", release / "data")
+    assert (verified.returncode, verified.stderr) == (0, "")
+    replayed = run("log", "replay", release / "data", "--json")
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+
+
+def test_a_snapshot_is_restored_or_refused_by_its_number(release: Path) -> None:
+    kept = (release / "snapshot").read_bytes()
+    now = Coordinator()
+    now.loaded(0)
+    if kept[0] == now.snapshot()[0]:
+        # The state that this release keeps has not changed without a new number.
+        restored = Coordinator.restore(kept)
+        assert restored.snapshot() == kept
+        assert SNAPSHOT_GROUP in restored.group_ids()
+    else:
+        with pytest.raises(rota.SnapshotError, match=f"has format {kept[0]}, and .* load the coordinator from its log"):
+            Coordinator.restore(kept)
+
+
+def test_a_checkpoint_of_the_audit_is_read_or_refused_by_its_number(release: Path) -> None:
+    kept = (release / "follow.json").read_text()
+    number = json.loads(kept)["format"]
+    if number == keeping.FORMAT:
+        assert keeping.of_partition(keeping.partition_of(kept, lambda _: keeping.group_of(None))) == kept
+    else:
+        with pytest.raises(keeping.CheckpointError, match=f"has format {number}"):
+            keeping.partition_of(kept, lambda _: keeping.group_of(None))
+
+
+# ---- a later format
+
+
+def crc32c(data: bytes) -> int:
+    crc = 0xFFFF_FFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F6_3B78 if crc & 1 else 0)
+    return crc ^ 0xFFFF_FFFF
+
+
+def later_text(path: Path) -> None:
+    """The format in the first line of a file whose last line is a checksum."""
+    first, rest = path.read_text().split("\n", 1)
+    body = re.sub(r" 1$", " 2", first) + "\n" + rest[: rest.rindex("crc32c ")]
+    path.write_text(f"{body}crc32c {crc32c(body.encode()):08x}\n")
+
+
+def later_directory(data: Path) -> None:
+    meta = data / "meta.properties"
+    meta.write_text(meta.read_text().replace("rota.version=1", "rota.version=2"))
+
+
+def later_checkpoint(data: Path) -> None:
+    later_text(data / "rota.checkpoint")
+
+
+def later_write_ahead_file(data: Path) -> None:
+    path = max(data.glob("rota.wal.*"))
+    content = path.read_bytes()
+    header = content[:7] + b"2" + content[8:28]
+    path.write_bytes(header + struct.pack(">I", crc32c(header)) + content[32:])
+
+
+def later_topic_table(data: Path) -> None:
+    later_text(data / "rota.topics")
+
+
+def later_group_settings(data: Path) -> None:
+    later_text(data / "rota.groups")
+
+
+def contents(data: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(data)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in data.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def tables(data: Path) -> list[str]:
+    return [(data / name).read_text() for name in ("rota.topics", "rota.groups")]
+
+
+OF_THE_LOG = [later_directory, later_checkpoint, later_write_ahead_file]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    with rota.Server(data=tmp_path / "data") as server:
+        server.create_topic(TOPIC)
+        server.produce(TOPIC, ["one"])
+        assert alter((server.host, server.port), GROUP, "g", (SESSION, SET, "50000")) == [(NONE, None)]
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("later", [*OF_THE_LOG, later_topic_table, later_group_settings])
+def test_a_server_refuses_a_later_format_by_its_number(data: Path, later: Callable[[Path], None]) -> None:
+    # The log is opened before these tables are read.
+    looked_at = contents if later in OF_THE_LOG else tables
+    later(data)
+    before = looked_at(data)
+    ended = run("serve", "--listen", "127.0.0.1:0", "--data", data)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert LATER in ended.stderr
+    assert looked_at(data) == before
+
+
+@pytest.mark.parametrize(
+    "words", [["verify"], ["dump"], ["recover"], ["recover", "--give-up"], ["repair"]], ids=" ".join
+)
+@pytest.mark.parametrize("later", OF_THE_LOG)
+def test_no_command_touches_a_later_format(data: Path, later: Callable[[Path], None], words: list[str]) -> None:
+    later(data)
+    before = contents(data)
+    ended = run("log", *words, data)
+    assert ended.returncode not in (0, None)
+    assert LATER in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert contents(data) == before
