@@ -14,6 +14,11 @@ DEMO_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
 INTERRUPTS_ARGS ?=
+COLD_ARGS ?=
+# Of a release: --target TRIPLE, --vendored, --once.
+DIST_ARGS ?=
+# Platforms that only the compilers look at: rustc, and zig for the C of some crates.
+PLATFORMS ?= aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-apple-darwin x86_64-pc-windows-gnu
 COMPARE_ARGS ?=
 # Of the differential run; SEED is the fuzz run's, too.
 STEPS ?= 1000000
@@ -52,7 +57,7 @@ CARGO_TESTED := --workspace --exclude rota-python
 # Of `make check`: compare with where the branch left this commit.
 CHECK_SINCE ?= main
 
-.PHONY: check interrupts conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore planted mutants simulate specs-inputs fuzz fuzz-target clean
+.PHONY: check interrupts cold-starts first-test conform conform-fuzz conformance conformance-check help venv develop lint lint-python lint-rust format test-rust kill faults page monitoring kafka-directory soak test-python test wheel check-wheel release dist licences check-platforms wheel-figures container bench bench-audit audit-worlds audit-long bench-gate ratios bench-durable bench-assign bench-hostile bench-observing compare-assignors demo docs drawings picture differential explore planted mutants simulate specs-inputs fuzz fuzz-target clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +103,9 @@ faults: ## crash and fail the log on disk at every operation of a workload, a do
 interrupts: develop ## Ctrl-C on every long command, 100 times at random moments; a table of how each ended (hours; INTERRUPTS_ARGS='--times 5')
 	$(BIN)/python -m tests.commands.interrupted $(INTERRUPTS_ARGS)
 
+cold-starts: develop ## start kafka-python without cached bytecode, 100 times (COLD_ARGS='--times 10 --bootstrap HOST:PORT')
+	$(BIN)/python -m tests.clients.cold_start $(COLD_ARGS)
+
 page: develop ## open the page of --http in a headless Chromium, screenshots in build/page (downloads Chromium)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check playwright
 	$(BIN)/python -m tests.http.browse build/page
@@ -105,7 +113,7 @@ page: develop ## open the page of --http in a headless Chromium, screenshots in 
 monitoring: develop ## let Prometheus scrape the metrics, and run the alert rules and the dashboard's queries (apt-get install prometheus)
 	$(BIN)/python -m tests.http.monitoring
 
-soak: develop ## 20 minutes of 50,000 members: memory and descriptors must not grow (SOAK_ARGS='--seconds 60 --members 5000')
+soak: develop ## an hour of 50,000 members, TLS, everything on: nothing must grow (SOAK_ARGS='--seconds 60 --members 5000 --no-follow')
 	$(BIN)/python -m tests.log.soak $(SOAK_ARGS)
 
 kafka-directory: develop ## compare a new Kafka broker's groups with rota's reading of its directory (JDK, Maven)
@@ -115,12 +123,12 @@ test-python: develop ## the Python tests: models, transcripts, real clients (PYT
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test: ## everything, in this order: build, linters, Rust tests, Python tests
-	$(MAKE) develop
-	$(MAKE) lint-python lint-rust
-	$(MAKE) test-rust
-	$(MAKE) test-python
+	time $(MAKE) develop
+	time $(MAKE) lint-python lint-rust
+	time $(MAKE) test-rust
+	time $(MAKE) test-python
 
-differential: wheel ## core against model, 1,000,000 steps with the release build (STEPS=..., SEED=...)
+differential: wheel ## core against model, 1,000,000 steps of each protocol with the release build (STEPS=..., SEED=...)
 	$(PYTHON) -m venv build/differential
 	build/differential/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	build/differential/bin/rota check differential --steps $(STEPS) --seed $(SEED) --processes $(WORKERS)
@@ -138,6 +146,40 @@ wheel: venv ## sdist and wheel (release build) into dist/
 
 check-wheel: ## install dist/*.whl without a Rust toolchain, run its checks and the demo
 	PYTHON=$(PYTHON) scripts/check-wheel dist
+
+first-test: ## time the way from an empty environment to a first green test with dist/*.whl
+	$(PYTHON) scripts/first-test dist
+
+release: ## cut the changelog, check licences, build dist/ twice; nothing is published (VERSION=0.2.0; docs/releasing.md)
+	@test -n "$(VERSION)" || { echo "make release: give the version: make release VERSION=0.2.0" >&2; exit 2; }
+	$(PYTHON) scripts/release prepare $(VERSION)
+	$(PYTHON) scripts/release licences
+	$(MAKE) dist
+
+dist: build/release/tools/done ## build sdist, wheels and SBOMs of a release twice, compare them (DIST_ARGS='--target T --vendored --once')
+	build/release/tools/bin/python scripts/release build $(DIST_ARGS)
+
+build/release/tools/done: packaging/release/requirements.txt
+	$(PYTHON) -m venv build/release/tools
+	build/release/tools/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+licences: ## write LICENSES.txt, and check the licences of all crates (cargo install --locked cargo-deny)
+	$(PYTHON) scripts/release licences --write
+
+check-platforms: build/release/tools/done ## compile for platforms that tests do not run on, without linking (PLATFORMS=...; rustup)
+	rustup target add $(PLATFORMS)
+	for platform in $(PLATFORMS); do \
+		echo "$$platform"; \
+		PATH="$(abspath build/release/tools/bin):$$PATH" PYO3_NO_PYTHON=1 \
+			cargo-zigbuild check --quiet --locked -p rota-python --target $$platform || exit 1; \
+	done
+
+wheel-figures: ## the size of dist/*.whl, and how long `import rota` takes, compared with a bare interpreter
+	$(PYTHON) scripts/wheel-figures dist
+
+container: ## build and run the image's last stage in namespaces, with dist/*.whl (root; apt-get install debootstrap)
+	$(PYTHON) scripts/container dist
 
 bench: wheel ## time heartbeats and the start with the release build, compared with their floors
 	$(PYTHON) -m venv build/bench
