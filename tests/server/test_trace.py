@@ -69,6 +69,10 @@ def test_the_duration_of_an_answer_is_the_time_that_its_request_waited(server: r
     assert (parked["fields"]["error"], parked["fields"]["generation_id"]) == ("NONE", 2)
 
 
+def assigned(answer: Any) -> Any:
+    return answer.get("assignment", {}).get("topic_partitions", [])
+
+
 def test_what_real_clients_say_is_all_decoded(server: rota.Server, lines: Lines) -> None:
     server.create_topic("orders", 2)
     producer = Producer({"bootstrap.servers": server.bootstrap_servers, "client.id": "feed"})
@@ -95,6 +99,12 @@ def test_what_real_clients_say_is_all_decoded(server: rota.Server, lines: Lines)
     configs.result(WITHIN_S)
     consumer.close()
     admin.delete_consumer_groups(["g"])["g"].result(WITHIN_S)
+    newer = {"group.id": "newer", "group.protocol": "consumer", "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, **newer})
+    consumer.subscribe(["orders"])
+    assert consumer.poll(WITHIN_S) is not None
+    admin.describe_consumer_groups(["newer"])["newer"].result(WITHIN_S)
+    consumer.close()
     server.stop()
 
     assert [line for line in lines if "undecodable" in json.dumps(line)] == []
@@ -107,6 +117,11 @@ def test_what_real_clients_say_is_all_decoded(server: rota.Server, lines: Lines)
     assert joins[-1]["protocols"][0]["metadata"]["topics"] == ["orders"]
     assert answers["SyncGroup"]["assignment"]["partitions"] == {"orders": [0, 1]}
     assert answers["DescribeGroups"]["groups"][0]["members"][0]["member_assignment"]["partitions"] == {"orders": [0, 1]}
+    beats = [line["fields"] for line in lines if line["api"] == "ConsumerGroupHeartbeat" and line["event"] == "answer"]
+    assert [0, 1] in [topic["partitions"] for beat in beats for topic in assigned(beat)]
+    assert any("assignment" not in beat for beat in beats)
+    (member,) = answers["ConsumerGroupDescribe"]["groups"][0]["members"]
+    assert assigned(member)[0]["partitions"] == [0, 1]
     assert answers["DeleteGroups"]["results"] == [{"group_id": "g", "error": "NONE"}]
 
 

@@ -96,6 +96,11 @@ impl Field {
     pub(crate) const fn present(&self, version: i16) -> bool {
         self.from <= version && version <= self.to
     }
+
+    /// Whether a struct is null. A byte before a nullable struct says so: -1 for null, 1 otherwise.
+    pub(crate) fn is_null(&self, reader: &mut Reader<'_>, version: i16) -> Result<bool, WireError> {
+        Ok(version >= self.nullable_from && reader.i8(self.name)? < 0)
+    }
 }
 
 /// Walks over one structure of `fields` in `version`, and leaves `reader` after it.
@@ -119,6 +124,7 @@ pub(crate) fn walk_field(reader: &mut Reader<'_>, version: i16, field: &'static 
         },
         Kind::Str => reader.nullable_str(field.name)?.is_some(),
         Kind::Bytes | Kind::Subscription | Kind::Assignment => reader.nullable_bytes(field.name)?.is_some(),
+        Kind::Struct(_) if field.is_null(reader, version)? => return Ok(()),
         kind => return walk_kind(reader, version, kind, field.name),
     };
     if present || version >= field.nullable_from { Ok(()) } else { Err(WireError::Null { field: field.name }) }

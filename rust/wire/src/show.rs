@@ -110,6 +110,7 @@ fn show_field(line: &mut Line, reader: &mut Reader<'_>, version: i16, field: &'s
                 list(line, reader, version, (field, element, count))?;
             }
         }
+        (Kind::Struct(_), _) if field.is_null(reader, version)? => {}
         (kind, _) => {
             line.name(field.name);
             value(line, reader, version, kind, field.name)?;
