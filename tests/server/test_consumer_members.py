@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 
 import rota
+from harness.peer import host_port
 from rota.conform.consumer import ConsumerWire
 from tests.clients.eventually import eventually
 
@@ -22,16 +23,15 @@ GROUP, TOPIC = "g", "t"
 SESSION_MS = 45_000
 REBALANCE_TIMEOUT_MS = 100_000
 JOINS = {"rebalance_timeout_ms": REBALANCE_TIMEOUT_MS, "subscribed_topic_names": [TOPIC], "topic_partitions": []}
-COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_MEMBER_ID = 14, 25
+COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, UNKNOWN_MEMBER_ID = 14, 16, 25
 WITHIN_S = 60.0
 
 
 class Members:
     """Members that send single heartbeats over one connection."""
 
-    def __init__(self, server: rota.Server) -> None:
-        host, _, port = server.bootstrap_servers.rpartition(":")
-        self.wire = ConsumerWire((host, int(port)), "")
+    def __init__(self, address: str) -> None:
+        self.wire = ConsumerWire(host_port(address), "")
 
     def ask(self, member_id: str, epoch: int, **fields: Any) -> Any:
         request = {"group_id": GROUP, "member_id": member_id, "member_epoch": epoch, "instance_id": None}
@@ -57,7 +57,7 @@ def server(clock: rota.VirtualClock) -> Iterator[rota.Server]:
 
 @pytest.fixture
 def members(server: rota.Server) -> Iterator[Members]:
-    members = Members(server)
+    members = Members(server.bootstrap_servers)
     yield members
     members.wire.close()
 
@@ -161,3 +161,18 @@ def test_consumers_of_librdkafka_keep_their_sessions(server: rota.Server, clock:
             return owned() == [2, 2] and server.explain(GROUP).generation == epoch + 2
 
         eventually(is_shared_again, WITHIN_S, "ben joins again", lambda: str(server.explain(GROUP)))
+
+
+def test_only_the_node_that_coordinates_the_group_answers_its_members() -> None:
+    with rota.Server(settings=SETTINGS, nodes=2) as server, contextlib.ExitStack() as stack:
+        server.create_topic(TOPIC, partitions=4)
+        members = {node: Members(address) for node, address in server.nodes().items()}
+        for each in members.values():
+            stack.callback(each.wire.close)
+        partition = server.partition_of(GROUP)
+        old, new = server.owner(partition), 3 - server.owner(partition)
+        assert partitions(members[old].join("m1")) == 4
+        assert members[new].ask("m1", 2)["error_code"] == NOT_COORDINATOR
+        server.move_partition(partition, new)
+        assert members[old].ask("m1", 2)["error_code"] == NOT_COORDINATOR
+        assert members[new].ask("m1", 2)["error_code"] == 0

@@ -20,6 +20,7 @@ use super::{
     Node,
     loaders::{self, LoadResult, Loaders, PANICKED, PartialLoad, Unreadable},
     members::MemberClient,
+    new_coordinator,
 };
 use crate::{
     base::{error::ServerError, owners::Owner},
@@ -118,8 +119,7 @@ impl Node {
     /// Takes over a partition under a new epoch. Loading begins once the log has opened it, which may take time; an
     /// empty partition is loaded at once.
     pub fn take_over(&mut self, partition: u32, epoch: u32, clients: Vec<(MemberKey, MemberClient)>) {
-        let mut coordinator = Coordinator::new(self.settings.coordinator(), partition, epoch);
-        coordinator.configure_consumer_groups(self.settings.consumer_groups());
+        let mut coordinator = new_coordinator(&self.settings, partition, epoch);
         // Checks after every event would be quadratic in large groups, which must answer in debug builds, too.
         coordinator.check_itself(if cfg!(debug_assertions) { SelfCheck::Sampled } else { SelfCheck::Never });
         // Until it is loaded, the partition has a coordinator that only knows that it is loading.
@@ -153,7 +153,7 @@ impl Node {
 
     /// Installs a coordinator for a partition whose log cannot be opened. It answers like one that could not be loaded.
     pub fn refuse(&mut self, partition: u32, epoch: u32) {
-        self.begin(Coordinator::new(self.settings.coordinator(), partition, epoch));
+        self.begin(new_coordinator(&self.settings, partition, epoch));
         self.on_partition(partition, &Event::LoadFailed);
     }
 

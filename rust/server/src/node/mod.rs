@@ -94,7 +94,7 @@ impl Node {
     pub fn new(shared: &Arc<SharedState>, node_id: i32) -> Node {
         let (settings, owners) = (shared.settings.clone(), &shared.owners);
         let at = SharedState::place_of(node_id);
-        let mut elsewhere = Coordinator::new(settings.coordinator(), 0, 0);
+        let mut elsewhere = new_coordinator(&settings, 0, 0);
         elsewhere.load_failed();
         let mut node = Node {
             topics: Topics::of_node(Arc::clone(&shared.topics), node_id),
@@ -416,6 +416,13 @@ impl Node {
         self.loading.clear();
         self.each_partition(&Event::Unloaded, |_| true);
     }
+}
+
+/// Creates a coordinator that has loaded nothing. All must know which protocols are on: they refuse others first.
+fn new_coordinator(settings: &Settings, partition: u32, epoch: u32) -> Coordinator {
+    let mut coordinator = Coordinator::new(settings.coordinator(), partition, epoch);
+    coordinator.configure_consumer_groups(settings.consumer_groups());
+    coordinator
 }
 
 #[cfg(test)]
