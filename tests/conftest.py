@@ -22,8 +22,8 @@ settings.register_profile("ci", deadline=None, derandomize=True, suppress_health
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 LEFT = "processes_left"
-# Tests of all other folders wait for other programs in real time, which a busy machine can starve. In CI such a test has
-# a second try, on record; more second tries than this fail the run.
+# Tests of all other folders wait for other programs in real time, which a busy machine can starve. In CI each has
+# one second try, on record; more second tries than this fail the run.
 ALONE = {"assign", "checks", "coordinator", "protocol", "wire"}
 SECOND_TRIES_MAX = 3
 
