@@ -29,6 +29,9 @@ SHARD ?= 0/20
 SYSTEMS ?=
 # Of fuzzing two brokers in lockstep.
 SECONDS_PLAYED ?= 600
+# Of conform-fuzz: classic, or consumer with a policy of conversions.
+PROTOCOL ?= classic
+POLICY ?= bidirectional
 # Of the long fuzz run.
 FRAMES ?= 100000000
 TARGET ?= requests
@@ -266,8 +269,8 @@ conformance-check: develop ## compare Apache Kafka 4.4 and rota, both asked now 
 explore: ## visit every state of the core within small bounds, release build, some minutes (STATES=500000)
 	cargo run --quiet --release -p rota-sim -- explore all $(or $(STATES),500000) $(WORKERS)
 
-conform-fuzz: develop ## play random sessions to Apache Kafka and rota in lockstep (JDK, Maven; SECONDS_PLAYED=600, SEED=0)
-	$(BIN)/python -m tests.conform.fuzz --seconds $(SECONDS_PLAYED) --seed $(SEED)
+conform-fuzz: develop ## play random sessions to Apache Kafka and rota in lockstep (JDK, Maven; PROTOCOL=consumer, SEED=0)
+	$(BIN)/python -m tests.conform.fuzz --protocol $(PROTOCOL) --policy $(POLICY) --seconds $(SECONDS_PLAYED) --seed $(SEED)
 
 specs-inputs: develop ## compare the proved formulas of wheel and certifier with Rust, 1,000,000 inputs each (INPUTS=...)
 	$(BIN)/python -m tests.checks.spec_inputs $(INPUTS)

@@ -126,6 +126,21 @@ OTHERS: dict[str, tuple[str, ...]] = {
         *BEGIN, "member a range:Sa", "a JoinGroup", "a JoinGroup", "a SyncGroup plan=a:Xa", "m1 beat join foo",
         "a Heartbeat",
     ),
+    "upgrade-of-metadata-that-is-none-while-joining": (
+        *BEGIN, "member a range:Sa", "member b range:Sb", "a JoinGroup", "a JoinGroup", "b JoinGroup", "b JoinGroup",
+        "m1 beat join foo", "a' Heartbeat", "a JoinGroup", "b JoinGroup", "a' Heartbeat", "a SyncGroup plan=a,b",
+        "x DescribeGroup v=5",
+    ),
+    "upgrade-of-metadata-that-is-none-while-syncing": (
+        *BEGIN, "member a range:Sa", "member b range:Sb", "a JoinGroup", "a JoinGroup", "b JoinGroup", "b JoinGroup",
+        "a' Heartbeat", "a JoinGroup", "b SyncGroup", "m1 beat join foo", "b SyncGroup", "a SyncGroup plan=a,b",
+        "x DescribeGroup v=5",
+    ),
+    "upgrade-with-a-pattern-that-is-none-while-syncing": (
+        *ALONE, classic("b"), "b JoinGroup", "b JoinGroup", "a' Heartbeat", "a JoinGroup", "b SyncGroup",
+        "m1 beat join null pattern=(", "a Heartbeat", "b' Heartbeat", "a SyncGroup plan=a:[foo:0-2],b:[foo:3-5]",
+        "x DescribeGroup v=5",
+    ),
     "upgrade-of-an-assignment-that-is-none": (
         *BEGIN, classic("a"), "a JoinGroup", "a JoinGroup", "a SyncGroup plan=a:Xa", "m1 beat join foo", "a Heartbeat",
     ),

@@ -1,6 +1,7 @@
 """Sessions in which groups change their protocol, recorded from Apache Kafka 4.4.0 and played on the core.
 
 python -m tests.conform.conversion_kafka record    starts a broker per policy, plays, writes the recording
+python -m tests.conform.conversion_kafka add       the same with the sessions that the recording lacks
 python -m tests.conform.conversion_kafka           plays the sessions on the core and prints what differs
 """
 
@@ -29,15 +30,20 @@ from tests.conform.systems import SYSTEMS
 RECORDING = Path(__file__).parent / "conversion-kafka-4.4.0.json"
 POLICY = "group.consumer.migration.policy"
 OWN_SETTINGS = SETTINGS | {"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.ms": "0"}
-CLASSIC = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "DescribeGroup")
+CLASSIC = (
+    "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "DescribeGroup", "ListGroups", "DeleteGroup", "OffsetDelete",
+)  # fmt: skip
 #: how long an answer that may wait for another member is waited for
 PARKED_S = 0.5
+Rows = dict[str, Evidence]
 #: Sessions in which the core departs from Kafka, and why.
 EXPLAINED: dict[str, str] = {}
 
 
 class ConversionWire(ConsumerWire):
     """One session's group on a broker. A request of the classic protocol may wait, so each has its own connection."""
+
+    parked_s = PARKED_S
 
     def __init__(self, address: Address, prefix: str) -> None:
         super().__init__(address, prefix)
@@ -75,7 +81,7 @@ class ConversionWire(ConsumerWire):
     def collect(self) -> list[Effect]:
         """The answers that come before everything is answered, or within a moment."""
         effects: list[Effect] = []
-        until = time.monotonic() + PARKED_S
+        until = time.monotonic() + self.parked_s
         while self.waiting and time.monotonic() < until:
             for key, _ in self.selector.select(self.limits.left_s(until)):
                 connection, asked = self.waiting[key.data]
@@ -116,11 +122,14 @@ def on_the_core(conversion: Conversion) -> Evidence:
     return played(Session(conversion.name, conversion.steps), subject, at_once=True, any_ids=True)
 
 
-def record() -> Recording:
-    """What brokers answer, one per policy."""
-    rows = {}
+def record(known: Rows) -> Recording:
+    """What brokers answer, one per policy, to the sessions that are not known."""
+    rows = {each.name: known[each.name] for each in conversions() if each.name in known}
     for policy in POLICIES:
-        own = [Session(each.name, each.steps) for each in conversions() if each.policy == policy]
+        wanted = [each for each in conversions() if each.policy == policy and each.name not in known]
+        own = [Session(each.name, each.steps) for each in wanted]
+        if not own:
+            continue
         with SYSTEMS[SYSTEM].start(OWN_SETTINGS | {POLICY: policy}) as text:
             host, _, port = text.rpartition(":")
             address, run = (host, int(port)), uuid.uuid4().hex[:8]
@@ -153,8 +162,9 @@ def in_order(evidence: Evidence) -> Evidence:
 
 def main(arguments: list[str]) -> int:
     """Exit code 1 if something differs."""
-    if arguments[:1] == ["record"]:
-        RECORDING.write_text(dump(record()), encoding="utf-8")
+    if arguments[:1] in (["record"], ["add"]):
+        known = recorded().rows if arguments[0] == "add" else {}
+        RECORDING.write_text(dump(record(known)), encoding="utf-8")
     rows = recorded().rows
     found = [line for each in conversions() for line in differences(each, rows.get(each.name, []))]
     print("\n".join(found))

@@ -1,8 +1,9 @@
-"""`python -m tests.conform.fuzz [HOST:PORT]`: random sessions on that broker and on a rota server, in lockstep.
+"""`python -m tests.conform.fuzz [HOST:PORT]`: random sessions on that broker and on rota, in lockstep.
 
 Both get the same requests, step by step; ids and generations go by names. A difference that no departure explains is
-shrunk to the shortest session that still shows it, in the language of the transcripts. Both brokers need an initial
-rebalance delay of 0. Exit code 1 if something differs.
+shrunk to the shortest session that still shows it, in the language of the transcripts. The classic protocol is played
+on a server, and the newer one on the core (consumer_fuzz.py). Both brokers need an initial rebalance delay of 0. Exit
+code 1 if something differs.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from rota.conform.wire import WireError
 from rota.transcript.cast import StepError
 from rota.transcript.player import Player
 from rota.transcript.text import Step
+from tests.conform import consumer_fuzz, consumer_sides, conversion, conversion_kafka
 from tests.conform.systems import DELAY, kafka
 
 #: One side may be slower; what one has said the other is given this long to say.
@@ -222,13 +224,8 @@ def reached(address: str) -> Broker:
     return broker
 
 
-def main() -> int:
-    """Exit code 1 if a session differs."""
-    parser = argparse.ArgumentParser(prog="python -m tests.conform.fuzz", description=__doc__)
-    parser.add_argument("broker", nargs="?", metavar="HOST:PORT", help="Apache Kafka 4.4.0 is started if none is named")
-    parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+def classic(options: argparse.Namespace) -> int:
+    """Sessions of the classic protocol."""
     with contextlib.ExitStack() as stack:
         theirs = reached(options.broker or stack.enter_context(kafka("broker")(AT_ONCE)))
         stack.callback(theirs.clean)
@@ -240,6 +237,34 @@ def main() -> int:
             return 1
     print(f"{played} sessions on both, none differs")
     return 0
+
+
+def consumer(options: argparse.Namespace) -> int:
+    """Sessions of the newer protocol. A broker that is named has the policy, and the settings of consumer_sides.py."""
+    with contextlib.ExitStack() as stack:
+        own = {**consumer_sides.SETTINGS, conversion_kafka.POLICY: options.policy}
+        host, _, port = (options.broker or stack.enter_context(kafka("broker")(own))).rpartition(":")
+        stage = consumer_sides.Stage((host, int(port)), consumer_sides.HASHED)
+        opened = consumer_fuzz.with_core(stage, options.policy)
+        tally = consumer_fuzz.search(opened, options.seconds, options.seed, findings_max=options.findings)
+    print(tally)
+    return 1 if tally.findings else 0
+
+
+PROTOCOLS = {"classic": classic, "consumer": consumer}
+
+
+def main() -> int:
+    """Exit code 1 if a session differs."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conform.fuzz", description=__doc__)
+    parser.add_argument("broker", nargs="?", metavar="HOST:PORT", help="Apache Kafka 4.4.0 is started if none is named")
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--protocol", choices=PROTOCOLS, default="classic")
+    parser.add_argument("--policy", choices=conversion.POLICIES, default=conversion.USUAL, help="of the newer protocol")
+    parser.add_argument("--findings", type=int, default=10, help="differences to find before the newer protocol's end")
+    options = parser.parse_args()
+    return PROTOCOLS[options.protocol](options)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ def consumer_describe(s: State, ticket: int, r: ConsumerGroupDescribe) -> State:
     """Durable changes only; what a member holds is shown as assigned (§13.1)."""
     group = durable(s, r.group_id)
     if group is None:
-        kind = "is not a consumer group" if r.group_id in s.groups else "not found"
+        classic = s.groups.get(r.group_id)
+        kind = "is not a consumer group" if classic and classic.durable else "not found"
         message = f"Group {r.group_id} {kind}."
         return emit(s, ConsumerDescribeAnswer(ticket, "GROUP_ID_NOT_FOUND", message, r.group_id))
     ids = {topic.topic_id for topic in s.topics.values()}

@@ -88,8 +88,9 @@ impl Coordinator {
         ClassicImage::of(group, group.joined.values().map(bare).collect(), group.state == State::Stable)
     }
 
-    /// Takes a classic group out of the tables. What its members have parked gets `REBALANCE_IN_PROGRESS`.
-    pub(crate) fn take_classic(&mut self, step: &mut Step<'_>, handle: GroupHandle) -> ClassicImage {
+    /// Answers what the members of a classic group have parked with `REBALANCE_IN_PROGRESS`: also an upgrade that is
+    /// refused afterwards does (docs/consumer-protocol.md §16.2). The members that stay have a session again.
+    pub(crate) fn refuse_parked(&mut self, step: &mut Step<'_>, handle: GroupHandle) {
         let error = ErrorCode::RebalanceInProgress;
         let members: Vec<MemberHandle> = self.groups[handle].joined.values().copied().collect();
         for member in members {
@@ -100,7 +101,15 @@ impl Coordinator {
             if let Some(ticket) = self.members[member].take_sync() {
                 Self::answer_sync_error(step, ticket, error);
             }
+            if self.members[member].session.is_none() {
+                self.refresh_session(step.now, member);
+            }
         }
+    }
+
+    /// Takes a classic group out of the tables. What its members have parked gets `REBALANCE_IN_PROGRESS`.
+    pub(crate) fn take_classic(&mut self, step: &mut Step<'_>, handle: GroupHandle) -> ClassicImage {
+        self.refuse_parked(step, handle);
         let image = self.image_of(handle);
         let group_id = Arc::clone(&self.groups[handle].id);
         self.end_classic(&group_id);

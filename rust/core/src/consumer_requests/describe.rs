@@ -39,7 +39,7 @@ impl Coordinator {
             return self.wait_for_write(step.now, group_id, Later::Describe(ticket));
         }
         let Some(group) = self.find_consumer_group(group_id) else {
-            let is_classic = self.find_group(group_id).is_some();
+            let is_classic = self.find_group(group_id).is_some_and(|group| self.groups[group].is_visible());
             let what = if is_classic { "is not a consumer group" } else { "not found" };
             let message = format!("Group {group_id} {what}.");
             return refuse_describe(step, ticket, group_id, ErrorCode::GroupIdNotFound, Some(&message));

@@ -254,6 +254,9 @@ impl Coordinator {
                 if !group.is_gone() {
                     self.consumer_groups.insert(group_id, group);
                 }
+                if let Room::Classic(handle) = room {
+                    self.refuse_parked(step, handle);
+                }
                 return Err(refusal);
             }
         };
