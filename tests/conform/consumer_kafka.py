@@ -2,6 +2,7 @@
 
     python -m tests.conform.consumer_kafka record    starts a broker, plays every session, writes the recording
     python -m tests.conform.consumer_kafka record HOST:PORT    the same on a broker that runs already
+    python -m tests.conform.consumer_kafka add       the same with the sessions that the recording lacks
     python -m tests.conform.consumer_kafka           plays them on both and prints what differs
 
 The recording has the answers, step by step, as lines of a transcript. Sessions are the transcripts of
@@ -47,7 +48,9 @@ EXPLAINED = {
 } | {
     "left-behind/join-none-stranger": "D15",
     "D14-a-dynamic-member-becomes-static": "D14",
+    "D14b-a-static-member-takes-another-instance": "D14",
     "D15-a-join-without-topics-behind-a-departure": "D15",
+    "D15b-a-join-without-topics-behind-a-pattern": "D15",
     "D17-equal-votes-for-two-assignors": "D17",
 }
 
@@ -147,13 +150,14 @@ def set_up(address: tuple[str, int], run: str, all_sessions: Iterable[Session]) 
         subject.close()
 
 
-def record(address: tuple[str, int]) -> Recording:
-    """What a broker answers."""
-    rows = {}
+def record(address: tuple[str, int], known: dict[str, Evidence]) -> Recording:
+    """What a broker answers to the sessions that are not known."""
+    rows = {session.name: known.get(session.name, []) for session in sessions()}
     run = uuid.uuid4().hex[:8]
+    wanted = [session for session in sessions() if session.name not in known]
     in_order(address)
-    set_up(address, run, sessions())
-    for number, session in enumerate(sessions()):
+    set_up(address, run, wanted)
+    for number, session in enumerate(wanted):
         subject = ConsumerWire(address, f"{run}-{number}-")
         try:
             rows[session.name] = played(session, subject, at_once=False)
@@ -188,14 +192,15 @@ def differing(name: str, ours: Evidence, theirs: Evidence) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Exit code 1 if something differs."""
-    if arguments[:1] == ["record"]:
+    if arguments[:1] in (["record"], ["add"]):
+        known = recorded().rows if arguments[0] == "add" else {}
         if arguments[1:]:
             host, _, port = arguments[1].rpartition(":")
-            told = record((host, int(port)))
+            told = record((host, int(port)), known)
         else:
             with SYSTEMS[SYSTEM].start(SETTINGS) as address:
                 host, _, port = address.rpartition(":")
-                told = record((host, int(port)))
+                told = record((host, int(port)), known)
         RECORDING.write_text(dump(told), encoding="utf-8")
     rows = recorded().rows
     found = []

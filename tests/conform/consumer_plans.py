@@ -12,6 +12,7 @@ from rota.transcript.consumer import partitions
 LOOKED = re.compile(r"^d< NONE (?P<state>\S+) (?P<epoch>\d+)/(?P<target>\d+) (?P<assignor>\S+)(?P<members>.*)$")
 MEMBER = re.compile(r"(?P<who>\S+):(?P<epoch>-?\d+)\[(?P<names>[^ ]*)\]\((?P<held>\S+) -> (?P<given>[^)]+)\)")
 INSTANCE = re.compile(r" instance=(\S+)")
+CHANGED = ("epoch=-1", "LeaveGroup", "pattern=")
 PLAN_WORDS = re.compile(r" (?:epoch|assignment)=\S+")
 
 
@@ -43,6 +44,8 @@ def departure(steps: Sequence[str], difference: Difference, theirs: Sequence[str
     """Its name; "" if none explains the difference."""
     if any("UNKNOWN_TOPIC_OR_PARTITION" in line for line in difference.missing):
         return "a topic that does not exist"  # the front end's answer; the core has none
+    if "JoinGroup" in steps[-1] and theirs[0].startswith("d< NONE Empty ") and ours[0].endswith(' not found."'):
+        return "D18"
     one, other = seen(theirs), seen(ours)
     if one is None or other is None:
         return ""
@@ -94,10 +97,10 @@ def became_another(steps: Sequence[str]) -> bool:
 
 
 def joined_without_topics(steps: Sequence[str]) -> bool:
-    """Whether a member joined without topics after another had gone."""
-    gone = False
+    """Whether a member joined without topics after another had gone, or after a pattern was resolved."""
+    was_changed = False
     for step in steps:
-        gone = gone or "epoch=-1" in step or "LeaveGroup" in step or step.startswith("+")
-        if gone and any(word in step for word in (" join none", " join null", "names=none")):
+        if was_changed and any(word in step for word in (" join none", " join null", "names=none")):
             return True
+        was_changed = was_changed or step.startswith("+") or any(word in step for word in CHANGED)
     return False

@@ -61,6 +61,8 @@ class Conversion:
     name: str
     policy: str
     steps: tuple[str, ...]
+    #: settings of its broker, besides the policy
+    limits: tuple[tuple[str, str], ...] = ()
 
 
 #: Played under each policy.
@@ -172,6 +174,10 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "a JoinGroup protocols=range:Sa instance=i7",
         "a JoinGroup type=connect", "d look",
     ),
+    "a-refused-join-meets-an-empty-group": (
+        *NEWER, "a JoinGroup", "m1 beat epoch=-1", "a JoinGroup", "d look", "x ListGroups", "m1 beat epoch=3",
+        "x DeleteGroup", 'x OffsetCommit id="" generation=-1 foo/0=3', "d look", "x ListGroups", "m1 beat join foo",
+    ),
     "an-unknown-dynamic-id-joins": (*NEWER, "a JoinGroup id=q", "d look"),
     "old-versions-join-without-an-id": (
         *NEWER, "member a range:[foo|none] version=3 session=6s rebalance=8s", "a JoinGroup",
@@ -230,6 +236,91 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "m1 beat epoch=-1", "b JoinGroup", "b OffsetFetch foo/0",
     ),
 }  # fmt: skip
+SIZE_SETTINGS = ("group.max.size", "group.consumer.max.size")
+#: A consumer member and two classic ones, all with instance ids.
+THREE = (
+    *BEGIN, classic("a"), classic("b"), classic("c"), "m1 beat join foo instance=i1", "a JoinGroup instance=ia",
+    "a SyncGroup instance=ia", "b JoinGroup instance=ib", "b SyncGroup instance=ib",
+)  # fmt: skip
+#: Three classic members of generation 2.
+THREE_CLASSIC = (
+    *BEGIN, classic("a"), classic("b"), classic("c"), "a JoinGroup instance=ia",
+    "a SyncGroup instance=ia plan=a:[foo:0-5]", "b JoinGroup instance=ib", "a' Heartbeat instance=ia",
+    "c JoinGroup instance=ic", "a JoinGroup instance=ia",
+)  # fmt: skip
+#: Played where a classic and a consumer group may have so many members.
+SIZES: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {
+    ("1", "3"): {
+        "too-large-for-a-classic-group": (
+            *THREE,
+            "m1 beat epoch=-1 instance=i1",
+            "d look",
+            "a Heartbeat instance=ia",
+            "a JoinGroup instance=ia",
+            "a SyncGroup instance=ia",
+            "x LeaveGroup members=b",
+            "d look",
+            "a Heartbeat instance=ia",
+            "m2 beat join foo",
+            "m2 beat epoch=-1",
+            "d look",
+            "a Heartbeat instance=ia",
+            "a JoinGroup instance=ia",
+        ),
+        "too-large-behind-a-replacement": (
+            *THREE,
+            'c JoinGroup id="" instance=i1',
+            "d look",
+            "c SyncGroup instance=i1",
+            "a Heartbeat instance=ia",
+            "a LeaveGroup members=/ia",
+            "b LeaveGroup members=/ib",
+            "d look",
+            "c Heartbeat instance=i1",
+            "m2 beat join foo assignor=range",
+            'a JoinGroup id="" instance=ia',
+            "d look",
+        ),
+        "too-large-until-a-session-ends": (
+            *BEGIN,
+            classic("a"),
+            "member b range:[foo|none] session=2s rebalance=8s",
+            *THREE[5:],
+            "m1 beat epoch=-1 instance=i1",
+            "+1500ms",
+            "a Heartbeat instance=ia",
+            "d look",
+            "+1s",
+            "d look",
+            "a Heartbeat instance=ia",
+        ),
+        "a-full-group": (
+            *THREE,
+            "c JoinGroup",
+            "c JoinGroup id=q",
+            "c JoinGroup instance=ic",
+            "m2 beat join foo",
+            "m1 beat epoch=-2 instance=i1",
+            "m2 beat join foo instance=i1",
+            "d look",
+        ),
+    },
+    ("3", "2"): {
+        "too-large-for-a-consumer-group": (
+            *THREE_CLASSIC,
+            "b' SyncGroup instance=ib",
+            "m1 beat join foo",
+            "m1 beat join foo instance=ia",
+            "x DescribeGroup v=6",
+            "c LeaveGroup members=/ic",
+            "m1 beat join foo",
+            "m1 beat join foo instance=ia",
+            "d look",
+            "c JoinGroup id=q",
+            'c JoinGroup id="" instance=ic',
+        ),
+    },
+}
 
 
 def conversions() -> Iterator[Conversion]:
@@ -242,3 +333,6 @@ def conversions() -> Iterator[Conversion]:
         yield Conversion(f"upgrade/{name}", "upgrade", steps)
     for name, steps in OTHERS.items():
         yield Conversion(f"{USUAL}/{name}", USUAL, steps)
+    for sizes, sessions in SIZES.items():
+        for name, steps in sessions.items():
+            yield Conversion(f"{USUAL}/{name}", USUAL, steps, tuple(zip(SIZE_SETTINGS, sizes, strict=True)))

@@ -8,7 +8,7 @@ import pytest
 
 from rota.conform.said import Said
 from tests.conform.conversion import POLICIES, conversions
-from tests.conform.conversion_kafka import differences, recorded
+from tests.conform.conversion_kafka import EXPLAINED, differences, in_order, on_the_core, recorded
 
 SESSIONS = {conversion.name: conversion for conversion in conversions()}
 ROWS = recorded().rows
@@ -22,6 +22,11 @@ def test_every_session_is_recorded() -> None:
 @pytest.mark.parametrize("name", SESSIONS)
 def test_the_core_answers_as_kafka_does(name: str) -> None:
     assert differences(SESSIONS[name], ROWS[name]) == []
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_what_is_explained_does_differ(name: str) -> None:
+    assert in_order(on_the_core(SESSIONS[name])) != in_order(ROWS[name])
 
 
 def test_an_answer_that_differs_is_found() -> None:

@@ -41,6 +41,8 @@ impl Coordinator {
             "online upgrade is disabled"
         } else if group.protocol_type.as_deref() != Some(CONSUMER) {
             "the group does not use the consumer embedded protocol"
+        } else if group.joined.len() > self.consumer.max_size as usize {
+            "the group size exceeds the consumer group maximum size"
         } else {
             return Ok(());
         };
@@ -164,10 +166,9 @@ impl Coordinator {
 
     /// Whether a consumer group that loses these members becomes a classic group (docs/consumer-protocol.md §17.1), and which.
     pub(crate) fn downgrade_without(&self, group: &ConsumerGroup, gone: &BTreeSet<Arc<str>>) -> Option<ClassicImage> {
-        let loses_consumer = group.members().any(|(id, _, value)| gone.contains(id) && value.classic.is_none());
         let rest = group.members().filter(|(id, ..)| !gone.contains(*id)).count();
         let fits = rest > 0 && rest <= self.config.group_max_size as usize && !group.is_too_large_to_downgrade(rest);
-        if !loses_consumer || !fits || !self.consumer.migration.downgrades() || !group.is_classic_without(gone) {
+        if !fits || !self.consumer.migration.downgrades() || !group.is_classic_without(gone) {
             return None;
         }
         // Metadata that cannot be read keeps the group as it is.
