@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,7 +150,7 @@ def set_up(address: tuple[str, int], run: str, all_sessions: Iterable[Session]) 
         subject.close()
 
 
-def record(address: tuple[str, int], known: dict[str, Evidence]) -> Recording:
+def record(address: tuple[str, int], known: Mapping[str, Evidence]) -> Recording:
     """What a broker answers to the sessions that are not known."""
     rows = {session.name: known.get(session.name, []) for session in sessions()}
     run = uuid.uuid4().hex[:8]

@@ -12,6 +12,7 @@ import sys
 import time
 import uuid
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 
 from rota.codec import apis
@@ -35,7 +36,7 @@ CLASSIC = (
 )  # fmt: skip
 #: how long an answer that may wait for another member is waited for
 PARKED_S = 0.5
-Rows = dict[str, Evidence]
+Rows = Mapping[str, Evidence]
 #: Sessions in which the core departs from Kafka, and why.
 EXPLAINED: dict[str, str] = {"bidirectional/a-refused-join-meets-an-empty-group": "D18"}
 
