@@ -244,29 +244,46 @@ impl Group {
         };
         for at in 0..group.members.len() {
             let member = &members[group.members[at]];
-            let start = group.subscriptions.len();
-            for name in &member.topics {
-                match find(&group, name) {
-                    Some(topic) => group.subscriptions.push(topic),
-                    None if assignor.is_servers() => {
-                        return Err(InputError::UnknownTopic { member: member.id.into(), topic: (*name).into() });
-                    }
-                    None => {}
-                }
+            let before = at.checked_sub(1).map(|before| (&members[group.members[before]], group.member_starts[before]));
+            if let Some((_, from)) = before.filter(|(before, _)| before.topics == member.topics) {
+                group.subscriptions.extend_from_within(from as usize..);
+            } else {
+                group.subscribe(member, assignor, find)?;
             }
-            group.subscriptions[start..].sort_unstable();
-            let mut kept = start;
-            for at in start..group.subscriptions.len() {
-                if at == start || group.subscriptions[at] != group.subscriptions[kept - 1] {
-                    group.subscriptions[kept] = group.subscriptions[at];
-                    kept += 1;
-                }
-            }
-            group.subscriptions.truncate(kept);
+            let kept = group.subscriptions.len();
             group.member_starts.push(u32::try_from(kept).map_err(|_| InputError::TooLarge)?);
             group.claim(&claim_of(member, assignor), find)?;
         }
         Ok(group)
+    }
+
+    /// Adds the numbers of a member's topics, ascending and without repetition.
+    fn subscribe(
+        &mut self,
+        member: &Member<'_>,
+        assignor: Assignor,
+        find: impl Fn(&Group, &str) -> Option<u32>,
+    ) -> Result<(), InputError> {
+        let start = self.subscriptions.len();
+        for name in &member.topics {
+            match find(self, name) {
+                Some(topic) => self.subscriptions.push(topic),
+                None if assignor.is_servers() => {
+                    return Err(InputError::UnknownTopic { member: member.id.into(), topic: (*name).into() });
+                }
+                None => {}
+            }
+        }
+        self.subscriptions[start..].sort_unstable();
+        let mut kept = start;
+        for at in start..self.subscriptions.len() {
+            if at == start || self.subscriptions[at] != self.subscriptions[kept - 1] {
+                self.subscriptions[kept] = self.subscriptions[at];
+                kept += 1;
+            }
+        }
+        self.subscriptions.truncate(kept);
+        Ok(())
     }
 
     fn claim(&mut self, claim: &Claim<'_>, find: impl Fn(&Group, &str) -> Option<u32>) -> Result<(), InputError> {

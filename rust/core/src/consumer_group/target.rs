@@ -13,7 +13,7 @@ use rota_assign::{
 use super::{
     config::ASSIGNORS,
     group::ConsumerGroup,
-    partitions::{PartitionSet, by_topic},
+    partitions::{Partition, by_topic},
     topics::{TopicMetadata, Topics},
 };
 use crate::{
@@ -50,9 +50,8 @@ impl ConsumerGroup {
     pub fn compute_target(&self, topics: &Topics, wall_ms: i64) -> Result<Vec<ConsumerRecord>, ErrorCode> {
         let plan = self.plan(topics).ok_or(ErrorCode::UnknownServerError)?;
         let mut records = Vec::new();
-        for (id, member, _) in self.members() {
-            let part = plan.get(id).cloned().unwrap_or_default();
-            if member.target.as_ref() != Some(&part) {
+        for ((id, member, _), part) in self.members().zip(plan) {
+            if member.target.as_ref().is_none_or(|target| !target.iter().eq(&part)) {
                 records.push(ConsumerRecord::Target(Arc::clone(id), Some(by_topic(part.into_iter()))));
             }
         }
@@ -61,7 +60,8 @@ impl ConsumerGroup {
         Ok(records)
     }
 
-    fn plan(&self, topics: &Topics) -> Option<BTreeMap<Arc<str>, PartitionSet>> {
+    /// What each member is to have, in the order of the members; ascending.
+    fn plan(&self, topics: &Topics) -> Option<Vec<Vec<Partition>>> {
         let names: BTreeSet<Arc<str>> = self.topic_names();
         // Assignors take topics in the order of their names: here that of their ids (docs/consumer-protocol.md §21).
         let known: BTreeMap<&str, (&TopicMetadata, String)> = (names.iter())
@@ -78,35 +78,55 @@ impl ConsumerGroup {
             .map(|(topic, key)| Topic { name: key, partitions: i64::from(topic.partitions), racks: Vec::new() })
             .collect();
         let members: Vec<_> = self.members().collect();
-        let offered: Vec<Member<'_>> = members
-            .iter()
-            .map(|(id, member, subscription)| Member {
+        let mut offered: Vec<Member<'_>> = Vec::with_capacity(members.len());
+        for (id, member, subscription) in &members {
+            // Most members subscribe to what the one before them does.
+            let before = offered.last().zip(members.get(offered.len().wrapping_sub(1)));
+            let same = before.filter(|(_, (_, _, other))| self.subscribed(subscription).eq(self.subscribed(other)));
+            let subscribed = match same {
+                Some((before, _)) => before.topics.clone(),
+                None => {
+                    let keys: BTreeSet<&str> = self.subscribed(subscription).filter_map(|name| key(name)).collect();
+                    keys.into_iter().collect()
+                }
+            };
+            offered.push(Member {
                 id,
                 // `uniform` takes members by their ids (docs/consumer-protocol.md §21).
                 instance_id: subscription.instance_id.as_deref().filter(|_| assignor == Assignor::ServerRange),
-                topics: self
-                    .subscribed(subscription)
-                    .filter_map(|name| key(name))
-                    .collect::<BTreeSet<_>>()
-                    .into_iter()
-                    .collect(),
-                owned: (member.target.iter().flatten())
-                    .filter_map(|(topic_id, index)| Some((key(topics.name_of(*topic_id)?)?, *index)))
-                    .collect(),
+                topics: subscribed,
+                owned: owned(member.target.iter().flatten(), |topic_id| key(topics.name_of(topic_id)?)),
                 generation: ANY_GENERATION,
                 rack: None,
                 user_data: None,
-            })
-            .collect();
+            });
+        }
         let group = Group::new(&offered, &described, assignor).ok()?;
         let owners = group.assign(assignor, &mut Scratch::default()).ok()?;
-        let mut plan: BTreeMap<Arc<str>, PartitionSet> = BTreeMap::new();
-        for (number, owner) in (0..).zip(owners) {
-            let Some(place) = group.members.get(owner as usize) else { continue };
-            let (topic, index) = group.locate(number);
-            let partition = (topic_ids[group.topics[topic]], index as i32);
-            plan.entry(Arc::clone(members[*place].0)).or_default().insert(partition);
+        let mut plan = vec![Vec::new(); members.len()];
+        let mut owners = owners.into_iter();
+        for place in &group.topics {
+            for (index, owner) in (0..described[*place].partitions).zip(&mut owners) {
+                if let Some(member) = group.members.get(owner as usize) {
+                    plan[*member].push((topic_ids[*place], index as i32));
+                }
+            }
         }
         Some(plan)
     }
+}
+
+/// Partitions by the keys of their topics; those of topics without a key are left out.
+fn owned<'a, 'k>(
+    target: impl Iterator<Item = &'a Partition>,
+    key: impl Fn(u128) -> Option<&'k str>,
+) -> Vec<(&'k str, i32)> {
+    let mut last: Option<(u128, Option<&str>)> = None;
+    let mut found = Vec::new();
+    for &(topic_id, index) in target {
+        let known = last.filter(|(known, _)| *known == topic_id);
+        let (_, key) = *last.insert(known.unwrap_or_else(|| (topic_id, key(topic_id))));
+        found.extend(key.map(|key| (key, index)));
+    }
+    found
 }
