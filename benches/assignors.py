@@ -63,6 +63,13 @@ CASES = (
     Case("sticky unequal, one leaves, small", "sticky", 50, 20, 20, percent=50, leaves=True, warm_up=20),
     Case("sticky unequal, cold", "sticky", 500, 200, 500, percent=50, warm_up=0, limit_s=120),
 )
+#: The whole computation of a target by the core, from a group to records, beside the class alone.
+TARGETS = (
+    Case("target, uniform, cold", "uniform", 100, 1_000, 1_000),
+    Case("target, uniform, one leaves", "uniform", 100, 1_000, 1_000, leaves=True),
+    Case("target, range, cold", "server_range", 100, 1_000, 1_000),
+    Case("target, range, one leaves", "server_range", 100, 1_000, 1_000, leaves=True),
+)
 GROWTH = (
     ("uniform, cold", "uniform", (100, 5_000, 10_000), 100, False),
     ("server range", "server_range", (100, 5_000, 10_000), 100, False),
@@ -73,11 +80,11 @@ GROWTH = (
 )
 
 
-def native() -> str:
-    """The native program, built."""
-    built = ["cargo", "build", "--quiet", "--release", "-p", "rota-benches", "--example", "assign"]
+def native(example: str = "assign") -> str:
+    """The native program, built: `assign`, or `target`, which computes the target of a consumer group."""
+    built = ["cargo", "build", "--quiet", "--release", "-p", "rota-benches", "--example", example]
     subprocess.run(built, cwd=ROOT, check=True)
-    return str(Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "assign")
+    return str(Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / example)
 
 
 def compare(case: Case, runs: int, program: str) -> dict[str, Any]:

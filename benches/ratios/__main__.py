@@ -52,6 +52,7 @@ PARTS = (
     Part(("PERF-11", "PERF-13"), plans.assign),
     Part(("PERF-12",), logs.audit),
     Part(("PERF-16",), coordinator.consumer_heartbeats),
+    Part(("PERF-16",), plans.targets),
 )
 GOALS = sorted({goal for part in PARTS for goal in part.goals}, key=lambda goal: int(goal.partition("-")[2]))
 

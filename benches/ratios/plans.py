@@ -48,25 +48,34 @@ def assign(plan: Plan) -> Iterator[Row]:
             yield grown(assignors.grow(case_grown, plan.rounds, program))
 
 
-def row(case: assignors.Case, done: dict[str, Any]) -> Row:
+def targets(plan: Plan) -> Iterator[Row]:
+    """PERF-16: the target of a consumer group in the core, records included, beside Kafka's class alone."""
+    for program in ("java", "mvn"):
+        needs(program, "Kafka's assignors")
+    program = assignors.native("target")
+    for case in assignors.TARGETS[: 1 if plan.quick else None]:
+        plan.say(case.title)
+        yield row(case, assignors.compare(case, plan.rounds, program), "PERF-16")
+
+
+def row(case: assignors.Case, done: dict[str, Any], goal: str = "PERF-11") -> Row:
     """One of Kafka's classes."""
+    wanted = WANTED.get(case.title)
     what = f"{case.title}, {case.topics * case.partitions:,} x {case.members:,}"
     ours = duration(done["rota_ms"] / 1_000)
     if done["late"]:
         theirs = f"> {case.limit_s:.0f} s"
-        return Row(
-            "PERF-11", what, "Kafka's class", ours, theirs, figure([done["ratio"]]), WANTED[case.title], "at least"
-        )
+        return Row(goal, what, "Kafka's class", ours, theirs, figure([done["ratio"]]), wanted, "at least")
     theirs = duration(done["kafka_ms"] / 1_000)
     low, high = done["quartiles"]
     return Row(
-        "PERF-11",
+        goal,
         what,
         "Kafka's class" if done["never_worse"] else "Kafka's class, WHOSE PLAN IS BETTER",
         ours,
         theirs,
         figure([low, done["ratio"], high]),
-        WANTED[case.title],
+        wanted,
         f"{done['runs']} pairs",
     )
 

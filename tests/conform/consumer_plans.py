@@ -91,7 +91,7 @@ def became_another(steps: Sequence[str]) -> bool:
             if instance and joined.get(name, instance) != instance:
                 return True
             joined[name] = instance
-        elif "epoch=-1" in rest:
+        elif "epoch=-1" in rest and joined.get(name) == instance:
             joined.pop(name, None)
     return False
 

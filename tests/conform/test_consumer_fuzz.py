@@ -75,6 +75,17 @@ def test_a_plan_explains_nothing_else(
     assert departure(["m1 beat join foo", "m2 beat join foo"], difference, theirs, ours) == expected
 
 
+@pytest.mark.parametrize(
+    ("leaves", "expected"),
+    [("m1 beat epoch=-1 instance=i1", "D14"), ("m1 beat epoch=-1 instance=i2", "")],
+)
+def test_a_member_that_left_takes_no_other_instance(leaves: str, expected: str) -> None:
+    steps = ["m1 beat join foo instance=i2", leaves, "m1 beat join foo instance=i1"]
+    difference = Difference("m1 beat", ("m1< NONE epoch=3",), ("m1< X",))
+    plan = looked("none none")
+    assert departure(steps, difference, plan, plan) == expected
+
+
 @pytest.mark.java
 @pytest.mark.slow
 @pytest.mark.xdist_group("kafka-broker")

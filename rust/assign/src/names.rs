@@ -242,6 +242,9 @@ impl Group {
             let found = group.topics.binary_search_by(|&place| java_order(topics[place].name, name));
             found.ok().map(|topic| topic as u32)
         };
+        let is_named = |group: &Group, topic: u32, name: &str| -> bool {
+            group.topics.get(topic as usize).is_some_and(|place| topics[*place].name == name)
+        };
         for at in 0..group.members.len() {
             let member = &members[group.members[at]];
             let before = at.checked_sub(1).map(|before| (&members[group.members[before]], group.member_starts[before]));
@@ -252,7 +255,7 @@ impl Group {
             }
             let kept = group.subscriptions.len();
             group.member_starts.push(u32::try_from(kept).map_err(|_| InputError::TooLarge)?);
-            group.claim(&claim_of(member, assignor), find)?;
+            group.claim(&claim_of(member, assignor), find, is_named)?;
         }
         Ok(group)
     }
@@ -286,7 +289,12 @@ impl Group {
         Ok(())
     }
 
-    fn claim(&mut self, claim: &Claim<'_>, find: impl Fn(&Group, &str) -> Option<u32>) -> Result<(), InputError> {
+    fn claim(
+        &mut self,
+        claim: &Claim<'_>,
+        find: impl Fn(&Group, &str) -> Option<u32>,
+        is_named: impl Fn(&Group, u32, &str) -> bool,
+    ) -> Result<(), InputError> {
         let add = |group: &mut Group, topic: u32, partition: i32| {
             let partitions = group.topic_starts[topic as usize]..group.topic_starts[topic as usize + 1];
             let claimed = u32::try_from(partition).ok().and_then(|index| partitions.start.checked_add(index));
@@ -298,7 +306,10 @@ impl Group {
                 let mut last: Option<(&str, Option<u32>)> = None;
                 for &(name, partition) in *owned {
                     let known = last.filter(|(last, _)| *last == name);
-                    let (_, topic) = *last.insert(known.unwrap_or_else(|| (name, find(self, name))));
+                    // Claims are often in the order of the topics.
+                    let next = last.map_or(Some(0), |(_, topic)| topic.map(|topic| topic + 1));
+                    let next = next.filter(|next| is_named(self, *next, name));
+                    let (_, topic) = *last.insert(known.unwrap_or_else(|| (name, next.or_else(|| find(self, name)))));
                     if let Some(topic) = topic {
                         add(self, topic, partition);
                     }

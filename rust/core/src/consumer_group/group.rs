@@ -389,7 +389,16 @@ impl ConsumerGroup {
 
     /// The names of the topics that members subscribe to, by name or by pattern.
     pub fn topic_names(&self) -> BTreeSet<Arc<str>> {
-        self.members().flat_map(|(_, _, subscription)| self.subscribed(subscription).cloned()).collect()
+        let mut names = BTreeSet::new();
+        let mut before: Option<&SubscriptionValue> = None;
+        for (_, _, subscription) in self.members() {
+            // Most members subscribe to what the one before them does.
+            if before.is_none_or(|before| !self.subscribed(before).eq(self.subscribed(subscription))) {
+                names.extend(self.subscribed(subscription).cloned());
+            }
+            before = Some(subscription);
+        }
+        names
     }
 
     /// Whether some member subscribes to the topic.

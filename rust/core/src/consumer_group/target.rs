@@ -77,6 +77,8 @@ impl ConsumerGroup {
         let described: Vec<Topic<'_>> = (known.values())
             .map(|(topic, key)| Topic { name: key, partitions: i64::from(topic.partitions), racks: Vec::new() })
             .collect();
+        let mut keys: Vec<(u128, &str)> = known.values().map(|(topic, key)| (topic.topic_id, &**key)).collect();
+        keys.sort_unstable();
         let members: Vec<_> = self.members().collect();
         let mut offered: Vec<Member<'_>> = Vec::with_capacity(members.len());
         for (id, member, subscription) in &members {
@@ -86,8 +88,8 @@ impl ConsumerGroup {
             let subscribed = match same {
                 Some((before, _)) => before.topics.clone(),
                 None => {
-                    let keys: BTreeSet<&str> = self.subscribed(subscription).filter_map(|name| key(name)).collect();
-                    keys.into_iter().collect()
+                    let named: BTreeSet<&str> = self.subscribed(subscription).filter_map(|name| key(name)).collect();
+                    named.into_iter().collect()
                 }
             };
             offered.push(Member {
@@ -95,7 +97,7 @@ impl ConsumerGroup {
                 // `uniform` takes members by their ids (docs/consumer-protocol.md §21).
                 instance_id: subscription.instance_id.as_deref().filter(|_| assignor == Assignor::ServerRange),
                 topics: subscribed,
-                owned: owned(member.target.iter().flatten(), |topic_id| key(topics.name_of(topic_id)?)),
+                owned: owned(member.target.iter().flatten(), &keys),
                 generation: ANY_GENERATION,
                 rack: None,
                 user_data: None,
@@ -116,17 +118,13 @@ impl ConsumerGroup {
     }
 }
 
-/// Partitions by the keys of their topics; those of topics without a key are left out.
-fn owned<'a, 'k>(
-    target: impl Iterator<Item = &'a Partition>,
-    key: impl Fn(u128) -> Option<&'k str>,
-) -> Vec<(&'k str, i32)> {
-    let mut last: Option<(u128, Option<&str>)> = None;
+/// Partitions, which ascend, by the keys of their topics; those of topics without a key are left out. `keys` ascend.
+fn owned<'a, 'k>(target: impl Iterator<Item = &'a Partition>, keys: &[(u128, &'k str)]) -> Vec<(&'k str, i32)> {
+    let mut keys = keys.iter().peekable();
     let mut found = Vec::new();
     for &(topic_id, index) in target {
-        let known = last.filter(|(known, _)| *known == topic_id);
-        let (_, key) = *last.insert(known.unwrap_or_else(|| (topic_id, key(topic_id))));
-        found.extend(key.map(|key| (key, index)));
+        while keys.next_if(|(known, _)| *known < topic_id).is_some() {}
+        found.extend(keys.peek().filter(|(known, _)| *known == topic_id).map(|(_, key)| (*key, index)));
     }
     found
 }
