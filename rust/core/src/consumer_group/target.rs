@@ -77,27 +77,26 @@ impl ConsumerGroup {
         let described: Vec<Topic<'_>> = (known.values())
             .map(|(topic, key)| Topic { name: key, partitions: i64::from(topic.partitions), racks: Vec::new() })
             .collect();
-        let mut keys: Vec<(u128, &str)> = known.values().map(|(topic, key)| (topic.topic_id, &**key)).collect();
-        keys.sort_unstable();
+        let mut by_id: Vec<(u128, &str)> = known.values().map(|(topic, key)| (topic.topic_id, &**key)).collect();
+        by_id.sort_unstable();
         let members: Vec<_> = self.members().collect();
         let mut offered: Vec<Member<'_>> = Vec::with_capacity(members.len());
         for (id, member, subscription) in &members {
             // Most members subscribe to what the one before them does.
             let before = offered.last().zip(members.get(offered.len().wrapping_sub(1)));
             let same = before.filter(|(_, (_, _, other))| self.subscribed(subscription).eq(self.subscribed(other)));
-            let subscribed = match same {
-                Some((before, _)) => before.topics.clone(),
-                None => {
-                    let named: BTreeSet<&str> = self.subscribed(subscription).filter_map(|name| key(name)).collect();
-                    named.into_iter().collect()
-                }
+            let subscribed = if let Some((before, _)) = same {
+                before.topics.clone()
+            } else {
+                let ordered: BTreeSet<&str> = self.subscribed(subscription).filter_map(|name| key(name)).collect();
+                ordered.into_iter().collect()
             };
             offered.push(Member {
                 id,
                 // `uniform` takes members by their ids (docs/consumer-protocol.md §21).
                 instance_id: subscription.instance_id.as_deref().filter(|_| assignor == Assignor::ServerRange),
                 topics: subscribed,
-                owned: owned(member.target.iter().flatten(), &keys),
+                owned: owned(member.target.iter().flatten(), &by_id),
                 generation: ANY_GENERATION,
                 rack: None,
                 user_data: None,
